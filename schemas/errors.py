@@ -1,0 +1,79 @@
+"""Every error slowwave raises on purpose, each with the facts as attributes.
+
+SlowwaveError
+├── StoreError
+│   ├── StoreMissing       no store, or no such space, at this path
+│   ├── StoreLocked        another run is writing
+│   ├── NoRelease          nothing has been released yet, or not under that name
+│   ├── SchemaMismatch     a table on disk has other columns than this version expects
+│   └── BadRows            rows that can't be stored: a null or repeated key
+├── ChainBroken            a stored message was changed
+└── UsageError             a request that can't be carried out as put
+"""
+
+from pathlib import Path
+
+
+class SlowwaveError(Exception):
+    """Base of every error raised on purpose."""
+
+
+class StoreError(SlowwaveError):
+    """The store could not do what was asked."""
+
+
+class StoreMissing(StoreError):
+    """There is no store, or no such space, where one was expected."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        super().__init__(f"no store at {path}: run `slowwave run` first, or name another with --store")
+
+
+class StoreLocked(StoreError):
+    """Another run holds the writer's lock."""
+
+    def __init__(self, path: Path, holder: str) -> None:
+        self.path, self.holder = path, holder
+        super().__init__(f"the store at {path} is being written by {holder}: wait for it, or end it")
+
+
+class NoRelease(StoreError):
+    """Nothing has been released yet, or not under that name."""
+
+    def __init__(self, path: Path, release: str | None = None) -> None:
+        self.path, self.release = path, release
+        what = f"no release {release!r} in" if release else "nothing has been released yet in"
+        super().__init__(f"{what} {path}: `slowwave run` makes one, `slowwave releases` lists them")
+
+
+class SchemaMismatch(StoreError):
+    """A table on disk has other columns than this version of slowwave expects."""
+
+    def __init__(self, table: str, found: list[str], expected: list[str]) -> None:
+        self.table, self.found, self.expected = table, found, expected
+        super().__init__(
+            f"table {table!r} on disk differs from this version's: missing {sorted(set(expected) - set(found))}, "
+            f"unknown {sorted(set(found) - set(expected))}; export with the version that wrote it, "
+            "then run into a new store"
+        )
+
+
+class BadRows(StoreError):
+    """Rows that can't be stored: a null or repeated key, which Lance would lose or double without a word."""
+
+    def __init__(self, table: str, why: str) -> None:
+        self.table, self.why = table, why
+        super().__init__(f"rows for table {table!r} refused: {why}; nothing was written")
+
+
+class ChainBroken(SlowwaveError):
+    """A stored message differs from what its hash says."""
+
+    def __init__(self, session: str, seq: int, why: str) -> None:
+        self.session, self.seq, self.why = session, seq, why
+        super().__init__(f"session {session}, message {seq}: {why}")
+
+
+class UsageError(SlowwaveError):
+    """A request that can't be carried out as put; the message says what would be."""

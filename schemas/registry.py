@@ -1,0 +1,29 @@
+"""Every table there is, by name. Released tables are pinned together; the others are ledgers and caches."""
+
+from schemas.gists import GISTS
+from schemas.marks import MARKS
+from schemas.messages import MESSAGES
+from schemas.observations import MERGES, OBSERVATIONS
+from schemas.passages import PASSAGES
+from schemas.quarantine import QUARANTINE
+from schemas.runs import RELEASES, RUNS
+from schemas.sessions import FILES, SESSIONS
+from schemas.table import Table
+from schemas.topics import SUMMARIES, TOPICS
+from schemas.vectors import VECTORS
+
+RELEASED: tuple[Table, ...] = (
+    MESSAGES,
+    SESSIONS,
+    FILES,
+    QUARANTINE,
+    PASSAGES,
+    GISTS,
+    OBSERVATIONS,
+    MERGES,
+    TOPICS,
+    SUMMARIES,
+)
+LEDGERS: tuple[Table, ...] = (MARKS, VECTORS, RUNS, RELEASES)
+
+TABLES: dict[str, Table] = {t.name: t for t in (*RELEASED, *LEDGERS)}

@@ -1,0 +1,149 @@
+"""Settings: small typed classes, a sentence a field. From `slowwave.toml`, then `SLOWWAVE_*`, then the command line.
+
+A field of a section is `SLOWWAVE_<SECTION>__<FIELD>` in the environment: `SLOWWAVE_PYRAMID__STEP=10`.
+"""
+
+import os
+from functools import cache
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
+
+GistStrategy = Literal["off", "extractive", "llm", "truncated"]
+Pack = Literal["auto", "coding", "personal"]
+
+
+@cache
+def default_store() -> Path:
+    """`data/store` in a checkout of slowwave, else a folder of the user's data."""
+    checkout = Path(__file__).resolve().parent.parent
+    if (checkout / "pyproject.toml").is_file() and (checkout / "data").is_dir():
+        return checkout / "data" / "store"
+    data = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share")
+    return data / "slowwave" / "store"
+
+
+class Section(BaseModel):
+    """A group of settings; an unknown field is an error, not a silence."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class ReadSettings(Section):
+    """How transcripts are read."""
+
+    max_line_bytes: int = Field(
+        32 * 1024 * 1024, gt=0, description="A longer line is quarantined, never held in memory."
+    )
+    batch_messages: int = Field(2_000, gt=0, description="Messages held before they are written to the vault.")
+    batch_files: int = Field(200, gt=0, description="Finished files whose rows are written together.")
+    exclude: tuple[str, ...] = Field((), description="Globs of paths and workspaces that are never read.")
+
+
+class ObserveSettings(Section):
+    """How claims are picked from conversations."""
+
+    pack: Pack = Field("auto", description="Which categories: coding, personal, or by the look of each session.")
+    max_share: float = Field(0.27, gt=0, le=1, description="Words of claims over words said, at most, in one session.")
+    min_messages: int = Field(2, ge=1, description="Sessions with fewer spoken messages are skipped, with the reason.")
+
+
+class KeywordSettings(Section):
+    """How keywords are picked."""
+
+    top: int = Field(5, ge=0, description="Keywords a claim; 0 turns them off.")
+    max_words: int = Field(2, ge=1, le=4, description="Words in a keyword, at most.")
+    diversity: float = Field(0.5, ge=0, le=1, description="Weight of difference between keywords (MMR).")
+
+
+class DedupeSettings(Section):
+    """When two claims are one."""
+
+    threshold: float = Field(90.0, ge=0, le=100, description="token_sort_ratio from which two claims may be one.")
+    candidates: int = Field(10, ge=1, description="Nearest claims by vector that are scored.")
+
+
+class TopicSettings(Section):
+    """How claims gather into topics."""
+
+    threshold: float = Field(0.35, ge=-1, le=1, description="Cosine to a topic's centroid from which a claim joins it.")
+    samples: int = Field(5, ge=1, description="Latest members kept as a topic's samples.")
+
+
+class PyramidSettings(Section):
+    """Sizes of the summaries' groups."""
+
+    step: int = Field(10, ge=2, description="Members of a group in a topic's pyramid.")
+    n_sum: int = Field(6, ge=2, description="Messages under one session summary.")
+    sum_window: int = Field(3, ge=0, description="Messages before a group that are read along with it.")
+    n_sum_sum: int = Field(3, ge=2, description="Session summaries under one summary of the next level.")
+    max_sum_lvl: int = Field(3, ge=1, description="Levels of session summaries below the master summary.")
+    max_words: int = Field(60, ge=10, description="Words in a summary.")
+
+
+class RecallSettings(Section):
+    """How memories are found."""
+
+    candidates: int = Field(100, ge=1, description="Rows each index hands to the fusion.")
+    rrf_k: int = Field(60, ge=1, description="The constant of reciprocal rank fusion.")
+
+
+class StoreSettings(Section):
+    """How the store is kept."""
+
+    keep_releases: int = Field(14, ge=1, description="Releases kept on disk for reading and roll-back.")
+    compact_fragments: int = Field(20, ge=2, description="A table of more small files is compacted.")
+
+
+class Settings(BaseSettings):
+    """Everything that can be set."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="SLOWWAVE_",
+        env_nested_delimiter="__",
+        extra="ignore",
+        frozen=True,
+        nested_model_default_partial_update=True,
+    )
+
+    store: Path = Field(default_factory=default_store, description="Folder of the store; a space is a folder in it.")
+    space: str = Field(
+        "default", pattern=r"^[a-z0-9][a-z0-9_-]{0,62}$", description="Whose memory; no query crosses it."
+    )
+    encoder: str = Field(
+        "all-MiniLM-L6-v2", description="Sentence-transformers model: local path, installed package or hub name."
+    )
+    embeddings: bool = Field(True, description="Make vectors; without them recall is full text alone.")
+    gists: GistStrategy = Field("extractive", description="How each message is summarised; off costs nothing.")
+    redact: bool = Field(True, description="Replace secrets by typed placeholders before anything is stored.")
+    read: ReadSettings = ReadSettings()
+    observe: ObserveSettings = ObserveSettings()
+    keywords: KeywordSettings = KeywordSettings()
+    dedupe: DedupeSettings = DedupeSettings()
+    topics: TopicSettings = TopicSettings()
+    pyramid: PyramidSettings = PyramidSettings()
+    recall: RecallSettings = RecallSettings()
+    storage: StoreSettings = StoreSettings()
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Command line over environment over file over defaults."""
+        return init_settings, env_settings, TomlConfigSettingsSource(settings_cls, toml_file=config_file())
+
+
+def config_file() -> Path | None:
+    """The settings file in force: `SLOWWAVE_CONFIG`, `./slowwave.toml`, or the one in the user's config folder."""
+    named = os.environ.get("SLOWWAVE_CONFIG")
+    if named:
+        return Path(named).expanduser()
+    home = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
+    return next((p for p in (Path("slowwave.toml"), home / "slowwave" / "slowwave.toml") if p.is_file()), None)
