@@ -1,0 +1,143 @@
+"""Releases: one row that pins a version of every table, written last.
+
+There is no transaction over several tables. A night writes them all, fsyncs them, and then adds one row to `releases`;
+readers open the versions that the highest-numbered row names, so a half-done night is invisible.
+"""
+
+import os
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow as pa
+from lancedb.table import LanceTable
+
+from schemas.errors import NoRelease
+from schemas.ids import content_id
+from schemas.registry import RELEASED
+from schemas.runs import RELEASES
+from slowwave.store.store import Store
+
+
+@dataclass(frozen=True)
+class Release:
+    """One released state of the store."""
+
+    release_id: str
+    number: int
+    created_at: datetime
+    run_id: str | None
+    versions: dict[str, int]
+    counts: dict[str, int]
+    encoder: str | None
+    restores: str | None
+
+    @property
+    def name(self) -> str:
+        """What a person calls it: `r3`."""
+        return f"r{self.number}"
+
+
+def releases(store: Store) -> list[Release]:
+    """All releases, oldest first."""
+    return parse_releases(store.read(RELEASES))
+
+
+def parse_releases(rows: pa.Table) -> list[Release]:
+    """Rows of the releases table as objects, oldest first."""
+    parsed = [
+        Release(**{**row, "versions": dict(row["versions"]), "counts": dict(row["counts"])}) for row in rows.to_pylist()
+    ]
+    return sorted(parsed, key=lambda release: release.number)
+
+
+def pick_release(found: list[Release], name: str | None, path: Path) -> Release:
+    """The live release, or the one of that id or name (`r3`).
+
+    Raises:
+        NoRelease: there is none, or not under that name.
+    """
+    for release in reversed(found):
+        if name is None or name in (release.release_id, release.name, str(release.number)):
+            return release
+    raise NoRelease(path, name)
+
+
+def publish(store: Store, run_id: str, encoder: str | None) -> Release | None:
+    """Pin every table's newest version and make that live; None when nothing changed since the last publication.
+
+    A roll-back is no publication: after one, an unchanged night leaves it in force.
+    """
+    known = releases(store)
+    versions = store.versions(RELEASED)
+    published = [r for r in known if r.restores is None]
+    if published and published[-1].versions == versions:
+        return None
+    counts = {table.name: store.count(table) for table in RELEASED}
+    return _add(store, known, run_id, versions, counts, encoder, restores=None)
+
+
+def roll_back(store: Store, name: str, run_id: str) -> Release:
+    """Make an earlier release live again, as a new release; the tables keep their newer versions.
+
+    Raises:
+        NoRelease: there is none of that name.
+    """
+    known = releases(store)
+    old = pick_release(known, name, store.dir)
+    return _add(store, known, run_id, old.versions, old.counts, old.encoder, restores=old.release_id)
+
+
+def _add(
+    store: Store,
+    known: list[Release],
+    run_id: str,
+    versions: dict[str, int],
+    counts: dict[str, int],
+    encoder: str | None,
+    restores: str | None,
+) -> Release:
+    number = known[-1].number + 1 if known else 1
+    release_id = content_id(store.space, str(number), *(f"{k}={v}" for k, v in sorted(versions.items())))
+    release = Release(release_id, number, datetime.now(UTC), run_id, versions, counts, encoder, restores)
+    _pin(store, release)
+    _fsync_tree(store.dir, since=known[-1].created_at if known else None)
+    row = {**vars(release), "versions": list(versions.items()), "counts": list(counts.items())}
+    store.append(RELEASES, pa.Table.from_pylist([row], schema=RELEASES.schema))
+    _fsync_tree(store.dir / f"{RELEASES.name}.lance", since=None)
+    return release
+
+
+def _pin(store: Store, release: Release) -> None:
+    """Tag each pinned version, so that no clean-up takes it while the release is kept."""
+    for table in RELEASED:
+        tags = store.table(table).tags
+        if release.name in tags.list():  # a run that died between tag and row
+            tags.update(release.name, release.versions[table.name])
+        else:
+            tags.create(release.name, release.versions[table.name])
+
+
+def unpin(table: LanceTable, release: Release) -> None:
+    """Let a release's version of one table be cleaned up."""
+    if release.name in table.tags.list():
+        table.tags.delete(release.name)
+
+
+def _fsync_tree(directory: Path, since: datetime | None) -> None:
+    """Make new files and the folders they stand in durable: Lance itself syncs nothing."""
+    floor = since.timestamp() - 60 if since else 0.0
+    for folder, _, names in os.walk(directory):
+        fresh = [n for n in names if (path := Path(folder, n)).stat().st_mtime >= floor and path.is_file()]
+        for name in fresh:
+            _fsync(Path(folder, name))
+        if fresh:
+            _fsync(Path(folder))
+
+
+def _fsync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

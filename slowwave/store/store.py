@@ -1,0 +1,155 @@
+"""Versioned Lance tables of one space: open, read, append, merge.
+
+What Lance does not promise is checked here: keys are unique and not null before a merge (duplicate new keys in one
+batch are both inserted, null keys vanish), and indexes are left out of merges, since a B-tree on the key
+brings the duplicates back.
+"""
+
+from collections.abc import Iterable, Iterator
+from datetime import timedelta
+from functools import reduce
+from pathlib import Path
+
+import lancedb
+import pyarrow as pa
+import pyarrow.compute as pc
+from lancedb.expr import Expr, col, lit
+from lancedb.table import LanceTable
+
+from schemas.errors import BadRows, SchemaMismatch, StoreMissing
+from schemas.registry import TABLES
+from schemas.table import Table
+
+IDS_AT_ONCE = 2_000
+"""Keys in one filter: longer lists cost more to plan than a second scan."""
+
+
+class Store:
+    """The tables of one space, at their newest version. Writers hold `writer_lock`."""
+
+    def __init__(self, root: Path, space: str) -> None:
+        self.root, self.space = root, space
+        self.dir = root / space
+        self._db = lancedb.connect(self.dir, read_consistency_interval=timedelta(0))
+
+    @classmethod
+    def open(cls, root: Path, space: str = "default", *, create: bool = False) -> "Store":
+        """Open a space's tables; with `create`, make those that are missing.
+
+        Raises:
+            StoreMissing: there is none, and create is False.
+            SchemaMismatch: a table has other columns than this version's schema.
+        """
+        directory = root / space
+        if not create and not (directory / "releases.lance").is_dir():
+            raise StoreMissing(directory)
+        if create:
+            directory.mkdir(parents=True, exist_ok=True)
+        store = cls(root, space)
+        for table in TABLES.values():
+            store._ensure(table, create=create)
+        return store
+
+    def _ensure(self, table: Table, *, create: bool) -> None:
+        if not (self.dir / f"{table.name}.lance" / "_versions").is_dir():
+            if not create:
+                raise StoreMissing(self.dir)
+            self._db.create_table(table.name, schema=table.schema, exist_ok=True)
+            return
+        found = self.table(table).schema.names
+        if found != table.schema.names:
+            raise SchemaMismatch(table.name, found, table.schema.names)
+
+    def table(self, table: Table) -> LanceTable:
+        """The LanceDB table at its newest version, for what this class does not do."""
+        opened = self._db.open_table(table.name)
+        if not isinstance(opened, LanceTable):
+            raise TypeError(f"expected a local LanceDB table, got {type(opened).__name__}")
+        return opened
+
+    def read(self, table: Table, columns: list[str] | None = None, where: Expr | None = None) -> pa.Table:
+        """Rows of a table in Arrow, in no order that may be relied on."""
+        query = self.table(table).search()
+        if where is not None:
+            query = query.where(where)
+        found: pa.Table = query.select(columns or table.schema.names).to_arrow()
+        return found.cast(pa.schema([table.schema.field(name) for name in found.schema.names]))
+
+    def read_ids(
+        self, table: Table, ids: Iterable[str], columns: list[str] | None = None, by: str | None = None
+    ) -> pa.Table:
+        """Rows whose key (or column `by`) is among the ids."""
+        chunks = list(_chunks(list(dict.fromkeys(ids)), IDS_AT_ONCE))
+        if not chunks:
+            return self.empty(table, columns)
+        return pa.concat_tables([self.read(table, columns, col(by or table.key).isin(chunk)) for chunk in chunks])
+
+    @staticmethod
+    def empty(table: Table, columns: list[str] | None = None) -> pa.Table:
+        """No rows, the columns asked for."""
+        return table.empty().select(columns or table.schema.names)
+
+    def count(self, table: Table, where: Expr | None = None) -> int:
+        """Rows of a table."""
+        if where is None:
+            return int(self.table(table).count_rows())
+        return int(self.read(table, [table.key], where).num_rows)
+
+    def append(self, table: Table, rows: pa.Table) -> int:
+        """Add rows that are known to be new; returns how many.
+
+        Raises:
+            BadRows: a null or repeated key among them.
+        """
+        if rows.num_rows == 0:
+            return 0
+        self.table(table).add(self._checked(table, rows), on_bad_vectors="null")
+        return int(rows.num_rows)
+
+    def merge(self, table: Table, rows: pa.Table) -> int:
+        """Insert the new keys and replace the rows of known ones; returns how many were written.
+
+        Raises:
+            BadRows: a null or repeated key among them.
+        """
+        if rows.num_rows == 0:
+            return 0
+        builder = self.table(table).merge_insert(table.key).when_matched_update_all().when_not_matched_insert_all()
+        builder.use_index(False).execute(self._checked(table, rows), on_bad_vectors="null")
+        return int(rows.num_rows)
+
+    def merge_changed(self, table: Table, rows: pa.Table) -> int:
+        """Like `merge`, but rows equal to what is stored are left out; with none left, no version is made."""
+        stored = {row[table.key]: row for row in self.read_ids(table, rows.column(table.key).to_pylist()).to_pylist()}
+        fresh = [row for row in rows.to_pylist() if stored.get(row[table.key]) != row]
+        return self.merge(table, pa.Table.from_pylist(fresh, schema=table.schema))
+
+    def delete_ids(self, table: Table, ids: Iterable[str]) -> None:
+        """Remove rows by key. The vault has no such call on its way through the night."""
+        for chunk in _chunks(list(ids), IDS_AT_ONCE):
+            self.table(table).delete(col(table.key).isin(chunk))
+
+    def versions(self, tables: Iterable[Table]) -> dict[str, int]:
+        """Newest version of each table."""
+        return {t.name: int(self.table(t).version) for t in tables}
+
+    @staticmethod
+    def _checked(table: Table, rows: pa.Table) -> pa.Table:
+        rows = rows.select(table.schema.names).cast(table.schema)
+        keys = rows.column(table.key)
+        if keys.null_count:
+            raise BadRows(table.name, f"{keys.null_count} rows have no {table.key}")
+        distinct = pc.count_distinct(keys).as_py()
+        if distinct != rows.num_rows:
+            raise BadRows(table.name, f"{rows.num_rows - distinct} of {rows.num_rows} rows repeat a {table.key}")
+        return rows
+
+
+def any_of(column: str, values: list[str]) -> Expr:
+    """A filter for few values, safe against what stands in them."""
+    return reduce(lambda a, b: a | b, (col(column) == lit(v) for v in values))
+
+
+def _chunks(ids: list[str], size: int) -> Iterator[list[str]]:
+    for start in range(0, len(ids), size):
+        yield ids[start : start + size]

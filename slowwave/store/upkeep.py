@@ -1,0 +1,70 @@
+"""Upkeep at the end of a run: full-text indexes over what is new, small files compacted, old versions dropped."""
+
+from datetime import timedelta
+from typing import cast
+
+import lance
+from lancedb.index import FTS
+
+from schemas.registry import RELEASED, TABLES
+from schemas.table import Table
+from slowwave.store.releases import releases, unpin
+from slowwave.store.store import Store
+
+FTS_CONFIG = FTS(with_position=False, stem=True, remove_stop_words=True, ascii_folding=True)
+
+
+def index_text(store: Store, table: Table) -> bool:
+    """Make the table's full-text index cover every row; True when something was done.
+
+    An index built over an empty table covers nothing until it is optimised, so it is built with the first rows.
+    """
+    if table.full_text is None or store.count(table) == 0:
+        return False
+    handle = store.table(table)
+    names = [index.name for index in handle.list_indices() if index.columns == [table.full_text]]
+    if not names:
+        handle.create_index(table.full_text, config=FTS_CONFIG)
+        return True
+    stats = handle.index_stats(names[0])
+    if stats is None or stats.num_unindexed_rows == 0:
+        return False
+    handle.optimize()
+    return True
+
+
+def compact(store: Store, table: Table, fragments: int) -> bool:
+    """Rewrite a table of many small files into few; True when it was done."""
+    handle = store.table(table)
+    # Typed as an object, returned as a dict.
+    stats = cast(dict[str, dict[str, int]], handle.stats())
+    if stats["fragment_stats"]["num_small_fragments"] <= fragments:
+        return False
+    handle.optimize()
+    return True
+
+
+def keep_house(store: Store, fragments: int) -> list[str]:
+    """Compact and index what this run made; names the tables that were touched. Runs before a release."""
+    touched = [t.name for t in TABLES.values() if compact(store, t, fragments)]
+    return touched + [t.name for t in RELEASED if index_text(store, t)]
+
+
+def drop_old_versions(store: Store, keep: int) -> int:
+    """Unpin all but the newest releases and delete the versions that none pins; returns the bytes freed.
+
+    `lancedb`'s own clean-up stops at the first tagged version, so this goes through `lance`.
+    """
+    old = releases(store)[:-keep]
+    freed = 0
+    for table in RELEASED:
+        for release in old:
+            unpin(store.table(table), release)
+    if not old:
+        return 0
+    for table in TABLES.values():
+        dataset = lance.dataset(str(store.dir / f"{table.name}.lance"))
+        # A day of grace: a reader that opened a version an hour ago still finds its files.
+        stats = dataset.cleanup_old_versions(timedelta(days=1), error_if_tagged_old_versions=False)
+        freed += int(stats.bytes_removed)
+    return freed
