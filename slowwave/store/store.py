@@ -135,10 +135,10 @@ class Store:
 
     @staticmethod
     def _checked(table: Table, rows: pa.Table) -> pa.Table:
-        rows = rows.select(table.schema.names).cast(table.schema)
         keys = rows.column(table.key)
         if keys.null_count:
             raise BadRows(table.name, f"{keys.null_count} rows have no {table.key}")
+        rows = rows.select(table.schema.names).cast(table.schema)
         distinct = pc.count_distinct(keys).as_py()
         if distinct != rows.num_rows:
             raise BadRows(table.name, f"{rows.num_rows - distinct} of {rows.num_rows} rows repeat a {table.key}")

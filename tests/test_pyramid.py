@@ -1,0 +1,111 @@
+"""The pyramid: what is sealed, when, and that sealed groups never move."""
+
+from datetime import UTC, datetime, timedelta
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tasks.pyramid import MASTER, Group, Member, Pyramid, Shape, grow, seal
+from tasks.summarise import Part, extractive_summary
+
+START = datetime(2026, 11, 1, tzinfo=UTC)
+TOPIC = Shape(first=10, above=10)
+SESSION = Shape(first=6, above=3, tiers=3, window=3, master=True)
+
+
+def members(numbers: range | list[int]) -> list[Member]:
+    return [Member(f"m{n}", f"The heron number {n} stood at the pond.", START + timedelta(minutes=n)) for n in numbers]
+
+
+def grown(*nights: range, shape: Shape = TOPIC) -> Pyramid:
+    """A pyramid after nights that each saw all members so far."""
+    pyramid, seen = Pyramid(), []
+    for night in nights:
+        seen = sorted([*seen, *members(night)], key=lambda m: m.at or START)
+        grow(pyramid, seen, shape, "topic", "t")
+    return pyramid
+
+
+def sizes(pyramid: Pyramid) -> dict[int, int]:
+    return {tier: len(groups) for tier, groups in pyramid.tiers.items() if groups}
+
+
+def test_groups_of_ten_and_a_group_of_ten_groups() -> None:
+    assert sizes(grown(range(9))) == {}
+    assert sizes(grown(range(25))) == {0: 2}
+    assert sizes(grown(range(105))) == {0: 10, 1: 1}
+
+
+def test_session_levels_have_a_master_over_what_no_group_holds() -> None:
+    # 6 messages a summary, 3 summaries a summary: 40 messages make 6 + 2; the master holds 2 tops and 4 messages.
+    pyramid = Pyramid()
+    made = grow(pyramid, members(range(40)), SESSION, "session", "s")
+    master = made[-1]
+    assert sizes(pyramid) == {0: 6, 1: 2}
+    assert (master.tier, master.sealed, len(master.members)) == (MASTER, False, 6)
+    assert master.members[2:] == ("m36", "m37", "m38", "m39")
+
+
+def test_session_levels_stop_at_three() -> None:
+    pyramid = Pyramid()
+    grow(pyramid, members(range(6 * 3 * 3 * 3)), SESSION, "session", "s")
+    assert sizes(pyramid) == {0: 27, 1: 9, 2: 3}
+
+
+def test_late_members_join_the_next_group() -> None:
+    first = grown(range(100, 110))
+    later = grown(range(100, 110), range(0, 10))  # the second night's members are older
+    assert first.tiers[0][0].members == later.tiers[0][0].members
+    assert later.tiers[0][1].members == tuple(f"m{n}" for n in range(10))
+
+
+def test_times_of_a_group_span_its_members() -> None:
+    group = grown(range(10)).tiers[0][0]
+    assert (group.first_at, group.last_at) == (START, START + timedelta(minutes=9))
+
+
+def test_sealed_id_is_made_of_members_and_the_masters_is_the_sessions() -> None:
+    sealed, other = Group(0, 0, ("a", "b"), "x", None, None), Group(0, 0, ("a", "c"), "x", None, None)
+    assert sealed.id("topic", "t") != other.id("topic", "t")
+    small, large = (Group(MASTER, 0, m, "x", None, None, sealed=False) for m in (("a",), ("a", "b")))
+    assert small.id("session", "s") == large.id("session", "s")
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.integers(1, 40), min_size=1, max_size=6), st.integers(2, 12))
+def test_any_nights_hold_each_member_once_and_never_move_a_group(nights: list[int], step: int) -> None:
+    pyramid, total, before = Pyramid(), 0, []
+    for count in nights:
+        total += count
+        grow(pyramid, members(range(total)), Shape(first=step, above=step), "topic", "t")
+        assert pyramid.tiers[0][: len(before)] == before
+        before = list(pyramid.tiers[0])
+    held = [m for group in pyramid.tiers[0] for m in group.members]
+    assert len(held) == len(set(held)) == total // step * step
+    # The same members in one night seal the same groups.
+    assert [g.members for g in pyramid.tiers[0]] == [
+        tuple(m.id for m in group) for group in seal(members(range(total)), set(), step)
+    ]
+
+
+def test_a_summary_is_sentences_of_its_parts_within_its_words() -> None:
+    parts = [
+        Part("We moved the gauge readings to PostgreSQL. It took an hour.", "Ada"),
+        Part("The gauge readings in PostgreSQL are backed up nightly.", "Ben"),
+        Part("Lunch was soup.", "Ada"),
+    ]
+    text = extractive_summary(parts, 16)
+    assert text == (
+        "Ada: We moved the gauge readings to PostgreSQL. Ben: The gauge readings in PostgreSQL are backed up nightly."
+    )
+    assert len(extractive_summary(parts, 10).split()) <= 11  # and the speaker's name
+
+
+def test_a_summary_of_one_endless_sentence_is_cut_at_a_word() -> None:
+    text = extractive_summary([Part("word " * 200)], 12)
+    assert text == "word " * 12 + "…"
+
+
+def test_a_summary_of_nothing_is_empty() -> None:
+    assert extractive_summary([], 20) == ""
+    assert extractive_summary([Part("the and of it")], 20) == "the and of it."

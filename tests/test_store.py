@@ -1,0 +1,200 @@
+"""The store: merges, the lock, releases, roll-back, upkeep, all on real Lance tables."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from lancedb.expr import col, lit
+
+from schemas.errors import BadRows, NoRelease, SchemaMismatch, StoreLocked, StoreMissing
+from schemas.registry import RELEASED, TABLES
+from schemas.table import VECTOR_DIM
+from schemas.topics import SUMMARIES, TOPICS
+from slowwave.store import Snapshot, Store, writer_lock
+from slowwave.store.digest import table_digest
+from slowwave.store.releases import publish, releases, roll_back
+from slowwave.store.upkeep import drop_old_versions, keep_house
+
+
+def topics(*names: str, purpose: str = "things") -> pa.Table:
+    rows = [
+        {
+            "topic_id": n,
+            "name": n,
+            "purpose": purpose,
+            "base": False,
+            "samples": [],
+            "size": 0,
+            "centroid": None,
+            "step_key": "k",
+        }
+        for n in names
+    ]
+    return pa.Table.from_pylist(rows, schema=TOPICS.schema)
+
+
+def summary(number: int, text: str) -> dict[str, object]:
+    return {
+        "summary_id": str(number), "scope": "topic", "scope_id": "a", "tier": 0, "seq": number, "text": text, "member_ids": [],
+        "member_hash": "x", "sealed": True, "vector": [1.0] + [0.0] * (VECTOR_DIM - 1), "step_key": "k",
+    }  # fmt: skip
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store.open(tmp_path, create=True)
+
+
+def test_merge_inserts_and_replaces(store: Store) -> None:
+    store.merge(TOPICS, topics("a", "b"))
+    store.merge(TOPICS, topics("b", "c", purpose="other"))
+    rows = {r["topic_id"]: r["purpose"] for r in store.read(TOPICS).to_pylist()}
+    assert rows == {"a": "things", "b": "other", "c": "other"}
+
+
+def test_rows_with_a_repeated_or_missing_key_are_refused_whole(store: Store) -> None:
+    with pytest.raises(BadRows, match="1 of 3 rows repeat a topic_id"):
+        store.merge(TOPICS, topics("a", "a", "b"))
+    loose = pa.schema([f.with_nullable(True) for f in TOPICS.schema])
+    nameless = pa.Table.from_pylist([{**topics("a").to_pylist()[0], "topic_id": None}], schema=loose)
+    with pytest.raises(BadRows, match="1 rows have no topic_id"):
+        store.append(TOPICS, nameless)
+    assert store.count(TOPICS) == 0
+
+
+def test_merging_what_is_stored_makes_no_version(store: Store) -> None:
+    store.merge(TOPICS, topics("a", "b"))
+    before = store.versions(RELEASED)
+    assert store.merge_changed(TOPICS, topics("b", "a")) == 0
+    assert store.versions(RELEASED) == before
+
+
+def test_a_value_with_quotes_filters_nothing_but_itself(store: Store) -> None:
+    evil = "x' OR '1'='1"
+    store.merge(TOPICS, topics("a", evil))
+    assert store.read(TOPICS, ["topic_id"], col("topic_id") == lit(evil)).to_pylist() == [{"topic_id": evil}]
+    assert store.read_ids(TOPICS, [evil]).num_rows == 1
+
+
+def test_every_table_exists_and_has_its_key_marked(store: Store) -> None:
+    for table in TABLES.values():
+        field = store.table(table).schema.field(table.key)
+        assert not field.nullable
+        assert field.metadata == {b"lance-schema:unenforced-primary-key": b"true"}
+
+
+def test_readers_see_the_release_and_not_what_came_after(store: Store) -> None:
+    store.merge(TOPICS, topics("a"))
+    assert publish(store, "run-1", None) is not None
+    store.merge(TOPICS, topics("b"))
+    assert Snapshot(store.root).read(TOPICS, ["topic_id"]).to_pylist() == [{"topic_id": "a"}]
+    publish(store, "run-2", None)
+    assert Snapshot(store.root).table(TOPICS).count_rows() == 2
+    assert Snapshot(store.root, release="r1").table(TOPICS).count_rows() == 1
+
+
+def test_an_unchanged_store_is_not_released_again(store: Store) -> None:
+    store.merge(TOPICS, topics("a"))
+    publish(store, "run-1", None)
+    assert publish(store, "run-2", None) is None
+    assert len(releases(store)) == 1
+
+
+def test_roll_back_is_a_release_and_outlives_a_night_without_news(store: Store) -> None:
+    for name in ("a", "b"):
+        store.merge(TOPICS, topics(name))
+        publish(store, f"run-{name}", None)
+    made = roll_back(store, "r1", "back")
+    assert (made.name, made.restores) == ("r3", releases(store)[0].release_id)
+    assert Snapshot(store.root).table(TOPICS).count_rows() == 1
+    assert publish(store, "quiet night", None) is None
+    with pytest.raises(NoRelease, match="no release 'r9'"):
+        roll_back(store, "r9", "back")
+
+
+def test_no_store_and_no_release_are_told_apart(tmp_path: Path, store: Store) -> None:
+    with pytest.raises(StoreMissing):
+        Snapshot(tmp_path / "elsewhere")
+    with pytest.raises(StoreMissing):
+        Store.open(tmp_path, "nobody")
+    with pytest.raises(NoRelease, match="nothing has been released yet"):
+        Snapshot(store.root)
+
+
+def test_other_columns_on_disk_are_refused(store: Store) -> None:
+    store.table(TOPICS).add_columns({"mood": "'calm'"})
+    with pytest.raises(SchemaMismatch, match="mood"):
+        Store.open(store.root)
+
+
+def test_spaces_are_walls(tmp_path: Path) -> None:
+    ada, ben = (Store.open(tmp_path, name, create=True) for name in ("ada", "ben"))
+    ada.merge(TOPICS, topics("secret"))
+    assert ben.count(TOPICS) == 0
+
+
+def test_the_full_text_index_covers_every_row_before_a_release(store: Store) -> None:
+    store.append(SUMMARIES, pa.Table.from_pylist([summary(0, "quick foxes jump")], schema=SUMMARIES.schema))
+    assert keep_house(store, 20) == ["summaries"]
+    assert keep_house(store, 20) == []
+    store.append(SUMMARIES, pa.Table.from_pylist([summary(1, "slow owls sleep")], schema=SUMMARIES.schema))
+    keep_house(store, 20)
+    table = store.table(SUMMARIES)
+    stats = table.index_stats(table.list_indices()[0].name)
+    assert stats is not None
+    assert stats.num_unindexed_rows == 0
+    found = table.search("sleeping", query_type="fts").select(["summary_id"]).to_list()
+    assert [row["summary_id"] for row in found] == ["1"]
+
+
+def test_old_releases_are_dropped_and_kept_ones_stay_readable(store: Store) -> None:
+    for name in "abc":
+        store.merge(TOPICS, topics(name))
+        publish(store, name, None)
+    drop_old_versions(store, keep=2)
+    tags = store.table(TOPICS).tags.list()
+    assert sorted(tags) == ["r2", "r3"]
+    assert Snapshot(store.root, release="r2").table(TOPICS).count_rows() == 2
+
+
+def test_digest_ignores_order_and_volatile_columns(store: Store) -> None:
+    assert table_digest(TOPICS, topics("a", "b")) == table_digest(TOPICS, topics("b", "a"))
+    assert table_digest(TOPICS, topics("a", "b")) != table_digest(TOPICS, topics("a", "c"))
+
+
+HOLDER = """
+import sys, time
+from pathlib import Path
+from slowwave.store import writer_lock
+with writer_lock(Path(sys.argv[1]), "night-1"):
+    print("held", flush=True)
+    time.sleep(60)
+"""
+
+
+def test_a_second_writer_is_told_who_holds_the_lock_and_a_killed_one_frees_it(tmp_path: Path) -> None:
+    holder = subprocess.Popen([sys.executable, "-c", HOLDER, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+    try:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "held\n"
+        with pytest.raises(StoreLocked, match=f"process {holder.pid} .*run night-1"), writer_lock(tmp_path, "night-2"):
+            pass
+        holder.send_signal(signal.SIGKILL)
+        holder.wait(10)
+        with writer_lock(tmp_path, "night-3") as died:
+            assert died == "night-1"
+            assert json.loads((tmp_path / "writer.json").read_text())["pid"] == os.getpid()
+        with writer_lock(tmp_path, "night-4") as died:
+            assert died is None
+    finally:
+        holder.kill()
+        holder.wait()
+        if holder.stdout:
+            holder.stdout.close()
+    time.sleep(0)
