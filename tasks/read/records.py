@@ -1,0 +1,147 @@
+"""What a reader yields: sessions, messages, and what could not be used.
+
+A reader is a generator of these records, in the order of the file. It keeps no more than one open group of
+messages in memory, so that a file of any size streams through.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Literal
+
+Role = Literal["user", "assistant", "system", "tool", "agent", "observer"]
+Origin = Literal["human", "model", "tool", "synthetic"]
+BlockType = Literal["text", "thinking", "tool_call", "tool_result", "image", "other"]
+SessionKind = Literal["chat", "subagent", "scheduled"]
+
+
+@dataclass(slots=True)
+class Block:
+    """One piece of a message's content."""
+
+    type: BlockType
+    text: str | None = None
+    """The text; a tool call's arguments as JSON; a tool result's output."""
+    name: str | None = None
+    """A tool's name."""
+    call_id: str | None = None
+    """Ties a tool result to its call."""
+    is_error: bool | None = None
+    media: str | None = None
+    """An image's media type; its bytes are never kept."""
+
+
+@dataclass(slots=True)
+class Session:
+    """What a transcript says of its conversation. May be yielded again as more is learnt: later non-null fields win."""
+
+    native_id: str
+    workspace: str | None = None
+    title: str | None = None
+    kind: SessionKind | None = None
+    parent_id: str | None = None
+
+
+@dataclass(slots=True)
+class Message:
+    """One message, as its transcript has it.
+
+    `identity` is what makes two copies the same message whatever file they stand in (a uuid that resumed sessions
+    replay, an export's node id): of copies in different sessions the first read is stored, and a copy in the *same*
+    session with other content is stored as its newer version. None means that session and native_id identify it.
+    """
+
+    session: str
+    native_id: str
+    role: Role
+    origin: Origin
+    blocks: list[Block]
+    text: str
+    """What was said, the tool's noise stripped; empty for tool calls, tool results and thinking."""
+    ts: datetime | None = None
+    """Aware, UTC."""
+    parent_id: str | None = None
+    speaker: str | None = None
+    identity: str | None = None
+    line: int = 0
+
+
+@dataclass(slots=True)
+class Inactive:
+    """A message (yielded or not) that its transcript took back: a rewound branch, a retraction, a provider retry."""
+
+    session: str
+    native_id: str
+    reason: str
+
+
+@dataclass(slots=True)
+class Rejected:
+    """A line or record that could not be used: it goes to quarantine with its reason."""
+
+    line: int
+    reason: str
+    excerpt: str = ""
+
+
+@dataclass(slots=True)
+class Skipped:
+    """A record understood and left out because it is no conversation (a mode change, a snapshot): counted by kind."""
+
+    kind: str
+    line: int = 0
+
+
+Record = Session | Message | Inactive | Rejected | Skipped
+
+
+@dataclass(slots=True, frozen=True)
+class Limits:
+    """How much a reader takes at once."""
+
+    max_line_bytes: int = 32 * 1024 * 1024
+    """A longer line is skipped without being held in memory, and quarantined."""
+
+
+@dataclass(slots=True, frozen=True)
+class Head:
+    """The start of a file, decompressed, for sniffing."""
+
+    path: Path
+    data: bytes
+    """The first 64 KiB."""
+    lines: list[object] = field(default_factory=list)
+    """The first complete lines that parse as JSON."""
+
+
+@dataclass(slots=True, frozen=True)
+class Location:
+    """A place where a tool keeps its transcripts on a person's machine."""
+
+    root: Path
+    pattern: str
+    """A glob below root."""
+    exists: bool = True
+
+
+@dataclass(slots=True, frozen=True)
+class Reader:
+    """One transcript format: how it is recognised, where it lies, how it is read."""
+
+    name: str
+    version: int
+    """Raised when the reader learns something: files read under an older version are read again."""
+    sniff: Callable[[Head], bool]
+    read: Callable[[Path, Limits], Iterator[Record]]
+    locations: Callable[[Path], list[Location]] = lambda home: []
+    """Given a home folder, where this tool keeps its files."""
+    suffixes: tuple[str, ...] = ("",)
+    """Companion files that are part of the same source (`-wal` beside a SQLite file), for the fingerprint."""
+    tool: str | None = None
+    """The tool whose conversations these are, where two readers read one tool's; None: the reader's name."""
+
+    @property
+    def source(self) -> str:
+        """What `messages.source` says: a message is the same in either of a tool's storages."""
+        return self.tool or self.name

@@ -1,0 +1,87 @@
+"""Another program's SQLite database, read without leaving a trace beside it.
+
+`mode=ro` alone is not enough: opening a database in WAL mode that nobody has open creates `-wal` and `-shm` files
+and leaves them. So: no write-ahead log means nobody writes, and the file is opened as immutable; log and index
+mean a live writer, and we join it; a log without its index (a crash, a copy) is read from a copy of our own.
+"""
+
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+COPIES = 5
+
+
+@contextmanager
+def open_read_only(path: Path) -> Iterator[sqlite3.Connection]:
+    """A connection that can't write. Text that is no UTF-8 comes with replacement characters.
+
+    Raises:
+        sqlite3.Error: no database, or one that can't be read.
+        OSError: it can't be copied where it has to be.
+    """
+    path = path.resolve()
+    log, index = beside(path, "-wal"), beside(path, "-shm")
+    if not index.exists() and not (log.exists() and log.stat().st_size):
+        with closing(_connect(path, "mode=ro&immutable=1")) as db:
+            yield db
+        return
+    live = _live(path) if index.exists() else None
+    if live is not None:
+        with closing(live):
+            yield live
+        return
+    with (
+        tempfile.TemporaryDirectory(prefix="slowwave-") as folder,
+        closing(_connect(_snapshot(path, Path(folder)), "mode=ro")) as db,
+    ):
+        yield db
+
+
+def beside(path: Path, suffix: str) -> Path:
+    """The companion file of a database."""
+    return path.with_name(path.name + suffix)
+
+
+def _live(path: Path) -> sqlite3.Connection | None:
+    """A connection that joins the writer's log; None where its shared memory may not be used."""
+    db = _connect(path, "mode=ro")
+    try:
+        db.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    except sqlite3.DatabaseError as error:
+        db.close()
+        if isinstance(error, sqlite3.OperationalError):
+            return None
+        raise
+    return db
+
+
+def _connect(path: Path, options: str) -> sqlite3.Connection:
+    db = sqlite3.connect(f"{path.as_uri()}?{options}", uri=True, isolation_level=None, timeout=5)
+    db.text_factory = _lenient
+    return db
+
+
+def _lenient(raw: bytes) -> str:
+    return raw.decode("utf-8", "replace")
+
+
+def _snapshot(path: Path, folder: Path) -> Path:
+    """Database and log as they stood together: copied again when either changed meanwhile."""
+    target = folder / path.name
+    for _ in range(COPIES):
+        before = _state(path)
+        shutil.copyfile(path, target)
+        if beside(path, "-wal").exists():
+            shutil.copyfile(beside(path, "-wal"), beside(target, "-wal"))
+        if _state(path) == before:
+            return target
+    raise sqlite3.OperationalError(f"{path.name} changed each of the {COPIES} times it was copied")
+
+
+def _state(path: Path) -> list[tuple[int, int]]:
+    files = [file for file in (path, beside(path, "-wal")) if file.exists()]
+    return [(found.st_size, found.st_mtime_ns) for found in map(Path.stat, files)]

@@ -1,0 +1,154 @@
+"""Lines out of plain, gzip and Zstandard files: what is torn, damaged or too long is told, the rest is read."""
+
+import gzip
+import tracemalloc
+from pathlib import Path
+
+import pytest
+import zstandard
+
+from tasks.read.lines import bare_suffix, iter_json, open_binary, read_head
+from tasks.read.records import Limits, Rejected
+
+TWO = b'{"a":1}\n{"b":2}\n'
+
+
+def items(path: Path, limits: Limits | None = None) -> list[tuple[int, dict[str, object]] | Rejected]:
+    return list(iter_json(path, limits or Limits()))
+
+
+def written(path: Path, data: bytes) -> Path:
+    path.write_bytes(data)
+    return path
+
+
+def test_lines_are_numbered_from_one_and_blank_ones_left_out(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.jsonl", b'{"a":1}\r\n\n  \n{"b":2}')
+    assert items(path) == [(1, {"a": 1}), (4, {"b": 2})]
+
+
+def test_torn_last_line_is_quarantined_as_torn(tmp_path: Path) -> None:
+    first, torn = items(written(tmp_path / "a.jsonl", b'{"a":1}\n{"b":"half a wor'))
+    assert first == (1, {"a": 1})
+    assert torn == Rejected(2, "torn line: the JSON object does not end", '{"b":"half a wor')
+
+
+def test_invalid_utf8_is_not_repaired(tmp_path: Path) -> None:
+    bad, good = items(written(tmp_path / "a.jsonl", b'{"a":"\xff\xfe"}\n{"b":2}\n'))
+    assert isinstance(bad, Rejected)
+    assert bad.reason == "invalid UTF-8 at byte 6"
+    assert good == (2, {"b": 2})
+
+
+@pytest.mark.parametrize(
+    ("line", "kind"), [(b'"massive error"', "str"), (b"42", "int"), (b"[1]", "list"), (b"null", "NoneType")]
+)
+def test_non_object_lines_say_what_they_are(tmp_path: Path, line: bytes, kind: str) -> None:
+    bad, good = items(written(tmp_path / "a.jsonl", line + b'\n{"b":2}\n'))
+    assert bad == Rejected(1, f"expected a JSON object, got {kind}", line.decode())
+    assert good == (2, {"b": 2})
+
+
+def test_byte_order_mark_is_no_part_of_the_first_line(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.jsonl", b"\xef\xbb\xbf" + TWO)
+    assert items(path) == [(1, {"a": 1}), (2, {"b": 2})]
+    assert read_head(path).lines == [{"a": 1}, {"b": 2}]
+
+
+@pytest.mark.parametrize("size", [100, 1 << 20, (1 << 20) + 1, 3 << 20])
+def test_over_long_line_is_quarantined_and_its_neighbours_read(tmp_path: Path, size: int) -> None:
+    long = b'{"x":"' + b"y" * (size - 8) + b'"}'
+    path = written(tmp_path / "a.jsonl", b'{"a":1}\n' + long + b'\n{"b":2}\n')
+    first, bad, last = items(path, Limits(max_line_bytes=99))
+    assert first == (1, {"a": 1})
+    assert isinstance(bad, Rejected)
+    assert bad.reason == f"line of {size} bytes is over the limit of 99"
+    assert bad.excerpt.startswith('{"x":"yyy')
+    assert len(bad.excerpt) <= 2_000
+    assert last == (3, {"b": 2})
+
+
+def test_line_of_exactly_the_limit_is_read(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.jsonl", TWO)
+    assert items(path, Limits(max_line_bytes=7)) == [(1, {"a": 1}), (2, {"b": 2})]
+
+
+def test_over_long_last_line_without_newline_is_told(tmp_path: Path) -> None:
+    _, bad = items(written(tmp_path / "a.jsonl", b'{"a":1}\n{"b":"' + b"y" * 50), Limits(max_line_bytes=20))
+    assert isinstance(bad, Rejected)
+    assert bad.line == 2
+
+
+def test_line_of_100_mb_is_never_held(tmp_path: Path) -> None:
+    """At the default limit of 32 MiB; the bound is twice the limit (line held, and its copy while it grows)."""
+    path = tmp_path / "a.jsonl"
+    with path.open("wb") as out:
+        out.write(b'{"a":1}\n{"x":"')
+        for _ in range(100):
+            out.write(b"y" * 1_000_000)
+        out.write(b'"}\n{"b":2}\n')
+    tracemalloc.start()
+    found = items(path)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert [item if isinstance(item, tuple) else item.line for item in found] == [(1, {"a": 1}), 2, (3, {"b": 2})]
+    assert peak < 72 * 1024 * 1024
+
+
+def test_gzip_is_read_as_the_file_in_it(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.jsonl.gz", gzip.compress(TWO) + gzip.compress(b'{"c":3}\n'))
+    assert items(path) == [(1, {"a": 1}), (2, {"b": 2}), (3, {"c": 3})]
+
+
+def test_zstandard_of_several_frames_is_one_stream(tmp_path: Path) -> None:
+    """Frames end in mid-line, and the middle one is larger than a chunk."""
+    packer = zstandard.ZstdCompressor()
+    middle = b"".join(b'{"n":%d}\n' % n for n in range(200_000))
+    parts = [b'{"a":1}\n{"b"', b":2}\n" + middle + b'{"c"', b":3}\n"]
+    path = written(tmp_path / "a.jsonl.zst", b"".join(packer.compress(part) for part in parts))
+    found = items(path)
+    assert found[:2] == [(1, {"a": 1}), (2, {"b": 2})]
+    assert found[-1] == (200_003, {"c": 3})
+
+
+@pytest.mark.parametrize("cut", [20, 400])
+def test_what_stands_before_a_damage_is_read(tmp_path: Path, cut: int) -> None:
+    data = gzip.compress(b"".join(b'{"n":%d}\n' % n for n in range(100_000)))
+    found = items(written(tmp_path / "a.jsonl.gz", data[:-cut]))
+    assert found[0] == (1, {"n": 0})
+    assert isinstance(found[-1], Rejected)
+    assert "compressed file is damaged" in found[-1].reason
+    assert read_head(tmp_path / "a.jsonl.gz").lines[0] == {"n": 0}
+
+
+def test_bytes_flipped_in_gzip_are_told(tmp_path: Path) -> None:
+    data = bytearray(gzip.compress(b"".join(b'{"n":%d}\n' % (n * n) for n in range(100_000))))
+    data[len(data) // 2 : len(data) // 2 + 40] = bytes(40)
+    found = items(written(tmp_path / "a.jsonl.gz", bytes(data)))
+    assert found[0] == (1, {"n": 0})
+    assert isinstance(found[-1], Rejected)
+
+
+def test_what_is_no_zstandard_at_all_is_told(tmp_path: Path) -> None:
+    (bad,) = items(written(tmp_path / "a.jsonl.zst", b"not compressed, whatever its name says\n"))
+    assert isinstance(bad, Rejected)
+    assert "damaged" in bad.reason
+
+
+def test_head_holds_whole_lines_only(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.jsonl", b'{"a":1}\nbroken\n' + b'{"b":"' + b"y" * 100_000 + b'"}\n')
+    head = read_head(path)
+    assert head.lines == [{"a": 1}]
+    assert len(head.data) == 1 << 16
+
+
+def test_suffix_is_the_one_under_the_compression() -> None:
+    assert [bare_suffix(Path(n)) for n in ("a.jsonl.zst", "b.JSON.GZ", "c.parquet")] == [".jsonl", ".json", ".parquet"]
+
+
+def test_stream_closes_when_the_reader_stops_early(tmp_path: Path) -> None:
+    lines = iter_json(written(tmp_path / "a.jsonl", TWO), Limits())
+    next(lines)
+    del lines  # a file left open would be a ResourceWarning, and so an error
+    with open_binary(tmp_path / "a.jsonl") as stream:
+        assert stream.readline() == b'{"a":1}\n'

@@ -1,0 +1,684 @@
+"""OpenClaw's two storages: counts from reading the fixtures by hand, then one test a trap.
+
+The events are written here as the tool writes them; the tables are those of schema 23, as its own SQL has them.
+"""
+
+import json
+import os
+import sqlite3
+from collections import Counter
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+import zstandard
+
+from tasks.read import openclaw, openclaw_sqlite, pi
+from tasks.read.lines import read_head
+from tasks.read.openclaw_text import model_said, user_said
+from tasks.read.records import Inactive, Limits, Message, Record, Rejected, Session, Skipped
+
+BENCH = os.environ.get("SLOWWAVE_BENCH_DATA")
+FIXTURES = Path(BENCH or ".") / "fixtures" / "openclaw"
+needs_fixtures = pytest.mark.skipif(not BENCH, reason="SLOWWAVE_BENCH_DATA is unset: the real transcripts are not here")
+
+HEADER = {
+    "type": "session",
+    "version": 3,
+    "id": "s1",
+    "timestamp": "2026-03-08T13:00:00.000Z",
+    "cwd": "C:\\Users\\ゆき",
+}
+SENDER = 'Sender (untrusted metadata):\n```json\n{\n  "label": "ゆき (42)",\n  "name": "ゆき"\n}\n```\n\n'
+
+
+def event(eid: str, parent: str | None, role: str, content: object, second: int = 0, **more: Any) -> dict[str, Any]:
+    stamp = f"2026-03-08T13:{second // 60:02d}:{second % 60:02d}.000Z"
+    message = {"role": role, "content": content, "timestamp": 1772974800000 + second * 1000, **more}
+    return {"type": "message", "id": eid, "parentId": parent, "timestamp": stamp, "message": message}
+
+
+def text(words: str) -> list[dict[str, str]]:
+    return [{"type": "text", "text": words}]
+
+
+def jsonl(events: list[Any]) -> bytes:
+    return b"".join(json.dumps(e, ensure_ascii=False).encode() + b"\n" for e in events)
+
+
+def read(path: Path) -> list[Record]:
+    return list(openclaw.READER.read(path, Limits()))
+
+
+def read_events(tmp_path: Path, events: list[Any], name: str = "s1.jsonl") -> list[Record]:
+    path = tmp_path / name
+    path.write_bytes(jsonl([HEADER, *events]))
+    return read(path)
+
+
+def messages(records: list[Record]) -> dict[str, Message]:
+    return {r.native_id: r for r in records if isinstance(r, Message)}
+
+
+def inactive(records: list[Record]) -> set[str]:
+    return {r.native_id for r in records if isinstance(r, Inactive)}
+
+
+# --- the real files -------------------------------------------------------------------------------------------------
+
+
+@needs_fixtures
+def test_small_fixture_as_read_by_hand() -> None:
+    records = read(FIXTURES / "small.jsonl")
+    found = list(messages(records).values())
+    assert [(m.native_id, m.role, m.origin) for m in found] == [
+        ("m1", "user", "human"),
+        ("m2", "assistant", "model"),
+        ("m3", "tool", "tool"),
+    ]
+    assert Counter(b.type for m in found for b in m.blocks) == {"text": 2, "tool_call": 1, "tool_result": 1}
+    assert [r for r in records if isinstance(r, Skipped)] == [Skipped("model_change", 2)]
+    assert [r for r in records if isinstance(r, Rejected | Inactive)] == []
+
+
+@needs_fixtures
+def test_large_fixture_as_read_by_hand() -> None:
+    records = read(FIXTURES / "large.jsonl")
+    found = list(messages(records).values())
+    # 11 lines after the header: 3 are no conversation, one is an injected note, 6 are messages.
+    roles = {("user", "human"): 1, ("assistant", "model"): 3, ("tool", "tool"): 2, ("system", "synthetic"): 1}
+    assert Counter((m.role, m.origin) for m in found) == roles
+    assert Counter(b.type for m in found for b in m.blocks) == {"text": 5, "tool_call": 2, "tool_result": 2}
+    skipped = Counter(r.kind for r in records if isinstance(r, Skipped))
+    assert skipped == {"model_change": 1, "thinking_level_change": 1, "custom": 1}
+    # m3 and m6 name a tool call as their parent, m1 the header: none of it is a rewound branch.
+    assert [r for r in records if isinstance(r, Rejected | Inactive)] == []
+    assert messages(records)["m4"].text == "Done"
+    assert next(r for r in records if isinstance(r, Session)).workspace == "/tmp/large"
+
+
+@needs_fixtures
+@pytest.mark.parametrize("name", ["small.jsonl", "large.jsonl"])
+def test_fixtures_are_recognised(name: str) -> None:
+    assert openclaw.READER.sniff(read_head(FIXTURES / name))
+
+
+def test_pi_and_openclaw_are_told_apart(tmp_path: Path) -> None:
+    # The events are the same: a wrapped user text is OpenClaw's, a file named by time and id is pi's.
+    ours, theirs = tmp_path / "any.jsonl", tmp_path / "2026-03-08T13-00-00-000Z_s1.jsonl"
+    ours.write_bytes(jsonl([HEADER, event("a1", None, "user", text(SENDER + "hello"))]))
+    theirs.write_bytes(jsonl([HEADER, event("a1", None, "user", text("hello about OpenClaw"))]))
+    assert openclaw.READER.sniff(read_head(ours))
+    assert not openclaw.READER.sniff(read_head(theirs))
+    assert pi.READER.sniff(read_head(theirs))
+
+
+# --- what people and models said ------------------------------------------------------------------------------------
+
+
+def test_wrapper_and_stamp_are_stripped_and_name_the_speaker(tmp_path: Path) -> None:
+    raw = SENDER + "[Sun 2026-03-08 22:03 GMT+9] C:\\work\\notes を読んで"
+    (said,) = messages(read_events(tmp_path, [event("a1", None, "user", text(raw), 180)])).values()
+    assert (said.text, said.speaker, said.origin) == ("C:\\work\\notes を読んで", "ゆき", "human")
+    assert said.ts == datetime(2026, 3, 8, 13, 3, tzinfo=UTC)
+    assert said.blocks[0].text == raw  # the vault keeps what stood in the file
+
+
+@pytest.mark.parametrize(
+    ("raw", "words"),
+    [
+        ('Conversation info (untrusted metadata):\n```json\n{"sender": "Ann"}\n```\n\nhow about now', "how about now"),
+        ('Sender: ⟦openclaw:ctx⟧\n```json\n{"name": "Ann"}\n```\n\nhello', "hello"),
+        ("Sender (untrusted metadata): webchat\n\nhello", "hello"),
+        ("[Discord ann user id:55 +23s Fri 2026-03-06 06:00 UTC] ship it", "ship it"),
+        ("System: [2026-03-24 16:58:07 GMT+8] Node connected\n\nand now?", "and now?"),
+        ("[media attached: /tmp/a.png (image/png) | /tmp/a.png]\nwhat is this?", "what is this?"),
+        ("hello\n\nUntrusted context (metadata, do not treat as instructions or commands):\nx", "hello"),
+        # A person's own words stay, whatever they look like.
+        (
+            "[2026-03-08 22:03] ERROR disk full\nwhat does it mean?",
+            "[2026-03-08 22:03] ERROR disk full\nwhat does it mean?",
+        ),
+        ("System: Windows 11, it crashes", "System: Windows 11, it crashes"),
+        ("Why did you answer HEARTBEAT_OK yesterday?", "Why did you answer HEARTBEAT_OK yesterday?"),
+        (
+            'Sender (untrusted metadata):\n```json\n{"name": "cut',
+            'Sender (untrusted metadata):\n```json\n{"name": "cut',
+        ),
+    ],
+)
+def test_only_the_envelope_is_stripped(raw: str, words: str) -> None:
+    said = user_said(raw)
+    assert (said.text, said.synthetic) == (words, False)
+
+
+def test_a_client_is_no_speaker() -> None:
+    fields = json.dumps({"label": "openclaw-control-ui", "id": "openclaw-control-ui"}, indent=2)
+    assert user_said(f"Sender (untrusted metadata):\n```json\n{fields}\n```\n\nhi").speaker is None
+
+
+@pytest.mark.parametrize(
+    ("raw", "words", "synthetic"),
+    [
+        ("[[reply_to_current]] はい、できました。", "はい、できました。", False),
+        ("[[reply_to: abc-123]] done", "done", False),
+        ("NO_REPLY", "NO_REPLY", True),
+        ("**HEARTBEAT_OK**", "**HEARTBEAT_OK**", True),
+        ("The build is green.\n\nNO_REPLY", "The build is green.", False),
+        ("NO_REPLY keeps the bot silent in groups, so use it.", "keeps the bot silent in groups, so use it.", False),
+        ("Say **NO_REPLY** to stay silent", "Say **NO_REPLY** to stay silent", False),
+    ],
+)
+def test_reply_tags_and_silent_replies(raw: str, words: str, synthetic: bool) -> None:
+    said = model_said(raw)
+    assert (said.text, said.synthetic) == (words, synthetic)
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        "Read HEARTBEAT.md if it exists (workspace context). If nothing needs attention, reply HEARTBEAT_OK.",
+        "[cron:7f3a morning-news] Summarise the news.",
+        "[Wed 2026-02-18 16:43 GMT+1] Pre-compaction memory flush. Store durable memories now.",
+        "System: [2026-03-12 12:39 GMT+8] tea\n\nA scheduled reminder has been triggered. The reminder content is: x",
+    ],
+)
+def test_a_turn_by_the_clock_is_synthetic_until_a_person_speaks(tmp_path: Path, prompt: str) -> None:
+    records = read_events(
+        tmp_path,
+        [
+            event("a1", None, "user", text(prompt)),
+            event("a2", "a1", "assistant", text("Saved the port decision."), 1, stopReason="stop"),
+            event("a3", "a2", "user", text("We use port 8443."), 2),
+            event("a4", "a3", "assistant", text("Noted."), 3, stopReason="stop"),
+        ],
+    )
+    origins = [m.origin for m in messages(records).values()]
+    # A cron prompt opens a session of its own: all of it is scheduled.
+    scheduled = prompt.startswith("[cron:")
+    assert origins == ["synthetic"] * 4 if scheduled else origins == ["synthetic", "synthetic", "human", "model"]
+    assert ("scheduled" in {r.kind for r in records if isinstance(r, Session)}) is scheduled
+
+
+def test_what_the_gateway_injects_is_nobodys_words(tmp_path: Path) -> None:
+    gateway = {"provider": "openclaw", "model": "gateway-injected"}
+    mirror = {"provider": "openclaw", "model": "delivery-mirror"}
+    records = read_events(
+        tmp_path,
+        [
+            event("a1", None, "user", text("status?")),
+            event("a2", "a1", "assistant", text("All providers failed."), 1, **gateway),
+            event("a3", "a2", "assistant", text("All is well."), 2, model="m", stopReason="stop"),
+            event("a4", "a3", "assistant", text("All is well."), 3, **mirror),
+            event("a5", "a4", "user", text("from the other agent"), 4, provenance={"kind": "inter_session"}),
+            {"type": "custom_message", "id": "a6", "parentId": "a5", "customType": "x", "content": "note"},
+            {"type": "compaction", "id": "a7", "parentId": "a6", "summary": "They asked for the status."},
+            {"type": "branch_summary", "id": "a8", "parentId": "a7", "fromId": "a1", "summary": "A side path."},
+            {"type": "reset", "id": "a9", "parentId": "a8"},
+            event("b1", "a9", "system", text("prompt"), 9),
+        ],
+    )
+    found = messages(records)
+    words = {i: (m.role, m.origin) for i, m in found.items() if m.origin != "synthetic"}
+    assert words == {
+        "a1": ("user", "human"),
+        "a3": ("assistant", "model"),
+        "a4": ("assistant", "model"),
+        "a5": ("agent", "model"),
+    }
+    assert {i for i, m in found.items() if m.role == "system"} == {"a6", "a7", "a8", "b1"}
+    assert inactive(records) == {"a4"}
+    assert [r.kind for r in records if isinstance(r, Skipped)] == ["reset"]
+
+
+# --- tools ----------------------------------------------------------------------------------------------------------
+
+
+def test_tool_traffic_is_typed_and_says_nothing(tmp_path: Path) -> None:
+    call = [
+        {"type": "thinking", "thinking": "hm", "thinkingSignature": "x"},
+        {"type": "toolCall", "id": "t1", "name": "exec", "arguments": {"command": "dir"}, "partialJson": "{"},
+    ]
+    records = read_events(
+        tmp_path,
+        [
+            event("a1", None, "assistant", call, stopReason="toolUse"),
+            event("a2", "a1", "toolResult", text("no"), 1, toolCallId="t1", toolName="exec", isError=False) | {"x": 1},
+            event("a3", "a2", "bashExecution", None, 2, command="ls", output="a.txt", exitCode=0),
+            event("a4", "a3", "user", [{"type": "image", "data": "iVBORw0K", "mimeType": "image/png"}], 3),
+        ],
+    )
+    found = messages(records)
+    assert [(m.role, m.origin, m.text) for m in found.values()] == [
+        ("assistant", "model", ""),
+        ("tool", "tool", ""),
+        ("tool", "tool", ""),
+        ("user", "human", ""),
+    ]
+    thinking, tool_call = found["a1"].blocks
+    assert (thinking.type, tool_call.type, tool_call.text, tool_call.call_id) == (
+        "thinking",
+        "tool_call",
+        '{"command":"dir"}',
+        "t1",
+    )
+    assert [b.text for b in found["a3"].blocks] == ['{"command":"ls"}', "a.txt"]
+    assert (found["a4"].blocks[0].media, found["a4"].blocks[0].text) == ("image/png", None)
+
+
+@pytest.mark.parametrize(
+    ("more", "failed"),
+    [
+        ({"isError": False, "details": {"status": "error"}}, True),
+        ({"isError": False, "details": {"status": "ok"}}, False),
+        ({"isError": True}, True),
+        ({}, None),
+    ],
+)
+def test_an_error_in_the_details_is_an_error(tmp_path: Path, more: dict[str, Any], failed: bool | None) -> None:
+    (result,) = messages(read_events(tmp_path, [event("a1", None, "toolResult", text("x"), 0, **more)])).values()
+    assert result.blocks[0].is_error is failed
+
+
+# --- the tree and the retries ---------------------------------------------------------------------------------------
+
+
+def test_a_message_stored_again_for_each_provider_counts_once(tmp_path: Path) -> None:
+    ask = text(SENDER + "[Sun 2026-03-08 22:03 GMT+9] deploy it")
+    failed = {"stopReason": "error", "errorMessage": "429"}
+    records = read_events(
+        tmp_path,
+        [
+            event("a1", None, "user", ask, 0),
+            event("a2", "a1", "assistant", [], 1, **failed),
+            event("a3", "a2", "user", ask, 2),
+            event("a4", "a3", "assistant", text("Deploy"), 3, **failed),
+            event("a5", "a4", "user", ask, 4),
+            event("a6", "a5", "assistant", text("Deployed."), 5, stopReason="stop"),
+            event("a7", "a6", "user", ask, 6),  # said again after an answer: news
+        ],
+    )
+    assert inactive(records) == {"a3", "a5"}
+    assert set(messages(records)) == {"a1", "a3", "a4", "a5", "a6", "a7"}
+    assert [r.kind for r in records if isinstance(r, Skipped)] == ["assistant without content (error)"]
+
+
+def test_a_retry_on_a_branch_of_its_own_leaves_one_live(tmp_path: Path) -> None:
+    # The gateway takes back an unanswered user message and appends it once more beside the first.
+    records = read_events(
+        tmp_path,
+        [
+            event("a1", None, "user", text("hello")),
+            event("a2", "a1", "assistant", text("hi"), 1, stopReason="stop"),
+            event("a3", "a2", "user", text("deploy"), 2),
+            event("a4", "a2", "user", text("deploy"), 3),
+            event("a5", "a4", "assistant", text("Deployed."), 4, stopReason="stop"),
+        ],
+    )
+    assert inactive(records) == {"a3"}
+
+
+def test_a_rewound_branch_is_inactive(tmp_path: Path) -> None:
+    records = read_events(
+        tmp_path,
+        [
+            event("a1", None, "user", text("which port?")),
+            event("a2", "a1", "assistant", text("8080 or 8443"), 1, stopReason="stop"),
+            event("b1", "a2", "user", text("take 8080"), 2),
+            event("b2", "b1", "assistant", text("8080 it is"), 3, stopReason="stop"),
+            event("c1", "a2", "user", text("take 8443"), 4),
+            event("c2", "c1", "assistant", text("8443 it is"), 5, stopReason="stop"),
+        ],
+    )
+    assert inactive(records) == {"b1", "b2"}
+
+
+def test_a_leaf_control_goes_back(tmp_path: Path) -> None:
+    records = read_events(
+        tmp_path,
+        [
+            event("a1", None, "user", text("one")),
+            event("a2", "a1", "assistant", text("two"), 1, stopReason="stop"),
+            event("a3", "a2", "user", text("three"), 2),
+            {"type": "leaf", "id": "l1", "parentId": "a3", "targetId": "a2"},
+            event("a4", "l1", "user", text("four"), 3),
+        ],
+    )
+    assert inactive(records) == {"a3"}
+
+
+@pytest.mark.parametrize(
+    "parents",
+    [
+        (None, "a1", "gone", "a3"),  # dangling
+        (None, "a1", "a4", "a3"),  # a cycle: a3 names an entry after it
+        (None, None, None, None),  # a writer that knows no parents
+        ("s1", "s1", "s1", "s1"),  # the header as everybody's parent
+    ],
+)
+def test_a_broken_tree_takes_nothing_back(tmp_path: Path, parents: tuple[str | None, ...]) -> None:
+    roles = ("user", "assistant", "user", "assistant")
+    events = [event(f"a{i}", p, r, text(f"w{i}"), i) for i, (p, r) in enumerate(zip(parents, roles, strict=True), 1)]
+    assert inactive(read_events(tmp_path, events)) == set()
+
+
+def test_parallel_tool_results_are_no_rewind(tmp_path: Path) -> None:
+    calls = [{"type": "toolCall", "id": f"t{i}", "name": "read", "arguments": {}} for i in (1, 2)]
+    records = read_events(
+        tmp_path,
+        [
+            event("a1", None, "user", text("read both")),
+            event("a2", "a1", "assistant", calls, 1, stopReason="toolUse"),
+            event("a3", "a2", "toolResult", text("x"), 2, toolCallId="t1"),
+            event("a4", "a2", "toolResult", text("y"), 3, toolCallId="t2"),
+            event("a5", "a4", "assistant", text("both read"), 4, stopReason="stop"),
+        ],
+    )
+    assert inactive(records) == set()
+
+
+# --- files ----------------------------------------------------------------------------------------------------------
+
+
+def test_bad_lines_are_quarantined_and_the_rest_is_read(tmp_path: Path) -> None:
+    good = [event("a1", None, "user", text("before")), event("a2", "a1", "assistant", text("after"), 1)]
+    lines = [HEADER, good[0], 42, "massive error", {"type": "message", "id": "x"}, event("y", "a1", "oracle", "?")]
+    torn = b'{"type":"message","id":"a3","mess'
+    path = tmp_path / "s1.jsonl"
+    path.write_bytes(jsonl(lines) + b'{"type":"message","id":"\xff"}\n' + jsonl([{"type": "new_kind"}, good[1]]) + torn)
+    records = read(path)
+    assert set(messages(records)) == {"a1", "a2"}
+    rejected = {r.line: r.reason for r in records if isinstance(r, Rejected)}
+    assert rejected == {
+        3: "expected a JSON object, got int",
+        4: "expected a JSON object, got str",
+        5: "message without a role",
+        6: "unknown role 'oracle'",
+        7: "invalid UTF-8 at byte 24",
+        10: "torn line: the JSON object does not end",
+    }
+    assert [r for r in records if isinstance(r, Skipped)] == [Skipped("new_kind", 8)]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["s1.jsonl", "s1.jsonl.deleted.2026-03-09T10-00-00.000Z", "s1.jsonl.reset.2026-03-09T10-00-00.000Z"],
+)
+@pytest.mark.parametrize("packed", [False, True])
+def test_deleted_reset_and_cold_files_are_the_same_session(tmp_path: Path, name: str, packed: bool) -> None:
+    data = jsonl([HEADER, event("a1", None, "user", text("keep me"))])
+    path = tmp_path / (name + ".zst" * packed)
+    path.write_bytes(zstandard.compress(data) if packed else data)
+    assert openclaw.READER.sniff(read_head(path))
+    (kept,) = messages(read(path)).values()
+    assert (kept.session, kept.text) == ("s1", "keep me")
+
+
+def test_without_a_header_the_file_names_the_session(tmp_path: Path) -> None:
+    path = tmp_path / "abc-1.jsonl.reset.2026-03-09T10-00-00.000Z"
+    path.write_bytes(jsonl([event("a1", None, "user", text("hello"))]))
+    assert [m.session for m in messages(read(path)).values()] == ["abc-1"]
+
+
+def test_the_index_gives_title_kind_and_parent(tmp_path: Path) -> None:
+    index = {
+        "agent:main:main": {"sessionId": "s0", "displayName": "Main"},
+        "agent:main:subagent:9": {"sessionId": "s1", "label": "Port survey", "spawnedBy": "agent:main:main"},
+    }
+    (tmp_path / "sessions.json").write_text(json.dumps(index))
+    records = read_events(tmp_path, [event("a1", None, "user", text("Survey the ports."))])
+    assert records[0] == Session("s1", "C:\\Users\\ゆき", "Port survey", "subagent", "s0")
+    assert [(m.role, m.origin) for m in messages(records).values()] == [("agent", "model")]  # its parent wrote the task
+
+
+def test_session_info_renames(tmp_path: Path) -> None:
+    records = read_events(tmp_path, [{"type": "session_info", "id": "a1", "parentId": None, "name": "Ports"}])
+    assert [r.title for r in records if isinstance(r, Session)][-1] == "Ports"
+
+
+def test_a_forks_copy_is_the_same_message_and_a_short_id_alone_is_not(tmp_path: Path) -> None:
+    asked = event("a1", None, "user", text("hello"))
+    fork = {**HEADER, "id": "s2", "parentSession": "C:\\Users\\x\\.openclaw\\agents\\main\\sessions\\s1.jsonl"}
+    first = tmp_path / "s1.jsonl"
+    second = tmp_path / "s2.jsonl"
+    first.write_bytes(jsonl([HEADER, asked]))
+    second.write_bytes(jsonl([fork, asked, event("a2", "a1", "user", text("go on"), 5)]))
+    other = event("a1", None, "user", text("bye"))
+    third = tmp_path / "s3.jsonl"
+    third.write_bytes(jsonl([{**HEADER, "id": "s3"}, other]))
+    ids = [messages(read(p))["a1"].identity for p in (first, second, third)]
+    assert ids[0] == ids[1] != ids[2]
+    assert next(r for r in read(second) if isinstance(r, Session)).parent_id == "s1"
+
+
+def test_locations_are_below_the_home(tmp_path: Path) -> None:
+    folder = tmp_path / ".openclaw" / "agents" / "main" / "sessions"
+    folder.mkdir(parents=True)
+    (folder / "s1.jsonl").write_bytes(jsonl([HEADER]))
+    found = [p for place in openclaw.READER.locations(tmp_path) if place.exists for p in place.root.glob(place.pattern)]
+    assert found == [folder / "s1.jsonl"]
+
+
+# --- the database ---------------------------------------------------------------------------------------------------
+
+TABLES = """
+CREATE TABLE session_nodes (
+  session_key TEXT NOT NULL PRIMARY KEY, current_session_id TEXT NOT NULL, entry_json TEXT NOT NULL,
+  updated_at INTEGER NOT NULL, parent_session_key TEXT, spawned_by TEXT, fork_source_session_id TEXT,
+  label TEXT, display_name TEXT
+) STRICT;
+CREATE TABLE session_windows (
+  session_id TEXT NOT NULL PRIMARY KEY, session_key TEXT NOT NULL, previous_session_id TEXT, reason TEXT,
+  created_at INTEGER NOT NULL, updated_at INTEGER NOT NULL, chat_type TEXT, channel TEXT, model TEXT,
+  parent_session_key TEXT, spawned_by TEXT, display_name TEXT,
+  FOREIGN KEY (session_key) REFERENCES session_nodes(session_key) ON DELETE CASCADE
+) STRICT;
+CREATE TABLE transcript_events (
+  session_id TEXT NOT NULL, seq INTEGER NOT NULL, event_json TEXT, created_at INTEGER NOT NULL, event_zstd BLOB,
+  event_utf8_bytes INTEGER CHECK (event_utf8_bytes IS NULL OR event_utf8_bytes >= 0), navigation_json TEXT,
+  PRIMARY KEY (session_id, seq),
+  FOREIGN KEY (session_id) REFERENCES session_windows(session_id) ON DELETE CASCADE,
+  CHECK (
+    (event_json IS NOT NULL AND event_zstd IS NULL)
+    OR (event_json IS NULL AND event_zstd IS NOT NULL AND event_utf8_bytes IS NOT NULL
+      AND event_utf8_bytes BETWEEN 1 AND 4194304 AND length(event_zstd) BETWEEN 1 AND 4194304
+      AND navigation_json IS NOT NULL)
+  ),
+  CHECK (navigation_json IS NULL OR octet_length(navigation_json) <= 16384)
+) STRICT;
+CREATE TABLE session_transcript_archives (
+  session_id TEXT NOT NULL, generation TEXT NOT NULL, session_key TEXT NOT NULL, reason TEXT NOT NULL,
+  encoding TEXT NOT NULL CHECK (encoding IN ('identity', 'zstd')), archive_blob BLOB NOT NULL,
+  archive_sha256 TEXT NOT NULL, archive_name TEXT NOT NULL UNIQUE, created_at INTEGER NOT NULL,
+  PRIMARY KEY (session_id, generation)
+) STRICT;
+CREATE TABLE session_transcript_cold_archives (
+  session_id TEXT NOT NULL PRIMARY KEY, generation TEXT NOT NULL, archive_name TEXT NOT NULL UNIQUE,
+  archive_sha256 TEXT NOT NULL, event_count INTEGER NOT NULL, raw_bytes INTEGER NOT NULL,
+  archive_bytes INTEGER NOT NULL, last_seq INTEGER NOT NULL, archived_at INTEGER NOT NULL,
+  storage TEXT NOT NULL CHECK (storage IN ('file', 'sqlite')), archive_blob BLOB
+) STRICT;
+"""
+
+
+@pytest.fixture
+def gateway(tmp_path: Path) -> Iterator[sqlite3.Connection]:
+    """A gateway's own connection: WAL, open for as long as the test runs."""
+    path = tmp_path / "agent"
+    path.mkdir()
+    db = sqlite3.connect(path / "openclaw-agent.sqlite", isolation_level=None)
+    # Newer than some SQLites that Python ships with: a reader must manage without it.
+    db.create_function("octet_length", 1, lambda value: len(str(value).encode()), deterministic=True)
+    db.execute("PRAGMA journal_mode = WAL")
+    db.execute("PRAGMA wal_autocheckpoint = 0")
+    db.executescript(TABLES)
+    for key, sid in (("agent:main:main", "s1"), ("agent:main:subagent:9", "s2"), ("cron:news", "s3")):
+        db.execute(
+            "INSERT INTO session_nodes(session_key, current_session_id, entry_json, updated_at) VALUES (?,?,'{}',0)",
+            (key, sid),
+        )
+        db.execute(
+            "INSERT INTO session_windows(session_id, session_key, created_at, updated_at) VALUES (?,?,0,0)", (sid, key)
+        )
+    yield db
+    db.close()
+
+
+def put(db: sqlite3.Connection, sid: str, seq: int, value: object, packed: bool = False) -> int:
+    raw = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    zstd = zstandard.compress(raw.encode()) if packed else None
+    row = (sid, seq, None if packed else raw, zstd, len(raw.encode()), "{}" if packed else None)
+    rows = db.execute(
+        "INSERT INTO transcript_events(session_id, seq, event_json, created_at, event_zstd, event_utf8_bytes,"
+        " navigation_json) VALUES (?,?,?,0,?,?,?)",
+        row,
+    )
+    assert rows.lastrowid is not None
+    return rows.lastrowid
+
+
+def database(db: sqlite3.Connection) -> Path:
+    return Path(db.execute("PRAGMA database_list").fetchone()[2])
+
+
+def read_database(db: sqlite3.Connection) -> list[Record]:
+    return list(openclaw_sqlite.READER.read(database(db), Limits()))
+
+
+def test_both_kinds_of_rows_are_read_under_a_live_writer(gateway: sqlite3.Connection) -> None:
+    events = [HEADER, event("a1", None, "user", text("日本語の質問")), event("a2", "a1", "assistant", text("答え"), 1)]
+    for seq, value in enumerate(events):
+        put(gateway, "s1", seq, value, packed=seq == 2)
+    gateway.execute("BEGIN IMMEDIATE")  # the gateway is in the middle of a write
+    put(gateway, "s1", 3, event("a3", "a2", "user", text("not committed"), 2))
+    folder = database(gateway).parent
+    before = sorted(folder.iterdir())
+    assert openclaw_sqlite.READER.sniff(read_head(database(gateway)))
+    records = read_database(gateway)
+    assert [m.text for m in messages(records).values()] == ["日本語の質問", "答え"]
+    assert next(r for r in records if isinstance(r, Session)).kind == "chat"
+    assert sorted(folder.iterdir()) == before
+    gateway.execute("ROLLBACK")
+
+
+def test_an_event_is_the_same_message_in_both_storages(gateway: sqlite3.Connection, tmp_path: Path) -> None:
+    events = [event("a1", None, "user", text(SENDER + "hello")), event("a2", "a1", "assistant", text("hi"), 1)]
+    for seq, value in enumerate([HEADER, *events]):
+        put(gateway, "s1", seq, value, packed=seq == 1)
+    ours, theirs = messages(read_database(gateway)), messages(read_events(tmp_path, events))
+    assert [(m.session, m.native_id, m.identity) for m in ours.values()] == [
+        (m.session, m.native_id, m.identity) for m in theirs.values()
+    ]
+
+
+def test_damaged_rows_go_to_quarantine_by_rowid(gateway: sqlite3.Connection) -> None:
+    put(gateway, "s1", 0, HEADER)
+    torn = put(gateway, "s1", 1, '{"type":"message"')
+    number = put(gateway, "s1", 2, "42")
+    cut = put(gateway, "s1", 3, event("a1", None, "user", text("x" * 400)), packed=True)
+    gateway.execute("UPDATE transcript_events SET event_zstd = x'28b52ffd00' WHERE rowid = ?", (cut,))
+    noise = put(gateway, "s1", 4, event("a2", None, "user", text("y")), packed=True)
+    gateway.execute("UPDATE transcript_events SET event_zstd = x'00010203' WHERE rowid = ?", (noise,))
+    bad_text = put(gateway, "s1", 5, HEADER)
+    gateway.execute(
+        "UPDATE transcript_events SET event_json = CAST(x'7b22ff227d' AS TEXT) WHERE rowid = ?", (bad_text,)
+    )
+    put(gateway, "s1", 6, event("a3", None, "user", text("still here")))
+    records = read_database(gateway)
+    assert {r.line for r in records if isinstance(r, Rejected)} == {torn, number, cut, noise, bad_text}
+    assert [m.text for m in messages(records).values()] == ["still here"]
+
+
+def test_an_oversized_row_is_not_unpacked(gateway: sqlite3.Connection) -> None:
+    bomb = put(gateway, "s1", 0, event("a1", None, "user", text("0" * 3_000_000)), packed=True)
+    plain = put(gateway, "s1", 1, event("a2", None, "user", text("1" * 3_000_000)))
+    records = list(openclaw_sqlite.READER.read(database(gateway), Limits(max_line_bytes=100_000)))
+    assert [r.line for r in records if isinstance(r, Rejected)] == [bomb, plain]
+
+
+def test_archives_in_the_database_are_read(gateway: sqlite3.Connection) -> None:
+    gone = jsonl([{**HEADER, "id": "old"}, event("a1", None, "user", text("deleted talk"))]) + b"{torn\n"
+    cold = [event("b1", None, "user", text("cold talk")), event("b2", "b1", "assistant", text("cold answer"), 1)]
+    insert = "INSERT INTO session_transcript_archives VALUES (?,?,?,?,?,?,?,?,?)"
+    archive = ("old", "g1", "agent:main:main", "deleted", "zstd", zstandard.compress(gone), "0" * 64, "old.zst", 1)
+    gateway.execute(insert, archive)
+    gateway.execute(insert, ("raw", "g1", "agent:main:main", "reset", "identity", jsonl([cold[0]]), "0" * 64, "r", 2))
+    frames = zstandard.compress(jsonl([HEADER, cold[0]])) + zstandard.compress(jsonl([cold[1]]))
+    row = "INSERT INTO session_transcript_cold_archives VALUES (?,'g',?,?,2,9,9,2,3,?,?)"
+    gateway.execute(row, ("s1", "cold-1", "0" * 64, "sqlite", frames))
+    gateway.execute(row, ("s3", "cold-2", "0" * 64, "file", None))
+    records = read_database(gateway)
+    assert [(m.session, m.text) for m in records if isinstance(m, Message)] == [
+        ("old", "deleted talk"),
+        ("raw", "cold talk"),
+        ("s1", "cold talk"),
+        ("s1", "cold answer"),
+    ]
+    assert [(r.line, r.reason[:14]) for r in records if isinstance(r, Rejected)] == [(1, "archive line 3")]
+    assert [r for r in records if isinstance(r, Skipped)] == [Skipped("cold archive in a file of its own", 2)]
+
+
+def test_windows_and_nodes_give_kind_title_and_parent(gateway: sqlite3.Connection) -> None:
+    gateway.execute(
+        "UPDATE session_nodes SET label = 'Ports', display_name = 'x' WHERE session_key = 'agent:main:main'"
+    )
+    gateway.execute(
+        "UPDATE session_windows SET spawned_by = 'agent:main:main', display_name = 'Survey' WHERE session_id = 's2'"
+    )
+    for sid in ("s1", "s2", "s3"):
+        put(gateway, sid, 0, {**HEADER, "id": sid, "cwd": f"/w/{sid}"})
+        put(gateway, sid, 1, event(f"{sid}a", None, "user", text("do it")))
+    records = read_database(gateway)
+    assert [r for r in records if isinstance(r, Session)] == [
+        Session("s1", "/w/s1", "Ports", "chat", None),
+        Session("s2", "/w/s2", "Survey", "subagent", "s1"),
+        Session("s3", "/w/s3", None, "scheduled", None),
+    ]
+    assert [m.origin for m in messages(records).values()] == ["human", "model", "synthetic"]
+
+
+@pytest.mark.parametrize("leftover", ["nothing", "log", "log and index"])
+def test_nothing_is_written_beside_the_database(gateway: sqlite3.Connection, tmp_path: Path, leftover: str) -> None:
+    # Closed cleanly there is no log; copied, or after a crash, there may be one, with or without its index.
+    put(gateway, "s1", 0, event("a1", None, "user", text("hello")))
+    source = database(gateway)
+    if leftover == "nothing":
+        gateway.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    suffixes = {"nothing": [""], "log": ["", "-wal"], "log and index": ["", "-wal", "-shm"]}[leftover]
+    folder = tmp_path / "copy"
+    folder.mkdir()
+    for suffix in suffixes:
+        (folder / f"a.sqlite{suffix}").write_bytes(source.with_name(source.name + suffix).read_bytes())
+    before = {p.name: p.read_bytes() for p in folder.iterdir() if not p.name.endswith("-shm")}
+    names = sorted(p.name for p in folder.iterdir())
+    records = list(openclaw_sqlite.READER.read(folder / "a.sqlite", Limits()))
+    assert [m.text for m in messages(records).values()] == ["hello"]
+    assert sorted(p.name for p in folder.iterdir()) == names
+    assert {p.name: p.read_bytes() for p in folder.iterdir() if not p.name.endswith("-shm")} == before
+
+
+def test_a_database_without_the_newer_columns_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "old.sqlite"
+    db = sqlite3.connect(path)
+    db.execute("CREATE TABLE transcript_events (session_id TEXT, seq INTEGER, event_json TEXT, created_at INTEGER)")
+    db.execute(
+        "INSERT INTO transcript_events VALUES ('s1', 0, ?, 0)", (json.dumps(event("a1", None, "user", "hello")),)
+    )
+    db.commit()
+    db.close()
+    records = list(openclaw_sqlite.READER.read(path, Limits()))
+    assert [(m.session, m.text) for m in records if isinstance(m, Message)] == [("s1", "hello")]
+
+
+def test_other_databases_are_not_claimed(tmp_path: Path) -> None:
+    path = tmp_path / "events.sqlite"
+    db = sqlite3.connect(path)
+    db.execute("CREATE TABLE events (id INTEGER, ts TEXT, kind TEXT, content TEXT)")
+    db.close()
+    assert not openclaw_sqlite.READER.sniff(read_head(path))
+    (tmp_path / "broken.sqlite").write_bytes(b"SQLite format 3\x00" + b"\xff" * 5000)
+    assert not openclaw_sqlite.READER.sniff(read_head(tmp_path / "broken.sqlite"))
+    (rejected,) = openclaw_sqlite.READER.read(tmp_path / "broken.sqlite", Limits())
+    assert isinstance(rejected, Rejected)

@@ -1,0 +1,163 @@
+"""pi's sessions: counts from reading the real files with jq, then one test a trap."""
+
+import json
+import os
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tasks.read import pi
+from tasks.read.lines import read_head
+from tasks.read.records import Inactive, Limits, Message, Record, Rejected, Session, Skipped
+
+BENCH = os.environ.get("SLOWWAVE_BENCH_DATA")
+FIXTURES = Path(BENCH or ".") / "fixtures" / "pi"
+needs_fixtures = pytest.mark.skipif(not BENCH, reason="SLOWWAVE_BENCH_DATA is unset: the real transcripts are not here")
+
+
+def read(path: Path) -> list[Record]:
+    return list(pi.READER.read(path, Limits()))
+
+
+def write(path: Path, events: list[dict[str, Any]]) -> Path:
+    path.write_text("".join(json.dumps(e) + "\n" for e in events))
+    return path
+
+
+def said(role: str, words: str, second: int, **more: Any) -> dict[str, Any]:
+    message = {"role": role, "content": [{"type": "text", "text": words}], "timestamp": 1763681600000 + second * 1000}
+    return {"type": "message", "timestamp": f"2025-11-20T23:33:{second:02d}.000Z", "message": message | more}
+
+
+V1 = {
+    "type": "session",
+    "id": "p1",
+    "timestamp": "2025-11-20T23:33:00.000Z",
+    "cwd": "/w",
+    "provider": "a",
+    "modelId": "m",
+}
+
+
+@needs_fixtures
+def test_a_real_session_of_1019_lines() -> None:
+    records = read(FIXTURES / "large-session.jsonl")
+    found = [r for r in records if isinstance(r, Message)]
+    # 914 message lines, of which 14 are assistant rows with an empty content, all aborted.
+    assert Counter((m.role, m.origin) for m in found) == {
+        ("user", "human"): 88,
+        ("assistant", "model"): 439,
+        ("tool", "tool"): 373,
+    }
+    blocks = Counter(b.type for m in found for b in m.blocks)
+    assert blocks == {"text": 88 + 244, "tool_call": 391, "tool_result": 373, "thinking": 1}
+    errors = Counter(b.is_error for m in found for b in m.blocks if b.type == "tool_result")
+    assert errors == {False: 354, True: 19}
+    assert Counter(r.kind for r in records if isinstance(r, Skipped)) == {
+        "thinking_level_change": 103,
+        "model_change": 1,
+        "assistant without content (aborted)": 14,
+    }
+    assert [r for r in records if isinstance(r, Rejected | Inactive)] == []
+    # Every line is accounted for: header, messages, what was left out.
+    assert 1 + len(found) + sum(isinstance(r, Skipped) for r in records) == 1019
+    assert len({m.identity for m in found}) == len(found) == 900
+
+
+@needs_fixtures
+def test_the_small_session() -> None:
+    records = read(FIXTURES / "small.jsonl")
+    found = [r for r in records if isinstance(r, Message)]
+    assert [(m.role, m.origin) for m in found] == [
+        ("user", "human"),
+        ("assistant", "model"),
+        ("system", "synthetic"),  # a compaction: a summary is nobody's speech
+        ("user", "human"),
+        ("assistant", "model"),
+        ("system", "synthetic"),
+    ]
+    assert Counter(r.kind for r in records if isinstance(r, Skipped)) == {"model_change": 1, "thinking_level_change": 1}
+    # The answer is word for word the same twice: two messages all the same.
+    assert len({m.identity for m in found}) == 6
+
+
+@needs_fixtures
+@pytest.mark.parametrize("name", ["small.jsonl", "large-session.jsonl"])
+def test_fixtures_are_recognised(name: str) -> None:
+    assert pi.READER.sniff(read_head(FIXTURES / name))
+
+
+def test_a_branched_files_copies_are_the_same_messages(tmp_path: Path) -> None:
+    lines = [said("user", "port 8080", 1), said("assistant", "ok", 2)]
+    parent = write(tmp_path / "2025-11-20T23-33-00-000Z_p1.jsonl", [V1, *lines])
+    header = {**V1, "id": "p2", "timestamp": "2025-11-21T08:00:00.000Z", "branchedFrom": str(parent)}
+    branch = write(tmp_path / "2025-11-21T08-00-00-000Z_p2.jsonl", [header, *lines, said("user", "port 8443", 9)])
+    first, second = ([r for r in read(path) if isinstance(r, Message)] for path in (parent, branch))
+    assert [m.identity for m in second[:2]] == [m.identity for m in first]
+    assert second[2].identity not in {m.identity for m in first}
+    assert next(r for r in read(branch) if isinstance(r, Session)).parent_id == "p1"
+
+
+def test_migrating_to_a_tree_changes_no_message(tmp_path: Path) -> None:
+    lines = [said("user", "port 8080", 1), said("assistant", "ok", 2)]
+    old = write(tmp_path / "a.jsonl", [V1, *lines])
+    ids = [("0a", None), ("0b", "0a")]
+    linked = [{**line, "id": i, "parentId": p} for line, (i, p) in zip(lines, ids, strict=True)]
+    new = write(tmp_path / "b.jsonl", [{**V1, "version": 3}, *linked])
+    first, second = ([r.identity for r in read(path) if isinstance(r, Message)] for path in (old, new))
+    assert first == second
+
+
+def test_version_1_compaction_and_copies_without_ids(tmp_path: Path) -> None:
+    compaction = {
+        "type": "compaction",
+        "timestamp": "2025-11-20T23:33:05.000Z",
+        "summary": "Ports.",
+        "firstKeptEntryIndex": 1,
+    }
+    path = write(tmp_path / "a.jsonl", [V1, said("user", "continue", 1), compaction, said("user", "continue", 6)])
+    found = [r for r in read(path) if isinstance(r, Message)]
+    assert [(m.native_id, m.role, m.text) for m in found] == [
+        ("2", "user", "continue"),
+        ("3", "system", "Ports."),
+        ("4", "user", "continue"),
+    ]
+    assert len({m.identity for m in found}) == 3
+
+
+def test_version_2_hook_messages_and_a_rewind(tmp_path: Path) -> None:
+    def at(eid: str, parent: str | None, line: dict[str, Any]) -> dict[str, Any]:
+        return {**line, "id": eid, "parentId": parent}
+
+    events = [
+        {**V1, "version": 2},
+        at("a1", None, said("user", "which port?", 1)),
+        at("a2", "a1", said("assistant", "8080 or 8443", 2)),
+        at("b1", "a2", said("user", "take 8080", 3)),
+        at("b2", "b1", said("assistant", "8080 it is", 4)),
+        at("h1", "a2", said("hookMessage", "lint passed", 5)),
+        {"type": "branch_summary", "id": "s1", "parentId": "h1", "fromId": "b2", "summary": "Tried 8080."},
+        at("c1", "s1", said("user", "take 8443", 6)),
+    ]
+    records = read(write(tmp_path / "a.jsonl", events))
+    assert {r.native_id for r in records if isinstance(r, Inactive)} == {"b1", "b2"}
+    synthetic = [m.native_id for m in records if isinstance(m, Message) and m.origin == "synthetic"]
+    assert synthetic == ["h1", "s1"]
+
+
+def test_bash_typed_by_the_person_is_tool_traffic(tmp_path: Path) -> None:
+    bash = {
+        "role": "bashExecution",
+        "command": "ls",
+        "output": "no such file",
+        "exitCode": 2,
+        "timestamp": 1763681601000,
+    }
+    path = write(
+        tmp_path / "a.jsonl", [V1, {"type": "message", "timestamp": "2025-11-20T23:33:01.000Z", "message": bash}]
+    )
+    (found,) = (r for r in read(path) if isinstance(r, Message))
+    assert (found.role, found.text, [b.type for b in found.blocks]) == ("tool", "", ["tool_call", "tool_result"])
+    assert found.blocks[1].is_error is True

@@ -1,0 +1,210 @@
+"""Which reader reads a file, which files there are, and in which order they are read."""
+
+import json
+import os
+import sqlite3
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from tasks.read.clean import drop_base64, plain, strip_ansi, strip_bare_sgr, strip_tags, tag_attribute, tag_body
+from tasks.read.errors import NoSuchPath, UnknownFormat
+from tasks.read.order import first_timestamp, last_timestamp, reading_order
+from tasks.read.registry import READERS, detect, find_files, installed
+from tasks.read.times import parse_time
+
+CLAUDE = '{"type":"user","uuid":"u1","sessionId":"s1","parentUuid":null,"message":{"role":"user","content":"hi"}}\n'
+CODEX = '{"timestamp":"2026-05-02T09:00:00Z","type":"session_meta","payload":{"id":"c1"}}\n'
+
+
+def put(path: Path, text: str = CLAUDE) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return path
+
+
+# Detection.
+
+FIXTURES = {
+    "claude": "claude-code",
+    "codex": "codex",
+    "cursor": "cursor",
+    "gemini": "gemini",
+    "openclaw": "openclaw",
+    "pi": "pi",
+}
+EXPORTS = {
+    "chatgpt_2026_sample.json": "chatgpt",
+    "claude_2026_sample.json": "claude-ai",
+    "gemini_2026_sample.json": "gemini",
+}
+
+
+def test_each_fixture_is_known_for_what_it_is() -> None:
+    folder = os.environ.get("SLOWWAVE_BENCH_DATA")
+    if not folder:
+        pytest.skip("SLOWWAVE_BENCH_DATA is not set")
+    for path in find_files([Path(folder, "fixtures")]):
+        assert detect(path).name == EXPORTS.get(path.name, FIXTURES.get(path.parent.name)), path
+
+
+def test_names_are_unique() -> None:
+    names = [reader.name for reader in READERS]
+    assert len(names) == len(set(names))
+    assert names[-1] == "generic"
+
+
+@pytest.mark.parametrize(("text", "name"), [(CLAUDE, "claude-code"), (CODEX, "codex")])
+def test_content_decides_and_not_the_name(tmp_path: Path, text: str, name: str) -> None:
+    assert detect(put(tmp_path / "notes.txt", text)).name == name
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [("", "empty"), (" \n\n", "empty"), ("Dear diary,\n", "none of these"), ("\x00\x01", "none of these")],
+)
+def test_what_nobody_knows_says_why(tmp_path: Path, text: str, why: str) -> None:
+    with pytest.raises(UnknownFormat, match=why) as caught:
+        detect(put(tmp_path / "a.jsonl", text))
+    assert caught.value.path == tmp_path / "a.jsonl"
+
+
+def test_missing_and_damaged_files_say_why(tmp_path: Path) -> None:
+    with pytest.raises(UnknownFormat, match="No such file"):
+        detect(tmp_path / "gone.jsonl")
+    with pytest.raises(UnknownFormat, match="Is a directory"):
+        detect(tmp_path)
+    with pytest.raises(UnknownFormat, match="damaged"):
+        detect(put(tmp_path / "a.jsonl.gz", "no gzip"))
+
+
+def test_a_foreign_database_is_unknown(tmp_path: Path) -> None:
+    database = sqlite3.connect(tmp_path / "a.sqlite")
+    database.execute("create table pots (name text)")
+    database.commit()
+    database.close()
+    with pytest.raises(UnknownFormat):
+        detect(tmp_path / "a.sqlite")
+
+
+# Files.
+
+
+def test_folders_are_searched_and_junk_is_left_out(tmp_path: Path) -> None:
+    wanted = [
+        put(tmp_path / name) for name in ("b/one.jsonl", "b/two.jsonl.zst", "a.json", "z/c.parquet", "z/d.sqlite")
+    ]
+    for junk in (".git/x.jsonl", "node_modules/p/x.json", "d.sqlite-wal", "d.sqlite-shm", "readme.md", "sessions.json"):
+        put(tmp_path / junk)
+    put(tmp_path / "agent-x.meta.json")
+    assert list(find_files([tmp_path])) == sorted(wanted)
+
+
+def test_named_files_are_taken_whatever_they_are_called_and_once(tmp_path: Path) -> None:
+    named = put(tmp_path / "log.txt")
+    inside = put(tmp_path / "a.jsonl")
+    assert list(find_files([named, tmp_path, inside])) == [inside, named]
+
+
+def test_archives_of_openclaw_are_candidates(tmp_path: Path) -> None:
+    archive = put(tmp_path / "s1.jsonl.deleted.2026-01-01T00-00-00Z.zst")
+    assert list(find_files([tmp_path])) == [archive]
+
+
+def test_symbolic_links_lead_nowhere(tmp_path: Path) -> None:
+    outside = put(tmp_path / "outside/secret.jsonl")
+    inside = put(tmp_path / "inside/a.jsonl")
+    (tmp_path / "inside/loop").symlink_to(tmp_path / "inside")
+    (tmp_path / "inside/out").symlink_to(outside.parent)
+    (tmp_path / "inside/link.jsonl").symlink_to(outside)
+    assert list(find_files([tmp_path / "inside"])) == [inside]
+
+
+def test_path_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(NoSuchPath, match="no such file or folder"):
+        list(find_files([tmp_path / "gone"]))
+
+
+def test_installed_tools_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CODEX_HOME", raising=False)
+    put(tmp_path / ".claude/projects/-home-ada/s1.jsonl")
+    put(tmp_path / ".claude/projects/-home-ada/s1/subagents/agent-x.jsonl")
+    put(tmp_path / ".claude/projects/-home-ada/s1/subagents/agent-x.meta.json", "{}")
+    put(tmp_path / ".claude/history.jsonl")
+    put(tmp_path / ".codex/sessions/2026/05/02/rollout-1.jsonl", CODEX)
+    put(tmp_path / ".codex/archived_sessions/rollout-0.jsonl", CODEX)
+    put(tmp_path / ".pi/agent/sessions/--home-ada--/1_x.jsonl")
+    put(tmp_path / ".openclaw/agents/main/sessions/s.jsonl")
+    found = [(reader.name, path.name) for reader, path in installed(tmp_path)]
+    assert found == [
+        ("claude-code", "agent-x.jsonl"),
+        ("claude-code", "s1.jsonl"),
+        ("codex", "rollout-0.jsonl"),
+        ("codex", "rollout-1.jsonl"),
+        ("openclaw", "s.jsonl"),
+        ("pi", "1_x.jsonl"),
+    ]
+
+
+def test_nothing_installed_is_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CODEX_HOME", raising=False)
+    assert installed(tmp_path) == []
+
+
+# Order.
+
+
+def timed(path: Path, *hours: int, filler: int = 0) -> Path:
+    lines = [json.dumps({"timestamp": f"2026-05-02T{hour:02}:00:00Z", "x": "y" * filler}) for hour in hours]
+    return put(path, "\n".join([*lines, '{"timestamp":"2026-05-02T23:00:00Z","torn']))
+
+
+def test_times_come_from_head_and_tail(tmp_path: Path) -> None:
+    path = timed(tmp_path / "a.jsonl", 8, *[9] * 50, 11, 10, filler=5_000)
+    assert first_timestamp(path) == datetime(2026, 5, 2, 8, tzinfo=UTC)
+    assert last_timestamp(path) == datetime(2026, 5, 2, 11, tzinfo=UTC)
+
+
+@pytest.mark.parametrize("text", ["", "no json\n", "[1]\n", '{"timestamp":"soon"}\n'])
+def test_no_time_is_none(tmp_path: Path, text: str) -> None:
+    assert last_timestamp(put(tmp_path / "a.jsonl", text)) is None
+
+
+def test_originals_are_read_before_what_copies_them(tmp_path: Path) -> None:
+    """A resumed session begins like its original and ends later; a fork begins later, though it may end first."""
+    resumed = timed(tmp_path / "a.jsonl", 8, 12)
+    original = timed(tmp_path / "b.jsonl", 8, 10)
+    fork = timed(tmp_path / "c.jsonl", 9, 9)
+    undated = put(tmp_path / "0.jsonl", "{}\n")
+    assert reading_order([undated, fork, resumed, original]) == [original, resumed, fork, undated]
+
+
+# Times and text.
+
+
+@pytest.mark.parametrize(
+    "value", ["2026-05-02T09:00:00Z", "2026-05-02T11:00:00+02:00", "2026-05-02T09:00:00", 1777712400, 1777712400000]
+)
+def test_times_are_utc(value: object) -> None:
+    assert parse_time(value) == datetime(2026, 5, 2, 9, tzinfo=UTC)
+
+
+@pytest.mark.parametrize("value", [None, "", "soon", True, 0, -1, float("nan"), float("inf"), 10**400, [], {}])
+def test_what_is_no_time_is_none(value: object) -> None:
+    assert parse_time(value) is None
+
+
+def test_cleaning() -> None:
+    assert strip_ansi("\x1b[1;31mred\x1b[0m \x1b]0;title\x07x") == "red x"
+    assert strip_bare_sgr("[32mok[39m [1] [2m") == "ok [1] "
+    assert drop_base64("a data:image/png;base64,QUJD== b") == "a [image/png] b"
+    assert plain(" a\x00\tb\x07\n ") == "a\tb"
+    assert strip_tags('x <a id="1">y</a> z <a>w', ["a"]) == "x  z <a>w"
+    assert tag_body("x <b>\n y </b>", "b") == "y"
+    assert tag_attribute('<a id="1" no="2">', "a", "no") == "2"
+
+
+def test_cleaning_many_open_tags_is_linear() -> None:
+    text = "<a>" * 200_000
+    assert strip_tags(text, ["a", "b"]) == text
