@@ -1,0 +1,224 @@
+"""What a secret looks like: issuers' tokens, private keys, passwords in URLs, and values assigned to telling names.
+
+The patterns of detect-secrets 1.5 are used where they are sound (its plugins name the issuers' documentation); the
+tokens it lacks follow the issuers' published prefixes. Left out are its entropy plugins (on transcripts nearly all they
+find are hashes, ids and paths), its IP address and its keyword plugin, whose work `kind_of` does with fewer mistakes.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from detect_secrets.plugins.aws import AWSKeyDetector
+from detect_secrets.plugins.azure_storage_key import AzureStorageKeyDetector
+from detect_secrets.plugins.base import RegexBasedDetector
+from detect_secrets.plugins.github_token import GitHubTokenDetector
+from detect_secrets.plugins.gitlab_token import GitLabTokenDetector
+from detect_secrets.plugins.mailchimp import MailchimpDetector
+from detect_secrets.plugins.pypi_token import PypiTokenDetector
+from detect_secrets.plugins.sendgrid import SendGridDetector
+from detect_secrets.plugins.slack import SlackDetector
+from detect_secrets.plugins.square_oauth import SquareOAuthDetector
+from detect_secrets.plugins.stripe import StripeDetector
+
+MARK = "[redacted:"
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A kind of secret: the pattern's group `secret`, or all it matches, is replaced where `holds` agrees."""
+
+    name: str
+    pattern: re.Pattern[str]
+    hints: tuple[str, ...]
+    """The rule can't match a text that has none of them."""
+    holds: Callable[[re.Match[str]], bool] = lambda match: True
+
+
+def token(name: str, *prefixes: str, tail: str) -> Rule:
+    """An issuer's token: one of its prefixes, then its tail, with no letter or digit around them."""
+    starts = "|".join(map(re.escape, prefixes))
+    return Rule(name, re.compile(rf"(?<![A-Za-z0-9_])(?:{starts}){tail}(?![A-Za-z0-9])"), prefixes)
+
+
+def plugin(name: str, detector: type[RegexBasedDetector], *hints: str) -> list[Rule]:
+    """The patterns of a detect-secrets plugin, kept from matching inside a longer word (a hash, a base64 blob)."""
+    return [
+        Rule(name, re.compile(rf"(?<![A-Za-z0-9/+_])(?:{found.pattern})(?![A-Za-z0-9])", found.flags), hints)
+        for found in detector().denylist
+    ]
+
+
+_WORDS = frozenset(
+    (
+        *("password", "passwd", "passphrase", "secret", "secrets", "token", "string", "required", "optional"),
+        *("changeme", "undefined", "disabled", "enabled", "example", "placeholder", "default", "unknown", "redacted"),
+        *("hidden", "masked", "number", "boolean", "object", "encrypted", "plaintext", "username", "none", "null"),
+    )
+)
+_TEMPLATE = re.compile(
+    r"<.*>\Z|\$[A-Za-z_(][\w)]*\Z|%\w+%?\Z|.*(?:\$\{|\{\{|\{[A-Za-z_][\w.]*\}|\.\.\.|…|\*{3}|[xX]{4})"
+    r"|(?i:your|my|insert|enter|replace|change|dummy|fake|test|example)[A-Za-z_-]*\Z"
+)
+
+
+def is_placeholder(value: str) -> bool:
+    """Whether a value stands for one that is not here: `<password>`, `${VAR}`, `your-key`, `xxxx`, `***`."""
+    return MARK in value or value.lower() in _WORDS or len(set(value)) < 3 or _TEMPLATE.match(value) is not None
+
+
+def _is_filled_in(match: re.Match[str]) -> bool:
+    return not is_placeholder(match["secret"])
+
+
+def _is_credential(match: re.Match[str]) -> bool:
+    return not is_placeholder(match["secret"]) and any(map(str.isdigit, match["secret"]))
+
+
+# --- secrets with a form of their own ------------------------------------------------------------------------------
+
+_PRIVATE_KEY = re.compile(
+    r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----(?:"
+    r"(?:(?!-----(?:BEGIN|END) )[\s\S]){32,20000}?-----END (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----"
+    r"|(?:(?:\s|\\[nr])*[A-Za-z0-9+/=]{16,})+)"  # cut off: the lines of base64 there are
+    r"|PuTTY-User-Key-File-\d:[\s\S]{32,20000}?Private-MAC: [0-9a-f]+"
+)
+_BEARER = re.compile(
+    r"(?i:\bbearer[ \t]+|\bauthorization\\?[\"']?[ \t]*[:=][ \t]*\\?[\"']?(?:basic|token)[ \t]+)"
+    r"(?P<secret>[A-Za-z0-9._~+/=-]{12,})"
+)
+_URL_PASSWORD = re.compile(r"://[^\s:/@'\"`<>]{0,64}:(?P<secret>[^\s/'\"`<>]+)@")
+_JWT = re.compile(r"eyJ(?<![A-Za-z0-9_-]eyJ)[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)?")
+_TELEGRAM = re.compile(r"(?<![A-Za-z0-9])\d{8,10}:AA[A-Za-z0-9_-]{33}(?![A-Za-z0-9_-])")
+_ALNUM, _WORD = "[A-Za-z0-9]", "[A-Za-z0-9_-]"
+
+PHRASES: tuple[Rule, ...] = (
+    Rule("private-key", _PRIVATE_KEY, ("private key", "putty-user-key")),
+    Rule("authorization", _BEARER, ("bearer", "authorization"), _is_credential),
+    Rule("url-password", _URL_PASSWORD, ("://",), _is_filled_in),
+)
+"""Secrets that may be short or stand among white space; the hints are looked for in the text in lower case."""
+
+TOKENS: tuple[Rule, ...] = (
+    Rule("jwt", _JWT, ("eyJ",)),
+    token("anthropic-key", "sk-ant-", tail=_WORD + "{20,}"),
+    token("openrouter-key", "sk-or-", tail=_WORD + "{24,}"),
+    token("openai-key", "sk-proj-", "sk-svcacct-", "sk-admin-", tail=_WORD + "{20,}"),
+    token("openai-key", "sk-", tail=_ALNUM + "{32,}"),
+    *plugin("github-token", GitHubTokenDetector, "ghp_", "gho_", "ghu_", "ghs_", "ghr_"),
+    token("github-token", "github_pat_", tail="[A-Za-z0-9_]{36,}"),
+    *plugin("gitlab-token", GitLabTokenDetector, "glpat-", "gldt-", "glft-", "glsoat-", "glrt-", "GR1348941")[:2],
+    token("google-api-key", "AIza", tail=_WORD + "{35}"),
+    token("google-oauth", "ya29.", "GOCSPX-", tail=_WORD + "{20,}"),
+    token("huggingface-token", "hf_", "api_org_", tail=_ALNUM + "{30,}"),
+    *plugin("slack-token", SlackDetector, "xox", "hooks.slack.com"),
+    token("slack-token", "xapp-", "xoxe.", "xoxc-", "xoxd-", tail="[A-Za-z0-9.%/+-]{20,}"),
+    *plugin("aws-access-key", AWSKeyDetector, "AKIA", "ASIA", "A3T", "ABIA", "ACCA")[:1],
+    *plugin("azure-storage-key", AzureStorageKeyDetector, "AccountKey="),
+    token("stripe-key", "sk_live_", "rk_live_", "sk_test_", "rk_test_", "whsec_", tail=_ALNUM + "{24,}"),
+    *plugin("stripe-key", StripeDetector, "k_live_"),
+    *plugin("sendgrid-key", SendGridDetector, "SG."),
+    *plugin("pypi-token", PypiTokenDetector, "pypi-Ag"),
+    token("npm-token", "npm_", tail=_ALNUM + "{36}"),
+    *plugin("mailchimp-key", MailchimpDetector, "-us"),
+    *plugin("square-token", SquareOAuthDetector, "sq0csp-"),
+    Rule("telegram-token", _TELEGRAM, (":AA",)),
+    token("digitalocean-token", "dop_v1_", "doo_v1_", "dor_v1_", tail="[a-f0-9]{64}"),
+    token("shopify-token", "shpat_", "shpca_", "shppa_", "shpss_", tail="[a-fA-F0-9]{32}"),
+    token("databricks-token", "dapi", tail="[a-f0-9]{32}(?:-[0-9])?"),
+    token("groq-key", "gsk_", tail=_ALNUM + "{40,}"),
+    token("xai-key", "xai-", tail=_ALNUM + "{60,}"),
+    token("perplexity-key", "pplx-", tail=_ALNUM + "{40,}"),
+    token("replicate-token", "r8_", tail=_ALNUM + "{37}"),
+    token("linear-key", "lin_api_", tail=_ALNUM + "{32,}"),
+    token("notion-token", "ntn_", tail=_ALNUM + "{40,}"),
+    token("docker-token", "dckr_pat_", "dckr_oat_", tail=_WORD + "{20,}"),
+    token("vault-token", "hvs.", "hvb.", tail=_WORD + "{24,}"),
+    token("grafana-token", "glsa_", "glc_", tail="[A-Za-z0-9_+/=]{32,}"),
+    token("supabase-key", "sbp_", "sb_secret_", tail="[A-Za-z0-9_]{20,}"),
+    token("atlassian-token", "ATATT3", "ATCTT3", tail="[A-Za-z0-9_=-]{60,}"),
+    token("sentry-token", "sntrys_", "sntryu_", tail="[A-Za-z0-9_+/=]{40,}"),
+    token("figma-token", "figd_", tail=_WORD + "{36,}"),
+    token("age-key", "AGE-SECRET-KEY-1", tail="[A-Z0-9]{58}"),
+)
+"""Secrets whose greater part is one run of `LONG` or more letters, digits, `_` and `-`."""
+
+LONG = 20
+_HINTS = [hint for rule in TOKENS for hint in rule.hints]
+RUN_HINT = re.compile("|".join(re.escape(hint) for hint in _HINTS if re.fullmatch(r"[\w-]+", hint)).encode())
+"""A hint that is part of such a run."""
+OTHER_HINTS = tuple(hint for hint in _HINTS if not re.fullmatch(r"[\w-]+", hint))
+"""Hints that stand before one."""
+
+# --- values assigned to a telling name -----------------------------------------------------------------------------
+
+CORES = ("pass", "pwd", "secret", "key", "token", "credential", "kennwort", "contrase")
+"""In lower case; every telling name has one of them."""
+
+CLUES = (*CORES, "bearer", "authorization", "://")
+"""A text in lower case without any of them holds none but tokens."""
+
+CORE = re.compile("|".join(CORES))
+"""Finds where a telling name may begin, in text in lower case."""
+
+_SIGN = r"(?:\\?[\"'`])?\]?[ \t]{0,3}(?::[ \t]?[A-Za-z_][\w.\[\] |]{0,30}?[ \t]?=|=>|:=|={1,3}|:)[ \t]{0,3}"
+_IS = r"(?: (?:for|to|of) [^\n.:]{1,40}?)? (?i:is|was|ist|lautet)(?: now| set to)?:? "
+NAMED = re.compile(
+    r"(?P<name>(?i:passw(?:ord|d|ort)|pass(?:phrase|code)?|pwd|secret|key|token|credentials?|kennwort|contrase[nñ]a))"
+    r"(?P<suffix>[_-][A-Za-z0-9_-]{0,24}|[0-9]{0,3})"
+    rf"(?:{_SIGN}|(?P<said>{_IS})|(?P<option>[ ]))"
+    r"(?:[rbfuRBFU@]{0,2}(?P<quote>\\?[\"'`])(?P<quoted>[^\"'`\s\\]{4,512})(?P=quote)"
+    r"|(?P<bare>[^\s\"'`\\,;(){}\[\]<>|&]{6,512}+)(?![(\[{]))"
+)
+"""A telling name from its core on, what assigns (a sign, the word "is", a space after a --option), and the value."""
+
+# What such a name ends in when its value is no secret: password_hash, token_count, secret_name, api_key_env, …
+_ABOUT = re.compile(
+    r"(?i)[_-](?:hash(?:ed)?|digest|checksum|sha\d*|count|len(?:gth)?|size|limit|names?|ids?|types?|file|path|ur[li]|env"
+    r"|var|field|label|policy|usage|budget|index|expir\w*|ttl|version|prompt|hint|manager|store|arn|ref|at)\Z"
+)
+_KEY_OF = re.compile(
+    r"(?i)(?:api|access|account|auth|client|private|service|signing|encryption|master|db|database|secret"
+    r"|storage)[ _-]?\Z"
+)
+_OTHER_TOKEN = re.compile(r"(?i)(?:page|next|prev|cursor|continuation|sync|[ebc]os|pad|unk|mask|sep|cls|stop)[_-]?\Z")
+_SAFE_TOKEN = re.compile(r"(?i)(?:auth|access|api|refresh|bot|bearer|secret)[_-]?\Z")
+_OPTION = re.compile(r"(?:\A|.*\s)--?[A-Za-z0-9-]*\Z", re.DOTALL)
+_CODE = re.compile(r"[A-Za-z_]\w*(?:(?:\.|::|->|\?\.)[A-Za-z_]\w*)+\Z")
+_PATH = re.compile(r"[/~]|\.{1,2}/|[A-Za-z]:\\|.*(?:://|\.[A-Za-z]{2,5}\Z)")
+_HASH = re.compile(r"(?i)(?:sha\d+[-:])?(?:[0-9a-f]{7,128}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\Z")
+_PASSWORD = re.compile(r"(?i)pass|pwd|contrase|kennwort")
+_AWS = re.compile(r"(?i)aws\w{0,30}\Z")
+
+
+def kind_of(before: str, match: re.Match[str]) -> str | None:
+    """The kind of secret that a match of `NAMED` assigns (`before` is the text up to it); None when it is none.
+
+    After a name for a password any quoted text is one, and a bare one that mixes letters and digits. Other names'
+    values must look made by a machine. A bare hash is no secret under `token` alone: as often it is a
+    cursor or a commit.
+    """
+    name, value = match["name"].lower(), match["quoted"] or match["bare"]
+    if is_placeholder(value) or _ABOUT.search(match["suffix"]) or MARK in before.rpartition("]")[2]:
+        return None
+    if match["option"] and not _OPTION.match(before):
+        return None
+    mixed = any(map(str.isdigit, value)) and any(map(str.isalpha, value))
+    if name == "pass" and not (before.lower().endswith(("db_", "db-", "_", "-")) or match["quoted"] or match["said"]):
+        return None
+    if _PASSWORD.match(name):
+        literal = match["quoted"] is not None and not match["said"]
+        return "password" if literal or (mixed and not _CODE.match(value)) else None
+    return _kind_of_key(before, name, match["suffix"], value) if mixed and len(value) >= 8 else None
+
+
+def _kind_of_key(before: str, name: str, suffix: str, value: str) -> str | None:
+    if _CODE.match(value) or _PATH.match(value):
+        return None
+    if name == "key":
+        kind = "aws-secret-key" if len(value) == 40 and _AWS.search(before) else "secret"
+        return kind if _KEY_OF.search(before) else None
+    if name == "token" and not suffix:
+        bare_hash = _HASH.match(value) and not _SAFE_TOKEN.search(before)
+        return None if bare_hash or _OTHER_TOKEN.search(before) else "secret"
+    return "secret"

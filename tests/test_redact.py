@@ -1,0 +1,181 @@
+"""Secrets are replaced by typed placeholders; what only looks like one stays. Every key here is made up, in pieces."""
+
+import json
+import os
+from collections import Counter
+from pathlib import Path
+
+import orjson
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tasks.read.records import Block, Message
+from tasks.redact import redact, redact_message, redact_text
+
+MIXED = "a1B2c3D4e5F6g7H8i9J0kLmNoPqRsTuVwXyZ0123456789AbCdEfGhIjKlMnOpQr"
+HEX = "0123456789abcdef" * 8
+
+# Put together at run time, so that no scanner takes this file for a leak.
+TOKENS = {
+    "anthropic-key": "sk-" + "ant-api03-" + MIXED[:40],
+    "openai-key": "sk-" + "proj-" + MIXED[:48],
+    "openrouter-key": "sk-" + "or-v1-" + HEX[:64],
+    "github-token": "gh" + "p_" + MIXED[:36],
+    "gitlab-token": "gl" + "pat-" + MIXED[:20],
+    "google-api-key": "AI" + "za" + MIXED[:35],
+    "google-oauth": "ya" + "29." + MIXED[:40],
+    "huggingface-token": "h" + "f_" + MIXED[:34],
+    "slack-token": "xo" + "xb-123456789012-123456789012-" + MIXED[:24],
+    "aws-access-key": "AK" + "IA" + "ABCDEFGH2345WXYZ",
+    "stripe-key": "sk_" + "live_" + MIXED[:24],
+    "sendgrid-key": "S" + "G." + MIXED[:22] + "." + MIXED[:43],
+    "npm-token": "np" + "m_" + MIXED[:36],
+    "pypi-token": "py" + "pi-AgEIcHlwaS5vcmc" + MIXED * 2,
+    "jwt": "ey" + "JhbGciOiJIUzI1NiJ9." + "ey" + "JzdWIiOiIxMjM0In0." + MIXED[:43],
+    "telegram-token": "123456789:" + "AA" + MIXED[:33],
+    "digitalocean-token": "dop" + "_v1_" + HEX[:64],
+    "databricks-token": "da" + "pi" + HEX[:32],
+    "groq-key": "gs" + "k_" + MIXED[:52],
+    "vault-token": "hv" + "s." + MIXED[:40],
+    "slack-token ": "https://hooks." + "slack.com/services/T0123/B0123/" + MIXED[:24],
+    "azure-storage-key": "Account" + "Key=" + MIXED + MIXED[:22] + "==",
+}
+PEM = f"-----BEGIN RSA {'PRIVATE'} KEY-----\n{MIXED}\n{MIXED}\n-----END RSA {'PRIVATE'} KEY-----"
+
+ASSIGNED = [  # text, the secret in it
+    ('password = "hunter2"', "hunter2"),
+    ("DB_PASSWORD=s3cr3t-pw", "s3cr3t-pw"),
+    ("export API_KEY='a8f5f167f44f4964e6c998dee827110c'", "a8f5f167f44f4964e6c998dee827110c"),
+    ("password: hunter22", "hunter22"),
+    ('{"client_secret": "9xKq-22abPo"}', "9xKq-22abPo"),
+    ('config["db_password"] = "tr0ub4dor"', "tr0ub4dor"),
+    ('password: str = "correct-horse"', "correct-horse"),
+    ("mysql --password=Tr0ub4dor -u root", "Tr0ub4dor"),
+    ("curl --api-key 12ab34cd56ef78 x", "12ab34cd56ef78"),
+    ("postgres://app:pa55w@db.local:5432/shop", "pa55w"),
+    ("redis://:pw1x@cache:6379", "pw1x"),
+    ("my password is hunter22, don't tell", "hunter22"),
+    ("Authorization: Bearer " + MIXED[:30], MIXED[:30]),
+    ("curl -H 'Authorization: Basic dXNlcjpodW50ZXIy'", "dXNlcjpodW50ZXIy"),
+    ("aws_secret_access_key = " + MIXED[:40], MIXED[:40]),
+    ("accessToken: 'q1w2e3r4t5y6'", "q1w2e3r4t5y6"),
+    ("İpassword=abcd1234", "abcd1234"),
+]
+
+CLEAN = [
+    "commit 9fceb02d0ae598e95dc970b74767f19372d61af8 fixes it",
+    "id 550e8400-e29b-41d4-a716-446655440000",
+    "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
+    "SGVsbG8gd29ybGQsIHRoaXMgaXMgcGxhaW4gdGV4dA==",
+    "password: yes",
+    "Password: <password>",
+    "password = <your-password>",
+    "PASSWORD=${DB_PASSWORD}",
+    "password=$DB_PASSWORD1",
+    'api_key = os.environ["API_KEY"]',
+    'key = os.getenv("OPENAI_API_KEY2")',
+    "apiKey: process.env.API_KEY2,",
+    "password = get_password(user1)",
+    "self.password = self.settings.password1",
+    'password: "{{ vault_password_1 }}"',
+    'API_KEY="your-api-key-here"',
+    "token = tokens[0]",
+    "max_tokens=1024, token_count: 2048",
+    'next_page_token: "CAUQAA1b2c3d4"',
+    'password_hash = "5f4dcc3b5aa765d61d8327deb882cf99"',
+    "token: 9fceb02d0ae598e95dc970b74767f19372d61af8",
+    "the primary key: order_id_1234567",
+    "Forgot your password? The password is on the note.",
+    "sk-learn and task-12345678901234567890123456789012 are not keys",
+    "git@github.com:user/repo1.git and https://example.com:8080/a@b",
+    'grep -r "BEGIN RSA PRIVATE KEY" .',
+    "-----BEGIN PUBLIC KEY-----\nMIIBIjANBgkqhkiG9w0BAQEFAAOCAQ8A\n-----END PUBLIC KEY-----",
+]
+
+
+@pytest.mark.parametrize("name", TOKENS)
+def test_an_issuers_token_becomes_a_placeholder_of_its_kind(name: str) -> None:
+    text, found = redact(f"use {TOKENS[name]} here")
+    assert (text, found) == (f"use [redacted:{name.strip()}] here", Counter({name.strip(): 1}))
+
+
+@pytest.mark.parametrize(("text", "secret"), ASSIGNED)
+def test_a_value_assigned_to_a_telling_name_is_redacted_alone(text: str, secret: str) -> None:
+    clean, found = redact(text)
+    before, after = text.split(secret)
+    assert clean.startswith(before + "[redacted:")
+    assert clean.endswith("]" + after)
+    assert found.total() == 1
+
+
+@pytest.mark.parametrize("text", CLEAN)
+def test_what_only_looks_like_a_secret_stays(text: str) -> None:
+    assert redact(text) == (text, Counter())
+
+
+def test_a_private_key_goes_as_a_whole_even_when_its_end_is_cut_off() -> None:
+    assert redact_text(f"key:\n{PEM}\nthanks") == "key:\n[redacted:private-key]\nthanks"
+    assert redact_text(PEM.replace("\n", "\\n")) == "[redacted:private-key]"
+    cut = redact_text(PEM[: PEM.index("-----END") - 10])
+    assert cut == "[redacted:private-key]"
+
+
+def test_arguments_in_json_stay_json_and_a_member_is_judged_by_its_name() -> None:
+    arguments = {
+        "cmd": 'export PASSWORD="hunter2" && run',
+        "env": {"DB_PASSWORD": 'tr0"ub4dor', "n": 2**70},
+        "key": "up",
+    }
+    message = Message("s", "1", "assistant", "model", [Block("tool_call", json.dumps(arguments))], "")
+    found = redact_message(message)
+    after = json.loads(message.blocks[0].text or "")
+    assert after["cmd"] == 'export PASSWORD="[redacted:password]" && run'
+    assert after["env"] == {"DB_PASSWORD": "[redacted:password]", "n": 2**70}
+    assert after["key"] == "up"
+    assert found == Counter(password=2)
+
+
+def test_a_secret_that_stands_in_block_and_text_counts_once() -> None:
+    said = f"it is {TOKENS['github-token']}"
+    message = Message("s", "1", "user", "human", [Block("text", said), Block("image", media="image/png")], said)
+    assert redact_message(message) == Counter({"github-token": 1})
+    assert message.text == message.blocks[0].text == "it is [redacted:github-token]"
+
+
+PIECES = [
+    *TOKENS.values(),
+    *(text for text, _ in ASSIGNED),
+    *CLEAN,
+    PEM,
+    "[redacted:password]",
+    "=",
+    ":",
+    '"',
+    " ",
+    "]",
+]
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.one_of(st.sampled_from(PIECES), st.text(max_size=8)), max_size=6).map("".join))
+def test_redacting_twice_changes_nothing(text: str) -> None:
+    once = redact_text(text)
+    assert redact(once) == (once, Counter())
+
+
+def test_no_false_alarm_in_real_conversations() -> None:
+    root = os.environ.get("SLOWWAVE_BENCH_DATA")
+    if not root:
+        pytest.skip("SLOWWAVE_BENCH_DATA is unset: no real conversations to read")
+    lines = Path(root, "fixtures/pi/large-session.jsonl").read_bytes().splitlines()
+    talks = orjson.loads(Path(root, "locomo/locomo_open.json").read_bytes())
+    turns = [
+        turn["text"]
+        for talk in talks
+        for turns in talk["conversation"].values()
+        if isinstance(turns, list)
+        for turn in turns
+    ]
+    assert len(turns) == 1417
+    assert sum((redact(text)[1] for text in [*turns, *map(bytes.decode, lines)]), Counter()) == Counter()
