@@ -1,0 +1,1 @@
+"""Benchmarks and quality measurements: each module is a command that prints a table."""

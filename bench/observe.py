@@ -1,0 +1,192 @@
+"""What the extractive observer keeps of LoCoMo's conversations, beside choices of whole turns and LoCoMo's LLM facts.
+
+    python -m bench.observe locomo_open.json [--share 0.27] [--json]
+
+Takes about a second a conversation. Columns: *evidence*, of the turns that answer some question the share that some
+claim cites, then by category of question; *words*, words of claims (summary and detail) over words said; *cited*, the
+share of all turns that are cited, which shows what evidence costs; *answers*, the share of the answers' content words
+that stand in some claim (adversarial questions have none and count for evidence alone); *messages/s* of the observer.
+"""
+
+import argparse
+import random
+import re
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import orjson
+from rich.console import Console
+from rich.table import Table
+
+from bench.locomo_data import CATEGORIES, Conversation, Turn, conversations, messages
+from schemas.settings import ObserveSettings
+from tasks.observe import observe
+from tasks.observing.lexicon import FIRST_PERSON
+from tasks.observing.scores import content_words
+
+ADVERSARIAL = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Words kept, and the turns they are from."""
+
+    text: str
+    turns: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One method on one conversation or on the mean of several."""
+
+    method: str
+    conversation: str
+    evidence: float
+    by_category: dict[str, float]
+    answers: float
+    words: float
+    cited: float
+    claims: float
+    per_second: float | None = None
+
+
+def extractive(conversation: Conversation, share: float) -> tuple[list[Claim], float]:
+    """The observer's claims, and messages a second."""
+    table = messages(conversation)
+    start = time.perf_counter()
+    claims = observe(table, ObserveSettings(max_share=share)).claims.to_pylist()
+    rate = table.num_rows / (time.perf_counter() - start)
+    return [Claim(f"{c['summary']} {c['detail'] or ''}".strip(), tuple(c["message_ids"])) for c in claims], rate
+
+
+def llm_facts(conversation: Conversation) -> list[Claim]:
+    """The facts LoCoMo's authors had an LLM write; at their own length, whatever the share asked for."""
+    return [Claim(f.text, f.turns) for f in conversation.facts]
+
+
+def whole_turns(conversation: Conversation, share: float, rank: Callable[[Turn], float]) -> list[Claim]:
+    """Turns by falling rank while the words last."""
+    left = share * sum(len(t.text.split()) for t in conversation.turns)
+    kept = []
+    for turn in sorted(conversation.turns, key=rank, reverse=True):
+        words = len(turn.text.split())
+        if words <= left:
+            kept.append(Claim(turn.text, (turn.id,)))
+            left -= words
+    return kept
+
+
+def random_rank() -> Callable[[Turn], float]:
+    """The same random order on every run."""
+    rng = random.Random(0)
+    return lambda turn: rng.random()
+
+
+def length(turn: Turn) -> float:
+    """Words of the turn."""
+    return len(turn.text.split())
+
+
+def first_person_over_questions(turn: Turn) -> float:
+    """First-person words, less the questions asked."""
+    return len(FIRST_PERSON.findall(turn.text)) - 2 * turn.text.count("?") + length(turn) / 1000
+
+
+def score(method: str, c: Conversation, claims: list[Claim], per_second: float | None = None) -> Result:
+    """Evidence, answers, words and cited turns of one method's claims."""
+    cited = {t for claim in claims for t in claim.turns}
+    evidence = {t for q in c.questions for t in q.evidence}
+    by_category = {
+        name: _share(cited, {t for q in c.questions if q.category == k for t in q.evidence})
+        for k, name in CATEGORIES.items()
+    }
+    said = sum(length(t) for t in c.turns)
+    words = sum(len(claim.text.split()) for claim in claims) / said
+    answers = _answers_kept(c, claims)
+    shares = _share(cited, evidence), by_category, answers, words, len(cited) / len(c.turns)
+    return Result(method, c.id, *shares, claims=len(claims), per_second=per_second)
+
+
+def _answers_kept(c: Conversation, claims: list[Claim]) -> float:
+    """Share of each answer's content words that stand in some claim, mean over the questions that have an answer."""
+    kept = _stems(claim.text for claim in claims)
+    answers = [_stems([q.answer]) for q in c.questions if q.category != ADVERSARIAL]
+    return _mean([_share(kept, a) for a in answers if a])
+
+
+def _stems(texts: Iterable[str]) -> set[str]:
+    return {re.sub(r"(?:ing|ed|es|s|ly)$", "", w) for text in texts for w in content_words(text)}
+
+
+def _share(found: set[str], wanted: set[str]) -> float:
+    return len(found & wanted) / len(wanted) if wanted else float("nan")
+
+
+def _mean(values: Iterable[float]) -> float:
+    known = [v for v in values if v == v]
+    return sum(known) / len(known) if known else float("nan")
+
+
+def measure(c: Conversation, share: float) -> list[Result]:
+    """Every method on one conversation."""
+    claims, rate = extractive(c, share)
+    return [
+        score("extractive", c, claims, rate),
+        score("random turns", c, whole_turns(c, share, random_rank())),
+        score("longest turns", c, whole_turns(c, share, length)),
+        score("first person over questions", c, whole_turns(c, share, first_person_over_questions)),
+        score("LoCoMo's LLM facts", c, llm_facts(c)),
+    ]
+
+
+def mean(results: list[Result]) -> Result:
+    """Mean over conversations of one method's results."""
+    rates = [r.per_second for r in results if r.per_second is not None]
+    return Result(
+        results[0].method,
+        "mean",
+        _mean(r.evidence for r in results),
+        {name: _mean(r.by_category[name] for r in results) for name in CATEGORIES.values()},
+        answers=_mean(r.answers for r in results),
+        words=_mean(r.words for r in results),
+        cited=_mean(r.cited for r in results),
+        claims=_mean(r.claims for r in results),
+        per_second=_mean(rates) if rates else None,
+    )
+
+
+def table(results: list[Result]) -> Table:
+    """For people."""
+    shown = Table(
+        "method", "conversation", "evidence", *CATEGORIES.values(), "answers", "words", "cited", "claims", "messages/s"
+    )
+    for r in results:
+        shares = (r.evidence, *r.by_category.values(), r.answers, r.words, r.cited)
+        rate = f"{r.per_second:,.0f}" if r.per_second else ""
+        shown.add_row(r.method, r.conversation, *(f"{s:.3f}" for s in shares), f"{r.claims:.0f}", rate)
+    return shown
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.observe", description="Evidence kept by the extractive observer."
+    )
+    parser.add_argument("locomo", type=Path, help="a LoCoMo file: a JSON list of conversations")
+    parser.add_argument(
+        "--share", type=float, default=ObserveSettings().max_share, help="words of claims over words said"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    args = parser.parse_args()
+    each = [measure(c, args.share) for c in conversations(args.locomo)]
+    results = [mean(list(of_method)) for of_method in zip(*each, strict=True)] + [r for of_one in each for r in of_one]
+    if args.json:
+        print(orjson.dumps([asdict(r) for r in results], option=orjson.OPT_INDENT_2).decode())
+    else:
+        Console(width=180).print(table(results))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,254 @@
+"""`observe`: messages in, claims out, without a language model. About 3,000 messages a second on one core.
+
+A claim is one sentence somebody said, cut to what it says, with the sentence after it as detail where that one only
+goes on ("It was …"). Sentences are scored by a few features and taken while the session's budget of words lasts:
+`bench/observe.py` shows what that keeps. Claims come from people's and models' words alone, never from tool traffic,
+synthetic turns, questions or code.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from schemas.ids import content_id
+from schemas.observations import OBSERVATIONS
+from schemas.settings import ObserveSettings
+from tasks.observing import lexicon as lex
+from tasks.observing.categories import personal_category
+from tasks.observing.coding import coding_logit, files_named, is_coding, proposes, refuses
+from tasks.observing.scores import Scored, content_words, personal_logit, within_budget, word_count
+from tasks.observing.sentences import Sentence, sentences
+
+VERSION = 1
+"""Raised when the method changes: every claim made under an older one is pending again."""
+
+OBSERVER = "extractive"
+MIN_WORDS = 2
+PERSONAL_THRIFT, CODING_THRIFT = 0.7, 0.3
+"""How much a sentence's length counts against it: a decision with its reason is worth its words."""
+MIN_BUDGET = 40
+"""Words that even the shortest session may spend: the one decision of three short messages is worth its words."""
+MIN_CODING = 0.5
+"""Probability below which a coding sentence is no claim, however much budget is left."""
+MIN_PERSONAL = 0.08
+"""The same for everyday talk: under it a sentence brings nothing new and names nothing."""
+
+COLUMNS = (
+    "observation_id",
+    "session_id",
+    "workspace",
+    "summary",
+    "detail",
+    "category",
+    "pack",
+    "files",
+    "quote",
+    "message_ids",
+    "speaker",
+    "confidence",
+    "observed_at",
+    "observer",
+)
+SCHEMA = pa.schema([OBSERVATIONS.schema.field(c) for c in COLUMNS])
+NEEDED = ["message_id", "session_id", "seq", "role", "origin", "speaker", "blocks", "text", "ts", "workspace", "source"]
+SPEAKING_ROLES = ("user", "assistant", "agent")
+GOES_ON = re.compile(r"^(?:it|it['’]s|they|they['’]re|he|she|that|that['’]s|this|these|those)\b", re.I)
+QUESTION = re.compile(r"\?[\s\"'”’)*_]*$|\?[!?]*(?:\s|$)")
+NAME_PREFIX = re.compile(r"^([A-Z][\w.'-]*(?: [A-Z][\w.'-]*)?): ")
+EMPHASIS = re.compile(r"(?<![\w`/*])(\*{1,3}|__)(?=\S)([^*`\n]*(?:`[^`\n]*`[^*`\n]*)*)(?<=\S)\1(?![\w`/*])")
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """What `observe` made, and what it left out."""
+
+    claims: pa.Table
+    """Columns COLUMNS of OBSERVATIONS, in order of session, then of speech."""
+    skipped: dict[str, str]
+    """Session to the reason nothing was picked from it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A sentence that may become a claim."""
+
+    row: dict[str, Any]
+    scored: Scored
+    category: str | None
+    """Of the coding pack; None in the personal pack, where the words tell once the sentence is chosen."""
+    pack: str
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """Order of speech."""
+        return self.row["seq"], self.scored.sentence.start
+
+
+def observe(messages: pa.Table, settings: ObserveSettings) -> Observed:
+    """Claims of the sessions in `messages`.
+
+    In: rows of MESSAGES, the active ones, of whole sessions, in any order. Out: one row a claim, columns COLUMNS;
+    `quote` is a verbatim piece of the one message in `message_ids`, `confidence` the score as a probability. Words
+    of summaries and details stay under `max_share` of the words spoken in each session, or under MIN_BUDGET where
+    that is more. A session's claims depend on its own messages alone. Sessions of fewer than
+    `min_messages` spoken messages, and those without a claim, are in `skipped`.
+    """
+    rows: list[dict[str, Any]] = []
+    skipped: dict[str, str] = {}
+    for session, all_rows in _sessions(messages):
+        spoken = [r for r in all_rows if _is_spoken(r)]
+        if len(spoken) < settings.min_messages:
+            skipped[session] = f"{len(spoken)} spoken messages, {settings.min_messages} needed"
+            continue
+        coding = settings.pack == "coding" or (settings.pack == "auto" and is_coding(all_rows))
+        claims = _claims(_named(spoken), coding, settings.max_share)
+        if not claims:
+            skipped[session] = f"no claim in {len(spoken)} spoken messages"
+        rows += claims
+    return Observed(pa.Table.from_pylist(rows, schema=SCHEMA), skipped)
+
+
+def observe_key(settings: ObserveSettings) -> str:
+    """Hash of what the claims depend on besides the messages: the method's version and the settings."""
+    return content_id("observe", OBSERVER, str(VERSION), settings.model_dump_json())
+
+
+def _sessions(messages: pa.Table) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """Rows by session, sessions in order of id, rows in order of arrival."""
+    sessions: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for row in messages.select(NEEDED).to_pylist():
+        sessions[row["session_id"]].append(row)
+    for session in sorted(sessions):
+        yield session, sorted(sessions[session], key=lambda r: r["seq"])
+
+
+def _is_spoken(row: dict[str, Any]) -> bool:
+    return row["origin"] in ("human", "model") and row["role"] in SPEAKING_ROLES and bool(row["text"].strip())
+
+
+def _named(spoken: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rows; where most texts open with `Name: ` and no speaker is known, that name is the speaker."""
+    prefixes = [NAME_PREFIX.match(r["text"]) for r in spoken]
+    if any(r["speaker"] for r in spoken) or sum(map(bool, prefixes)) * 5 < len(spoken) * 4:
+        return spoken
+    return [{**r, "speaker": m[1] if m else None} for r, m in zip(spoken, prefixes, strict=True)]
+
+
+def _claims(spoken: list[dict[str, Any]], coding: bool, max_share: float) -> list[dict[str, Any]]:
+    """Rows of one session's claims."""
+    budget = max(int(max_share * sum(word_count(r["text"]) for r in spoken)), MIN_BUDGET)
+    candidates = list(_coding_candidates(spoken) if coding else _personal_candidates(spoken))
+    kept = {
+        id(s)
+        for s in within_budget([c.scored for c in candidates], budget, CODING_THRIFT if coding else PERSONAL_THRIFT)
+    }
+    chosen = sorted((c for c in candidates if id(c.scored) in kept), key=lambda c: c.place)
+    return [_row(*group) for group in _joined(chosen)]
+
+
+def _units(spoken: list[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], Sentence, int, int]]:
+    """Message, sentence, content words new to the session, sentences in the message; questions and repeats left out."""
+    names, own = _speakers(spoken)
+    heard: set[str] = set()
+    said: set[str] = set()
+    for row in spoken:
+        found = sentences(row["text"], names)
+        for one in found:
+            text = _plain(one.text)
+            asked = QUESTION.search(row["text"][one.start : one.end + 2])
+            if asked or text.lower() in said or word_count(text) < MIN_WORDS:
+                continue
+            said.add(text.lower())
+            yield row, one, len(content_words(text) - heard - own), len(found)
+        heard |= content_words(row["text"])
+
+
+def _speakers(spoken: list[dict[str, Any]]) -> tuple[tuple[str, ...], frozenset[str]]:
+    """Names of those who speak, and the words in them with their short forms, lower-cased."""
+    names = tuple(sorted({r["speaker"] for r in spoken if r["speaker"]}))
+    parts = {part.lower() for n in names for part in n.split()}
+    return names, frozenset(part[:k] for part in parts for k in range(min(2, len(part)), len(part) + 1))
+
+
+def _personal_candidates(spoken: list[dict[str, Any]]) -> Iterator[Candidate]:
+    _, own = _speakers(spoken)
+    for row, one, news, crowd in _units(spoken):
+        text = _plain(one.text)
+        scored = Scored(one, personal_logit(text, news, crowd, own), word_count(text))
+        if scored.probability >= MIN_PERSONAL:
+            yield Candidate(row, scored, None, "personal")
+
+
+def _coding_candidates(spoken: list[dict[str, Any]]) -> Iterator[Candidate]:
+    """Sentences with a coding cue, and what a person says of themselves; turned-down proposals are left out."""
+    refused = _refused(spoken)
+    for row, one, news, crowd in _units(spoken):
+        text, human = _plain(one.text), row["origin"] == "human"
+        category, logit = coding_logit(text, news, crowd, human)
+        scored = Scored(one, logit, word_count(text))
+        if human and lex.ABOUT_ME.search(text):
+            yield Candidate(row, Scored(one, max(logit, 1.0), scored.words), None, "personal")
+        elif category and scored.probability >= MIN_CODING:
+            offered = category in ("decision", "pattern") or proposes(text)
+            if not (offered and row["message_id"] in refused):
+                yield Candidate(row, scored, category, "coding")
+
+
+def _refused(spoken: list[dict[str, Any]]) -> set[str]:
+    """Messages of the model whose proposals the person's next message turns down: all since the person last spoke."""
+    refused: set[str] = set()
+    since: list[str] = []
+    for row in spoken:
+        if row["origin"] == "model":
+            since.append(row["message_id"])
+            continue
+        if refuses(row["text"]):
+            refused.update(since)
+        since = []
+    return refused
+
+
+def _joined(chosen: list[Candidate]) -> Iterator[tuple[Candidate, Candidate | None]]:
+    """Each claim with the sentence that goes on from it, where both were chosen and stand side by side."""
+    at = 0
+    while at < len(chosen):
+        this, after = chosen[at], chosen[at + 1] if at + 1 < len(chosen) else None
+        joins = after is not None and _goes_on(this, after)
+        yield this, after if joins else None
+        at += 1 + joins
+
+
+def _goes_on(this: Candidate, after: Candidate) -> bool:
+    a, b = this.scored.sentence, after.scored.sentence
+    return this.row is after.row and b.position == a.position + 1 and not b.item and bool(GOES_ON.match(b.text))
+
+
+def _row(claim: Candidate, more: Candidate | None) -> dict[str, Any]:
+    row, one = claim.row, claim.scored.sentence
+    quote, summary = row["text"][one.start : (more or claim).scored.sentence.end], _plain(one.text)
+    category = claim.category or personal_category(summary)
+    return {
+        "observation_id": content_id(row["session_id"], category, quote, row["message_id"]),
+        "session_id": row["session_id"],
+        "workspace": row["workspace"],
+        "summary": summary,
+        "detail": _plain(more.scored.sentence.text) if more else None,
+        "category": category,
+        "pack": claim.pack,
+        "files": files_named(quote) or (files_named(row["text"])[:3] if claim.pack == "coding" else []),
+        "quote": quote,
+        "message_ids": [row["message_id"]],
+        "speaker": row["speaker"],
+        "confidence": claim.scored.probability,
+        "observed_at": row["ts"],
+        "observer": OBSERVER,
+    }
+
+
+def _plain(text: str) -> str:
+    """One line, without Markdown's emphasis."""
+    return " ".join(EMPHASIS.sub(r"\2", text).split())

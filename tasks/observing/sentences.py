@@ -1,0 +1,124 @@
+"""Sentences of a message, as spans of its text: what could become a claim, cut to what it says.
+
+Code blocks, headings, tables, quoted lines and stack traces are left out; a list item is a unit of its own. What
+opens or closes a sentence without saying anything ("Wow, thanks Mel! …", "…, you know?") is cut off the span, so a
+claim is always a verbatim piece of its message. Sentence borders are found by sentencex (Wikimedia), which keeps
+`file.py`, `3.11` and URLs whole; 400,000 chat messages a second.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+from sentencex import segment  # type: ignore[import-untyped]
+
+WRAP_COLUMNS = 60
+"""A line at least this long that does not end a sentence was wrapped: the next line goes on with it."""
+
+FENCE = re.compile(r"^[ \t]*(```|~~~).*?(?:^[ \t]*\1[ \t]*$|\Z)", re.M | re.S)
+NOT_PROSE = re.compile(
+    r"^\s*(?:#{1,6}\s|\||>|<[/\w!?]|[-=*_]{3,}\s*$|\$ |Traceback |File \"|at [\w.$<>]+ ?\(|(?:\+\+\+|---) |"
+    r"[+-][^\s+-]|\{|\}|\[\w+\]\s*$)"
+)
+BULLET = re.compile(r"^\s*(?:[-*•+]|\d{1,3}[.)])\s+(?:\[[ xX]\]\s+)?")
+OPENERS = (
+    "wow|whoa|yeah|yea|yep|yup|yes|nope|no|nah|thanks|thank you|thx|oh|ooh|ah|aw+|ha(?:ha)+|lol|omg|hey|hi|hello|"
+    "well|so|"
+    "also|and|but|btw|by the way|ok|okay|alright|sure|definitely|absolutely|totally|exactly|right|perfect|great|cool|"
+    "nice|awesome|good|excellent|honestly|actually|basically|plus|anyway|of course|for sure|no worries|no problem|"
+    "you know|guess what|got it|agreed|done|hmm+|um+|congrats|congratulations|good question|good point|good catch"
+)
+CLOSERS = "right|you know|lol|haha|though|too|man|btw"
+FACE = r"(?:[:;]-?[)D(P]|<3)"
+
+
+@dataclass(slots=True, frozen=True)
+class Sentence:
+    """A span of a message's text."""
+
+    start: int
+    end: int
+    text: str
+    item: bool
+    """Whether it stands in a list."""
+    position: int
+    """0, 1, 2… among the sentences of its message; neighbours differ by one."""
+
+
+def sentences(text: str, names: tuple[str, ...] = ()) -> list[Sentence]:
+    """Trimmed sentences of `text` in order; `names`: those who speak, cut off where they are merely addressed."""
+    opener, closer = _trimmers(names)
+    found: list[Sentence] = []
+    position = 0
+    for begin, end, item in _paragraphs(text):
+        offset = begin
+        for piece in segment("en", text[begin:end]):
+            start, stop = _trimmed(piece, offset, opener, closer)
+            if stop > start:
+                found.append(Sentence(start, stop, text[start:stop], item, position))
+            offset += len(piece)
+            position += bool(piece.strip())
+    return found
+
+
+def _trimmed(piece: str, offset: int, opener: re.Pattern[str], closer: re.Pattern[str]) -> tuple[int, int]:
+    """Borders of `piece`, which starts at `offset`, without what opens and closes it idly."""
+    body = piece.rstrip()
+    lead = opener.match(body)
+    start = lead.end() if lead else 0
+    if tail := closer.search(body, start):
+        body = body[: tail.start()]
+    if not any(c.isalnum() for c in body[start:]):
+        return offset, offset
+    return offset + start, offset + len(body)
+
+
+def _paragraphs(text: str) -> Iterator[tuple[int, int, bool]]:
+    """Spans of running prose and of list items (True), hard-wrapped lines joined."""
+    open_at, end, item, wrapped = -1, 0, False, False
+    for begin, stop in _lines(text):
+        line = text[begin:stop]
+        bullet = BULLET.match(line)
+        prose = bool(line.strip()) and (bool(bullet) or not NOT_PROSE.match(line))
+        if open_at >= 0 and (not prose or bullet or not wrapped):
+            yield open_at, end, item
+            open_at = -1
+        if not prose:
+            continue
+        if open_at < 0:
+            open_at, item = begin + (bullet.end() if bullet else 0), bool(bullet)
+        end, wrapped = stop, _is_wrapped(line)
+    if open_at >= 0:
+        yield open_at, end, item
+
+
+def _lines(text: str) -> Iterator[tuple[int, int]]:
+    """Spans of the lines outside code fences."""
+    fences = [m.span() for m in FENCE.finditer(text)]
+    at = 0
+    for line in text.splitlines(keepends=True):
+        begin, at = at, at + len(line)
+        if not any(a <= begin < b for a, b in fences):
+            yield begin, begin + len(line.rstrip("\r\n"))
+
+
+def _is_wrapped(line: str) -> bool:
+    """Whether the sentence goes on in the next line."""
+    body = line.rstrip()
+    return len(body) >= WRAP_COLUMNS and body[-1] not in ".!?:;"
+
+
+@lru_cache(maxsize=256)
+def _trimmers(names: tuple[str, ...]) -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """What is cut off the front and the back of a sentence, for these people's names and their short forms."""
+    called = "|".join(
+        sorted({re.escape(n[:k]) for n in names for k in range(min(2, len(n)), len(n) + 1)}, reverse=True)
+    )
+    name = rf"|(?-i:{called})" if called else ""
+    idle = rf"(?:{OPENERS}{name})\b(?:\s+(?:so much|a lot|again|for asking|everyone|guys{name})\b)?"
+    opener = re.compile(
+        rf"^(?:[^\w`\"'(#@/$~.*_-]*(?:{idle}\s*[,!.…—–:-]+(?=\s)\s*|{FACE}))*[^\w`\"'(\[#@/$~.*_-]*", re.I
+    )
+    closer = re.compile(rf"(?:\s*(?:,\s*(?:{CLOSERS}{name})|{FACE}))?\s*[!.…,:;—–\s\U0001f300-\U0001faff☀-➿️-]*$", re.I)
+    return opener, closer

@@ -1,0 +1,178 @@
+import os
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bench.locomo_data import conversations, messages
+from bench.observe import extractive, score
+from schemas.messages import MESSAGES
+from schemas.observations import CODING, PERSONAL
+from schemas.settings import ObserveSettings
+from tasks.observe import SCHEMA, observe, observe_key
+from tasks.observing.coding import files_named
+from tasks.observing.sentences import sentences
+
+START = datetime(2026, 3, 1, 9, tzinfo=UTC)
+HUMAN, MODEL = ("user", "human"), ("assistant", "model")
+
+
+def said(*turns, session="s1", source="generic", tools=()):
+    rows = [
+        {
+            "message_id": f"{session}-{i}",
+            "session_id": session,
+            "seq": i,
+            "native_id": str(i),
+            "role": role,
+            "origin": origin,
+            "speaker": speaker,
+            "blocks": [{"type": "text", "text": text}, *({"type": "tool_call", "name": t} for t in tools)],
+            "text": text,
+            "ts": START + timedelta(minutes=i),
+            "workspace": "boat",
+            "source": source,
+            "tokens": len(text) // 4,
+            "identity": f"{session}-{i}",
+            "prev_hash": "",
+            "hash": "",
+        }
+        for i, (role, origin, speaker, text) in enumerate(turns)
+    ]
+    return pa.Table.from_pylist(rows, schema=MESSAGES.schema)
+
+
+def claims_of(table, **changes):
+    return observe(table, ObserveSettings(**changes)).claims.to_pylist()
+
+
+CHAT = said(
+    (*HUMAN, "Ada", "Hey Linnea! Good to see you. How have you been?"),
+    (*HUMAN, "Linnea", "Hi Ada! My sister Greta moved to Bergen last week. What about you?"),
+    (*HUMAN, "Ada", "Wow, that's cool! Next month I'm going to sail to Shetland with two friends."),
+)
+CODE = said(
+    (*HUMAN, None, "Ground rule: all times are UTC in storage.py. Can you add the importer?"),
+    (*MODEL, None, "Let me look at the file first."),
+    (*MODEL, None, "I'll use Redis for the cache, since it expires keys by itself."),
+    (*HUMAN, None, "No, we decided to use SQLite instead, it runs on the Pi without a server."),
+    (*MODEL, None, "Turns out the import failed because `parse_time` returned naive datetimes."),
+    source="pi",
+)
+
+
+def test_a_dated_sentence_becomes_an_event_without_its_greeting():
+    claim = next(c for c in claims_of(CHAT) if c["speaker"] == "Linnea")
+    assert claim["summary"] == "My sister Greta moved to Bergen last week"
+    assert (claim["category"], claim["pack"], claim["message_ids"]) == ("event", "personal", ["s1-1"])
+    assert claim["observed_at"] == START + timedelta(minutes=1)
+
+
+def test_what_is_to_come_is_a_plan_and_courtesies_are_no_claims():
+    by_ada = [(c["summary"], c["category"]) for c in claims_of(CHAT) if c["speaker"] == "Ada"]
+    assert by_ada == [("Next month I'm going to sail to Shetland with two friends", "plan")]
+
+
+def test_a_coding_session_gives_its_rule_decision_and_gotcha():
+    assert {(c["category"], c["message_ids"][0]) for c in claims_of(CODE, max_share=1.0)} == {
+        ("convention", "s1-0"),
+        ("decision", "s1-3"),
+        ("gotcha", "s1-4"),
+    }
+
+
+def test_a_rejected_proposal_is_no_decision():
+    assert not any("Redis" in c["quote"] for c in claims_of(CODE, max_share=1.0))
+    accepted = said(*((r["role"], r["origin"], None, r["text"]) for r in CODE.slice(0, 3).to_pylist()), source="pi")
+    assert any("Redis" in c["quote"] for c in claims_of(accepted, max_share=1.0))
+
+
+def test_a_person_may_speak_of_themselves_while_coding():
+    table = said((*HUMAN, None, "My name is Ada and I work from Galway."), (*MODEL, None, "Noted."), source="codex")
+    assert [(c["pack"], c["summary"]) for c in claims_of(table)] == [
+        ("personal", "My name is Ada and I work from Galway")
+    ]
+
+
+def test_tool_output_and_synthetic_turns_never_become_claims():
+    words = "We decided to use Postgres 17 instead of SQLite because of the locks."
+    table = said(
+        ("tool", "tool", None, words), ("user", "synthetic", None, words), (*HUMAN, None, "ok"), (*MODEL, None, "ok")
+    )
+    assert observe(table, ObserveSettings()).claims.num_rows == 0
+
+
+def test_a_session_of_one_message_is_skipped_with_the_reason():
+    result = observe(said((*HUMAN, None, "My sister lives in Bergen.")), ObserveSettings())
+    assert result.skipped == {"s1": "1 spoken messages, 2 needed"}
+    assert result.claims.schema == SCHEMA
+
+
+def test_the_pack_can_be_forced():
+    assert {c["category"] for c in claims_of(CHAT, pack="personal")} <= set(PERSONAL)
+    assert {c["category"] for c in claims_of(CODE, pack="coding")} <= set(CODING)
+
+
+def test_names_in_the_text_stand_in_for_missing_speakers():
+    table = said(
+        (*HUMAN, None, "Ada: I sold the old boat last Tuesday."), (*MODEL, None, "Theo: What did you get for it?")
+    )
+    assert [(c["speaker"], c["summary"]) for c in claims_of(table)] == [("Ada", "I sold the old boat last Tuesday")]
+
+
+def test_sessions_do_not_see_each_other():
+    other = said(*((r["role"], r["origin"], r["speaker"], r["text"]) for r in CHAT.to_pylist()), session="s2")
+    both = claims_of(pa.concat_tables([other, CHAT]))
+    assert both == claims_of(CHAT) + claims_of(other)
+
+
+def test_the_key_changes_with_the_settings():
+    assert observe_key(ObserveSettings()) == observe_key(ObserveSettings())
+    assert observe_key(ObserveSettings()) != observe_key(ObserveSettings(max_share=0.2))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("See app/main.py and pyproject.toml.", ["app/main.py", "pyproject.toml"]),
+        ("It is in `~/.pi/themes/dark.json`, not at https://example.org/a.json", ["~/.pi/themes/dark.json"]),
+        ("Python 3.11 and e.g. nothing else.", []),
+    ],
+)
+def test_files_named(text, expected):
+    assert files_named(text) == expected
+
+
+def test_sentences_keep_code_words_whole_and_leave_code_blocks_out():
+    text = "Done! Use file.py with Python 3.11.\n\n## Next\n- run `a.b()`\n```py\nx = 1. Not this\n```\n| a | b |"
+    assert [(s.text, s.item) for s in sentences(text)][1:] == [
+        ("Use file.py with Python 3.11", False),
+        ("run `a.b()`", True),
+    ]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.text(max_size=300), min_size=2, max_size=6), st.sampled_from(["pi", "generic"]))
+def test_every_quote_is_verbatim_whatever_is_said(texts, source):
+    table = said(*((*HUMAN, "Ada", t) for t in texts), source=source)
+    for claim in claims_of(table):
+        at = table["message_id"].to_pylist().index(claim["message_ids"][0])
+        assert claim["quote"] in texts[at]
+        assert claim["summary"]
+        assert 0 <= claim["confidence"] <= 1
+
+
+def test_locomo_evidence_survives():
+    if "SLOWWAVE_BENCH_DATA" not in os.environ:
+        pytest.skip("SLOWWAVE_BENCH_DATA is not set: it names the folder that holds locomo/locomo_open.json")
+    for one in conversations(Path(os.environ["SLOWWAVE_BENCH_DATA"]) / "locomo" / "locomo_open.json"):
+        claims, _ = extractive(one, 0.27)
+        result = score("extractive", one, claims)
+        assert result.words <= 0.28
+        assert result.evidence >= 0.6
+        quotes = {t.id: t.text for t in one.turns}
+        rows = observe(messages(one), ObserveSettings()).claims.to_pylist()
+        assert all(r["quote"] in quotes[r["message_ids"][0]] for r in rows)
