@@ -1,0 +1,17 @@
+"""slowwave: nightly memory for AI agents, distilled from their transcripts, recalled with its sources."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from slowwave.recall.memory import Memory
+
+__all__ = ["Memory"]
+
+
+def __getattr__(name: str) -> object:
+    """`Memory` on first use: importing slowwave alone costs nothing."""
+    if name == "Memory":
+        from slowwave.recall.memory import Memory
+
+        return Memory
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,1 @@
+"""Every model behind a small Protocol, and a plain fake of each that ships."""
