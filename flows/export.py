@@ -1,0 +1,56 @@
+"""Exports for analytics: the released tables as Parquet, Lance or JSONL, with a manifest.
+
+    slowwave export out/ --format parquet
+
+The manifest names the release and each table's rows, file and columns, so that whoever reads it needs nothing else.
+"""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import orjson
+from prefect import flow
+
+from schemas.errors import UsageError
+from schemas.registry import RELEASED
+from schemas.settings import Settings
+from slowwave.store.snapshot import Snapshot
+from tasks.export import FORMATS, write_table
+
+MANIFEST = "manifest.json"
+
+
+@flow(name="export", validate_parameters=False)
+def export(to: str, form: str = "parquet", overrides: dict[str, Any] | None = None) -> dict[str, Any]:
+    """An export under Prefect; returns the manifest."""
+    return export_tables(Settings(**overrides or {}), Path(to), form)
+
+
+def export_tables(
+    settings: Settings, to: Path, form: str, tables: list[str] | None = None, release: str | None = None
+) -> dict[str, Any]:
+    """Write the released tables below `to`; returns the manifest, which is written last.
+
+    Raises:
+        UsageError: an unknown format or table, or a folder that already holds something.
+        StoreMissing, NoRelease: there is nothing to export.
+    """
+    chosen = [t for t in RELEASED if not tables or t.name in tables]
+    unknown = set(tables or []) - {t.name for t in RELEASED}
+    if form not in FORMATS or unknown:
+        raise UsageError(f"formats are {', '.join(FORMATS)}; tables are {', '.join(t.name for t in RELEASED)}")
+    if to.exists() and any(to.iterdir()):
+        raise UsageError(f"{to} is not empty: name a folder that is new")
+    snapshot = Snapshot(settings.store, settings.space, release)
+    to.mkdir(parents=True, exist_ok=True)
+    manifest: dict[str, Any] = {
+        "release": snapshot.release.name,
+        "release_id": snapshot.release.release_id,
+        "space": settings.space,
+        "format": form,
+        "exported_at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "tables": {table.name: write_table(snapshot, table, to, form) for table in chosen},
+    }
+    (to / MANIFEST).write_bytes(orjson.dumps(manifest, option=orjson.OPT_INDENT_2))
+    return manifest

@@ -1,0 +1,71 @@
+"""The night: transcripts in, a released memory out.
+
+    prefect:  flows.nightly.nightly, at 03:00 (deployments/prefect.yaml)
+    by hand:  slowwave run [PATH…] [--plain]
+
+Every step asks which rows lack its output, works in batches, and marks last; so a night that was killed is
+mended by the next, and a night without news changes nothing.
+"""
+
+from pathlib import Path
+from typing import Any
+
+from prefect import flow
+from prefect.artifacts import create_markdown_artifact
+
+from flows.ledger import Caller, as_function, as_task, running
+from flows.report import RunReport
+from schemas.settings import Settings
+from tasks.job import Job
+from tasks.night.assign import assign_topics
+from tasks.night.dedupe import dedupe_observations
+from tasks.night.gists import write_gists
+from tasks.night.observe import observe_sessions
+from tasks.night.passages import write_passages
+from tasks.night.publish import publish_release, released_by
+from tasks.night.read import read_transcripts
+from tasks.night.rollup import roll_up
+from tasks.read.registry import installed
+
+
+@flow(name="nightly", validate_parameters=False)
+def nightly(paths: list[str] | None = None, overrides: dict[str, Any] | None = None) -> RunReport:
+    """A night under Prefect, its report kept as an artifact.
+
+    Args:
+        paths: files and folders to read; none: the transcripts of the tools installed for this user.
+        overrides: settings by name, over those of the file and the environment.
+    """
+    report = run_night([Path(p) for p in paths or []], Settings(**overrides or {}), as_task)
+    create_markdown_artifact(report.markdown(), key="night-report", description="What the night did")
+    return report
+
+
+def run_night(paths: list[Path], settings: Settings, call: Caller = as_function) -> RunReport:
+    """A night over the paths; with no path, over the transcripts of the installed tools.
+
+    Raises:
+        StoreLocked: another run is at it.
+    """
+    with running("nightly", settings) as (job, report):
+        report.steps.append(call(read_transcripts, job, paths or installed_roots()))
+        distil(job, report, call)
+    return report
+
+
+def distil(job: Job, report: RunReport, call: Caller) -> None:
+    """Everything after reading, on whatever lacks it: the part that every kind of run shares."""
+    report.steps.append(call(write_passages, job))
+    if job.settings.gists != "off":
+        report.steps.append(call(write_gists, job))
+    report.steps.append(call(observe_sessions, job))
+    report.steps.append(call(dedupe_observations, job))
+    report.steps.append(call(assign_topics, job))
+    report.steps.append(call(roll_up, job))
+    report.steps.append(call(publish_release, job))
+    report.release = released_by(job)
+
+
+def installed_roots() -> list[Path]:
+    """The transcripts of the tools installed for this user."""
+    return [path for _, path in installed(Path.home())]

@@ -1,0 +1,164 @@
+"""Do a step again: for some sessions or for all, and then only what depends on what came out differently.
+
+    slowwave reprocess --step observe --workspace /home/ada/tidepool --since 2026-10-01
+
+A step forgets its output (or its marks) for the selection; the night's own steps then find it lacking. What comes out
+the same has the same ids, so nothing after it is done again.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+from prefect import flow
+from prefect.artifacts import create_markdown_artifact
+
+from flows.ledger import Caller, as_function, as_task, running
+from flows.nightly import distil
+from flows.report import RunReport
+from schemas.errors import UsageError
+from schemas.gists import GISTS
+from schemas.marks import MARKS
+from schemas.observations import OBSERVATIONS
+from schemas.passages import PASSAGES
+from schemas.sessions import FILES, SESSIONS
+from schemas.settings import Settings
+from schemas.topics import SUMMARIES
+from slowwave.store.store import Store
+from tasks.job import Job
+from tasks.night.gists import write_gists
+from tasks.night.publish import publish_release, released_by
+from tasks.night.read import read_transcripts
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which sessions: by the transcript's own ids, by workspace, by time. Empty: all."""
+
+    sessions: tuple[str, ...] = ()
+    workspace: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+
+    def pick(self, store: Store) -> pl.DataFrame:
+        """Rows of SESSIONS that are meant.
+
+        Raises:
+            UsageError: a session that the vault does not hold.
+        """
+        rows = pl.DataFrame(store.read(SESSIONS))
+        missing = set(self.sessions) - set(rows["native_id"]) - set(rows["session_id"])
+        if missing:
+            raise UsageError(f"no such session: {', '.join(sorted(missing))}; the id is the transcript's own")
+        if self.sessions:
+            rows = rows.filter(pl.col("native_id").is_in(self.sessions) | pl.col("session_id").is_in(self.sessions))
+        if self.workspace:
+            rows = rows.filter(pl.col("workspace") == self.workspace)
+        if self.since:
+            rows = rows.filter(pl.col("ended_at") >= _utc(self.since))
+        return rows.filter(pl.col("started_at") < _utc(self.until)) if self.until else rows
+
+
+def _utc(moment: datetime) -> datetime:
+    return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def forget_files(store: Store, chosen: pl.DataFrame) -> None:
+    """The chosen sessions' transcripts count as never read."""
+    store.delete_ids(FILES, chosen["path"].unique().to_list())
+
+
+def forget_rows(store: Store, chosen: pl.DataFrame, table: Any) -> None:
+    """Derived rows of the chosen sessions are removed."""
+    rows = store.read_ids(table, chosen["session_id"].to_list(), [table.key], by="session_id")
+    store.delete_ids(table, rows.column(table.key).to_pylist())
+
+
+def forget_marks(store: Store, chosen: pl.DataFrame, step: str) -> None:
+    """The step counts as never done with the chosen sessions."""
+    rows = pl.DataFrame(store.read_ids(MARKS, chosen["session_id"].to_list(), by="unit_id"))
+    store.delete_ids(MARKS, rows.filter(pl.col("step") == step)["mark_id"].to_list())
+
+
+def forget_column(store: Store, chosen: pl.DataFrame, column: str) -> None:
+    """The chosen sessions' claims count as not looked at by the step that writes `column`."""
+    rows = store.read_ids(OBSERVATIONS, chosen["session_id"].to_list(), by="session_id").to_pylist()
+    pending = [{**row, column: None} for row in rows if row["status"] in ("active", "duplicate")]
+    store.merge(OBSERVATIONS, pa.Table.from_pylist(pending, schema=OBSERVATIONS.schema))
+
+
+def forget_summaries(store: Store, chosen: pl.DataFrame) -> None:
+    """The chosen sessions' summaries are removed; with every session chosen, the topics' too."""
+    forget_marks(store, chosen, "rollup")
+    rows = pl.DataFrame(store.read(SUMMARIES, ["summary_id", "scope", "scope_id"]))
+    everything = chosen.height == store.count(SESSIONS)
+    mine = pl.col("scope_id").is_in(chosen["session_id"].implode())
+    gone = rows.filter(mine | ((pl.col("scope") == "topic") & pl.lit(everything)))
+    store.delete_ids(SUMMARIES, gone["summary_id"].to_list())
+
+
+FORGET: dict[str, Callable[[Store, pl.DataFrame], None]] = {
+    "read": forget_files,
+    "passages": lambda store, chosen: forget_rows(store, chosen, PASSAGES),
+    "gists": lambda store, chosen: forget_rows(store, chosen, GISTS),
+    "observe": lambda store, chosen: forget_marks(store, chosen, "observe"),
+    "dedupe": lambda store, chosen: forget_column(store, chosen, "dedupe_key"),
+    "assign": lambda store, chosen: forget_column(store, chosen, "assign_key"),
+    "rollup": forget_summaries,
+}
+"""Steps that can be done again, and how each forgets."""
+
+
+@flow(name="reprocess", validate_parameters=False)
+def reprocess(step: str, selection: dict[str, Any] | None = None, overrides: dict[str, Any] | None = None) -> RunReport:
+    """Reprocessing under Prefect; `selection` has the fields of `Selection`."""
+    report = run_reprocess(step, Selection(**selection or {}), Settings(**overrides or {}), as_task)
+    create_markdown_artifact(report.markdown(), key="reprocess-report", description="What was done again")
+    return report
+
+
+def run_reprocess(step: str, selection: Selection, settings: Settings, call: Caller = as_function) -> RunReport:
+    """Do a step again for the selection, and what depends on it.
+
+    Raises:
+        UsageError: an unknown step or session.
+        StoreLocked: another run is at it.
+    """
+    if step not in FORGET:
+        raise UsageError(f"no step {step!r}: one of {', '.join(FORGET)} can be done again")
+    with running("reprocess", settings) as (job, report):
+        chosen = selection.pick(job.store)
+        report.notes.append(f"{chosen.height} sessions chosen for {step}")
+        FORGET[step](job.store, chosen)
+        if step == "read":
+            paths = [p for p in _paths(chosen) if p.exists()]
+            report.steps.append(call(read_transcripts, job, paths))
+        distil(job, report, call)
+    return report
+
+
+def _paths(chosen: pl.DataFrame) -> list[Path]:
+    return [Path(p) for p in chosen["path"].unique().sort().to_list()]
+
+
+def backfill_gists(settings: Settings, call: Caller = as_function) -> RunReport:
+    """Write the gists that are missing, and release.
+
+    Raises:
+        UsageError: gists are off.
+    """
+    if settings.gists == "off":
+        raise UsageError("gists are off: set SLOWWAVE_GISTS, or name a strategy with --strategy")
+    with running("backfill", settings) as (job, report):
+        report.steps.append(call(write_gists, job))
+        _finish(job, report, call)
+    return report
+
+
+def _finish(job: Job, report: RunReport, call: Caller) -> None:
+    report.steps.append(call(publish_release, job))
+    report.release = released_by(job)

@@ -1,0 +1,58 @@
+"""What every step is given and what it gives back: a job, a step key, a report. Small, so that Prefect can carry it."""
+
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+
+from pydantic import BaseModel
+
+from schemas.ids import content_id
+from schemas.settings import Settings
+from slowwave.store.store import Store
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run's settings and name. Steps open the store themselves: tables never travel between tasks."""
+
+    settings: Settings
+    run_id: str
+
+    @cached_property
+    def store(self) -> Store:
+        """The space's tables, at their newest version."""
+        return Store.open(self.settings.store, self.settings.space, create=True)
+
+
+@dataclass
+class StepReport:
+    """What a step did: rows read and written, seconds, and counts by reason of what was left out."""
+
+    step: str
+    rows_in: int = 0
+    rows_out: int = 0
+    seconds: float = 0.0
+    counts: Counter[str] = field(default_factory=Counter)
+    notes: list[str] = field(default_factory=list)
+
+    def as_dict(self) -> dict[str, object]:
+        """For the run's row and its JSON."""
+        return {**asdict(self), "counts": dict(self.counts), "seconds": round(self.seconds, 3)}
+
+
+@contextmanager
+def reporting(step: str) -> Iterator[StepReport]:
+    """A report whose seconds are those the block took."""
+    report, start = StepReport(step), time.perf_counter()
+    try:
+        yield report
+    finally:
+        report.seconds = time.perf_counter() - start
+
+
+def step_key(step: str, version: int, *parts: BaseModel | str) -> str:
+    """Hash of a step's version and of the settings its rows depend on: change one and they are pending again."""
+    return content_id(step, str(version), *(p if isinstance(p, str) else p.model_dump_json() for p in parts))

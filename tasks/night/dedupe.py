@@ -1,0 +1,56 @@
+"""Claims that say the same again, found over what is new and what is held."""
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from lancedb.expr import col, lit
+from prefect import task
+from prefect.cache_policies import NO_CACHE
+
+from schemas.observations import MERGES, OBSERVATIONS
+from slowwave.store.store import Store
+from tasks.dedupe import VERSION, dedupe
+from tasks.job import Job, StepReport, reporting, step_key
+from tasks.night.observe import WITHDRAWN
+
+
+@task(name="dedupe", cache_policy=NO_CACHE)
+def dedupe_observations(job: Job) -> StepReport:
+    """Look at every claim nobody has looked at under these settings; the ledger is written before the claims."""
+    with reporting("dedupe") as report:
+        key = step_key("dedupe", 1, VERSION, job.settings.dedupe)
+        rows = job.store.read(OBSERVATIONS)
+        pending = freed(orphaned(rows, key))
+        report.rows_in = pending.num_rows
+        if not pending.num_rows:
+            return report
+        looked_at = pc.and_kleene(pc.equal(rows["dedupe_key"], key), pc.equal(rows["status"], "active"))
+        known = rows.filter(pc.fill_null(looked_at, False))
+        found = dedupe(pending, known, job.settings.dedupe, key, undone_pairs(job.store))
+        job.store.merge(MERGES, found.merges)
+        report.rows_out = job.store.merge(OBSERVATIONS, found.observations)
+        report.counts["duplicates"] = found.merges.num_rows
+    return report
+
+
+def orphaned(rows: pa.Table, key: str) -> pa.Table:
+    """Rows not looked at under this key, and duplicates whose canonical row is no longer active."""
+    active = rows.filter(pc.equal(rows["status"], "active"))["observation_id"].combine_chunks()
+    stale = pc.fill_null(pc.not_equal(rows["dedupe_key"], key), True)
+    duplicate = pc.equal(rows["status"], "duplicate")
+    lost = pc.and_(duplicate, pc.invert(pc.is_in(rows["canonical_id"], active)))
+    withdrawn = pc.fill_null(pc.equal(rows["reason"], WITHDRAWN), False)
+    open_status = pc.is_in(rows["status"], pa.array(["active", "duplicate"]))
+    return rows.filter(pc.and_(pc.and_(open_status, pc.invert(withdrawn)), pc.or_(stale, lost)))
+
+
+def freed(rows: pa.Table) -> pa.Table:
+    """The rows as if nobody had looked at them."""
+    clean = {"status": "active", "reason": None, "canonical_id": None, "dedupe_key": None}
+    again = [{**row, **clean, "evidence_sessions": [row["session_id"]]} for row in rows.to_pylist()]
+    return pa.Table.from_pylist(again, schema=OBSERVATIONS.schema)
+
+
+def undone_pairs(store: Store) -> set[tuple[str, str]]:
+    """Pairs that somebody took apart: never merged again."""
+    rows = store.read(MERGES, ["loser_id", "winner_id"], col("undone") == lit(True)).to_pylist()
+    return {(row["loser_id"], row["winner_id"]) for row in rows}

@@ -1,0 +1,106 @@
+"""Claims of every session that is new or has grown, with keywords and vectors."""
+
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+from prefect import task
+from prefect.cache_policies import NO_CACHE
+
+from schemas.messages import MESSAGES
+from schemas.observations import OBSERVATIONS
+from tasks.embed import vector_matrix
+from tasks.job import Job, StepReport, reporting, step_key
+from tasks.keywords import keywords
+from tasks.night.marks import mark_done, pending_sessions, session_groups
+from tasks.night.vectors import encoder_for, with_vectors
+from tasks.observe import COLUMNS, observe, observe_key
+from tasks.progress import progress
+
+MESSAGES_AT_ONCE = 2_000
+WITHDRAWN = "its session was observed again and no longer says so"
+CLAIM = (*COLUMNS, "keywords", "vector", "step_key")
+"""The columns this step writes; the others belong to dedupe and assign, and are kept as they are."""
+
+
+@task(name="observe", cache_policy=NO_CACHE)
+def observe_sessions(job: Job) -> StepReport:
+    """Distil claims from each session whose messages changed since it was last observed."""
+    with reporting("observe") as report:
+        encoder = job.settings.encoder if job.settings.embeddings else "no vectors"
+        key = step_key("observe", 1, observe_key(job.settings.observe), job.settings.keywords, encoder)
+        sessions = pending_sessions(job.store, "observe", key)
+        report.rows_in = sessions.height
+        with progress("observe", sessions.height) as advance:
+            for group in session_groups(sessions, MESSAGES_AT_ONCE):
+                _observe(job, group, key, report)
+                advance(group.height)
+    return report
+
+
+def _observe(job: Job, group: pl.DataFrame, key: str, report: StepReport) -> None:
+    ids = group["session_id"].to_list()
+    messages = job.store.read_ids(MESSAGES, ids, by="session_id")
+    gone = pa.array([m for row in group["inactive"].to_list() for m in row], pa.string())
+    live = messages.filter(pc.invert(pc.is_in(messages["message_id"], gone)))
+    seen = observe(live, job.settings.observe)
+    claims = completed(job, seen.claims, key)
+    held = job.store.read_ids(OBSERVATIONS, ids, by="session_id")
+    fresh = changed_rows(claims, held)
+    report.rows_out += job.store.merge(OBSERVATIONS, fresh)
+    report.counts["sessions skipped"] += len(seen.skipped)
+    report.counts["claims withdrawn"] += pc.sum(pc.equal(fresh["reason"], WITHDRAWN)).as_py() or 0
+    done = [(sid, input_key, seen.skipped.get(sid)) for sid, input_key in group[["session_id", "input_key"]].rows()]
+    mark_done(job.store, "observe", done)
+
+
+def completed(job: Job, claims: pa.Table, key: str) -> pa.Table:
+    """Claims as rows of OBSERVATIONS: vectors, keywords, and the state of one that nobody has looked at."""
+    state: dict[str, Any] = {
+        "keywords": [],
+        "vector": None,
+        "step_key": key,
+        "status": "active",
+        "reason": None,
+        "canonical_id": None,
+        "superseded_by": None,
+        "valid_to": None,
+        "dedupe_key": None,
+        "topic_id": None,
+        "assign_key": None,
+    }
+    rows = [
+        {**row, **state, "valid_from": row["observed_at"], "evidence_sessions": [row["session_id"]]}
+        for row in claims.to_pylist()
+    ]
+    encoder = encoder_for(job.settings)
+    table = with_vectors(job.store, pa.Table.from_pylist(rows, schema=OBSERVATIONS.schema), "summary", encoder)
+    if encoder is None or not rows or not job.settings.keywords.top:
+        return table
+    found = keywords(table["summary"].to_pylist(), encoder, job.settings.keywords, vector_matrix(table["vector"]))
+    place = table.schema.get_field_index("keywords")
+    return table.set_column(place, table.schema.field("keywords"), pa.array(found, table.schema.field("keywords").type))
+
+
+def changed_rows(claims: pa.Table, held: pa.Table) -> pa.Table:
+    """What has to be written: new claims, claims that read differently, and held claims no longer made, withdrawn.
+
+    A claim that is held keeps what later steps wrote to it. One that repeats a withdrawn claim counts as new again.
+    """
+    old = {row["observation_id"]: row for row in held.to_pylist()}
+    now = {row["observation_id"]: row for row in claims.to_pylist()}
+    fresh: list[dict[str, Any]] = []
+    for oid, row in now.items():
+        before = old.get(oid)
+        if before is None or before["reason"] == WITHDRAWN:
+            fresh.append(row)
+        elif any(before[name] != row[name] for name in CLAIM):
+            fresh.append({**before, **{name: row[name] for name in CLAIM}})
+    withdrawn = {o for o, row in old.items() if o not in now and row["status"] in ("active", "duplicate")}
+    fresh += [{**old[oid], "status": "superseded", "reason": WITHDRAWN} for oid in sorted(withdrawn)]
+    again = {"status": "active", "reason": None, "canonical_id": None, "dedupe_key": None}
+    orphans = [r for o, r in old.items() if o in now and r["canonical_id"] in withdrawn]
+    written = {row["observation_id"] for row in fresh}
+    fresh += [{**row, **again} for row in orphans if row["observation_id"] not in written]
+    return pa.Table.from_pylist(fresh, schema=OBSERVATIONS.schema)

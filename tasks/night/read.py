@@ -1,0 +1,150 @@
+"""Transcripts into the vault: read what is new, redact, chain, store.
+
+A changed file is read from its start: readers give the same records for the same bytes, and what the vault already
+holds is left out by id. So a crash anywhere is mended by reading the file again, and a transcript that shrank, was
+rewritten or went away takes nothing with it.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+from prefect import task
+from prefect.cache_policies import NO_CACHE
+
+from schemas.messages import MESSAGES
+from schemas.sessions import FILES, SESSIONS
+from slowwave.store.store import Store
+from tasks.job import Job, StepReport, reporting
+from tasks.night.ingested import Ingested, quarantine_unreadable, write_ingested
+from tasks.night.transcripts import Transcript, find_pending
+from tasks.progress import progress
+from tasks.read.records import Inactive, Limits, Message, Record, Rejected, Session, Skipped
+from tasks.redact import redact_message, redact_text
+from tasks.vault import GENESIS, chained, identity, message_id, message_row, message_table, session_id
+
+
+class Known:
+    """What the vault already holds: ids as 64-bit integers, so that a million messages fit in about 200 MB."""
+
+    def __init__(self, store: Store) -> None:
+        held = pl.DataFrame(store.read(MESSAGES, ["message_id", "identity", "session_id", "seq", "hash"]))
+        self.messages = {_short(i) for i in held["message_id"]}
+        self.owner = {_short(i): _short(s) for i, s in zip(held["identity"], held["session_id"], strict=True)}
+        gone = store.read(SESSIONS, ["inactive"])["inactive"].to_pylist()
+        self.inactive = {_short(i): i for ids in gone for i in ids}
+        last = held.sort("seq").group_by("session_id").last()
+        self.tail = {s: (n + 1, h) for s, n, h in zip(last["session_id"], last["seq"], last["hash"], strict=True)}
+
+    def holds(self, row_id: str, identity_id: str, session: str) -> bool:
+        """Whether this message is stored: the same, or any version of it in another session, whose copy this is."""
+        owner = self.owner.get(_short(identity_id))
+        return _short(row_id) in self.messages or (owner is not None and owner != _short(session))
+
+    def place(self, row: dict[str, Any]) -> dict[str, Any]:
+        """The row chained at the end of its session, and known from now on."""
+        seq, prev = self.tail.get(row["session_id"], (0, GENESIS))
+        placed = chained(row, seq, prev)
+        self.tail[row["session_id"]] = (seq + 1, placed["hash"])
+        self.messages.add(_short(row["message_id"]))
+        self.owner[_short(row["identity"])] = _short(row["session_id"])
+        return placed
+
+
+def _short(hex_id: str) -> int:
+    return int(hex_id[:16], 16)
+
+
+@task(name="read", cache_policy=NO_CACHE)
+def read_transcripts(job: Job, paths: list[Path]) -> StepReport:
+    """Read every new or changed transcript below the paths into the vault."""
+    with reporting("read") as report:
+        held = {row["path"]: row for row in job.store.read(FILES).to_pylist()}
+        found = find_pending(held, job.settings, paths)
+        report.rows_in = len(found.pending)
+        report.counts.update(found.counts)
+        report.counts["files unreadable"] = len(found.unreadable)
+        quarantine_unreadable(job.store, found.unreadable, redact=job.settings.redact)
+        if found.pending:
+            _read_all(job, found.pending, report)
+    return report
+
+
+def _read_all(job: Job, transcripts: list[Transcript], report: StepReport) -> None:
+    """Read file by file, write by the batch: many small files share one commit, a large one has several."""
+    known, limits = Known(job.store), Limits(job.settings.read.max_line_bytes)
+    batch: list[dict[str, Any]] = []
+    finished: list[Ingested] = []
+    with progress("read", sum(t.size for t in transcripts)) as advance:
+        for transcript in transcripts:
+            got = Ingested(transcript)
+            for row in new_rows(got, known, limits, redact=job.settings.redact):
+                batch.append(row)
+                if len(batch) >= job.settings.read.batch_messages:
+                    _commit(job, batch, finished, report)
+            finished.append(got)
+            if len(finished) >= job.settings.read.batch_files:
+                _commit(job, batch, finished, report)
+            advance(transcript.size)
+    _commit(job, batch, finished, report)
+
+
+def _commit(job: Job, batch: list[dict[str, Any]], finished: list[Ingested], report: StepReport) -> None:
+    """Messages first, then what is derived from them, then the marks that say these files are read."""
+    report.rows_out += job.store.append(MESSAGES, message_table(batch))
+    write_ingested(job.store, finished, redact=job.settings.redact)
+    for got in finished:
+        report.counts.update({"files": 1, "messages already stored": got.known, "quarantined": len(got.rejected)})
+        report.counts.update({f"redacted {kind}": n for kind, n in got.redacted.items()})
+        report.counts.update({f"skipped {kind}": n for kind, n in got.skipped.items()})
+    batch.clear()
+    finished.clear()
+
+
+def new_rows(got: Ingested, known: Known, limits: Limits, *, redact: bool) -> Iterator[dict[str, Any]]:
+    """Chained rows of MESSAGES that the vault lacks; everything else the reader yields is noted in `got`."""
+    for record in _records(got.transcript, limits):
+        match record:
+            case Message():
+                row = _row(record, got, known, redact=redact)
+                if row is not None:
+                    yield known.place(row)
+            case Session():
+                if redact and record.title:
+                    record.title = redact_text(record.title)
+                got.learn(record)
+            case Inactive():
+                got.inactive.append(record)
+            case Rejected():
+                got.rejected.append(record)
+            case Skipped():
+                got.skipped[record.kind] += 1
+
+
+def _records(transcript: Transcript, limits: Limits) -> Iterator[Record]:
+    try:
+        yield from transcript.reader.read(transcript.path, limits)
+    except Exception as error:
+        # Deliberately broad: one file that a reader can't bear must not cost everybody the night.
+        yield Rejected(line=0, reason=f"reader {transcript.reader.name} stopped: {type(error).__name__}: {error}")
+
+
+def _row(message: Message, got: Ingested, known: Known, *, redact: bool) -> dict[str, Any] | None:
+    source = got.transcript.reader.source
+    session = got.session(message.session)
+    try:
+        iid = identity(source, message)
+        mid = message_id(iid, message)
+    except (TypeError, UnicodeEncodeError) as error:  # a lone surrogate: no UTF-8 exists for it
+        got.rejected.append(Rejected(message.line, f"message can't be stored as UTF-8: {error}"))
+        return None
+    if redact:
+        got.redacted.update(redact_message(message))
+    if known.holds(mid, iid, session_id(source, message.session)):
+        got.known += 1
+        if _short(mid) in known.inactive:
+            got.seen_again.add(known.inactive[_short(mid)])
+        return None
+    got.stored += 1
+    return message_row(source, message, session.workspace, mid, iid)

@@ -1,0 +1,95 @@
+"""Extractive summaries: the sentences that say most of what the others say, in their own order.
+
+Method: LexRank with degree centrality (Erkan & Radev, "LexRank: Graph-based lexical centrality as salience in text
+summarization", JAIR 22, 2004) over TF-IDF, and a penalty for what is already said (Carbonell & Goldstein, MMR, 1998).
+No model: a thousand groups take about a second.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from sklearn.feature_extraction.text import TfidfVectorizer
+
+from tasks.observing.sentences import sentences
+
+REDUNDANCY = 0.3
+"""Weight of likeness to sentences already chosen against centrality."""
+SHORTEST = 3
+"""Sentences of fewer words say nothing on their own."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """One member of a group: what it says, and who says it."""
+
+    text: str
+    speaker: str | None = None
+
+
+def extractive_summary(parts: Sequence[Part], max_words: int, context: Sequence[Part] = ()) -> str:
+    """The most central sentences of the parts, at most `max_words` words, in order, each with its speaker.
+
+    Args:
+        parts: the group's members in order.
+        max_words: words at most; one sentence that is longer alone is cut at a word, with an ellipsis.
+        context: what came before the group: it weighs in on what is central, and is not quoted.
+
+    Returns:
+        One line of text; empty when the parts say nothing.
+    """
+    own = [(p.speaker, s) for p in parts for s in _sentences(p.text)]
+    if not own:
+        return _cut(" ".join(p.text for p in parts), max_words)
+    around = [s for p in context for s in _sentences(p.text)]
+    chosen = _choose([s for _, s in own], around, max_words)
+    if not chosen:
+        return _cut(own[0][1], max_words)
+    return _prose([own[i] for i in sorted(chosen)])
+
+
+def _sentences(text: str) -> list[str]:
+    found = [" ".join(text[s.start : s.end].split()) for s in sentences(text)]
+    return [s for s in found if len(s.split()) >= SHORTEST]
+
+
+def _choose(own: list[str], around: list[str], max_words: int) -> list[int]:
+    """Indices of the sentences taken, best first, while they fit."""
+    if len(own) == 1:
+        return [0] if len(own[0].split()) <= max_words else []
+    try:
+        weights = TfidfVectorizer(stop_words="english", sublinear_tf=True).fit_transform(own + around)
+    except ValueError:  # nothing but stop words
+        return [0] if len(own[0].split()) <= max_words else []
+    likeness = (weights @ weights.T).toarray()
+    central = likeness.sum(axis=1)[: len(own)] / max(1, len(own) + len(around))
+    likeness = likeness[: len(own), : len(own)]
+    chosen: list[int] = []
+    room = max_words
+    said = np.zeros(len(own))
+    for _ in own:
+        scores = (1 - REDUNDANCY) * central / (central.max() or 1.0) - REDUNDANCY * said
+        fits = [i for i in range(len(own)) if i not in chosen and len(own[i].split()) <= room]
+        if not fits:
+            break
+        best = max(fits, key=lambda i: (round(float(scores[i]), 6), -i))
+        chosen.append(best)
+        room -= len(own[best].split())
+        said = np.maximum(said, likeness[best])
+    return chosen
+
+
+def _prose(said: list[tuple[str | None, str]]) -> str:
+    """Sentences joined, the speaker named where it changes."""
+    pieces: list[str] = []
+    before: str | None = None
+    for speaker, sentence in said:
+        ended = sentence if sentence[-1] in ".!?…" else f"{sentence}."
+        pieces.append(f"{speaker}: {ended}" if speaker and speaker != before else ended)
+        before = speaker
+    return " ".join(pieces)
+
+
+def _cut(text: str, max_words: int) -> str:
+    words = text.split()
+    return " ".join(words) if len(words) <= max_words else " ".join(words[:max_words]) + " …"

@@ -1,0 +1,43 @@
+"""Is the vault what it was? Every session's chain, computed again."""
+
+from dataclasses import dataclass
+
+import polars as pl
+
+from schemas.messages import MESSAGES
+from schemas.sessions import SESSIONS
+from slowwave.store.store import Store
+from tasks.progress import progress
+from tasks.vault import first_break
+
+SESSIONS_AT_ONCE = 50
+
+
+@dataclass
+class Checked:
+    """How much was looked at."""
+
+    messages: int = 0
+    sessions: int = 0
+
+
+def broken_chains(store: Store) -> tuple[Checked, list[str]]:
+    """How much was checked, and one sentence for the first broken row of each session that has one."""
+    sessions = store.read(SESSIONS, ["session_id", "native_id", "head_hash"]).to_pylist()
+    heads = {row["session_id"]: row for row in sessions}
+    counted = pl.DataFrame(store.read(MESSAGES, ["session_id"]))["session_id"].unique().sort().to_list()
+    ids = sorted({*heads, *counted})
+    checked, broken = Checked(sessions=len(ids)), []
+    with progress("verify", len(ids)) as advance:
+        for start in range(0, len(ids), SESSIONS_AT_ONCE):
+            chunk = ids[start : start + SESSIONS_AT_ONCE]
+            rows = store.read_ids(MESSAGES, chunk, by="session_id").to_pylist()
+            checked.messages += len(rows)
+            for sid in chunk:
+                mine = sorted((r for r in rows if r["session_id"] == sid), key=lambda r: r["seq"])
+                head = heads.get(sid, {})
+                found = first_break(mine, head.get("head_hash"))
+                if found:
+                    broken.append(f"session {head.get('native_id', sid)}, message {found[0]}: {found[1]}")
+            advance(len(chunk))
+    return checked, broken
