@@ -41,7 +41,8 @@ def topics(*names: str, purpose: str = "things") -> pa.Table:
 
 def summary(number: int, text: str) -> dict[str, object]:
     return {
-        "summary_id": str(number), "scope": "topic", "scope_id": "a", "tier": 0, "seq": number, "text": text, "member_ids": [],
+        "summary_id": str(number), "scope": "topic", "scope_id": "a", "tier": 0, "seq": number, "text": text,
+        "member_ids": [],
         "member_hash": "x", "sealed": True, "vector": [1.0] + [0.0] * (VECTOR_DIM - 1), "step_key": "k",
     }  # fmt: skip
 

@@ -1,0 +1,51 @@
+# slowwave: `make demo` shows it, `make test` checks it. Both set themselves up.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+DEMO_STORE := data/store
+
+export DO_NOT_TRACK := 1
+export PREFECT_SERVER_ANALYTICS_ENABLED := false
+export TOKENIZERS_PARALLELISM := false
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo test lint format bench serve clean
+
+help: ## list the targets
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
+
+install: $(STAMP) ## make .venv and install slowwave in it, just as it was tested
+
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "slowwave needs Python 3.11 or newer: make PYTHON=python3.11 …"; exit 1; }
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --disable-pip-version-check --progress-bar on -c constraints.txt -e '.[dev]'
+	@touch $@
+
+demo: install ## a night over data/samples, then three questions answered with their sources
+	$(BIN)/slowwave run data/samples --store $(DEMO_STORE) --space demo
+	@$(BIN)/python -m bench.questions data/questions.toml --demo --store $(DEMO_STORE) --space demo
+
+test: install ## every test
+	$(BIN)/python -m pytest
+
+lint: install ## ruff and mypy
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: install ## let ruff mend the format
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: install ## every measurement (SLOWWAVE_BENCH_DATA names the folder of public sets)
+	$(BIN)/python -m bench.all
+
+serve: install ## a Prefect server on 127.0.0.1:4200 and a worker with the nightly deployment
+	deployments/serve.sh $(BIN)
+
+clean: ## remove what the other targets made, the stores too
+	rm -rf $(VENV) data/store build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

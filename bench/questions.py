@@ -1,0 +1,87 @@
+"""Questions over the samples: are they answered, by the right session, with a source?
+
+    python -m bench.questions data/questions.toml [--demo] [--store DIR] [--space NAME] [--json]
+
+Each question in the file names a text that a right hit must show and the session it stands in. `--demo` asks the
+three that the README shows, and prints their answers as a person would read them.
+"""
+
+import argparse
+import json
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from slowwave import Memory
+from slowwave.recall.hits import Hit
+
+K = 5
+
+
+def asked(path: Path, *, demo: bool) -> list[dict[str, Any]]:
+    """The file's questions; with `demo`, those it marks."""
+    questions: list[dict[str, Any]] = tomllib.loads(path.read_text(encoding="utf-8"))["question"]
+    return [q for q in questions if q.get("demo")] if demo else questions
+
+
+def rank_of(question: dict[str, Any], hits: list[Hit]) -> int | None:
+    """Place, from 1, of the first hit that shows the expected text and cites the expected session."""
+    for rank, hit in enumerate(hits, 1):
+        shown = " ".join([hit.text, *(source.quote for source in hit.sources)])
+        if question["expect"] in shown and any(source.session == question["session"] for source in hit.sources):
+            return rank
+    return None
+
+
+def show(console: Console, question: dict[str, Any], hits: list[Hit]) -> None:
+    """A question and its best three answers, with their sources."""
+    console.print(f"\n[bold]? {question['question']}[/bold]", highlight=False)
+    for hit in hits[:3]:
+        when = f"{hit.observed_at:%Y-%m-%d}" if hit.observed_at else "undated"
+        console.print(f"  {hit.kind}, {when}: {_short(hit.text)}", highlight=False, markup=False, soft_wrap=True)
+        for source in hit.sources[:1]:
+            where = f"session {source.session}, message {source.message}"
+            console.print(
+                f"    └ {where}: “{_short(source.quote)}”", style="dim", highlight=False, markup=False, soft_wrap=True
+            )
+
+
+def _short(text: str, length: int = 220) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= length else line[:length].rsplit(" ", 1)[0] + " …"
+
+
+def main() -> None:
+    """Ask, and print a table or the answers."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("file", type=Path)
+    parser.add_argument("--demo", action="store_true")
+    parser.add_argument("--store", type=Path)
+    parser.add_argument("--space", default="default")
+    parser.add_argument("--json", action="store_true", dest="as_json")
+    given = parser.parse_args()
+    memory = Memory.open(given.store, given.space)
+    console = Console()
+    ranks = {}
+    for question in asked(given.file, demo=given.demo):
+        hits = memory.recall(question["question"], k=K)
+        ranks[question["question"]] = rank_of(question, hits)
+        if given.demo:
+            show(console, question, hits)
+    if given.as_json:
+        print(json.dumps(ranks, indent=2))
+    elif not given.demo:
+        table = Table("question", "rank")
+        for text, rank in ranks.items():
+            table.add_row(text, str(rank or "-"))
+        console.print(table)
+        console.print(
+            f"{sum(r == 1 for r in ranks.values())} first, {sum(r is not None for r in ranks.values())} in {K}"
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,60 @@
+"""What the commands share: options, settings from them, errors as one line."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from pydantic import ValidationError
+from rich.console import Console
+
+from schemas.errors import SlowwaveError, UsageError
+from schemas.settings import Settings
+
+OUT = Console()
+ERR = Console(stderr=True)
+
+StoreOption = Annotated[Path | None, typer.Option("--store", help="Folder of the store.", show_default=False)]
+SpaceOption = Annotated[str | None, typer.Option("--space", help="Whose memory.", show_default=False)]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def overrides(store: Path | None = None, space: str | None = None, **more: Any) -> dict[str, Any]:
+    """The settings that the command line names, as plain JSON values."""
+    given = {"store": str(store.expanduser().absolute()) if store else None, "space": space, **more}
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def settings_from(store: Path | str | None = None, space: str | None = None, **more: Any) -> Settings:
+    """Settings with the command line's words over those of the file and the environment.
+
+    Raises:
+        UsageError: a value that is none of the setting's; the message names the setting and what it takes.
+    """
+    try:
+        return Settings(**overrides(Path(store) if store else None, space, **more))
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise UsageError(
+            f"setting {'.'.join(map(str, first['loc']))}: {first['msg']}, got {first['input']!r}"
+        ) from None
+
+
+@contextmanager
+def errors_as_lines() -> Iterator[None]:
+    """An error raised on purpose is one line on stderr and exit status 1; others keep their traceback."""
+    try:
+        yield
+    except SlowwaveError as error:
+        ERR.print(f"slowwave: {error}", style="red", highlight=False, soft_wrap=True)
+        raise typer.Exit(1) from None
+
+
+def quiet_prefect() -> None:
+    """Before Prefect is imported: no telemetry, no chatter, unless the user set it otherwise."""
+    os.environ.setdefault("DO_NOT_TRACK", "1")
+    os.environ.setdefault("PREFECT_SERVER_ANALYTICS_ENABLED", "false")
+    os.environ.setdefault("PREFECT_LOGGING_LEVEL", "WARNING")
+    os.environ.setdefault("PREFECT_SERVER_LOGGING_LEVEL", "ERROR")

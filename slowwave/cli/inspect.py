@@ -1,0 +1,135 @@
+"""Commands that look: verify, config, releases, roll back, quarantine, runs."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from slowwave.cli.common import (
+    ERR,
+    OUT,
+    JsonOption,
+    SpaceOption,
+    StoreOption,
+    errors_as_lines,
+    quiet_prefect,
+    settings_from,
+)
+
+
+def verify(store: StoreOption = None, space: SpaceOption = None) -> None:
+    """Re-compute the vault's hash chains; names the first broken row of each session that has one."""
+    quiet_prefect()
+    with errors_as_lines():
+        from slowwave.store.store import Store
+        from tasks.verify import broken_chains
+
+        settings = settings_from(store, space)
+        checked, broken = broken_chains(Store.open(settings.store, settings.space))
+        for one in broken:
+            ERR.print(f"broken: {one}", style="red", highlight=False, soft_wrap=True)
+        OUT.print(
+            f"{checked.messages:,} messages in {checked.sessions:,} sessions: {len(broken)} broken", highlight=False
+        )
+        if broken:
+            raise typer.Exit(1)
+
+
+def config(as_json: JsonOption = False) -> None:
+    """Show every setting that is in force, and where it comes from."""
+    with errors_as_lines():
+        from slowwave.cli.provenance import settings_in_force
+
+        rows = settings_in_force(settings_from())
+        if as_json:
+            OUT.print_json(data={row.name: {"value": row.value, "from": row.origin} for row in rows})
+            return
+        table = Table("setting", "value", "from", "what it is")
+        for row in rows:
+            table.add_row(row.name, str(row.value), row.origin, row.description)
+        OUT.print(table)
+
+
+def releases(as_json: JsonOption = False, store: StoreOption = None, space: SpaceOption = None) -> None:
+    """List the releases, newest first; the first one is live."""
+    with errors_as_lines():
+        from slowwave.store.releases import releases as all_releases
+        from slowwave.store.store import Store
+
+        settings = settings_from(store, space)
+        found = all_releases(Store.open(settings.store, settings.space))[::-1]
+        if as_json:
+            OUT.print_json(data=[{**vars(r), "created_at": r.created_at.isoformat(), "name": r.name} for r in found])
+            return
+        table = Table("release", "made", "messages", "observations", "summaries", "")
+        by_id = {r.release_id: r.name for r in found}
+        for i, r in enumerate(found):
+            notes = ["live"] * (i == 0) + [f"back to {by_id.get(r.restores, r.restores)}"] * bool(r.restores)
+            counts = [f"{r.counts.get(name, 0):,}" for name in ("messages", "observations", "summaries")]
+            table.add_row(r.name, f"{r.created_at:%Y-%m-%d %H:%M:%S}", *counts, ", ".join(notes))
+        OUT.print(table)
+
+
+def rollback(
+    release: Annotated[str, typer.Argument(help="The release to go back to, by name (r3) or id.")],
+    store: StoreOption = None,
+    space: SpaceOption = None,
+) -> None:
+    """Make an earlier release live again. Nothing is deleted: rolling forward is the same command."""
+    with errors_as_lines():
+        from slowwave.store.lock import writer_lock
+        from slowwave.store.releases import roll_back
+        from slowwave.store.store import Store
+
+        settings = settings_from(store, space)
+        opened = Store.open(settings.store, settings.space)
+        with writer_lock(opened.dir, "rollback"):
+            made = roll_back(opened, release, "rollback")
+        OUT.print(f"Live now: {made.name}, with the tables of {release}.", highlight=False)
+
+
+def quarantine(
+    everything: Annotated[bool, typer.Option("--all", help="Also what a later reading mended.")] = False,
+    as_json: JsonOption = False,
+    store: StoreOption = None,
+    space: SpaceOption = None,
+) -> None:
+    """List what could not be used: file, line and reason."""
+    with errors_as_lines():
+        from schemas.quarantine import QUARANTINE
+        from slowwave.store.store import Store
+
+        settings = settings_from(store, space)
+        rows = Store.open(settings.store, settings.space).read(QUARANTINE).to_pylist()
+        rows = sorted(
+            (r for r in rows if everything or not r["resolved"]), key=lambda r: (r["path"] or "", r["line"] or 0)
+        )
+        if as_json:
+            OUT.print_json(data=rows)
+            return
+        table = Table("step", "where", "line", "reason")
+        for row in rows:
+            table.add_row(
+                row["step"], Path(row["path"] or row["row_id"] or "").name, str(row["line"] or ""), row["reason"]
+            )
+        OUT.print(table if rows else "Nothing is in quarantine.")
+
+
+def runs(as_json: JsonOption = False, store: StoreOption = None, space: SpaceOption = None) -> None:
+    """List the runs that changed something, failed or died, newest first."""
+    with errors_as_lines():
+        from schemas.runs import RUNS
+        from slowwave.store.store import Store
+
+        settings = settings_from(store, space)
+        rows = Store.open(settings.store, settings.space).read(RUNS).to_pylist()
+        rows.sort(key=lambda r: r["started_at"], reverse=True)
+        if as_json:
+            OUT.print_json(data=rows, default=str)
+            return
+        table = Table("run", "kind", "started", "seconds", "status")
+        for row in rows:
+            took = f"{(row['ended_at'] - row['started_at']).total_seconds():.1f}" if row["ended_at"] else ""
+            table.add_row(row["run_id"], row["kind"], f"{row['started_at']:%Y-%m-%d %H:%M:%S}", took, row["status"])
+        OUT.print(table)

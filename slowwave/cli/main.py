@@ -1,0 +1,22 @@
+"""The `slowwave` command: `slowwave --help` lists what there is."""
+
+import typer
+
+from slowwave.cli.inspect import config, quarantine, releases, rollback, runs, verify
+from slowwave.cli.recall import recall
+from slowwave.cli.run import backfill, export, reprocess, run, sources
+
+app = typer.Typer(
+    help="Nightly memory for AI agents: transcripts in, a small versioned memory out, recall with sources.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+COMMANDS = (run, recall, sources, verify, config, releases, rollback, quarantine, runs, backfill, reprocess, export)
+for command in COMMANDS:
+    app.command()(command)
+
+
+def main() -> None:
+    """Entry point of the console script."""
+    app()

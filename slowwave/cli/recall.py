@@ -1,0 +1,58 @@
+"""`slowwave recall QUERY`: what the memory knows, with its sources. Starts without loading the pipeline."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from schemas.errors import SlowwaveError
+
+if TYPE_CHECKING:
+    from slowwave.recall.hits import Hit
+
+Kinds = Annotated[list[str] | None, typer.Option("--kind", help="observation, message or summary; may be repeated.")]
+
+
+def recall(
+    query: Annotated[str, typer.Argument(help="What to look for, in plain words.")],
+    k: Annotated[int, typer.Option("-k", "--k", help="How many hits, at most.")] = 10,
+    kind: Kinds = None,
+    workspace: Annotated[str | None, typer.Option(help="Only what was said in this workspace.")] = None,
+    category: Annotated[str | None, typer.Option(help="Only observations of this category.")] = None,
+    since: Annotated[str | None, typer.Option(help="Only what was said from this date or time (ISO, UTC).")] = None,
+    until: Annotated[str | None, typer.Option(help="Only what was said to this date or time (ISO, UTC).")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON list of hits.")] = False,
+    store: Annotated[Path | None, typer.Option(help="Folder of the store.")] = None,
+    space: Annotated[str | None, typer.Option(help="Whose memory.")] = None,
+    release: Annotated[str | None, typer.Option(help="An earlier release, by name (r3) or id.")] = None,
+) -> None:
+    """Search the released memory and print what answers the query, each with its sources."""
+    from schemas.settings import Settings
+    from slowwave.recall.hits import KINDS
+    from slowwave.recall.memory import Memory
+
+    try:
+        memory = Memory.open(store, space or Settings().space, release)
+        hits = memory.recall(query, k, kind or KINDS, workspace, category, since, until)
+    except SlowwaveError as refused:
+        typer.echo(f"slowwave: {refused}", err=True)
+        raise typer.Exit(1) from None
+    if as_json:
+        typer.echo(json.dumps([hit.as_dict() for hit in hits], ensure_ascii=False, indent=2))
+        return
+    typer.echo("\n\n".join(_lines(n, hit) for n, hit in enumerate(hits, 1)) or "Nothing found.")
+
+
+def _lines(number: int, hit: "Hit") -> str:
+    when = f" {hit.observed_at:%Y-%m-%d}" if hit.observed_at else ""
+    stale = "" if hit.status == "active" else f" ({hit.status})"
+    first = f"{number}. {hit.kind}{when}{stale}  {_short(hit.text, 300)}"
+    sources = [f"   session {s.session}, message {s.message}: “{_short(s.quote, 160)}”" for s in hit.sources]
+    return "\n".join([first, *sources])
+
+
+def _short(text: str, chars: int) -> str:
+    """One line, cut at a word."""
+    line = " ".join(text.split())
+    return line if len(line) <= chars else line[:chars].rsplit(" ", 1)[0] + " …"

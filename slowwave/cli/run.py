@@ -1,0 +1,125 @@
+"""Commands that work on the store: run, sources, plan's counts, backfill, reprocess, export."""
+
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from schemas.errors import UsageError
+from slowwave.cli.common import (
+    OUT,
+    JsonOption,
+    SpaceOption,
+    StoreOption,
+    errors_as_lines,
+    overrides,
+    quiet_prefect,
+    settings_from,
+)
+
+Paths = Annotated[list[Path] | None, typer.Argument(help="Files and folders; none: the installed tools' transcripts.")]
+Plain = Annotated[bool, typer.Option("--plain", help="Without Prefect: the same steps as plain functions.")]
+Since = Annotated[datetime | None, typer.Option(help="Sessions that ended on or after this day.")]
+Until = Annotated[datetime | None, typer.Option(help="Sessions that began before this day.")]
+
+
+def run(
+    paths: Paths = None,
+    plain: Plain = False,
+    gists: Annotated[str | None, typer.Option(help="off, extractive or truncated.", show_default=False)] = None,
+    embeddings: Annotated[bool | None, typer.Option("--embeddings/--no-embeddings", show_default=False)] = None,
+    redact: Annotated[bool | None, typer.Option("--redact/--no-redact", show_default=False)] = None,
+    store: StoreOption = None,
+    space: SpaceOption = None,
+) -> None:
+    """Do a night: read what is new, distil it, release it."""
+    quiet_prefect()
+    with errors_as_lines():
+        from flows.nightly import nightly, run_night
+
+        given = overrides(store, space, gists=gists, embeddings=embeddings, redact=redact)
+        absolute = [path.expanduser().absolute() for path in paths or []]
+        if plain:
+            report = run_night(absolute, settings_from(**given))
+        else:
+            report = nightly([str(path) for path in absolute], given)
+        report.print(OUT)
+
+
+def sources(
+    paths: Paths = None,
+    as_json: JsonOption = False,
+    store: StoreOption = None,
+    space: SpaceOption = None,
+) -> None:
+    """List what a night would read: where it lies, how much, and what can't be read."""
+    quiet_prefect()
+    with errors_as_lines():
+        from flows.sources import list_sources
+
+        listed = list_sources([p.expanduser().absolute() for p in paths or []], settings_from(store, space))
+        if as_json:
+            OUT.print_json(data=[vars(one) for one in listed])
+            return
+        table = Table("tool", "where", "files", "size", "state")
+        for one in listed:
+            table.add_row(one.tool, one.where, f"{one.files:,}", f"{one.bytes / 1e6:,.1f} MB", one.state)
+        OUT.print(table)
+
+
+def backfill(
+    what: Annotated[str, typer.Argument(help="gists")],
+    strategy: Annotated[str | None, typer.Option(help="extractive or truncated.", show_default=False)] = None,
+    store: StoreOption = None,
+    space: SpaceOption = None,
+) -> None:
+    """Fill only what lacks a gist, and release."""
+    quiet_prefect()
+    with errors_as_lines():
+        if what != "gists":
+            raise UsageError(f"nothing called {what!r} can be back-filled: gists can")
+        from flows.reprocess import backfill_gists
+
+        settings = settings_from(store, space, gists=strategy)
+        backfill_gists(settings).print(OUT)
+
+
+def reprocess(
+    step: Annotated[str, typer.Option(help="The first step to do again; what depends on it follows.")],
+    session: Annotated[list[str] | None, typer.Option(help="Sessions, by the transcript's own id.")] = None,
+    workspace: Annotated[str | None, typer.Option(help="Sessions of this workspace.", show_default=False)] = None,
+    since: Since = None,
+    until: Until = None,
+    store: StoreOption = None,
+    space: SpaceOption = None,
+) -> None:
+    """Do a step again, for some sessions or for all, and whatever depends on what came out differently."""
+    quiet_prefect()
+    with errors_as_lines():
+        from flows.reprocess import Selection, run_reprocess
+
+        chosen = Selection(tuple(session or ()), workspace, since, until)
+        run_reprocess(step, chosen, settings_from(store, space)).print(OUT)
+
+
+def export(
+    to: Annotated[Path, typer.Argument(help="A folder that is made.")],
+    form: Annotated[str, typer.Option("--format", help="parquet, lance or jsonl.")] = "parquet",
+    table: Annotated[list[str] | None, typer.Option(help="Only these tables.")] = None,
+    release: Annotated[
+        str | None, typer.Option(help="A release's name; none: the live one.", show_default=False)
+    ] = None,
+    store: StoreOption = None,
+    space: SpaceOption = None,
+) -> None:
+    """Write the released tables as Parquet, Lance or JSONL, with a manifest."""
+    quiet_prefect()
+    with errors_as_lines():
+        from flows.export import export_tables
+
+        manifest: dict[str, Any] = export_tables(settings_from(store, space), to, form, table or [], release)
+        for name, facts in manifest["tables"].items():
+            OUT.print(f"{facts['rows']:>10,}  {name}", highlight=False)
+        OUT.print(f"Release {manifest['release']} written to {to}", highlight=False, soft_wrap=True)
