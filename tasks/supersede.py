@@ -145,15 +145,19 @@ def _change(
 
 
 def _in_scope(pairs: Pairs, table: pa.Table, said: list[Said]) -> Pairs:
-    """Pairs of one workspace; in personal talk also of one speaker, whose words about themselves may cross workspaces."""
+    """Pairs of one workspace, not of two named people; what somebody says of themselves may cross workspaces.
+
+    One without a name is the assistant or the only person there: its echo of a claim goes with the claim.
+    """
     space, voice = _codes(table["workspace"]), _codes(table["speaker"])
     personal = np.asarray(pc.equal(table["pack"], "personal"), dtype=bool)
     own = np.array([s.claim.first_person for s in said], dtype=bool)
     a, b = pairs[:, 0], pairs[:, 1]
     one_space, one_voice = space[a] == space[b], voice[a] == voice[b]
     of_self = personal[a] & personal[b] & own[a] & own[b] & one_voice
-    talk = (personal[a] & personal[b]) | (own[a] & own[b])
-    kept: Pairs = pairs[of_self | (one_space & (one_voice | ~talk))]
+    echo = ((voice[a] < 0) | (voice[b] < 0)) & ~(own[a] & own[b])
+    work = ~(personal[a] & personal[b]) & ~(own[a] & own[b])
+    kept: Pairs = pairs[of_self | (one_space & (one_voice | echo | work))]
     return kept
 
 

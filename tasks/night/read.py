@@ -97,7 +97,7 @@ def _commit(job: Job, batch: list[dict[str, Any]], finished: list[Ingested], rep
     for got in finished:
         report.counts.update({"files": 1, "messages already stored": got.known, "quarantined": len(got.rejected)})
         report.counts.update({f"redacted {kind}": n for kind, n in got.redacted.items()})
-        report.counts.update({f"skipped {kind}": n for kind, n in got.skipped.items()})
+        report.counts["records that are no conversation"] += sum(got.skipped.values())
     batch.clear()
     finished.clear()
 

@@ -1,0 +1,110 @@
+"""A whole night's speed: messages a second, each step's share, and the share of wall time inside the encoder.
+
+    python -m bench.night PATH… [--json] [--encoder NAME]
+
+Does three nights in one throw-away store: over the paths, over the same paths again, and over the same with one small
+new session. The second shows what a night without news costs, the third what a little news costs; both as shares of the
+first, since absolute times are the machine's.
+"""
+
+import argparse
+import json
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from flows.nightly import run_night
+from flows.report import RunReport
+from schemas.settings import Settings
+from slowwave.engines.encoder import Vectors
+from tasks.night import vectors
+
+SMALL_TALK = ["I moved to Porto in March.", "The bakery at Rua das Flores closes at six.", "We leave on Friday."]
+
+
+class Timed:
+    """An encoder that adds up the time spent inside."""
+
+    def __init__(self, name: str) -> None:
+        self.inner = vectors.load_encoder(name)
+        self.name, self.dim = self.inner.name, self.inner.dim
+        self.seconds, self.texts = 0.0, 0
+
+    def encode(self, texts: Sequence[str]) -> Vectors:
+        """What the inner encoder makes of the texts."""
+        start = time.perf_counter()
+        made = self.inner.encode(texts)
+        self.seconds += time.perf_counter() - start
+        self.texts += len(texts)
+        return made
+
+
+def measure(paths: list[Path], name: str) -> dict[str, Any]:
+    """Figures of the three nights."""
+    encoder = Timed(name)
+    vectors.shared_encoder = lambda _: encoder  # type: ignore[assignment]  # the seam under measurement
+    with tempfile.TemporaryDirectory() as folder:
+        settings = Settings(store=Path(folder) / "store", encoder=name)
+        first, inside = _night(paths, settings), (encoder.seconds, encoder.texts)
+        again = _night(paths, settings)
+        news = Path(folder) / "news.jsonl"
+        news.write_text("".join(json.dumps(_line(i, text)) + "\n" for i, text in enumerate(SMALL_TALK)))
+        little = _night([*paths, news], settings)
+    messages = first[0].release.counts["messages"] if first[0].release else 0
+    return {
+        "messages": messages,
+        "seconds": first[1],
+        "messages_per_second": messages / first[1],
+        "encoder_share": inside[0] / first[1],
+        "texts_encoded": inside[1],
+        "steps": {step.step: step.seconds for step in first[0].steps},
+        "again_share": again[1] / first[1],
+        "again_changed": again[0].release is not None,
+        "little_news_share": little[1] / first[1],
+    }
+
+
+def _night(paths: list[Path], settings: Settings) -> tuple[RunReport, float]:
+    start = time.perf_counter()
+    report = run_night(paths, settings)
+    return report, time.perf_counter() - start
+
+
+def _line(number: int, text: str) -> dict[str, str]:
+    ts = f"2026-11-20T10:0{number}:00Z"
+    return {"session_id": "news", "message_id": str(number), "role": "user", "speaker": "Ada", "content": text, "ts": ts}
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("paths", nargs="+", type=Path)
+    parser.add_argument("--encoder", default="all-MiniLM-L6-v2")
+    parser.add_argument("--json", action="store_true", dest="as_json")
+    given = parser.parse_args()
+    found = measure([path.absolute() for path in given.paths], given.encoder)
+    if given.as_json:
+        print(json.dumps(found, indent=2))
+        return
+    table = Table("step", "seconds", "share")
+    for step, seconds in found["steps"].items():
+        table.add_row(step, f"{seconds:.2f}", f"{seconds / found['seconds']:.0%}")
+    console = Console()
+    console.print(table)
+    console.print(
+        f"{found['messages']:,} messages in {found['seconds']:.1f} s: {found['messages_per_second']:.1f} a second, "
+        f"{found['encoder_share']:.0%} of it inside the encoder ({found['texts_encoded']:,} texts).\n"
+        f"The same again: {found['again_share']:.1%} of that, "
+        f"{'something changed!' if found['again_changed'] else 'nothing changed'}. "
+        f"With one small new session: {found['little_news_share']:.1%}.",
+        highlight=False,
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,49 @@
+"""Properties that have one value at a time: where somebody lives, what is a favourite, what a thing is called.
+
+A slot is what it is about and what it says; two claims of one speaker that fill the same slot in two ways exclude
+each other, however few words they share.
+"""
+
+import re
+
+from tasks.deduping.normalise import Claim, read_claim
+
+_VALUE = r"(?P<value>[^,.;:!?()]{2,60})"
+_THING = r"(?P<thing>[a-z][\w -]{1,40}?)"
+_WHO = r"(?:i|we|(?P<thing>[A-Z]\w+))"
+_PATTERNS = (
+    ("favourite {thing}", rf"\bfavou?rite {_THING} (?:is|are|was|has become|became)(?: now)? {_VALUE}"),
+    ("home", rf"\b{_WHO} (?:now )?(?:live|lives|living) (?:now )?in {_VALUE}"),
+    ("home", rf"\b{_WHO} (?:have |has )?(?:now )?(?:moved|relocated|settled) (?:from [^,.;]+? to|to|in) {_VALUE}"),
+    ("work", rf"\b{_WHO} (?:(?:now|am|'m|is) )*(?:work|works|working) (?:now )?(?:as|at|for|in) {_VALUE}"),
+    ("work", rf"\b{_WHO} (?:started|start|got|took) (?:a |my )?(?:new )?(?:job|work|position)(?: as| at)? {_VALUE}"),
+    ("{thing}", rf"\b(?:my|our|the|his|her|their) {_THING} (?:is|are|'s)(?: now| called| named| about)* {_VALUE}"),
+    (
+        "use for {thing}",
+        r"\b(?:we|i)(?:'ll| will| now| are|'re|'ve| have)* "
+        r"(?:use|using|used|go|going|went|gone|switch|switched|switching|moved|migrated)(?: with| to| over to)? "
+        r"(?P<value>[\w.+#-]+(?: [\w.+#-]+)?) (?:for|as) (?:the |our |my )?(?P<thing>[\w -]{3,40})",
+    ),
+)
+SLOTS = tuple((name, re.compile(pattern, re.I)) for name, pattern in _PATTERNS)
+"""Name of the slot, and how a sentence fills it."""
+
+
+def slots_of(text: str) -> dict[str, frozenset[str]]:
+    """Slot -> stems of the value it is filled with."""
+    found: dict[str, frozenset[str]] = {}
+    for name, pattern in SLOTS:
+        for match in pattern.finditer(text.replace("’", "'")):
+            thing = " ".join(sorted(read_claim(match["thing"] or "").content))
+            value = frozenset(read_claim(match["value"]).content)
+            if value and (thing or "{thing}" not in name):
+                found.setdefault(f"{name.replace('{thing}', '').strip()} {thing}".strip(), value)
+    return found
+
+
+def slot_conflict(old: dict[str, frozenset[str]], new: dict[str, frozenset[str]], old_claim: Claim) -> str | None:
+    """The first slot that both fill, with nothing in common."""
+    for slot in old.keys() & new.keys():
+        if old[slot].isdisjoint(new[slot]) and not new[slot] <= set(old_claim.content):
+            return f"{slot}: {' '.join(sorted(old[slot]))} → {' '.join(sorted(new[slot]))}"
+    return None

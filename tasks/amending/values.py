@@ -1,0 +1,62 @@
+"""Where two claims about one thing differ in value: a number, a date, a name, one of several alternatives, a no."""
+
+from collections.abc import Set
+
+from tasks.deduping.guards import OPPOSITE_OF, SETS_OF
+from tasks.deduping.normalise import Claim, stem
+from tasks.deduping.words import MONTHS, WEEKDAYS
+
+CALENDAR = WEEKDAYS | MONTHS.keys()
+
+
+def conflict(old: Claim, new: Claim) -> str | None:
+    """The first kind of value that both claims give and give differently, with the two values; None where none is."""
+    return (
+        _values("number", _amounts(old, new), _amounts(new, old))
+        or _values("date", _dates(old), _dates(new))
+        or _values("identifier", old.identifiers, new.identifiers)
+        or _alternatives(old, new)
+        or _values("name", old.names - CALENDAR, new.names - CALENDAR)
+    )
+
+
+def _values(kind: str, old: Set[str], new: Set[str]) -> str | None:
+    left, right = old - new, new - old
+    return f"{kind} {_listed(left)} → {_listed(right)}" if left and right else None
+
+
+def _amounts(claim: Claim, other: Claim) -> set[str]:
+    """Numbers in units that the other has a number in too."""
+    units = {_unit(f) for f in other.figures}
+    return {f for f in claim.figures if _unit(f) in units}
+
+
+def _unit(figure: str) -> str:
+    return figure.lstrip("$€£v0123456789.+e-:") + figure[:1].strip("0123456789.v")
+
+
+def _dates(claim: Claim) -> set[str]:
+    days = {f"{month:02}-{day:02}" for _, month, day in claim.dates}
+    return days | (CALENDAR & set(claim.words))
+
+
+def _alternatives(old: Claim, new: Claim) -> str | None:
+    only_old, only_new = set(old.words) - set(new.words), set(new.words) - set(old.words)
+    for left in sorted(only_old):
+        for right in sorted(only_new):
+            exclusive = SETS_OF.get(left, frozenset()) & SETS_OF.get(right, frozenset()) and stem(left) != stem(right)
+            if exclusive or right in OPPOSITE_OF.get(left, ()):
+                return f"{left} → {right}"
+    return None
+
+
+def reversal(old: Claim, new: Claim) -> str | None:
+    """That one says no to what the other says; None where neither does."""
+    if bool(old.negated) == bool(new.negated):
+        return None
+    scope = set(old.negated or new.negated) - {""}
+    return f"a no on {_listed(scope)}" if scope & set(old.content) & set(new.content) else None
+
+
+def _listed(values: Set[str]) -> str:
+    return ", ".join(sorted(values))

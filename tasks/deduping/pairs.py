@@ -1,0 +1,95 @@
+"""From a table of claims to the pairs that are one: candidates, scores in bulk, then the guards one by one."""
+
+from collections import defaultdict
+from collections.abc import Mapping
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from schemas.table import VECTOR_DIM
+from tasks.deduping.candidates import Floats, Pairs, unique_pairs, vector_pairs, word_pairs
+from tasks.deduping.decide import Decision, Rules, decide, token_sort_ratios
+from tasks.deduping.normalise import Claim, read_claim
+
+Found = Mapping[int, Mapping[int, Decision]]
+"""Row -> row -> the decision that they are one, both ways."""
+Undone = frozenset[tuple[str, str]] | set[tuple[str, str]]
+
+CHUNK_PAIRS = 200_000
+PREFILTER = 60.0
+"""Pairs with a lower token_sort_ratio are not read any further."""
+
+
+def found_pairs(table: pa.Table, known: int, rules: Rules, nearest: int, undone: Undone) -> Found:
+    """The pairs of rows that are one claim; rows before `known` are not compared with each other."""
+    claims = [
+        read_claim(text, speaker)
+        for text, speaker in zip(table["summary"].to_pylist(), table["speaker"].to_pylist(), strict=True)
+    ]
+    vectors, has = unit_vectors(table)
+    pairs = unique_pairs(np.concatenate([exact_pairs(claims), word_pairs(claims), vector_pairs(vectors, has, nearest)]))
+    pairs = _allowed(pairs[pairs[:, 1] >= known], table, undone)
+    found: dict[int, dict[int, Decision]] = defaultdict(dict)
+    for start in range(0, len(pairs), CHUNK_PAIRS):
+        for left, right, decision in _decided(pairs[start : start + CHUNK_PAIRS], claims, vectors, has, rules):
+            found[left][right] = found[right][left] = decision
+    return found
+
+
+def unit_vectors(table: pa.Table) -> tuple[Floats, npt.NDArray[np.bool_]]:
+    """The vectors, shape (rows, dim), zero where null; and which rows have one."""
+    column = table["vector"].combine_chunks()
+    has = np.asarray(column.is_valid(), dtype=bool)
+    vectors = np.zeros((table.num_rows, VECTOR_DIM), dtype=np.float32)
+    if has.any():
+        held = column.filter(column.is_valid()).flatten()
+        vectors[has] = held.to_numpy(zero_copy_only=False).reshape(-1, VECTOR_DIM)
+    return vectors, has
+
+
+def exact_pairs(claims: list[Claim]) -> Pairs:
+    """Each claim with the first of the same words and speaker, and with the one before it."""
+    seen: dict[tuple[str, str | None], list[int]] = {}
+    for row, claim in enumerate(claims):
+        seen.setdefault((claim.folded, claim.speaker if claim.first_person else None), []).append(row)
+    return np.array([p for rows in seen.values() for p in _star(rows)], dtype=np.int64).reshape(-1, 2)
+
+
+def _star(rows: list[int]) -> list[tuple[int, int]]:
+    return [(rows[0], row) for row in rows[1:]] + list(pairwise(rows))
+
+
+def _allowed(pairs: Pairs, table: pa.Table, undone: Undone) -> Pairs:
+    """Without merges taken back, and without coding claims of two workspaces: each has its own port 8080."""
+    space = (
+        pc.dictionary_encode(table["workspace"].combine_chunks()).indices.fill_null(-1).to_numpy(zero_copy_only=False)
+    )
+    coding = np.asarray(pc.equal(table["pack"], "coding"), dtype=bool)
+    left, right = pairs[:, 0], pairs[:, 1]
+    apart = (coding[left] | coding[right]) & (space[left] != space[right]) & (space[left] >= 0) & (space[right] >= 0)
+    if undone:
+        ids = table["observation_id"].to_pylist()
+        back = {frozenset(pair) for pair in undone}
+        apart |= np.array([frozenset((ids[a], ids[b])) in back for a, b in pairs], dtype=bool)
+    allowed: Pairs = pairs[~apart]
+    return allowed
+
+
+def _decided(
+    pairs: Pairs, claims: list[Claim], vectors: Floats, has: npt.NDArray[np.bool_], rules: Rules
+) -> list[tuple[int, int, Decision]]:
+    left, right = pairs[:, 0], pairs[:, 1]
+    ratios = token_sort_ratios([claims[r] for r in left], [claims[r] for r in right])
+    cosines = np.einsum("ij,ij->i", vectors[left], vectors[right])
+    both = has[left] & has[right]
+    found = []
+    for at in np.flatnonzero(ratios >= PREFILTER):
+        a, b = int(left[at]), int(right[at])
+        cosine = float(cosines[at]) if both[at] else None
+        decision = decide(claims[a], claims[b], float(ratios[at]), cosine, rules)
+        if decision.same:
+            found.append((a, b, decision))
+    return found

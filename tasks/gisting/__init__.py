@@ -1,0 +1,1 @@
+"""How one message is boiled down without a model: its summary, its keywords, its key facts."""

@@ -1,0 +1,103 @@
+"""The few sentences that say what a message says, at most three.
+
+Sentences come trimmed of what says nothing (`tasks.observing.sentences`); the ones whose words the message returns to
+most are taken (SumBasic, Nenkova and Vanderwende 2005), early ones first, each further one for what it adds.
+"""
+
+from collections import Counter
+from itertools import chain
+from math import log1p, sqrt
+
+from tasks.observing.scores import word_count
+from tasks.observing.sentences import Sentence, sentences
+from tasks.phrases import runs
+
+SHORT = 20
+"""Words up to which a message is its own summary."""
+SHARE = 0.35
+SENTENCES = 3
+LEAST, MOST = 20, 45
+"""Words of a summary: `SHARE` of the message's, but within these bounds."""
+HEAD, TAIL = 16_000, 4_000
+"""Characters of a longer text that are read: what is pasted in between is seldom what the message says."""
+CLAUSE_ENDS = ",;:–—)"
+
+
+class NoSentence(ValueError):
+    """A text holds no sentence in prose: code, a table, a log, or signs alone."""
+
+
+def summary(text: str) -> str:
+    """Up to three of the text's sentences, in their order, of at most `budget` words in all.
+
+    Raises:
+        NoSentence: there is no prose in the text.
+    """
+    found = sentences(considered(text))
+    if not found:
+        raise NoSentence("no sentence in prose")
+    words = word_count(text)
+    if words <= SHORT:
+        return _joined(found)
+    return _joined(_chosen(found, budget(words)), budget(words))
+
+
+def budget(words: int) -> int:
+    """Words that the summary of a message of `words` words may have."""
+    return min(MOST, max(LEAST, int(SHARE * words)))
+
+
+def considered(text: str) -> str:
+    """The text, or the beginning and the end of one that is very long."""
+    return text if len(text) <= HEAD + TAIL else f"{text[:HEAD]}\n\n{text[-TAIL:]}"
+
+
+def shortened(text: str, words: int) -> str:
+    """The first `words` words of a text, fewer where a clause ends in the last third, with … where something is left out.
+
+    A language without spaces counts two characters as a word.
+    """
+    if word_count(text) <= words:
+        return " ".join(text.split())
+    kept: list[str] = []
+    count = 0
+    for word in text.split():
+        count += word_count(word)
+        if count > words:
+            break
+        kept.append(word)
+    if not kept:
+        return text.strip()[: 2 * words] + "…"
+    for end in range(len(kept), 2 * words // 3, -1):
+        if kept[end - 1][-1] in CLAUSE_ENDS:
+            kept = kept[:end]
+            break
+    return " ".join(kept).rstrip(CLAUSE_ENDS + " ") + "…"
+
+
+def _chosen(found: list[Sentence], words: int) -> list[Sentence]:
+    """The best sentence, then, while they fit, others for what they add; in the order of the text."""
+    contents = [[word for run in runs(sentence.text) for word in run] for sentence in found]
+    weight = {word: log1p(count) for word, count in Counter(chain.from_iterable(contents)).items()}
+    sizes = [word_count(sentence.text) for sentence in found]
+    left, rows = words, set(range(len(found)))
+    taken: list[int] = []
+    while rows and len(taken) < SENTENCES:
+        best = max(rows, key=lambda row: _score(contents[row], found[row].position, weight))
+        taken.append(best)
+        left -= sizes[best]
+        weight.update(dict.fromkeys(contents[best], 0.0))
+        rows = {row for row in rows if row != best and sizes[row] <= left}
+    return [found[row] for row in sorted(taken)]
+
+
+def _score(content: list[str], position: int, weight: dict[str, float]) -> float:
+    """Weight of a sentence's distinct words by the root of its length; early sentences are favoured."""
+    return sum(weight[word] for word in set(content)) / sqrt(1 + len(content)) / log1p(1 + position)
+
+
+def _joined(chosen: list[Sentence], words: int | None = None) -> str:
+    """The sentences as running text."""
+    texts = [" ".join(sentence.text.split()) for sentence in chosen]
+    text = " ".join(t if t[-1] in "?!.…" or t is texts[-1] else f"{t}." for t in texts)
+    return text if words is None else shortened(text, words)

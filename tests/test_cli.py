@@ -1,0 +1,145 @@
+"""The command as a person types it. Each test runs real commands against a real store."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner, Result
+
+from flows.nightly import run_night
+from schemas.registry import RELEASED
+from schemas.settings import Settings
+from slowwave.cli.main import COMMANDS, app
+from slowwave.store.snapshot import Snapshot
+
+ROOT = Path(__file__).parent.parent
+SAMPLES = ROOT / "data" / "samples"
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("store")
+    run_night([SAMPLES], Settings(store=folder, encoder="hash-384"))
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def plain_encoder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("SLOWWAVE_ENCODER", "hash-384")
+    monkeypatch.setenv("SLOWWAVE_CONFIG", str(tmp_path / "none.toml"))
+    monkeypatch.setenv("COLUMNS", "200")
+
+
+def typed(*words: object) -> Result:
+    return CliRunner().invoke(app, [str(word) for word in words])
+
+
+def test_every_command_has_help_and_is_in_the_readme() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    for command in COMMANDS:
+        assert command.__doc__
+        assert typed(command.__name__, "--help").exit_code == 0
+        assert f"slowwave {command.__name__}" in readme, command.__name__
+
+
+def test_run_then_recall_shows_the_source(tmp_path: Path) -> None:
+    chat = tmp_path / "chat.jsonl"
+    said = ["Where shall we keep the gauge readings?", "We decided to keep the gauge readings in PostgreSQL 17."]
+    lines = [
+        {"session_id": "s-1", "message_id": f"m-{i}", "role": role, "content": text, "ts": "2026-11-01T10:00:00Z"}
+        for i, (role, text) in enumerate(zip(["user", "assistant"], said, strict=True))
+    ]
+    chat.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    done = typed("run", chat, "--plain", "--store", tmp_path / "s")
+    assert done.exit_code == 0, done.output
+    assert "Released r1: 2 messages" in done.output
+    hits = json.loads(typed("recall", "PostgreSQL", "--json", "--store", tmp_path / "s").output)
+    assert hits
+    assert {"session": "s-1", "message": "m-1"}.items() <= hits[0]["sources"][0].items()
+    again = typed("run", chat, "--plain", "--store", tmp_path / "s")
+    assert "Nothing changed" in again.output
+
+
+def test_errors_are_one_line_and_say_what_to_do(tmp_path: Path) -> None:
+    for words, said in (
+        (("recall", "x", "--store", tmp_path / "none"), "no store at"),
+        (("verify", "--store", tmp_path / "none"), "no store at"),
+        (("run", tmp_path / "none", "--plain", "--store", tmp_path / "s"), "no such file or folder"),
+        (("run", SAMPLES, "--plain", "--gists", "nice", "--store", tmp_path / "s"), "setting gists"),
+        (("run", SAMPLES, "--plain", "--space", "../up", "--store", tmp_path / "s"), "setting space"),
+    ):
+        result = typed(*words)
+        assert result.exit_code == 1, words
+        assert said in result.output
+        assert "Traceback" not in result.output
+
+
+def test_sources_says_what_a_night_would_read_and_what_it_cannot(tmp_path: Path) -> None:
+    shutil.copytree(SAMPLES / "codex", tmp_path / "codex")
+    (tmp_path / "codex" / "odd.jsonl").write_text('{"what": "ever"}\n')
+    listed = json.loads(typed("sources", tmp_path, "--json", "--store", tmp_path / "s").output)
+    assert [(one["tool"], one["files"]) for one in listed] == [("codex", 2), ("?", 1)]
+    assert "no known transcript format" in listed[1]["state"]
+
+
+def test_sources_without_a_path_finds_the_installed_tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("CODEX_HOME", raising=False)
+    shutil.copytree(SAMPLES / "claude-code" / "projects", tmp_path / ".claude" / "projects")
+    shutil.copytree(SAMPLES / "codex" / "sessions", tmp_path / ".codex" / "sessions")
+    listed = json.loads(typed("sources", "--json", "--store", tmp_path / "s").output)
+    assert {one["tool"] for one in listed} == {"claude-code", "codex"}
+    done = typed("run", "--plain", "--store", tmp_path / "s")
+    assert done.exit_code == 0, done.output
+    assert Snapshot(tmp_path / "s").release.counts["sessions"] == 8  # 5 and a sub-agent of Claude Code, 2 of Codex
+
+
+def test_verify_passes_and_names_what_was_changed(store: Path, tmp_path: Path) -> None:
+    result = typed("verify", "--store", store)
+    assert result.exit_code == 0
+    assert "334 messages in 20 sessions: 0 broken" in result.output
+
+
+def test_config_says_where_each_value_comes_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "slowwave.toml").write_text("[pyramid]\nstep = 7\n")
+    monkeypatch.setenv("SLOWWAVE_CONFIG", str(tmp_path / "slowwave.toml"))
+    monkeypatch.setenv("SLOWWAVE_GISTS", "off")
+    shown = json.loads(typed("config", "--json").output)
+    assert shown["pyramid.step"] == {"value": 7, "from": str(tmp_path / "slowwave.toml")}
+    assert shown["gists"] == {"value": "off", "from": "SLOWWAVE_GISTS"}
+    assert shown["redact"] == {"value": True, "from": "default"}
+
+
+@pytest.mark.parametrize("form", ["parquet", "lance", "jsonl"])
+def test_an_export_holds_the_released_rows_and_says_so(store: Path, tmp_path: Path, form: str) -> None:
+    result = typed("export", tmp_path / "out", "--format", form, "--store", store)
+    assert result.exit_code == 0, result.output
+    manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
+    snapshot = Snapshot(store)
+    assert manifest["release"] == "r1"
+    assert {name: facts["rows"] for name, facts in manifest["tables"].items()} == snapshot.release.counts
+    for table in RELEASED:
+        path = tmp_path / "out" / manifest["tables"][table.name]["file"]
+        if form == "parquet":
+            held = sorted(map(repr, pq.read_table(path).to_pylist()))
+            assert held == sorted(map(repr, snapshot.read(table).to_pylist()))
+        if form == "jsonl":
+            assert len(path.read_text().splitlines()) == snapshot.release.counts[table.name]
+    assert typed("export", tmp_path / "out", "--store", store).exit_code == 1  # never over what is there
+
+
+def test_releases_rollback_quarantine_and_runs(store: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(store, copy)
+    torn = typed("quarantine", "--store", copy).output
+    assert "torn line" in torn
+    assert typed("reprocess", "--step", "gists", "--store", copy).exit_code == 0
+    back = typed("rollback", "r1", "--store", copy)
+    assert back.exit_code == 0, back.output
+    listed = json.loads(typed("releases", "--json", "--store", copy).output)
+    assert listed[0]["restores"] == listed[-1]["release_id"]
+    kinds = [run["kind"] for run in json.loads(typed("runs", "--json", "--store", copy).output)]
+    assert "nightly" in kinds
+    assert typed("rollback", "r77", "--store", copy).exit_code == 1
