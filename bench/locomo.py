@@ -1,0 +1,190 @@
+"""LoCoMo: how much of a question's evidence recall finds, beside BM25, vectors alone and plain rank fusion.
+
+    python -m bench.locomo FILE [--pool conversation|all] [--json] [--encoder NAME]
+
+Each conversation becomes a released store in a scratch folder and `Memory.recall` answers its questions, kind
+`message`. Figures are the mean share of evidence turns among the first 5, 10, 25 and 50. About 3 minutes a
+conversation on one core, nearly all of it the encoder's.
+"""
+
+import argparse
+import json
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import bm25s  # type: ignore[import-untyped]
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import Stemmer  # type: ignore[import-not-found]
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+from bench.locomo_data import CATEGORIES, Conversation, Question, conversations, messages
+from schemas.messages import MESSAGES
+from schemas.passages import PASSAGES
+from slowwave.engines.encoder import Encoder, Vectors
+from slowwave.engines.sentence_transformer import load_encoder
+from slowwave.recall.memory import Memory
+from slowwave.store import Store
+from slowwave.store.releases import publish
+from slowwave.store.upkeep import keep_house
+from tasks.embed import add_vectors, encode_once
+from tasks.passages import passages
+
+CUTS = (5, 10, 25, 50)
+RRF_K = 60
+SYSTEMS = ("BM25", "vectors", "plain RRF", "slowwave, no vectors", "slowwave")
+"""BM25 and the vectors see the speaker before each turn, BM25 the date too."""
+
+Ranking = list[str]
+"""Turn ids, best first."""
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Turns that are searched together, and the questions about them."""
+
+    name: str
+    parts: tuple[Conversation, ...]
+
+    @property
+    def turns(self) -> list[tuple[str, str]]:
+        """Id (unique in the pool) and text with date and speaker, for the rivals."""
+        return [(f"{c.id}/{t.id}", f"{t.ts:%d %B %Y} {t.speaker}: {t.text}") for c in self.parts for t in c.turns]
+
+    @property
+    def asked(self) -> list[tuple[Question, frozenset[str]]]:
+        """Questions that have evidence, and its ids."""
+        some = [(q, frozenset(f"{c.id}/{e}" for e in q.evidence)) for c in self.parts for q in c.questions]
+        return [(question, evidence) for question, evidence in some if evidence]
+
+
+def stored(pool: Pool, root: Path, encoder: Encoder | None) -> None:
+    """A released store of the pool's turns, made by the night's own steps."""
+    store = Store.open(root, create=True)
+    said = pa.concat_tables([_unique(messages(c), c.id) for c in pool.parts])
+    store.append(MESSAGES, said)
+    rows = passages(said, "bench")
+    if encoder is not None:
+        rows = add_vectors(rows, "text", encode_once(rows["text"].to_pylist(), encoder))
+    store.append(PASSAGES, rows)
+    keep_house(store, fragments=20)
+    publish(store, "bench", encoder.name if encoder else None)
+
+
+def _unique(rows: pa.Table, conversation: str) -> pa.Table:
+    """Turn ids are unique in a conversation alone; here they carry its name."""
+    ids = pa.array([f"{conversation}/{i}" for i in rows["message_id"].to_pylist()])
+    at = rows.schema.names.index
+    named = rows.set_column(at("message_id"), "message_id", ids).set_column(at("native_id"), "native_id", ids)
+    return named.cast(MESSAGES.schema)
+
+
+def recalled(root: Path, questions: Sequence[str], encoder: Encoder | None) -> list[Ranking]:
+    """What `Memory.recall` answers: the turns its hits cite, in order."""
+    memory = Memory.open(root, encoder=encoder)
+    hits = (memory.recall(question, k=max(CUTS), kinds=("message",)) for question in questions)
+    return [[source.message for hit in some for source in hit.sources] for some in hits]
+
+
+def bm25(turns: Sequence[str], questions: Sequence[str]) -> npt.NDArray[np.float64]:
+    """BM25 scores, shape (questions, turns); Snowball stems, English stop words, k1 1.2, b .75."""
+    stemmer = Stemmer.Stemmer("english")
+    index = bm25s.BM25(k1=1.2, b=0.75)
+    index.index(bm25s.tokenize(list(turns), stopwords="en", stemmer=stemmer, show_progress=False), show_progress=False)
+    asked = bm25s.tokenize(list(questions), stopwords="en", stemmer=stemmer, show_progress=False, return_ids=False)
+    return np.array([index.get_scores(words) if words else np.zeros(len(turns)) for words in asked], dtype=np.float64)
+
+
+def plain_rrf(scores: Sequence[npt.NDArray[np.float64]]) -> npt.NDArray[np.float64]:
+    """Reciprocal rank fusion of whole rankings; shapes (questions, turns)."""
+    ranks = [(-some).argsort(axis=1, kind="stable").argsort(axis=1) for some in scores]
+    fused: npt.NDArray[np.float64] = np.sum([1.0 / (RRF_K + 1 + rank) for rank in ranks], axis=0)
+    return fused
+
+
+def rankings(pool: Pool, encoder: Encoder) -> dict[str, list[Ranking]]:
+    """Every system's answer to every question of the pool."""
+    ids, texts = zip(*pool.turns, strict=True)
+    questions = [question.text for question, _ in pool.asked]
+    words = bm25(texts, questions)
+    cosine = (_encoded(encoder, questions) @ _encoded(encoder, [_said(text) for text in texts]).T).astype(np.float64)
+    scores = (words, cosine, plain_rrf([words, cosine]))
+    found = {name: [_top(ids, row) for row in some] for name, some in zip(SYSTEMS, scores, strict=False)}
+    for name, used in ((SYSTEMS[3], None), (SYSTEMS[4], encoder)):
+        with tempfile.TemporaryDirectory(prefix="slowwave-locomo-") as scratch:
+            stored(pool, Path(scratch), used)
+            found[name] = recalled(Path(scratch), questions, used)
+    return found
+
+
+def _encoded(encoder: Encoder, texts: Sequence[str]) -> Vectors:
+    return encode_once(texts, encoder).vectors
+
+
+def _said(text: str) -> str:
+    """A rival's turn without its date (three words)."""
+    return text.split(" ", 3)[3]
+
+
+def _top(ids: Sequence[str], scores: npt.NDArray[np.float64]) -> Ranking:
+    return [ids[i] for i in np.argsort(-scores, kind="stable")[: max(CUTS)]]
+
+
+def recall_at(ranking: Ranking, evidence: frozenset[str]) -> list[float]:
+    """Share of the evidence among the first 5, 10, 25, 50."""
+    return [len(evidence.intersection(ranking[:cut])) / len(evidence) for cut in CUTS]
+
+
+def figures(pools: Sequence[Pool], encoder: Encoder) -> dict[str, dict[str, list[float]]]:
+    """Per system, overall and by category: mean evidence recall at each cut, in percent; and the questions."""
+    shares: dict[str, list[tuple[int, list[float]]]] = {name: [] for name in SYSTEMS}
+    for pool in track(pools, "conversations", console=Console(stderr=True)):
+        for name, answers in rankings(pool, encoder).items():
+            for (question, evidence), ranking in zip(pool.asked, answers, strict=True):
+                shares[name].append((question.category, recall_at(ranking, evidence)))
+    groups: list[tuple[str, set[int]]] = [("all", set(CATEGORIES)), *((n, {c}) for c, n in CATEGORIES.items())]
+    return {
+        name: {group: _mean([row for category, row in rows if category in some]) for group, some in groups}
+        for name, rows in shares.items()
+    }
+
+
+def _mean(rows: list[list[float]]) -> list[float]:
+    return [round(float(x) * 100, 1) for x in np.mean(rows, axis=0)] if rows else []
+
+
+def show(found: dict[str, dict[str, list[float]]]) -> None:
+    """Print the table."""
+    table = Table(title="LoCoMo: evidence recall, %; by category @10")
+    for heading in ("ranking", *(f"@{cut}" for cut in CUTS), *CATEGORIES.values()):
+        table.add_column(heading, justify="left" if heading == "ranking" else "right", no_wrap=True)
+    for name, groups in found.items():
+        by_category = [f"{groups[c][1]:.1f}" if groups[c] else "-" for c in CATEGORIES.values()]
+        table.add_row(name, *(f"{x:.1f}" for x in groups["all"]), *by_category)
+    Console(width=max(125, Console().width)).print(table)
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("file", type=Path)
+    parser.add_argument("--pool", choices=("conversation", "all"), default="conversation")
+    parser.add_argument("--encoder", default="all-MiniLM-L6-v2")
+    parser.add_argument("--json", action="store_true", dest="as_json")
+    given = parser.parse_args()
+    read = conversations(given.file)
+    pools = [Pool("all", tuple(read))] if given.pool == "all" else [Pool(c.id, (c,)) for c in read]
+    found = figures(pools, load_encoder(given.encoder))
+    if given.as_json:
+        print(json.dumps({"cuts": CUTS, "systems": found}, indent=2))
+    else:
+        show(found)
+
+
+if __name__ == "__main__":
+    main()

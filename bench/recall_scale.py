@@ -1,0 +1,174 @@
+"""Recall as the store grows: p50 and p95 of a query at 10,000 and 100,000 rows, beside bare LanceDB vector search.
+
+    python -m bench.recall_scale SCRATCH_FOLDER [--rows 10000 100000] [--queries 50] [--encoder NAME] [--json]
+
+Rows are synthetic: sentences of the samples that ship with two words changed, their vectors real ones with noise.
+Queries are ten words long. Bare search is one flat vector search of the same table with the query's encoding. Stores
+stay in the folder and are used again. About 3 minutes for the two sizes, half of it writing rows.
+"""
+
+import argparse
+import json
+import random
+import resource
+import time
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+from schemas.ids import content_id
+from schemas.messages import MESSAGES
+from schemas.passages import PASSAGES
+from schemas.table import VECTOR_DIM
+from slowwave.engines.encoder import Encoder, Vectors
+from slowwave.engines.sentence_transformer import load_encoder
+from slowwave.recall.memory import Memory
+from slowwave.store import Store
+from slowwave.store.releases import publish
+from slowwave.store.upkeep import keep_house
+from tasks.read.records import Limits, Message
+from tasks.read.registry import detect
+
+SAMPLES = Path(__file__).resolve().parent.parent / "data" / "samples"
+BATCH = 20_000
+TURNS = 40
+"""Messages a session."""
+WORDS = 10
+"""Words of a query."""
+START = datetime(2024, 1, 1, tzinfo=UTC)
+
+
+def sample_texts() -> list[str]:
+    """What was said in the samples, in pieces of a sentence or two."""
+    files = sorted((SAMPLES / "generic").glob("*.jsonl")) + sorted((SAMPLES / "claude-code").rglob("*.jsonl"))
+    records = (record for path in files for record in detect(path).read(path, Limits()))
+    said = [record.text for record in records if isinstance(record, Message) and record.text.strip()]
+    return [line.strip() for text in said for line in text.split("\n") if len(line.split()) > 4]
+
+
+def varied(texts: Sequence[str], rows: int, rng: random.Random) -> Iterator[tuple[int, str]]:
+    """Which text, and the text with two words exchanged for others of the samples."""
+    words = [word for text in texts for word in text.split()]
+    for _ in range(rows):
+        which = rng.randrange(len(texts))
+        line = texts[which].split()
+        for _ in range(2):
+            line[rng.randrange(len(line))] = rng.choice(words)
+        yield which, " ".join(line)
+
+
+def build(root: Path, rows: int, texts: Sequence[str], vectors: Vectors, encoder: str) -> None:
+    """A released store of so many messages, one passage each."""
+    rng, noise = random.Random(rows), np.random.default_rng(rows)
+    store = Store.open(root, create=True)
+    for start in track(range(0, rows, BATCH), f"{rows:,} rows", console=Console(stderr=True)):
+        which, said = zip(*varied(texts, min(BATCH, rows - start), rng), strict=True)
+        near = vectors[list(which)] + noise.normal(0, 0.02, (len(said), VECTOR_DIM)).astype(np.float32)
+        near /= np.linalg.norm(near, axis=1, keepdims=True)
+        _append(store, start, said, near)
+    keep_house(store, fragments=20)
+    publish(store, "bench", encoder)
+
+
+def _append(store: Store, start: int, said: Sequence[str], vectors: Vectors) -> None:
+    places = range(start, start + len(said))
+    common = {
+        "message_id": [content_id(str(n)) for n in places],
+        "session_id": [content_id("session", str(n // TURNS)) for n in places],
+        "seq": [n % TURNS for n in places],
+        "role": [("user", "assistant")[n % 2] for n in places],
+        "text": list(said),
+        "ts": [START + timedelta(minutes=n) for n in places],
+        "workspace": [f"project-{n // 4_000}" for n in places],
+    }
+    passage = {
+        "passage_id": common["message_id"],
+        "part": [0] * len(said),
+        "speaker": [None] * len(said),
+        "step_key": ["bench"] * len(said),
+        "vector": pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel()), VECTOR_DIM),
+    }
+    store.append(PASSAGES, _table({**common, **passage}, PASSAGES.schema))
+    blank = [""] * len(said)
+    message = {
+        "native_id": [str(n) for n in places],
+        "origin": [("human", "model")[n % 2] for n in places],
+        "blocks": [[] for _ in places],
+        "source": ["bench"] * len(said),
+        "tokens": [len(text) // 4 for text in said],
+        **dict.fromkeys(("identity", "prev_hash", "hash"), blank),
+    }
+    store.append(MESSAGES, _table({**common, **message}, MESSAGES.schema))
+
+
+def _table(columns: dict[str, object], schema: pa.Schema) -> pa.Table:
+    filled = [columns.get(field.name, [None] * len(columns["seq"])) for field in schema]  # type: ignore[arg-type]
+    arrays = [
+        some if isinstance(some, pa.Array) else pa.array(some, f.type) for some, f in zip(filled, schema, strict=True)
+    ]
+    return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def timings(ask: Callable[[str], object], queries: Sequence[str]) -> dict[str, float]:
+    """Milliseconds: the first query (cold), then p50 and p95 of the rest."""
+    took = []
+    for query in queries:
+        start = time.perf_counter()
+        ask(query)
+        took.append((time.perf_counter() - start) * 1000)
+    p50, p95 = np.percentile(took[1:], [50, 95])
+    return {"first": round(took[0], 1), "p50": round(float(p50), 1), "p95": round(float(p95), 1)}
+
+
+def measured(root: Path, encoder: Encoder, queries: Sequence[str]) -> dict[str, dict[str, float]]:
+    """Timings of bare vector search, of recall over messages, and of the encoder's part in both."""
+    memory = Memory.open(root, encoder=encoder)
+    table = memory.snapshot.table(PASSAGES)
+
+    def bare(query: str) -> object:
+        search = table.search(encoder.encode([query])[0], vector_column_name="vector").distance_type("dot")
+        return search.bypass_vector_index().limit(10).select(["message_id", "text", "_distance"]).to_arrow()
+
+    return {
+        "encoding alone": timings(lambda query: encoder.encode([query]), queries),
+        "bare LanceDB, flat": timings(bare, queries),
+        "slowwave": timings(lambda query: memory.recall(query, kinds=("message",)), queries),
+    }
+
+
+def main() -> None:
+    """Build what is missing, measure, print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--rows", type=int, nargs="+", default=[10_000, 100_000])
+    parser.add_argument("--queries", type=int, default=50)
+    parser.add_argument("--encoder", default="all-MiniLM-L6-v2")
+    parser.add_argument("--json", action="store_true", dest="as_json")
+    given = parser.parse_args()
+    encoder, texts = load_encoder(given.encoder), sample_texts()
+    queries = [" ".join(text.split()[:WORDS]) for _, text in varied(texts, given.queries + 1, random.Random(7))]
+    missing = [rows for rows in given.rows if not (given.folder / str(rows) / "default" / "releases.lance").is_dir()]
+    vectors = encoder.encode(texts) if missing else np.zeros((0, VECTOR_DIM), dtype=np.float32)
+    for rows in missing:
+        build(given.folder / str(rows), rows, texts, vectors, encoder.name)
+    found = {rows: measured(given.folder / str(rows), encoder, queries) for rows in given.rows}
+    memory_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+    if given.as_json:
+        print(json.dumps({"milliseconds": found, "peak_mb": memory_mb}, indent=2))
+        return
+    table = Table("rows", "search", "first", "p50", "p95", title="milliseconds a query, k = 10")
+    for rows, by_name in found.items():
+        for name, took in by_name.items():
+            table.add_row(f"{rows:,}", name, *(f"{took[part]:.1f}" for part in ("first", "p50", "p95")))
+    Console().print(table)
+    Console().print(f"peak memory {memory_mb:,} MB")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,101 @@
+"""A query, checked: every request that can't be carried out as put is refused here, with what would be."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time
+from typing import cast
+
+from schemas.errors import UsageError
+from slowwave.recall.hits import KINDS, Kind
+
+MAX_CHARS = 50_000
+"""A longer query is refused: it is a document, and no index ranks by one."""
+
+MAX_TERMS = 256
+"""Distinct words of a query that full text looks up; the encoder reads about as many."""
+
+WORD = re.compile(r"\w+")
+CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]+")
+
+When = datetime | date | str | None
+
+
+@dataclass(frozen=True)
+class Query:
+    """What is asked, and of which rows."""
+
+    text: str
+    k: int
+    kinds: tuple[Kind, ...]
+    workspace: str | None = None
+    category: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+
+    @property
+    def terms(self) -> str:
+        """Its distinct words in order, at most `MAX_TERMS`: plain terms, no operators."""
+        return " ".join(list(dict.fromkeys(WORD.findall(self.text)))[:MAX_TERMS])
+
+
+def checked_query(
+    text: str,
+    k: int,
+    kinds: Iterable[str] | str,
+    workspace: str | None,
+    category: str | None,
+    since: When,
+    until: When,
+) -> Query:
+    """The query, its text cleaned of control characters, its bounds in UTC.
+
+    Raises:
+        UsageError: an empty, wordless or over-long text, k under 1, an unknown kind, an empty workspace or category,
+            a date that is none, or bounds the wrong way round.
+    """
+    if k < 1:
+        raise UsageError(f"k is {k}; it is the number of hits wanted, at least 1")
+    start, end = _bound(since, "since", time.min), _bound(until, "until", time.max)
+    if start and end and start > end:
+        raise UsageError(f"since ({start.isoformat()}) is after until ({end.isoformat()}): nothing lies between")
+    for name, value in (("workspace", workspace), ("category", category)):
+        if value is not None and (not value or CONTROL.search(value)):
+            raise UsageError(f"{name} is {value!r}; it is a name without control characters, or None for any")
+    return Query(_cleaned(text), k, _known_kinds(kinds), workspace, category, start, end)
+
+
+def _cleaned(text: str) -> str:
+    if len(text) > MAX_CHARS:
+        raise UsageError(f"the query has {len(text):,} characters; at most {MAX_CHARS:,} are searched: shorten it")
+    plain = " ".join(CONTROL.sub(" ", text).split())
+    if not WORD.search(plain):
+        raise UsageError(f"the query {text[:40]!r} has no words to search for")
+    return plain
+
+
+def _known_kinds(kinds: Iterable[str] | str) -> tuple[Kind, ...]:
+    asked = (kinds,) if isinstance(kinds, str) else tuple(kinds)
+    unknown = [kind for kind in asked if kind not in KINDS]
+    if unknown or not asked:
+        raise UsageError(f"unknown kinds {unknown}: any of {', '.join(KINDS)}, at least one")
+    return tuple(dict.fromkeys(cast(tuple[Kind, ...], asked)))
+
+
+def _bound(value: When, name: str, day_edge: time) -> datetime | None:
+    """An aware UTC moment; a bare date means its start for `since` and its end for `until`."""
+    if value is None:
+        return None
+    moment = _parsed(value, name)
+    if not isinstance(moment, datetime):
+        return datetime.combine(moment, day_edge, tzinfo=UTC)
+    return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def _parsed(value: datetime | date | str, name: str) -> datetime | date:
+    if not isinstance(value, str):
+        return value
+    try:
+        return date.fromisoformat(value) if len(value) <= len("2025-01-31") else datetime.fromisoformat(value)
+    except ValueError:
+        raise UsageError(f"{name} is {value!r}; it is a date or time like 2025-01-31 or 2025-01-31T09:30Z") from None

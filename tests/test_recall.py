@@ -1,0 +1,407 @@
+"""Recall over a small released store: two sessions, their claims and summaries, written row by row."""
+
+import json
+import shutil
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import typer
+from typer.testing import CliRunner
+
+import slowwave
+from schemas.errors import NoRelease, StoreMissing, UsageError
+from schemas.messages import MESSAGES
+from schemas.observations import OBSERVATIONS
+from schemas.passages import PASSAGES
+from schemas.sessions import SESSIONS
+from schemas.table import Table
+from schemas.topics import SUMMARIES
+from slowwave.cli.recall import recall as recall_command
+from slowwave.engines.hash_encoder import HashEncoder
+from slowwave.recall.dates import Named, named_dates
+from slowwave.recall.fusion import reciprocal_rank, standardised_sum
+from slowwave.recall.layout import Layout
+from slowwave.recall.lexical import lexical_scores, word_lanes
+from slowwave.recall.memory import Memory
+from slowwave.recall.query import checked_query
+from slowwave.recall.search import POOLS, Candidates
+from slowwave.store import Store
+from slowwave.store.releases import publish
+from slowwave.store.upkeep import keep_house
+
+START = datetime(2025, 3, 1, 9, 0, tzinfo=UTC)
+
+TALK = {
+    "ses-a": [
+        "We should drop Redis, the cache keeps serving stale sessions after a deploy.",
+        "Agreed: the session cache moves into Postgres, with an unlogged table.",
+        "Bob's parser chokes on Windows line endings; normalise them before splitting.",
+        "Done, the parser splits on any newline now.",
+    ],
+    "ses-b": [
+        "My sister Nina moved to Lisbon in February and works for a bakery.",
+        "How lovely! Does she bake the pastries herself?",
+        "She does, and on Sundays she surfs.",
+        "A long one. " + "Filler about nothing in particular. " * 30 + "The boiler in the cellar leaks.",
+    ],
+}
+
+
+def _message_rows() -> list[dict[str, object]]:
+    return [
+        {
+            "message_id": f"{session}-m{seq}",
+            "session_id": f"hash-{session}",
+            "seq": seq,
+            "native_id": f"{session}:{seq}",
+            "role": "user" if seq % 2 == 0 else "assistant",
+            "origin": "human" if seq % 2 == 0 else "model",
+            "speaker": ("Ann", "Ben")[seq % 2] if session == "ses-b" else None,
+            "blocks": [],
+            "text": text,
+            "ts": START + timedelta(days=30 * (session == "ses-b"), minutes=seq),
+            "workspace": {"ses-a": "api", "ses-b": "home"}[session],
+            "source": "generic",
+            "tokens": len(text) // 4,
+            "identity": "",
+            "prev_hash": "",
+            "hash": "",
+        }
+        for session, texts in TALK.items()
+        for seq, text in enumerate(texts)
+    ]
+
+
+def _passage_rows(messages: list[dict[str, object]], vectors: bool) -> list[dict[str, object]]:
+    """Two passages for the long message, one for each other."""
+    rows = []
+    for message in messages:
+        text = str(message["text"])
+        parts = [text] if len(text) < 600 else [text[:-32], text[-32:]]
+        for part, piece in enumerate(parts):
+            kept = {
+                name: message[name]
+                for name in ("message_id", "session_id", "seq", "role", "speaker", "ts", "workspace")
+            }
+            vector = HashEncoder().encode([piece])[0].tolist() if vectors else None
+            rows.append(
+                kept
+                | {"passage_id": f"{message['message_id']}.{part}", "part": part, "text": piece}
+                | {"vector": vector, "step_key": "t"}
+            )
+    return rows
+
+
+def _observation(key: str, summary: str, quote: str, message: str, **other: object) -> dict[str, object]:
+    row: dict[str, object] = {
+        "observation_id": key,
+        "session_id": "hash-ses-a",
+        "workspace": "api",
+        "summary": summary,
+        "category": "decision",
+        "pack": "coding",
+        "files": [],
+        "quote": quote,
+        "message_ids": [message],
+        "confidence": 0.9,
+        "observed_at": START,
+        "observer": "extractive",
+        "keywords": [],
+        "vector": HashEncoder().encode([summary])[0].tolist(),
+        "step_key": "t",
+        "status": "active",
+        "evidence_sessions": ["ses-a"],
+    }
+    return row | other
+
+
+def _summary(key: str, tier: int, text: str, members: list[str]) -> dict[str, object]:
+    return {
+        "summary_id": key,
+        "scope": "session",
+        "scope_id": "hash-ses-a",
+        "tier": tier,
+        "seq": 0,
+        "text": text,
+        "member_ids": members,
+        "member_hash": key,
+        "sealed": True,
+        "first_at": START,
+        "last_at": START + timedelta(minutes=3),
+        "workspace": "api",
+        "vector": HashEncoder().encode([text])[0].tolist(),
+        "step_key": "t",
+    }
+
+
+def _add(store: Store, table: Table, rows: list[dict[str, object]]) -> None:
+    store.append(table, pa.Table.from_pylist(rows, schema=table.schema))
+
+
+def _build(root: Path, *, vectors: bool = True, index: bool = True, encoder: str = "hash-384") -> None:
+    store = Store.open(root, create=True)
+    messages = _message_rows()
+    sessions = [
+        {"session_id": f"hash-{name}", "native_id": name, "source": "generic", "path": "p", "kind": "chat"}
+        | {"messages": 4, "tokens": 1, "inactive": [], "head_hash": ""}
+        for name in TALK
+    ]
+    _add(store, SESSIONS, sessions)
+    _add(store, MESSAGES, messages)
+    _add(store, PASSAGES, _passage_rows(messages, vectors))
+    moves = "the session cache moves into Postgres"
+    _add(
+        store,
+        OBSERVATIONS,
+        [
+            _observation("o-new", "The session cache moves into Postgres.", moves, "ses-a-m1"),
+            _observation("o-old", "The session cache stays in Redis.", "x", "ses-a-m0", status="superseded"),
+        ],
+    )
+    _add(
+        store,
+        SUMMARIES,
+        [
+            _summary("s-0", 0, "Redis was dropped for Postgres.", ["ses-a-m0", "ses-a-m1"]),
+            _summary("s-1", 0, "The parser learnt all line endings.", ["ses-a-m2", "ses-a-m3"]),
+            _summary("s-top", -1, "A morning of repairs to cache and parser.", ["s-0", "s-1"]),
+        ],
+    )
+    if index:
+        keep_house(store, fragments=20)
+    publish(store, "run", encoder if vectors else None)
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("recall") / "store"
+    _build(path)
+    return path
+
+
+@pytest.fixture
+def memory(root: Path) -> Memory:
+    return Memory.open(root, encoder=HashEncoder())
+
+
+def test_a_message_is_found_with_its_native_ids_and_words(memory: Memory) -> None:
+    best = memory.recall("Which sister moved to Lisbon?", k=1, kinds=("message",))[0]
+    assert (best.kind, best.id, best.status) == ("message", "ses-b-m0", "active")
+    assert best.text == "My sister Nina moved to Lisbon in February and works for a bakery."
+    assert best.observed_at == START + timedelta(days=30)
+    assert [(s.session, s.message, s.quote) for s in best.sources] == [("ses-b", "ses-b:0", best.text)]
+
+
+def test_every_kind_answers_by_default_and_every_hit_has_a_source(memory: Memory) -> None:
+    hits = memory.recall("session cache Redis Postgres parser", k=20)
+    assert {hit.kind for hit in hits} == {"observation", "message", "summary"}
+    assert all(hit.sources for hit in hits)
+    assert len({(hit.kind, hit.id) for hit in hits}) == len(hits)
+    assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
+    assert hits == memory.recall("session cache Redis Postgres parser", k=20)
+
+
+def test_passages_of_one_message_are_one_hit_quoting_the_best(memory: Memory) -> None:
+    hits = memory.recall("boiler in the cellar leaks", k=8, kinds="message")
+    assert [hit.id for hit in hits].count("ses-b-m3") == 1
+    assert hits[0].sources[0].quote.strip() == "The boiler in the cellar leaks."
+    assert hits[0].text.startswith("A long one.")
+
+
+def test_only_active_observations_answer_with_their_quote(memory: Memory) -> None:
+    hits = memory.recall("does the session cache stay in Redis or Postgres", kinds=("observation",))
+    assert [hit.id for hit in hits] == ["o-new"]
+    source = hits[0].sources[0]
+    assert (source.session, source.message) == ("ses-a", "ses-a:1")
+    assert source.quote == "the session cache moves into Postgres"
+
+
+def test_a_summary_names_the_messages_under_it_through_the_tiers(memory: Memory) -> None:
+    hits = {hit.id: hit for hit in memory.recall("morning of repairs to cache and parser", kinds=("summary",))}
+    assert {s.message for s in hits["s-0"].sources} == {"ses-a:0", "ses-a:1"}
+    assert {s.message for s in hits["s-top"].sources} == {"ses-a:0", "ses-a:1", "ses-a:2", "ses-a:3"}
+    assert hits["s-top"].sources[0].quote == TALK["ses-a"][0]
+
+
+def test_filters_hold_before_the_search(memory: Memory) -> None:
+    said = "the parser and my sister"
+    assert {h.id[:5] for h in memory.recall(said, kinds="message", workspace="home")} == {"ses-b"}
+    assert {h.id[:5] for h in memory.recall(said, kinds="message", since="2025-03-31")} == {"ses-b"}
+    assert {h.id[:5] for h in memory.recall(said, kinds="message", until="2025-03-01")} == {"ses-a"}
+    assert {h.id[:5] for h in memory.recall(said, kinds="message", until=START + timedelta(hours=1))} == {"ses-a"}
+    assert [h.kind for h in memory.recall("cache", category="decision")] == ["observation"]
+    assert memory.recall("cache", category="gotcha") == []
+    assert memory.recall("cache", workspace="' OR 1=1 --") == []
+
+
+@pytest.mark.parametrize(
+    ("query", "options"),
+    [
+        ("", {}),
+        ("  \n", {}),
+        ("?!… --", {}),
+        ("x" * 1_000_000, {}),
+        ("cache", {"k": 0}),
+        ("cache", {"kinds": ("fact",)}),
+        ("cache", {"kinds": ()}),
+        ("cache", {"since": "last spring"}),
+        ("cache", {"workspace": "\ud800"}),
+        ("cache", {"category": ""}),
+        ("cache", {"since": "2025-02-01", "until": "2025-01-01"}),
+    ],
+)
+def test_what_cannot_be_answered_is_refused_with_a_reason(
+    memory: Memory, query: str, options: dict[str, object]
+) -> None:
+    with pytest.raises(UsageError, match=r"\w{4}"):
+        memory.recall(query, **options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        'cache" OR text:* AND (NOT parser',
+        "cache'; DROP TABLE passages; --",
+        "cache\x00\x1b[31m\ud800 \u2028parser",
+        "+cache -parser ~2 ^3 [a TO b] {x}",
+        "the of and",
+        "cache " * 5_000,
+    ],
+)
+def test_hostile_queries_are_plain_words(memory: Memory, query: str) -> None:
+    assert len(memory.recall(query, k=3)) <= 3
+
+
+def test_operators_mean_nothing(memory: Memory) -> None:
+    plain = memory.recall("cache not parser", kinds="message")
+    assert [h.id for h in memory.recall('(cache) NOT "parser"', kinds="message")] == [h.id for h in plain]
+
+
+def test_without_vectors_full_text_answers(tmp_path: Path) -> None:
+    _build(tmp_path, vectors=False)
+    memory = Memory.open(tmp_path)
+    assert memory.recall("Nina Lisbon", k=1, kinds="message")[0].id == "ses-b-m0"
+    assert memory.recall("the of", kinds="message") == []
+    assert memory.notes == ["this release has no vectors: answered by full text alone"]
+
+
+def test_without_an_index_vectors_answer(tmp_path: Path) -> None:
+    _build(tmp_path, index=False)
+    memory = Memory.open(tmp_path, encoder=HashEncoder())
+    assert memory.recall("my sister Nina moved to Lisbon", k=1, kinds="message")[0].id == "ses-b-m0"
+    assert memory.notes == ["passages has no full-text index: answered by vectors alone"]
+
+
+def test_another_encoder_than_the_vectors_is_refused(root: Path) -> None:
+    with pytest.raises(UsageError, match="hash-384"):
+        Memory.open(root, encoder=HashEncoder(dim=8))
+
+
+def test_an_encoder_that_is_nowhere_leaves_full_text(tmp_path: Path) -> None:
+    _build(tmp_path, encoder="no such model")
+    memory = Memory.open(tmp_path)
+    assert memory.recall("Nina Lisbon", k=1, kinds="message")[0].id == "ses-b-m0"
+    assert memory.notes == ["the encoder 'no such model' of this release can't be loaded: answered by full text alone"]
+
+
+def test_a_broken_index_leaves_vectors(tmp_path: Path) -> None:
+    _build(tmp_path)
+    for folder in tmp_path.glob("default/*.lance/_indices/*"):
+        shutil.rmtree(folder)
+    memory = Memory.open(tmp_path, encoder=HashEncoder())
+    assert memory.recall("my sister Nina moved to Lisbon", k=1, kinds="message")[0].id == "ses-b-m0"
+    assert len(memory.notes) == 1
+    assert memory.notes[0].startswith("full text of passages can't be read")
+
+
+def test_words_are_heard_over_neighbouring_messages(memory: Memory) -> None:
+    # "bakery" stands in the first message alone, "surfs" in the third: the one between hears both, as do they.
+    asked = checked_query("bakery surfs", 3, "message", None, None, None, None)
+    table, pool = memory.snapshot.table(PASSAGES), POOLS["message"]
+    layout = Layout.of(table)
+    (bakery,), (surfs,) = [scores for _, scores in word_lanes(table, pool, asked, layout)]
+    heard = lexical_scores(table, pool, asked, layout, layout.allowed(asked))
+    first = layout.positions(table.search().with_row_id(True).where("message_id = 'ses-b-m0'").to_arrow()["_rowid"])[0]
+    expected = [bakery + 0.75**2 * surfs, 0.75 * (bakery + surfs), 0.75**2 * bakery + surfs]
+    assert heard[first : first + 3] == pytest.approx(expected)
+    assert heard[first - 1] == 0  # another session
+
+
+def test_a_named_speaker_is_asked_about_not_searched_for(memory: Memory) -> None:
+    layout = Layout.of(memory.snapshot.table(PASSAGES))
+    assert layout.without_speakers("What does Ann's sister do, Ben?") == "What does sister do, ?"
+    assert layout.without_speakers("Ann") == "Ann"
+    assert layout.said_by("what did BEN say").sum() == 3  # two messages, one of them in two parts
+
+
+@pytest.mark.parametrize(
+    ("text", "years", "months", "days"),
+    [
+        ("What happened on 7 May 2023?", {2023}, {5}, {7}),
+        ("since March 3rd", set(), {3}, {3}),
+        ("logs of 2024-11-05", {2024}, {11}, {5}),
+        ("it may break, so march on", set(), set(), set()),
+        ("the 3 tests of Sept. 2021", {2021}, {9}, set()),
+    ],
+)
+def test_dates_that_a_query_names(text: str, years: set[int], months: set[int], days: set[int]) -> None:
+    assert named_dates(text) == Named(frozenset(years), frozenset(months), frozenset(days))
+
+
+def test_a_named_month_brings_what_was_said_in_it(memory: Memory) -> None:
+    assert {hit.id[:5] for hit in memory.recall("anything in April 2025?", k=1, kinds="message")} == {"ses-b"}
+
+
+def test_nothing_to_open(tmp_path: Path, root: Path) -> None:
+    with pytest.raises(StoreMissing):
+        Memory.open(tmp_path / "none")
+    with pytest.raises(NoRelease):
+        Memory.open(root, release="r99")
+    with pytest.raises(UsageError, match="space"):
+        Memory.open(root / "default", space="../default")
+
+
+def test_an_empty_release_answers_nothing(tmp_path: Path) -> None:
+    publish(Store.open(tmp_path, create=True), "run", None)
+    assert Memory.open(tmp_path).recall("anything at all") == []
+
+
+def test_reciprocal_rank_by_hand() -> None:
+    rows: list[dict[str, object]] = [{"summary_id": key} for key in "abc"]
+    signals = {"text": np.array([3.0, 1.0, np.nan]), "vector": np.array([np.nan, 0.9, 0.2])}
+    fused = reciprocal_rank(Candidates(POOLS["summary"], rows, signals), 60)
+    assert fused == pytest.approx([1 / 61, 1 / 62 + 1 / 61, 1 / 62])
+
+
+def test_standardised_sum_by_hand() -> None:
+    signals = {"a": np.array([1.0, 3.0, np.nan]), "same": np.array([5.0, 5.0, 5.0])}
+    assert standardised_sum(signals, {"a": 2.0, "same": 9.0}) == pytest.approx([-2.0, 2.0, 0.0])
+
+
+def test_the_package_gives_memory_and_importing_it_loads_no_model() -> None:
+    assert slowwave.Memory is Memory
+    heavy = "{'torch', 'sentence_transformers', 'prefect', 'polars', 'tasks', 'flows'}"
+    code = f"import sys, slowwave.recall.memory, slowwave.cli.recall; print({heavy} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
+
+
+def test_the_command_prints_what_memory_returns(root: Path) -> None:
+    app = typer.Typer()
+    app.command()(recall_command)
+    asked = ["Nina Lisbon", "-k", "2", "--kind", "message", "--store", str(root)]
+    told = CliRunner().invoke(app, [*asked, "--json"])
+    assert told.exit_code == 0
+    hits = json.loads(told.stdout)
+    recalled = Memory.open(root).recall("Nina Lisbon", 2, "message")
+    assert hits == json.loads(json.dumps([hit.as_dict() for hit in recalled]))
+    assert hits[0]["sources"][0] == {"session": "ses-b", "message": "ses-b:0", "quote": TALK["ses-b"][0]}
+    assert "session ses-b, message ses-b:0" in CliRunner().invoke(app, asked).stdout
+    refused = CliRunner().invoke(app, ["?", "--store", str(root)])
+    assert refused.exit_code == 1
+    assert "no words" in refused.stderr
