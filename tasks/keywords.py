@@ -11,8 +11,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from keybert import KeyBERT
-from keybert.backend import BaseEmbedder
 from sklearn.feature_extraction.text import CountVectorizer
 
 from schemas.settings import KeywordSettings
@@ -29,11 +27,10 @@ CACHED_NGRAMS = 100_000
 """N-gram vectors held: about 160 MB at 384 dimensions."""
 
 
-class NgramVectors(BaseEmbedder):  # type: ignore[misc]  # KeyBERT has no types
-    """KeyBERT's backend: an encoder that remembers the `size` n-grams last used. Share one across calls."""
+class NgramVectors:
+    """KeyBERT's model: an encoder that remembers the `size` n-grams last used. Share one across calls."""
 
     def __init__(self, encoder: Encoder, size: int = CACHED_NGRAMS) -> None:
-        super().__init__()
         self.encoder, self.size = encoder, size
         self.encoded = 0
         """N-grams the encoder was asked for."""
@@ -95,11 +92,23 @@ def vectorizer(settings: KeywordSettings) -> CountVectorizer:
     return CountVectorizer(analyzer=lambda text: phrases(text, settings.max_words))
 
 
+def _keybert(ngrams: NgramVectors) -> Any:
+    """KeyBERT over the shared vectors. Imported here: it brings torch along, which a night without news never needs."""
+    from keybert import KeyBERT
+    from keybert.backend import BaseEmbedder
+
+    class Backend(BaseEmbedder):  # type: ignore[misc]  # KeyBERT has no types
+        def embed(self, documents: Sequence[str], verbose: bool = False) -> Vectors:
+            return ngrams.embed(documents, verbose)
+
+    return KeyBERT(model=Backend())
+
+
 def _scored(
     candidates: list[list[str]], vectors: Vectors, backend: NgramVectors, settings: KeywordSettings
 ) -> list[list[str]]:
     """KeyBERT's keywords of one batch of texts, given as their candidates so that they are not cut up twice again."""
-    scored: list[Any] = KeyBERT(model=backend).extract_keywords(
+    scored: list[Any] = _keybert(backend).extract_keywords(
         candidates,  # the vectorizer takes them as they are, and nothing else reads the texts
         vectorizer=CountVectorizer(analyzer=list),
         top_n=settings.top,

@@ -14,9 +14,10 @@ TOKEN = re.compile(r"(?:(?<![\w.])[.@]|(?<!\S)--)?\w+(?:[-./:@]\w+|['’]\w+)*(?
 """`.env`, `--fix`, `src/app/main.py`, `3.11`, `snake_case`, `web-based`, `c++`; or one sign, which is a border."""
 
 IDLE_WORDS = """
-    actually also anyway awesome basically btw can cannot could did do does done e.g etc gonna got great guess ha haha
-    hello hey hi hmm http https i.e just kind kinda let lol lot lots maybe nah nope oh ok okay please pretty really
-    right say said sort stuff sure thank thanks thing things totally um wanna way well went wow yeah yep yes
+    actually also anyway awesome basically btw can cannot could did do does done e.g etc going gonna got great guess ha
+    haha having hello hey hi hmm http https huh i.e just kind kinda let lol lot lots maybe mm mmm nah nope oh ok okay
+    please pretty really right say said sort stuff sure thank thanks thing things totally uh um wanna want wanted wants
+    way well went wow yea yeah yep yes
 """
 """Stop words of chats that scikit-learn's list lacks."""
 

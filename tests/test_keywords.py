@@ -72,7 +72,7 @@ def test_each_ngram_is_encoded_once_across_calls(fake_encoder: HashEncoder) -> N
     keywords(TEXTS, fake_encoder, KeywordSettings(), ngrams=ngrams)
     once = ngrams.encoded
     keywords(TEXTS[::-1], fake_encoder, KeywordSettings(), ngrams=ngrams)
-    assert ngrams.encoded == once == len({p for text in TEXTS for p in phrases(text, 2)})
+    assert ngrams.encoded == once == len({p for text in TEXTS for p in phrases(text, KeywordSettings().max_words)})
 
 
 def test_a_full_cache_forgets_the_oldest_and_stays_right(fake_encoder: HashEncoder) -> None:

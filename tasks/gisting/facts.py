@@ -9,32 +9,55 @@ import re
 MAX_FACTS = 5
 MAX_WORDS = 16
 
-_REST = r"(?:(?![.!?;,\n…]*(?:[.!?;,…](?:\s|$)|\n|$)|\s(?:and|but|so|because|since|which|though)\s+(?:i|we|my|it|he|she|they|that|you)\b).)+.?"
-_HOW = r"(?:really|always|usually|generally|strongly|still|also|personally|definitely|mostly|do|just|much|absolutely)\s+"
-_PASSING = r"(?!(?:that|this|it|how|what|when|your|you|the (?:idea|sound|way|look)|hearing|to (?:hear|see|say|know))\b)"
+_STOP = r"[.!?;,…](?:\s|$)|\n|$"
+_TURN = r"\s(?:and|but|so|because|since|which|though)\s+(?:i|we|my|it|he|she|they|that|you)\b"
+_REST = rf"(?:(?!{_STOP}|{_TURN}).)+"
+"""The rest of a clause: to a stop or to the next clause."""
+
+_HOW = (
+    r"(?:really|always|usually|generally|strongly|still|also|personally|definitely|mostly|do|just|much|absolutely)\s+"
+)
+_PASSING = (
+    r"(?!(?:that|this|it|them|him|her|how|what|when|your|you|hearing|to (?:hear|see|say|know)|"
+    r"the (?:idea|sound|way|look))\b)"
+)
 _KIN = (
-    "wife|husband|partner|spouse|girlfriend|boyfriend|fianc[eé]e?|mother|mom|mum|father|dad|sister|brother|son|daughter|"
-    "baby|kid|dog|cat|puppy|kitten|boss|manager|best friend|roommate|grandma|grandpa|grandmother|grandfather"
+    r"wife|husband|partner|spouse|girlfriend|boyfriend|fianc[eé]e?|mother|mom|mum|father|dad|sister|brother|son|daughter|"
+    r"baby|kid|dog|cat|puppy|kitten|boss|manager|best friend|roommate|grandma|grandpa|grandmother|grandfather"
 )
 _OWN = (
-    rf"name|full name|first name|last name|nickname|birthday|pronouns|e-?mail(?: address)?|phone number|address|"
-    rf"time ?zone|hometown|job|job title|employer|major|native language|first language|mother tongue|favou?rite [\w ]{{2,30}}?|"
-    rf"(?:{_KIN})(?:['’]s name)?"
+    r"name|full name|first name|last name|nickname|birthday|pronouns|e-?mail(?: address)?|phone number|address|"
+    r"time ?zone|hometown|job|job title|employer|major|native language|first language|mother tongue|"
+    rf"favou?rite [\w ]{{2,30}}?|(?:{_KIN})(?:['’]s name)?"
 )
+_TRADE = r"\w{2,}(?:er|or|ist|ian|ant|ent|yst)|nurse|chef|coach|vegan|artist|pilot"
+_ORDER = (
+    r"use|run|write|commit|push|pull|call|put|add|ask|keep|answer|reply|respond|make|edit|touch|delete|remove|format|"
+    r"test|check|include|deploy|merge|install|import|start|end|show|give|tell|explain|speak|prefer|assume|mention|"
+    r"suggest|create|change|rename|send|read|return|log|quote|store|build|name|follow|stick"
+)
+_LIKING = (
+    r"prefer|love|like|enjoy|hate|dislike|can['’]?t stand|don['’]t (?:like|eat|drink|use)|"
+    r"never (?:use|eat|drink)|always (?:use|want)"
+)
+_STATE = r"called|named|from|based in|living in|allergic to|vegan|vegetarian|married|single|divorced|\d+ years old"
 
 RULES = (
     rf"my (?:{_OWN})\s*(?:is|are|['’]s)\s+{_REST}",
-    rf"(?:(?:you can|please|just|everyone|people|friends)\s+)?calls? me\s+(?!(?:back|when|if|at|on|later|tomorrow)\b){_REST}",
-    rf"i(?:['’]m| am) (?:called|named|from|based in|living in|allergic to|vegan|vegetarian|married|single|divorced|\d+ years old)\b{_REST}?",
-    rf"i(?:['’]m| am) an? (?:\w+ ){{0,3}}(?:\w{{2,}}(?:er|or|ist|ian|ant|ent|yst)|nurse|chef|coach|vegan|vegetarian|artist|pilot)\b{_REST}?",
-    rf"i (?:currently )?(?:live|work|study|grew up|was born|moved|go by|speak|have (?:a|an|two|three|four|\d+) (?:{_KIN})s?\b)\s*{_REST}?",
-    rf"i (?:{_HOW})?(?:prefer|love|like|enjoy|hate|dislike|can['’]?t stand|don['’]t (?:like|want|eat|drink|use)|never (?:use|eat|drink|want)|always (?:use|want))\s+{_PASSING}{_REST}",
+    rf"(?:(?:you can|please|just|everyone|people|friends)\s+)?calls? me\s+(?!(?:back|when|if|at|on|later)\b){_REST}",
+    rf"i(?:['’]m| am) (?:{_STATE})\b(?:{_REST})?",
+    rf"i(?:['’]m| am) an? (?:\w+ ){{0,3}}(?:{_TRADE})\b(?:{_REST})?",
+    rf"i (?:currently )?(?:live|work|study|grew up|was born|moved|go by|speak)\s+{_REST}",
+    rf"i have (?:a|an|two|three|four|\d+) (?:{_KIN})s?\b(?:{_REST})?",
+    rf"i (?:{_HOW})?(?:{_LIKING})\s+{_PASSING}{_REST}",
     rf"i['’]d (?:prefer|rather)\s+{_PASSING}{_REST}",
-    rf"(?:please )?(?:always|never|don['’]t ever|from now on,?)\s+(?!mind\b|been\b|have\b|had\b|thought\b|knew\b){_REST}",
+    rf"(?:please )?(?:always|never|don['’]t ever|from now on,?)\s+(?:{_ORDER})\b{_REST}",
     rf"we (?:always|never|usually|prefer)\s+{_REST}",
 )
-FACT = re.compile(rf"(?:(?<=^)|(?<=[.!?;,:\n(—–-])|(?<=\band)|(?<=\bbut)|(?<=\bbtw)|(?<=\bhi)|(?<=\bhey)|(?<=\bthat))[\s*\"'“]*({'|'.join(RULES)})", re.I | re.M)
+_BEFORE = r"(?:(?<=^)|(?<=[.!?;,:\n(—–-])|(?<=\band)|(?<=\bbut)|(?<=\bbtw)|(?<=\bhi)|(?<=\bhey)|(?<=\bthat))"
+FACT = re.compile(rf"{_BEFORE}[\s*\"'“]*({'|'.join(RULES)})", re.I | re.M)
 HINT = re.compile(r"\b(?:my|me|i|i['’](?:m|d)|we|always|never|ever|from now on)\b", re.I)
+"""Without one of these there is no fact: most texts cost one look."""
 
 
 def key_facts(text: str) -> list[str]:

@@ -1,6 +1,6 @@
 """The few sentences that say what a message says, at most three.
 
-Sentences come trimmed of what says nothing (`tasks.observing.sentences`); the ones whose words the message returns to
+Sentences come trimmed of what says nothing (`slowwave.text.sentences`); the ones whose words the message returns to
 most are taken (SumBasic, Nenkova and Vanderwende 2005), early ones first, each further one for what it adds.
 """
 
@@ -8,8 +8,8 @@ from collections import Counter
 from itertools import chain
 from math import log1p, sqrt
 
+from slowwave.text.sentences import Sentence, sentences
 from tasks.observing.scores import word_count
-from tasks.observing.sentences import Sentence, sentences
 from tasks.phrases import runs
 
 SHORT = 20
@@ -20,6 +20,7 @@ LEAST, MOST = 20, 45
 """Words of a summary: `SHARE` of the message's, but within these bounds."""
 HEAD, TAIL = 16_000, 4_000
 """Characters of a longer text that are read: what is pasted in between is seldom what the message says."""
+ENDS = "?!.…。！？"
 CLAUSE_ENDS = ",;:–—)"
 
 
@@ -33,9 +34,10 @@ def summary(text: str) -> str:
     Raises:
         NoSentence: there is no prose in the text.
     """
-    found = sentences(considered(text))
-    if not found:
+    everything = sentences(considered(text))
+    if not everything:
         raise NoSentence("no sentence in prose")
+    found = [sentence for sentence in everything if any(runs(sentence.text))] or everything
     words = word_count(text)
     if words <= SHORT:
         return _joined(found)
@@ -53,7 +55,7 @@ def considered(text: str) -> str:
 
 
 def shortened(text: str, words: int) -> str:
-    """The first `words` words of a text, fewer where a clause ends in the last third, with … where something is left out.
+    """The first `words` words of a text, fewer if a clause ends in their last third, and … if something is left out.
 
     A language without spaces counts two characters as a word.
     """
@@ -99,5 +101,5 @@ def _score(content: list[str], position: int, weight: dict[str, float]) -> float
 def _joined(chosen: list[Sentence], words: int | None = None) -> str:
     """The sentences as running text."""
     texts = [" ".join(sentence.text.split()) for sentence in chosen]
-    text = " ".join(t if t[-1] in "?!.…" or t is texts[-1] else f"{t}." for t in texts)
+    text = " ".join(t if t[-1] in ENDS or t is texts[-1] else f"{t}." for t in texts)
     return text if words is None else shortened(text, words)

@@ -10,12 +10,19 @@ from slowwave.engines.encoder import Encoder
 from slowwave.engines.sentence_transformer import load_encoder
 from slowwave.store.store import Store
 from tasks.embed import add_vectors, encode_once, vector_ids
+from tasks.keywords import NgramVectors
 
 
 @cache
 def shared_encoder(name: str) -> Encoder:
     """The model, loaded once a process."""
     return load_encoder(name)
+
+
+@cache
+def shared_ngrams(name: str) -> NgramVectors:
+    """N-gram vectors of the process's encoder, kept from batch to batch."""
+    return NgramVectors(shared_encoder(name))
 
 
 def encoder_for(settings: Settings) -> Encoder | None:
