@@ -12,9 +12,9 @@ from bench.observe import extractive, score
 from schemas.messages import MESSAGES
 from schemas.observations import CODING, PERSONAL
 from schemas.settings import ObserveSettings
+from slowwave.text.sentences import sentences
 from tasks.observe import SCHEMA, observe, observe_key
 from tasks.observing.coding import files_named
-from tasks.observing.sentences import sentences
 
 START = datetime(2026, 3, 1, 9, tzinfo=UTC)
 HUMAN, MODEL = ("user", "human"), ("assistant", "model")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from sklearn.feature_extraction.text import TfidfVectorizer
 
-from tasks.observing.sentences import sentences
+from slowwave.text.sentences import sentences
 
 REDUNDANCY = 0.3
 """Weight of likeness to sentences already chosen against centrality."""

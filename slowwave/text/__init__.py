@@ -1,0 +1,1 @@
+"""Plain text work that both the night and recall need."""
