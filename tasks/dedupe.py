@@ -36,7 +36,8 @@ def dedupe(
 ) -> Deduped:
     """Marks each pending claim that repeats another.
 
-    pending: OBSERVATIONS rows not looked at yet; known: active rows looked at before, which stay canonical.
+    pending: OBSERVATIONS rows not looked at yet; known: rows looked at before, active or superseded by another claim,
+    which stay canonical: who says again what was changed takes it up again.
     undone: (loser_id, winner_id) of merges taken back, which are never made again.
     Returns every pending row, and each known row whose evidence grew, with status, reason, canonical_id,
     evidence_sessions, valid_from and dedupe_key set; the other columns as they came. A pending row that is not
@@ -46,7 +47,8 @@ def dedupe(
         return Deduped(OBSERVATIONS.empty(), MERGES.empty())
     active = pc.equal(pending["status"], "active")
     live = by_id(pending.filter(active))
-    old = by_id(known.filter(pc.and_(pc.equal(known["status"], "active"), _not_in(known, pending))))
+    standing = pc.is_in(known["status"], pa.array(["active", "superseded"]))
+    old = by_id(known.filter(pc.and_(standing, _not_in(known, pending))))
     table = pa.concat_tables([old, live])
     found = found_pairs(table, old.num_rows, rules_of(settings), settings.candidates, undone)
     joined = canonical_of(_ranks(table, old.num_rows), found, frozenset(range(old.num_rows)))

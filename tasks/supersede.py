@@ -2,34 +2,51 @@
 
 Candidates (vector neighbours, shared rare words) within one workspace and one speaker's talk of themselves → is the
 later one about the same thing, and does it say so (`tasks.amending.judge`) → the final word within a session, the
-newer across sessions unless the older was said again since. `unsupersede` takes one back.
+newer across sessions unless the older was said again since. What is retired stays so until the older is said again or
+the newer is withdrawn. `unsupersede` takes one back.
 """
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from schemas.ids import content_id
 from schemas.observations import MERGES, OBSERVATIONS
 from schemas.settings import DedupeSettings
-from tasks.amending.judge import Amending, Said, Verdict, amends, read_said, word_weights
-from tasks.deduping.candidates import Pairs, unique_pairs, vector_pairs, word_pairs
+from tasks.amending.judge import (
+    APART,
+    Amending,
+    Said,
+    Verdict,
+    Weights,
+    alike_by,
+    amends,
+    echoes,
+    likeness,
+    read_said,
+    word_weights,
+)
+from tasks.deduping.candidates import Floats, Pairs, unique_pairs, vector_pairs, word_pairs
 from tasks.deduping.pairs import Undone, unit_vectors
 from tasks.deduping.rows import by_id, only_row, with_values
 
 VERSION = "supersede/1"
 NEAREST = 20
 """Nearest claims by vector that are judged: a change is put in other words more often than a repetition is."""
+CLOSE = 0.25
+"""Likeness that a claim may be behind the likest, and still be what is meant: it is said in two ways, mostly."""
 MAX_RETIRED = 8
 """Claims that one may retire, the likest first: a rival that retires more is about something general."""
 QUOTED = 160
 """Characters of each quote in the ledger's reason."""
+ACTIVE = {"status": "active", "reason": None, "superseded_by": None, "valid_to": None}
 
 
 @dataclass(frozen=True)
@@ -50,38 +67,82 @@ class Change:
     verdict: Verdict
 
 
+@dataclass(frozen=True)
+class Held:
+    """The claims that may change each other, and what is decided of them already."""
+
+    table: pa.Table
+    """In order of id: the active claims, and those that another retired."""
+    times: list[datetime]
+    """When each was first said."""
+    last: list[datetime]
+    """When each was last said, by itself or by a duplicate."""
+    retired: dict[int, int]
+    """Row -> the row that retired it."""
+    reopened: frozenset[int]
+    """Retired rows whose successor is gone."""
+
+    def successor(self, row: int) -> int:
+        """The row at the end of the chain of those that retired one another."""
+        while row in self.retired:
+            row = self.retired[row]
+        return row
+
+
 def supersede(
-    active: pa.Table,
+    observations: pa.Table,
     settings: DedupeSettings,
     step_key: str,
     *,
     affirmed: Mapping[str, datetime] | None = None,
     undone: Undone = frozenset(),
 ) -> Superseded:
-    """Marks each active claim that a later one changes.
+    """Marks each active claim that a later one changes, and frees those whose change no longer stands.
 
-    active: rows of OBSERVATIONS; those that are not active are left alone, and so are those without `observed_at`,
-    for which no order is known. affirmed: observation_id -> when it was last said, from its duplicates (see
-    `affirmed_at`); undone: (loser_id, winner_id) taken back, never made again.
-    Returns the rows retired, with status, reason, superseded_by and valid_to set, and the other columns as they came.
-    Rows of the ledger bear both quotes. Equal input in any order gives equal output.
+    observations: rows of OBSERVATIONS; those neither active nor retired by another are left alone, and so are those
+    without `observed_at`, for which no order is known. affirmed: observation_id -> when it was last said, by default
+    from the duplicates among the rows (`affirmed_at`); undone: (loser_id, winner_id) taken back, never made again.
+    Returns the rows that changed, with status, reason, superseded_by and valid_to set, and the other columns as they
+    came. Rows of the ledger bear both quotes. Equal input in any order gives equal output, its own output nothing.
     """
-    table = by_id(active.filter(pc.and_(pc.equal(active["status"], "active"), pc.is_valid(active["observed_at"]))))
-    if table.num_rows < 2:
+    held = held_claims(observations, affirmed_at(observations) if affirmed is None else affirmed)
+    if held.table.num_rows < 2 and not held.reopened:
         return Superseded(OBSERVATIONS.empty(), MERGES.empty())
-    changes = _chosen(_changes(table, settings, affirmed or {}, undone))
-    return Superseded(_retired(table, changes), _ledger(table, changes, step_key))
+    back = {frozenset(pair) for pair in undone}
+    said_again = _said_again(held, back)
+    freed = held.reopened | {change.winner for change in said_again}
+    changes = _chosen([*said_again, *_changes(held, freed, settings, back)])
+    return Superseded(_written(held.table, changes, freed), _ledger(held.table, changes, step_key))
+
+
+def held_claims(observations: pa.Table, affirmed: Mapping[str, datetime]) -> Held:
+    """The claims among the rows that are active, or retired by another that is still there."""
+    amended = pc.and_(pc.equal(observations["status"], "superseded"), pc.is_valid(observations["superseded_by"]))
+    ours = pc.or_(pc.equal(observations["status"], "active"), amended)
+    table = by_id(observations.filter(pc.and_(ours, pc.is_valid(observations["observed_at"]))))
+    ids, times = table["observation_id"].to_pylist(), table["observed_at"].to_pylist()
+    place = {oid: row for row, oid in enumerate(ids)}
+    place |= {oid: place[of] for oid, of in _duplicates(observations) if of in place and oid not in place}
+    winners = [
+        row["superseded_by"] if row["status"] == "superseded" else None
+        for row in table.select(["superseded_by", "status"]).to_pylist()
+    ]
+    return Held(
+        table=table,
+        times=times,
+        last=[max(at, affirmed.get(oid, at)) for oid, at in zip(ids, times, strict=True)],
+        retired={row: place[w] for row, w in enumerate(winners) if w is not None and w in place},
+        reopened=frozenset(row for row, w in enumerate(winners) if w is not None and w not in place),
+    )
 
 
 def affirmed_at(observations: pa.Table) -> dict[str, datetime]:
     """observation_id -> when it was last said, for claims that duplicates repeat.
 
-    observations: rows of OBSERVATIONS with canonical_id and observed_at; those that repeat nothing are passed over.
+    observations: rows of OBSERVATIONS with status, canonical_id and observed_at; only duplicates count.
     """
-    rows = observations.filter(
-        pc.and_(pc.is_valid(observations["canonical_id"]), pc.is_valid(observations["observed_at"]))
-    )
-    last = rows.group_by("canonical_id").aggregate([("observed_at", "max")])
+    repeats = pc.and_(pc.equal(observations["status"], "duplicate"), pc.is_valid(observations["observed_at"]))
+    last = observations.filter(repeats).group_by("canonical_id").aggregate([("observed_at", "max")])
     return dict(zip(last["canonical_id"].to_pylist(), last["observed_at_max"].to_pylist(), strict=True))
 
 
@@ -97,51 +158,108 @@ def unsupersede(observations: pa.Table, merges: pa.Table, merge_id: str) -> Supe
     if merge["undone"][0].as_py():
         return Superseded(OBSERVATIONS.empty(), MERGES.empty())
     loser = only_row(observations, merge["loser_id"][0].as_py())
-    loser = with_values(loser, status="active", reason=None, superseded_by=None, valid_to=None)
-    return Superseded(loser, with_values(merge, undone=True))
+    return Superseded(with_values(loser, **ACTIVE), with_values(merge, undone=True))
 
 
-def _changes(
-    table: pa.Table, settings: DedupeSettings, affirmed: Mapping[str, datetime], undone: Undone
-) -> list[Change]:
-    """Every pair of which the later changes the earlier; the other way round where the earlier was said again since."""
-    rows = table.select(["observation_id", "summary", "speaker", "category", "observed_at"]).to_pylist()
-    said = [read_said(r["summary"], r["speaker"], r["category"]) for r in rows]
-    weights = word_weights(s.claim for s in said)
-    vectors, has = unit_vectors(table)
-    pairs = unique_pairs(
-        np.concatenate(
-            [
-                word_pairs([s.claim for s in said]),
-                vector_pairs(vectors, has, max(NEAREST, settings.candidates), Amending.least_cosine),
-            ]
-        )
-    )
-    back = {frozenset(pair) for pair in undone}
+def _duplicates(observations: pa.Table) -> Iterator[tuple[str, str]]:
+    """(observation_id, canonical_id) of the duplicates."""
+    rows = observations.filter(pc.equal(observations["status"], "duplicate"))
+    yield from zip(rows["observation_id"].to_pylist(), rows["canonical_id"].to_pylist(), strict=True)
+
+
+def _said_again(held: Held, back: set[frozenset[str]]) -> list[Change]:
+    """Where a retired claim was said again since: it retires what had taken its place."""
+    ids = held.table["observation_id"].to_pylist()
     found = []
-    for a, b in _in_scope(pairs, table, said).tolist():
-        old, new = (a, b) if rows[a]["observed_at"] < rows[b]["observed_at"] else (b, a)
-        if rows[old]["observed_at"] == rows[new]["observed_at"]:
-            continue
-        if frozenset((rows[a]["observation_id"], rows[b]["observation_id"])) in back:
-            continue
-        cosine = float(vectors[old] @ vectors[new]) if has[old] and has[new] else None
-        verdict = amends(said[old], said[new], cosine, weights, Amending())
-        if verdict is not None:
-            found.append(_change(old, new, rows, affirmed, verdict))
+    for row in held.retired:
+        now = held.successor(row)
+        if held.last[row] > held.last[now] and frozenset((ids[row], ids[now])) not in back:
+            verdict = Verdict("reaffirmed", {"shared": 1.0}, "the earlier was said again")
+            found.append(Change(now, row, held.last[row], verdict))
     return found
 
 
-def _change(
-    old: int, new: int, rows: list[dict[str, Any]], affirmed: Mapping[str, datetime], verdict: Verdict
-) -> Change:
-    again = affirmed.get(rows[old]["observation_id"])
-    at: datetime = rows[new]["observed_at"]
-    if again is None or again <= max(at, affirmed.get(rows[new]["observation_id"], at)):
-        return Change(old, new, at, verdict)
-    return Change(
-        new, old, again, Verdict("reaffirmed", verdict.scores, f"the earlier was said again: {verdict.reason}")
-    )
+def _changes(held: Held, freed: Set[int], settings: DedupeSettings, back: set[frozenset[str]]) -> list[Change]:
+    """Every pair of which the one last said changes the other, among the claims not retired already.
+
+    What echoes a claim in its session goes with it: the assistant's "Noted, port 7070".
+    """
+    rows = held.table.select(["observation_id", "session_id", "summary", "speaker", "category"]).to_pylist()
+    said = [read_said(r["summary"], r["speaker"], r["category"]) for r in rows]
+    weights = word_weights(s.claim for s in said)
+    found: list[Change] = []
+    echo: dict[int, set[int]] = defaultdict(set)
+    pairs = _scored_pairs(held, said, weights, settings)
+    nearest = _nearest(held, rows, pairs)
+    for a, b, cosine, alike in pairs:
+        one_session = rows[a]["session_id"] == rows[b]["session_id"]
+        if one_session and echoes(said[a], said[b], cosine, weights, Amending()):
+            echo[a].add(b)
+            echo[b].add(a)
+        old, new = (a, b) if held.times[a] < held.times[b] else (b, a)
+        loser, winner = (new, old) if held.last[old] > held.last[new] else (old, new)
+        if held.times[old] == held.times[new] or (loser in held.retired and loser not in freed):
+            continue
+        if frozenset((rows[a]["observation_id"], rows[b]["observation_id"])) in back:
+            continue
+        limits = APART if not one_session and alike >= nearest[new] - CLOSE else Amending()
+        verdict = amends(said[old], said[new], cosine, weights, limits)
+        if verdict is not None:
+            found.append(_change(held, loser, winner, verdict))
+    return [*found, *_echoed(held, found, echo, back)]
+
+
+def _scored_pairs(
+    held: Held, said: list[Said], weights: Weights, settings: DedupeSettings
+) -> list[tuple[int, int, float | None, float]]:
+    """The pairs worth judging: rows, cosine (None without vectors), likeness."""
+    vectors, has = unit_vectors(held.table)
+    pairs = _in_scope(_pairs(said, vectors, has, settings), held.table, said)
+    both = has[pairs[:, 0]] & has[pairs[:, 1]]
+    cosines = np.einsum("ij,ij->i", vectors[pairs[:, 0]], vectors[pairs[:, 1]])
+    scored = []
+    for (a, b), known, near in zip(pairs.tolist(), both.tolist(), cosines.tolist(), strict=True):
+        cosine = near if known else None
+        scored.append((a, b, cosine, alike_by(likeness(said[a].claim, said[b].claim, cosine, weights))))
+    return scored
+
+
+def _nearest(
+    held: Held, rows: list[dict[str, Any]], pairs: list[tuple[int, int, float | None, float]]
+) -> dict[int, float]:
+    """Row -> the likeness of the likest claim that was made before it, in another session."""
+    best: dict[int, float] = defaultdict(float)
+    for a, b, _, alike in pairs:
+        if rows[a]["session_id"] != rows[b]["session_id"] and held.times[a] != held.times[b]:
+            new = a if held.times[a] > held.times[b] else b
+            best[new] = max(best[new], alike)
+    return best
+
+
+def _echoed(
+    held: Held, changes: list[Change], echo: Mapping[int, Set[int]], back: set[frozenset[str]]
+) -> Iterator[Change]:
+    """Changes of what echoes a loser and was last said before the winner, where no other change retires it."""
+    ids = held.table["observation_id"].to_pylist()
+    losers = {c.loser for c in changes} | held.retired.keys()
+    for change in changes:
+        for row in sorted(echo.get(change.loser, set()) - losers - {change.winner}):
+            if held.last[row] < change.at and frozenset((ids[row], ids[change.winner])) not in back:
+                verdict = Verdict("echo", change.verdict.scores, f"with what it echoes: {change.verdict.reason}")
+                yield Change(row, change.winner, change.at, verdict)
+
+
+def _pairs(said: list[Said], vectors: Floats, has: npt.NDArray[np.bool_], settings: DedupeSettings) -> Pairs:
+    near = vector_pairs(vectors, has, max(NEAREST, settings.candidates), Amending.least_cosine)
+    return unique_pairs(np.concatenate([word_pairs([s.claim for s in said]), near]))
+
+
+def _change(held: Held, loser: int, winner: int, verdict: Verdict) -> Change:
+    """The change, from when the winner was said; the earlier of the two wins where it was said again since."""
+    if held.times[winner] > held.times[loser]:
+        return Change(loser, winner, held.times[winner], verdict)
+    why = f"the earlier was said again: {verdict.reason}"
+    return Change(loser, winner, held.last[winner], Verdict("reaffirmed", verdict.scores, why))
 
 
 def _in_scope(pairs: Pairs, table: pa.Table, said: list[Said]) -> Pairs:
@@ -167,16 +285,13 @@ def _codes(column: pa.ChunkedArray) -> Any:
 
 
 def _chosen(changes: list[Change]) -> list[Change]:
-    """One change a loser, the first in time; no winner retires more than MAX_RETIRED, the likest first."""
+    """One change a loser: the first in time, then one that gives another value, then the likest.
+
+    No winner retires more than MAX_RETIRED, the likest first.
+    """
     first: dict[int, Change] = {}
-    for change in changes:
-        held = first.get(change.loser)
-        if held is None or (change.at, -change.verdict.score, change.winner) < (
-            held.at,
-            -held.verdict.score,
-            held.winner,
-        ):
-            first[change.loser] = change
+    for change in sorted(changes, key=lambda c: (c.at, not c.verdict.instead, -c.verdict.score, c.winner)):
+        first.setdefault(change.loser, change)
     by_winner: dict[int, list[Change]] = defaultdict(list)
     for change in first.values():
         by_winner[change.winner].append(change)
@@ -188,7 +303,8 @@ def _chosen(changes: list[Change]) -> list[Change]:
     return sorted(kept, key=lambda c: c.loser)
 
 
-def _retired(table: pa.Table, changes: list[Change]) -> pa.Table:
+def _written(table: pa.Table, changes: list[Change], freed: Set[int]) -> pa.Table:
+    """The rows that are retired, and those that are active again."""
     ids = table["observation_id"].to_pylist()
     rows = [
         with_values(
@@ -200,7 +316,9 @@ def _retired(table: pa.Table, changes: list[Change]) -> pa.Table:
         )
         for c in changes
     ]
-    return pa.concat_tables(rows) if rows else OBSERVATIONS.empty()
+    again = sorted(freed - {c.loser for c in changes})
+    opened = with_values(table.take(pa.array(again, pa.int64())), **ACTIVE)
+    return pa.concat_tables([*rows, opened])
 
 
 def _ledger(table: pa.Table, changes: list[Change], step_key: str) -> pa.Table:

@@ -1,7 +1,7 @@
 """How a sentence says that something has changed: the phrase, what it gives up, what it changes.
 
-`STATED` cues tell of a change ("switched from X to Y", "no longer", "moved to"); `HINTED` ones only of a present
-that may differ from a past ("now", "these days"). About 60 µs a sentence.
+`STATED` cues tell of a change ("switched from X to Y", "no longer", "moved to"); `PRESENT` ones of a present that may
+differ from a past ("now", "these days"); `HINTED` ones of something new, or of how it has to be. About 60 µs a sentence.
 """
 
 import re
@@ -17,16 +17,27 @@ _END = (
 _OLD = rf"(?P<old>[^,.;:!?()]{{2,60}}?){_END}"
 _CHANGE = (
     r"switch|mov|migrat|chang|renam|convert|relocat|transfer|shift|upgrad|downgrad|bump|port|swap|rais|lower|increas|"
-    r"reduc|cut|pushed|postpon|reschedul|correct|extend|shorten|updat|rewr[io]t|set"
+    r"reduc|cut|pushed(?! (?:me|us|you|him|her|them|myself))|postpon|reschedul|correct|extend|shorten|updat|"
+    r"rewr[io]t|set"
 )
 _GIVE_UP = (
-    r"drop(?:s|ped|ping)?|ditch(?:es|ed|ing)?|remov(?:e|es|ed|ing)|abandon(?:s|ed|ing)?|scrap(?:s|ped|ping)?|"
-    r"cancel(?:s|l?ed|l?ing)?|discard(?:s|ed|ing)?|deprecat(?:e|es|ed|ing)|phas(?:e|ed|ing) out|sold|sell(?:ing)?|"
-    r"quit(?:s|ting)?|left|leav(?:e|es|ing)|gave up|giv(?:e|en|ing) up|g[eo]t(?:ting)? rid of|stop(?:s|ped|ping)?|"
+    r"drop(?:ped|ping)?|ditch(?:ed|ing)?|remov(?:e|ed|ing)|abandon(?:ed|ing)?|scrap(?:ped|ping)?|cancel(?:l?ed|l?ing)?|"
+    r"discard(?:ed|ing)?|deprecat(?:e|ed|ing)|phas(?:e|ed|ing) out|sold|sell(?:ing)?|quit(?:ting)?|"
+    r"left(?! out| in\b| to\b| over| behind)|leav(?:e|ing)(?! out)|"
+    r"gave up(?: on)?|giv(?:e|en|ing) up(?: on)?|g[eo]t(?:ting)? rid of|stop(?:ped|ping)?|"
     r"mov(?:e|ed|ing) (?:away|out|off)(?: from| of)?|(?:broke|split) up with|call(?:ed)? off|rul(?:e|ed) out|"
-    r"revert(?:s|ed|ing)?|roll(?:ed|ing)? back|forget(?: about)?|never ?mind|resigned from"
+    r"revert(?:ed|ing)?|roll(?:ed|ing)? back|forget(?: about)?|never ?mind|resigned from|decided against|"
+    r"forbids|forbade|bann(?:ed|ing)|disabl(?:e|ed|ing)|turn(?:ed)? off|withdrew from|backed out of"
 )
-_NO = r"(?<!n't )(?<!not )(?<!never )(?<!cannot )"
+"""Not the present of the third person: what "drops", "skips" or "removes" something is at its usual work."""
+_CHANGED = (
+    r"moved|changed|switched|renamed|postponed|rescheduled|shifted|corrected|raised|lowered|increased|reduced|"
+    r"extended|shortened|pushed|brought forward|delayed|migrated|updated|bumped|replaced"
+)
+_RESCHEDULED = r"(?:postponed|rescheduled|renamed|brought forward|delayed|pushed back|cancell?ed|called off)"
+"""Not "is moved" or "are updated": so people tell what is done every time."""
+_WHEN = r"(?:\d|mon|tues|wednes|thurs|fri|satur|sun|jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|next|tomorrow|noon)"
+_NO = re.compile(r"(?:n't|\b(?:not|never|cannot|nothing|nobody|no one|without))\b[^,.;:!?]{0,40}$", re.I)
 
 
 class Strength(IntEnum):
@@ -34,7 +45,8 @@ class Strength(IntEnum):
 
     NONE = 0
     HINTED = 1
-    STATED = 2
+    PRESENT = 2
+    STATED = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,78 +59,152 @@ class Cue:
     subject: frozenset[str]
 
 
-GIVEN_UP = tuple(
-    re.compile(p, re.I)
-    for p in (
+@dataclass(frozen=True, slots=True)
+class Phrase:
+    """A pattern, looked for only where one of the words it needs begins a word: most sentences have none."""
+
+    needs: frozenset[str]
+    """Words, or their first four letters."""
+    pattern: re.Pattern[str]
+    deniable: bool = False
+    """Whether a no before it turns it round: who won't give up goes on."""
+
+    def found(self, text: str, opening: frozenset[str]) -> list[re.Match[str]]:
+        """Its matches; `opening` has the first four letters of the text's words, lower-cased."""
+        if self.needs.isdisjoint(opening):
+            return []
+        matches = self.pattern.finditer(text)
+        return [m for m in matches if not (self.deniable and _NO.search(text[: m.start()]))]
+
+
+def _phrase(needs: str, pattern: str, *, deniable: bool = False) -> Phrase:
+    return Phrase(frozenset(word[:4] for word in needs.split()), re.compile(pattern, re.I), deniable)
+
+
+_CHANGE_VERBS = (
+    "switch move moves moved moving migrate change rename convert relocate transfer shift upgrade downgrade bump port "
+    "swap raise lower increase reduce cut push postpone reschedule correct extend shorten update rewrite rewrote set "
+    "delay decrease brought replace"
+)
+_GIVE_UP_VERBS = (
+    "drop ditch remove abandon scrap cancel discard deprecate phase phasing sold sell quit left leave leaving gave "
+    "give giving got get stop move moved moving broke split call rule revert roll forget never nevermind resign decide "
+    "forbid forbade ban disable turn withdrew back"
+)
+GIVEN_UP = (
+    _phrase(
+        "from",
         rf"\b(?:{_CHANGE}|go|went)\w*\b[^.;]{{0,40}}?\bfrom (?P<old>[^.;!?()]{{2,60}}?) (?:over )?(?:to|into)\b",
-        rf"\b(?:instead of|rather than|in place of|as opposed to) {_OLD}",
-        r"\breplac(?:e|es|ed|ing) (?P<old>[^,.;!?()]{2,60}?)(?= (?:with|by)\b)",
-        r"\bswap(?:s|ped|ping)? (?:out )?(?P<old>[^,.;!?()]{2,60}?)(?= (?:for|with)\b)",
-        rf"\breplac(?:es|ed|ing) {_OLD}",
-        r"\b(?:not|n't|never) (?P<old>[^,.;!?()]{2,60}?) any ?(?:more|longer)\b",
-        rf"\b(?:no longer|no more) {_OLD}",
-        r"\bno (?P<old>[^,.;!?()]{2,40}?) (?:for (?:me|us) )?any ?(?:more|longer)\b",
-        rf"{_NO}\b(?:{_GIVE_UP}) (?:using |with |the use of )?{_OLD}",
+    ),
+    _phrase("instead rather place opposed", rf"\b(?:instead of|rather than|in place of|as opposed to) {_OLD}"),
+    _phrase("replace", r"\breplac(?:e|es|ed|ing) (?P<old>[^,.;!?()]{2,60}?)(?= (?:with|by)\b)"),
+    _phrase("swap", r"\bswap(?:s|ped|ping)? (?:out )?(?P<old>[^,.;!?()]{2,60}?)(?= (?:for|with)\b)"),
+    _phrase("replace", rf"\breplac(?:es|ed|ing) {_OLD}"),
+    _phrase("more anymore longer", r"\b(?:not|n't|never) (?P<old>[^,.;!?()]{2,60}?) any ?(?:more|longer)\b"),
+    _phrase("no", rf"\b(?:no longer|no more) {_OLD}"),
+    _phrase("more anymore longer", r"\bno (?P<old>[^,.;!?()]{2,40}?) (?:for (?:me|us) )?any ?(?:more|longer)\b"),
+    _phrase(_GIVE_UP_VERBS, rf"\b(?:{_GIVE_UP}) (?!(?:back )?to )(?:using |with |the use of )?{_OLD}", deniable=True),
+    _phrase(
+        "gone removed retired dropped canceled deprecated replaced off out over history scrapped sold",
         r"(?:^|[,.;] ?|\band |\bbut )(?:the |our |my )?(?P<old>[^,.;!?()]{2,40}?) "
-        r"(?:is|are|was|were|has been|have been) (?:gone|removed|retired|dropped|cancell?ed|deprecated|replaced|"
-        r"off the table|history|scrapped|sold)\b",
-        rf"\b(?:i|we) used to {_OLD}",
-        r"(?:,| and) not (?P<old>[\w. -]{2,30}?)(?=[,.;!?]|$| any ?more)",
-        r"\b(?P<old>\w[\w.-]{1,30}) (?:(?:has|have|is|was|are|were) )?"
-        r"(?:left|stopped|resigned|quit|moved out|retired)\b",
-        r"\b(?:the|my|our) (?:old|former|previous) (?P<old>\w+)",
-    )
+        r"(?:is|are|was|were|has been|have been) (?:now |finally |already )?(?:gone|removed|retired|dropped|"
+        r"cancell?ed|deprecated|replaced|"
+        r"off|out|over|off the table|history|scrapped|sold)\b",
+    ),
+    _phrase("used", rf"\b(?:i|we|it|this|that|they|which) used to (?:be )?{_OLD}"),
+    _phrase("previously formerly originally", rf"\b(?:previously|formerly|originally) {_OLD}"),
+    _phrase("was", r"\((?:it )?was (?P<old>[^()]{2,40})\)"),
+    _phrase(
+        "don not won shouldn can never",
+        rf"\b(?:do not|don't|won't|shouldn't|should not|can't|cannot|never|let's not) "
+        rf"(?:use|go with|keep|rely on|store|write|send|deploy) (?:the |our |my )?{_OLD}",
+    ),
+    _phrase("not", r"(?:,| and) not (?P<old>[\w. -]{2,30}?)(?=[,.;!?]|$| any ?more)"),
+    _phrase(
+        "so therefore hence",
+        r"(?:^|[,.;:] ?|\band |\bbut )(?:the |our |my )?(?P<old>[^,.;:!?()]{2,40}?) (?:has |have |had |kept |keeps )?"
+        r"(?:rejected|turned (?:me|us|it) down|refused|fell through|failed|closed down|shut down|broke(?: down)?|"
+        r"crashing|crashed|flooded|burned down|died|did(?:n't| not) work(?: out)?|does(?:n't| not) work|"
+        r"(?:is|was) (?:too|full|unmaintained|sold out|fully booked|gone))\b[^.;]*?[,;] (?:so|therefore|hence)\b",
+    ),
+    _phrase(
+        "left stopped resigned quit moved retired retiring stepped leaving",
+        r"\b(?P<old>\w[\w.-]{1,30}) (?:(?:has|have|is|was) )?"
+        r"(?:left(?! out| in\b| to\b| over| behind)|stopped|resigned|quit|moved out|retired|retiring|leaving|stepped down)\b",
+    ),
+    _phrase("former previous", r"\b(?:the|my|our) (?:former|previous) (?P<old>\w+)"),
 )
 """Each names in `old` what is given up."""
+BESIDE = (_phrase("old", r"\b(?:the|my|our) old (?P<old>\w+)"),)
+"""The same, beside another cue of a change: an old mill may be as it was."""
 _DET = r"(?:my|our|the|his|her|their|its)"
-CHANGED = tuple(
-    re.compile(p, re.I)
-    for p in (
-        rf"\b(?:{_CHANGE})\w* (?:{_DET} )?(?P<subject>[^,.;:!?()]{{2,50}}?) "
+CHANGED = (
+    _phrase(
+        _CHANGE_VERBS,
+        rf"\b(?:{_CHANGE})(?:e|ed|ing|d|ped|ping|ted)? (?:{_DET} )?(?P<subject>[^,.;:!?()]{{2,50}}?) "
         r"(?:back |over |up |down )?(?:from|to|into|till)\b",
-        rf"(?:^|[,.;:] ?|\band |\bbut )(?:{_DET} )?(?P<subject>[^,.;:!?()]{{2,50}}?) "
-        r"(?:(?:has|have|is|was|were|are|been|got) )*"
-        r"(?:moved|changed|switched|renamed|postponed|rescheduled|shifted|corrected|raised|lowered|increased|reduced|"
-        r"extended|shortened|pushed|brought forward|delayed|migrated|updated|bumped)\b",
-    )
+    ),
+    _phrase(
+        f"{_CHANGE_VERBS} cancelled called",
+        rf"(?:^|[,.;:] ?|\band |\bbut )(?:{_DET} )?(?P<subject>[^,.;:!?()]{{2,50}}?)(?<! is)(?<! are)(?<! be) "
+        rf"(?:(?:(?:has|have|was|were|been|got) )*(?:{_CHANGED})|(?:is|are) (?:now )?{_RESCHEDULED})\b",
+    ),
+    _phrase("new", r"\b(?:a|my|our|his|her|their) new (?P<subject>\w+)\b"),
 )
 """Each names in `subject` what is changed."""
-STATED = re.compile(
+STATED = _phrase(
+    f"{_CHANGE_VERBS} instead plans minds second scratch correction after longer more anymore from "
+    "reflection henceforth effective further reconsidered overruled took take takes taking stand steps succeed filling go going went became turned actually edit make",
     r"\b(?:instead|change of plans?|plans? (?:have |has )?changed|chang(?:e|ed|ing) (?:my|our|his|her|their) minds?|"
-    r"on second thoughts?|scratch that|correction|after all|no longer|any ?more|from now on|"
-    rf"(?:{_CHANGE}|decreas|delay)(?:e|es|ed|ing|d|ped|ping|ted)?\b[^.;]{{0,60}}?"
+    r"on (?:second thoughts?|reflection)|scratch that|correction|after all|no longer|any ?more|from now on|"
+    r"going forward|henceforth|effective immediately|until further notice|reconsidered|overruled|"
+    rf"(?<!\bis )(?<!\bare )(?<!\bbe )(?:{_CHANGE}|decreas|delay)(?:e|ed|ing|d|ped|ping|ted)?\b[^.;]{{0,60}}?"
     r"\b(?:to|into|until|till|back|forward)\b|"
     r"(?:switch|move|go|going|went) (?:over|back) to|replac(?:e|es|ed|ing)|became|turn(?:ed)? into|"
-    r"(?:is|are|was|were|been) (?:moved|postponed|rescheduled|renamed|changed|corrected|updated|replaced|raised)"
-    r")\b|^(?:actually|update|edit|change)\b|\bmake (?:it|them|that) \S*\d|"
-    rf"{_NO}\b(?:{_GIVE_UP})\b",
+    rf"(?:was|were|been) (?:{_CHANGED})|(?:is|are) (?:now )?{_RESCHEDULED}|"
+    rf"(?:is|are) (?:moved|pushed) (?:back |forward )?to {_WHEN}|"
+    r"t(?:ook|akes?|aking) over|stand(?:s|ing)? in for|steps? in|succeed(?:s|ed)|filling in for"
+    r")\b|^(?:actually|update|edit|change)\b|\bmake (?:it|them|that) \S*\d",
+)
+GAVE_UP = _phrase(_GIVE_UP_VERBS, rf"\b(?:{_GIVE_UP})\b", deniable=True)
+PRESENT = re.compile(
+    r"\b(?:now|nowadays|these days|currently|as of (?:now|today|this|next|\d)|starting (?:today|tomorrow|next|from)|"
+    r"from (?:today|tomorrow|the next|next) ?\w*|at the moment)\b",
     re.I,
 )
 HINTED = re.compile(
-    r"\b(?:now|nowadays|these days|currently|lately|as of|starting (?:today|tomorrow|next|from)|at the moment|"
-    r"since (?:last|yesterday|this)|new|newly|finally|recently|this (?:week|month|year)|"
-    r"(?:we|i)(?:'ll| will| have|'ve)? (?:go|went|going|gone) with|let'?s (?:use|go with|do|make)|decided|turns out)\b",
+    r"\b(?:lately|as of|since (?:last|yesterday|this)|new|newly|finally|recently|this (?:week|month|year)|"
+    r"(?:we|i)(?:'ll| will| have|'ve)? (?:go|went|going|gone) with|let'?s (?:use|go with|do|make)|decided|turns out|"
+    r"must|should|has to|have to|needs? to|new rule|only|never|always)\b",
     re.I,
 )
+WORD = re.compile(r"[a-z]+")
 NOT_NOW = re.compile(r"\bfor now\b", re.I)
 
 
 def read_cue(text: str) -> Cue:
     """The strongest cue in a sentence."""
     plain = NOT_NOW.sub("", text.replace("’", "'"))
-    phrases, old = _named(GIVEN_UP, plain)
-    changed, subject = _named(CHANGED, plain)
-    stated, hinted = STATED.search(plain), HINTED.search(plain)
-    if stated or phrases:
-        phrase = (phrases + changed + ([stated[0]] if stated else []))[0]
+    opening = frozenset(word[:4] for word in WORD.findall(plain.lower()))
+    phrases, old = _named(GIVEN_UP, plain, opening)
+    changed, subject = _named(CHANGED, plain, opening)
+    stated = STATED.found(plain, opening) or GAVE_UP.found(plain, opening)
+    if stated or phrases or changed or PRESENT.search(plain):
+        more, beside = _named(BESIDE, plain, opening)
+        phrases, old = phrases + more, old | beside
+    hinted = HINTED.search(plain)
+    if stated or phrases or changed:
+        phrase = [*phrases, *changed, *(m[0] for m in stated)][0]
         return Cue(Strength.STATED, " ".join(phrase.split()).strip(" ,;"), old, subject)
+    if present := PRESENT.search(plain):
+        return Cue(Strength.PRESENT, present[0], frozenset(), subject)
     if hinted:
         return Cue(Strength.HINTED, hinted[0], frozenset(), subject)
     return Cue(Strength.NONE, "", frozenset(), frozenset())
 
 
-def _named(patterns: tuple[re.Pattern[str], ...], text: str) -> tuple[list[str], frozenset[str]]:
-    """The phrases found, and the stems of the content words that they name."""
-    found = [m for p in patterns for m in p.finditer(text)]
+def _named(phrases: tuple[Phrase, ...], text: str, opening: frozenset[str]) -> tuple[list[str], frozenset[str]]:
+    """What is found of the phrases, and the stems of the content words that they name."""
+    found = [m for phrase in phrases for m in phrase.found(text, opening)]
     stems = {stem for m in found for stem in read_claim(m[1]).content}
     return [m[0] for m in found], frozenset(stems)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from tasks.amending.cues import Cue, Strength, read_cue
 from tasks.amending.slots import slot_conflict, slots_of
-from tasks.amending.values import conflict, reversal
+from tasks.amending.values import EXCLUSIVE, conflict, reversal
 from tasks.deduping.normalise import Claim, read_claim
 
 Weights = Mapping[str, float]
@@ -43,20 +43,42 @@ class Amending:
 
     named: float = 0.68
     """The later claim names what it gives up, and the earlier one says that."""
-    subject: float = 0.75
+    subject: float = 0.7
     """It names what it changes, and the earlier one is about that."""
     slot: float = 0.5
     """Both fill a slot that takes one value: home, work, a favourite; what "my …" is."""
     stated: float = 0.9
     """It speaks of a change, and gives another value of the same kind."""
+    stated_opposite: float = 0.65
+    """It speaks of a change, and gives the opposite, or the alternative, of what the earlier one says."""
     stated_alone: float = 1.05
     """It speaks of a change; no value of one kind is seen."""
     hinted: float = 1.0
-    """It says "now", and gives another value."""
+    """It says "now" or "must", and gives another value."""
+    present_alone: float = 1.25
+    """It says "now"; no value of one kind is seen."""
+    hinted_alone: float = math.inf
+    """It says "must", "only", "finally"; no value of one kind is seen."""
     silent: float = 1.25
     """It only gives another value in much the same sentence, or says no to it."""
-    least_shared: float = 0.15
-    least_cosine: float = 0.4
+    echo: float = 1.2
+    """Said in one session without any difference of value: what retires the one retires the other."""
+    least_shared: float = 0.1
+    least_cosine: float = 0.25
+
+
+APART = Amending(
+    named=0.5,
+    subject=0.5,
+    stated=0.55,
+    stated_opposite=0.5,
+    stated_alone=0.75,
+    hinted=0.7,
+    present_alone=0.7,
+    hinted_alone=1.0,
+    silent=0.85,
+)
+"""The same for a claim of a later session, and the one before it that is likest: two such rarely hold side by side."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +88,8 @@ class Verdict:
     rule: str
     scores: dict[str, float]
     reason: str
+    instead: bool = False
+    """Whether it gives another value, rather than only giving one up."""
 
     @property
     def score(self) -> float:
@@ -96,24 +120,51 @@ def amends(old: Said, new: Said, cosine: float | None, weights: Weights, limits:
     `cosine` is that of their vectors, None without an encoder: then words alone decide, and must share more.
     """
     common = set(old.claim.content) & set(new.claim.content)
-    shared = _share(common, old.claim, new.claim, weights)
-    scores = {"shared": shared} | ({} if cosine is None else {"cosine": cosine})
+    scores = likeness(old.claim, new.claim, cosine, weights)
+    shared = scores["shared"]
     if shared < limits.least_shared or scores.get("cosine", 1.0) < limits.least_cosine:
         return None
-    alike = shared + scores.get("cosine", shared)
+    alike = alike_by(scores)
     named = new.cue.old & set(old.claim.content)
     if named and alike >= limits.named:
-        return Verdict("named", scores, f"gives up {' '.join(sorted(named))}: {new.cue.phrase}")
+        why = f"gives up {' '.join(sorted(named))}: {new.cue.phrase}"
+        return Verdict("named", scores, why, conflict(old.claim, new.claim) is not None)
     slot = slot_conflict(old.slots, new.slots, old.claim)
     if slot is not None and alike >= limits.slot:
-        return Verdict("slot", scores, slot)
+        return Verdict("slot", scores, slot, instead=True)
     value = conflict(old.claim, new.claim)
-    if value is not None and alike >= _needed(old, new, limits):
-        return Verdict(new.cue.strength.name.lower(), scores, value)
+    if value is not None and alike >= _needed(old, new, value, limits):
+        return Verdict(new.cue.strength.name.lower(), scores, value, instead=True)
     turned = reversal(old.claim, new.claim)
     if turned is not None and len(common) > 1 and alike >= limits.silent and old.category != "event":
         return Verdict("reversal", scores, turned)
-    return _by_statement(old, new, alike, scores, limits)
+    return _by_statement(old, new, alike, scores, limits) or _by_hint(old, new, alike, scores, limits)
+
+
+def _by_hint(old: Said, new: Said, alike: float, scores: dict[str, float], limits: Amending) -> Verdict | None:
+    """A present that is told where much the same was told before, of which no value is recognised."""
+    needed = {Strength.PRESENT: limits.present_alone, Strength.HINTED: limits.hinted_alone}.get(new.cue.strength)
+    if needed is None or alike < needed or not (_stateful(old, new) and _both_new(old.claim, new.claim)):
+        return None
+    return Verdict(new.cue.strength.name.lower(), scores, new.cue.phrase)
+
+
+def likeness(a: Claim, b: Claim, cosine: float | None, weights: Weights) -> dict[str, float]:
+    """How much two claims are about one thing: `shared`, and `cosine` where there are vectors."""
+    shared = _share(set(a.content) & set(b.content), a, b, weights)
+    return {"shared": shared} | ({} if cosine is None else {"cosine": cosine})
+
+
+def alike_by(scores: Mapping[str, float]) -> float:
+    """How much, in one number of 0 to 2; without a cosine the shared words count twice."""
+    return scores["shared"] + scores.get("cosine", scores["shared"])
+
+
+def echoes(a: Said, b: Said, cosine: float | None, weights: Weights, limits: Amending) -> bool:
+    """Whether one of two claims of a session says again what the other says, in whatever words."""
+    if Strength.STATED in (a.cue.strength, b.cue.strength) or conflict(a.claim, b.claim):
+        return False
+    return alike_by(likeness(a.claim, b.claim, cosine, weights)) >= limits.echo and reversal(a.claim, b.claim) is None
 
 
 def _by_statement(old: Said, new: Said, alike: float, scores: dict[str, float], limits: Amending) -> Verdict | None:
@@ -128,11 +179,11 @@ def _by_statement(old: Said, new: Said, alike: float, scores: dict[str, float], 
     return None
 
 
-def _needed(old: Said, new: Said, limits: Amending) -> float:
+def _needed(old: Said, new: Said, value: str, limits: Amending) -> float:
     """Likeness that another value needs to count as a change."""
     if new.cue.strength is Strength.STATED:
-        return limits.stated
-    if new.cue.strength is Strength.HINTED:
+        return limits.stated_opposite if value.startswith(EXCLUSIVE) else limits.stated
+    if new.cue.strength in (Strength.PRESENT, Strength.HINTED):
         return limits.hinted
     return limits.silent if _stateful(old, new) else math.inf
 
@@ -150,4 +201,4 @@ def _both_new(old: Claim, new: Claim) -> bool:
 
 def _stateful(old: Said, new: Said) -> bool:
     """Whether the claims tell how something is, of which there is one."""
-    return old.category != "event" and new.category != "event" and MANY_VALUED.isdisjoint(old.claim.content)
+    return old.category != "event" and MANY_VALUED.isdisjoint(old.claim.content)

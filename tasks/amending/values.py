@@ -3,10 +3,12 @@
 from collections.abc import Set
 
 from tasks.deduping.guards import OPPOSITE_OF, SETS_OF
-from tasks.deduping.normalise import Claim, stem
+from tasks.deduping.normalise import Claim, carries, stem
 from tasks.deduping.words import MONTHS, WEEKDAYS
 
-CALENDAR = WEEKDAYS | MONTHS.keys()
+EXCLUSIVE = "alternative"
+FEASTS = frozenset("easter christmas halloween thanksgiving ramadan pentecost hanukkah diwali carnival".split())  # noqa: SIM905
+CALENDAR = WEEKDAYS | MONTHS.keys() | FEASTS
 
 
 def conflict(old: Claim, new: Claim) -> str | None:
@@ -14,7 +16,7 @@ def conflict(old: Claim, new: Claim) -> str | None:
     return (
         _values("number", _amounts(old, new), _amounts(new, old))
         or _values("date", _dates(old), _dates(new))
-        or _values("identifier", old.identifiers, new.identifiers)
+        or _identifiers(old, new)
         or _alternatives(old, new)
         or _values("name", old.names - CALENDAR, new.names - CALENDAR)
     )
@@ -40,13 +42,20 @@ def _dates(claim: Claim) -> set[str]:
     return days | (CALENDAR & set(claim.words))
 
 
+def _identifiers(old: Claim, new: Claim) -> str | None:
+    """One name in code in the place of one other; claims that name several tell of several things."""
+    left, right = old.identifiers - new.identifiers, new.identifiers - old.identifiers
+    return _values("identifier", left, right) if len(left) == len(right) == 1 else None
+
+
 def _alternatives(old: Claim, new: Claim) -> str | None:
-    only_old, only_new = set(old.words) - set(new.words), set(new.words) - set(old.words)
+    only_old = {w for w in old.words if w not in new.words and carries(w)}
+    only_new = {w for w in new.words if w not in old.words and carries(w)}
     for left in sorted(only_old):
         for right in sorted(only_new):
             exclusive = SETS_OF.get(left, frozenset()) & SETS_OF.get(right, frozenset()) and stem(left) != stem(right)
             if exclusive or right in OPPOSITE_OF.get(left, ()):
-                return f"{left} → {right}"
+                return f"{EXCLUSIVE} {left} → {right}"
     return None
 
 

@@ -73,10 +73,7 @@ def same(
 
 def decide(a: Claim, b: Claim, token_sort: float, cosine: float | None, rules: Rules) -> Decision:
     """The same, of claims already read and scored; symmetric in a and b."""
-    scores = {"token_sort": float(token_sort), "overlap": overlap(a, b), "added": float(added(a, b))}
-    scores["likeness"] = max(0.0, scores["token_sort"] - rules.added_cost * scores["added"])
-    if cosine is not None:
-        scores["cosine"] = float(cosine)
+    scores = scores_of(a, b, token_sort, cosine, rules)
     if a.folded == b.folded:
         reason = speaker(pair_of(a, b))
         return Decision(reason is None, "exact" if reason is None else "speaker", scores, reason or "the same words")
@@ -84,6 +81,18 @@ def decide(a: Claim, b: Claim, token_sort: float, cosine: float | None, rules: R
     if blocked is not None:
         return Decision(False, blocked[0], scores, blocked[1])
     return _alike(scores, rules)
+
+
+def hopeful(a: Claim, b: Claim, token_sort: float, cosine: float | None, rules: Rules) -> bool:
+    """Whether the two would be one if no guard objected: the cheap part of `decide`, first in bulk."""
+    return a.folded == b.folded or _alike(scores_of(a, b, token_sort, cosine, rules), rules).same
+
+
+def scores_of(a: Claim, b: Claim, token_sort: float, cosine: float | None, rules: Rules) -> Scores:
+    """What the rules look at."""
+    scores = {"token_sort": float(token_sort), "overlap": overlap(a, b), "added": float(added(a, b))}
+    scores["likeness"] = max(0.0, scores["token_sort"] - rules.added_cost * scores["added"])
+    return scores if cosine is None else {**scores, "cosine": float(cosine)}
 
 
 def token_sort_ratios(left: list[Claim], right: list[Claim]) -> npt.NDArray[np.float32]:

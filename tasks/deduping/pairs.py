@@ -11,16 +11,14 @@ import pyarrow.compute as pc
 
 from schemas.table import VECTOR_DIM
 from tasks.deduping.candidates import Floats, Pairs, unique_pairs, vector_pairs, word_pairs
-from tasks.deduping.decide import Decision, Rules, decide, token_sort_ratios
+from tasks.deduping.decide import Decision, Rules, decide, hopeful, token_sort_ratios
 from tasks.deduping.normalise import Claim, read_claim
 
 Found = Mapping[int, Mapping[int, Decision]]
 """Row -> row -> the decision that they are one, both ways."""
 Undone = frozenset[tuple[str, str]] | set[tuple[str, str]]
 
-CHUNK_PAIRS = 200_000
-PREFILTER = 60.0
-"""Pairs with a lower token_sort_ratio are not read any further."""
+CHUNK_PAIRS = 50_000
 
 
 def found_pairs(table: pa.Table, known: int, rules: Rules, nearest: int, undone: Undone) -> Found:
@@ -83,13 +81,17 @@ def _decided(
 ) -> list[tuple[int, int, Decision]]:
     left, right = pairs[:, 0], pairs[:, 1]
     ratios = token_sort_ratios([claims[r] for r in left], [claims[r] for r in right])
-    cosines = np.einsum("ij,ij->i", vectors[left], vectors[right])
     both = has[left] & has[right]
+    cosines = np.zeros(len(pairs), dtype=np.float32)
+    cosines[both] = np.einsum("ij,ij->i", vectors[left[both]], vectors[right[both]])
+    worth = (ratios >= rules.threshold) | (both & (cosines >= rules.rephrased))
     found = []
-    for at in np.flatnonzero(ratios >= PREFILTER):
+    for at in np.flatnonzero(worth):
         a, b = int(left[at]), int(right[at])
-        cosine = float(cosines[at]) if both[at] else None
-        decision = decide(claims[a], claims[b], float(ratios[at]), cosine, rules)
+        near = float(cosines[at]) if both[at] else None
+        if not hopeful(claims[a], claims[b], float(ratios[at]), near, rules):
+            continue
+        decision = decide(claims[a], claims[b], float(ratios[at]), near, rules)
         if decision.same:
             found.append((a, b, decision))
     return found

@@ -23,8 +23,8 @@ def dedupe_observations(job: Job) -> StepReport:
         report.rows_in = pending.num_rows
         if not pending.num_rows:
             return report
-        looked_at = pc.and_kleene(pc.equal(rows["dedupe_key"], key), pc.equal(rows["status"], "active"))
-        known = rows.filter(pc.fill_null(looked_at, False))
+        seen = pc.or_(pc.fill_null(pc.equal(rows["dedupe_key"], key), False), amended(rows))
+        known = rows.filter(pc.and_(seen, canonical(rows)))
         found = dedupe(pending, known, job.settings.dedupe, key, undone_pairs(job.store))
         job.store.merge(MERGES, found.merges)
         report.rows_out = job.store.merge(OBSERVATIONS, found.observations)
@@ -33,14 +33,24 @@ def dedupe_observations(job: Job) -> StepReport:
 
 
 def orphaned(rows: pa.Table, key: str) -> pa.Table:
-    """Rows not looked at under this key, and duplicates whose canonical row is no longer active."""
-    active = rows.filter(pc.equal(rows["status"], "active"))["observation_id"].combine_chunks()
+    """Rows not looked at under this key, and duplicates whose canonical row is no longer said."""
+    held = rows.filter(canonical(rows))["observation_id"].combine_chunks()
     stale = pc.fill_null(pc.not_equal(rows["dedupe_key"], key), True)
     duplicate = pc.equal(rows["status"], "duplicate")
-    lost = pc.and_(duplicate, pc.invert(pc.is_in(rows["canonical_id"], active)))
+    lost = pc.and_(duplicate, pc.invert(pc.is_in(rows["canonical_id"], held)))
     withdrawn = pc.fill_null(pc.equal(rows["reason"], WITHDRAWN), False)
     open_status = pc.is_in(rows["status"], pa.array(["active", "duplicate"]))
     return rows.filter(pc.and_(pc.and_(open_status, pc.invert(withdrawn)), pc.or_(stale, lost)))
+
+
+def canonical(rows: pa.Table) -> pa.ChunkedArray:
+    """Which rows others may repeat: active ones, and those a later claim changed, so that a return to them is seen."""
+    return pc.or_(pc.equal(rows["status"], "active"), amended(rows))
+
+
+def amended(rows: pa.Table) -> pa.ChunkedArray:
+    """Which rows a later claim changed; a withdrawn one is superseded by nothing."""
+    return pc.and_(pc.equal(rows["status"], "superseded"), pc.is_valid(rows["superseded_by"]))
 
 
 def freed(rows: pa.Table) -> pa.Table:

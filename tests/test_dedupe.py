@@ -1,0 +1,168 @@
+"""Dedupe: which claims are one, and what the step does to the table."""
+
+import random
+from datetime import UTC, datetime, timedelta
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from schemas.observations import MERGES, OBSERVATIONS
+from schemas.settings import DedupeSettings
+from tasks.dedupe import dedupe, unmerge
+from tasks.deduping.decide import same
+
+DAY = datetime(2026, 3, 2, 9, tzinfo=UTC)
+SETTINGS = DedupeSettings(threshold=78)
+
+
+def observation(number: int, summary: str, **values: object) -> dict[str, object]:
+    row: dict[str, object] = dict.fromkeys(OBSERVATIONS.schema.names)
+    row |= {
+        "observation_id": f"o{number:03}",
+        "session_id": f"s{number % 4}",
+        "summary": summary,
+        "category": "decision",
+        "pack": "coding",
+        "files": [],
+        "quote": summary,
+        "message_ids": [f"m{number}"],
+        "confidence": 0.5,
+        "observed_at": DAY + timedelta(hours=number),
+        "observer": "extractive",
+        "keywords": [],
+        "step_key": "observe",
+        "status": "active",
+        "evidence_sessions": [f"s{number % 4}"],
+    }
+    return row | values
+
+
+def table(*rows: dict[str, object]) -> pa.Table:
+    return pa.Table.from_pylist(list(rows), schema=OBSERVATIONS.schema)
+
+
+NONE = OBSERVATIONS.empty()
+TEXTS = (
+    "The API runs on port 8080",
+    "the API runs on port 8080.",
+    "The API runs on port 9090",
+    "The API is running on port 8080",
+    "We use uv to install the dependencies",
+    "We use uv for installing dependencies",
+    "We do not use uv to install the dependencies",
+    "Migrations run before each deployment",
+    "Migrations run after each deployment",
+)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "rule"),
+    [
+        ("The API listens on port 8080", "The API listens on port 9090", "figures"),
+        ("Deploys need a review", "Deploys don't need a review", "negation"),
+        ("Pin torch to 2.13.0 in the project file", "Pin torch to 2.14.0 in the project file", "figures"),
+        ("The rename happens before the fsync", "The rename happens after the fsync", "opposites"),
+        ("Ada visited Lisbon on 2026-03-01", "Ada visited Lisbon on 2026-03-08", "dates"),
+        ("Locks live in slowwave/store/lock.py", "Locks live in slowwave/store/digest.py", "identifiers"),
+        ("Copy rows from staging to archive", "Copy rows from archive to staging", "order"),
+    ],
+)
+def test_guard_names_what_differs(a: str, b: str, rule: str) -> None:
+    decision = same(a, b)
+    assert (decision.same, decision.rule) == (False, rule)
+    assert decision.reason
+
+
+def test_first_person_claims_of_two_people_are_two() -> None:
+    assert not same("I like tea", "I like tea", speakers=("Ada", "Ben")).same
+    assert same("I like tea", "I like tea.", speakers=("Ada", "ada")).same
+
+
+def test_repeat_in_another_session_becomes_evidence() -> None:
+    out = dedupe(table(*(observation(n, t) for n, t in enumerate(TEXTS[:3]))), NONE, SETTINGS, "k")
+    rows = {r["observation_id"]: r for r in out.observations.to_pylist()}
+    assert rows["o001"]["status"] == "duplicate"
+    assert rows["o001"]["canonical_id"] == "o000"
+    assert rows["o000"]["evidence_sessions"] == ["s0", "s1"]
+    assert rows["o002"]["status"] == "active"
+    assert {r["dedupe_key"] for r in rows.values()} == {"k"}
+    assert out.merges["rule"].to_pylist() == ["exact"]
+
+
+def test_known_row_stays_canonical_and_is_returned_with_its_evidence() -> None:
+    known = table(observation(5, TEXTS[0], dedupe_key="old"), observation(6, TEXTS[4], dedupe_key="old"))
+    out = dedupe(table(observation(0, TEXTS[1])), known, SETTINGS, "k")
+    rows = {r["observation_id"]: r for r in out.observations.to_pylist()}
+    assert rows.keys() == {"o000", "o005"}
+    assert rows["o000"]["canonical_id"] == "o005"
+    assert rows["o005"]["evidence_sessions"] == ["s0", "s1"]
+    assert rows["o005"]["valid_from"] == DAY
+
+
+def test_coding_claims_of_two_workspaces_stay_apart() -> None:
+    rows = table(observation(0, TEXTS[0], workspace="/a"), observation(1, TEXTS[0], workspace="/b"))
+    assert dedupe(rows, NONE, SETTINGS, "k").merges.num_rows == 0
+
+
+def test_columns_of_others_are_untouched() -> None:
+    pending = table(*(observation(n, t, vector=[0.0] * 383 + [1.0], keywords=["k"]) for n, t in enumerate(TEXTS)))
+    out = dedupe(pending, NONE, SETTINGS, "k").observations.sort_by("observation_id")
+    mine = {"status", "reason", "canonical_id", "evidence_sessions", "valid_from", "dedupe_key"}
+    theirs = [n for n in OBSERVATIONS.schema.names if n not in mine]
+    assert out.schema.equals(OBSERVATIONS.schema)
+    assert out.select(theirs).equals(pending.select(theirs))
+
+
+def test_a_merge_taken_back_is_not_made_again() -> None:
+    pending = table(observation(0, TEXTS[0]), observation(1, TEXTS[1]))
+    out = dedupe(pending, NONE, SETTINGS, "k")
+    back = unmerge(out.observations, out.merges, out.merges["merge_id"][0].as_py())
+    assert back.merges["undone"].to_pylist() == [True]
+    assert dedupe(pending, NONE, SETTINGS, "k", undone={("o001", "o000")}).merges.num_rows == 0
+    with pytest.raises(KeyError, match="no merge"):
+        unmerge(out.observations, MERGES.empty(), "none")
+
+
+claims = st.lists(st.tuples(st.sampled_from(TEXTS), st.sampled_from(["s0", "s1", "s2"])), min_size=1, max_size=9)
+
+
+def pending_of(said: list[tuple[str, str]]) -> pa.Table:
+    return table(*(observation(n, t, session_id=s, evidence_sessions=[s]) for n, (t, s) in enumerate(said)))
+
+
+@given(claims, st.randoms(use_true_random=False))
+@settings(max_examples=60, deadline=None)
+def test_order_of_arrival_does_not_matter(said: list[tuple[str, str]], shuffle: random.Random) -> None:
+    pending = pending_of(said)
+    shuffled = pending.take(shuffle.sample(range(pending.num_rows), pending.num_rows))
+    one, two = dedupe(pending, NONE, SETTINGS, "k"), dedupe(shuffled, NONE, SETTINGS, "k")
+    assert one.observations.equals(two.observations)
+    assert one.merges.equals(two.merges)
+
+
+@given(claims)
+@settings(max_examples=60, deadline=None)
+def test_second_run_finds_nothing_and_no_canonical_row_is_a_duplicate(said: list[tuple[str, str]]) -> None:
+    out = dedupe(pending_of(said), NONE, SETTINGS, "k")
+    rows = {r["observation_id"]: r for r in out.observations.to_pylist()}
+    left = out.observations.filter(pa.compute.equal(out.observations["status"], "active"))
+    assert dedupe(NONE, left, SETTINGS, "k").merges.num_rows == 0
+    assert all(rows[r["canonical_id"]]["status"] == "active" for r in rows.values() if r["canonical_id"])
+    assert dedupe(left, NONE, SETTINGS, "k").merges.num_rows == 0
+
+
+@given(claims)
+@settings(max_examples=60, deadline=None)
+def test_unmerge_of_every_merge_restores_every_row(said: list[tuple[str, str]]) -> None:
+    pending = pending_of(said)
+    out = dedupe(pending, NONE, SETTINGS, "k")
+    rows = {r["observation_id"]: r for r in out.observations.to_pylist()}
+    for merge_id in out.merges["merge_id"].to_pylist():
+        now = pa.Table.from_pylist(list(rows.values()), schema=OBSERVATIONS.schema)
+        for row in unmerge(now, out.merges, merge_id).observations.to_pylist():
+            rows[row["observation_id"]] = row
+    for before in pending.to_pylist():
+        restored = {**rows[before["observation_id"]], "dedupe_key": None, "valid_from": None}
+        assert restored == before
