@@ -1,13 +1,19 @@
-"""Dates that a query names ("in May", "7 May 2023", "2023-05-07"), matched with when things were said."""
+"""Dates that a query names, matched with when things were said.
+
+Two kinds: parts of dates ("in May", "7 May 2023", "2023-05-07") and spans counted back from when the question is asked
+("yesterday", "two weeks ago", "last spring"). Each is evidence among the rest and never a condition.
+"""
 
 import calendar
 import re
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 
 import numpy as np
 import numpy.typing as npt
 
-from slowwave.recall.layout import NO_TIME, Ints, Mask
+from slowwave.recall.layout import NO_TIME
+from slowwave.recall.view import Ints, Mask
 
 MONTHS = {name.lower(): n for names in (calendar.month_name, calendar.month_abbr) for n, name in enumerate(names) if n}
 MONTHS["sept"] = 9
@@ -22,6 +28,26 @@ WRITTEN = (
 YEAR = re.compile(r"\b(?:19|20)\d\d\b")
 MODAL = re.compile(r"\b(?:may|march|mar|sun|dec|jan)\b")
 """Words that are months only with a capital."""
+
+COUNTS = ("a", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
+NUMBERS = {word: n for n, word in enumerate(COUNTS, 1)}
+NUMBERS |= {"an": 1, "one": 1, "couple of": 2, "a couple of": 2}
+UNIT_DAYS = {"day": 1, "night": 1, "week": 7, "month": 30, "year": 365}
+MAX_DAYS_BACK = 40_000
+SEASONS = {"spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12}
+WEEKDAYS = [name.lower() for name in calendar.day_name]
+DAYS = {"today": 0, "tonight": 0, "yesterday": 1}
+DAY_WORD = re.compile(r"\b(today|tonight|yesterday)\b", re.I)
+AGO = re.compile(
+    rf"\b(?P<n>\d{{1,4}}|{'|'.join(sorted(NUMBERS, key=len, reverse=True))})\s+"
+    rf"(?P<unit>{'|'.join(UNIT_DAYS)})s?\s+ago\b",
+    re.I,
+)
+LAST = re.compile(
+    r"\b(?P<which>last|this|past)\s+"
+    rf"(?P<unit>weekend|week|month|year|night|{'|'.join(SEASONS)}|{'|'.join(WEEKDAYS)})\b",
+    re.I,
+)
 
 
 @dataclass(frozen=True)
@@ -46,11 +72,72 @@ def named_dates(text: str) -> Named:
     return Named(frozenset(years), frozenset(months), frozenset(days))
 
 
-def date_masks(named: Named, moment: Ints) -> list[Mask]:
-    """For each named year, month and day the passages said in it."""
-    if not (named.years or named.months):
+def named_spans(text: str, now: datetime) -> list[tuple[datetime, datetime]]:
+    """First and last moment (excluded) of each stretch of time that a text counts back from `now`.
+
+    "two months ago" is the month around that day, since people round. Seasons are the northern hemisphere's.
+    """
+    day = now.replace(hour=0, minute=0, second=0, microsecond=0)
+    spans = [span for found in AGO.finditer(text) if (span := _ago(day, found["n"].lower(), found["unit"].lower()))]
+    spans += [_last(day, found["which"].lower(), found["unit"].lower()) for found in LAST.finditer(text)]
+    spans += [(day - timedelta(days=back), day - timedelta(days=back - 1)) for back in _days_back(text)]
+    return spans
+
+
+def _days_back(text: str) -> list[int]:
+    return [DAYS[found.lower()] for found in DAY_WORD.findall(text)]
+
+
+def _ago(day: datetime, number: str, unit: str) -> tuple[datetime, datetime] | None:
+    n = NUMBERS.get(number) or (int(number) if number.isdigit() else 0)
+    if not 0 < n * UNIT_DAYS[unit] < MAX_DAYS_BACK:
+        return None
+    middle, half = day - timedelta(days=n * UNIT_DAYS[unit]), UNIT_DAYS[unit] // 2
+    return middle - timedelta(days=half), middle + timedelta(days=half + 1)
+
+
+def _last(day: datetime, which: str, unit: str) -> tuple[datetime, datetime]:
+    """The stretch before the one that `day` stands in ("last month"), or that one so far ("this month")."""
+    if unit in SEASONS:
+        return _season(day, SEASONS[unit], this=which == "this")
+    if unit in WEEKDAYS:
+        start = day - timedelta(days=(day.weekday() - WEEKDAYS.index(unit) - 1) % 7 + 1)
+        return start, start + timedelta(days=1)
+    starts = {
+        "week": day - timedelta(days=day.weekday()),
+        "weekend": day - timedelta(days=(day.weekday() - 5) % 7),
+        "month": day.replace(day=1),
+        "year": day.replace(month=1, day=1),
+        "night": day,
+    }
+    start, tomorrow = starts[unit], day + timedelta(days=1)
+    if which in ("this", "past"):
+        return (start if which == "this" else day - timedelta(days=UNIT_DAYS.get(unit, 7))), tomorrow
+    if unit == "weekend":
+        return (start, start + timedelta(days=2)) if day.weekday() < 5 else (start - timedelta(days=7), start)
+    before = start - timedelta(days=1)
+    first = {"month": before.replace(day=1), "year": before.replace(month=1, day=1), "night": before}
+    return first.get(unit, start - timedelta(days=7)), start
+
+
+def _season(day: datetime, month: int, *, this: bool) -> tuple[datetime, datetime]:
+    """Three months from `month`: the latest that began ("this"), or that is over ("last")."""
+    start = day.replace(month=month, day=1)
+    start = start if start <= day else start.replace(year=start.year - 1)
+    end = (start + timedelta(days=95)).replace(day=1)
+    if not this and end > day:
+        start, end = start.replace(year=start.year - 1), end.replace(year=end.year - 1)
+    return start, end
+
+
+def date_masks(text: str, moment: Ints, now: datetime) -> list[Mask]:
+    """For each year, month, day and span that a text names the passages said in it."""
+    named, spans = named_dates(text), named_spans(text, now)
+    if not (named.years or named.months or spans):
         return []
     known = moment != NO_TIME
+    edges = [(round(start.timestamp() * 1e6), round(end.timestamp() * 1e6)) for start, end in spans]
+    within = [known & (moment >= start) & (moment < end) for start, end in edges]
     at = np.where(known, moment, 0).astype("datetime64[us]")
     month = at.astype("datetime64[M]")
     parts: list[tuple[npt.NDArray[np.int64], frozenset[int]]] = [
@@ -58,4 +145,4 @@ def date_masks(named: Named, moment: Ints) -> list[Mask]:
         (month.astype(np.int64) % 12 + 1, named.months),
         ((at.astype("datetime64[D]") - month).astype(np.int64) + 1, named.days),
     ]
-    return [known & (values == wanted) for values, some in parts for wanted in sorted(some)]
+    return within + [known & (values == wanted) for values, some in parts for wanted in sorted(some)]

@@ -1,8 +1,9 @@
 """What recall returns: hits, each with the native ids of the messages it stands on."""
 
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime
-from typing import Literal
+from typing import Any, Literal
 
 Kind = Literal["observation", "message", "summary"]
 KINDS: tuple[Kind, ...] = ("observation", "message", "summary")
@@ -18,6 +19,16 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
+class Fragment:
+    """A message of the exchange that a hit stands in."""
+
+    role: str
+    message: str
+    """The transcript's own id, in the session that the hit's source names."""
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Hit:
     """One memory that answers the query."""
 
@@ -30,11 +41,45 @@ class Hit:
     """Higher is better; comparable within one answer alone."""
     observed_at: datetime | None
     status: str
-    """An observation's status; messages and summaries in a release are active."""
+    """active, or superseded: a later claim has changed what it says."""
     sources: tuple[Source, ...]
+    pair: tuple[Fragment, ...] = ()
+    """A message's exchange in the order it was said: a question with its answer. Other kinds come alone."""
+    relevance: float | None = None
+    """0 to 1 on the release's own scale, which the floors are on; None where it can't be told."""
+    superseded_by: str | None = None
+    """The observation that holds in its place, where the status is superseded."""
 
     def as_dict(self) -> dict[str, object]:
         """Plain values, ready for JSON."""
         plain = asdict(self)
         plain["observed_at"] = self.observed_at.isoformat() if self.observed_at else None
         return plain
+
+    @classmethod
+    def from_dict(cls, plain: Mapping[str, Any]) -> "Hit":
+        """The hit that `as_dict` wrote down, also after JSON."""
+        at = plain["observed_at"]
+        return cls(
+            **{
+                **plain,
+                "observed_at": datetime.fromisoformat(at) if at else None,
+                "sources": tuple(Source(**source) for source in plain["sources"]),
+                "pair": tuple(Fragment(**fragment) for fragment in plain["pair"]),
+            }
+        )
+
+
+class Hits(list[Hit]):
+    """The hits of one query, best first: a list that also says why it is empty, and whether it is an old answer."""
+
+    def __init__(
+        self, hits: Iterable[Hit] = (), reason: str | None = None, stale: bool = False, relevance: float = 0.0
+    ) -> None:
+        super().__init__(hits)
+        self.reason = reason
+        """Why nothing is returned; None with hits."""
+        self.stale = stale
+        """Answered from the local cache, since the store could not be read."""
+        self.relevance = relevance
+        """Of what is nearest in memory, on the release's scale: what the floor is held against."""

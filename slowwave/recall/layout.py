@@ -1,24 +1,27 @@
 """Passages in the order they were said: what stands next to what, who said it, and when.
 
-An index knows rows; a conversation is a sequence. This holds one small record a passage (32 bytes), read once a
+An index knows rows; a conversation is a sequence. This holds one small record a passage (64 bytes), read once a
 release: 100,000 passages in about 0.1 s.
 """
 
 import re
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from lancedb.table import LanceTable
 
+from schemas.messages import MESSAGES
+from schemas.passages import PASSAGES
 from slowwave.recall.query import WORD, Query
+from slowwave.recall.view import Ints, Mask, View
 
-Ints = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
+COLUMNS = ["session_id", "seq", "part", "role", "speaker", "ts", "workspace", "message_id"]
+PAIR_REACH = 50
+"""Passages between a question and its answer, at most."""
 
-COLUMNS = ["session_id", "seq", "part", "speaker", "ts", "workspace"]
 NO_TIME = np.iinfo(np.int64).min
 
 
@@ -26,9 +29,15 @@ NO_TIME = np.iinfo(np.int64).min
 class Layout:
     """Arrays over all passages, in order of session, message and part; a *position* is a place in them."""
 
+    offsets: Ints
+    """Where each passage stands in its table."""
     row_ids: npt.NDArray[np.uint64]
     session: Ints
     """A number a session."""
+    message: Ints
+    """Offset of its message in the table of messages; -1 where it is not there."""
+    role: Ints
+    roles: tuple[str, ...]
     speaker: Ints
     """Place in `speakers`; -1 where nobody is named."""
     speakers: tuple[str, ...]
@@ -40,25 +49,33 @@ class Layout:
     """Positions in order of row id."""
 
     @classmethod
-    def of(cls, table: LanceTable) -> "Layout":
-        """Read the passages' places from the table."""
-        rows = table.search().with_row_id(True).select(COLUMNS).to_arrow()
+    def of(cls, view: View) -> "Layout":
+        """The passages' places, read by the first who asks."""
+        return view.once("layout", lambda: cls._read(view))
+
+    @classmethod
+    def _read(cls, view: View) -> "Layout":
+        rows = view.dataset(PASSAGES).to_table(columns=COLUMNS, with_row_id=True)
         session, _ = _codes(rows["session_id"])
         order = np.lexsort((rows["part"].to_numpy(), rows["seq"].to_numpy(), session))
-        speaker, speakers = _codes(rows["speaker"])
+        (role, roles), (speaker, speakers) = _codes(rows["role"]), _codes(rows["speaker"])
         workspace, workspaces = _codes(rows["workspace"])
+        message = pc.fill_null(pc.index_in(rows["message_id"], value_set=view.keys(MESSAGES)), -1).to_numpy()
         moment = pc.fill_null(rows["ts"].cast(pa.int64()), NO_TIME).to_numpy()
         row_ids = rows["_rowid"].to_numpy()[order]
-        by_row = np.argsort(row_ids)
         return cls(
-            row_ids,
-            session[order],
-            speaker[order],
-            speakers,
-            workspace[order],
-            workspaces,
-            moment[order],
-            by_row,
+            offsets=order,
+            row_ids=row_ids,
+            session=session[order],
+            message=message[order].astype(np.int64),
+            role=role[order],
+            roles=roles,
+            speaker=speaker[order],
+            speakers=speakers,
+            workspace=workspace[order],
+            workspaces=workspaces,
+            moment=moment[order],
+            by_row=np.argsort(row_ids),
         )
 
     def positions(self, row_ids: npt.NDArray[np.uint64]) -> Ints:
@@ -77,20 +94,62 @@ class Layout:
             mask &= (self.moment <= round(query.until.timestamp() * 1e6)) & (self.moment != NO_TIME)
         return mask
 
-    def said_by(self, text: str) -> Mask:
-        """Passages whose speaker is named in the text."""
-        words = {word.lower() for word in WORD.findall(text)}
-        named = [i for i, name in enumerate(self.speakers) if words & set(WORD.findall(name.lower()))]
-        return np.isin(self.speaker, named)
+    @cached_property
+    def names(self) -> dict[str, set[int]]:
+        """Each word of a speaker's name, in lower case, and whose names it stands in."""
+        found: dict[str, set[int]] = {}
+        for i, name in enumerate(self.speakers):
+            for word in WORD.findall(name.lower()):
+                found.setdefault(word, set()).add(i)
+        return found
+
+    def said_by(self, text: str, positions: Ints | None = None) -> Mask:
+        """Which of the passages (all, unless some are given) come from a speaker that the text names."""
+        speaker = self.speaker if positions is None else self.speaker[positions]
+        named = {i for word in WORD.findall(text.lower()) for i in self.names.get(word, ())}
+        return np.isin(speaker, sorted(named)) if named else np.zeros(len(speaker), dtype=bool)
 
     def without_speakers(self, text: str) -> str:
         """The text less the names of speakers: what they said does not name them. The text, where nothing is left."""
-        names = {word for name in self.speakers for word in WORD.findall(name)}
+        names = sorted({word for word in WORD.findall(text) if word.lower() in self.names})
         if not names:
             return text
-        either = "|".join(re.escape(name) for name in sorted(names))
-        bare = " ".join(re.sub(rf"\b(?:{either})\b(?:['’]s\b)?", " ", text, flags=re.I).split())
+        either = "|".join(re.escape(name) for name in names)
+        bare = " ".join(re.sub(rf"\b(?:{either})\b(?:['’]s\b)?", " ", text).split())
         return bare if WORD.search(bare) else text
+
+    def exchange(self, position: int) -> list[int]:
+        """Messages of the exchange that a passage stands in, as one position each, in the order they were said.
+
+        With a user's message goes the answer: what the assistant said last before the user spoke again. With an
+        assistant's goes the question: what the user said last before it. Any other stands alone.
+        """
+        role = self.roles[self.role[position]]
+        if role == "user":
+            answer = self._last_answer(position)
+            return [position] if answer is None else [position, answer]
+        if role == "assistant":
+            question = self._met(position, -1, "user")
+            return [position] if question is None else [question, position]
+        return [position]
+
+    def _last_answer(self, position: int) -> int | None:
+        answer = self._met(position, 1, "assistant")
+        while answer is not None and (later := self._met(answer, 1, "assistant", unless="user")) is not None:
+            answer = later
+        return answer
+
+    def _met(self, position: int, step: int, wanted: str, unless: str | None = None) -> int | None:
+        """The nearest passage of another message with this role, in one direction; none if `unless` comes before it."""
+        for at in range(position + step, position + step * (PAIR_REACH + 1), step):
+            if not 0 <= at < len(self.session) or self.session[at] != self.session[position]:
+                return None
+            role = self.roles[self.role[at]]
+            if role == wanted and self.message[at] != self.message[position]:
+                return at
+            if role == unless:
+                return None
+        return None
 
     def shifted(self, positions: Ints, offset: int) -> tuple[Ints, Mask]:
         """The positions `offset` further on, and which of them are in the same session."""

@@ -7,15 +7,15 @@ recall @10 goes from 73 to 77 with the sum, to 81 with the best.)
 """
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import numpy.typing as npt
-from lancedb.table import LanceTable
+from lance.query import MatchQuery
 
-from slowwave.recall.layout import Ints, Layout, Mask
-from slowwave.recall.query import WORD, Query
+from slowwave.recall.layout import Layout
+from slowwave.recall.query import Query, content_words
 from slowwave.recall.search import Pool, Scores, conditions
+from slowwave.recall.view import Ints, Mask, View
 
 MAX_WORDS = 64
 """Words of a query that are looked up; later ones are left out."""
@@ -23,43 +23,61 @@ MAX_WORDS = 64
 ROWS_A_WORD = 1_000
 """Passages a word brings, at most: a word in more of them tells little."""
 
-LOOKUPS_AT_ONCE = 4
-
 REACH = 6
 FADE = 0.75
 """How far a passage hears its neighbours, and what a step of distance leaves."""
 
 
-def lexical_scores(table: LanceTable, pool: Pool, query: Query, layout: Layout, allowed: Mask) -> Scores:
-    """Faded best BM25 of each word, summed over the words: one score a position, 0 where no word is in reach."""
-    total = np.zeros(len(layout.row_ids))
-    for positions, scores in word_lanes(table, pool, query, layout):
-        best = np.zeros(len(total))
+def lexical_scores(view: View, pool: Pool, query: Query, layout: Layout, allowed: Mask) -> tuple[Scores, float]:
+    """Faded best BM25 of each word, summed over the words: one score a position, 0 where no word is in reach.
+
+    Also the sum's bound: what a passage would have that holds every word as well as any does, and those that nobody
+    ever said as well as the rarest.
+    """
+    total, best = np.zeros(len(layout.row_ids)), np.zeros(len(layout.row_ids))
+    lanes = word_lanes(view, pool, query, layout)
+    rarest = float(np.log1p((len(total) + 0.5) / 0.5))
+    bound = sum(float(scores.max()) if len(scores) else rarest for _, scores in lanes)
+    for positions, scores in lanes:
+        touched = []
         for offset in range(-REACH, REACH + 1):
             moved, same = layout.shifted(positions, offset)
             np.maximum.at(best, moved[same], scores[same] * FADE ** abs(offset))
-        total += best
+            touched.append(moved[same])
+        heard = np.concatenate(touched)
+        total[heard] += best[heard]  # once a position, however often it is named
+        best[heard] = 0.0
     total[~allowed] = 0.0
-    return total
+    return total, bound
 
 
-def word_lanes(table: LanceTable, pool: Pool, query: Query, layout: Layout) -> list[tuple[Ints, Scores]]:
-    """Positions and BM25 of the passages that hold a word of the query, word by word; unknown words are left out."""
+def word_lanes(view: View, pool: Pool, query: Query, layout: Layout) -> list[tuple[Ints, Scores]]:
+    """Positions and BM25 of the passages that hold a word of the query, word by word; empty for a word never said.
+
+    Words that the index leaves out are left out here too. A word's passages are remembered while the release is read.
+    """
     where = conditions(pool, query)
+    scope = (query.workspace, query.since, query.until)
 
     def lane(word: str) -> tuple[Ints, Scores]:
-        search = table.search(word, query_type="fts", fts_columns=pool.text).limit(ROWS_A_WORD).with_row_id(True)
-        found = (search if where is None else search.where(where)).select(["_score"]).to_arrow()
+        scanner = view.dataset(pool.table).scanner(
+            columns=["_score"],
+            full_text_query=MatchQuery(word, pool.text),
+            filter=where,
+            prefilter=True,
+            limit=ROWS_A_WORD,
+            with_row_id=True,
+        )
+        found = scanner.to_table()
         return layout.positions(found["_rowid"].to_numpy()), found["_score"].to_numpy().astype(np.float64)
 
-    with ThreadPoolExecutor(LOOKUPS_AT_ONCE) as pool_of_threads:
-        lanes = list(pool_of_threads.map(lane, distinct_words(query.text)[:MAX_WORDS]))
-    return [(positions, scores) for positions, scores in lanes if len(positions)]
-
-
-def distinct_words(text: str) -> list[str]:
-    """The words of a text in order, each once, in lower case."""
-    return list(dict.fromkeys(word.lower() for word in WORD.findall(text)))
+    words = content_words(query.text)[:MAX_WORDS]
+    found = {word: view.words.get((word, scope)) for word in words}
+    missing = [word for word in words if found[word] is None]
+    for word, one in zip(missing, view.lookups.map(lane, missing), strict=True):
+        view.words.put((word, scope), one)
+        found[word] = one
+    return [one for one in found.values() if one is not None]
 
 
 def rarity(masks: Sequence[Mask], of: int) -> npt.NDArray[np.float64]:

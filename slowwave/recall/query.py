@@ -1,7 +1,7 @@
 """A query, checked: every request that can't be carried out as put is refused here, with what would be."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
 from typing import cast
@@ -18,6 +18,15 @@ MAX_TERMS = 256
 WORD = re.compile(r"\w+")
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]+")
 
+STOP_WORDS = frozenset(
+    WORD.findall(
+        "a an and are as at be but by for if in into is it no not of on or such that the their then there these they "
+        "this to was will with"
+    )
+)
+"""English words that Lance's index leaves out: looking them up finds nothing."""
+
+
 When = datetime | date | str | None
 
 
@@ -32,6 +41,10 @@ class Query:
     category: str | None = None
     since: datetime | None = None
     until: datetime | None = None
+    now: datetime | None = None
+    """When it is asked, for words like "yesterday"; the clock's time where None."""
+    as_of: datetime | None = None
+    """What was true then is asked for; now, where None."""
 
     @property
     def terms(self) -> str:
@@ -47,6 +60,8 @@ def checked_query(
     category: str | None,
     since: When,
     until: When,
+    now: datetime | None = None,
+    as_of: When = None,
 ) -> Query:
     """The query, its text cleaned of control characters, its bounds in UTC.
 
@@ -57,12 +72,15 @@ def checked_query(
     if k < 1:
         raise UsageError(f"k is {k}; it is the number of hits wanted, at least 1")
     start, end = _bound(since, "since", time.min), _bound(until, "until", time.max)
+    then = _bound(as_of, "as_of", time.max)
+    end = min((bound for bound in (end, then) if bound is not None), default=None)
     if start and end and start > end:
         raise UsageError(f"since ({start.isoformat()}) is after until ({end.isoformat()}): nothing lies between")
     for name, value in (("workspace", workspace), ("category", category)):
         if value is not None and (not value or CONTROL.search(value)):
             raise UsageError(f"{name} is {value!r}; it is a name without control characters, or None for any")
-    return Query(_cleaned(text), k, _known_kinds(kinds), workspace, category, start, end)
+    asked_at = _aware(now) if now else then
+    return Query(_cleaned(text), k, _known_kinds(kinds), workspace, category, start, end, asked_at, then)
 
 
 def _cleaned(text: str) -> str:
@@ -89,6 +107,10 @@ def _bound(value: When, name: str, day_edge: time) -> datetime | None:
     moment = _parsed(value, name)
     if not isinstance(moment, datetime):
         return datetime.combine(moment, day_edge, tzinfo=UTC)
+    return _aware(moment)
+
+
+def _aware(moment: datetime) -> datetime:
     return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
@@ -99,3 +121,19 @@ def _parsed(value: datetime | date | str, name: str) -> datetime | date:
         return date.fromisoformat(value) if len(value) <= len("2025-01-31") else datetime.fromisoformat(value)
     except ValueError:
         raise UsageError(f"{name} is {value!r}; it is a date or time like 2025-01-31 or 2025-01-31T09:30Z") from None
+
+
+def distinct_words(text: str) -> list[str]:
+    """The words of a text in order, each once, in lower case."""
+    return list(dict.fromkeys(word.lower() for word in WORD.findall(text)))
+
+
+def word_share(words: Sequence[str], text: str) -> float:
+    """Share of the words that a text holds; plural or not."""
+    held = {word.removesuffix("s") for word in distinct_words(text)}
+    return sum(word.removesuffix("s") in held for word in words) / len(words) if words else 0.0
+
+
+def content_words(text: str) -> list[str]:
+    """The distinct words of a text, less those that the index leaves out."""
+    return [word for word in distinct_words(text) if word not in STOP_WORDS]

@@ -1,9 +1,9 @@
 """Candidates from the indexes of one table: full text and vectors, filtered before they are searched.
 
-Every condition is a `lancedb.expr`, every query a plain bag of terms: nothing that stands in a query is ever parsed.
+Every condition is an Arrow expression, every query a plain bag of terms: nothing that stands in a query is ever parsed.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import reduce
@@ -12,19 +12,18 @@ from operator import and_
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from lancedb.expr import Expr, col, lit
-from lancedb.query import LanceVectorQueryBuilder
-from lancedb.table import LanceTable
+import pyarrow.compute as pc
+from lance.query import MatchQuery
 
 from schemas.observations import OBSERVATIONS
 from schemas.passages import PASSAGES
-from schemas.table import Table
+from schemas.table import UTC_US, Table
 from schemas.topics import SUMMARIES
 from slowwave.recall.hits import Kind
-from slowwave.recall.query import Query
+from slowwave.recall.query import Query, content_words, word_share
+from slowwave.recall.view import View
 
-FLAT_ROWS = 100_000
-"""Up to here vectors are compared one by one: exact, and as fast as an index."""
+Vector = npt.NDArray[np.float32]
 
 Scores = npt.NDArray[np.float64]
 
@@ -87,6 +86,12 @@ class Candidates:
     pool: Pool
     rows: list[dict[str, object]] = field(default_factory=list)
     signals: dict[str, Scores] = field(default_factory=dict)
+    covered: Scores = field(default_factory=lambda: np.zeros(0))
+    """Share of the query's words, by their worth, that is heard at each row; 0 to 1."""
+    cosine: Scores | None = None
+    """Of each row to the query, NaN where it has no vector; None without an encoder."""
+    nearest: float = -1.0
+    """Cosine of the nearest of all rows to the whole query, where that is known."""
 
     @property
     def ids(self) -> list[str]:
@@ -94,76 +99,82 @@ class Candidates:
         return [str(row[self.pool.table.key]) for row in self.rows]
 
 
-def conditions(pool: Pool, query: Query) -> Expr | None:
+def conditions(pool: Pool, query: Query) -> pc.Expression | None:
     """The filter of a pool's rows; None when all may answer."""
-    wanted: list[Expr] = []
+    wanted: list[pc.Expression] = []
     if query.workspace is not None:
-        wanted.append(col("workspace") == lit(query.workspace))
+        wanted.append(pc.field("workspace") == pa.scalar(query.workspace))
     if pool.kind == "observation":
-        wanted.append(col("status") == lit("active"))
+        changed = (pc.field("status") == pa.scalar("superseded")) & pc.field("superseded_by").is_valid()
+        wanted.append((pc.field("status") == pa.scalar("active")) | changed)
         if query.category is not None:
-            wanted.append(col("category") == lit(query.category))
+            wanted.append(pc.field("category") == pa.scalar(query.category))
     wanted.extend(_overlap(pool, query.since, query.until))
     return reduce(and_, wanted) if wanted else None
 
 
-def _overlap(pool: Pool, since: datetime | None, until: datetime | None) -> list[Expr]:
-    after = [col(pool.last) >= lit(since)] if since else []
-    return [*after, col(pool.first) <= lit(until)] if until else after
+def _overlap(pool: Pool, since: datetime | None, until: datetime | None) -> list[pc.Expression]:
+    after = [pc.field(pool.last) >= pa.scalar(since, UTC_US)] if since else []
+    return [*after, pc.field(pool.first) <= pa.scalar(until, UTC_US)] if until else after
 
 
-def lanes(
-    table: LanceTable,
-    pool: Pool,
-    query: Query,
-    limit: int,
-    vector: npt.NDArray[np.float32] | None,
-    full_text: bool,
-) -> Candidates:
+def lanes(view: View, pool: Pool, query: Query, limit: int, vector: Vector | None, full_text: bool) -> Candidates:
     """What each index of a table finds: `limit` rows of full text, where it may be asked, and of the vectors."""
     found: dict[str, pa.Table] = {}
     if full_text:
-        found["text"] = text_lane(table, pool, query, limit)
+        found["text"] = text_lane(view, pool, query, limit)
     if vector is not None:
-        found["vector"] = vector_lane(table, pool, query, limit, vector)
-    return united(pool, found)
+        found["vector"] = vector_lane(view, pool, query, limit, vector)
+    candidates = united(pool, found)
+    candidates.cosine = candidates.signals.get("vector")
+    words = content_words(query.text)
+    column = pool.text
+    candidates.covered = np.array([word_share(words, str(row[column])) for row in candidates.rows], dtype=np.float64)
+    return candidates
 
 
-def text_lane(table: LanceTable, pool: Pool, query: Query, limit: int) -> pa.Table:
+def text_lane(view: View, pool: Pool, query: Query, limit: int) -> pa.Table:
     """The rows full text finds, with their BM25 `_score`."""
-    search = table.search(query.terms, query_type="fts", fts_columns=pool.text).limit(limit)
-    where = conditions(pool, query)
-    found: pa.Table = (search if where is None else search.where(where)).select([*pool.columns, "_score"]).to_arrow()
+    found: pa.Table = (
+        view.dataset(pool.table)
+        .scanner(
+            columns=[*pool.columns, "_score"],
+            full_text_query=MatchQuery(query.terms, pool.text),
+            filter=conditions(pool, query),
+            prefilter=True,
+            limit=limit,
+        )
+        .to_table()
+    )
     return found
 
 
-def vector_lane(table: LanceTable, pool: Pool, query: Query, limit: int, vector: npt.NDArray[np.float32]) -> pa.Table:
+def vector_lane(view: View, pool: Pool, query: Query, limit: int, vector: Vector) -> pa.Table:
     """The rows nearest to the query, with their cosine `_score`; rows without a vector are left out.
 
     Vectors have unit length, so the dot product is the cosine; Lance returns one minus it.
     """
-    found: pa.Table = _vector_search(table, pool, query, limit, vector).select([*pool.columns, "_distance"]).to_arrow()
+    found = nearest_rows(view, pool, query, limit, vector, pool.columns)
     cosine = pa.array(1.0 - found["_distance"].to_numpy().astype(np.float64))
     return found.drop_columns("_distance").append_column("_score", cosine)
 
 
-def nearest(
-    table: LanceTable, pool: Pool, query: Query, limit: int, vector: npt.NDArray[np.float32]
-) -> npt.NDArray[np.uint64]:
-    """Row ids of the rows nearest to the query, best first."""
-    found = _vector_search(table, pool, query, limit, vector).with_row_id(True).select(["_distance"]).to_arrow()
-    ids: npt.NDArray[np.uint64] = found["_rowid"].to_numpy()
-    return ids
-
-
-def _vector_search(
-    table: LanceTable, pool: Pool, query: Query, limit: int, vector: npt.NDArray[np.float32]
-) -> LanceVectorQueryBuilder:
-    search = table.search(vector, vector_column_name="vector", query_type="vector").distance_type("dot").limit(limit)
-    if table.count_rows() <= FLAT_ROWS:
-        search = search.bypass_vector_index()
-    where = conditions(pool, query)
-    return search if where is None else search.where(where)
+def nearest_rows(
+    view: View, pool: Pool, query: Query, limit: int, vector: Vector, columns: Sequence[str], row_ids: bool = False
+) -> pa.Table:
+    """The rows nearest to the query, best first, with their `_distance`: compared one by one, by Lance."""
+    found: pa.Table = (
+        view.dataset(pool.table)
+        .scanner(
+            columns=[*columns, "_distance"],
+            nearest={"column": "vector", "q": vector, "k": limit, "metric": "dot", "use_index": False},
+            filter=conditions(pool, query),
+            prefilter=True,
+            with_row_id=row_ids,
+        )
+        .to_table()
+    )
+    return found
 
 
 def united(pool: Pool, lanes: Mapping[str, pa.Table]) -> Candidates:

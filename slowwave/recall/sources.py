@@ -4,16 +4,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import chain, zip_longest
+from typing import cast
 
-from lancedb.expr import col
+import numpy as np
 
 from schemas.messages import MESSAGES
 from schemas.observations import OBSERVATIONS
 from schemas.sessions import SESSIONS
-from schemas.table import Table
 from schemas.topics import SUMMARIES
-from slowwave.recall.hits import KINDS, Hit, Kind, Source
-from slowwave.store.snapshot import Snapshot
+from slowwave.recall.hits import KINDS, Fragment, Hit, Kind, Source
+from slowwave.recall.layout import Layout
+from slowwave.recall.view import View
+
+MESSAGE_COLUMNS = ["session_id", "native_id", "role", "text"]
 
 MAX_SOURCES = 5
 """Messages named under one summary; more are reached by drilling down."""
@@ -31,6 +34,11 @@ class Message:
     session: str
     native_id: str
     text: str
+    role: str
+
+    def fragment(self) -> Fragment:
+        """As a part of an exchange."""
+        return Fragment(self.role, self.native_id, self.text)
 
     def source(self, quote: str | None = None) -> Source:
         """As a source; the quote is the one given, if this message holds it, else how the message begins."""
@@ -48,6 +56,7 @@ class Found:
     score: float
     cosine: float
     """To the query; NaN where unknown."""
+    relevance: float = 0.0
 
 
 def merged(found: Sequence[Sequence[Found]], k: int) -> list[Found]:
@@ -69,72 +78,101 @@ def merged(found: Sequence[Sequence[Found]], k: int) -> list[Found]:
     return sorted(scored, key=lambda one: (-one.score, KINDS.index(one.kind), one.id))
 
 
-def hits_with_sources(snapshot: Snapshot, found: Sequence[Found]) -> list[Hit]:
+def hits_with_sources(view: View, found: Sequence[Found]) -> list[Hit]:
     """What was found as hits, all their messages looked up at once."""
-    below = message_ids_below(snapshot, {one.id: one.row for one in found if one.kind == "summary"})
+    below = message_ids_below(view, {one.id: one.row for one in found if one.kind == "summary"})
     ids = {one.id: _message_ids(one, below) for one in found}
-    messages = messages_by_id(snapshot, chain(*ids.values()))
-    return [_hit(one, [messages[i] for i in ids[one.id] if i in messages]) for one in found]
+    messages = messages_by_id(view, [key for one in found if one.kind != "message" for key in ids[one.id]])
+    said = _exchanges(view, [one for one in found if one.kind == "message"])
+    return [
+        _hit(one, said[one.id][0], said[one.id][1])
+        if one.kind == "message"
+        else _hit(one, [messages[i] for i in ids[one.id] if i in messages], ())
+        for one in found
+    ]
 
 
 def _message_ids(one: Found, below: Mapping[str, list[str]]) -> list[str]:
-    if one.kind == "summary":
-        return below[one.id]
-    return [one.id] if one.kind == "message" else _strings(one.row["message_ids"])
+    return below[one.id] if one.kind == "summary" else _strings(one.row.get("message_ids"))
 
 
-def _hit(one: Found, messages: Sequence[Message]) -> Hit:
-    row = one.row
-    if one.kind == "observation":
-        text, quote, at, status = row["summary"], str(row["quote"]), row["observed_at"], str(row["status"])
-    elif one.kind == "message":
-        text, quote, at, status = messages[0].text if messages else row["text"], str(row["text"]), row["ts"], "active"
-    else:
-        text, quote, at, status = row["text"], None, row["last_at"], "active"
-    sources = tuple(message.source(quote) for message in messages)
-    moment = at if isinstance(at, datetime) else None
-    return Hit(one.kind, one.id, str(text), one.score, moment, status, sources)
-
-
-def messages_by_id(snapshot: Snapshot, ids: Iterable[str]) -> dict[str, Message]:
-    """The messages of these ids, with their sessions' native ids."""
-    rows = by_id(snapshot, MESSAGES, ids, ["message_id", "session_id", "native_id", "text"])
-    sessions = by_id(snapshot, SESSIONS, (str(r["session_id"]) for r in rows.values()), ["session_id", "native_id"])
-    native = {key: str(row["native_id"]) for key, row in sessions.items()}
+def _exchanges(view: View, found: Sequence[Found]) -> dict[str, tuple[list[Message], tuple[Fragment, ...]]]:
+    """For each message that was found, itself and its exchange, taken from where they stand."""
+    if not found:
+        return {}
+    layout = Layout.of(view)
+    exchanges = {one.id: layout.message[layout.exchange(cast(int, one.row["position"]))] for one in found}
+    own = {one.id: int(layout.message[cast(int, one.row["position"])]) for one in found}
+    wanted = np.unique(np.concatenate([*exchanges.values(), list(own.values())]))
+    wanted = wanted[wanted >= 0]
+    rows = view.take(MESSAGES, wanted, MESSAGE_COLUMNS).to_pylist()
+    messages = dict(zip(wanted.tolist(), _as_messages(view, rows), strict=True))
     return {
-        key: Message(
-            native.get(str(row["session_id"]), str(row["session_id"])), str(row["native_id"]), str(row["text"])
+        key: (
+            [messages[own[key]]] if own[key] in messages else [],
+            tuple(messages[at].fragment() for at in places.tolist() if at in messages),
         )
-        for key, row in rows.items()
+        for key, places in exchanges.items()
     }
 
 
-def message_ids_below(snapshot: Snapshot, summaries: Mapping[str, Row]) -> dict[str, list[str]]:
+def _hit(one: Found, messages: Sequence[Message], pair: tuple[Fragment, ...]) -> Hit:
+    row = one.row
+    if one.kind == "observation":
+        text, quote, at = row["summary"], str(row["quote"]), row["observed_at"]
+    elif one.kind == "message":
+        text, quote, at = messages[0].text if messages else row["text"], str(row["text"]), row["ts"]
+    else:
+        text, quote, at = row["text"], None, row["last_at"]
+    sources = tuple(message.source(quote) for message in messages)
+    moment = at if isinstance(at, datetime) else None
+    status, heir = str(row.get("status", "active")), cast(str | None, row.get("superseded_by"))
+    return Hit(one.kind, one.id, str(text), one.score, moment, status, sources, pair, one.relevance, heir)
+
+
+def messages_by_id(view: View, ids: Iterable[str]) -> dict[str, Message]:
+    """The messages of these ids, with their sessions' native ids."""
+    rows = view.by_id(MESSAGES, list(ids), MESSAGE_COLUMNS)
+    return dict(zip(rows, _as_messages(view, list(rows.values())), strict=True))
+
+
+def _as_messages(view: View, rows: Sequence[Row]) -> list[Message]:
+    names = view.once("sessions", lambda: _native_sessions(view))
+    return [
+        Message(
+            names.get(str(row["session_id"]), str(row["session_id"])),
+            str(row["native_id"]),
+            str(row["text"]),
+            str(row["role"]),
+        )
+        for row in rows
+    ]
+
+
+def _native_sessions(view: View) -> dict[str, str]:
+    if not view.count(SESSIONS):
+        return {}
+    rows = view.read(SESSIONS, ["session_id", "native_id"])
+    return dict(zip(rows["session_id"].to_pylist(), rows["native_id"].to_pylist(), strict=True))
+
+
+def message_ids_below(view: View, summaries: Mapping[str, Row]) -> dict[str, list[str]]:
     """For each summary (rows by id, with `member_ids`) up to MAX_SOURCES messages below it, spread over its members.
 
     Members are summaries of the tier below, observations or messages; each round takes all hits one tier down.
     """
     frontier = {key: _strings(row["member_ids"]) for key, row in summaries.items()}
-    while True:
-        below = by_id(snapshot, SUMMARIES, chain(*frontier.values()), ["summary_id", "member_ids"])
+    while frontier:
+        below = view.by_id(SUMMARIES, list(chain(*frontier.values())), ["summary_id", "member_ids"])
         if not below:
             break
         frontier = {
             key: _one_down(ids, {k: _strings(row["member_ids"]) for k, row in below.items()})
             for key, ids in frontier.items()
         }
-    claims = by_id(snapshot, OBSERVATIONS, chain(*frontier.values()), ["observation_id", "message_ids"])
+    claims = view.by_id(OBSERVATIONS, list(chain(*frontier.values())), ["observation_id", "message_ids"])
     said = {key: _strings(row["message_ids"]) for key, row in claims.items()}
     return {key: _one_down(ids, said)[:MAX_SOURCES] for key, ids in frontier.items()}
-
-
-def by_id(snapshot: Snapshot, table: Table, ids: Iterable[str], columns: list[str]) -> dict[str, Row]:
-    """Rows of a table by key; ids it does not hold are left out."""
-    wanted = sorted(set(ids))
-    if not wanted:
-        return {}
-    found = snapshot.read(table, columns, col(table.key).isin(wanted))
-    return {str(row[table.key]): row for row in found.to_pylist()}
 
 
 def _one_down(ids: Sequence[str], members: Mapping[str, list[str]]) -> list[str]:

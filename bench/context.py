@@ -1,0 +1,142 @@
+"""Quality per token: how much of a past decision stands in the context block that a bug report gets.
+
+    python -m bench.context data/labelled/decisions.jsonl [--reports FILE] [--store DIR] [--encoder NAME] [--json]
+
+The conversations are read by a real night into a scratch store (or one is kept with --store). For each report
+(`{"session_id", "decision", "stale", "report"}` a line; by default bug_reports.jsonl beside the conversations) the
+figure is the share of the decision's content words in the text, at 250 and 500 tokens of the tokenizer that ships;
+beside it whole turns by BM25, by recall, and by recall with the right session known. Sessions: is the right one first,
+and among five. About 2 minutes on one core, most of it the night's.
+"""
+
+import argparse
+import json
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+from bench.locomo import bm25
+from flows.nightly import run_night
+from schemas.passages import PASSAGES
+from schemas.sessions import SESSIONS
+from schemas.settings import Settings
+from slowwave.recall.memory import Memory
+from slowwave.recall.query import checked_query
+from slowwave.recall.sessions import ranked_sessions
+from slowwave.recall.terms import content_words
+from slowwave.recall.tokens import tokenizer_named
+
+BUDGETS = (250, 500)
+SYSTEMS = ("turns by BM25", "turns by recall", "turns by recall, session known", "slowwave")
+COUNT = tokenizer_named("minilm")
+
+Turn = tuple[str, str]
+"""Session's own id and text."""
+
+
+def share(decision: str, text: str) -> float:
+    """Of the decision's content words, those in the text."""
+    wanted = set(content_words(decision))
+    return len(wanted & set(content_words(text))) / len(wanted)
+
+
+def packed(turns: Sequence[str], budget: int) -> str:
+    """Whole turns, best first, that fit."""
+    shown, room = [], budget
+    for turn in turns:
+        if (cost := COUNT(turn)) <= room:
+            shown.append(turn)
+            room -= cost
+    return "\n".join(shown)
+
+
+def blocks(memory: Memory, turns: Sequence[Turn], case: dict[str, Any], words: Any) -> dict[str, Callable[[int], str]]:
+    """Each system's text for one report, by budget."""
+    hits = memory.recall(case["report"], 100, "message")
+    found = [(hit.sources[0].session, hit.text) for hit in hits]
+    by_words = [turns[i] for i in np.argsort(-words, kind="stable")]
+    known = [text for session, text in dict.fromkeys([*found, *by_words]) if session == case["session_id"]]
+    return {
+        SYSTEMS[0]: lambda budget: packed([text for _, text in by_words], budget),
+        SYSTEMS[1]: lambda budget: packed([text for _, text in found], budget),
+        SYSTEMS[2]: lambda budget: packed(known, budget),
+        SYSTEMS[3]: lambda budget: memory.context(case["report"], budget).text,
+    }
+
+
+def rank(memory: Memory, case: dict[str, Any]) -> int:
+    """Place of the right session, from 1; 0 where it is not among a hundred."""
+    view = memory._current()
+    query = checked_query(case["report"], 1, "message", None, None, None, None)
+    vector = memory._vectors.encoded(view.release.encoder, [query.text]).get(query.text)
+    names = {
+        str(r["session_id"]): str(r["native_id"]) for r in view.read(SESSIONS, ["session_id", "native_id"]).to_pylist()
+    }
+    ranking = [names[one.session_id] for one in ranked_sessions(view, query, vector, 100)]
+    return ranking.index(case["session_id"]) + 1 if case["session_id"] in ranking else 0
+
+
+def figures(memory: Memory, cases: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Mean shares by system and budget, how many blocks hold a stale wording, and the sessions' recall."""
+    view = memory._current()
+    names = {r["session_id"]: r["native_id"] for r in view.read(SESSIONS, ["session_id", "native_id"]).to_pylist()}
+    rows = view.read(PASSAGES, ["session_id", "text"]).to_pylist()
+    turns = [(names[row["session_id"]], row["text"]) for row in rows]
+    words = bm25([text for _, text in turns], [case["report"] for case in cases])
+    shares: dict[str, dict[int, list[float]]] = {name: {b: [] for b in BUDGETS} for name in SYSTEMS}
+    stale: dict[str, dict[int, list[float]]] = {name: {b: [] for b in BUDGETS} for name in SYSTEMS}
+    for case, row in track(list(zip(cases, words, strict=True)), "reports", console=Console(stderr=True)):
+        for name, block in blocks(memory, turns, case, row).items():
+            for budget in BUDGETS:
+                text = block(budget)
+                shares[name][budget].append(share(case["decision"], text))
+                stale[name][budget] += [float(any(old in text for old in case["stale"]))] if case["stale"] else []
+    ranks = [rank(memory, case) for case in cases]
+    return {
+        "shares": {name: {b: round(float(np.mean(x)), 3) for b, x in some.items()} for name, some in shares.items()},
+        "stale": {
+            name: {b: round(float(np.mean(x or [0])), 3) for b, x in some.items()} for name, some in stale.items()
+        },
+        "R@1": round(float(np.mean([r == 1 for r in ranks])), 3),
+        "R@5": round(float(np.mean([0 < r <= 5 for r in ranks])), 3),
+    }
+
+
+def show(found: dict[str, Any]) -> None:
+    """Print the table."""
+    table = Table(title="share of a decision's content words in the block; blocks with a stale wording")
+    for heading in ("packing", *(f"{b} tokens" for b in BUDGETS), *(f"stale at {b}" for b in BUDGETS)):
+        table.add_column(heading, justify="left" if heading == "packing" else "right", no_wrap=True)
+    for name in SYSTEMS:
+        table.add_row(name, *(f"{found[what][name][b]:.3f}" for what in ("shares", "stale") for b in BUDGETS))
+    console = Console(width=max(100, Console().width))
+    console.print(table)
+    console.print(f"sessions: R@1 {found['R@1']:.3f}, R@5 {found['R@5']:.3f}", highlight=False)
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("file", type=Path)
+    parser.add_argument("--reports", type=Path)
+    parser.add_argument("--store", type=Path)
+    parser.add_argument("--encoder", default="all-MiniLM-L6-v2")
+    parser.add_argument("--json", action="store_true", dest="as_json")
+    given = parser.parse_args()
+    reports = given.reports or given.file.with_name("bug_reports.jsonl")
+    cases = [json.loads(line) for line in reports.read_text(encoding="utf-8").splitlines()]
+    with tempfile.TemporaryDirectory(prefix="slowwave-context-") as scratch:
+        store = given.store or Path(scratch)
+        run_night([given.file.absolute()], Settings(store=store, encoder=given.encoder))
+        found = figures(Memory.open(store), cases)
+    print(json.dumps(found, indent=2)) if given.as_json else show(found)
+
+
+if __name__ == "__main__":
+    main()

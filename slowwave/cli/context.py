@@ -1,0 +1,70 @@
+"""`slowwave context QUERY` and `slowwave briefing`: what a model's prompt gets from the memory, within a budget."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from slowwave.cli.common import JsonOption, SpaceOption, StoreOption, errors_as_lines
+
+if TYPE_CHECKING:
+    from slowwave.recall.memory import Memory
+    from slowwave.recall.tokens import Tokenizer
+
+Budget = Annotated[int | None, typer.Option(help="Tokens, at most; by default the settings'.", show_default=False)]
+TokenizerOption = Annotated[
+    str | None,
+    typer.Option("--tokenizer", help="minilm, bytes/4, tiktoken:ENCODING or a tokenizer.json.", show_default=False),
+]
+ReleaseOption = Annotated[
+    str | None, typer.Option("--release", help="An earlier release, by name (r3) or id.", show_default=False)
+]
+
+
+def context(
+    query: Annotated[str, typer.Argument(help="What the model will be asked, or a report of a problem.")],
+    budget: Budget = None,
+    workspace: Annotated[str | None, typer.Option(help="Only what was said in this workspace.")] = None,
+    tokenizer: TokenizerOption = None,
+    as_json: JsonOption = False,
+    store: StoreOption = None,
+    space: SpaceOption = None,
+    release: ReleaseOption = None,
+) -> None:
+    """Print what past sessions say on a query, packed into a budget of tokens, each line with its source."""
+    with errors_as_lines():
+        memory, counter = _opened(store, space, release), _counter(tokenizer)
+        block = memory.context(
+            query, budget, tokenizer=counter, format="json" if as_json else "markdown", workspace=workspace
+        )
+        typer.echo(block.text or ("{}" if as_json else "Nothing found."))
+
+
+def briefing(
+    budget: Budget = None,
+    tokenizer: TokenizerOption = None,
+    as_json: JsonOption = False,
+    store: StoreOption = None,
+    space: SpaceOption = None,
+    release: ReleaseOption = None,
+) -> None:
+    """Print what is known, for the start of a conversation: the same bytes as long as the release is the same."""
+    with errors_as_lines():
+        memory, counter = _opened(store, space, release), _counter(tokenizer)
+        block = memory.briefing(budget, tokenizer=counter, format="json" if as_json else "markdown")
+        typer.echo(block.text or ("{}" if as_json else "Nothing known yet."))
+
+
+def _opened(store: Path | None, space: str | None, release: str | None) -> "Memory":
+    from schemas.settings import Settings
+    from slowwave.recall.memory import Memory
+
+    return Memory.open(store, space or Settings().space, release)
+
+
+def _counter(name: str | None) -> "Tokenizer | None":
+    if name is None:
+        return None
+    from slowwave.recall.tokens import tokenizer_named
+
+    return tokenizer_named(name)

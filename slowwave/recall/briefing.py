@@ -1,0 +1,156 @@
+"""The briefing: what is known, for the start of a conversation, when there is no query yet.
+
+It holds facts about the people who speak, each topic's highest summary and the latest sessions' master summaries, each
+with its source. It depends on the release alone: nothing of the clock, of the order in which tables are read or of the
+encoder gets into it, so the same release gives the same bytes, and a model's cache of its prompt hits.
+"""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from itertools import zip_longest
+from typing import cast
+
+import pyarrow.compute as pc
+
+from schemas.errors import UsageError
+from schemas.messages import MESSAGES
+from schemas.observations import OBSERVATIONS, PERSONAL
+from schemas.sessions import SESSIONS
+from schemas.table import Table
+from schemas.topics import SUMMARIES, TOPICS
+from slowwave.recall.context import Context
+from slowwave.recall.rendering import RENDERERS, Format, Line, LineSource, Part
+from slowwave.recall.tokens import Tokenizer, cached
+from slowwave.recall.view import View
+
+MASTER = -1
+EARLIEST = datetime.min.replace(tzinfo=UTC)
+MOST_LINES = 200
+"""Lines that are looked at of each kind: the foremost ones."""
+
+Row = dict[str, object]
+
+
+def briefed(view: View, budget: int, count: Tokenizer, format: Format = "markdown") -> Context:
+    """The block, at most `budget` tokens: facts, topics and sessions in turn, as many as fit whole.
+
+    Raises:
+        UsageError: a budget below 0, or an unknown format.
+    """
+    if budget < 0 or format not in RENDERERS:
+        raise UsageError(f"budget is {budget} (at least 0), format is {format!r} (one of {', '.join(RENDERERS)})")
+    kinds = [facts(view), topic_tops(view), session_masters(view)]
+    in_turn = [line for round_ in zip_longest(*kinds) for line in round_ if line is not None]
+    counted, render = cached(count), RENDERERS[format]
+    chosen: list[Line] = []
+    for line in in_turn:
+        if _size(in_order(kinds, [*chosen, line]), counted, format) <= budget:
+            chosen.append(line)
+    part = Part("briefing", tuple(in_order(kinds, chosen)))
+    parts = (part,) if part.lines else ()
+    return Context(render(parts), _size(part.lines, counted, format), parts)
+
+
+def _size(lines: Sequence[Line], count: Tokenizer, format: Format) -> int:
+    return count(RENDERERS[format]([Part("briefing", tuple(lines))])) if lines else 0
+
+
+def in_order(kinds: Sequence[Sequence[Line]], chosen: Sequence[Line]) -> list[Line]:
+    """The lines chosen: topics, then sessions from the oldest on, then facts nearest to the end."""
+    taken = set(map(id, chosen))
+    facts_, topics, sessions = ([line for line in kind if id(line) in taken] for kind in kinds)
+    return [*topics, *reversed(sessions), *facts_]
+
+
+def facts(view: View) -> list[Line]:
+    """What people said of themselves, as active claims: the surest first, of equals the latest."""
+    columns = [
+        "observation_id",
+        "session_id",
+        "summary",
+        "category",
+        "confidence",
+        "observed_at",
+        "speaker",
+        "message_ids",
+    ]
+    wanted = (pc.field("status") == "active") & (pc.field("pack") == "personal")
+    rows = _rows(view, OBSERVATIONS, columns, wanted)
+    rows = [row for row in rows if row["category"] in PERSONAL]
+    rows.sort(key=lambda row: str(row["observation_id"]))
+    rows.sort(key=lambda row: _moment(row["observed_at"]), reverse=True)
+    rows.sort(key=lambda row: -round(cast(float, row["confidence"]), 6))
+    rows = rows[:MOST_LINES]
+    native = _native(view, [str(row["session_id"]) for row in rows])
+    said = view.by_id(MESSAGES, [_first(row) for row in rows], ["message_id", "native_id", "seq"])
+    return [
+        _line(
+            str(row["summary"]),
+            LineSource(
+                native[str(row["session_id"])],
+                str(said[_first(row)]["native_id"]),
+                cast(int, said[_first(row)]["seq"]),
+                _time(row["observed_at"]),
+                str(row["speaker"]) if row["speaker"] else None,
+            ),
+        )
+        for row in rows
+        if str(row["session_id"]) in native and _first(row) in said
+    ]
+
+
+def topic_tops(view: View) -> list[Line]:
+    """For each topic its highest summaries that nothing stands above, the largest topics first."""
+    columns = ["summary_id", "scope_id", "tier", "seq", "title", "text", "last_at", "member_ids"]
+    rows = _rows(view, SUMMARIES, columns, pc.field("scope") == "topic")
+    covered = {key for row in rows for key in cast(list[str], row["member_ids"])}
+    sizes = {str(row["topic_id"]): cast(int, row["size"]) for row in _rows(view, TOPICS, ["topic_id", "size"])}
+    tops = [row for row in rows if row["summary_id"] not in covered]
+    tops.sort(key=lambda row: (-sizes.get(str(row["scope_id"]), 0), str(row["scope_id"]), -cast(int, row["tier"])))
+    return [
+        _line(str(row["text"]), LineSource(at=_time(row["last_at"]), topic=str(row["title"] or row["scope_id"])))
+        for row in tops[:MOST_LINES]
+    ]
+
+
+def session_masters(view: View) -> list[Line]:
+    """Sessions' master summaries, the latest first."""
+    wanted = (pc.field("scope") == "session") & (pc.field("tier") == MASTER)
+    rows = _rows(view, SUMMARIES, ["summary_id", "scope_id", "text", "last_at"], wanted)
+    rows.sort(key=lambda row: str(row["summary_id"]))
+    rows.sort(key=lambda row: _moment(row["last_at"]), reverse=True)
+    native = _native(view, [str(row["scope_id"]) for row in rows[:MOST_LINES]])
+    return [
+        _line(str(row["text"]), LineSource(native[str(row["scope_id"])], at=_time(row["last_at"])))
+        for row in rows[:MOST_LINES]
+        if row["text"] and str(row["scope_id"]) in native
+    ]
+
+
+def _line(text: str, source: LineSource) -> Line:
+    return Line(" ".join(text.split()), source)
+
+
+def _first(row: Row) -> str:
+    """The first message a claim stands on."""
+    return (cast(list[str], row["message_ids"]) or [""])[0]
+
+
+def _time(at: object) -> datetime | None:
+    return at if isinstance(at, datetime) else None
+
+
+def _moment(at: object) -> datetime:
+    return at if isinstance(at, datetime) else EARLIEST
+
+
+def _native(view: View, sessions: Sequence[str]) -> dict[str, str]:
+    """The transcripts' own ids of the sessions."""
+    rows = view.by_id(SESSIONS, sorted(set(sessions)), ["session_id", "native_id"])
+    return {key: str(row["native_id"]) for key, row in rows.items()}
+
+
+def _rows(view: View, table: Table, columns: list[str], where: pc.Expression | None = None) -> list[Row]:
+    """Rows of a table; none of one that the release lacks."""
+    rows: list[Row] = view.read(table, columns, where).to_pylist() if view.count(table) else []
+    return rows

@@ -1,0 +1,240 @@
+"""The block of context for a model: web results, memories and the current conversation, within a budget of tokens.
+
+    block = Memory.open().context("why does the import fail?", budget=500)
+    block.text, block.tokens, block.parts
+
+The order is web, memories, conversation; in each part what is more relevant stands nearer to the end, where the query
+comes. Each part has its share of the budget (settings); what one doesn't use goes to the others. What does not fit is
+recapped: the sentences that cover most of what matters are kept whole, nothing is cut within one.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby, pairwise
+
+from schemas.context_settings import ContextSettings
+from schemas.errors import UsageError
+from slowwave.recall.packing import Piece, pack
+from slowwave.recall.rendering import RENDERERS, Format, Line, LineSource, Name, Part, costs
+from slowwave.recall.statements import Statement
+from slowwave.recall.terms import content_words
+from slowwave.recall.tokens import Tokenizer, cached
+from slowwave.text.sentences import sentences
+
+MAX_PIECES = 600
+"""Sentences that the packing chooses from: the most relevant ones."""
+FADES = 0.85
+"""Of relevance, for each turn or page further from the query."""
+GAP = " … "
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """A block of context."""
+
+    text: str
+    tokens: int
+    """Of `text`, by the tokenizer asked for; never over the budget."""
+    parts: tuple[Part, ...]
+    """What stands in it, with full sources."""
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A sentence that may be shown, with where it comes from."""
+
+    text: str
+    words: frozenset[str]
+    relevance: float
+    source: LineSource
+    place: tuple[float, int, int]
+    """Where it stands in its part: the group's worth, the line, the place in it."""
+    start: int = 0
+    """Number of the sentence in its text: those that don't follow each other are joined by an ellipsis."""
+
+
+Turn = Mapping[str, object] | tuple[str, str] | str
+"""A turn of the conversation: role and content (or text), or words alone."""
+
+
+def assembled(
+    query: str,
+    memories: Sequence[Said],
+    budget: int,
+    count: Tokenizer,
+    settings: ContextSettings,
+    web: Iterable[object] = (),
+    conversation: Iterable[Turn] = (),
+    format: Format = "markdown",
+) -> Context:
+    """The block, at most `budget` tokens by `count`.
+
+    Args:
+        memories: sentences of past sessions with their relevance.
+        web: results, each with `url`, `title` and `text`, as attributes or keys; the best one first.
+        conversation: turns, the latest last.
+
+    Raises:
+        UsageError: a budget below 0, an unknown format, a turn or result without text.
+    """
+    if budget < 0:
+        raise UsageError(f"budget is {budget}; it is the number of tokens the block may have")
+    if format not in RENDERERS:
+        raise UsageError(f"format is {format!r}; it is one of {', '.join(RENDERERS)}")
+    block = _Block(budget, cached(count), format)
+    said: dict[Name, list[Said]] = {
+        "web": web_sentences(web, query),
+        "memories": list(memories),
+        "conversation": spoken(conversation, query),
+    }
+    shares = {"web": settings.web_share, "memories": settings.memory_share, "conversation": settings.conversation_share}
+    return block.filled({name: (some, shares[name]) for name, some in said.items() if some})
+
+
+class _Block:
+    """A block being filled."""
+
+    def __init__(self, budget: int, count: Tokenizer, format: Format) -> None:
+        self.budget, self.count, self.format, self.render = budget, count, format, RENDERERS[format]
+
+    def filled(self, said: Mapping[Name, tuple[Sequence[Said], float]]) -> Context:
+        """Each part within its share, then, with what the others left, as large as it gets; memories first."""
+        whole = sum(share for _, share in said.values()) or 1.0
+        parts: dict[Name, Part] = {
+            name: self.part(name, some, int(self.budget * share / whole)) for name, (some, share) in said.items()
+        }
+        for name in sorted(said, key=lambda name: name != "memories") if len(said) > 1 else ():
+            others = self.size(part for other, part in parts.items() if other != name)
+            parts[name] = max(parts[name], self.part(name, said[name][0], self.budget - others), key=_length)
+        return self.within(list(parts.values()))
+
+    def size(self, parts: Iterable[Part]) -> int:
+        """Tokens of the parts as one block."""
+        text = self.render(list(parts))
+        return self.count(text) if text else 0
+
+    def part(self, name: Name, said: Sequence[Said], budget: int) -> Part:
+        """The sentences that cover most, as lines."""
+        likely = sorted(sorted(said, key=lambda one: -one.relevance)[:MAX_PIECES], key=lambda one: one.place)
+        chosen = pack(self.pieces(likely), budget - 1, lambda some: self.size([Part(name, joined(likely, some))]))
+        return Part(name, joined(likely, chosen))
+
+    def pieces(self, said: Sequence[Said]) -> list[Piece]:
+        """With their prices."""
+        groups = {source: n for n, source in enumerate(dict.fromkeys(one.source.session for one in said))}
+        lines = {place: n for n, place in enumerate(dict.fromkeys(one.place[:2] for one in said))}
+        found = []
+        for one in said:
+            tag, heading = costs(one.source, self.format, self.count)
+            cost = self.count(one.text + GAP)
+            line, group = lines[one.place[:2]], groups[one.source.session]
+            found.append(Piece(one.words, one.relevance, cost, line, tag, group, heading))
+        return found
+
+    def within(self, parts: list[Part]) -> Context:
+        """The parts as a block; where the whole has more tokens than its pieces had, the least relevant lines go."""
+        while self.size(parts) > self.budget and any(part.lines for part in parts):
+            least = min((line.relevance, n, at) for n, part in enumerate(parts) for at, line in enumerate(part.lines))
+            _, n, at = least
+            parts[n] = Part(parts[n].name, parts[n].lines[:at] + parts[n].lines[at + 1 :])
+        shown = tuple(part for part in parts if part.lines)
+        return Context(self.render(shown), self.size(shown), shown)
+
+
+def _length(part: Part) -> int:
+    return sum(len(line.text) for line in part.lines)
+
+
+def joined(said: Sequence[Said], chosen: Sequence[int]) -> tuple[Line, ...]:
+    """Lines of the sentences chosen, those of one message on one line."""
+    lines = []
+    for _, group in groupby((said[i] for i in sorted(chosen)), key=lambda one: one.place[:2]):
+        some = list(group)
+        text = some[0].text
+        for before, one in pairwise(some):
+            text += (_ended(text) + " " if one.start == before.start + 1 else GAP) + one.text
+        lines.append(Line(text + _ended(text), some[0].source, max(one.relevance for one in some)))
+    return tuple(lines)
+
+
+def _ended(text: str) -> str:
+    """What a sentence lacks to be ended: its full stop is cut off with what closes it idly."""
+    return "" if text[-1:] in ".!?…:;" else "."
+
+
+def remembered(memories: Sequence[Statement]) -> list[Said]:
+    """Past sessions' sentences: the likeliest session last, each in its order."""
+    worth: dict[str, float] = {}
+    for one in memories:
+        worth[one.message.session_id] = max(worth.get(one.message.session_id, 0.0), one.relevance)
+    order = {key: n for n, key in enumerate(sorted(worth, key=lambda key: (worth[key], key)))}
+    return [
+        Said(
+            one.text,
+            one.words,
+            one.relevance,
+            LineSource(
+                one.message.session,
+                one.message.native_id,
+                one.message.seq,
+                one.message.at,
+                one.message.speaker,
+            ),
+            (order[one.message.session_id], one.message.seq, one.start),
+            one.number,
+        )
+        for one in memories
+    ]
+
+
+def spoken(conversation: Iterable[Turn], query: str) -> list[Said]:
+    """The conversation's sentences, the latest turn the most relevant."""
+    turns = [_turn(turn) for turn in conversation]
+    found = []
+    for n, (role, text) in enumerate(turns):
+        source = LineSource(message=str(n + 1), speaker=role or None)
+        recent = FADES ** (len(turns) - 1 - n)
+        found += _sentences(text, query, source, recent, (float(n), 0))
+    return found
+
+
+def web_sentences(web: Iterable[object], query: str) -> list[Said]:
+    """The results' sentences, the best result last."""
+    found = []
+    for n, result in enumerate(web):
+        url, title, text = (_field(result, name) for name in ("url", "title", "text"))
+        if not (url and (title or text)):
+            raise UsageError(f"web result {n + 1} lacks url or text: {result!r:.80}")
+        source = LineSource(url=" ".join(url.split()))
+        whole = f"{title}.\n\n{text}" if title else text
+        found += _sentences(whole, query, source, FADES**n, (float(-n), 0))
+    return found
+
+
+def _sentences(text: str, query: str, source: LineSource, worth: float, place: tuple[float, int]) -> list[Said]:
+    """A text's sentences; what has none (code, a table) is one piece."""
+    asked = frozenset(content_words(query))
+    pieces = [" ".join(one.text.split()) for one in sentences(text)] or [" ".join(text.split())]
+    found = []
+    for n, piece in enumerate(piece for piece in pieces if piece):
+        words = frozenset(content_words(piece)) or frozenset({piece.lower()})
+        near = len(words & asked) / max(1, min(len(words), len(asked)))
+        found.append(Said(piece, words, worth * (0.5 + 0.4 * near), source, (*place, n), n))
+    return found
+
+
+def _turn(turn: Turn) -> tuple[str, str]:
+    """Role and text."""
+    if isinstance(turn, str):
+        return "", turn
+    if isinstance(turn, tuple):
+        return turn[0], turn[1]
+    text = turn.get("content", turn.get("text"))
+    if not isinstance(text, str):
+        raise UsageError(f"a turn has content or text, a string: got {turn!r:.80}")
+    return str(turn.get("speaker") or turn.get("role") or ""), text
+
+
+def _field(result: object, name: str) -> str:
+    value = result.get(name) if isinstance(result, Mapping) else getattr(result, name, None)
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,133 @@
+"""What memories a query's block may show: sentences of the likeliest sessions and of the messages that recall found."""
+
+from collections.abc import Collection, Sequence
+from itertools import groupby
+from typing import cast
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from schemas.context_settings import ContextSettings
+from schemas.messages import MESSAGES
+from schemas.observations import OBSERVATIONS
+from schemas.passages import PASSAGES
+from schemas.sessions import SESSIONS
+from schemas.table import Table
+from slowwave.recall.query import Query
+from slowwave.recall.search import Vector
+from slowwave.recall.searching import READ_TROUBLE
+from slowwave.recall.sessions import RankedSession, ranked_sessions, told_before
+from slowwave.recall.statements import Claimed, Heard, Statement, statements
+from slowwave.recall.view import View
+
+HEARD = ["message_id", "session_id", "native_id", "seq", "role", "origin", "speaker", "text", "ts"]
+LEAST = 0.02
+"""Probability from which a sentence may be shown at all: tokens left over are better left."""
+SPOKEN = ("human", "model")
+
+
+def gathered(
+    view: View, query: Query, vector: Vector | None, hits: Sequence[str], settings: ContextSettings
+) -> list[Statement]:
+    """Sentences with their relevance to the query; none where recall finds nothing and no session is about it.
+
+    Args:
+        hits: ids of the messages that recall found, best first.
+        vector: the query's; None without an encoder.
+    """
+    if not hits and not told_before(view, query, vector):
+        return []
+    ranks = {key: n for n, key in enumerate(hits)}
+    likely = _likely(view, query, vector, settings.sessions)
+    share = {one.session_id: one.probability for one in likely}
+    messages = _messages(view, list(share), hits)
+    closeness = _closeness(view, vector, [one.message_id for one in messages])
+    claims = _claims(view, {one.session_id for one in messages})
+    found: list[Statement] = []
+    for session, group in groupby(messages, key=lambda one: one.session_id):
+        heard = _around(list(group), ranks.keys(), settings.session_messages)
+        found += statements(heard, share.get(session, 0.0), ranks, closeness, claims, query.text)
+    return [one for one in found if one.relevance >= LEAST]
+
+
+def _likely(view: View, query: Query, vector: Vector | None, limit: int) -> list[RankedSession]:
+    """Sessions, likeliest first; where full text can't be read, by vectors alone."""
+    try:
+        return ranked_sessions(view, query, vector, limit, view.full_text(PASSAGES))
+    except READ_TROUBLE:  # recall has met it before, and noted it
+        return ranked_sessions(view, query, vector, limit, full_text=False)
+
+
+def _messages(view: View, sessions: Sequence[str], hits: Sequence[str]) -> list[Heard]:
+    """What was said in the sessions, and the hits, in order; what was taken back is left out."""
+    rows = _read(view, MESSAGES, HEARD, "session_id", sessions)
+    unique = {str(row["message_id"]): row for row in rows} | view.by_id(MESSAGES, hits, HEARD)
+    ids = sorted({str(row["session_id"]) for row in unique.values()})
+    about = view.by_id(SESSIONS, ids, ["session_id", "native_id", "inactive"])
+    native = {key: str(row["native_id"]) for key, row in about.items()}
+    gone = {key for row in about.values() for key in cast(list[str], row["inactive"])}
+    kept = [
+        Heard(
+            key,
+            str(row["session_id"]),
+            native.get(str(row["session_id"]), str(row["session_id"])),
+            str(row["native_id"]),
+            cast(int, row["seq"]),
+            row["role"] == "user",
+            cast(str | None, row["speaker"]),
+            str(row["text"]),
+            row["ts"],  # type: ignore[arg-type]
+        )
+        for key, row in unique.items()
+        if row["origin"] in SPOKEN and row["text"] and key not in gone
+    ]
+    return sorted(kept, key=lambda one: (one.session_id, one.seq))
+
+
+def _claims(view: View, sessions: Collection[str]) -> dict[str, Claimed]:
+    """What the night made of each message of the sessions."""
+    columns = ["message_ids", "quote", "status"]
+    active: dict[str, list[str]] = {}
+    superseded: dict[str, list[str]] = {}
+    for row in _read(view, OBSERVATIONS, columns, "session_id", sessions):
+        into = {"active": active, "duplicate": active, "superseded": superseded}.get(str(row["status"]))
+        for key in cast(list[str], row["message_ids"]) if into is not None else ():
+            cast(dict[str, list[str]], into).setdefault(key, []).append(str(row["quote"]))
+    return {
+        key: Claimed(tuple(active.get(key, ())), tuple(superseded.get(key, ()))) for key in active.keys() | superseded
+    }
+
+
+def _closeness(view: View, vector: Vector | None, messages: Sequence[str]) -> dict[str, float]:
+    """Each message's best cosine to the query, standardised; empty without an encoder."""
+    rows = _read(view, PASSAGES, ["message_id", "vector"], "message_id", messages)
+    known = [(str(row["message_id"]), row["vector"]) for row in rows if row["vector"] is not None]
+    if vector is None or not known:
+        return {}
+    cosines = np.array([v for _, v in known], dtype=np.float32) @ vector
+    best: dict[str, float] = {}
+    for (key, _), cosine in zip(known, cosines.tolist(), strict=True):
+        best[key] = max(best.get(key, -1.0), cosine)
+    values = np.array(list(best.values()))
+    spread = float(values.std()) or 1.0
+    return {key: (value - float(values.mean())) / spread for key, value in best.items()}
+
+
+def _around(messages: list[Heard], hits: Collection[str], most: int) -> list[Heard]:
+    """Of a long session the messages nearest to a hit, in order."""
+    if len(messages) <= most:
+        return messages
+    wanted = set(hits)
+    at = [n for n, one in enumerate(messages) if one.message_id in wanted] or [len(messages) - 1]
+    near = sorted(range(len(messages)), key=lambda n: (min(abs(n - hit) for hit in at), n))[:most]
+    return [messages[n] for n in sorted(near)]
+
+
+def _read(view: View, table: Table, columns: list[str], key: str, wanted: Collection[str]) -> list[dict[str, object]]:
+    """Rows whose `key` is one of those wanted."""
+    if not wanted or not view.count(table):
+        return []
+    found = view.read(table, columns, pc.field(key).isin(pa.array(sorted(set(wanted)), pa.string())))
+    rows: list[dict[str, object]] = found.to_pylist()
+    return rows

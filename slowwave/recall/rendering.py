@@ -1,0 +1,130 @@
+"""How a block of context reads: as Markdown or as JSON, every line with its source.
+
+Markdown names a session once, in a heading with its day, and each line's message by its number in the session:
+
+    # Memories
+    ferry-1, 2026-02-02
+    - [4] Bookings go into MySQL.
+
+A session id of more than a dozen characters is cut to its first eight; the parts of the block have all ids in full.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import groupby
+from typing import Literal
+
+Format = Literal["markdown", "json"]
+Name = Literal["web", "memories", "conversation", "briefing"]
+TITLES: dict[Name, str] = {
+    "web": "# Web",
+    "memories": "# Memories",
+    "conversation": "# Conversation",
+    "briefing": "# Known",
+}
+WHOLE_ID, SHORT_ID = 12, 8
+
+
+@dataclass(frozen=True, slots=True)
+class LineSource:
+    """Where a line comes from: a message of a session, a turn of this conversation, or a page."""
+
+    session: str | None = None
+    message: str | None = None
+    """The transcript's own id; in this conversation the turn's number, from 1."""
+    seq: int | None = None
+    """The message's number in its session."""
+    at: datetime | None = None
+    speaker: str | None = None
+    url: str | None = None
+    topic: str | None = None
+    """A topic's name, for a summary of it."""
+
+    def as_dict(self) -> dict[str, str | int]:
+        """What is known of it, as plain values."""
+        fields = ("session", "message", "seq", "speaker", "url", "topic")
+        known = {name: value for name in fields if (value := getattr(self, name)) is not None}
+        return {**known, **({"at": self.at.isoformat()} if self.at else {})}
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of the block."""
+
+    text: str
+    source: LineSource
+    relevance: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One part of the block; lines in the order they stand in."""
+
+    name: Name
+    lines: tuple[Line, ...]
+
+
+Renderer = Callable[[Sequence[Part]], str]
+
+
+def markdown(parts: Sequence[Part]) -> str:
+    """The parts with a title each; empty ones are left out."""
+    names = short_ids({line.source.session for part in parts for line in part.lines if line.source.session})
+    return "\n".join("\n".join([TITLES[part.name], *_lines(part, names)]) for part in parts if part.lines)
+
+
+def _lines(part: Part, names: Mapping[str, str]) -> list[str]:
+    found: list[str] = []
+    for _, lines in groupby(part.lines, key=lambda line: (line.source.session, line.source.topic)):
+        group = list(lines)
+        head = heading(group[0].source, names)
+        found += [head] if head else []
+        found += [tag(line.source) + line.text for line in group]
+    return found
+
+
+def heading(source: LineSource, names: Mapping[str, str]) -> str:
+    """What stands over the lines of one session or topic; empty for a line that says itself where it is from."""
+    day = f", {source.at:%Y-%m-%d}" if source.at else ""
+    if source.topic is not None:
+        return f"topic {source.topic}{day}"
+    return names[source.session] + day if source.session is not None else ""
+
+
+def tag(source: LineSource) -> str:
+    """What opens a line."""
+    if source.url is not None:
+        return f"- ({source.url}) "
+    number = source.message if source.seq is None else str(source.seq)
+    named = f"{source.speaker}: " if source.speaker else ""
+    return f"- {named}" if number is None else f"- [{number}] {named}"
+
+
+def short_ids(sessions: Iterable[str]) -> dict[str, str]:
+    """Each session's id as it stands in a block: whole where it is short, else as much as tells it from the others."""
+    ids = sorted(set(sessions))
+    length = SHORT_ID
+    while len({one[:length] for one in ids}) < len(ids):
+        length += 1
+    return {one: one if len(one) <= WHOLE_ID else one[:length] for one in ids}
+
+
+def as_json(parts: Sequence[Part]) -> str:
+    """One object, a list of lines a part, each with its source in full; empty parts are left out."""
+    block = {
+        part.name: [{"text": line.text, **line.source.as_dict()} for line in part.lines] for part in parts if part.lines
+    }
+    return json.dumps(block, ensure_ascii=False, separators=(",", ":")) if block else ""
+
+
+RENDERERS: dict[Format, Renderer] = {"markdown": markdown, "json": as_json}
+
+
+def costs(source: LineSource, format: Format, count: Callable[[str], int]) -> tuple[int, int]:
+    """Tokens of a line's tag and of its group's heading, about."""
+    if format == "json":
+        return count(json.dumps({"text": "", **source.as_dict()}, ensure_ascii=False, separators=(",", ":"))) + 1, 0
+    head = heading(source, short_ids([source.session] if source.session else []))
+    return count(f"\n{tag(source)}"), count(f"\n{head}") if head else 0

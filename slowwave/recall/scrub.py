@@ -1,0 +1,125 @@
+"""Personal data out of a text that leaves this machine: a web query has no need of any.
+
+Where the vault's redaction must keep a text readable, and so errs on the side of leaving things in, this errs on the
+side of taking out: a query without one odd word still finds its answer. Secrets are found by every detector of
+detect-secrets that has a pattern, and by the look of a machine-made word; addresses, numbers and paths by their form.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+EMAIL = re.compile(r"(?<![^\s(<\[\"',;:])[^\s@(<\[\"',;:]{1,64}[^\s@]{0,64}@[^\s@]{1,253}\.[^\s@,;:!?)>\]]+")
+CREDENTIALS_IN_URL = re.compile(r"(?<=://)[^\s/@]+@")
+URL_TAIL = re.compile(r"(?<=\w)(?:\?|#)[^\s]*(?<=\S)(?=\s|$)")
+URL = re.compile(r"\bhttps?://\S+", re.I)
+IBAN = re.compile(r"\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,4})?\b")
+SSN = re.compile(r"(?<![\d-])\d{3}-\d{2}-\d{4}(?![\d-])")
+CARD = re.compile(r"(?<![\d-])\d(?:[ -]?\d){12,18}(?![\d-])")
+PHONE = re.compile(r"(?<![\w.,:/-])(?:\+|00)?\(?\d[\d ()/.-]{6,20}\d(?![\w-])")
+IP = re.compile(
+    r"(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?::\d{1,5})?(?![\w.])|(?<![\w:])(?:[0-9a-f]{0,4}:){3,7}[0-9a-f]{0,4}(?![\w:])",
+    re.I,
+)
+MAC = re.compile(r"(?<![\w:])(?:[0-9a-f]{2}[:-]){5}[0-9a-f]{2}(?![\w:])", re.I)
+HOME = re.compile(r"(?:/home/|/Users/|~|[A-Za-z]:\\Users\\)[\w.\\/@-]*")
+ASSIGNED = re.compile(
+    r"(?i)\b([\w-]*(?:passw(?:or)?d|passphrase|passcode|pwd|pin|secret|token|api[ _-]?key|credentials?|kennwort))"
+    r"(?:[\"']?\s*[:=]+\s*|\s+(?:is|was|ist|lautet)\s+)[\"'`]?[^\s\"'`]+[\"'`]?"
+)
+NUMBERED = re.compile(
+    r"(?i)\b((?:account|customer|passport|policy|invoice|order|ssn|tax id|id)(?: (?:no\.?|number))?)"
+    r"[ :#]+[A-Z]{0,3}\d[\w-]{3,}"
+)
+WORD_OF_A_MACHINE = re.compile(r"(?<![\w/+=-])(?=[\w/+=-]*\d)(?=[\w/+=-]*[A-Za-z])[\w/+=-]{20,}(?![\w/+=-])")
+DATE = re.compile(
+    r"\d{4}([-/.])\d{1,2}\1\d{1,2}|\d{1,2}([-/.])\d{1,2}\2\d{2,4}|(?:1[89]|20)\d\d ?[-–/] ?(?:1[89]|20)\d\d"
+)
+MIN_PHONE_DIGITS = 7
+FORMS = (("email", EMAIL), ("iban", IBAN), ("social-security", SSN), ("hardware", MAC), ("ip", IP), ("path", HOME))
+
+
+@dataclass(frozen=True, slots=True)
+class Scrubbed:
+    """A text without personal data, and how much of each kind was taken out."""
+
+    text: str
+    removed: Counter[str]
+
+
+def scrubbed(text: str, never: Iterable[str] = ()) -> Scrubbed:
+    """The text in one line, its personal data taken out: what was between stays, in order.
+
+    Taken out: secrets, e-mail addresses, phone, card, account and social security numbers, IBANs, IP and hardware
+    addresses, paths below a home folder, what follows `?` or `#` or stands before `@` in a URL, and the words and
+    phrases in `never`, in any case.
+    """
+    removed: Counter[str] = Counter()
+    text = URL.sub(lambda url: _bare_url(url[0], removed), text)
+    for phrase in filter(None, (one.strip() for one in never)):
+        text = _without(re.compile(rf"(?<!\w){re.escape(phrase)}(?!\w)", re.I), text, "private word", removed)
+    for kind, pattern in FORMS:
+        text = _without(pattern, text, kind, removed)
+    text = _without_secrets(text, removed)
+    text = CARD.sub(lambda found: _unless(found[0], _luhn(found[0]), "card", removed), text)
+    text = NUMBERED.sub(lambda found: _unless(found[0], True, "number", removed, found[1]), text)
+    text = PHONE.sub(lambda found: _unless(found[0], _is_phone(found[0]), "phone", removed), text)
+    return Scrubbed(" ".join(text.split()), removed)
+
+
+def _without_secrets(text: str, removed: Counter[str]) -> str:
+    for pattern in _detectors():
+        text = _without(pattern, text, "secret", removed)
+    text = ASSIGNED.sub(lambda found: _unless(found[0], True, "secret", removed, found[1]), text)
+    return _without(WORD_OF_A_MACHINE, text, "secret", removed)
+
+
+def _without(pattern: re.Pattern[str], text: str, kind: str, removed: Counter[str]) -> str:
+    clean, n = pattern.subn(" ", text)
+    if n:
+        removed[kind] += n
+    return clean
+
+
+def _unless(found: str, holds: bool, kind: str, removed: Counter[str], left: str = " ") -> str:
+    """What stays in place of a match: itself, where it turns out to be something else."""
+    if not holds:
+        return found
+    removed[kind] += 1
+    return left
+
+
+def _bare_url(url: str, removed: Counter[str]) -> str:
+    """A URL without its credentials, query and fragment."""
+    bare = URL_TAIL.sub("", CREDENTIALS_IN_URL.sub("", url))
+    if bare != url:
+        removed["url"] += 1
+    return bare
+
+
+def _luhn(number: str) -> bool:
+    """The check digit of payment cards (ISO/IEC 7812-1, annex B)."""
+    digits = [int(c) for c in number if c.isdigit()][::-1]
+    return sum(d if i % 2 == 0 else sum(divmod(2 * d, 10)) for i, d in enumerate(digits)) % 10 == 0
+
+
+def _is_phone(number: str) -> bool:
+    """Whether digits in groups are a phone number rather than a date, a span of years or one long number."""
+    plain = number.strip()
+    if DATE.fullmatch(plain) or sum(c.isdigit() for c in plain) < MIN_PHONE_DIGITS:
+        return False
+    return plain.startswith(("+", "00", "0", "(")) or bool(re.search(r"[ ()/.-]", plain)) or len(plain) >= 9
+
+
+@cache
+def _detectors() -> tuple[re.Pattern[str], ...]:
+    """The patterns of detect-secrets' plugins that have some; loaded by the first query that leaves."""
+    from detect_secrets.core.plugins.util import get_mapping_from_secret_type_to_class
+    from detect_secrets.plugins.base import RegexBasedDetector
+
+    known: list[type[Any]] = list(get_mapping_from_secret_type_to_class().values())
+    plugins = [plugin for plugin in known if issubclass(plugin, RegexBasedDetector)]
+    return tuple(pattern for plugin in plugins for pattern in plugin().denylist)

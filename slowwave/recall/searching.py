@@ -1,0 +1,144 @@
+"""One release asked one or more questions: every pool searched, its best rows judged, the hits with their sources.
+
+A search lives as long as its questions and reads one view throughout, so that a release that arrives meanwhile changes
+nothing under it.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from schemas.settings import RecallSettings
+from slowwave.recall.calibrate import Calibration
+from slowwave.recall.fusion import best_of_each, reciprocal_rank
+from slowwave.recall.hits import Hits, Kind
+from slowwave.recall.layout import Layout
+from slowwave.recall.messages import message_candidates
+from slowwave.recall.query import Query
+from slowwave.recall.search import POOLS, Candidates, Pool, Scores, Vector, lanes
+from slowwave.recall.sources import Found, hits_with_sources, merged
+from slowwave.recall.truth import truthful
+from slowwave.recall.view import View
+
+READ_TROUBLE = (OSError, RuntimeError, ValueError)
+"""What Lance raises for an index or a file it can't read."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The best rows of one pool, and how relevant the best of all its candidates is."""
+
+    found: list[Found]
+    best: float
+    judged: bool
+    """Whether the release has a scale for this pool and the query a vector to put on it."""
+
+
+class Search:
+    """What a view answers."""
+
+    def __init__(
+        self,
+        view: View,
+        settings: RecallSettings,
+        encoded: Callable[[Sequence[str]], Mapping[str, Vector]],
+        note: Callable[[str], None],
+    ) -> None:
+        """Set up; nothing is read yet.
+
+        Args:
+            encoded: vectors of texts, all in one call; empty when there is no encoder.
+            note: told what could not be used.
+        """
+        self.view, self.settings, self._encode, self._note = view, settings, encoded, note
+
+    def answers(self, queries: Sequence[Query], *, automatic: bool = False) -> list[Hits]:
+        """One answer a query, in order; their texts are encoded together."""
+        asked = ((POOLS[kind], query) for query in queries for kind in query.kinds if self._asks(kind, query))
+        texts = {text for pool, query in asked for text in (self._meant(pool, query), query.text)}
+        vectors = self._encode(sorted(texts)) if texts else {}
+        return [self._answer(query, vectors, automatic) for query in queries]
+
+    def _asks(self, kind: Kind, query: Query) -> bool:
+        """Whether a pool can answer: it has rows, and the category that is asked for."""
+        return self.view.count(POOLS[kind].table) > 0 and (query.category is None or kind == "observation")
+
+    def _meant(self, pool: Pool, query: Query) -> str:
+        """What of the query is encoded: a message does not name its speaker."""
+        return Layout.of(self.view).without_speakers(query.text) if pool.kind == "message" else query.text
+
+    def _answer(self, query: Query, vectors: Mapping[str, Vector], automatic: bool) -> Hits:
+        asked = [POOLS[kind] for kind in query.kinds if self._asks(kind, query)]
+        answers = [
+            self._found(pool, query, vectors.get(self._meant(pool, query)), vectors.get(query.text)) for pool in asked
+        ]
+        if not any(one.found for one in answers):
+            return Hits(reason="nothing in memory matches" if asked else "nothing of that kind is in memory yet")
+        floor = self.settings.automatic_floor if automatic else self.settings.floor
+        best = max(one.best for one in answers)
+        if best < floor and (automatic or any(one.judged for one in answers)):
+            return Hits(
+                reason=f"nothing relevant: the nearest memory reaches {best:.2f}, the floor is {floor:.2f}",
+                relevance=best,
+            )
+        found = merged([one.found for one in answers], self.settings.rrf_k)
+        kept = [one for one in found if not automatic or one.relevance >= floor]
+        shown = truthful(self.view, kept, query)[: query.k]
+        return Hits(hits_with_sources(self.view, shown), relevance=best)
+
+    def _found(self, pool: Pool, query: Query, vector: Vector | None, whole: Vector | None) -> Answer:
+        """The k best rows of a pool, one an owner, best first."""
+        candidates, scores = self._scored(pool, query, vector, whole, self._full_text(pool))
+        if not candidates.rows:
+            return Answer([], 0.0, False)
+        relevance, nearest = self._relevance(candidates)
+        owners = [str(row[pool.owner]) for row in candidates.rows]
+        cosine = candidates.signals.get("vector", np.full(len(owners), np.nan))
+        found = [
+            Found(pool.kind, owners[i], candidates.rows[i], float(scores[i]), float(cosine[i]), float(relevance[i]))
+            for i in best_of_each(scores, owners, candidates.ids)[: query.k]
+        ]
+        return Answer(found, max(float(relevance.max()), nearest or 0.0), nearest is not None)
+
+    def _relevance(self, candidates: Candidates) -> tuple[Scores, float | None]:
+        """0 to 1 a row: its cosine on the release's scale or the share of the query's words it holds, the higher.
+
+        Also the relevance of the row nearest to the whole query, candidate or not; None where there is no scale.
+        """
+        calibration, cosine = self._calibration, candidates.cosine
+        scale = calibration.scales.get(candidates.pool.kind) if calibration else None
+        if scale is None or cosine is None:
+            return candidates.covered, None
+        near = np.array([0.0 if np.isnan(one) else scale.relevance(float(one)) for one in cosine])
+        return np.maximum(near, candidates.covered), scale.relevance(candidates.nearest)
+
+    @property
+    def _calibration(self) -> Calibration | None:
+        told = self.view.release.calibration
+        return self.view.once("calibration", lambda: Calibration.from_json(told) if told else None)
+
+    def _scored(
+        self, pool: Pool, query: Query, vector: Vector | None, whole: Vector | None, full_text: bool
+    ) -> tuple[Candidates, Scores]:
+        """Candidates and scores; where full text turns out to be broken, once more without it."""
+        limit = max(self.settings.candidates, 2 * query.k)
+        try:
+            if pool.kind == "message":
+                return message_candidates(
+                    self.view, pool, query, limit, vector, full_text, None if whole is vector else whole
+                )
+            candidates = lanes(self.view, pool, query, limit, vector, full_text)
+            return candidates, reciprocal_rank(candidates, self.settings.rrf_k)
+        except READ_TROUBLE as trouble:
+            if not full_text:
+                raise
+            self._note(f"full text of {pool.table.name} can't be read ({trouble}): answered by vectors alone")
+            return self._scored(pool, query, vector, whole, full_text=False)
+
+    def _full_text(self, pool: Pool) -> bool:
+        """Whether the pool's table has an index of full text."""
+        if self.view.full_text(pool.table):
+            return True
+        self._note(f"{pool.table.name} has no full-text index: answered by vectors alone")
+        return False

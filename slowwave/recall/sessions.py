@@ -1,0 +1,147 @@
+"""Which past sessions a query is about: the words of a whole session, and its nearest passages.
+
+A report of a bug and the talk that settled the matter share words all over the session, seldom within one message. So
+sessions are ranked as documents (BM25 over how many passages hold each word) and by the mean cosine of their five
+nearest passages; both are standardised and summed, the second weighing more.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from schemas.passages import PASSAGES
+from slowwave.recall.calibrate import Calibration
+from slowwave.recall.layout import Layout
+from slowwave.recall.lexical import word_lanes
+from slowwave.recall.query import Query
+from slowwave.recall.search import POOLS, Vector, nearest_rows
+from slowwave.recall.terms import content_words
+from slowwave.recall.view import Ints, View
+
+NEAREST = 500
+"""Passages by vector that are looked at."""
+BEST = 5
+"""Nearest passages of a session whose mean counts."""
+K1 = 1.2
+TELLING = 12
+"""A query of more content words tells a case."""
+MEANING = 1.5
+"""Weight of the cosines against the words."""
+TEMPERATURE = 0.75
+"""Of the softmax that turns scores into probabilities; found by likelihood on `data/labelled`'s bug reports."""
+
+Scores = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class RankedSession:
+    """A session, and the probability that the query is about it."""
+
+    session_id: str
+    probability: float
+
+
+def ranked_sessions(
+    view: View, query: Query, vector: Vector | None, limit: int, full_text: bool = True
+) -> list[RankedSession]:
+    """The sessions that the query is likeliest about, likeliest first.
+
+    Args:
+        view: the release.
+        query: what is asked, and of which passages.
+        vector: the query's; None: words alone.
+        limit: how many.
+        full_text: whether the index of full text may be asked.
+    """
+    layout = Layout.of(view)
+    if not len(layout.session):
+        return []
+    words = word_scores(view, query, layout) if full_text else {}
+    meaning = {} if vector is None else cosine_scores(view, query, layout, vector)
+    numbers = sorted({*words, *meaning})
+    if not numbers:
+        return []
+    total = standardised(words, numbers) + MEANING * standardised(meaning, numbers)
+    shares = np.exp((total - total.max()) / TEMPERATURE)
+    best = np.argsort(-shares, kind="stable")[:limit]
+    names = _names(view, layout, [numbers[i] for i in best])
+    return [RankedSession(name, float(shares[i] / shares.sum())) for name, i in zip(names, best, strict=True)]
+
+
+def word_scores(view: View, query: Query, layout: Layout) -> dict[int, float]:
+    """BM25 of each session that holds a word of the query, by the session's number."""
+    asked = replace(query, text=" ".join(content_words(query.text)) or query.text)
+    lanes = word_lanes(view, POOLS["message"], asked, layout)
+    return bm25([layout.session[positions] for positions, _ in lanes], int(layout.session.max()) + 1)
+
+
+def bm25(lookups: Sequence[Ints], sessions: int) -> dict[int, float]:
+    """BM25 (Robertson & Zaragoza, 2009) from the sessions of the passages that hold each word; lengths taken as equal.
+
+    A long session holds more words by chance; the cosines of its five best passages hold that in check.
+    """
+    total = np.zeros(sessions)
+    for lookup in lookups:
+        held = np.bincount(lookup, minlength=sessions).astype(np.float64)
+        rare = np.log1p((sessions - (held > 0).sum() + 0.5) / ((held > 0).sum() + 0.5))
+        total += rare * held * (K1 + 1) / (held + K1)
+    return {int(n): float(total[n]) for n in np.flatnonzero(total)}
+
+
+def cosine_scores(view: View, query: Query, layout: Layout, vector: Vector) -> dict[int, float]:
+    """Mean cosine of each session's nearest passages; those not among the nearest count as the last of them."""
+    positions, cosines = _nearest(view, query, layout, vector)
+    if not len(positions):
+        return {}
+    by_session: dict[int, list[float]] = {}
+    for session, cosine in zip(layout.session[positions].tolist(), cosines.tolist(), strict=True):
+        by_session.setdefault(session, []).append(cosine)
+    last = float(cosines.min())
+    return {key: sum((sorted(some, reverse=True) + [last] * BEST)[:BEST]) / BEST for key, some in by_session.items()}
+
+
+def told_before(view: View, query: Query, vector: Vector | None) -> bool:
+    """Whether some session is about what a long query tells, though no single message stands out.
+
+    It is, where the mean of its five best cosines reaches what the best single hit of unrelated queries does (the
+    median of the release's calibration). In `data/labelled` the lowest report has .30, that median is .26, and long
+    unrelated questions have .13 to .18.
+    """
+    told = view.release.calibration
+    scale = Calibration.from_json(told).scales.get("message") if told else None
+    if scale is None or vector is None or len(content_words(query.text)) <= TELLING:
+        return False
+    best = cosine_scores(view, query, Layout.of(view), vector).values()
+    return max(best, default=-1.0) >= scale.median
+
+
+def _nearest(view: View, query: Query, layout: Layout, vector: Vector) -> tuple[Ints, Scores]:
+    """Positions and cosines of the nearest passages that the query's conditions let through."""
+    held = view.vectors(PASSAGES)
+    if held is None:
+        rows = nearest_rows(view, POOLS["message"], query, NEAREST, vector, [], row_ids=True)
+        return layout.positions(rows["_rowid"].to_numpy()), 1.0 - rows["_distance"].to_numpy().astype(np.float64)
+    matrix, known = held
+    cosines = (matrix @ vector)[layout.offsets].astype(np.float64)
+    some = np.flatnonzero(known[layout.offsets] & layout.allowed(query))
+    best = some[np.argsort(-cosines[some], kind="stable")[:NEAREST]]
+    return best, cosines[best]
+
+
+def _names(view: View, layout: Layout, numbers: Sequence[int]) -> list[str]:
+    """The sessions' ids: each read from one of its passages."""
+    first = np.array([int(np.argmax(layout.session == number)) for number in numbers], dtype=np.int64)
+    names: list[str] = view.take(PASSAGES, layout.offsets[first], ["session_id"])["session_id"].to_pylist()
+    return names
+
+
+def standardised(scores: Mapping[int, float], keys: Sequence[int]) -> Scores:
+    """Mean 0 and deviation 1 over the keys; one without a score counts as the lowest. All 0 where nothing differs."""
+    if not scores:
+        return np.zeros(len(keys))
+    low = min(scores.values())
+    values = np.array([scores.get(key, low) for key in keys])
+    spread = float(values.std())
+    return np.zeros(len(keys)) if spread < 1e-12 else (values - values.mean()) / spread

@@ -1,0 +1,192 @@
+"""Drill down and up: any row of the memory by its id, what it stands on down to the messages, and what holds it.
+
+Ids may be cut to their first characters, as long as they are unique; a message is also found by its transcript's own
+id. Reads one release.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from lancedb.expr import col, lit
+
+from schemas.errors import UsageError
+from schemas.messages import MESSAGES
+from schemas.observations import OBSERVATIONS
+from schemas.sessions import SESSIONS
+from schemas.table import Table
+from schemas.topics import SUMMARIES, TOPICS
+from slowwave.store.snapshot import Snapshot
+
+KINDS: dict[str, Table] = {
+    "observation": OBSERVATIONS,
+    "summary": SUMMARIES,
+    "topic": TOPICS,
+    "session": SESSIONS,
+    "message": MESSAGES,
+}
+SHORTEST = 6
+"""Characters of an id that name a row."""
+COLUMNS = {
+    "observation": [
+        *(
+            "observation_id",
+            "summary",
+            "detail",
+            "category",
+            "quote",
+            "message_ids",
+            "speaker",
+            "observed_at",
+            "status",
+        ),
+        *("reason", "canonical_id", "superseded_by", "valid_from", "valid_to", "evidence_sessions", "topic_id"),
+        *("workspace", "keywords", "files"),
+    ],
+    "summary": ["summary_id", "scope", "scope_id", "tier", "seq", "title", "text", "member_ids", "first_at", "last_at"],
+    "topic": ["topic_id", "name", "purpose", "size", "samples"],
+    "session": ["session_id", "native_id", "source", "workspace", "title", "started_at", "ended_at", "messages"],
+    "message": ["message_id", "session_id", "native_id", "role", "origin", "speaker", "text", "ts", "seq"],
+}
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Node:
+    """One row, and the rows below it."""
+
+    kind: str
+    id: str
+    text: str
+    facts: dict[str, Any]
+    below: tuple["Node", ...] = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON."""
+        facts = {k: v.isoformat() if isinstance(v, datetime) else v for k, v in self.facts.items()}
+        below = [node.as_dict() for node in self.below]
+        return {"kind": self.kind, "id": self.id, "text": self.text, **facts, **({"below": below} if below else {})}
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A row with what lies below and, nearest first, what holds it."""
+
+    node: Node
+    above: tuple[Node, ...] = field(default=())
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON."""
+        return {**self.node.as_dict(), "above": [node.as_dict() for node in self.above]}
+
+
+def show(snapshot: Snapshot, wanted: str, depth: int | None = None) -> Shown:
+    """The row of this id.
+
+    Args:
+        snapshot: a release.
+        wanted: an id or its first characters, or a transcript's own id of a message or session.
+        depth: how many levels down; None: to the messages.
+
+    Raises:
+        UsageError: no row of that id, or several.
+    """
+    view = _View(snapshot)
+    kind, row = view.find(wanted)
+    return Shown(view.node(kind, row, depth if depth is not None else 99), tuple(view.above(kind, row)))
+
+
+class _View:
+    """One release, read by key."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self.snapshot = snapshot
+
+    def find(self, wanted: str) -> tuple[str, Row]:
+        """Kind and row of an id."""
+        if len(wanted) < SHORTEST:
+            raise UsageError(f"id {wanted!r} is too short: {SHORTEST} characters at least")
+        found = list(self._matches(wanted))
+        if not found:
+            raise UsageError(f"nothing in release {self.snapshot.release.name} has the id {wanted!r}")
+        if len(found) > 1:
+            some = ", ".join(f"{kind} {row[KINDS[kind].key]}" for kind, row in found[:5])
+            raise UsageError(f"{len(found)} rows have ids that begin with {wanted!r}: {some}")
+        return found[0]
+
+    def _matches(self, wanted: str) -> Iterator[tuple[str, Row]]:
+        for kind, table in KINDS.items():
+            ids = self.snapshot.read(table, [table.key])[table.key].to_pylist()
+            yield from ((kind, row) for row in self.rows(kind, [i for i in ids if i.startswith(wanted)]))
+        for kind in ("message", "session"):
+            for row in self.rows(kind, [wanted], by="native_id"):
+                if not str(row[KINDS[kind].key]).startswith(wanted):
+                    yield kind, row
+
+    def rows(self, kind: str, ids: Sequence[str], by: str | None = None) -> list[Row]:
+        """Rows by key or another column, in the order of the ids."""
+        if not ids:
+            return []
+        key = by or KINDS[kind].key
+        found = self.snapshot.read(KINDS[kind], COLUMNS[kind], col(key).isin(sorted(set(ids)))).to_pylist()
+        place = {one: at for at, one in enumerate(ids)}
+        return sorted(found, key=lambda row: (place[row[key]], str(row[KINDS[kind].key])))
+
+    def node(self, kind: str, row: Row, depth: int) -> Node:
+        """The row, and what it stands on."""
+        below = tuple(self.node(k, r, depth - 1) for k, r in self._below(kind, row)) if depth > 0 else ()
+        texts = {"observation": "summary", "summary": "text", "message": "text", "topic": "name", "session": "title"}
+        hidden = {KINDS[kind].key, texts[kind], "member_ids", "message_ids", "samples"}
+        facts = {name: value for name, value in row.items() if name not in hidden and value not in (None, [], "")}
+        return Node(kind, str(row[KINDS[kind].key]), str(row[texts[kind]] or ""), facts, below)
+
+    def _below(self, kind: str, row: Row) -> list[tuple[str, Row]]:
+        if kind == "observation":
+            return [("message", one) for one in self.rows("message", row["message_ids"])]
+        if kind == "summary":
+            below: list[tuple[str, Row]] = []
+            for one in ("summary", "observation", "message"):
+                below += [(one, found) for found in self.rows(one, row["member_ids"])]
+            place = {member: at for at, member in enumerate(row["member_ids"])}
+            return sorted(below, key=lambda pair: place[pair[1][KINDS[pair[0]].key]])
+        return self._roots(kind, row) if kind in ("topic", "session") else []
+
+    def _roots(self, kind: str, row: Row) -> list[tuple[str, Row]]:
+        """A topic's or a session's summaries that no other one holds, and a topic's claims that none holds yet."""
+        scope_id = str(row[KINDS[kind].key])
+        summaries = self._summaries(scope_id)
+        held = {member for one in summaries for member in one["member_ids"]}
+        roots = [("summary", one) for one in summaries if one["summary_id"] not in held]
+        if kind == "topic":
+            where = (col("topic_id") == lit(scope_id)) & (col("status") == lit("active"))
+            claims = self.snapshot.read(OBSERVATIONS, COLUMNS["observation"], where).to_pylist()
+            loose = [one for one in claims if one["observation_id"] not in held]
+            roots += [("observation", one) for one in sorted(loose, key=lambda c: str(c["observed_at"]))]
+        return roots
+
+    def _summaries(self, scope_id: str) -> list[Row]:
+        found = self.snapshot.read(SUMMARIES, COLUMNS["summary"], col("scope_id") == lit(scope_id)).to_pylist()
+        return sorted(found, key=lambda one: (-int(one["tier"]), int(one["seq"])))
+
+    def above(self, kind: str, row: Row) -> Iterator[Node]:
+        """What holds the row, nearest first: claims that cite it, summaries up to the top, its topic or session."""
+        key = str(row[KINDS[kind].key])
+        if kind == "message":
+            where = col("session_id") == lit(row["session_id"])
+            claims = self.snapshot.read(OBSERVATIONS, COLUMNS["observation"], where).to_pylist()
+            yield from (self.node("observation", one, 0) for one in claims if key in one["message_ids"])
+        scopes = {"message": "session_id", "observation": "topic_id", "summary": "scope_id"}
+        scope_id = row.get(scopes.get(kind, ""))
+        if scope_id is None:
+            return
+        yield from (self.node("summary", one, 0) for one in self._chain(key, str(scope_id)))
+        for scope in ("topic", "session"):
+            yield from (self.node(scope, one, 0) for one in self.rows(scope, [str(scope_id)]))
+
+    def _chain(self, key: str, scope_id: str) -> Iterator[Row]:
+        summaries, level = self._summaries(scope_id), {key}
+        while level:
+            holders = [one for one in summaries if level.intersection(one["member_ids"])]
+            yield from holders
+            level = {one["summary_id"] for one in holders}

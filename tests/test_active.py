@@ -1,0 +1,83 @@
+"""Active memory: traces with strength, activation that fades and is lifted, pruning, selection within a budget."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from schemas.context_settings import ActiveSettings
+from slowwave.engines.hash_encoder import HashEncoder
+from slowwave.recall.active import ActiveMemory, entities, shown
+from slowwave.recall.tokens import bytes_by_four
+
+
+def memory(**weights: float) -> ActiveMemory:
+    return ActiveMemory(HashEncoder(), ActiveSettings(**weights))  # type: ignore[arg-type]
+
+
+def test_activation_halves_after_its_half_life() -> None:
+    mind = memory(half_life=2, boost=0)
+    first = mind.hear("Ada", "The gauge stands in Porto")
+    mind.hear("Ben", "quite another matter")
+    mind.hear("Ben", "something else again")
+    assert first.activation == 1.0
+    assert mind.traces[0].activation == pytest.approx(0.5)
+
+
+def test_a_turn_like_the_query_is_lifted_and_others_are_not() -> None:
+    mind = memory(half_life=1)
+    for text in ("the gauge in Porto reads metres", "dinner at eight with Clara", "rain again all day"):
+        mind.hear("Ada", text)
+    before = [trace.activation for trace in mind.traces]
+    mind.recall_to_mind("which metres does the Porto gauge read")
+    after = [trace.activation for trace in mind.traces]
+    assert after[0] > before[0]
+    assert after[1:] == pytest.approx(before[1:], abs=0.05)
+
+
+def test_strength_is_novelty_entities_and_effect_weighted() -> None:
+    mind = memory()
+    new = mind.hear("Ada", "we use port 9090 and main.py in Porto", effect=1.0)
+    again = mind.hear("Ada", "we use port 9090 and main.py in Porto")
+    assert entities("we use port 9090 and main.py in Porto") == 3
+    assert new.strength == pytest.approx(0.4 * 1 + 0.3 * 3 / 4 + 0.3 * 1)
+    assert again.strength == pytest.approx(0.3 * 3 / 4, abs=1e-6)  # nothing new, no effect
+
+
+def test_at_capacity_the_lowest_score_goes_and_the_latest_stay() -> None:
+    mind = memory(capacity=3, recent=1, half_life=1000, boost=0)
+    mind.hear("Ada", "port 9090 on host gauge_1 in Porto with main.py", effect=1.0)
+    mind.hear("Ada", "well")
+    mind.hear("Ada", "the haul out is at 13:30 in `dock.py`", effect=1.0)
+    mind.hear("Ada", "hm")
+    assert [trace.number for trace in mind.traces] == [0, 2, 3]
+    assert mind.heard == 4
+
+
+def test_selection_takes_the_latest_then_the_most_activated() -> None:
+    mind = memory(recent=1, half_life=3, boost=1)
+    for text in ("the Porto gauge reads metres", "dinner with Clara", "rain all day", "snow all night"):
+        mind.hear("Ada", text)
+    mind.recall_to_mind("Porto gauge metres")
+    room = sum(len(shown(mind.traces[n])) for n in (0, 3))
+    assert [trace.number for trace in mind.select(room, len)] == [0, 3]
+    assert mind.select(0, len) == []
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    texts=st.lists(st.text(min_size=1, max_size=40), max_size=12), budget=st.integers(0, 60), capacity=st.integers(1, 6)
+)
+def test_bounds_hold_for_any_talk(texts: list[str], budget: int, capacity: int) -> None:
+    mind = memory(capacity=capacity, recent=2)
+    for text in texts:
+        mind.hear("Ada", text)
+    chosen = mind.select(budget, bytes_by_four)
+    assert len(mind.traces) <= capacity
+    assert sum(bytes_by_four(shown(trace)) for trace in chosen) <= budget
+    assert all(0 <= trace.strength <= 1 and 0 <= trace.activation <= 1 for trace in mind.traces)
+    assert [trace.number for trace in chosen] == sorted(trace.number for trace in chosen)
+
+
+def test_an_effect_that_is_no_share_is_refused() -> None:
+    with pytest.raises(ValueError, match="share"):
+        memory().hear("Ada", "hello", effect=2)

@@ -1,0 +1,225 @@
+"""Context blocks: packing within any budget, the order, the sources; a real night's store under them."""
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from flows.nightly import run_night
+from schemas.context_settings import ContextSettings
+from schemas.errors import UsageError
+from schemas.settings import Settings
+from slowwave.cli.main import app
+from slowwave.recall.context import Context, Said, assembled
+from slowwave.recall.memory import Memory
+from slowwave.recall.packing import Piece, pack
+from slowwave.recall.rendering import Format, LineSource, short_ids
+from slowwave.recall.statements import Claimed, Heard, statements
+from slowwave.recall.terms import content_words
+from slowwave.recall.tokens import bytes_by_four, tokenizer_named
+
+BUDGET_CASES = int(os.environ.get("SLOWWAVE_BUDGET_CASES", "60"))
+"""Random cases a tokenizer; with 3,334 it is 10,000 in all and takes some minutes."""
+MINILM = tokenizer_named("minilm")
+TOKENIZERS: dict[str, Callable[[str], int]] = {"minilm": MINILM, "bytes/4": bytes_by_four, "characters": len}
+
+TALK = [
+    ("user", "The nightly import of supplier files fails on umlauts. What encoding does it assume?"),
+    ("assistant", "It assumes UTF-8 everywhere. Two suppliers send Windows-1252, so their lines can't be decoded."),
+    ("user", "Then reject a file when 5 percent of its lines are bad."),
+    ("assistant", "Done in importer.py, with a test. All 48 tests pass."),
+    (
+        "user",
+        "Too strict: reject a file only when 20 percent of its lines are bad, skip bad ones into quarantine.",
+    ),
+    ("assistant", "Changed. Skipped lines stand in the report with their line number."),
+]
+
+
+def chat(path: Path) -> Path:
+    lines = [
+        {"session_id": "import-7", "message_id": f"m{n}", "role": role, "content": text, "workspace": "ingest",
+         "ts": f"2026-03-02T10:0{n}:00Z"}
+        for n, (role, text) in enumerate(TALK)
+    ]  # fmt: skip
+    other = {"session_id": "tea", "message_id": "t1", "role": "user", "content": "I drink green tea in the morning."}
+    path.write_text("".join(json.dumps(line) + "\n" for line in [*lines, other]), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("context")
+    run_night([chat(folder / "chat.jsonl")], Settings(store=folder / "store", encoder="hash-384"))
+    return folder / "store"
+
+
+@pytest.fixture(scope="module")
+def memory(store: Path) -> Memory:
+    return Memory.open(store)
+
+
+QUERY = "supplier import rejected the file, bad lines umlauts encoding"
+
+
+def said(texts: list[str], session: str = "s") -> list[Said]:
+    return [
+        Said(text, frozenset(content_words(text)), 0.5, LineSource(session, f"m{n}", n), (1.0, n, 0))
+        for n, text in enumerate(texts)
+    ]
+
+
+def test_the_amended_decision_is_kept_when_there_is_little_room(memory: Memory) -> None:
+    block = memory.context(QUERY, 60)
+    assert "20 percent" in block.text  # the last word
+    assert "5 percent" not in block.text
+    assert block.tokens == MINILM(block.text) <= 60
+
+
+def test_every_line_names_its_message_under_its_session_and_day(memory: Memory) -> None:
+    block = memory.context(QUERY, 400, workspace="ingest")
+    title, head, *lines = block.text.split("\n")
+    assert (title, head) == ("# Memories", "import-7, 2026-03-02")
+    assert "- [4] Too strict: reject a file only when 20 percent of its lines are bad" in block.text
+    assert all(line.startswith("- [") for line in lines)
+    for line in block.parts[0].lines:
+        assert line.source.session == "import-7"
+        assert line.source.message == f"m{line.source.seq}"
+
+
+def test_json_has_every_source_in_full_and_keeps_the_budget(memory: Memory) -> None:
+    block = memory.context(QUERY, 200, format="json")
+    first = json.loads(block.text)["memories"][0]
+    assert first["session"] == "import-7"
+    assert {"text", "message", "seq", "at"} <= first.keys()
+    assert MINILM(block.text) <= 200
+
+
+def test_web_stands_first_and_the_conversation_last(memory: Memory) -> None:
+    web = [
+        {"url": "https://a.example/1", "title": "Best", "text": "Encodings differ."},
+        {"url": "https://b.example", "text": "More."},
+    ]
+    talk = [{"role": "user", "content": "Well, the import fails again."}, ("assistant", "Which supplier is it?")]
+    text = memory.context(QUERY, 500, web=web, conversation=talk).text
+    order = [
+        "# Web",
+        "b.example",
+        "a.example/1",
+        "# Memories",
+        "# Conversation",
+        "[1] user: the import",
+        "[2] assistant: Which",
+    ]
+    assert sorted(order, key=text.index) == order
+
+
+def test_a_long_conversation_is_recapped_at_borders_of_sentences(memory: Memory) -> None:
+    turns = [("user", f"Point {n} is about module {n}. We move it to folder {n}. That is all.") for n in range(80)]
+    block = assembled("folder", [], 300, MINILM, ContextSettings(), conversation=turns)
+    sentences = {s.strip().rstrip(".") for _, text in turns for s in text.split(". ")}
+    shown = [piece for line in block.parts[0].lines for piece in line.text.rstrip(".").replace(" … ", ". ").split(". ")]
+    assert block.tokens <= 300
+    assert set(shown) <= sentences
+    assert "Point 79 is about module 79" in shown  # the latest
+
+
+def test_nothing_is_shown_when_nothing_is_relevant(memory: Memory) -> None:
+    block = memory.context("zebra giraffe quagga", 500)
+    assert (block.text, block.tokens, block.parts) == ("", 0, ())
+
+
+def test_the_briefing_has_the_same_bytes_for_the_same_release(store: Path) -> None:
+    blocks = [Memory.open(store).briefing(300) for _ in range(2)]
+    assert blocks[0].text.encode() == blocks[1].text.encode()
+    assert blocks[0].text.startswith("# Known\n")
+    assert MINILM(blocks[0].text) <= 300
+    assert Memory.open(store).briefing(0).text == ""
+
+
+def test_a_superseded_claim_is_left_out_and_a_refigured_sentence_counts_little() -> None:
+    def heard(n: int, text: str) -> Heard:
+        return Heard(f"m{n}", "s", "s", f"m{n}", n, True, None, text, None)
+
+    said = ["URLs must be valid for 15 minutes.", "The cache is Redis.", "URLs must be valid for 6 hours."]
+    talk = [heard(n, text) for n, text in enumerate(said)]
+    found = statements(talk, 0.9, {}, {}, {"m1": Claimed(superseded=("The cache is Redis",))}, "upload fails")
+    assert [one.message.message_id for one in found] == ["m0", "m2"]
+    assert found[0].relevance < 0.2 * found[1].relevance
+
+
+def test_packing_prefers_new_words_and_keeps_the_budget() -> None:
+    words = [frozenset({"port", "9090"}), frozenset({"port", "9090"}), frozenset({"utc"})]
+    pieces = [Piece(some, r, 5, line) for line, (some, r) in enumerate(zip(words, (0.9, 0.8, 0.3), strict=True))]
+    assert pack(pieces, 10, lambda some: 5 * len(some)) == [0, 2]
+    assert pack(pieces, 4, lambda some: 5 * len(some)) == []
+
+
+def test_a_session_id_is_cut_where_it_is_long_and_stays_its_own() -> None:
+    ids = ["019a8f32-aaaa-7000", "019a8f32-bbbb-7000", "short-1"]
+    assert short_ids(ids) == {ids[0]: "019a8f32-a", ids[1]: "019a8f32-b", "short-1": "short-1"}
+
+
+TEXT = st.text(max_size=200) | st.sampled_from([text for _, text in TALK]) | st.just("word " * 60 + "end. Next one.")
+
+
+def any_block(name: str, texts: list[str], turns: list[str], budget: int, format: Format) -> Context:
+    web = [{"url": f"https://x.example/{n}", "text": text} for n, text in enumerate(texts[:2]) if text]
+    memories = [one for one in said(texts) if one.text.strip()]
+    return assembled(
+        "import",
+        memories,
+        budget,
+        TOKENIZERS[name],
+        ContextSettings(),
+        web,
+        turns,
+        "json" if format == "json" else "markdown",
+    )
+
+
+@pytest.mark.parametrize("name", TOKENIZERS)
+@settings(max_examples=BUDGET_CASES, deadline=None)
+@given(
+    texts=st.lists(TEXT, max_size=6),
+    turns=st.lists(TEXT, max_size=6),
+    budget=st.integers(0, 400),
+    format=st.sampled_from(["markdown", "json"]),
+)
+def test_no_block_is_over_its_budget(
+    name: str, texts: list[str], turns: list[str], budget: int, format: Format
+) -> None:
+    block = any_block(name, texts, turns, budget, format)
+    assert block.tokens <= budget
+    assert block.tokens == (TOKENIZERS[name](block.text) if block.text else 0)
+    assert all(line.text.strip() for part in block.parts for line in part.lines)
+
+
+@pytest.mark.parametrize(
+    "bad", [{"budget": -1}, {"format": "xml"}, {"conversation": [{"role": "user"}]}, {"web": [{"text": "x"}]}]
+)
+def test_bad_requests_are_refused_with_a_reason(memory: Memory, bad: dict[str, object]) -> None:
+    with pytest.raises(UsageError):
+        memory.context(QUERY, **bad)
+
+
+def test_tokenizers_by_name(tmp_path: Path) -> None:
+    assert bytes_by_four("héllo") == 2  # six bytes
+    assert MINILM("tide gauge") == 2
+    (tmp_path / "tokenizer.json").write_text("{}")
+    for name in ("no/such/file.json", str(tmp_path), "tiktoken:none"):
+        with pytest.raises(UsageError):
+            tokenizer_named(name)
+
+
+def test_the_commands_print_the_blocks(store: Path) -> None:
+    shown = CliRunner().invoke(app, ["context", QUERY, "--budget", "100", "--store", str(store)])
+    assert shown.exit_code == 0
+    assert "20 percent" in shown.output
+    as_json = CliRunner().invoke(app, ["briefing", "--json", "--store", str(store)])
+    assert "briefing" in json.loads(as_json.output)

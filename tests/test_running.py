@@ -1,0 +1,56 @@
+"""Summaries of a running conversation are the pyramid's own: sealed as they fill, the master always up to date."""
+
+from schemas.settings import PyramidSettings
+from slowwave.pyramid.grow import MASTER, Member, Pyramid, grow
+from slowwave.recall.running import RunningSummary, conversation_shape
+
+SETTINGS = PyramidSettings()
+TURNS = [
+    ("Ada" if n % 2 else "Ben", f"Point {n}: station {n} reports the tide in metres every {n} minutes.")
+    for n in range(60)
+]
+
+
+def running(turns: int) -> RunningSummary:
+    one = RunningSummary("chat", SETTINGS)
+    one.extend(TURNS[:turns])
+    return one
+
+
+def test_groups_are_sealed_by_six_and_by_three_up_to_three_levels() -> None:
+    tiers = running(60).pyramid.tiers  # 60 turns: 10 groups of 6, 3 of 3 groups, 1 of 3 of those
+    assert {tier: len(groups) for tier, groups in tiers.items()} == {0: 10, 1: 3, 2: 1}
+
+
+def test_turn_by_turn_gives_what_the_night_makes_of_the_same_turns() -> None:
+    one = running(40)
+    members = [Member(f"chat-{n}", text, speaker=speaker) for n, (speaker, text) in enumerate(TURNS[:40])]
+    made = grow(Pyramid(), members, conversation_shape(SETTINGS), "session", "chat")
+    sealed = {(g.tier, g.seq): g.text for g in made if g.tier != MASTER}
+    assert {(g.tier, g.seq): g.text for groups in one.pyramid.tiers.values() for g in groups} == sealed
+    assert one.master is not None
+    assert one.master.text == made[-1].text
+
+
+def test_the_master_follows_each_turn_and_sealed_groups_never_change() -> None:
+    one = running(6)
+    first = one.pyramid.tiers[0][0]
+    before = one.master
+    one.add("Ada", "Everything moves to Lisbon in May, and the Porto gauge is given up.")
+    assert one.pyramid.tiers[0][0] == first
+    assert one.master != before
+
+
+def test_every_turn_stands_under_one_summary_or_is_open() -> None:
+    one = running(23)
+    assert [turn.id for turn in one.open] == [f"chat-{n}" for n in range(18, 23)]
+    assert [(level.tier, len(level.texts)) for level in one.levels] == [(1, 1)]  # three groups under one
+    block = one.block().split("\n")
+    assert block[0].startswith("Summary: ")
+    assert block[1].startswith("Earlier: ")
+    assert block[-1] == f"{TURNS[22][0]}: {TURNS[22][1]}"
+
+
+def test_nothing_said_gives_nothing() -> None:
+    one = RunningSummary("chat", SETTINGS)
+    assert (one.block(), one.master, one.open, one.levels) == ("", None, [], [])
