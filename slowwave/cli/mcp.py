@@ -1,0 +1,33 @@
+"""`slowwave mcp`: the memory as a server of the Model Context Protocol, for Claude Code, Codex and other agents."""
+
+import importlib.util
+from typing import Annotated
+
+import typer
+
+from schemas.errors import UsageError
+from slowwave.cli.common import ERR, SpaceOption, StoreOption, errors_as_lines, settings_from
+
+LOOPBACK = "127.0.0.1"
+
+
+def mcp(
+    http: Annotated[bool, typer.Option("--http", help="Over HTTP on this machine's loopback address.")] = False,
+    port: Annotated[int, typer.Option(min=1, max=65_535, help="Port for --http.")] = 8_765,
+    store: StoreOption = None,
+    space: SpaceOption = None,
+) -> None:
+    """Serve the memory to agents over MCP: stdio, or with --http on 127.0.0.1."""
+    with errors_as_lines():
+        if importlib.util.find_spec("mcp") is None:
+            raise UsageError("the MCP server needs the package mcp: pip install 'slowwave[mcp]'")
+        from importlib.metadata import version
+
+        from slowwave.mcp.server import make_server
+
+        server = make_server(settings_from(store, space), version("slowwave"))
+        if http:
+            ERR.print(f"slowwave: serving MCP at http://{LOOPBACK}:{port}/mcp", highlight=False)
+            server.run("streamable-http", host=LOOPBACK, port=port)
+        else:
+            server.run("stdio")

@@ -1,0 +1,152 @@
+"""`slowwave talk`: a chat in the terminal with a language model that remembers."""
+
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from importlib import import_module
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from slowwave.cli.common import ERR, OUT, SpaceOption, StoreOption, errors_as_lines, settings_from
+
+if TYPE_CHECKING:
+    from schemas.settings import Settings
+    from slowwave.engines.encoder import Encoder
+    from slowwave.engines.streaming import Speaker
+    from slowwave.recall.memory import Memory
+    from slowwave.recall.talk import Conversation
+    from slowwave.recall.web import WebSearch
+
+HELP = """/why    what the last answer was given: web results, memories, recap
+/help   this
+/quit   leave; so does the end of input (Ctrl-D). Ctrl-C stops an answer."""
+
+
+def talk(
+    llm: Annotated[
+        str | None, typer.Option(help="The language model, as in the setting llm.", show_default=False)
+    ] = None,
+    web: Annotated[
+        bool | None, typer.Option("--web/--no-web", help="Ask the web where needed.", show_default=False)
+    ] = None,
+    workspace: Annotated[
+        str | None, typer.Option(help="Only memories of this workspace; it becomes the talk's.", show_default=False)
+    ] = None,
+    store: StoreOption = None,
+    space: SpaceOption = None,
+) -> None:
+    """Talk with a language model that has the memory at hand; the next night reads what was said."""
+    with errors_as_lines():
+        more = {"web": {"enabled": web}} if web is not None else {}
+        settings = settings_from(store, space, llm=llm, **more)
+        conversation = _conversation(settings, workspace)
+        OUT.print(f"Talking with {conversation.speaker.llm.model}. /help lists what else there is.", highlight=False)
+        for said in _lines():
+            if said in ("/quit", "/exit"):
+                return
+            _answer(conversation, said)
+
+
+def _conversation(settings: "Settings", workspace: str | None) -> "Conversation":
+    from slowwave.engines.streaming import speaking
+    from slowwave.recall.talk import Conversation
+    from slowwave.store.journal import Journal
+
+    speaker = speaking(settings.llm, settings.model)
+    folder = settings.store / settings.space
+    return Conversation(
+        speaker,
+        _memory(settings),
+        settings,
+        journal=Journal(folder, workspace),
+        web=_web(settings, speaker),
+        workspace=workspace,
+        space_dir=folder,
+        encoder=_encoder(settings),
+    )
+
+
+def _memory(settings: "Settings") -> "Memory | None":
+    """The memory; none, with a word about it, before the first night."""
+    from schemas.errors import NoRelease, StoreMissing
+    from slowwave.recall.memory import Memory
+
+    try:
+        return Memory.open(settings.store, settings.space)
+    except (StoreMissing, NoRelease) as missing:
+        ERR.print(f"slowwave: nothing to remember yet ({missing})", highlight=False, soft_wrap=True)
+        return None
+
+
+def _encoder(settings: "Settings") -> "Encoder | None":
+    """What tells which turns are in mind; none where it is switched off or can't be had."""
+    from slowwave.engines.errors import EncoderNotFound
+    from slowwave.engines.query_encoder import load_query_encoder
+
+    try:
+        return load_query_encoder(settings.encoder) if settings.embeddings else None
+    except EncoderNotFound:
+        return None
+
+
+def _web(settings: "Settings", speaker: "Speaker") -> "WebSearch | None":
+    if not settings.web.enabled:
+        return None
+    from slowwave.engines.checked import CheckedLLM
+    from slowwave.recall.web import WebSearch, asking
+
+    return WebSearch(settings.web, asking(CheckedLLM(speaker.llm)))
+
+
+def _lines() -> Iterator[str]:
+    """What is typed, line by line, until the input ends."""
+    with suppress(ImportError):
+        import_module("readline")  # arrow keys and history
+    while True:
+        try:
+            line = input("> ").strip()
+        except (EOFError, KeyboardInterrupt):
+            OUT.print()
+            return
+        if line:
+            yield line
+
+
+def _answer(conversation: "Conversation", said: str) -> None:
+    """Print the answer as it comes; a turn that fails costs that turn alone."""
+    from schemas.errors import SlowwaveError
+
+    if said.startswith("/"):
+        OUT.print(_why(conversation) if said == "/why" else HELP, highlight=False, markup=False, soft_wrap=True)
+        return
+    try:
+        with closing(conversation.say(said)) as pieces:
+            for piece in pieces:
+                OUT.print(piece, end="", highlight=False, markup=False, soft_wrap=True)
+    except KeyboardInterrupt:
+        OUT.print(" … stopped", end="")
+    except SlowwaveError as trouble:
+        ERR.print(f"slowwave: {trouble}", style="red", highlight=False, markup=False, soft_wrap=True)
+    OUT.print(_given(conversation), style="dim", highlight=False, markup=False)
+
+
+def _given(conversation: "Conversation") -> str:
+    """What the answer was given, in a line of its own; an empty one where it was given nothing."""
+    block = conversation.recalled.block if conversation.recalled else None
+    names = {"memories": "from memory", "web": "from the web"}
+    counts = [f"{len(part.lines)} {names[part.name]}" for part in block.parts if part.name in names] if block else []
+    return f"\n[{', '.join(counts)}: /why]" if counts else "\n"
+
+
+def _why(conversation: "Conversation") -> str:
+    """What the last answer was given."""
+    recalled = conversation.recalled
+    if recalled is None:
+        return "Nothing was asked yet."
+    tokens = f"{recalled.block.tokens:,} tokens\n" if recalled.block and recalled.text else ""
+    lines = [tokens + (recalled.text or "Nothing was recalled.")]
+    if recalled.web.query:
+        lines.append(f"The web was asked for {recalled.web.query!r} ({recalled.web.why}).")
+    elif recalled.web.why:
+        lines.append(f"The web was not asked: {recalled.web.why}.")
+    return "\n".join([*lines, *(f"Note: {note}" for note in recalled.notes)])

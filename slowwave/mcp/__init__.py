@@ -1,0 +1,1 @@
+"""The memory as an MCP server, for any agent that speaks the Model Context Protocol."""

@@ -1,0 +1,119 @@
+"""Conversations and notes that slowwave itself writes down: generic JSONL in the space's folder, for the next night.
+
+    <store>/<space>/talk/talk-20261121-211500-3f2a.jsonl     one conversation of `slowwave talk`
+    <store>/<space>/notes/2026-11-21.jsonl                   what agents and people asked to be remembered that day
+
+Like `recalls.jsonl` these belong to no release and are written without the writer's lock, each line in one append. A
+space's night reads those of its own space.
+"""
+
+import json
+import os
+import secrets
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+
+from schemas.errors import UsageError
+from schemas.ids import content_id
+
+FOLDERS = ("talk", "notes")
+NOTED = "Noted."
+MAX_NOTE = 10_000
+"""Characters of a note: more is a document, and no one thing to be remembered."""
+
+
+def journals(space_dir: Path) -> list[Path]:
+    """The folders of a space that hold what slowwave wrote down; none where it wrote nothing yet."""
+    return [folder for name in FOLDERS if (folder := space_dir / name).is_dir()]
+
+
+class Journal:
+    """One conversation being written down; its file is made with the first message."""
+
+    def __init__(self, space_dir: Path, workspace: str | None = None, at: datetime | None = None) -> None:
+        started = at or datetime.now(UTC)
+        self.session = f"talk-{started:%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+        self.path = space_dir / "talk" / f"{self.session}.jsonl"
+        self.workspace, self.count = workspace, 0
+
+    def append(self, role: str, content: str, speaker: str | None = None, at: datetime | None = None) -> str:
+        """Write down a message; its id.
+
+        Raises:
+            OSError: the folder can't be written to.
+        """
+        message = f"m{self.count + 1}"
+        _append(self.path, _line(self.session, message, role, content, self.workspace, speaker, at))
+        self.count += 1
+        return message
+
+
+def remember(
+    space_dir: Path,
+    note: str,
+    *,
+    workspace: str | None = None,
+    of_person: bool = False,
+    speaker: str | None = None,
+    at: datetime | None = None,
+) -> str:
+    """Write down a note, a session of its own; the session's id.
+
+    Args:
+        space_dir: the space's folder.
+        note: what to remember, in words that stand alone.
+        workspace: what it belongs to.
+        of_person: whether these are the person's own words; else they are an agent's.
+        speaker: who says it.
+        at: when; now, unless given.
+
+    Raises:
+        UsageError: the note is empty or over-long.
+        OSError: the folder can't be written to.
+    """
+    text = note.strip()
+    if not text or len(text) > MAX_NOTE:
+        raise UsageError(f"a note has 1 to {MAX_NOTE:,} characters, this one has {len(text):,}: nothing was noted")
+    moment = at or datetime.now(UTC)
+    session = f"note-{content_id(text, workspace, moment.isoformat())[:16]}"
+    role = "user" if of_person else "assistant"
+    said = _line(session, "m1", role, text, workspace, speaker, moment)
+    answer = _line(session, "m2", "agent", NOTED, workspace, "slowwave", moment)  # one message alone is no session
+    _append(space_dir / "notes" / f"{moment:%Y-%m-%d}.jsonl", said + answer)
+    return session
+
+
+def _line(
+    session: str,
+    message: str,
+    role: str,
+    content: str,
+    workspace: str | None,
+    speaker: str | None,
+    at: datetime | None,
+) -> bytes:
+    fields: Mapping[str, str | None] = {
+        "session_id": session,
+        "message_id": message,
+        "role": role,
+        "content": content.encode("utf-8", "replace").decode(),  # a lone surrogate has no place in a file
+        "ts": (at or datetime.now(UTC)).isoformat(timespec="milliseconds"),
+        "workspace": workspace,
+        "speaker": speaker,
+    }
+    known = {name: value for name, value in fields.items() if value is not None}
+    return json.dumps(known, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+
+
+def _append(path: Path, raw: bytes) -> None:
+    """All of it in one write, for the owner's eyes alone."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    try:
+        written = os.write(handle, raw)
+        if written != len(raw):
+            raise OSError(f"only {written} of {len(raw)} bytes could be written to {path}")
+        os.fsync(handle)
+    finally:
+        os.close(handle)

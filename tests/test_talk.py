@@ -1,0 +1,277 @@
+"""A conversation with memory: over a real store, with the scripted model and a real streaming server."""
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from flows.nightly import run_night
+from schemas.errors import UsageError
+from schemas.settings import Settings
+from schemas.web_settings import WebSettings
+from slowwave.cli.main import app
+from slowwave.engines.hash_encoder import HashEncoder
+from slowwave.engines.llm import EngineUnavailable, Request
+from slowwave.engines.scripted import ScriptedLLM
+from slowwave.engines.streaming import FirstOf, WholeAnswers, speaking
+from slowwave.recall.memory import Memory
+from slowwave.recall.talk import INSTRUCTIONS, Conversation
+from slowwave.recall.web import WebSearch
+from slowwave.recall.web_engines import WebResult
+from slowwave.store.journal import Journal, journals, remember
+from slowwave.store.recalls import recalled_spans, span_hash
+
+CHAT = [
+    ("user", "Where shall we keep the tide gauge readings?"),
+    ("assistant", "We decided to keep the tide gauge readings in PostgreSQL 17, partitioned by month."),
+]
+
+
+def night(store: Path, *paths: Path) -> Settings:
+    settings = Settings(store=store, encoder="hash-384")
+    run_night([*paths], settings)
+    return settings
+
+
+@pytest.fixture
+def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    monkeypatch.setenv("SLOWWAVE_CONFIG", str(tmp_path / "none.toml"))
+    monkeypatch.setenv("SLOWWAVE_ENCODER", "hash-384")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    lines = [
+        {"session_id": "s-1", "message_id": f"m-{i}", "role": role, "content": text, "ts": "2026-11-01T10:00:00Z"}
+        for i, (role, text) in enumerate(CHAT)
+    ]
+    chat = tmp_path / "chat.jsonl"
+    chat.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return night(tmp_path / "store", chat)
+
+
+def echo(request: Request) -> str:
+    """A scripted model that says how the last message ends."""
+    return f"You said: {request.messages[-1]['content'].rpartition(chr(10))[2]}"
+
+
+def test_the_model_is_given_what_the_memory_holds(settings: Settings) -> None:
+    model, folder = ScriptedLLM(echo), settings.store / settings.space
+    talk = Conversation(WholeAnswers(model), Memory.open(settings.store), settings, space_dir=folder)
+    said = "Where are the tide gauge readings kept?"
+    assert "".join(talk.say(said)) == f"You said: {said}"
+    system, asked = model.asked[0].messages
+    assert system["content"].startswith(INSTRUCTIONS)
+    assert "PostgreSQL 17" in asked["content"]
+    assert asked["content"].endswith(f"</context>\n\n{said}")
+    assert talk.recalled is not None
+    assert "PostgreSQL 17" in talk.recalled.text
+    line = talk.recalled.block.parts[0].lines[0] if talk.recalled.block else None
+    assert line is not None
+    assert line.source.session == "s-1"
+    assert span_hash(CHAT[1][1]) in recalled_spans(folder)
+
+
+def test_the_opening_stays_the_same_and_turns_go_along(settings: Settings) -> None:
+    model = ScriptedLLM(["first", "second", "third"])
+    talk = Conversation(WholeAnswers(model), Memory.open(settings.store), settings)
+    for said in ("Good morning, gauge", "How deep is the harbour?", "Thank you for the gauge"):
+        "".join(talk.say(said))
+    assert len({request.messages[0]["content"] for request in model.asked}) == 1
+    assert [m["content"] for m in model.asked[2].messages[1:-1]] == [
+        *("Good morning, gauge", "first"),
+        *("How deep is the harbour?", "second"),
+    ]
+
+
+def test_a_long_conversation_fits_a_small_window(settings: Settings) -> None:
+    model = ScriptedLLM(lambda request: "A long answer about the harbour wall. " * 20, context_window=2_048)
+    talk = Conversation(
+        WholeAnswers(model), Memory.open(settings.store), settings, answer_tokens=256, encoder=HashEncoder()
+    )
+    for n in range(12):
+        "".join(talk.say(f"Message {n} about the tide gauge."))
+    for request in model.asked:
+        assert sum(model.count_tokens([m["content"] for m in request.messages])) + 256 <= 2_048
+        assert request.messages[1]["role"] == "user"
+    with pytest.raises(UsageError, match="does not fit"):
+        "".join(talk.say("word " * 2_000))
+
+
+def test_without_a_memory_it_talks_and_writes_down(tmp_path: Path) -> None:
+    settings = Settings(store=tmp_path)
+    talk = Conversation(WholeAnswers(ScriptedLLM(echo)), None, settings, journal=Journal(tmp_path / "default", "boats"))
+    assert "".join(talk.say("Hello there")) == "You said: Hello there"
+    (file,) = (tmp_path / "default" / "talk").iterdir()
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    assert [(one["role"], one["content"], one["workspace"]) for one in lines] == [
+        ("user", "Hello there", "boats"),
+        ("assistant", "You said: Hello there", "boats"),
+    ]
+
+
+def test_what_breaks_off_or_is_stopped_is_kept(tmp_path: Path) -> None:
+    class Breaks:
+        llm = ScriptedLLM()
+
+        def stream(self, messages: object, max_tokens: int) -> Iterator[str]:
+            yield "Half an "
+            yield "answer"
+            raise EngineUnavailable("test", "the line went dead")
+
+    talk = Conversation(Breaks(), None, Settings(store=tmp_path))
+    with pytest.raises(EngineUnavailable):
+        "".join(talk.say("Go on"))
+    assert talk.turns.said[-1] == {"role": "assistant", "content": "Half an answer"}
+    answer = talk.say("Again")
+    next(answer)
+    answer.close()
+    assert talk.turns.said[-1] == {"role": "assistant", "content": "Half an"}
+
+
+def test_a_turn_without_an_answer_is_written_down_and_not_sent_again(tmp_path: Path) -> None:
+    model = ScriptedLLM(["", "second"])
+    journal = Journal(tmp_path / "default")
+    talk = Conversation(WholeAnswers(model), None, Settings(store=tmp_path), journal=journal)
+    with pytest.raises(EngineUnavailable):
+        "".join(talk.say("First question"))
+    "".join(talk.say("Second question"))
+    assert [m["content"] for m in model.asked[1].messages[1:]] == ["Second question"]
+    assert "First question" in journal.path.read_text()
+
+
+def test_the_web_stands_in_the_block(settings: Settings) -> None:
+    class Known:
+        name = "known"
+
+        def search(self, query: str, limit: int) -> list[WebResult]:
+            return [WebResult("Tides", "https://example.org/tides", "High water today is at 14:20.", self.name)]
+
+    web = WebSearch(WebSettings(enabled=True, pages=False), engines=[Known()])
+    talk = Conversation(WholeAnswers(ScriptedLLM(echo)), Memory.open(settings.store), settings, web=web)
+    "".join(talk.say("When is high water today?"))
+    assert talk.recalled is not None
+    assert "(https://example.org/tides)" in talk.recalled.text
+    assert "14:20" in talk.recalled.text
+
+
+def test_the_next_night_reads_talks_and_notes(settings: Settings) -> None:
+    folder = settings.store / settings.space
+    journal = Journal(folder, "harbour")
+    journal.append("user", "The breakwater lamp was changed to a green LED on 3 November.")
+    journal.append("assistant", "I see, a green LED for the breakwater lamp.")
+    remember(folder, "The lifeboat's radio call sign is Kittiwake Nine.", workspace="harbour", of_person=True)
+    assert [path.name for path in journals(folder)] == ["talk", "notes"]
+    night(settings.store, *journals(folder))
+    memory = Memory.open(settings.store)
+    found = {word: memory.recall(word, 3, workspace="harbour") for word in ("breakwater lamp", "Kittiwake call sign")}
+    assert found["breakwater lamp"][0].sources[0].session == journal.session
+    assert {hit.kind for hit in found["Kittiwake call sign"]} >= {"message", "observation"}
+    texts = {hit.kind: hit.text for hit in found["Kittiwake call sign"]}
+    assert texts["message"] == "The lifeboat's radio call sign is Kittiwake Nine."
+
+
+def test_a_note_that_is_none_is_refused(tmp_path: Path) -> None:
+    for note in ("", "  \n", "x" * 20_000):
+        with pytest.raises(UsageError, match="nothing was noted"):
+            remember(tmp_path, note)
+    assert journals(tmp_path) == []
+
+
+Events = Callable[[dict[str, Any]], list[str]]
+
+
+@contextmanager
+def streaming_server(events: Events, status: int = 200) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """An OpenAI-compatible server that streams the events made of each request."""
+    seen: list[dict[str, Any]] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self._send(200, "application/json", b'{"data": [{"id": "gull", "max_model_len": 4096}]}')
+
+        def do_POST(self) -> None:
+            seen.append(json.loads(self.rfile.read(int(self.headers["content-length"]))))
+            body = "".join(f"data: {event}\n\n" for event in events(seen[-1])).encode()
+            self._send(status, "text/event-stream", body)
+
+        def _send(self, status: int, media: str, body: bytes) -> None:
+            self.send_response(status)
+            self.send_header("content-type", media)
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *args: Any) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}/v1", seen
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def said(*pieces: str) -> list[str]:
+    """Events of an answer in these pieces."""
+    deltas = [{"choices": [{"delta": {"content": piece}}]} for piece in pieces]
+    return [json.dumps(one) for one in ({"choices": [{"delta": {"role": "assistant"}}]}, *deltas)]
+
+
+def test_a_server_streams() -> None:
+    with streaming_server(lambda body: [*said("Two", " gulls", "."), "[DONE]"]) as (url, seen):
+        speaker = speaking(f"openai:gull@{url}")
+        assert list(speaker.stream([{"role": "user", "content": "How many?"}], 50)) == ["Two", " gulls", "."]
+        assert speaker.llm.context_window == 4_096
+    assert seen[0]["stream"] is True
+    assert seen[0]["max_tokens"] == 50
+
+
+def test_a_stream_that_ends_too_soon_or_tells_of_an_error_is_an_error() -> None:
+    for events, why in ((said("Two"), "broke off"), ([*said("Two"), '{"error": "no memory"}'], "no memory")):
+        with streaming_server(lambda body, events=events: events) as (url, _):  # type: ignore[misc]
+            pieces = speaking(f"openai:gull@{url}").stream([{"role": "user", "content": "?"}], 50)
+            assert next(pieces) == "Two"
+            with pytest.raises(EngineUnavailable, match=why):
+                next(pieces)
+
+
+def test_a_chain_goes_on_to_the_next_before_the_first_word() -> None:
+    with (
+        streaming_server(lambda body: [], status=500) as (broken, _),
+        streaming_server(lambda body: [*said("Here"), "[DONE]"]) as (url, _),
+    ):
+        speaker = speaking(f"openai:gull@{broken} > openai:gull@{url} > extractive")
+        assert isinstance(speaker, FirstOf)
+        assert list(speaker.stream([{"role": "user", "content": "?"}], 50)) == ["Here"]
+        with pytest.raises(EngineUnavailable, match="status 500"):
+            list(speaking(f"openai:gull@{broken}").stream([{"role": "user", "content": "?"}], 50))
+
+
+def test_no_model_is_an_error_that_says_what_to_set() -> None:
+    with pytest.raises(UsageError, match="SLOWWAVE_LLM"):
+        speaking("off")
+
+
+def test_the_command(settings: Settings) -> None:
+    typed = "Where are the tide gauge readings kept?\n/why\n/help\n/nonsense\n\n/quit\nnot said\n"
+    shown = CliRunner().invoke(app, ["talk", "--llm", "scripted", "--store", str(settings.store)], input=typed)
+    assert shown.exit_code == 0, shown.output
+    assert "Talking with scripted" in shown.output
+    assert "nothing" in shown.output  # the scripted model's answer
+    assert "from memory: /why]" in shown.output
+    assert "PostgreSQL 17" in shown.output  # /why
+    (file,) = (settings.store / "default" / "talk").iterdir()
+    assert [json.loads(line)["content"] for line in file.read_text().splitlines()] == [
+        "Where are the tide gauge readings kept?",
+        "nothing",
+    ]
+    off = CliRunner().invoke(app, ["talk", "--llm", "off", "--store", str(settings.store)])
+    assert off.exit_code == 1
+    assert "no language model is set" in off.output

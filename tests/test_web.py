@@ -1,0 +1,254 @@
+"""Web search against a real server on this machine that answers as SearXNG and Google do, and holds pages.
+
+What needs trafilatura (the extra `web`) skips where it is not installed.
+"""
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schemas.settings import Settings
+from schemas.web_settings import WebSettings
+from slowwave.engines.llm import Request
+from slowwave.engines.scripted import ScriptedLLM
+from slowwave.recall.scrub import scrubbed
+from slowwave.recall.web import WebSearch, asking, decided_by_words
+from slowwave.recall.web_engines import SearXNG, WebTrouble, engines_from
+from slowwave.recall.web_pages import page_text, shortened
+
+STORY = (
+    "The harbour authority raised the berthing fee to 41 euros a metre on Monday. "
+    "Boats under six metres pay half, and the winter discount ends in March. "
+    "The fee had not changed since the new breakwater was finished."
+)
+PAGE = f"""<!doctype html><html><head><title>Harbour fees</title><script>track("visitor")</script></head><body>
+<nav><a href="/">Home</a><a href="/login">Sign in</a></nav>
+<article><h1>Harbour fees</h1><p>{STORY}</p><p>{STORY.replace("Monday", "Tuesday")}</p></article>
+<footer>Cookie settings · Imprint</footer></body></html>"""
+
+
+class Web:
+    """The server: `asked` holds each request's path and parameters, `status` what searches answer with."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, dict[str, list[str]], dict[str, str]]] = []
+        self.status = 200
+        self.url = ""
+
+    def answer(self, path: str) -> tuple[int, str, bytes]:
+        pages = {"/fees": PAGE, "/big": "x" * 3_000_000, "/empty": "<html><body></body></html>"}
+        if path in ("/search", "/customsearch/v1"):
+            return self.status, "application/json", json.dumps(self.found(path)).encode()
+        if path == "/image":
+            return 200, "image/png", b"\x89PNG"
+        if path in pages:
+            return 200, "text/html; charset=utf-8", pages[path].encode()
+        return 404, "text/html", b"no such page"
+
+    def found(self, path: str) -> dict[str, Any]:
+        paths = ("fees", "gone", "image", "fees", "big", "empty")
+        if path == "/search":
+            return {
+                "query": "…",
+                "results": [
+                    {"title": f"<b>{p}</b>", "url": f"{self.url}/{p}", "content": f"snippet of {p} &amp; more"}
+                    for p in paths
+                ],
+            }
+        return {"items": [{"title": p, "link": f"{self.url}/{p}", "snippet": f"snippet of {p}"} for p in paths]}
+
+
+@contextmanager
+def serving(web: Web) -> Iterator[Web]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            parts = urlsplit(self.path)
+            web.asked.append((parts.path, parse_qs(parts.query), dict(self.headers)))
+            status, media, body = web.answer(parts.path)
+            self.send_response(status)
+            self.send_header("content-type", media)
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            try:
+                self.wfile.write(body)
+            except (BrokenPipeError, ConnectionResetError):  # a client that has read enough
+                self.close_connection = True
+
+        def log_message(self, *args: Any) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        web.url = f"http://127.0.0.1:{server.server_port}"
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield web
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@pytest.fixture
+def web() -> Iterator[Web]:
+    with serving(Web()) as served:
+        yield served
+
+
+def settings(web: Web, **more: Any) -> WebSettings:
+    return WebSettings(enabled=True, engines=("searxng",), searxng_url=web.url, private_pages=True, **more)
+
+
+def test_off_by_default_and_then_nothing_is_sent(web: Web) -> None:
+    off = WebSearch(WebSettings(searxng_url=web.url))
+    assert not Settings().web.enabled
+    assert off.answer("search the web for harbour fees").results == ()
+    assert off.search("harbour fees").query is None
+    assert web.asked == []
+
+
+def test_three_results_with_the_main_text_of_their_pages(web: Web) -> None:
+    pytest.importorskip("trafilatura", reason="the extra `web` is not installed")
+    found = WebSearch(settings(web)).answer("What are the latest harbour fees?")
+    assert [one.url.rpartition("/")[2] for one in found.results] == ["fees", "gone", "image"]
+    assert STORY in found.results[0].text
+    assert all(junk not in found.results[0].text for junk in ("track", "Sign in", "Cookie"))
+    assert found.results[0].title == "fees"
+    assert found.results[1].text == "snippet of gone & more"
+    assert found.notes == (
+        f"{web.url}/gone: status 404: its snippet is used",
+        f"{web.url}/image: image/png is no page: its snippet is used",
+    )
+
+
+def test_snippets_alone_and_the_query_without_personal_data(web: Web) -> None:
+    found = WebSearch(settings(web, pages=False, results=2, never_send=("Ann Lee",))).answer(
+        "Search the web for ferry times, I am Ann Lee, ann@example.org, +49 170 1234567"
+    )
+    assert [one.text for one in found.results] == ["snippet of fees & more", "snippet of gone & more"]
+    assert found.query == "Search the web for ferry times, I am , ,"
+    assert web.asked[0][1] == {"q": [found.query], "format": ["json"]}
+    assert found.notes[0] == "left out of the query: 1 email"
+
+
+def test_google_gets_its_key_as_a_header(web: Web, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLOWWAVE_GOOGLE_KEY", "the-key")
+    chosen = WebSettings(
+        enabled=True, engines=("google",), google_cx="cx1", google_url=f"{web.url}/customsearch/v1", pages=False
+    )
+    found = WebSearch(chosen).answer("latest harbour fees")
+    assert [one.text for one in found.results] == ["snippet of fees", "snippet of gone", "snippet of image"]
+    path, parameters, headers = web.asked[0]
+    assert (path, parameters["cx"], parameters["num"]) == ("/customsearch/v1", ["cx1"], ["3"])
+    assert {name.lower(): value for name, value in headers.items()}["x-goog-api-key"] == "the-key"
+
+
+def test_an_engine_that_fails_falls_through_to_the_next(web: Web) -> None:
+    with serving(Web()) as broken:
+        broken.status = 500
+        engines = [SearXNG(broken.url, 5), SearXNG("http://127.0.0.1:9", 5), SearXNG(web.url, 5)]
+        found = WebSearch(settings(web, pages=False), engines=engines).answer("latest harbour fees")
+        assert len(found.results) == 3
+        assert found.notes[0] == "searxng: status 500"
+        assert found.notes[1].startswith("searxng: ConnectError")
+        only = WebSearch(settings(web), engines=engines[:1]).answer("latest harbour fees")
+    assert only.results == ()
+    assert only.notes == ("searxng: status 500",)
+
+
+def test_what_is_not_set_up_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SLOWWAVE_GOOGLE_KEY", raising=False)
+    engines, lacking = engines_from(WebSettings(engines=("searxng", "google")))
+    assert engines == []
+    assert lacking == [
+        "searxng: set web.searxng_url",
+        "google: set web.google_cx, and SLOWWAVE_GOOGLE_KEY in the environment",
+    ]
+    found = WebSearch(WebSettings(enabled=True, engines=("searxng",))).answer("today's news")
+    assert found.notes == ("no engine can be asked: searxng: set web.searxng_url",)
+
+
+@pytest.mark.parametrize("path", ["/big", "/empty", "/gone", "/image"])
+def test_a_page_that_cannot_be_had_is_a_trouble(web: Web, path: str) -> None:
+    if path == "/empty":
+        pytest.importorskip("trafilatura", reason="the extra `web` is not installed")
+    with pytest.raises(WebTrouble):
+        page_text(web.url + path, settings(web))
+
+
+def test_pages_on_this_machine_are_not_fetched_unless_allowed(web: Web) -> None:
+    with pytest.raises(WebTrouble, match="private network"):
+        page_text(f"{web.url}/fees", WebSettings())
+    assert web.asked == []
+
+
+@pytest.mark.parametrize(
+    ("message", "search"),
+    [
+        ("What is the latest stable release of Rust?", True),
+        ("What's the weather in Lisbon tomorrow?", True),
+        ("How much does a ticket to the aquarium cost?", True),
+        ("Search the web for our company's name", True),
+        ("What did we decide about the latest release?", False),
+        ("Remember that I moved to Porto this week", False),
+        ("What did you say about caching today?", False),
+        ("Explain how a B-tree splits", None),
+        ("Write a limerick about a heron", None),
+        ("Is the heron population growing?", None),
+    ],
+)
+def test_words_decide(message: str, search: bool | None) -> None:
+    decision = decided_by_words(message)
+    assert (decision.search if decision else None) == search
+
+
+def test_interests_and_then_the_model(web: Web) -> None:
+    def says(request: Request) -> dict[str, bool]:
+        return {"search": "heron" in request.messages[0]["content"]}
+
+    asked = ScriptedLLM(says)
+    checked = [{"id": "1", "text": "Is the heron growing rare?"}, {"id": "2", "text": "Explain how a B-tree splits"}]
+    from slowwave.engines.checked import CheckedLLM
+
+    search = WebSearch(settings(web, interests=("tide tables",)), asking(CheckedLLM(asked)))
+    assert search.decide("Where are the tide tables?").search
+    assert asked.asked == []
+    assert [search.decide(one["text"]).search for one in checked] == [True, False]
+    assert "no word" in WebSearch(settings(web)).decide("Explain how a B-tree splits").why
+    mute = WebSearch(settings(web), asking(CheckedLLM(ScriptedLLM(lambda r: "I would rather not say"))))
+    assert not mute.decide("Is the heron growing rare?").search
+
+
+def test_personal_data_is_taken_out_and_dates_and_versions_stay() -> None:
+    kept = "latest postgres 17.2 release 2026-11-01, RFC 7231 section 10.2.3, the 2018-2022 cup, pin 10115"
+    assert scrubbed(kept).text == kept
+    said = scrubbed(
+        "my password is hunter2, card 4111 1111 1111 1111, DE89370400440532013000, 10.1.2.3:8080, (030) 901820-11, "
+        "/home/ann/x.txt https://ann:pw@example.com/a?token=abc ghp_" + "a1" * 18
+    )
+    assert said.text == "my password card , , , , https://example.com/a"
+    assert said.removed == {"secret": 2, "card": 1, "iban": 1, "ip": 1, "phone": 1, "path": 1, "url": 1}
+
+
+@given(st.text(max_size=200))
+def test_scrubbing_any_text_is_safe_and_settles(text: str) -> None:
+    once = scrubbed(text).text
+    assert "\n" not in once
+    assert len(once) <= len(text)
+
+
+@given(st.emails())
+def test_no_email_leaves(address: str) -> None:
+    assert address not in scrubbed(f"when does {address} land").text
+
+
+def test_a_page_is_shortened_at_a_sentence() -> None:
+    assert shortened("One. Two three. Four five six.", 18) == "One. Two three."
+    assert shortened("short", 100) == "short"
