@@ -15,6 +15,7 @@ from schemas.settings import Settings
 from slowwave.store.lock import writer_lock
 from slowwave.store.store import Store
 from tasks.job import Job, StepReport
+from tasks.night.llm import check_llm, close_model
 
 Caller = Callable[..., StepReport]
 """Runs a step: as a Prefect task, or as the plain function under it."""
@@ -43,20 +44,25 @@ def running(kind: str, settings: Settings) -> Iterator[tuple[Job, RunReport]]:
 
     Raises:
         StoreLocked: another run is at it.
+        UsageError: settings name a language model, a prompt or a pack that is not there.
     """
+    check_llm(settings)
     run_id, started = new_run_id(), datetime.now(UTC)
     job, report = Job(settings, run_id), RunReport(run_id, kind)
-    with writer_lock(settings.store / settings.space, run_id) as died:
+    with writer_lock(settings.store / settings.space, run_id, kind) as died:
         store = job.store
         if died:
-            report.notes.append(f"run {died} was killed before it ended; this run went on from what it had written")
-            _add(store, died, kind, started, None, "died", RunReport(died, kind))
+            report.notes.append(f"run {died.run_id} was killed before it ended; what it had written is gone on from")
+            since = datetime.fromisoformat(died.since)
+            _add(store, died.run_id, died.kind, since, None, "died", RunReport(died.run_id, died.kind))
         try:
             yield job, report
         except BaseException as error:
             report.notes.append(f"failed: {type(error).__name__}: {error}")
             _add(store, run_id, kind, started, datetime.now(UTC), "failed", report)
             raise
+        finally:
+            close_model(job)
         if report.release:
             _add(store, run_id, kind, started, datetime.now(UTC), "done", report)
 

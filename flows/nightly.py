@@ -16,15 +16,19 @@ from prefect.artifacts import create_markdown_artifact
 from flows.ledger import Caller, as_function, as_task, running
 from flows.report import RunReport
 from schemas.settings import Settings
+from slowwave.store.journal import journals
 from tasks.job import Job
 from tasks.night.assign import assign_topics
+from tasks.night.boilerplate import find_boilerplate
 from tasks.night.dedupe import dedupe_observations
 from tasks.night.gists import write_gists
 from tasks.night.observe import observe_sessions
 from tasks.night.passages import write_passages
+from tasks.night.prototypes import update_prototypes
 from tasks.night.publish import publish_release, released_by
 from tasks.night.read import read_transcripts
 from tasks.night.rollup import roll_up
+from tasks.night.supersede import supersede_observations
 from tasks.read.registry import installed
 
 
@@ -48,7 +52,8 @@ def run_night(paths: list[Path], settings: Settings, call: Caller = as_function)
         StoreLocked: another run is at it.
     """
     with running("nightly", settings) as (job, report):
-        report.steps.append(call(read_transcripts, job, paths or installed_roots()))
+        written = journals(job.store.dir)  # talks and notes of the space itself
+        report.steps.append(call(read_transcripts, job, [*(paths or installed_roots()), *written]))
         distil(job, report, call)
     return report
 
@@ -58,9 +63,12 @@ def distil(job: Job, report: RunReport, call: Caller) -> None:
     report.steps.append(call(write_passages, job))
     if job.settings.gists != "off":
         report.steps.append(call(write_gists, job))
+    report.steps.append(call(find_boilerplate, job))
     report.steps.append(call(observe_sessions, job))
     report.steps.append(call(dedupe_observations, job))
+    report.steps.append(call(supersede_observations, job))
     report.steps.append(call(assign_topics, job))
+    report.steps.append(call(update_prototypes, job))
     report.steps.append(call(roll_up, job))
     report.steps.append(call(publish_release, job))
     report.release = released_by(job)

@@ -85,8 +85,18 @@ def forget_marks(store: Store, chosen: pl.DataFrame, step: str) -> None:
 
 
 def forget_column(store: Store, chosen: pl.DataFrame, column: str) -> None:
-    """The chosen sessions' claims count as not looked at by the step that writes `column`."""
-    rows = store.read_ids(OBSERVATIONS, chosen["session_id"].to_list(), by="session_id").to_pylist()
+    """The chosen sessions' claims count as not looked at by the step that writes `column`.
+
+    With them whatever they were held to repeat and whatever repeats them: a canonical claim's evidence is its whole
+    group's.
+    """
+    mine = store.read_ids(OBSERVATIONS, chosen["session_id"].to_list(), by="session_id").to_pylist()
+    heads = {row["canonical_id"] or row["observation_id"] for row in mine}
+    group = [
+        *store.read_ids(OBSERVATIONS, heads).to_pylist(),
+        *store.read_ids(OBSERVATIONS, heads, by="canonical_id").to_pylist(),
+    ]
+    rows = {row["observation_id"]: row for row in [*mine, *group]}.values()
     pending = [{**row, column: None} for row in rows if row["status"] in ("active", "duplicate")]
     store.merge(OBSERVATIONS, pa.Table.from_pylist(pending, schema=OBSERVATIONS.schema))
 

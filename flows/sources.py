@@ -1,50 +1,72 @@
 """What a night would read: the tools' transcripts on this machine, or what lies below the paths given."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
+from typing import Any
 
 from schemas.sessions import FILES
 from schemas.settings import Settings
+from slowwave.store.journal import journals
 from slowwave.store.store import Store
+from tasks.night.transcripts import changed
 from tasks.read.errors import UnknownFormat
 from tasks.read.registry import detect, find_files, installed
 
 
 @dataclass
 class Source:
-    """One tool's transcripts in one place."""
+    """One tool's transcripts in one place; or, with a problem, one file that can't be read."""
 
     tool: str
     where: str
-    files: int
-    bytes: int
-    state: str
+    files: int = 0
+    bytes: int = 0
+    new: int = 0
+    """Files that are new or have changed since they were last read."""
+    problem: str | None = None
 
 
 def list_sources(paths: list[Path], settings: Settings) -> list[Source]:
-    """Transcripts by tool and place with how many are news, and the files that no reader knows, with the reason."""
+    """Transcripts by tool and place with how many are news, and the files that no reader knows, with the reason.
+
+    With no path, the transcripts of the tools installed for this user, by the folder the tool keeps them in.
+    """
     known = _known(settings)
-    places = [(None, path) for path in paths] or [(reader.name, path) for reader, path in installed(Path.home())]
     found: dict[tuple[str, str], Source] = {}
     trouble: list[Source] = []
-    for _, place in places:
-        for path in find_files([place]):
-            try:
-                tool, size = detect(path).name, path.stat().st_size
-            except (UnknownFormat, OSError) as error:
-                trouble.append(Source("?", str(path), 1, 0, f"can't be read: {error}"))
-                continue
-            one = found.setdefault((tool, str(place)), Source(tool, str(place), 0, 0, "0"))
-            one.files, one.bytes = one.files + 1, one.bytes + size
-            one.state = str(int(one.state) + (known.get(str(path)) == size))
-    for one in found.values():
-        one.state = f"{one.files - int(one.state):,} new or changed"
+    places = chain(
+        _below(paths) if paths else _installed(Path.home()), _below(journals(settings.store / settings.space))
+    )
+    for place, path in places:
+        try:
+            tool, size = detect(path).name, path.stat().st_size
+        except (UnknownFormat, OSError) as error:
+            trouble.append(Source("?", str(path), files=1, new=1, problem=str(error)))
+            continue
+        one = found.setdefault((tool, str(place)), Source(tool, str(place)))
+        held = known.get(str(path))
+        news = held is None or changed(path, held, settings) is not None
+        one.files, one.bytes, one.new = one.files + 1, one.bytes + size, one.new + news
     return [*found.values(), *trouble]
 
 
-def _known(settings: Settings) -> dict[str, int]:
-    """Size of each file when it was last read."""
+def _below(paths: list[Path]) -> Iterator[tuple[Path, Path]]:
+    for place in paths:
+        yield from ((place, path) for path in find_files([place]))
+
+
+def _installed(home: Path) -> Iterator[tuple[Path, Path]]:
+    """Each transcript with the folder its tool keeps it in."""
+    for reader, path in installed(home):
+        roots = [place.root for place in reader.locations(home) if path.is_relative_to(place.root)]
+        yield (roots[0] if roots else path.parent), path
+
+
+def _known(settings: Settings) -> dict[str, dict[str, Any]]:
+    """Rows of FILES by path."""
     if not (settings.store / settings.space / f"{FILES.name}.lance").is_dir():
         return {}
-    rows = Store.open(settings.store, settings.space).read(FILES, ["path", "size"]).to_pylist()
-    return {row["path"]: row["size"] for row in rows}
+    rows = Store.open(settings.store, settings.space).read(FILES).to_pylist()
+    return {row["path"]: row for row in rows}

@@ -67,13 +67,5 @@ class BadRows(StoreError):
         super().__init__(f"rows for table {table!r} refused: {why}; nothing was written")
 
 
-class ChainBroken(SlowwaveError):
-    """A stored message differs from what its hash says."""
-
-    def __init__(self, session: str, seq: int, why: str) -> None:
-        self.session, self.seq, self.why = session, seq, why
-        super().__init__(f"session {session}, message {seq}: {why}")
-
-
 class UsageError(SlowwaveError):
     """A request that can't be carried out as put; the message says what would be."""

@@ -31,6 +31,11 @@ OBSERVATIONS = Table(
         pa.field("confidence", pa.float32(), nullable=False),  # 0 to 1
         pa.field("observed_at", UTC_US),
         text("observer", null=False),  # extractive, or a model's name
+        pa.field("reusable", pa.bool_()),  # gates, null where nobody judged: of use beyond its session
+        pa.field("non_trivial", pa.bool_()),  # more than a reader would know anyway
+        pa.field("specific", pa.bool_()),  # names something
+        pa.field("verified", pa.bool_()),  # its quote stands in its messages
+        pa.field("gate_reasons", STRINGS),  # why a gate is shut
         pa.field("keywords", STRINGS, nullable=False),
         vector(),
         text("step_key", null=False),

@@ -32,5 +32,6 @@ RELEASES = Table(
         pa.field("counts", pa.map_(pa.string(), pa.int64()), nullable=False),  # table -> rows
         text("encoder"),  # the model every vector was made with
         text("restores"),  # the release a roll-back went back to
+        text("calibration"),  # JSON: what known negatives reach in each table, the scale of relevance
     ),
 )

@@ -4,12 +4,19 @@ A field of a section is `SLOWWAVE_<SECTION>__<FIELD>` in the environment: `SLOWW
 """
 
 import os
+import tomllib
 from functools import cache
 from pathlib import Path
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
+
+from schemas.context_settings import ContextSettings
+from schemas.errors import UsageError
+from schemas.extract_settings import ExtractSettings
+from schemas.llm_settings import LLMSettings
+from schemas.web_settings import WebSettings
 
 GistStrategy = Literal["off", "extractive", "llm", "truncated"]
 Pack = Literal["auto", "coding", "personal"]
@@ -23,6 +30,22 @@ def default_store() -> Path:
         return checkout / "data" / "store"
     data = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share")
     return data / "slowwave" / "store"
+
+
+def refuse_unknown_settings() -> None:
+    """A name in the settings file that is none of the settings' is an error, not a silence.
+
+    Raises:
+        UsageError: an unknown name, or a file that was named and is not there.
+    """
+    path = config_file()
+    if path is None:
+        return
+    if not path.is_file():
+        raise UsageError(f"there is no settings file {path} (SLOWWAVE_CONFIG)")
+    unknown = set(tomllib.loads(path.read_text(encoding="utf-8"))) - set(Settings.model_fields)
+    if unknown:
+        raise UsageError(f"{path} sets what there is not: {', '.join(sorted(unknown))}; `slowwave config` lists all")
 
 
 class Section(BaseModel):
@@ -50,26 +73,56 @@ class ObserveSettings(Section):
     min_messages: int = Field(2, ge=1, description="Sessions with fewer spoken messages are skipped, with the reason.")
 
 
+class BoilerplateSettings(Section):
+    """What counts as junk: text that comes back session after session."""
+
+    min_sessions: int = Field(5, ge=0, description="Sessions that hold a line word for word; 0 turns the mask off.")
+    min_words: int = Field(8, ge=3, description="Words of a line; shorter ones count together with their neighbours.")
+
+
 class KeywordSettings(Section):
     """How keywords are picked."""
 
     top: int = Field(5, ge=0, description="Keywords a claim; 0 turns them off.")
-    max_words: int = Field(2, ge=1, le=4, description="Words in a keyword, at most.")
-    diversity: float = Field(0.5, ge=0, le=1, description="Weight of difference between keywords (MMR).")
+    max_words: int = Field(3, ge=1, le=4, description="Words in a keyword, at most.")
+    diversity: float = Field(0.3, ge=0, le=1, description="Weight of difference between keywords (MMR).")
 
 
 class DedupeSettings(Section):
     """When two claims are one."""
 
-    threshold: float = Field(90.0, ge=0, le=100, description="token_sort_ratio from which two claims may be one.")
+    threshold: float = Field(
+        78.0,
+        ge=0,
+        le=100,
+        description="token_sort_ratio, less 3 for each word one side adds in a row, from which two claims are one.",
+    )
     candidates: int = Field(10, ge=1, description="Nearest claims by vector that are scored.")
 
 
 class TopicSettings(Section):
     """How claims gather into topics."""
 
-    threshold: float = Field(0.35, ge=-1, le=1, description="Cosine to a topic's centroid from which a claim joins it.")
+    threshold: float = Field(0.4, ge=-1, le=1, description="Cosine from which new claims are gathered before sorting.")
+    merge_at: float = Field(
+        0.18, ge=-1, le=1, description="Mean cosine between two topics' claims that makes them one."
+    )
+    fold_at: float = Field(0.14, ge=-1, le=1, description="The same where one of the two is small.")
+    small: int = Field(3, ge=1, description="Claims under which a topic is small.")
+    max_share: float = Field(0.25, gt=0, le=1, description="Share of all claims over which a topic is cut in two.")
+    min_to_split: int = Field(40, ge=4, description="Claims there must be before any topic is cut.")
     samples: int = Field(5, ge=1, description="Latest members kept as a topic's samples.")
+
+
+class PrototypeSettings(Section):
+    """Coarse prototypes over claims: centroids that move with what they gather."""
+
+    tau: float = Field(0.4, ge=-1, le=1, description="Cosine to the nearest prototype from which a claim joins it.")
+    alpha: float = Field(0.1, gt=0, le=1, description="Weight of a new claim in its prototype's moving average.")
+    merge_at: float = Field(0.85, ge=-1, le=1, description="Cosine of two prototypes from which they become one.")
+    split_below: float = Field(0.45, ge=-1, le=1, description="Mean cosine to the members under which one is split.")
+    split_size: int = Field(12, ge=4, description="Members that a prototype has at least before it is split.")
+    max_words: int = Field(40, ge=10, description="Words in a prototype's text.")
 
 
 class PyramidSettings(Section):
@@ -88,6 +141,10 @@ class RecallSettings(Section):
 
     candidates: int = Field(100, ge=1, description="Rows each index hands to the fusion.")
     rrf_k: int = Field(60, ge=1, description="The constant of reciprocal rank fusion.")
+    floor: float = Field(0.7, ge=0, le=1, description="Relevance from which a search answers; 0: always.")
+    automatic_floor: float = Field(0.9, ge=0, le=1, description="Relevance of each memory that is put in unasked.")
+    refresh_seconds: float = Field(1.0, ge=0, description="Least time between two looks for a newer release.")
+    cached_answers: int = Field(200, ge=0, description="Last answers kept locally for when the store is away; 0: none.")
 
 
 class StoreSettings(Section):
@@ -112,19 +169,26 @@ class Settings(BaseSettings):
     space: str = Field(
         "default", pattern=r"^[a-z0-9][a-z0-9_-]{0,62}$", description="Whose memory; no query crosses it."
     )
+    llm: str = Field("off", description="Language model: off, vllm:MODEL, openai:MODEL@URL, or a chain joined by ->.")
     encoder: str = Field(
         "all-MiniLM-L6-v2", description="Sentence-transformers model: local path, installed package or hub name."
     )
     embeddings: bool = Field(True, description="Make vectors; without them recall is full text alone.")
     gists: GistStrategy = Field("extractive", description="How each message is summarised; off costs nothing.")
     redact: bool = Field(True, description="Replace secrets by typed placeholders before anything is stored.")
+    model: LLMSettings = LLMSettings()
+    extract: ExtractSettings = ExtractSettings()
     read: ReadSettings = ReadSettings()
+    boilerplate: BoilerplateSettings = BoilerplateSettings()
     observe: ObserveSettings = ObserveSettings()
     keywords: KeywordSettings = KeywordSettings()
     dedupe: DedupeSettings = DedupeSettings()
     topics: TopicSettings = TopicSettings()
+    prototypes: PrototypeSettings = PrototypeSettings()
     pyramid: PyramidSettings = PyramidSettings()
     recall: RecallSettings = RecallSettings()
+    context: ContextSettings = ContextSettings()
+    web: WebSettings = WebSettings()
     storage: StoreSettings = StoreSettings()
 
     @classmethod

@@ -1,4 +1,6 @@
-"""`topics`: what the pyramid is built over; `summaries`: both hierarchies, topics' and sessions', in one table."""
+"""`topics`: what the pyramid is built over; `topic_history`: what merged and split; `summaries`: both hierarchies,
+topics' and sessions', in one table.
+"""
 
 import pyarrow as pa
 
@@ -18,6 +20,23 @@ TOPICS = Table(
         pa.field("samples", STRINGS, nullable=False),  # ids of the latest members
         pa.field("size", pa.int64(), nullable=False),
         vector("centroid"),
+        pa.field("cohesion", pa.float32()),  # length of the mean vector; squared: the mean cosine between members
+        text("member_hash", null=False),  # hash of the active claims in it
+        text("step_key", null=False),
+    ),
+)
+
+TOPIC_HISTORY = Table(
+    name="topic_history",
+    key="event_id",
+    fields=(
+        text("event_id"),  # hash of the kind, both topics and the claims moved
+        text("kind", null=False),  # merge, split
+        text("topic_id", null=False),  # the topic that went, or that was cut
+        text("name", null=False),  # what it was called then
+        text("other_id", null=False),  # the topic it went into, or that was cut off it
+        text("other_name", null=False),
+        pa.field("claims", STRINGS, nullable=False),  # the claims that moved
         text("step_key", null=False),
     ),
 )

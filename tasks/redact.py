@@ -54,10 +54,17 @@ def redact_message(message: Message) -> Counter[str]:
 
     A secret that stands in a block and again in `text` counts once. A tool call's arguments stay valid JSON.
     """
-    message.text, in_text = redact(message.text)
+    if message.speaker:
+        message.speaker = redact_text(message.speaker)
+    said = message.text
+    message.text, in_text = redact(said)
     in_blocks: Counter[str] = Counter()
     for block in message.blocks:
-        in_blocks += _redact_block(block)
+        if block.type != "tool_call" and block.text == said:
+            block.text = message.text  # most messages are one block: it is looked through once
+            in_blocks += in_text
+        else:
+            in_blocks += _redact_block(block)
     return in_text | in_blocks
 
 

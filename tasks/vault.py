@@ -7,7 +7,7 @@ Haber & Stornetta, "How to time-stamp a digital document" (1991).
 
 import hashlib
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict
+from dataclasses import fields
 from datetime import UTC, datetime
 from typing import Any
 
@@ -23,6 +23,7 @@ GENESIS = "0" * 64
 
 CHAINED = tuple(name for name in MESSAGES.schema.names if name not in ("prev_hash", "hash"))
 BYTES_PER_TOKEN = 4
+BLOCK_FIELDS = tuple(f.name for f in fields(Block))
 
 
 def session_id(source: str, native_id: str) -> str:
@@ -38,7 +39,7 @@ def identity(source: str, message: Message) -> str:
 
 def message_id(identity_id: str, message: Message) -> str:
     """Id of a message: its identity and its content, as it stood before redaction."""
-    content = orjson.dumps([message.role, message.text, [asdict(block) for block in message.blocks]])
+    content = orjson.dumps([message.role, message.text, message.blocks])
     return content_id(identity_id, hashlib.sha256(content).hexdigest())
 
 
@@ -52,7 +53,7 @@ def message_row(source: str, message: Message, workspace: str | None, mid: str, 
         "role": message.role,
         "origin": message.origin,
         "speaker": message.speaker,
-        "blocks": [asdict(block) for block in message.blocks],
+        "blocks": [{name: getattr(block, name) for name in BLOCK_FIELDS} for block in message.blocks],
         "text": message.text,
         "ts": message.ts.astimezone(UTC) if message.ts else None,
         "workspace": workspace,
@@ -90,9 +91,10 @@ def _plain(value: Any) -> Any:
 def first_break(rows: Iterable[Mapping[str, Any]], head_hash: str | None) -> tuple[int, str] | None:
     """The first row of one session's chain, in order of seq, that does not fit: its seq and why; None when all fit.
 
-    `head_hash` is what the sessions table holds as the end of the chain: a shorter chain is a break too.
+    `head_hash` is what the sessions table holds as the end of the chain: a chain that does not reach it is a break too.
+    One that goes on beyond is a run that was killed before it wrote the session's row; the next run mends that.
     """
-    prev, seq = GENESIS, -1
+    prev, seq, seen_head = GENESIS, -1, head_hash is None
     for expected, row in enumerate(rows):
         seq = row["seq"]
         if seq != expected:
@@ -102,7 +104,8 @@ def first_break(rows: Iterable[Mapping[str, Any]], head_hash: str | None) -> tup
         if link(row, prev) != row["hash"]:
             return seq, "its content differs from what its hash was made of"
         prev = row["hash"]
-    if head_hash is not None and prev != head_hash:
+        seen_head = seen_head or prev == head_hash
+    if not seen_head:
         return seq + 1, "the chain ends here, but the session's head hash names a later message"
     return None
 

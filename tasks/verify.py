@@ -6,6 +6,7 @@ import polars as pl
 
 from schemas.messages import MESSAGES
 from schemas.sessions import SESSIONS
+from slowwave.store.releases import releases
 from slowwave.store.store import Store
 from tasks.progress import progress
 from tasks.vault import first_break
@@ -40,4 +41,14 @@ def broken_chains(store: Store) -> tuple[Checked, list[str]]:
                 if found:
                     broken.append(f"session {head.get('native_id', sid)}, message {found[0]}: {found[1]}")
             advance(len(chunk))
-    return checked, broken
+    return checked, [*broken, *_vanished(store, checked)]
+
+
+def _vanished(store: Store, checked: Checked) -> list[str]:
+    """The vault only grows: fewer messages or sessions than a release counted mean that whole ones were removed."""
+    return [
+        f"release {release.name} counted {release.counts[name]:,} {name}, {held:,} are left: whole sessions were removed"
+        for release in releases(store)[-1:]
+        for name, held in (("messages", checked.messages), ("sessions", checked.sessions))
+        if release.counts.get(name, 0) > held
+    ]

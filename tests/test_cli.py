@@ -6,13 +6,17 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from lancedb.expr import col, lit
 from typer.testing import CliRunner, Result
 
 from flows.nightly import run_night
+from schemas.messages import MESSAGES
 from schemas.registry import RELEASED
+from schemas.sessions import SESSIONS
 from schemas.settings import Settings
 from slowwave.cli.main import COMMANDS, app
 from slowwave.store.snapshot import Snapshot
+from slowwave.store.store import Store
 
 ROOT = Path(__file__).parent.parent
 SAMPLES = ROOT / "data" / "samples"
@@ -28,7 +32,8 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(autouse=True)
 def plain_encoder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("SLOWWAVE_ENCODER", "hash-384")
-    monkeypatch.setenv("SLOWWAVE_CONFIG", str(tmp_path / "none.toml"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")
 
 
@@ -76,12 +81,31 @@ def test_errors_are_one_line_and_say_what_to_do(tmp_path: Path) -> None:
         assert "Traceback" not in result.output
 
 
+def test_a_settings_file_with_a_typo_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLOWWAVE_CONFIG", str(tmp_path / "slowwave.toml"))
+    (tmp_path / "slowwave.toml").write_text('gist = "off"\n')
+    assert "sets what there is not: gist" in typed("config").output
+    (tmp_path / "slowwave.toml").write_text("gists = \n")
+    assert "is no valid TOML" in typed("config").output
+    monkeypatch.setenv("SLOWWAVE_CONFIG", str(tmp_path / "nowhere.toml"))
+    assert "there is no settings file" in typed("config").output
+
+
+def test_what_looks_like_markup_in_a_path_is_shown_as_it_is(tmp_path: Path) -> None:
+    odd = tmp_path / "[" / "red]y[bold].json"
+    odd.parent.mkdir()
+    odd.write_text("junk")
+    assert "[/red]y[bold].json" in typed("sources", tmp_path, "--store", tmp_path / "s").output.replace("\n", "")
+    assert typed("run", tmp_path, "--plain", "--store", tmp_path / "s").exit_code == 0
+    assert "red]y[bold].json" in typed("quarantine", "--store", tmp_path / "s").output
+
+
 def test_sources_says_what_a_night_would_read_and_what_it_cannot(tmp_path: Path) -> None:
     shutil.copytree(SAMPLES / "codex", tmp_path / "codex")
     (tmp_path / "codex" / "odd.jsonl").write_text('{"what": "ever"}\n')
     listed = json.loads(typed("sources", tmp_path, "--json", "--store", tmp_path / "s").output)
     assert [(one["tool"], one["files"]) for one in listed] == [("codex", 2), ("?", 1)]
-    assert "no known transcript format" in listed[1]["state"]
+    assert "no known transcript format" in listed[1]["problem"]
 
 
 def test_sources_without_a_path_finds_the_installed_tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,7 +114,7 @@ def test_sources_without_a_path_finds_the_installed_tools(tmp_path: Path, monkey
     shutil.copytree(SAMPLES / "claude-code" / "projects", tmp_path / ".claude" / "projects")
     shutil.copytree(SAMPLES / "codex" / "sessions", tmp_path / ".codex" / "sessions")
     listed = json.loads(typed("sources", "--json", "--store", tmp_path / "s").output)
-    assert {one["tool"] for one in listed} == {"claude-code", "codex"}
+    assert [(one["tool"], one["files"]) for one in listed] == [("claude-code", 6), ("codex", 2)]
     done = typed("run", "--plain", "--store", tmp_path / "s")
     assert done.exit_code == 0, done.output
     assert Snapshot(tmp_path / "s").release.counts["sessions"] == 8  # 5 and a sub-agent of Claude Code, 2 of Codex
@@ -100,6 +124,16 @@ def test_verify_passes_and_names_what_was_changed(store: Path, tmp_path: Path) -
     result = typed("verify", "--store", store)
     assert result.exit_code == 0
     assert "334 messages in 20 sessions: 0 broken" in result.output
+    copy = tmp_path / "copy"
+    shutil.copytree(store, copy)
+    messages = Store.open(copy).table(MESSAGES)
+    messages.update(where=col("native_id") == lit("ef62bb8c-ee87-423a-a1fc-dff25e73f96f"), values={"text": "forged"})
+    forged = typed("verify", "--store", copy)
+    assert forged.exit_code == 1
+    assert "session 9e6924d2-b4fb-47c4-b8b7-4c2df11e9ac5, message 0: its content differs" in forged.output
+    for table in (messages, Store.open(copy).table(SESSIONS)):
+        table.delete(col("source") == lit("chatgpt"))
+    assert "whole sessions were removed" in typed("verify", "--store", copy).output
 
 
 def test_config_says_where_each_value_comes_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

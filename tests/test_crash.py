@@ -40,7 +40,7 @@ small = {"batch_messages": 50, "batch_files": 3}  # so that reading has many com
 run_night([samples], Settings(store=store, encoder="hash-384", read=small, keywords={"top": 0}), call)
 print("ended", flush=True)
 """
-STEPS = 8
+STEPS = 11
 
 
 def night(store: Path, die_after: int = 0) -> subprocess.Popen[str]:

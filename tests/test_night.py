@@ -22,7 +22,13 @@ from schemas.settings import Settings
 from schemas.topics import SUMMARIES
 from slowwave.store import Store
 from slowwave.store.digest import table_digest
-from tasks.job import StepReport
+from tasks.job import Job, StepReport
+from tasks.night.ingested import Ingested
+from tasks.night.read import Known, new_rows
+from tasks.night.transcripts import find_pending
+from tasks.read.records import Limits
+from tasks.vault import message_table
+from tasks.verify import broken_chains
 
 SAMPLES = Path(__file__).parent.parent / "data" / "samples"
 LEFT_ALONE = {"files", "runs", "releases"}
@@ -68,7 +74,8 @@ def test_the_samples_give_a_release_with_rows_in_every_table(night: tuple[Path, 
     assert report.release is not None
     counts = report.release.counts
     assert counts["sessions"] == 20  # data/README.md lists them
-    assert [name for name, rows in counts.items() if rows == 0 and name != "merges"] == []
+    filled = ("messages", "sessions", "files", "passages", "gists", "observations", "topics", "summaries")
+    assert all(counts[name] for name in filled), counts
     assert Store.open(folder).count(QUARANTINE) == 1  # the torn last line of the fifth Claude Code session
 
 
@@ -177,6 +184,39 @@ def test_a_rewritten_message_is_kept_beside_its_newer_version(tmp_path: Path) ->
     assert not any("Porto" in r["text"] for r in store.read(PASSAGES).to_pylist())
 
 
+def test_what_a_killed_run_had_stored_is_mended_though_its_transcript_is_gone(tmp_path: Path) -> None:
+    options = settings(tmp_path / "store")
+    run_night([chat(tmp_path / "a.jsonl", "a", 1, SAID[:2])], options)
+    job = Job(options, "killed")
+    known, got = (
+        Known(job.store),
+        Ingested(find_pending({}, options, [chat(tmp_path / "a.jsonl", "a", 1, SAID)]).pending[0]),
+    )
+    job.store.append(MESSAGES, message_table(list(new_rows(got, known, Limits(), redact=True))))
+    (tmp_path / "a.jsonl").unlink()  # killed here: messages stored, sessions not; and the tool tidied up
+    assert broken_chains(job.store)[1] == []
+    run_night([tmp_path / "store"], options)
+    assert [r["messages"] for r in job.store.read(SESSIONS).to_pylist()] == [6]
+    assert job.store.count(PASSAGES) == 6
+
+
+def test_an_excluded_workspace_is_never_stored(tmp_path: Path) -> None:
+    options = settings(tmp_path / "store", read={"exclude": ["/home/ada/tidepool*"]})
+    run_night([SAMPLES / "codex", SAMPLES / "claude-ai"], options)
+    assert {r["source"] for r in Store.open(options.store).read(MESSAGES, ["source"]).to_pylist()} == {"claude-ai"}
+
+
+def test_reprocessing_a_part_keeps_the_evidence_of_the_whole(tmp_path: Path) -> None:
+    options = settings(tmp_path / "store")
+    for day, name in enumerate("abc", 1):
+        chat(tmp_path / f"{name}.jsonl", name, day, SAID)
+    run_night([tmp_path], options)
+    before = table_digest(OBSERVATIONS, Store.open(options.store).read(OBSERVATIONS))
+    assert any(len(r["evidence_sessions"]) == 3 for r in Store.open(options.store).read(OBSERVATIONS).to_pylist())
+    run_reprocess("dedupe", Selection(("a",)), options)
+    assert table_digest(OBSERVATIONS, Store.open(options.store).read(OBSERVATIONS)) == before
+
+
 def test_a_copy_of_a_session_adds_nothing(tmp_path: Path) -> None:
     options = settings(tmp_path / "store")
     path = chat(tmp_path / "a.jsonl", "a", 1, SAID)
@@ -258,3 +298,31 @@ def test_changed_settings_redo_just_what_depends_on_them(night: tuple[Path, RunR
     done = steps(run_night([SAMPLES], options))
     assert done["rollup"].rows_out > 0
     assert {name for name, step in done.items() if step.rows_out} == {"rollup", "publish"}
+
+
+def test_real_transcripts_and_a_public_chat_give_whole_nights(bench_data: Path, tmp_path: Path) -> None:
+    """Counts from reading the files: 16 transcripts, and one LoCoMo conversation of 419 turns in 19 sessions."""
+    conversation = json.loads((bench_data / "locomo" / "locomo_open.json").read_text())[0]["conversation"]
+    lines = [
+        {
+            "session_id": name,
+            "message_id": turn["dia_id"],
+            "role": "user",
+            "speaker": turn["speaker"],
+            "content": turn["text"],
+        }
+        for name, turns in conversation.items()
+        if isinstance(turns, list)
+        for turn in turns
+    ]
+    (tmp_path / "locomo.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    report = run_night([bench_data / "fixtures", tmp_path / "locomo.jsonl"], settings(tmp_path / "s"))
+    assert steps(report)["read"].counts["files"] == 17
+    store = Store.open(tmp_path / "s")
+    locomo = [r for r in store.read(SESSIONS).to_pylist() if r["path"].endswith("locomo.jsonl")]
+    assert (len(locomo), sum(r["messages"] for r in locomo)) == (19, 419)
+    pi = [r for r in store.read(SESSIONS).to_pylist() if r["path"].endswith("large-session.jsonl")]
+    assert [r["messages"] for r in pi] == [900]  # 1,019 lines: a header, 118 changes of model or level, 900 messages
+    assert broken_chains(store)[1] == []
+    again = run_night([bench_data / "fixtures", tmp_path / "locomo.jsonl"], settings(tmp_path / "s"))
+    assert again.release is None

@@ -32,6 +32,7 @@ def topics(*names: str, purpose: str = "things") -> pa.Table:
             "samples": [],
             "size": 0,
             "centroid": None,
+            "member_hash": "none",
             "step_key": "k",
         }
         for n in names
@@ -189,7 +190,8 @@ def test_a_second_writer_is_told_who_holds_the_lock_and_a_killed_one_frees_it(tm
         holder.send_signal(signal.SIGKILL)
         holder.wait(10)
         with writer_lock(tmp_path, "night-3") as died:
-            assert died == "night-1"
+            assert died is not None
+            assert (died.run_id, died.pid) == ("night-1", holder.pid)
             assert json.loads((tmp_path / "writer.json").read_text())["pid"] == os.getpid()
         with writer_lock(tmp_path, "night-4") as died:
             assert died is None

@@ -1,6 +1,7 @@
 """What the commands share: options, settings from them, errors as one line."""
 
 import os
+import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,10 +12,11 @@ from pydantic import ValidationError
 from rich.console import Console
 
 from schemas.errors import SlowwaveError, UsageError
-from schemas.settings import Settings
+from schemas.settings import Settings, config_file, refuse_unknown_settings
 
-OUT = Console()
-ERR = Console(stderr=True)
+# What is printed is data, paths and reasons: none of it is markup.
+OUT = Console(markup=False, highlight=False)
+ERR = Console(stderr=True, markup=False, highlight=False)
 
 StoreOption = Annotated[Path | None, typer.Option("--store", help="Folder of the store.", show_default=False)]
 SpaceOption = Annotated[str | None, typer.Option("--space", help="Whose memory.", show_default=False)]
@@ -34,7 +36,10 @@ def settings_from(store: Path | str | None = None, space: str | None = None, **m
         UsageError: a value that is none of the setting's; the message names the setting and what it takes.
     """
     try:
+        refuse_unknown_settings()
         return Settings(**overrides(Path(store) if store else None, space, **more))
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"{config_file()} is no valid TOML: {error}") from None
     except ValidationError as error:
         first = error.errors()[0]
         raise UsageError(
@@ -44,10 +49,10 @@ def settings_from(store: Path | str | None = None, space: str | None = None, **m
 
 @contextmanager
 def errors_as_lines() -> Iterator[None]:
-    """An error raised on purpose is one line on stderr and exit status 1; others keep their traceback."""
+    """An error raised on purpose, or by the file system, is one line on stderr and exit status 1."""
     try:
         yield
-    except SlowwaveError as error:
+    except (SlowwaveError, OSError) as error:
         ERR.print(f"slowwave: {error}", style="red", highlight=False, soft_wrap=True)
         raise typer.Exit(1) from None
 

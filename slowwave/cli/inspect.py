@@ -65,7 +65,7 @@ def releases(as_json: JsonOption = False, store: StoreOption = None, space: Spac
         table = Table("release", "made", "messages", "observations", "summaries", "")
         by_id = {r.release_id: r.name for r in found}
         for i, r in enumerate(found):
-            notes = ["live"] * (i == 0) + [f"back to {by_id.get(r.restores, r.restores)}"] * bool(r.restores)
+            notes = ["live"] * (i == 0) + ([f"back to {by_id.get(r.restores, r.restores)}"] if r.restores else [])
             counts = [f"{r.counts.get(name, 0):,}" for name in ("messages", "observations", "summaries")]
             table.add_row(r.name, f"{r.created_at:%Y-%m-%d %H:%M:%S}", *counts, ", ".join(notes))
         OUT.print(table)
@@ -77,15 +77,16 @@ def rollback(
     space: SpaceOption = None,
 ) -> None:
     """Make an earlier release live again. Nothing is deleted: rolling forward is the same command."""
+    quiet_prefect()
     with errors_as_lines():
-        from slowwave.store.lock import writer_lock
+        from flows.ledger import running
         from slowwave.store.releases import roll_back
         from slowwave.store.store import Store
 
         settings = settings_from(store, space)
-        opened = Store.open(settings.store, settings.space)
-        with writer_lock(opened.dir, "rollback"):
-            made = roll_back(opened, release, "rollback")
+        Store.open(settings.store, settings.space)  # there must be one: this command makes none
+        with running("rollback", settings) as (job, report):
+            made = report.release = roll_back(job.store, release, job.run_id)
         OUT.print(f"Live now: {made.name}, with the tables of {release}.", highlight=False)
 
 

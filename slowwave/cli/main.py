@@ -2,9 +2,15 @@
 
 import typer
 
+from slowwave.cli.context import briefing, context
 from slowwave.cli.inspect import config, quarantine, releases, rollback, runs, verify
+from slowwave.cli.mcp import mcp
+from slowwave.cli.memory import consolidate, junk, merges, rebuild, show, unmerge
+from slowwave.cli.plan import plan
 from slowwave.cli.recall import recall
 from slowwave.cli.run import backfill, export, reprocess, run, sources
+from slowwave.cli.summarize import summarize
+from slowwave.cli.talk import talk
 
 app = typer.Typer(
     help="Nightly memory for AI agents: transcripts in, a small versioned memory out, recall with sources.",
@@ -12,7 +18,32 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-COMMANDS = (run, recall, sources, verify, config, releases, rollback, quarantine, runs, backfill, reprocess, export)
+COMMANDS = (
+    run,
+    recall,
+    context,
+    briefing,
+    sources,
+    plan,
+    summarize,
+    verify,
+    config,
+    releases,
+    rollback,
+    quarantine,
+    runs,
+    backfill,
+    reprocess,
+    export,
+    show,
+    merges,
+    unmerge,
+    consolidate,
+    rebuild,
+    junk,
+    talk,
+    mcp,
+)
 for command in COMMANDS:
     app.command()(command)
 

@@ -38,7 +38,9 @@ def _walk(
             rows += _walk(value, names, file.get(name, {}), environment, path)
             continue
         variable = "SLOWWAVE_" + "__".join(names).upper()
-        origin = variable if variable in environment else path if name in file else "default"
+        # A whole section may be given as JSON in one variable: SLOWWAVE_PYRAMID='{"step": 5}'.
+        variables = [variable, *("SLOWWAVE_" + "__".join(names[:n]).upper() for n in range(1, len(names)))]
+        origin = next((v for v in variables if v in environment), path if name in file else "default")
         plain = value if isinstance(value, bool | int | float | str) else str(value)
         rows.append(SettingInForce(".".join(names), plain, origin, field.description or ""))
     return rows

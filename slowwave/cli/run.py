@@ -21,14 +21,31 @@ from slowwave.cli.common import (
 
 Paths = Annotated[list[Path] | None, typer.Argument(help="Files and folders; none: the installed tools' transcripts.")]
 Plain = Annotated[bool, typer.Option("--plain", help="Without Prefect: the same steps as plain functions.")]
+LlmOption = Annotated[
+    str | None,
+    typer.Option(
+        "--llm", help="Language model: off, vllm:MODEL, openai:MODEL@URL, … > extractive.", show_default=False
+    ),
+]
+MaxTokens = Annotated[
+    int | None,
+    typer.Option("--max-tokens", help="Tokens this run may spend; then it stops cleanly.", show_default=False),
+]
 Since = Annotated[datetime | None, typer.Option(help="Sessions that ended on or after this day.")]
 Until = Annotated[datetime | None, typer.Option(help="Sessions that began before this day.")]
+
+
+def llm_overrides(llm: str | None, max_tokens: int | None) -> dict[str, Any]:
+    """The settings that `--llm` and `--max-tokens` name."""
+    return {"llm": llm, "model": None if max_tokens is None else {"max_tokens": max_tokens}}
 
 
 def run(
     paths: Paths = None,
     plain: Plain = False,
-    gists: Annotated[str | None, typer.Option(help="off, extractive or truncated.", show_default=False)] = None,
+    llm: LlmOption = None,
+    max_tokens: MaxTokens = None,
+    gists: Annotated[str | None, typer.Option(help="off, extractive, llm or truncated.", show_default=False)] = None,
     embeddings: Annotated[bool | None, typer.Option("--embeddings/--no-embeddings", show_default=False)] = None,
     redact: Annotated[bool | None, typer.Option("--redact/--no-redact", show_default=False)] = None,
     store: StoreOption = None,
@@ -39,7 +56,8 @@ def run(
     with errors_as_lines():
         from flows.nightly import nightly, run_night
 
-        given = overrides(store, space, gists=gists, embeddings=embeddings, redact=redact)
+        asked = llm_overrides(llm, max_tokens)
+        given = overrides(store, space, gists=gists, embeddings=embeddings, redact=redact, **asked)
         absolute = [path.expanduser().absolute() for path in paths or []]
         if plain:
             report = run_night(absolute, settings_from(**given))
@@ -65,13 +83,16 @@ def sources(
             return
         table = Table("tool", "where", "files", "size", "state")
         for one in listed:
-            table.add_row(one.tool, one.where, f"{one.files:,}", f"{one.bytes / 1e6:,.1f} MB", one.state)
+            state = one.problem or f"{one.new:,} new or changed"
+            table.add_row(one.tool, one.where, f"{one.files:,}", f"{one.bytes / 1e6:,.1f} MB", state)
         OUT.print(table)
 
 
 def backfill(
     what: Annotated[str, typer.Argument(help="gists")],
-    strategy: Annotated[str | None, typer.Option(help="extractive or truncated.", show_default=False)] = None,
+    strategy: Annotated[str | None, typer.Option(help="extractive, llm or truncated.", show_default=False)] = None,
+    llm: LlmOption = None,
+    max_tokens: MaxTokens = None,
     store: StoreOption = None,
     space: SpaceOption = None,
 ) -> None:
@@ -82,7 +103,7 @@ def backfill(
             raise UsageError(f"nothing called {what!r} can be back-filled: gists can")
         from flows.reprocess import backfill_gists
 
-        settings = settings_from(store, space, gists=strategy)
+        settings = settings_from(**overrides(store, space, gists=strategy, **llm_overrides(llm, max_tokens)))
         backfill_gists(settings).print(OUT)
 
 
@@ -92,6 +113,8 @@ def reprocess(
     workspace: Annotated[str | None, typer.Option(help="Sessions of this workspace.", show_default=False)] = None,
     since: Since = None,
     until: Until = None,
+    llm: LlmOption = None,
+    max_tokens: MaxTokens = None,
     store: StoreOption = None,
     space: SpaceOption = None,
 ) -> None:
@@ -101,7 +124,8 @@ def reprocess(
         from flows.reprocess import Selection, run_reprocess
 
         chosen = Selection(tuple(session or ()), workspace, since, until)
-        run_reprocess(step, chosen, settings_from(store, space)).print(OUT)
+        given = overrides(store, space, **llm_overrides(llm, max_tokens))
+        run_reprocess(step, chosen, settings_from(**given)).print(OUT)
 
 
 def export(

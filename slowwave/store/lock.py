@@ -5,6 +5,7 @@ import os
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -16,9 +17,20 @@ LOCK_FILE = "writer.lock"
 HOLDER_FILE = "writer.json"
 
 
+@dataclass(frozen=True)
+class Holder:
+    """Who writes: a run, its kind and its process, and since when (ISO, UTC)."""
+
+    run_id: str
+    kind: str
+    pid: int
+    host: str
+    since: str
+
+
 @contextmanager
-def writer_lock(space_dir: Path, run_id: str) -> Iterator[str | None]:
-    """Hold the space's writer lock; yields the id of a run that died holding it, if one did.
+def writer_lock(space_dir: Path, run_id: str, kind: str = "run") -> Iterator[Holder | None]:
+    """Hold the space's writer lock; yields who died holding it, if somebody did.
 
     The holder file says who writes. It is removed when the run ends, also by an error, so one that is still there
     when the lock is free belongs to a run that was killed.
@@ -33,34 +45,31 @@ def writer_lock(space_dir: Path, run_id: str) -> Iterator[str | None]:
     except Timeout:
         raise StoreLocked(space_dir, _holder(space_dir)) from None
     try:
-        died = _read_holder(space_dir).get("run_id")
-        _write_holder(space_dir, run_id)
-        yield str(died) if died else None
+        died = _read_holder(space_dir)
+        _write_holder(space_dir, Holder(run_id, kind, os.getpid(), socket.gethostname(), _now()))
+        yield died
     finally:
         (space_dir / HOLDER_FILE).unlink(missing_ok=True)
         lock.release()
 
 
-def _write_holder(space_dir: Path, run_id: str) -> None:
-    facts = {
-        "run_id": run_id,
-        "pid": os.getpid(),
-        "host": socket.gethostname(),
-        "since": datetime.now(UTC).isoformat(timespec="seconds"),
-    }
-    (space_dir / HOLDER_FILE).write_text(json.dumps(facts), encoding="utf-8")
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-def _read_holder(space_dir: Path) -> dict[str, object]:
+def _write_holder(space_dir: Path, holder: Holder) -> None:
+    (space_dir / HOLDER_FILE).write_text(json.dumps(asdict(holder)), encoding="utf-8")
+
+
+def _read_holder(space_dir: Path) -> Holder | None:
     try:
-        found = json.loads((space_dir / HOLDER_FILE).read_text(encoding="utf-8"))
-    except (FileNotFoundError, json.JSONDecodeError):  # not there, or cut by the holder's death
-        return {}
-    return found if isinstance(found, dict) else {}
+        return Holder(**json.loads((space_dir / HOLDER_FILE).read_text(encoding="utf-8")))
+    except (FileNotFoundError, json.JSONDecodeError, TypeError):  # not there, or cut by the holder's death
+        return None
 
 
 def _holder(space_dir: Path) -> str:
-    facts = _read_holder(space_dir)
-    if not facts:
+    holder = _read_holder(space_dir)
+    if holder is None:
         return "another process"
-    return f"process {facts.get('pid')} on {facts.get('host')} (run {facts.get('run_id')}, since {facts.get('since')})"
+    return f"process {holder.pid} on {holder.host} (run {holder.run_id}, since {holder.since})"

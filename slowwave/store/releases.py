@@ -4,19 +4,26 @@ There is no transaction over several tables. A night writes them all, fsyncs the
 readers open the versions that the highest-numbered row names, so a half-done night is invisible.
 """
 
+from __future__ import annotations
+
 import os
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from lancedb.table import LanceTable
 
 from schemas.errors import NoRelease
 from schemas.ids import content_id
 from schemas.registry import RELEASED
 from schemas.runs import RELEASES
-from slowwave.store.store import Store
+
+if TYPE_CHECKING:  # readers import this, and lancedb takes a second to import
+    from lancedb.table import LanceTable
+
+    from slowwave.store.store import Store
 
 
 @dataclass(frozen=True)
@@ -31,6 +38,7 @@ class Release:
     counts: dict[str, int]
     encoder: str | None
     restores: str | None
+    calibration: str | None = None
 
     @property
     def name(self) -> str:
@@ -63,10 +71,13 @@ def pick_release(found: list[Release], name: str | None, path: Path) -> Release:
     raise NoRelease(path, name)
 
 
-def publish(store: Store, run_id: str, encoder: str | None) -> Release | None:
+def publish(
+    store: Store, run_id: str, encoder: str | None, calibrate: Callable[[Release], str | None] | None = None
+) -> Release | None:
     """Pin every table's newest version and make that live; None when nothing changed since the last publication.
 
-    A roll-back is no publication: after one, an unchanged night leaves it in force.
+    A roll-back is no publication: after one, an unchanged night leaves it in force. `calibrate` is called with the
+    release to be, only when there will be one, and gives what its row keeps in `calibration`.
     """
     known = releases(store)
     versions = store.versions(RELEASED)
@@ -74,7 +85,10 @@ def publish(store: Store, run_id: str, encoder: str | None) -> Release | None:
     if published and published[-1].versions == versions:
         return None
     counts = {table.name: store.count(table) for table in RELEASED}
-    return _add(store, known, run_id, versions, counts, encoder, restores=None)
+    if not published and not any(counts.values()):
+        return None  # a first run that found nothing to read
+    draft = _draft(store, known, run_id, versions, counts, encoder)
+    return _add(store, known, replace(draft, calibration=calibrate(draft)) if calibrate else draft)
 
 
 def roll_back(store: Store, name: str, run_id: str) -> Release:
@@ -85,24 +99,30 @@ def roll_back(store: Store, name: str, run_id: str) -> Release:
     """
     known = releases(store)
     old = pick_release(known, name, store.dir)
-    return _add(store, known, run_id, old.versions, old.counts, old.encoder, restores=old.release_id)
+    for table in RELEASED:
+        if table.name in old.versions and not _is_kept(store.table(table), old.versions[table.name]):
+            raise NoRelease(store.dir, f"{name} (cleaned up: storage.keep_releases says how many are kept)")
+    draft = _draft(store, known, run_id, old.versions, old.counts, old.encoder)
+    return _add(store, known, replace(draft, restores=old.release_id, calibration=old.calibration))
 
 
-def _add(
+def _draft(
     store: Store,
     known: list[Release],
     run_id: str,
     versions: dict[str, int],
     counts: dict[str, int],
     encoder: str | None,
-    restores: str | None,
 ) -> Release:
     number = known[-1].number + 1 if known else 1
     release_id = content_id(store.space, str(number), *(f"{k}={v}" for k, v in sorted(versions.items())))
-    release = Release(release_id, number, datetime.now(UTC), run_id, versions, counts, encoder, restores)
+    return Release(release_id, number, datetime.now(UTC), run_id, versions, counts, encoder, None)
+
+
+def _add(store: Store, known: list[Release], release: Release) -> Release:
     _pin(store, release)
     _fsync_tree(store.dir, since=known[-1].created_at if known else None)
-    row = {**vars(release), "versions": list(versions.items()), "counts": list(counts.items())}
+    row = {**vars(release), "versions": list(release.versions.items()), "counts": list(release.counts.items())}
     store.append(RELEASES, pa.Table.from_pylist([row], schema=RELEASES.schema))
     _fsync_tree(store.dir / f"{RELEASES.name}.lance", since=None)
     return release
@@ -111,11 +131,17 @@ def _add(
 def _pin(store: Store, release: Release) -> None:
     """Tag each pinned version, so that no clean-up takes it while the release is kept."""
     for table in RELEASED:
+        if table.name not in release.versions:  # rolled back to a release older than the table
+            continue
         tags = store.table(table).tags
         if release.name in tags.list():  # a run that died between tag and row
             tags.update(release.name, release.versions[table.name])
         else:
             tags.create(release.name, release.versions[table.name])
+
+
+def _is_kept(table: LanceTable, version: int) -> bool:
+    return any(kept["version"] == version for kept in table.list_versions())
 
 
 def unpin(table: LanceTable, release: Release) -> None:

@@ -1,6 +1,5 @@
 """A reader's view: every table at the version its release pins. Opening one writes nothing and takes no lock."""
 
-from functools import cached_property
 from pathlib import Path
 
 import lancedb
@@ -53,8 +52,3 @@ class Snapshot:
             query = query.where(where)
         found: pa.Table = query.select(columns or table.schema.names).to_arrow()
         return found.cast(pa.schema([table.schema.field(name) for name in found.schema.names]))
-
-    @cached_property
-    def newest(self) -> int:
-        """Number of the release that was live when this was opened."""
-        return max(r.number for r in parse_releases(self._open(RELEASES).to_arrow()))

@@ -7,13 +7,12 @@ brings the duplicates back.
 
 from collections.abc import Iterable, Iterator
 from datetime import timedelta
-from functools import reduce
 from pathlib import Path
 
 import lancedb
 import pyarrow as pa
 import pyarrow.compute as pc
-from lancedb.expr import Expr, col, lit
+from lancedb.expr import Expr, col
 from lancedb.table import LanceTable
 
 from schemas.errors import BadRows, SchemaMismatch, StoreMissing
@@ -76,13 +75,19 @@ class Store:
         return found.cast(pa.schema([table.schema.field(name) for name in found.schema.names]))
 
     def read_ids(
-        self, table: Table, ids: Iterable[str], columns: list[str] | None = None, by: str | None = None
+        self,
+        table: Table,
+        ids: Iterable[str],
+        columns: list[str] | None = None,
+        by: str | None = None,
+        where: Expr | None = None,
     ) -> pa.Table:
-        """Rows whose key (or column `by`) is among the ids."""
+        """Rows whose key (or column `by`) is among the ids, and that fit `where`."""
         chunks = list(_chunks(list(dict.fromkeys(ids)), IDS_AT_ONCE))
         if not chunks:
             return self.empty(table, columns)
-        return pa.concat_tables([self.read(table, columns, col(by or table.key).isin(chunk)) for chunk in chunks])
+        wanted = (col(by or table.key).isin(chunk) for chunk in chunks)
+        return pa.concat_tables([self.read(table, columns, w if where is None else w & where) for w in wanted])
 
     @staticmethod
     def empty(table: Table, columns: list[str] | None = None) -> pa.Table:
@@ -143,11 +148,6 @@ class Store:
         if distinct != rows.num_rows:
             raise BadRows(table.name, f"{rows.num_rows - distinct} of {rows.num_rows} rows repeat a {table.key}")
         return rows
-
-
-def any_of(column: str, values: list[str]) -> Expr:
-    """A filter for few values, safe against what stands in them."""
-    return reduce(lambda a, b: a | b, (col(column) == lit(v) for v in values))
 
 
 def _chunks(ids: list[str], size: int) -> Iterator[list[str]]:

@@ -1,5 +1,7 @@
 """A topic for every active claim. A topic's figures are made from its claims, so a crash between the two is mended."""
 
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,11 +12,21 @@ from lancedb.expr import col, lit
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
+from schemas.ids import content_id
 from schemas.observations import OBSERVATIONS
-from schemas.topics import TOPICS
+from schemas.settings import TopicSettings
+from schemas.topics import TOPIC_HISTORY, TOPICS
 from slowwave.store.store import Store
-from tasks.assign import assign, base_topics
+from tasks.assign import VERSION, Assigned, assign, base_topics, empty_topic, split, too_large
 from tasks.job import Job, StepReport, reporting, step_key
+from tasks.night.llm import model_of
+from tasks.night.topics_llm import Names, names_by_model, placed_by_model, topics_key
+from tasks.topics.names import Said, named
+
+SAID = ["observation_id", "topic_id", "observed_at", "summary", "category", "workspace"]
+Row = dict[str, Any]
+Namer = Callable[[Sequence[Row], Mapping[str, Sequence[str]], Names], Names]
+"""Names and purposes from rows of TOPICS, their claims' summaries in order of time, and names made without a model."""
 
 
 @task(name="assign", cache_policy=NO_CACHE)
@@ -22,62 +34,145 @@ def assign_topics(job: Job) -> StepReport:
     """Place the claims that have no topic under these settings; new topics are written before their claims."""
     with reporting("assign") as report:
         encoder = job.settings.encoder if job.settings.embeddings else "no vectors"
-        key = step_key("assign", 1, job.settings.topics, encoder)
-        samples = job.settings.topics.samples
+        key = step_key("assign", 2, VERSION, job.settings.topics, encoder)
+        model = model_of(job)
+        key = topics_key(job, model, key) if model else key
+        namer = partial(names_by_model, job, model) if model else None
         rows = job.store.read(OBSERVATIONS, where=col("status") == lit("active"))
         pending = rows.filter(pc.fill_null(pc.not_equal(rows["assign_key"], key), True))
         report.rows_in = pending.num_rows
         if pending.num_rows:
-            refresh(job.store, key, samples)
-            placed = assign(pending, _settled(job.store, rows, key), job.settings.topics, key)
+            refresh(job.store, key, job.settings.topics, namer)
+            known = _settled(job.store, key)
+            if model:
+                placed = placed_by_model(job, pending, known, key, model, report)
+            else:
+                placed = assign(pending, known, job.settings.topics, key)
             _add_missing(job.store, placed.topics)
-            report.rows_out = job.store.merge(OBSERVATIONS, placed.observations)
-            report.counts["topics"] = placed.topics.num_rows
-        refresh(job.store, key, samples)
+            report.rows_out = job.store.merge(OBSERVATIONS, _written(job.store, placed, key))
+        refresh(job.store, key, job.settings.topics, namer)
+        while _cut_largest(job.store, key, job.settings.topics):
+            report.counts["topics split"] += 1
+            refresh(job.store, key, job.settings.topics, namer)
+        if model:
+            model.account(report)
+        report.counts["topics"] = job.store.count(TOPICS)
     return report
 
 
-def _settled(store: Store, active: pa.Table, key: str) -> pa.Table:
-    """The topics that hold a claim under this key, and the base topics: what a run that never crashed would see."""
-    used = active.filter(pc.fill_null(pc.equal(active["assign_key"], key), False))["topic_id"]
+def _settled(store: Store, key: str) -> pa.Table:
+    """The topics as the claims placed under this key make them: what a run that never crashed would see."""
     topics = store.read(TOPICS)
-    settled = topics.filter(pc.or_(pc.is_in(topics["topic_id"], used.combine_chunks()), topics["base"]))
-    if settled.num_rows == 0:
+    if topics.num_rows == 0:
         return pa.Table.from_pylist(base_topics(key), schema=TOPICS.schema)
-    return settled.sort_by("topic_id")
+    return topics.sort_by("topic_id")
 
 
 def _add_missing(store: Store, topics: pa.Table) -> None:
-    """Topics that are new, still empty: `refresh` counts their claims."""
+    """Topics that are new, still empty: `refresh` gives them their names and figures."""
     held = set(store.read(TOPICS, ["topic_id"])["topic_id"].to_pylist())
-    new = [{**t, "size": 0, "samples": [], "centroid": None} for t in topics.to_pylist() if t["topic_id"] not in held]
+    new = [topic for topic in topics.to_pylist() if topic["topic_id"] not in held]
     store.append(TOPICS, pa.Table.from_pylist(new, schema=TOPICS.schema))
 
 
-def refresh(store: Store, key: str, samples: int) -> None:
-    """Make size, samples and centroid of every topic what its active claims say; topics left empty are removed."""
-    where = col("status") == lit("active")
-    claims = pl.DataFrame(store.read(OBSERVATIONS, ["observation_id", "topic_id", "observed_at"], where))
-    claims = claims.drop_nulls("topic_id").sort("observed_at", "observation_id", nulls_last=True)
-    members = {k[0]: v["observation_id"].to_list() for k, v in claims.group_by(["topic_id"], maintain_order=True)}
+def _written(store: Store, placed: Assigned, key: str) -> pa.Table:
+    """The claims placed and those that move with their topic, in one write; the history of the latter goes first."""
+    new = set(placed.observations["observation_id"].to_pylist())
+    held = store.read_ids(OBSERVATIONS, sorted(placed.merged), by="topic_id")
+    moved = [row for row in held.to_pylist() if row["observation_id"] not in new]
+    names = {row["topic_id"]: row["name"] for row in store.read(TOPICS, ["topic_id", "name"]).to_pylist()}
+    events = [
+        event("merge", old, into, names, [r["observation_id"] for r in moved if r["topic_id"] == old], key)
+        for old, into in sorted(placed.merged.items())
+    ]
+    write_history(store, events)
+    rows = [{**row, "topic_id": placed.merged[row["topic_id"]]} for row in moved]
+    return pa.concat_tables([placed.observations, pa.Table.from_pylist(rows, schema=OBSERVATIONS.schema)])
+
+
+def _cut_largest(store: Store, key: str, settings: TopicSettings) -> bool:
+    """Cut the largest topic in two, where it holds too much of everything; True when it was done."""
+    rows = store.read(TOPICS, ["topic_id", "name", "size", "base"]).to_pylist()
+    everything = sum(row["size"] for row in rows)
+    largest = too_large({r["topic_id"]: r["size"] for r in rows if not r["base"]}, everything, settings)
+    if largest is None:
+        return False
+    members = store.read(OBSERVATIONS, where=(col("status") == lit("active")) & (col("topic_id") == lit(largest)))
+    moved = split(members, key)
+    if moved is None:
+        return False
+    new = moved["topic_id"][0].as_py()
+    names = {row["topic_id"]: row["name"] for row in rows}
+    write_history(store, [event("split", largest, new, names, moved["observation_id"].to_pylist(), key)])
+    _add_missing(store, pa.Table.from_pylist([empty_topic(new, "", "", key, base=False)], schema=TOPICS.schema))
+    store.merge(OBSERVATIONS, moved)
+    return True
+
+
+def event(kind: str, topic: str, other: str, names: Mapping[str, str], claims: Sequence[str], key: str) -> Row:
+    """A row of TOPIC_HISTORY."""
+    return {
+        "event_id": content_id(kind, topic, other, *sorted(claims)),
+        "kind": kind,
+        "topic_id": topic,
+        "name": names.get(topic, ""),
+        "other_id": other,
+        "other_name": names.get(other, ""),
+        "claims": sorted(claims),
+        "step_key": key,
+    }
+
+
+def write_history(store: Store, events: list[Row]) -> None:
+    """Add events that are not known yet."""
+    if events:
+        store.merge_changed(TOPIC_HISTORY, pa.Table.from_pylist(events, schema=TOPIC_HISTORY.schema))
+
+
+def refresh(store: Store, key: str, settings: TopicSettings, namer: Namer | None = None) -> None:
+    """Make name, purpose, size, samples, centroid and cohesion of every topic what the claims placed in it say.
+
+    Only active claims that were placed under this key count. Topics left empty are removed, the base topics apart.
+    """
+    where = (col("status") == lit("active")) & (col("assign_key") == lit(key))
+    claims = pl.DataFrame(store.read(OBSERVATIONS, SAID, where)).drop_nulls("topic_id")
+    claims = claims.sort("observed_at", "observation_id", nulls_last=True)
+    members = {str(k[0]): v for k, v in claims.group_by(["topic_id"], maintain_order=True)}
+    names = named({topic: _said(mine) for topic, mine in members.items()})
+    ids = {topic: mine["observation_id"].to_list() for topic, mine in members.items()}
     rows = store.read(TOPICS).to_pylist()
-    changed = [row for row in rows if _differs(row, members.get(row["topic_id"], []), samples, key)]
-    kept = [r for r in changed if r["base"] or r["topic_id"] in members]
-    fresh = [_refreshed(store, row, members.get(row["topic_id"], []), samples, key) for row in kept]
+    if namer:
+        names = dict(namer(rows, {topic: mine["summary"].to_list() for topic, mine in members.items()}, names))
+    now = [_named(row, names, ids.get(row["topic_id"], []), settings.samples, key) for row in rows]
+    changed = [new for old, new in zip(rows, now, strict=True) if new != old and (new["base"] or new["size"])]
+    fresh = [_with_centre(store, row, ids.get(row["topic_id"], [])) for row in changed]
     store.merge(TOPICS, pa.Table.from_pylist(fresh, schema=TOPICS.schema))
-    store.delete_ids(TOPICS, [row["topic_id"] for row in changed if row not in kept])
+    store.delete_ids(TOPICS, [row["topic_id"] for row in now if not row["base"] and not row["size"]])
 
 
-def _differs(row: dict[str, Any], members: list[str], samples: int, key: str) -> bool:
-    if not members and not row["base"]:
-        return True
-    return (row["size"], row["samples"], row["step_key"]) != (len(members), members[-samples:], key)
+def _said(claims: pl.DataFrame) -> list[Said]:
+    return [Said(*row) for row in claims.select("summary", "category", "workspace").iter_rows()]
 
 
-def _refreshed(store: Store, row: dict[str, Any], members: list[str], samples: int, key: str) -> dict[str, Any]:
+def _named(row: Row, names: Mapping[str, tuple[str, str]], members: list[str], samples: int, key: str) -> Row:
+    """The row with what is known without vectors; a topic whose claims are the same keeps its centre."""
+    name, purpose = (row["name"], row["purpose"]) if row["base"] or not members else names[row["topic_id"]]
+    return {
+        **row,
+        "name": name,
+        "purpose": purpose,
+        "size": len(members),
+        "samples": members[-samples:],
+        "member_hash": content_id(*sorted(members)),
+        "step_key": key,
+    }
+
+
+def _with_centre(store: Store, row: Row, members: list[str]) -> Row:
     found = store.read_ids(OBSERVATIONS, members, ["observation_id", "vector"]).sort_by("observation_id")
     vectors = [v for v in found["vector"].to_pylist() if v is not None]
     mean = np.asarray(vectors, dtype=np.float64).mean(axis=0) if vectors else None
     length = float(np.linalg.norm(mean)) if mean is not None else 0.0
-    unit = None if mean is None or length == 0.0 else (mean / length).astype(np.float32).tolist()
-    return {**row, "size": len(members), "samples": members[-samples:], "centroid": unit, "step_key": key}
+    if mean is None or length == 0.0:
+        return {**row, "centroid": None, "cohesion": None}
+    return {**row, "centroid": (mean / length).astype(np.float32).tolist(), "cohesion": length}

@@ -66,6 +66,61 @@ def write_ingested(store: Store, finished: list[Ingested], *, redact: bool) -> N
     store.merge(FILES, pa.Table.from_pylist(rows, schema=FILES.schema))
 
 
+def mend_sessions(store: Store) -> None:
+    """Make each session's row true to the messages stored: a run that was killed may have written these alone.
+
+    Their transcript may be gone by now, so they can't wait until it is read again.
+    """
+    held = {row["session_id"]: row for row in store.read(SESSIONS).to_pylist()}
+    if sum(row["messages"] for row in held.values()) == store.count(MESSAGES):
+        return
+    columns = [
+        "session_id",
+        "message_id",
+        "native_id",
+        "identity",
+        "seq",
+        "ts",
+        "tokens",
+        "hash",
+        "source",
+        "workspace",
+    ]
+    messages = pl.DataFrame(store.read(MESSAGES, columns)).sort("seq")
+    rows = []
+    for (sid,), mine in messages.group_by(["session_id"], maintain_order=True):
+        old = held.get(str(sid))
+        if old is None or old["messages"] != mine.height:
+            rows.append(_mended(str(sid), mine, old))
+    store.merge(SESSIONS, pa.Table.from_pylist(rows, schema=SESSIONS.schema))
+
+
+def _mended(sid: str, messages: pl.DataFrame, old: dict[str, Any] | None) -> dict[str, Any]:
+    known = old or {
+        "session_id": sid,
+        "native_id": sid,
+        "source": messages["source"][0],
+        "path": "",
+        "workspace": messages["workspace"][0],
+        "title": None,
+        "kind": "chat",
+        "parent_id": None,
+        "inactive": [],
+    }
+    return {**known, **_figures(messages), "inactive": sorted({*known["inactive"], *inactive_ids(messages, set())})}
+
+
+def _figures(messages: pl.DataFrame) -> dict[str, Any]:
+    """What a session's row says of its messages, which come in order of seq."""
+    return {
+        "started_at": messages["ts"].min(),
+        "ended_at": messages["ts"].max(),
+        "messages": messages.height,
+        "tokens": int(messages["tokens"].sum()),
+        "head_hash": messages["hash"].to_list()[-1],
+    }
+
+
 def _write_sessions(store: Store, finished: list[Ingested]) -> None:
     ids = [sid for got in finished for sid in got.session_ids()]
     columns = ["session_id", "message_id", "native_id", "identity", "seq", "ts", "tokens", "hash"]
@@ -103,12 +158,8 @@ def session_row(
         "title": info.title or old.get("title"),
         "kind": info.kind or old.get("kind") or "chat",
         "parent_id": info.parent_id or old.get("parent_id"),
-        "started_at": messages["ts"].min(),
-        "ended_at": messages["ts"].max(),
-        "messages": messages.height,
-        "tokens": int(messages["tokens"].sum()),
         "inactive": sorted(inactive),
-        "head_hash": messages["hash"].to_list()[-1],
+        **_figures(messages),
     }
 
 
@@ -137,15 +188,16 @@ def _write_rejected(store: Store, finished: list[Ingested], *, redact: bool) -> 
 
 def quarantine_row(path: Path, rejected: Rejected, *, redact: bool) -> dict[str, Any]:
     """A row of QUARANTINE for a line that could not be used."""
-    excerpt = rejected.excerpt[:EXCERPT]
+    # Redacted before it is cut: half a secret is no longer known for one.
+    clean = redact_text if redact else str
     return {
         "quarantine_id": content_id("read", str(path), str(rejected.line), rejected.reason),
         "step": "read",
         "path": str(path),
         "line": rejected.line,
         "row_id": None,
-        "reason": rejected.reason,
-        "excerpt": redact_text(excerpt) if redact else excerpt,
+        "reason": clean(rejected.reason),
+        "excerpt": clean(rejected.excerpt)[:EXCERPT],
         "resolved": False,
     }
 

@@ -1,6 +1,6 @@
 """Marks: which units (sessions) a step is done with, and under which input."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import polars as pl
 import pyarrow as pa
@@ -12,15 +12,20 @@ from schemas.sessions import SESSIONS
 from slowwave.store.store import Store
 
 
-def pending_sessions(store: Store, step: str, key: str) -> pl.DataFrame:
+def pending_sessions(store: Store, step: str, key: str, also: Mapping[str, str] | None = None) -> pl.DataFrame:
     """Sessions whose content, or the step itself, changed since the step was done with them; oldest first.
 
-    Columns: those of SESSIONS and `input_key`, the hash of what the step would now be given.
+    Columns: those of SESSIONS and `input_key`, the hash of what the step would now be given; `also` has, for some
+    sessions, what else of its input there is to hash.
     """
     sessions = pl.DataFrame(store.read(SESSIONS)).sort("started_at", "session_id", nulls_last=True)
     done = store.read(MARKS, ["unit_id", "input_key"], col("step") == lit(step)).to_pylist()
     marked = {row["unit_id"]: row["input_key"] for row in done}
-    keys = [content_id(key, head, *gone) for head, gone in sessions.select("head_hash", "inactive").iter_rows()]
+    more = also or {}
+    keys = [
+        content_id(key, head, *gone, *([more[sid]] if sid in more else []))
+        for sid, head, gone in sessions.select("session_id", "head_hash", "inactive").iter_rows()
+    ]
     sessions = sessions.with_columns(pl.Series("input_key", keys, dtype=pl.String))
     fresh = [marked.get(sid) != now for sid, now in sessions.select("session_id", "input_key").iter_rows()]
     return sessions.filter(pl.Series(fresh, dtype=pl.Boolean))
@@ -33,7 +38,7 @@ def mark_done(store: Store, step: str, done: Iterable[tuple[str, str, str | None
         for unit, key, note in done
     ]
     if rows:
-        store.merge(MARKS, pa.Table.from_pylist(rows, schema=MARKS.schema))
+        store.merge_changed(MARKS, pa.Table.from_pylist(rows, schema=MARKS.schema))
 
 
 def session_groups(sessions: pl.DataFrame, messages: int) -> Iterable[pl.DataFrame]:

@@ -5,22 +5,27 @@ from typing import Any
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
+from lancedb.expr import col, lit
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
 from schemas.messages import MESSAGES
 from schemas.observations import OBSERVATIONS
+from tasks import extract
 from tasks.embed import vector_matrix
 from tasks.job import Job, StepReport, reporting, step_key
 from tasks.keywords import keywords
+from tasks.night.boilerplate import Mask, with_verbatim_quotes
+from tasks.night.distilled import NOT_JUDGED, Distilled, distilled
+from tasks.night.llm import SESSIONS_MESSAGES, Model, model_key, model_of, pack_names, quarantine
 from tasks.night.marks import mark_done, pending_sessions, session_groups
-from tasks.night.vectors import encoder_for, with_vectors
+from tasks.night.vectors import encoder_for, shared_ngrams, with_vectors
 from tasks.observe import COLUMNS, observe, observe_key
 from tasks.progress import progress
 
 MESSAGES_AT_ONCE = 2_000
 WITHDRAWN = "its session was observed again and no longer says so"
-CLAIM = (*COLUMNS, "keywords", "vector", "step_key")
+CLAIM = (*COLUMNS, *extract.GATES, "keywords", "vector", "step_key")
 """The columns this step writes; the others belong to dedupe and assign, and are kept as they are."""
 
 
@@ -28,31 +33,64 @@ CLAIM = (*COLUMNS, "keywords", "vector", "step_key")
 def observe_sessions(job: Job) -> StepReport:
     """Distil claims from each session whose messages changed since it was last observed."""
     with reporting("observe") as report:
-        encoder = job.settings.encoder if job.settings.embeddings else "no vectors"
-        key = step_key("observe", 1, observe_key(job.settings.observe), job.settings.keywords, encoder)
-        sessions = pending_sessions(job.store, "observe", key)
+        model = model_of(job)
+        key = observations_key(job, model)
+        mask = Mask(job)
+        sessions = pending_sessions(job.store, "observe", key, mask.by_session)
         report.rows_in = sessions.height
         with progress("observe", sessions.height) as advance:
-            for group in session_groups(sessions, MESSAGES_AT_ONCE):
-                _observe(job, group, key, report)
+            for group in session_groups(sessions, SESSIONS_MESSAGES if model else MESSAGES_AT_ONCE):
+                _observe(job, group, key, report, mask, model)
                 advance(group.height)
+        report.counts["echoes of recall left out"] = mask.echoes
     return report
 
 
-def _observe(job: Job, group: pl.DataFrame, key: str, report: StepReport) -> None:
+def observations_key(job: Job, model: Model | None) -> str:
+    """What a claim depends on besides its session: with a model, also the prompts, the packs, and the model itself."""
+    encoder = job.settings.encoder if job.settings.embeddings else "no vectors"
+    key = step_key("observe", 1, observe_key(job.settings.observe), job.settings.keywords, encoder)
+    if model is None:
+        return key
+    what = job.settings.extract.model_dump_json(
+        include={"pack", "chunk_tokens", "overlap_tokens", "answer_tokens", "max_claims", "quote_score"}
+    )
+    packs = model.library.digest((), pack_names(job.settings))
+    return model_key(model, "observe", extract.VERSION, extract.PROMPTS, key, packs, what)
+
+
+def _observe(job: Job, group: pl.DataFrame, key: str, report: StepReport, mask: Mask, model: Model | None) -> None:
     ids = group["session_id"].to_list()
-    messages = job.store.read_ids(MESSAGES, ids, by="session_id")
+    # What tools printed is most of a coding session's bytes, and none of it is anybody's words.
+    messages = job.store.read_ids(MESSAGES, ids, by="session_id", where=col("origin") != lit("tool"))
     gone = pa.array([m for row in group["inactive"].to_list() for m in row], pa.string())
     live = messages.filter(pc.invert(pc.is_in(messages["message_id"], gone)))
-    seen = observe(live, job.settings.observe)
-    claims = completed(job, seen.claims, key)
-    held = job.store.read_ids(OBSERVATIONS, ids, by="session_id")
-    fresh = changed_rows(claims, held)
+    shown = mask.messages(live)
+    seen = _seen(job, shown, model, report)
+    waiting = list(seen.pending)
+    held = job.store.read_ids(OBSERVATIONS, [sid for sid in ids if sid not in seen.pending], by="session_id")
+    fresh = changed_rows(completed(job, with_verbatim_quotes(seen.table(), shown, live), key), held)
     report.rows_out += job.store.merge(OBSERVATIONS, fresh)
-    report.counts["sessions skipped"] += len(seen.skipped)
     report.counts["claims withdrawn"] += pc.sum(pc.equal(fresh["reason"], WITHDRAWN)).as_py() or 0
-    done = [(sid, input_key, seen.skipped.get(sid)) for sid, input_key in group[["session_id", "input_key"]].rows()]
-    mark_done(job.store, "observe", done)
+    if model:
+        report.counts["rows in quarantine"] += quarantine(job.store, "observe", seen.rejected, set(ids) - set(waiting))
+    rows = group.filter(~pl.col("session_id").is_in(waiting))[["session_id", "input_key"]].rows()
+    mark_done(
+        job.store, "observe", [(s, f"{k} degraded" if s in seen.degraded else k, seen.notes.get(s)) for s, k in rows]
+    )
+
+
+def _seen(job: Job, shown: pa.Table, model: Model | None, report: StepReport) -> Distilled:
+    """What became of each session, by the model or without one; the model is closed before the encoder is needed."""
+    if model is None:
+        seen = observe(shown, job.settings.observe)
+        report.counts["sessions skipped"] += len(seen.skipped)
+        return Distilled([{**claim, **NOT_JUDGED} for claim in seen.claims.to_pylist()], seen.skipped)
+    try:
+        return distilled(shown, job.settings, model, report)
+    finally:
+        model.close()
+        model.account(report)
 
 
 def completed(job: Job, claims: pa.Table, key: str) -> pa.Table:
@@ -78,7 +116,8 @@ def completed(job: Job, claims: pa.Table, key: str) -> pa.Table:
     table = with_vectors(job.store, pa.Table.from_pylist(rows, schema=OBSERVATIONS.schema), "summary", encoder)
     if encoder is None or not rows or not job.settings.keywords.top:
         return table
-    found = keywords(table["summary"].to_pylist(), encoder, job.settings.keywords, vector_matrix(table["vector"]))
+    ngrams = shared_ngrams(job.settings.encoder)
+    found = keywords(table["summary"], encoder, job.settings.keywords, vector_matrix(table["vector"]), ngrams)
     place = table.schema.get_field_index("keywords")
     return table.set_column(place, table.schema.field("keywords"), pa.array(found, table.schema.field("keywords").type))
 

@@ -5,7 +5,8 @@ holds is left out by id. So a crash anywhere is mended by reading the file again
 rewritten or went away takes nothing with it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from schemas.messages import MESSAGES
 from schemas.sessions import FILES, SESSIONS
 from slowwave.store.store import Store
 from tasks.job import Job, StepReport, reporting
-from tasks.night.ingested import Ingested, quarantine_unreadable, write_ingested
+from tasks.night.ingested import Ingested, mend_sessions, quarantine_unreadable, write_ingested
 from tasks.night.transcripts import Transcript, find_pending
 from tasks.progress import progress
 from tasks.read.records import Inactive, Limits, Message, Record, Rejected, Session, Skipped
@@ -60,6 +61,7 @@ def _short(hex_id: str) -> int:
 def read_transcripts(job: Job, paths: list[Path]) -> StepReport:
     """Read every new or changed transcript below the paths into the vault."""
     with reporting("read") as report:
+        mend_sessions(job.store)
         held = {row["path"]: row for row in job.store.read(FILES).to_pylist()}
         found = find_pending(held, job.settings, paths)
         report.rows_in = len(found.pending)
@@ -79,7 +81,7 @@ def _read_all(job: Job, transcripts: list[Transcript], report: StepReport) -> No
     with progress("read", sum(t.size for t in transcripts)) as advance:
         for transcript in transcripts:
             got = Ingested(transcript)
-            for row in new_rows(got, known, limits, redact=job.settings.redact):
+            for row in new_rows(got, known, limits, redact=job.settings.redact, exclude=job.settings.read.exclude):
                 batch.append(row)
                 if len(batch) >= job.settings.read.batch_messages:
                     _commit(job, batch, finished, report)
@@ -102,24 +104,31 @@ def _commit(job: Job, batch: list[dict[str, Any]], finished: list[Ingested], rep
     finished.clear()
 
 
-def new_rows(got: Ingested, known: Known, limits: Limits, *, redact: bool) -> Iterator[dict[str, Any]]:
+def new_rows(
+    got: Ingested, known: Known, limits: Limits, *, redact: bool, exclude: Sequence[str] = ()
+) -> Iterator[dict[str, Any]]:
     """Chained rows of MESSAGES that the vault lacks; everything else the reader yields is noted in `got`."""
     for record in _records(got.transcript, limits):
         match record:
             case Message():
-                row = _row(record, got, known, redact=redact)
+                row = _row(record, got, known, redact=redact, exclude=exclude)
                 if row is not None:
                     yield known.place(row)
             case Session():
-                if redact and record.title:
-                    record.title = redact_text(record.title)
-                got.learn(record)
+                got.learn(_redacted(record) if redact else record)
             case Inactive():
                 got.inactive.append(record)
             case Rejected():
                 got.rejected.append(record)
             case Skipped():
                 got.skipped[record.kind] += 1
+
+
+def _redacted(session: Session) -> Session:
+    """Titles and folders are words too."""
+    session.title = redact_text(session.title) if session.title else session.title
+    session.workspace = redact_text(session.workspace) if session.workspace else session.workspace
+    return session
 
 
 def _records(transcript: Transcript, limits: Limits) -> Iterator[Record]:
@@ -130,7 +139,13 @@ def _records(transcript: Transcript, limits: Limits) -> Iterator[Record]:
         yield Rejected(line=0, reason=f"reader {transcript.reader.name} stopped: {type(error).__name__}: {error}")
 
 
-def _row(message: Message, got: Ingested, known: Known, *, redact: bool) -> dict[str, Any] | None:
+def _excluded(session: Session, exclude: Sequence[str]) -> bool:
+    return session.workspace is not None and any(fnmatch(session.workspace, pattern) for pattern in exclude)
+
+
+def _row(
+    message: Message, got: Ingested, known: Known, *, redact: bool, exclude: Sequence[str]
+) -> dict[str, Any] | None:
     source = got.transcript.reader.source
     session = got.session(message.session)
     try:
@@ -138,6 +153,9 @@ def _row(message: Message, got: Ingested, known: Known, *, redact: bool) -> dict
         mid = message_id(iid, message)
     except (TypeError, UnicodeEncodeError) as error:  # a lone surrogate: no UTF-8 exists for it
         got.rejected.append(Rejected(message.line, f"message can't be stored as UTF-8: {error}"))
+        return None
+    if _excluded(session, exclude):
+        got.skipped["message of an excluded workspace"] += 1
         return None
     if redact:
         got.redacted.update(redact_message(message))

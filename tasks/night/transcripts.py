@@ -55,7 +55,7 @@ def find_pending(held: dict[str, dict[str, Any]], settings: Settings, paths: Ite
             found.counts["files excluded"] += 1
             continue
         try:
-            transcript = _pending(path, held.get(str(path)), settings)
+            transcript = changed(path, held.get(str(path)), settings)
         except (UnknownFormat, OSError) as error:
             found.unreadable.append((path, str(error)))
             continue
@@ -68,7 +68,12 @@ def find_pending(held: dict[str, dict[str, Any]], settings: Settings, paths: Ite
     return found
 
 
-def _pending(path: Path, held: dict[str, Any] | None, settings: Settings) -> Transcript | None:
+def changed(path: Path, held: dict[str, Any] | None, settings: Settings) -> Transcript | None:
+    """The transcript, when it is not as its row in FILES says; None when there is no news in it.
+
+    Raises:
+        UnknownFormat, OSError: it can't be read.
+    """
     reader = detect(path)
     parts = [path.with_name(path.name + suffix) for suffix in reader.suffixes]
     stats = {part: part.stat() for part in parts if part.is_file()}

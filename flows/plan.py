@@ -1,0 +1,182 @@
+"""What a night would ask the language model: transcripts that are new, sessions that are pending, and the cache."""
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from flows.nightly import installed_roots
+from schemas.completions import COMPLETIONS
+from schemas.messages import MESSAGES
+from schemas.runs import RUNS
+from schemas.sessions import FILES
+from schemas.settings import Settings
+from schemas.topics import TOPICS
+from slowwave.engines.completions import completion_id
+from slowwave.engines.llm import EngineUnavailable, Request, template_tokens
+from slowwave.engines.tokens import estimated_tokens
+from tasks import extract, narrate
+from tasks.chunks import is_spoken
+from tasks.job import Job
+from tasks.night.boilerplate import Mask
+from tasks.night.ingested import Ingested
+from tasks.night.llm import Model, check_llm, close_model, model_of
+from tasks.night.marks import pending_sessions, session_groups
+from tasks.night.observe import observations_key
+from tasks.night.pending import inactive_messages
+from tasks.night.read import Known, new_rows
+from tasks.night.transcripts import find_pending
+from tasks.plan import (
+    ANSWER_SHARE,
+    CLAIMS_A_MESSAGE,
+    GIST_ANSWER,
+    Estimate,
+    Line,
+    Measured,
+    consolidation,
+    measured,
+    priced,
+    spoken_tokens,
+    summaries,
+    topics,
+)
+from tasks.read.records import Limits
+
+MESSAGES_AT_ONCE = 20_000
+
+
+def plan_night(paths: list[Path], settings: Settings) -> Estimate:
+    """What a night over the paths would cost, and over whatever is pending in the store. Nothing is written.
+
+    Raises:
+        UsageError: settings name a language model, a prompt or a pack that is not there.
+    """
+    check_llm(settings)
+    with tempfile.TemporaryDirectory() as empty:
+        there = (settings.store / settings.space / "releases.lance").is_dir()
+        job = Job(settings if there else settings.model_copy(update={"store": Path(empty)}), "plan")
+        try:
+            return _planned(job, paths)
+        finally:
+            close_model(job)
+
+
+def _planned(job: Job, paths: list[Path]) -> Estimate:
+    model = model_of(job)
+    estimate = Estimate(model.llm.model if model else "no language model")
+    if model is None:
+        estimate.notes.append("llm is off: claims, topics and summaries are made without a model and cost nothing")
+    reports = job.store.read(RUNS, ["report", "started_at"]).sort_by([("started_at", "descending")])
+    known = measured(reports["report"].to_pylist(), estimate.model)
+    planner = Planner(job, model, estimate, known)
+    for messages in _pending_messages(job, paths, model):
+        planner.add(messages)
+    planner.finish()
+    return priced(estimate, job.settings.model, known)
+
+
+class Planner:
+    """Adds up what some messages would cost."""
+
+    def __init__(self, job: Job, model: Model | None, estimate: Estimate, known: Measured) -> None:
+        self.job, self.model, self.estimate, self.known = job, model, estimate, known
+        self.observe, self.gists = Line("observe"), Line("gists")
+        self.chunks: list[int] = []
+        self.sessions: list[list[int]] = []
+        self.window = 32_768
+        self.engine_there = model is not None
+
+    def add(self, messages: pa.Table) -> None:
+        """Count whole sessions (rows of MESSAGES)."""
+        rows = messages.to_pylist()
+        self.estimate.messages += len(rows)
+        by_session: dict[str, list[int]] = {}
+        for row in rows:
+            mine = by_session.setdefault(row["session_id"], [])
+            mine += spoken_tokens([row]) if is_spoken(row) else []
+        self.estimate.sessions += len(by_session)
+        self.sessions += list(by_session.values())
+        if self.model:
+            self._claims(messages, self.model)
+            if self.job.settings.gists == "llm":
+                self._gists([row for row in rows if is_spoken(row)], self.model)
+
+    def finish(self) -> None:
+        """The lines, those included that rest on answers that are not there yet."""
+        if self.model is None:
+            return
+        settings, claims = self.job.settings, round(CLAIMS_A_MESSAGE * sum(map(len, self.sessions)))
+        each = claims / max(1, sum(self.chunks))
+        self.estimate.lines = [
+            *([self.gists] if settings.gists == "llm" else []),
+            self.observe,
+            consolidation(self.chunks, each),
+            topics(claims, settings.extract.batch_claims, settings.extract.topics_shown, self.job.store.count(TOPICS)),
+            summaries(self.sessions, claims, settings.pyramid, self.window),
+        ]
+
+    def count(self, texts: list[str]) -> list[int]:
+        """By the model's tokenizer, or where that can't be had by estimate."""
+        if self.model and self.engine_there:
+            try:
+                return self.model.count(texts)
+            except EngineUnavailable as error:
+                self.engine_there = False
+                self.estimate.notes.append(f"tokens are estimated: {error}")
+        return estimated_tokens(texts)
+
+    def _claims(self, messages: pa.Table, model: Model) -> None:
+        settings = self.job.settings
+        self.window = self._window(model)
+        plan = extract.planned(
+            messages, settings.observe, settings.extract, model.library, lambda t: self.count(list(t)), self.window
+        )
+        self.estimate.skipped += len(plan.skipped)
+        self.observe.units += len({part.session_id for part in plan.parts})
+        chunks: dict[str, int] = {}
+        for part in plan.parts:
+            chunks[part.session_id] = chunks.get(part.session_id, 0) + 1
+        self.chunks += list(chunks.values())
+        mean = self.known.answer_tokens.get("observe")
+        answers = [mean or min(part.request.max_tokens, part.chunk.tokens * ANSWER_SHARE) for part in plan.parts]
+        self._line(self.observe, plan.requests, answers, model)
+
+    def _gists(self, rows: list[dict[str, object]], model: Model) -> None:
+        wanted = [row for row in rows if narrate.wants_gist(row, self.job.settings.extract)]
+        requests = narrate.gist_requests(wanted, model.library, lambda t: self.count(list(t)), self.window)
+        self.gists.units += len(wanted)
+        mean = self.known.answer_tokens.get("gists", GIST_ANSWER)
+        self._line(self.gists, requests, [mean] * len(requests), model)
+
+    def _window(self, model: Model) -> int:
+        try:
+            return model.llm.context_window
+        except EngineUnavailable as error:
+            self.estimate.notes.append(f"the context window is taken to be {self.window:,} tokens: {error}")
+            return self.job.settings.model.context_window or self.window
+
+    def _line(self, line: Line, requests: list[Request], answers: list[float], model: Model) -> None:
+        ids = [completion_id(request, model.llm.model, model.llm.sampling) for request in requests]
+        kept = set(self.job.store.read_ids(COMPLETIONS, ids, ["completion_id"])["completion_id"].to_pylist())
+        for request, cid, answer in zip(requests, ids, answers, strict=True):
+            tokens = template_tokens(request) + sum(self.count([m["content"] for m in request.messages]))
+            line.add(tokens, answer, cached=cid in kept)
+
+
+def _pending_messages(job: Job, paths: list[Path], model: Model | None) -> Iterator[pa.Table]:
+    """Messages of the sessions a night would distil: those in the vault, then those still in transcripts."""
+    held = job.store.read(FILES).to_pylist()
+    mask = Mask(job)
+    pending = pending_sessions(job.store, "observe", observations_key(job, model), mask.by_session)
+    gone = pa.array(sorted(inactive_messages(job.store)), pa.string())
+    for group in session_groups(pending, MESSAGES_AT_ONCE):
+        rows = job.store.read_ids(MESSAGES, group["session_id"].to_list(), by="session_id")
+        yield mask.messages(rows.filter(pc.invert(pc.is_in(rows["message_id"], gone))))
+    known, limits = Known(job.store), Limits(job.settings.read.max_line_bytes)
+    found = find_pending({row["path"]: row for row in held}, job.settings, paths or installed_roots())
+    for transcript in found.pending:
+        fresh = list(new_rows(Ingested(transcript), known, limits, redact=job.settings.redact))
+        if fresh:
+            yield pa.Table.from_pylist(fresh, schema=MESSAGES.schema)

@@ -1,0 +1,48 @@
+"""Summaries of some sessions, now: what the night would write of them, and only what is new."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from flows.ledger import Caller, as_function, running
+from flows.report import RunReport
+from flows.reprocess import Selection
+from schemas.settings import Settings
+from schemas.topics import SUMMARIES
+from slowwave.pyramid.grow import master_id
+from slowwave.store.store import Store
+from tasks.night.publish import publish_release, released_by
+from tasks.night.rollup import roll_up
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A session's account."""
+
+    session: str
+    """The transcript's own id."""
+    title: str | None
+    text: str
+    first_at: datetime | None
+    last_at: datetime | None
+
+
+def summarize_sessions(
+    selection: Selection, settings: Settings, call: Caller = as_function
+) -> tuple[RunReport, list[Summary]]:
+    """Bring the chosen sessions' summaries up to date, release them, and return each one's master.
+
+    Raises:
+        StoreMissing: there is no store.
+        UsageError: a session that the vault does not hold.
+        StoreLocked: a run is at it.
+    """
+    selection.pick(Store.open(settings.store, settings.space))
+    with running("summarize", settings) as (job, report):
+        chosen = selection.pick(job.store)
+        report.steps.append(call(roll_up, job, frozenset(chosen["session_id"])))
+        report.steps.append(call(publish_release, job))
+        report.release = released_by(job)
+        masters = {master_id(row["session_id"]): row["native_id"] for row in chosen.iter_rows(named=True)}
+        rows = job.store.read_ids(SUMMARIES, masters).to_pylist()
+    found = [Summary(masters[r["summary_id"]], r["title"], r["text"], r["first_at"], r["last_at"]) for r in rows]
+    return report, sorted(found, key=lambda one: (one.last_at is None, one.last_at, one.session))

@@ -1,0 +1,155 @@
+"""Commands on what the memory holds: show, merges, unmerge, consolidate, rebuild, junk."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.table import Table
+
+from slowwave.cli.common import (
+    OUT,
+    JsonOption,
+    SpaceOption,
+    StoreOption,
+    errors_as_lines,
+    quiet_prefect,
+    settings_from,
+)
+
+if TYPE_CHECKING:
+    from slowwave.recall.show import Node
+
+Release = Annotated[str | None, typer.Option(help="An earlier release, by name (r3) or id.", show_default=False)]
+
+
+def show(
+    wanted: Annotated[str, typer.Argument(metavar="ID", help="An id, or its first characters.")],
+    depth: Annotated[int | None, typer.Option(help="Levels down; none: to the messages.", show_default=False)] = None,
+    as_json: JsonOption = False,
+    release: Release = None,
+    store: StoreOption = None,
+    space: SpaceOption = None,
+) -> None:
+    """Show an observation, summary, topic, session or message: what it stands on, and what holds it."""
+    with errors_as_lines():
+        from slowwave.recall.show import show as find
+        from slowwave.store.snapshot import Snapshot
+
+        settings = settings_from(store, space)
+        shown = find(Snapshot(settings.store, settings.space, release), wanted, depth)
+        if as_json:
+            OUT.print_json(data=shown.as_dict(), default=str)
+            return
+        for line in _lines(shown.node, 0, whole=True):
+            OUT.print(line, highlight=False, soft_wrap=True, markup=False)
+        if shown.above:
+            OUT.print("held by", highlight=False)
+        for node in shown.above:
+            OUT.print(_line(node, 1), highlight=False, soft_wrap=True, markup=False)
+
+
+def _lines(node: "Node", level: int, *, whole: bool = False) -> list[str]:
+    lines = [_line(node, level, whole=whole)]
+    if whole:
+        lines += [f"  {name}: {value}" for name, value in node.facts.items()]
+    for below in node.below:
+        lines += _lines(below, level + 1)
+    return lines
+
+
+def _line(node: "Node", level: int, *, whole: bool = False) -> str:
+    text = " ".join(node.text.split())
+    if not whole and len(text) > 160:
+        text = text[:160].rsplit(" ", 1)[0] + " …"
+    status = node.facts.get("status", "active")
+    stale = "" if status == "active" else f" ({status})"
+    tier = f" tier {node.facts['tier']}" if "tier" in node.facts else ""
+    return f"{'  ' * level}{node.kind}{tier} {node.id[:12]}{stale}  {text}"
+
+
+def merges(
+    undone: Annotated[bool, typer.Option("--undone", help="Those that were taken back.")] = False,
+    as_json: JsonOption = False,
+    store: StoreOption = None,
+    space: SpaceOption = None,
+) -> None:
+    """List which claims were merged or retired, by which rule, with what they say."""
+    with errors_as_lines():
+        from schemas.observations import MERGES, OBSERVATIONS
+        from slowwave.store.store import Store
+
+        settings = settings_from(store, space)
+        opened = Store.open(settings.store, settings.space)
+        rows = [row for row in opened.read(MERGES).to_pylist() if row["undone"] == undone]
+        ids = [row[name] for row in rows for name in ("loser_id", "winner_id")]
+        found = opened.read_ids(OBSERVATIONS, ids, ["observation_id", "summary"]).to_pylist()
+        said = {row["observation_id"]: row["summary"] for row in found}
+        rows = sorted(
+            ({**row, "scores": dict(row["scores"] or []), "loser": said.get(row["loser_id"])} for row in rows),
+            key=lambda row: (row["kind"], row["rule"], row["merge_id"]),
+        )
+        if as_json:
+            OUT.print_json(data=[{**row, "winner": said.get(row["winner_id"])} for row in rows])
+            return
+        table = Table("merge", "kind", "rule", "this claim", "gave way to")
+        for row in rows:
+            table.add_row(row["merge_id"][:12], row["kind"], row["rule"], row["loser"], said.get(row["winner_id"]))
+        OUT.print(table if rows else "No merges.")
+
+
+def unmerge(
+    merge: Annotated[str, typer.Argument(metavar="ID", help="A merge, by its id or its first characters.")],
+    store: StoreOption = None,
+    space: SpaceOption = None,
+) -> None:
+    """Take a merge or a supersession back, for good: the next night will not make it again."""
+    quiet_prefect()
+    with errors_as_lines():
+        from flows.consolidate import run_unmerge
+
+        run_unmerge(merge, settings_from(store, space)).print(OUT)
+
+
+def consolidate(
+    workspace: Annotated[str | None, typer.Option(help="Only claims of this workspace.", show_default=False)] = None,
+    store: StoreOption = None,
+    space: SpaceOption = None,
+) -> None:
+    """Look for duplicates among all that is stored, and do what depends on what came out."""
+    quiet_prefect()
+    with errors_as_lines():
+        from flows.consolidate import run_consolidate
+
+        run_consolidate(settings_from(store, space), workspace).print(OUT)
+
+
+def rebuild(
+    what: Annotated[str, typer.Argument(help="topics or summaries.")],
+    store: StoreOption = None,
+    space: SpaceOption = None,
+) -> None:
+    """Make topics or summaries anew; observations stay as they are."""
+    quiet_prefect()
+    with errors_as_lines():
+        from flows.consolidate import run_rebuild
+
+        run_rebuild(what, settings_from(store, space)).print(OUT)
+
+
+def junk(as_json: JsonOption = False, store: StoreOption = None, space: SpaceOption = None) -> None:
+    """List the boilerplate that is masked before anything is distilled, with counts."""
+    with errors_as_lines():
+        from schemas.boilerplate import BOILERPLATE
+        from slowwave.store.store import Store
+
+        settings = settings_from(store, space)
+        rows = Store.open(settings.store, settings.space).read(BOILERPLATE).to_pylist()
+        rows.sort(key=lambda row: (-row["count"], row["span_id"]))
+        if as_json:
+            OUT.print_json(data=rows)
+            return
+        table = Table("span", "sessions", "masked", "text")
+        for row in rows:
+            table.add_row(
+                row["span_id"], f"{row['sessions']:,}", f"{row['count']:,}", " ".join(row["text"].split())[:120]
+            )
+        OUT.print(table if rows else "Nothing is masked.")

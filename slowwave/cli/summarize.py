@@ -1,0 +1,48 @@
+"""`slowwave summarize`: what a session, or all of a workspace's, came to."""
+
+from typing import Annotated
+
+import typer
+
+from schemas.errors import UsageError
+from slowwave.cli.common import (
+    OUT,
+    JsonOption,
+    SpaceOption,
+    StoreOption,
+    errors_as_lines,
+    overrides,
+    quiet_prefect,
+    settings_from,
+)
+from slowwave.cli.run import LlmOption, MaxTokens, llm_overrides
+
+
+def summarize(
+    session: Annotated[str | None, typer.Argument(help="A session, by the transcript's own id.")] = None,
+    workspace: Annotated[str | None, typer.Option(help="Every session of this workspace.", show_default=False)] = None,
+    llm: LlmOption = None,
+    max_tokens: MaxTokens = None,
+    as_json: JsonOption = False,
+    store: StoreOption = None,
+    space: SpaceOption = None,
+) -> None:
+    """Summarise a session, or every session of a workspace; only what is new is written."""
+    quiet_prefect()
+    with errors_as_lines():
+        if bool(session) == bool(workspace):
+            raise UsageError("name a session, or --workspace, and not both")
+        from flows.reprocess import Selection
+        from flows.summarize import summarize_sessions
+
+        settings = settings_from(**overrides(store, space, **llm_overrides(llm, max_tokens)))
+        selection = Selection((session,) if session else (), workspace)
+        report, found = summarize_sessions(selection, settings)
+        if as_json:
+            OUT.print_json(data=[vars(one) for one in found], default=str)
+            return
+        for one in found:
+            when = f"{one.last_at:%Y-%m-%d}  " if one.last_at else ""
+            OUT.print(f"{when}{one.title or one.session}", style="bold", highlight=False, soft_wrap=True)
+            OUT.print(f"{one.text}\n", highlight=False, soft_wrap=True)
+        OUT.print(report.verdict() if found else "No such session says anything.", highlight=False, soft_wrap=True)

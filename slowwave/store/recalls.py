@@ -1,0 +1,86 @@
+"""`recalls.jsonl`: what recall handed out, so that the next night does not take its echo for news.
+
+One line a recall: when, and for each hit its id and the hashes of its sentences; never the words themselves. It lies in
+the space's folder beside the tables and belongs to no release: readers write it without the writer's lock, each line in
+one append. A line cut by a crash is passed over.
+"""
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+
+from slowwave.text.sentences import sentences
+
+FILE = "recalls.jsonl"
+MIN_WORDS = 4
+"""Shorter sentences say the same by chance."""
+WORD = re.compile(r"\w+")
+
+
+def span_hash(sentence: str) -> str | None:
+    """Hash of a sentence's words, case and punctuation apart; None for one too short to be known again."""
+    words = WORD.findall(sentence.casefold())
+    if len(words) < MIN_WORDS:
+        return None
+    return hashlib.blake2b(" ".join(words).encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+
+
+def span_hashes(texts: Iterable[str]) -> list[str]:
+    """Hashes of the texts' sentences, sorted."""
+    found = {span_hash(one.text) for text in texts for one in sentences(text)}
+    whole = {span_hash(text) for text in texts}
+    return sorted(h for h in found | whole if h)
+
+
+def log_recall(space_dir: Path, hits: Mapping[str, Iterable[str]], at: datetime | None = None) -> bool:
+    """Note what was handed out; False where the folder can't be written to, which costs the guard and nothing else.
+
+    Args:
+        space_dir: the space's folder.
+        hits: id of each hit -> what of it was shown: its text and its quotes.
+        at: when; now, unless given.
+    """
+    if not hits:
+        return True
+    line = {
+        "at": (at or datetime.now(UTC)).isoformat(timespec="seconds"),
+        "hits": [{"id": key, "spans": span_hashes(list(texts))} for key, texts in hits.items()],
+    }
+    raw = json.dumps(line, separators=(",", ":")).encode() + b"\n"
+    try:
+        handle = os.open(space_dir / FILE, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    except OSError:  # a store that is mounted read-only
+        return False
+    try:
+        return os.write(handle, raw) == len(raw)
+    except OSError:  # the disk is full
+        return False
+    finally:
+        os.close(handle)
+
+
+def recalled_spans(space_dir: Path) -> dict[str, datetime]:
+    """Hash of each sentence that was ever handed out -> when it first was."""
+    first: dict[str, datetime] = {}
+    for at, hashes in _lines(space_dir / FILE):
+        for one in hashes:
+            first[one] = min(at, first.get(one, at))
+    return first
+
+
+def _lines(path: Path) -> Iterator[tuple[datetime, list[str]]]:
+    if not path.is_file():
+        return
+    with path.open("rb") as stream:
+        for raw in stream:
+            try:
+                line = json.loads(raw)
+                at = datetime.fromisoformat(line["at"])
+                hashes = [str(one) for hit in line["hits"] for one in hit["spans"]]
+            except (ValueError, KeyError, TypeError):  # cut by a crash, or written by hand
+                continue
+            yield (at if at.tzinfo else at.replace(tzinfo=UTC)), hashes
