@@ -9,6 +9,7 @@ conversation on one core, nearly all of it the encoder's.
 
 import argparse
 import json
+import os
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -177,6 +178,7 @@ def main() -> None:
     parser.add_argument("--encoder", default="all-MiniLM-L6-v2")
     parser.add_argument("--json", action="store_true", dest="as_json")
     given = parser.parse_args()
+    os.environ["SLOWWAVE_RECALL__CACHED_ANSWERS"] = "0"  # leave no answers in the user's cache
     read = conversations(given.file)
     pools = [Pool("all", tuple(read))] if given.pool == "all" else [Pool(c.id, (c,)) for c in read]
     found = figures(pools, load_encoder(given.encoder))

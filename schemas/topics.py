@@ -21,7 +21,7 @@ TOPICS = Table(
         pa.field("size", pa.int64(), nullable=False),
         vector("centroid"),
         pa.field("cohesion", pa.float32()),  # length of the mean vector; squared: the mean cosine between members
-        text("member_hash", null=False),  # hash of the active claims in it
+        text("member_hash"),  # hash of the active claims in it
         text("step_key", null=False),
     ),
 )

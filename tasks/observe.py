@@ -17,23 +17,24 @@ import pyarrow as pa
 from schemas.ids import content_id
 from schemas.observations import OBSERVATIONS
 from schemas.settings import ObserveSettings
+from slowwave.text.sentences import Sentence, sentences
+from tasks.amending.cues import Strength, read_cue
 from tasks.observing import lexicon as lex
 from tasks.observing.categories import personal_category
-from tasks.observing.coding import coding_logit, files_named, is_coding, proposes, refuses
+from tasks.observing.coding import coding_logit, files_named, hedges, is_coding, narrates, proposes, refuses
 from tasks.observing.scores import Scored, content_words, personal_logit, within_budget, word_count
-from tasks.observing.sentences import Sentence, sentences
 
 VERSION = 1
 """Raised when the method changes: every claim made under an older one is pending again."""
 
 OBSERVER = "extractive"
-MIN_WORDS = 2
+MIN_WORDS = 3
 PERSONAL_THRIFT, CODING_THRIFT = 0.7, 0.3
 """How much a sentence's length counts against it: a decision with its reason is worth its words."""
-MIN_BUDGET = 40
+MIN_BUDGET, MIN_BUDGET_CODING = 100, 200
 """Words that even the shortest session may spend: the one decision of three short messages is worth its words."""
-MIN_CODING = 0.5
-"""Probability below which a coding sentence is no claim, however much budget is left."""
+MIN_CODING, MIN_CODING_HUMAN = 0.5, 0.35
+"""Probability below which a coding sentence of a model, of a person, is no claim, however much budget is left."""
 MIN_PERSONAL = 0.08
 """The same for everyday talk: under it a sentence brings nothing new and names nothing."""
 
@@ -81,6 +82,8 @@ class Candidate:
     category: str | None
     """Of the coding pack; None in the personal pack, where the words tell once the sentence is chosen."""
     pack: str
+    stated: bool = False
+    """Whether it says that something has changed: whoever knows the old must hear of the new."""
 
     @property
     def place(self) -> tuple[int, int]:
@@ -140,13 +143,13 @@ def _named(spoken: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def _claims(spoken: list[dict[str, Any]], coding: bool, max_share: float) -> list[dict[str, Any]]:
     """Rows of one session's claims."""
-    budget = max(int(max_share * sum(word_count(r["text"]) for r in spoken)), MIN_BUDGET)
+    least = MIN_BUDGET_CODING if coding else MIN_BUDGET
+    budget = max(int(max_share * sum(word_count(r["text"]) for r in spoken)), least)
     candidates = list(_coding_candidates(spoken) if coding else _personal_candidates(spoken))
-    kept = {
-        id(s)
-        for s in within_budget([c.scored for c in candidates], budget, CODING_THRIFT if coding else PERSONAL_THRIFT)
-    }
-    chosen = sorted((c for c in candidates if id(c.scored) in kept), key=lambda c: c.place)
+    left = budget - sum(c.scored.words for c in candidates if c.stated)
+    others = [c.scored for c in candidates if not c.stated]
+    kept = {id(s) for s in within_budget(others, left, CODING_THRIFT if coding else PERSONAL_THRIFT)}
+    chosen = sorted((c for c in candidates if c.stated or id(c.scored) in kept), key=lambda c: c.place)
     return [_row(*group) for group in _joined(chosen)]
 
 
@@ -178,9 +181,10 @@ def _personal_candidates(spoken: list[dict[str, Any]]) -> Iterator[Candidate]:
     _, own = _speakers(spoken)
     for row, one, news, crowd in _units(spoken):
         text = _plain(one.text)
-        scored = Scored(one, personal_logit(text, news, crowd, own), word_count(text))
-        if scored.probability >= MIN_PERSONAL:
-            yield Candidate(row, scored, None, "personal")
+        scored = Scored(one, personal_logit(text, news, crowd, own, row["origin"] == "human"), word_count(text))
+        stated = tells_change(text)
+        if stated or scored.probability >= MIN_PERSONAL:
+            yield Candidate(row, scored, None, "personal", stated)
 
 
 def _coding_candidates(spoken: list[dict[str, Any]]) -> Iterator[Candidate]:
@@ -190,12 +194,18 @@ def _coding_candidates(spoken: list[dict[str, Any]]) -> Iterator[Candidate]:
         text, human = _plain(one.text), row["origin"] == "human"
         category, logit = coding_logit(text, news, crowd, human)
         scored = Scored(one, logit, word_count(text))
+        stated = tells_change(text) and not (narrates(text) or hedges(text))
         if human and lex.ABOUT_ME.search(text):
-            yield Candidate(row, Scored(one, max(logit, 1.0), scored.words), None, "personal")
-        elif category and scored.probability >= MIN_CODING:
-            offered = category in ("decision", "pattern") or proposes(text)
+            yield Candidate(row, Scored(one, max(logit, 1.0), scored.words), None, "personal", stated)
+        elif stated or (category and scored.probability >= (MIN_CODING_HUMAN if human else MIN_CODING)):
+            offered = stated or category in ("decision", "pattern") or proposes(text)
             if not (offered and row["message_id"] in refused):
-                yield Candidate(row, scored, category, "coding")
+                yield Candidate(row, scored, category or "decision", "coding", stated)
+
+
+def tells_change(text: str) -> bool:
+    """Whether a sentence says in so many words that something is no longer as it was."""
+    return read_cue(text).strength is Strength.STATED
 
 
 def _refused(spoken: list[dict[str, Any]]) -> set[str]:
@@ -217,7 +227,7 @@ def _joined(chosen: list[Candidate]) -> Iterator[tuple[Candidate, Candidate | No
     at = 0
     while at < len(chosen):
         this, after = chosen[at], chosen[at + 1] if at + 1 < len(chosen) else None
-        joins = after is not None and _goes_on(this, after)
+        joins = after is not None and (_goes_on(this, after) or _goes_over(this, after))
         yield this, after if joins else None
         at += 1 + joins
 
@@ -227,9 +237,19 @@ def _goes_on(this: Candidate, after: Candidate) -> bool:
     return this.row is after.row and b.position == a.position + 1 and not b.item and bool(GOES_ON.match(b.text))
 
 
+def _goes_over(this: Candidate, after: Candidate) -> bool:
+    """Whether a sentence gives something up and the next says what comes instead: apart, each is half the news."""
+    a, b = this.scored.sentence, after.scored.sentence
+    if this.row is not after.row or b.position != a.position + 1 or b.item or not this.stated:
+        return False
+    return bool(read_cue(a.text).old) and (after.stated or bool(content_words(a.text) & content_words(b.text)))
+
+
 def _row(claim: Candidate, more: Candidate | None) -> dict[str, Any]:
     row, one = claim.row, claim.scored.sentence
     quote, summary = row["text"][one.start : (more or claim).scored.sentence.end], _plain(one.text)
+    if more and _goes_over(claim, more):
+        summary, more = f"{summary}. {_plain(more.scored.sentence.text)}", None
     category = claim.category or personal_category(summary)
     return {
         "observation_id": content_id(row["session_id"], category, quote, row["message_id"]),

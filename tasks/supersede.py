@@ -40,6 +40,8 @@ from tasks.deduping.rows import by_id, only_row, with_values
 VERSION = "supersede/1"
 NEAREST = 20
 """Nearest claims by vector that are judged: a change is put in other words more often than a repetition is."""
+APART_BY = 0.15
+"""Likeness by which the likest session has to lead."""
 CLOSE = 0.25
 """Likeness that a claim may be behind the likest, and still be what is meant: it is said in two ways, mostly."""
 MAX_RETIRED = 8
@@ -65,6 +67,26 @@ class Change:
     winner: int
     at: datetime
     verdict: Verdict
+
+
+ScoredPair = tuple[int, int, float | None, float]
+"""Two rows, the cosine of their vectors (None without vectors), their likeness."""
+
+
+@dataclass(frozen=True)
+class Nearest:
+    """Where a claim's matter was spoken of before: the session that has the likest claim."""
+
+    session: str
+    alike: float
+    once: bool
+    """Whether no other session has one about as like: what comes up all the time is no decision to be changed."""
+
+    @classmethod
+    def of(cls, sessions: Mapping[str, float]) -> "Nearest":
+        """From session -> likeness of its likest claim."""
+        alike, session = max((alike, session) for session, alike in sessions.items())
+        return cls(session, alike, sum(other > alike - APART_BY for other in sessions.values()) == 1)
 
 
 @dataclass(frozen=True)
@@ -202,16 +224,15 @@ def _changes(held: Held, freed: Set[int], settings: DedupeSettings, back: set[fr
             continue
         if frozenset((rows[a]["observation_id"], rows[b]["observation_id"])) in back:
             continue
-        limits = APART if not one_session and alike >= nearest[new] - CLOSE else Amending()
+        once = not one_session and nearest[new].session == rows[old]["session_id"] and nearest[new].once
+        limits = APART if once and alike >= nearest[new].alike - CLOSE else Amending()
         verdict = amends(said[old], said[new], cosine, weights, limits)
         if verdict is not None:
             found.append(_change(held, loser, winner, verdict))
     return [*found, *_echoed(held, found, echo, back)]
 
 
-def _scored_pairs(
-    held: Held, said: list[Said], weights: Weights, settings: DedupeSettings
-) -> list[tuple[int, int, float | None, float]]:
+def _scored_pairs(held: Held, said: list[Said], weights: Weights, settings: DedupeSettings) -> list[ScoredPair]:
     """The pairs worth judging: rows, cosine (None without vectors), likeness."""
     vectors, has = unit_vectors(held.table)
     pairs = _in_scope(_pairs(said, vectors, has, settings), held.table, said)
@@ -224,16 +245,15 @@ def _scored_pairs(
     return scored
 
 
-def _nearest(
-    held: Held, rows: list[dict[str, Any]], pairs: list[tuple[int, int, float | None, float]]
-) -> dict[int, float]:
-    """Row -> the likeness of the likest claim that was made before it, in another session."""
-    best: dict[int, float] = defaultdict(float)
+def _nearest(held: Held, rows: list[dict[str, Any]], pairs: list[ScoredPair]) -> dict[int, Nearest]:
+    """Row -> the likest of the claims made before it in another session."""
+    by_session: dict[int, dict[str, float]] = defaultdict(lambda: defaultdict(float))
     for a, b, _, alike in pairs:
         if rows[a]["session_id"] != rows[b]["session_id"] and held.times[a] != held.times[b]:
-            new = a if held.times[a] > held.times[b] else b
-            best[new] = max(best[new], alike)
-    return best
+            old, new = (a, b) if held.times[a] < held.times[b] else (b, a)
+            sessions = by_session[new]
+            sessions[rows[old]["session_id"]] = max(sessions[rows[old]["session_id"]], alike)
+    return {row: Nearest.of(sessions) for row, sessions in by_session.items()}
 
 
 def _echoed(

@@ -37,7 +37,8 @@ def test_a_night_a_reprocessing_and_an_export_under_prefect(tmp_path: Path) -> N
         report = nightly([str(SAMPLES)], given)
         assert report.release is not None
         assert [s.step for s in report.steps] == [
-            *("read", "passages", "gists", "observe", "dedupe", "assign", "rollup", "publish")
+            *("read", "passages", "gists", "boilerplate", "observe", "dedupe", "supersede", "assign", "prototypes"),
+            *("rollup", "publish"),
         ]
         assert reprocess("observe", {"workspace": "/home/ada/tidepool-web"}, given).release is None
         assert export(str(tmp_path / "out"), "jsonl", given)["release"] == "r1"
@@ -45,6 +46,6 @@ def test_a_night_a_reprocessing_and_an_export_under_prefect(tmp_path: Path) -> N
             runs = client.read_flow_runs()
             assert {run.state_name for run in runs} == {"Completed"}
             tasks = client.read_task_runs()
-            assert len(tasks) == 8 + 7
+            assert len(tasks) == 11 + 10
             shown = client.read_artifacts()
             assert any("| passages |" in str(one.data) for one in shown)

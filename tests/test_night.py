@@ -181,7 +181,8 @@ def test_a_rewritten_message_is_kept_beside_its_newer_version(tmp_path: Path) ->
     live = [r["summary"] for r in store.read(OBSERVATIONS).to_pylist() if r["status"] == "active"]
     assert any("Lisbon" in text for text in live)
     assert not any("Porto" in text for text in live)
-    assert not any("Porto" in r["text"] for r in store.read(PASSAGES).to_pylist())
+    for table, column in ((PASSAGES, "text"), (GISTS, "summary"), (SUMMARIES, "text")):
+        assert not any("Porto" in r[column] for r in store.read(table).to_pylist()), table.name
 
 
 def test_what_a_killed_run_had_stored_is_mended_though_its_transcript_is_gone(tmp_path: Path) -> None:

@@ -4,23 +4,17 @@ import json
 import shutil
 import subprocess
 import sys
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 import pytest
 import typer
 from typer.testing import CliRunner
 
 import slowwave
 from schemas.errors import NoRelease, StoreMissing, UsageError
-from schemas.messages import MESSAGES
-from schemas.observations import OBSERVATIONS
 from schemas.passages import PASSAGES
-from schemas.sessions import SESSIONS
-from schemas.table import Table
-from schemas.topics import SUMMARIES
 from slowwave.cli.recall import recall as recall_command
 from slowwave.engines.hash_encoder import HashEncoder
 from slowwave.recall.dates import Named, named_dates
@@ -30,157 +24,19 @@ from slowwave.recall.lexical import lexical_scores, word_lanes
 from slowwave.recall.memory import Memory
 from slowwave.recall.query import checked_query
 from slowwave.recall.search import POOLS, Candidates
-from slowwave.store import Store
-from slowwave.store.releases import publish
-from slowwave.store.upkeep import keep_house
-
-START = datetime(2025, 3, 1, 9, 0, tzinfo=UTC)
-
-TALK = {
-    "ses-a": [
-        "We should drop Redis, the cache keeps serving stale sessions after a deploy.",
-        "Agreed: the session cache moves into Postgres, with an unlogged table.",
-        "Bob's parser chokes on Windows line endings; normalise them before splitting.",
-        "Done, the parser splits on any newline now.",
-    ],
-    "ses-b": [
-        "My sister Nina moved to Lisbon in February and works for a bakery.",
-        "How lovely! Does she bake the pastries herself?",
-        "She does, and on Sundays she surfs.",
-        "A long one. " + "Filler about nothing in particular. " * 30 + "The boiler in the cellar leaks.",
-    ],
-}
+from slowwave.recall.view import View
+from tests.recall_store import START, TALK, build, build_wordless
 
 
-def _message_rows() -> list[dict[str, object]]:
-    return [
-        {
-            "message_id": f"{session}-m{seq}",
-            "session_id": f"hash-{session}",
-            "seq": seq,
-            "native_id": f"{session}:{seq}",
-            "role": "user" if seq % 2 == 0 else "assistant",
-            "origin": "human" if seq % 2 == 0 else "model",
-            "speaker": ("Ann", "Ben")[seq % 2] if session == "ses-b" else None,
-            "blocks": [],
-            "text": text,
-            "ts": START + timedelta(days=30 * (session == "ses-b"), minutes=seq),
-            "workspace": {"ses-a": "api", "ses-b": "home"}[session],
-            "source": "generic",
-            "tokens": len(text) // 4,
-            "identity": "",
-            "prev_hash": "",
-            "hash": "",
-        }
-        for session, texts in TALK.items()
-        for seq, text in enumerate(texts)
-    ]
-
-
-def _passage_rows(messages: list[dict[str, object]], vectors: bool) -> list[dict[str, object]]:
-    """Two passages for the long message, one for each other."""
-    rows = []
-    for message in messages:
-        text = str(message["text"])
-        parts = [text] if len(text) < 600 else [text[:-32], text[-32:]]
-        for part, piece in enumerate(parts):
-            kept = {
-                name: message[name]
-                for name in ("message_id", "session_id", "seq", "role", "speaker", "ts", "workspace")
-            }
-            vector = HashEncoder().encode([piece])[0].tolist() if vectors else None
-            rows.append(
-                kept
-                | {"passage_id": f"{message['message_id']}.{part}", "part": part, "text": piece}
-                | {"vector": vector, "step_key": "t"}
-            )
-    return rows
-
-
-def _observation(key: str, summary: str, quote: str, message: str, **other: object) -> dict[str, object]:
-    row: dict[str, object] = {
-        "observation_id": key,
-        "session_id": "hash-ses-a",
-        "workspace": "api",
-        "summary": summary,
-        "category": "decision",
-        "pack": "coding",
-        "files": [],
-        "quote": quote,
-        "message_ids": [message],
-        "confidence": 0.9,
-        "observed_at": START,
-        "observer": "extractive",
-        "keywords": [],
-        "vector": HashEncoder().encode([summary])[0].tolist(),
-        "step_key": "t",
-        "status": "active",
-        "evidence_sessions": ["ses-a"],
-    }
-    return row | other
-
-
-def _summary(key: str, tier: int, text: str, members: list[str]) -> dict[str, object]:
-    return {
-        "summary_id": key,
-        "scope": "session",
-        "scope_id": "hash-ses-a",
-        "tier": tier,
-        "seq": 0,
-        "text": text,
-        "member_ids": members,
-        "member_hash": key,
-        "sealed": True,
-        "first_at": START,
-        "last_at": START + timedelta(minutes=3),
-        "workspace": "api",
-        "vector": HashEncoder().encode([text])[0].tolist(),
-        "step_key": "t",
-    }
-
-
-def _add(store: Store, table: Table, rows: list[dict[str, object]]) -> None:
-    store.append(table, pa.Table.from_pylist(rows, schema=table.schema))
-
-
-def _build(root: Path, *, vectors: bool = True, index: bool = True, encoder: str = "hash-384") -> None:
-    store = Store.open(root, create=True)
-    messages = _message_rows()
-    sessions = [
-        {"session_id": f"hash-{name}", "native_id": name, "source": "generic", "path": "p", "kind": "chat"}
-        | {"messages": 4, "tokens": 1, "inactive": [], "head_hash": ""}
-        for name in TALK
-    ]
-    _add(store, SESSIONS, sessions)
-    _add(store, MESSAGES, messages)
-    _add(store, PASSAGES, _passage_rows(messages, vectors))
-    moves = "the session cache moves into Postgres"
-    _add(
-        store,
-        OBSERVATIONS,
-        [
-            _observation("o-new", "The session cache moves into Postgres.", moves, "ses-a-m1"),
-            _observation("o-old", "The session cache stays in Redis.", "x", "ses-a-m0", status="superseded"),
-        ],
-    )
-    _add(
-        store,
-        SUMMARIES,
-        [
-            _summary("s-0", 0, "Redis was dropped for Postgres.", ["ses-a-m0", "ses-a-m1"]),
-            _summary("s-1", 0, "The parser learnt all line endings.", ["ses-a-m2", "ses-a-m3"]),
-            _summary("s-top", -1, "A morning of repairs to cache and parser.", ["s-0", "s-1"]),
-        ],
-    )
-    if index:
-        keep_house(store, fragments=20)
-    publish(store, "run", encoder if vectors else None)
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
 
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("recall") / "store"
-    _build(path)
+    build(path)
     return path
 
 
@@ -283,7 +139,7 @@ def test_operators_mean_nothing(memory: Memory) -> None:
 
 
 def test_without_vectors_full_text_answers(tmp_path: Path) -> None:
-    _build(tmp_path, vectors=False)
+    build(tmp_path, vectors=False)
     memory = Memory.open(tmp_path)
     assert memory.recall("Nina Lisbon", k=1, kinds="message")[0].id == "ses-b-m0"
     assert memory.recall("the of", kinds="message") == []
@@ -291,7 +147,7 @@ def test_without_vectors_full_text_answers(tmp_path: Path) -> None:
 
 
 def test_without_an_index_vectors_answer(tmp_path: Path) -> None:
-    _build(tmp_path, index=False)
+    build(tmp_path, index=False)
     memory = Memory.open(tmp_path, encoder=HashEncoder())
     assert memory.recall("my sister Nina moved to Lisbon", k=1, kinds="message")[0].id == "ses-b-m0"
     assert memory.notes == ["passages has no full-text index: answered by vectors alone"]
@@ -303,14 +159,14 @@ def test_another_encoder_than_the_vectors_is_refused(root: Path) -> None:
 
 
 def test_an_encoder_that_is_nowhere_leaves_full_text(tmp_path: Path) -> None:
-    _build(tmp_path, encoder="no such model")
+    build(tmp_path, encoder="no such model")
     memory = Memory.open(tmp_path)
     assert memory.recall("Nina Lisbon", k=1, kinds="message")[0].id == "ses-b-m0"
     assert memory.notes == ["the encoder 'no such model' of this release can't be loaded: answered by full text alone"]
 
 
 def test_a_broken_index_leaves_vectors(tmp_path: Path) -> None:
-    _build(tmp_path)
+    build(tmp_path)
     for folder in tmp_path.glob("default/*.lance/_indices/*"):
         shutil.rmtree(folder)
     memory = Memory.open(tmp_path, encoder=HashEncoder())
@@ -322,18 +178,20 @@ def test_a_broken_index_leaves_vectors(tmp_path: Path) -> None:
 def test_words_are_heard_over_neighbouring_messages(memory: Memory) -> None:
     # "bakery" stands in the first message alone, "surfs" in the third: the one between hears both, as do they.
     asked = checked_query("bakery surfs", 3, "message", None, None, None, None)
-    table, pool = memory.snapshot.table(PASSAGES), POOLS["message"]
-    layout = Layout.of(table)
-    (bakery,), (surfs,) = [scores for _, scores in word_lanes(table, pool, asked, layout)]
-    heard = lexical_scores(table, pool, asked, layout, layout.allowed(asked))
-    first = layout.positions(table.search().with_row_id(True).where("message_id = 'ses-b-m0'").to_arrow()["_rowid"])[0]
+    view, pool = View.open(memory.root, "default"), POOLS["message"]
+    layout = Layout.of(view)
+    (bakery,), (surfs,) = [scores for _, scores in word_lanes(view, pool, asked, layout)]
+    heard, bound = lexical_scores(view, pool, asked, layout, layout.allowed(asked))
+    assert bound == pytest.approx(bakery + surfs)
+    place = view.read(PASSAGES, ["message_id"])["message_id"].to_pylist().index("ses-b-m0")
+    first = layout.offsets.tolist().index(place)
     expected = [bakery + 0.75**2 * surfs, 0.75 * (bakery + surfs), 0.75**2 * bakery + surfs]
     assert heard[first : first + 3] == pytest.approx(expected)
     assert heard[first - 1] == 0  # another session
 
 
 def test_a_named_speaker_is_asked_about_not_searched_for(memory: Memory) -> None:
-    layout = Layout.of(memory.snapshot.table(PASSAGES))
+    layout = Layout.of(View.open(memory.root, "default"))
     assert layout.without_speakers("What does Ann's sister do, Ben?") == "What does sister do, ?"
     assert layout.without_speakers("Ann") == "Ann"
     assert layout.said_by("what did BEN say").sum() == 3  # two messages, one of them in two parts
@@ -367,7 +225,7 @@ def test_nothing_to_open(tmp_path: Path, root: Path) -> None:
 
 
 def test_an_empty_release_answers_nothing(tmp_path: Path) -> None:
-    publish(Store.open(tmp_path, create=True), "run", None)
+    build_wordless(tmp_path)
     assert Memory.open(tmp_path).recall("anything at all") == []
 
 

@@ -8,6 +8,7 @@ import typer
 from slowwave.cli.common import JsonOption, SpaceOption, StoreOption, errors_as_lines
 
 if TYPE_CHECKING:
+    from slowwave.recall.context import Context
     from slowwave.recall.memory import Memory
     from slowwave.recall.tokens import Tokenizer
 
@@ -37,6 +38,7 @@ def context(
         block = memory.context(
             query, budget, tokenizer=counter, format="json" if as_json else "markdown", workspace=workspace
         )
+        _note(memory, block)
         typer.echo(block.text or ("{}" if as_json else "Nothing found."))
 
 
@@ -52,7 +54,14 @@ def briefing(
     with errors_as_lines():
         memory, counter = _opened(store, space, release), _counter(tokenizer)
         block = memory.briefing(budget, tokenizer=counter, format="json" if as_json else "markdown")
+        _note(memory, block)
         typer.echo(block.text or ("{}" if as_json else "Nothing known yet."))
+
+
+def _note(memory: "Memory", block: "Context") -> None:
+    from slowwave.recall.handed import note_block
+
+    note_block(memory.root / memory.space, block)
 
 
 def _opened(store: Path | None, space: str | None, release: str | None) -> "Memory":

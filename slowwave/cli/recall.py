@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from schemas.errors import SlowwaveError
-
 if TYPE_CHECKING:
     from slowwave.recall.hits import Hit
 
@@ -28,25 +26,29 @@ def recall(
     release: Annotated[str | None, typer.Option(help="An earlier release, by name (r3) or id.")] = None,
 ) -> None:
     """Search the released memory and print what answers the query, each with its sources."""
-    from schemas.settings import Settings
+    from slowwave.cli.common import errors_as_lines, settings_from
+    from slowwave.recall.handed import note_hits
     from slowwave.recall.hits import KINDS
     from slowwave.recall.memory import Memory
 
-    try:
-        memory = Memory.open(store, space or Settings().space, release)
+    with errors_as_lines():
+        settings = settings_from(store, space)
+        memory = Memory.open(settings.store, settings.space, release)
         hits = memory.recall(query, k, kind or KINDS, workspace, category, since, until)
-    except SlowwaveError as refused:
-        typer.echo(f"slowwave: {refused}", err=True)
-        raise typer.Exit(1) from None
+    note_hits(settings.store / settings.space, hits)
+    for note in memory.notes:
+        typer.echo(f"note: {note}", err=True)
+    if hits.stale:
+        typer.echo("note: the store can't be read; this is the answer it gave last", err=True)
     if as_json:
         typer.echo(json.dumps([hit.as_dict() for hit in hits], ensure_ascii=False, indent=2))
         return
-    typer.echo("\n\n".join(_lines(n, hit) for n, hit in enumerate(hits, 1)) or "Nothing found.")
+    typer.echo("\n\n".join(_lines(n, hit) for n, hit in enumerate(hits, 1)) or f"Nothing found: {hits.reason}.")
 
 
 def _lines(number: int, hit: "Hit") -> str:
     when = f" {hit.observed_at:%Y-%m-%d}" if hit.observed_at else ""
-    stale = "" if hit.status == "active" else f" ({hit.status})"
+    stale = "" if hit.status == "active" else f" ({hit.status}: see {hit.superseded_by or 'what came later'})"
     first = f"{number}. {hit.kind}{when}{stale}  {_short(hit.text, 300)}"
     sources = [f"   session {s.session}, message {s.message}: “{_short(s.quote, 160)}”" for s in hit.sources]
     return "\n".join([first, *sources])

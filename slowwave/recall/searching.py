@@ -17,6 +17,7 @@ from slowwave.recall.layout import Layout
 from slowwave.recall.messages import message_candidates
 from slowwave.recall.query import Query
 from slowwave.recall.search import POOLS, Candidates, Pool, Scores, Vector, lanes
+from slowwave.recall.sessions import told_before
 from slowwave.recall.sources import Found, hits_with_sources, merged
 from slowwave.recall.truth import truthful
 from slowwave.recall.view import View
@@ -77,7 +78,9 @@ class Search:
             return Hits(reason="nothing in memory matches" if asked else "nothing of that kind is in memory yet")
         floor = self.settings.automatic_floor if automatic else self.settings.floor
         best = max(one.best for one in answers)
-        if best < floor and (automatic or any(one.judged for one in answers)):
+        # A long report is near to no single message, and may yet tell of what a session was about.
+        told = not automatic and best < floor and told_before(self.view, query, vectors.get(query.text))
+        if best < floor and not told and (automatic or any(one.judged for one in answers)):
             return Hits(
                 reason=f"nothing relevant: the nearest memory reaches {best:.2f}, the floor is {floor:.2f}",
                 relevance=best,

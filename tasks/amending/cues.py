@@ -1,7 +1,8 @@
 """How a sentence says that something has changed: the phrase, what it gives up, what it changes.
 
 `STATED` cues tell of a change ("switched from X to Y", "no longer", "moved to"); `PRESENT` ones of a present that may
-differ from a past ("now", "these days"); `HINTED` ones of something new, or of how it has to be. About 60 µs a sentence.
+differ from a past ("now", "these days"); `HINTED` ones of something new, or of how it has to be. About 60 µs a
+sentence.
 """
 
 import re
@@ -94,7 +95,7 @@ _GIVE_UP_VERBS = (
 GIVEN_UP = (
     _phrase(
         "from",
-        rf"\b(?:{_CHANGE}|go|went)\w*\b[^.;]{{0,40}}?\bfrom (?P<old>[^.;!?()]{{2,60}}?) (?:over )?(?:to|into)\b",
+        rf"\b(?:(?:{_CHANGE})\w*|go|goes|going|went)\b[^.;]{{0,40}}?\bfrom (?P<old>[^.;!?()]{{2,60}}?) (?:over )?(?:to|into)\b",
     ),
     _phrase("instead rather place opposed", rf"\b(?:instead of|rather than|in place of|as opposed to) {_OLD}"),
     _phrase("replace", r"\breplac(?:e|es|ed|ing) (?P<old>[^,.;!?()]{2,60}?)(?= (?:with|by)\b)"),
@@ -129,8 +130,9 @@ GIVEN_UP = (
     ),
     _phrase(
         "left stopped resigned quit moved retired retiring stepped leaving",
-        r"\b(?P<old>\w[\w.-]{1,30}) (?:(?:has|have|is|was) )?"
-        r"(?:left(?! out| in\b| to\b| over| behind)|stopped|resigned|quit|moved out|retired|retiring|leaving|stepped down)\b",
+        r"\b(?!never|not|to\b)(?P<old>\w[\w.-]{1,30}) (?:(?:has|have|is|was) )?"
+        r"(?:left(?! out| in\b| to\b| over| behind)|stopped|resigned|quit|moved out|retired|"
+        r"retiring|leaving|stepped down)\b",
     ),
     _phrase("former previous", r"\b(?:the|my|our) (?:former|previous) (?P<old>\w+)"),
 )
@@ -149,12 +151,14 @@ CHANGED = (
         rf"(?:^|[,.;:] ?|\band |\bbut )(?:{_DET} )?(?P<subject>[^,.;:!?()]{{2,50}}?)(?<! is)(?<! are)(?<! be) "
         rf"(?:(?:(?:has|have|was|were|been|got) )*(?:{_CHANGED})|(?:is|are) (?:now )?{_RESCHEDULED})\b",
     ),
-    _phrase("new", r"\b(?:a|my|our|his|her|their) new (?P<subject>\w+)\b"),
 )
 """Each names in `subject` what is changed."""
+NEW = (_phrase("new", r"\b(?:a|my|our|his|her|their) new (?P<subject>\w+)\b"),)
+"""The same, of what may only have been added."""
 STATED = _phrase(
     f"{_CHANGE_VERBS} instead plans minds second scratch correction after longer more anymore from "
-    "reflection henceforth effective further reconsidered overruled took take takes taking stand steps succeed filling go going went became turned actually edit make",
+    "reflection henceforth effective further reconsidered overruled took take takes taking "
+    "stand steps succeed filling go going went became turned actually edit make",
     r"\b(?:instead|change of plans?|plans? (?:have |has )?changed|chang(?:e|ed|ing) (?:my|our|his|her|their) minds?|"
     r"on (?:second thoughts?|reflection)|scratch that|correction|after all|no longer|any ?more|from now on|"
     r"going forward|henceforth|effective immediately|until further notice|reconsidered|overruled|"
@@ -196,6 +200,7 @@ def read_cue(text: str) -> Cue:
     if stated or phrases or changed:
         phrase = [*phrases, *changed, *(m[0] for m in stated)][0]
         return Cue(Strength.STATED, " ".join(phrase.split()).strip(" ,;"), old, subject)
+    subject = _named(NEW, plain, opening)[1]
     if present := PRESENT.search(plain):
         return Cue(Strength.PRESENT, present[0], frozenset(), subject)
     if hinted:

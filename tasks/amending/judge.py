@@ -169,12 +169,14 @@ def echoes(a: Said, b: Said, cosine: float | None, weights: Weights, limits: Ame
 
 def _by_statement(old: Said, new: Said, alike: float, scores: dict[str, float], limits: Amending) -> Verdict | None:
     """A change that is stated, of which no value is recognised."""
-    if new.cue.strength is not Strength.STATED or old.category == "event" or not _both_new(old.claim, new.claim):
+    if not (new.cue.subject or new.cue.strength is Strength.STATED) or old.category == "event":
+        return None
+    if not _both_new(old.claim, new.claim):
         return None
     subject = new.cue.subject & set(old.claim.content)
     if 2 * len(subject) >= len(new.cue.subject) > 0 and alike >= limits.subject:
         return Verdict("subject", scores, f"changes {' '.join(sorted(subject))}: {new.cue.phrase}")
-    if not new.cue.old and alike >= limits.stated_alone:
+    if new.cue.strength is Strength.STATED and not new.cue.old and alike >= limits.stated_alone:
         return Verdict("stated", scores, new.cue.phrase)
     return None
 

@@ -17,7 +17,7 @@ from tasks.extract import Rejected
 from tasks.gists import VERSION, gists
 from tasks.job import Job, StepReport, reporting, step_key
 from tasks.night.llm import Model, model_key, model_of, quarantine
-from tasks.night.pending import batches, lacking, spoken_messages
+from tasks.night.pending import batches, inactive_messages, lacking, spoken_messages
 from tasks.progress import progress
 
 BATCH = 2_000
@@ -36,6 +36,8 @@ def write_gists(job: Job) -> StepReport:
         if strategy == "llm" and model is None:
             raise UsageError("gists = llm needs a language model: name one in llm (SLOWWAVE_LLM, --llm)")
         key = gists_key(job, model)
+        taken_back = job.store.read_ids(GISTS, sorted(inactive_messages(job.store)), ["message_id"])
+        job.store.delete_ids(GISTS, taken_back["message_id"].to_pylist())
         pending = lacking(job.store, spoken_messages(job.store), GISTS, key)
         report.rows_in = pending.height
         with progress("gists", pending.height) as advance:

@@ -12,7 +12,7 @@ from tasks.night.vectors import encoder_for, with_vectors
 from tasks.passages import VERSION, passages
 from tasks.progress import progress
 
-BATCH = 500
+BATCH = 200
 COLUMNS = ["message_id", "session_id", "seq", "role", "speaker", "text", "ts", "workspace", "origin"]
 
 

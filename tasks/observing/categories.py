@@ -36,7 +36,7 @@ class Cue:
     pattern: Pattern[str]
 
 
-STRONG, WEAK, PLAIN = 3.0, 2.0, 1.5
+STRONG, WEAK, PLAIN, BARE = 3.0, 2.0, 1.5, 1.0
 
 REQUIREMENT = Cue(
     "decision",
@@ -129,7 +129,7 @@ CUES: tuple[Cue, ...] = (
             r"house style|style guide|every \w+ (?:must|should|has to|needs to)|make sure (?:to|that|you)|"
             r"do not (?:use|edit|commit|touch|run)|"
             r"don['’]t (?:ever |use|edit|commit|touch|push)|"
-            r"remember (?:to|that)"
+            r"remember (?:to|that)|(?:all|every|each) (?:\w+ ){1,2}(?:in|as|with|via|through|must|should|gets?|goes|go)"
         ),
     ),
     Cue(
@@ -201,4 +201,6 @@ def coding_reading(text: str, human: bool) -> Reading:
         return Reading(found.category, found.weight)
     if STATEMENT.pattern.search(text) and not REQUEST.match(text):
         return Reading(STATEMENT.category, STATEMENT.weight)
+    if human and not REQUEST.match(text):
+        return Reading(STATEMENT.category, BARE)
     return Reading(None, 0.0)

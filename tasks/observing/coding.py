@@ -26,7 +26,7 @@ CODE_TOOLS = re.compile(r"bash|shell|exec|edit|write|read|grep|glob|patch|termin
 CODE_MARK = re.compile(
     r"`[^`\n]+`|```|\b[\w-]{1,80}/[\w./-]{1,120}\.\w+|\b\w+\.(?:py|ts|tsx|js|rs|go|java|rb|c|h|cpp|sh|sql|md|toml|"
     r"json|"
-    r"ya?ml)\b|\b\w+\(\)|\b[a-z]+_[a-z_]+\b|\b[a-z]+[A-Z]\w+|--\w[\w-]+|\bv?\d+\.\d+(?:\.\d+)?\b|#\w{6}\b"
+    r"ya?ml)\b|\b[a-z]\w*(?:-\w+)*-\w*\d\w*|\b\w+\(\)|\b[a-z]+_[a-z_]+\b|\b[a-z]+[A-Z]\w+|--\w[\w-]+|\bv?\d+\.\d+(?:\.\d+)?\b|#\w{6}\b"
 )
 PATH = re.compile(
     r"(?<![\w/.@:-])(?:~|\.{1,2}|[A-Za-z]:|[\w.@-]{1,80})?(?:[/\\][\w.@+-]{1,80}){1,20}\.\w{1,8}\b"
@@ -105,6 +105,16 @@ def refuses(text: str) -> bool:
 def proposes(text: str) -> bool:
     """Whether a sentence offers something that another may turn down."""
     return bool(PROPOSAL.search(text))
+
+
+def narrates(text: str) -> bool:
+    """Whether a sentence tells what its speaker is doing just now."""
+    return bool(NARRATION.search(text))
+
+
+def hedges(text: str) -> bool:
+    """Whether a sentence leaves open what it says."""
+    return bool(HEDGE.search(text))
 
 
 def is_coding(rows: Iterable[dict[str, Any]]) -> bool:

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from math import exp, log, log1p
 
+from slowwave.text.sentences import Sentence
 from tasks.observing import lexicon as lex
-from tasks.observing.sentences import Sentence
 
 BIAS = -3.0
 NEWS = 1.0
@@ -21,6 +21,8 @@ FIRST_PERSON = 0.5
 NUMBER = 0.5
 SECOND_PERSON = -1.0
 COURTESY = -0.5
+MODEL = -1.0
+"""A model that answers somebody repeats and applauds more than it tells."""
 CROWD = -0.5
 """By the log of the sentences in the message: in a long message each single one counts less."""
 
@@ -56,11 +58,11 @@ def content_words(text: str) -> set[str]:
     }
 
 
-def personal_logit(text: str, news: int, crowd: int, own: frozenset[str] = frozenset()) -> float:
+def personal_logit(text: str, news: int, crowd: int, own: frozenset[str] = frozenset(), human: bool = True) -> float:
     """Log-odds for everyday talk.
 
     `news`: content words not heard before; `crowd`: sentences in the message; `own`: lower-cased names of those who
-    speak, which are no news.
+    speak, which are no news; `human`: whether a person says it.
     """
     return (
         BIAS
@@ -73,6 +75,7 @@ def personal_logit(text: str, news: int, crowd: int, own: frozenset[str] = froze
         + SECOND_PERSON * bool(lex.SECOND_PERSON.search(text))
         + COURTESY * bool(lex.COURTESY.search(text))
         + CROWD * log(crowd)
+        + MODEL * (not human)
     )
 
 

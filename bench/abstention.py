@@ -1,0 +1,163 @@
+"""Abstention: does recall say nothing when the answer is not in the store? Beside a fixed threshold on the cosine.
+
+    python -m bench.abstention LOCOMO_FILE [--threshold 0.5] [--stride 2] [--encoder NAME] [--json]
+
+Each conversation becomes a released, calibrated store, and is asked three kinds of questions: its own (*answered*);
+its own after the turns that answer them are taken out, up to `GROUPS` sets of questions a conversation, each with a
+store of its own (*removed*); and those of the other conversations (*foreign*). Precision is the share of silences
+that are right, recall the share of unanswerable questions met with silence; *lost* is the share of the evidence found
+at 10 that silence costs. Needs about 2 minutes a conversation, nearly all of it the encoder's.
+"""
+
+import argparse
+import json
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+from bench.locomo import recall_at
+from bench.locomo_data import Conversation, Question, conversations, messages
+from schemas.messages import MESSAGES
+from schemas.passages import PASSAGES
+from slowwave.engines.encoder import Encoder
+from slowwave.engines.sentence_transformer import load_encoder
+from slowwave.recall.calibrate import calibration
+from slowwave.recall.hits import Hits
+from slowwave.recall.memory import Memory
+from slowwave.recall.view import View
+from slowwave.store import Store
+from slowwave.store.releases import publish
+from slowwave.store.upkeep import keep_house
+from tasks.embed import add_vectors, encode_once
+from tasks.passages import passages
+
+GROUPS = 4
+"""Stores with turns taken out, a conversation: taking out all answers at once would leave little to be wrong about."""
+ADVERSARIAL = 5
+KINDS = ("answered", "removed", "foreign")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One question put to one store."""
+
+    kind: str
+    relevance: float
+    """Of what is nearest, on the release's scale."""
+    cosine: float
+    found: float
+    """Evidence recall at 10 of the best hits, whatever the floor."""
+
+
+def passage_rows(conversation: Conversation, encoder: Encoder) -> pa.Table:
+    """The conversation's passages, with their vectors."""
+    rows = passages(messages(conversation), "bench")
+    return add_vectors(rows, "text", encode_once(rows["text"].to_pylist(), encoder))
+
+
+def stored(conversation: Conversation, rows: pa.Table, without: set[str], root: Path, encoder: Encoder) -> None:
+    """A released and calibrated store of the conversation, less some turns."""
+    store = Store.open(root, create=True)
+    for table, some in ((MESSAGES, messages(conversation)), (PASSAGES, rows)):
+        store.append(
+            table, some.filter(pc.invert(pc.is_in(some["message_id"], pa.array(sorted(without), pa.string()))))
+        )
+    keep_house(store, fragments=20)
+    publish(store, "bench", encoder.name, lambda draft: calibration(View(store.dir, draft), encoder).to_json())
+
+
+def answers(root: Path, kind: str, questions: Sequence[Question], encoder: Encoder, vectors: pa.Table) -> list[Asked]:
+    """What recall says, the floor apart: the bench sets it afterwards."""
+    memory = Memory.open(root, encoder=encoder)
+    memory.settings = memory.settings.model_copy(
+        update={"recall": memory.settings.recall.model_copy(update={"floor": 0.0, "cached_answers": 0})}
+    )
+    found = memory.recall_many([q.text for q in questions], k=10, kinds=("message",))
+    best = [hits.relevance for hits in found]
+    matrix = np.array(vectors["vector"].to_pylist(), dtype=np.float32)
+    near = (encode_once([q.text for q in questions], encoder).vectors @ matrix.T).max(axis=1)
+    return [
+        Asked(kind, relevance, float(cosine), _found(hits, question))
+        for hits, relevance, cosine, question in zip(found, best, near, questions, strict=True)
+    ]
+
+
+def _found(hits: Hits, question: Question) -> float:
+    return recall_at([source.message for hit in hits for source in hit.sources], frozenset(question.evidence))[1]
+
+
+def asked_of(conversation: Conversation, others: Sequence[Question], encoder: Encoder, stride: int) -> list[Asked]:
+    """All three kinds of questions about one conversation."""
+    rows = passage_rows(conversation, encoder)
+    own = [q for q in conversation.questions if q.evidence and q.category != ADVERSARIAL][::stride]
+    told: list[Asked] = []
+    for group in range(-1, GROUPS):
+        with tempfile.TemporaryDirectory(prefix="slowwave-abstention-") as scratch:
+            mine = own if group < 0 else own[group::GROUPS]
+            gone = set() if group < 0 else {turn for question in mine for turn in question.evidence}
+            stored(conversation, rows, gone, Path(scratch), encoder)
+            left = rows.filter(pc.invert(pc.is_in(rows["message_id"], pa.array(sorted(gone), pa.string()))))
+            told += answers(Path(scratch), "answered" if group < 0 else "removed", mine, encoder, left)
+            if group < 0:
+                told += answers(Path(scratch), "foreign", others, encoder, left)
+    return told
+
+
+def silence(asked: Sequence[Asked], kind: str, silent: Sequence[bool]) -> dict[str, float]:
+    """Precision and recall of silence against one kind of unanswerable question, and what it costs, in percent."""
+    pairs = list(zip(asked, silent, strict=True))
+    right = sum(quiet for one, quiet in pairs if one.kind == kind)
+    wrong = sum(quiet for one, quiet in pairs if one.kind == "answered")
+    found = [(one.found, quiet) for one, quiet in pairs if one.kind == "answered"]
+    lost, total = sum(share for share, quiet in found if quiet), sum(share for share, _ in found)
+    return {
+        "precision": round(100 * right / max(right + wrong, 1), 1),
+        "recall": round(100 * right / max(sum(one.kind == kind for one in asked), 1), 1),
+        "lost": round(100 * lost / max(total, 1e-9), 1),
+    }
+
+
+def figures(asked: Sequence[Asked], threshold: float) -> dict[str, dict[str, dict[str, float]]]:
+    """Per way of keeping silent and kind of question."""
+    ways = {
+        "floor 0.7 (search)": [one.relevance < 0.7 for one in asked],
+        "floor 0.9 (automatic)": [one.relevance < 0.9 for one in asked],
+        f"cosine < {threshold} (fixed)": [one.cosine < threshold for one in asked],
+    }
+    return {name: {kind: silence(asked, kind, silent) for kind in KINDS[1:]} for name, silent in ways.items()}
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("file", type=Path)
+    parser.add_argument("--threshold", type=float, default=0.5)
+    parser.add_argument("--stride", type=int, default=2, help="every n-th question")
+    parser.add_argument("--encoder", default="all-MiniLM-L6-v2")
+    parser.add_argument("--json", action="store_true", dest="as_json")
+    given = parser.parse_args()
+    encoder, read, asked = load_encoder(given.encoder), conversations(given.file), list[Asked]()
+    for one in track(read, "conversations", console=Console(stderr=True)):
+        foreign = [q for c in read if c.id != one.id for q in c.questions][:: given.stride * 3]
+        asked += asked_of(one, foreign, encoder, given.stride)
+    found = figures(asked, given.threshold)
+    if given.as_json:
+        print(json.dumps(found, indent=2))
+        return
+    table = Table("silence by", "asked", "precision", "recall", "evidence lost", title="saying nothing, %")
+    for name, kinds in found.items():
+        for kind, row in kinds.items():
+            table.add_row(name, kind, *(f"{row[part]:.1f}" for part in ("precision", "recall", "lost")))
+    Console().print(table)
+
+
+if __name__ == "__main__":
+    main()

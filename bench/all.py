@@ -1,0 +1,55 @@
+"""Every measurement that the data at hand allows, one after the other: `make bench`.
+
+    SLOWWAVE_BENCH_DATA=/path/to/sets python -m bench.all
+
+Sets that are not there are named and skipped. Each line can be run on its own; all take a path.
+"""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+
+
+def commands(data: Path | None) -> list[tuple[list[str], Path | None]]:
+    """Each command's words, and the file it can't do without."""
+    shipped = [
+        (["bench.night", "data/samples"], None),
+        (["bench.dedupe", "data/labelled/pairs.tsv"], None),
+        (["bench.amendments", "data/labelled/amendments.jsonl"], None),
+    ]
+    if data is None:
+        return shipped
+    locomo = data / "locomo" / "locomo_open.json"
+    return [
+        *shipped,
+        (["bench.readers", str(data / "fixtures")], data / "fixtures"),
+        (["bench.observe", str(locomo)], locomo),
+        (["bench.locomo", str(locomo)], locomo),
+        (["bench.keywords", str(data / "keywords" / "inspec")], data / "keywords"),
+        (
+            ["bench.dedupe", str(data / "dedupe" / "msr-para-train.tsv"), str(data / "dedupe" / "SICK_train.txt")],
+            data / "dedupe",
+        ),
+    ]
+
+
+def main() -> int:
+    """Run them; the exit status is how many failed."""
+    named = os.environ.get("SLOWWAVE_BENCH_DATA")
+    if not named:
+        print("SLOWWAVE_BENCH_DATA is not set: only what ships is measured.")
+    failed = 0
+    for words, needed in commands(Path(named) if named else None):
+        print(f"\n== python -m {' '.join(words)}", flush=True)
+        if needed is not None and not needed.exists():
+            print(f"skipped: no {needed}")
+            continue
+        failed += subprocess.run([sys.executable, "-m", *words], cwd=ROOT, check=False).returncode != 0
+    return failed
+
+
+if __name__ == "__main__":
+    sys.exit(main())

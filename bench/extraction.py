@@ -1,0 +1,188 @@
+"""What extraction keeps of LoCoMo's conversations: any language model beside the extractive observer.
+
+    python -m bench.extraction locomo_open.json --llm vllm:MODEL [--llm openai:MODEL@URL] [--sessions 6] [--json]
+
+Columns: *evidence*, of the turns that answer some question the share that some claim cites; *words*, words of claims
+over words said; *answers*, the share of the answers' content words that stand in some claim; *quotes*, the share of
+the model's claims whose quote stands in its messages; then claims kept and rejected, tokens and seconds. With
+`--sessions N` N random sessions (the same on every run) are read, and questions count whose evidence lies in them
+alone. Both methods read the same sessions. `--cache FILE` keeps answers between runs.
+"""
+
+import argparse
+import random
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pyarrow.parquet as pq
+from rich.console import Console
+from rich.table import Table
+
+from bench.locomo_data import Conversation, conversations, messages
+from bench.observe import Claim, extractive, llm_facts, score
+from schemas.extract_settings import ExtractSettings
+from schemas.llm_settings import LLMSettings
+from schemas.settings import ObserveSettings, Settings
+from slowwave.engines.completions import DictCache, completion_rows, completions_of
+from slowwave.engines.select import chosen
+from slowwave.engines.usage import MeteredLLM
+from tasks.job import StepReport
+from tasks.night.distilled import Distilled, distilled
+from tasks.night.llm import Model
+from tasks.prompting import Library
+
+
+@dataclass
+class Result:
+    """One method over the sessions."""
+
+    method: str
+    evidence: float
+    answers: float
+    words: float
+    cited: float
+    claims: int
+    quotes: float | None = None
+    rejected: dict[str, int] = field(default_factory=dict)
+    prompt_tokens: int = 0
+    answer_tokens: int = 0
+    cached: int = 0
+    seconds: float = 0.0
+
+
+def sampled(found: Sequence[Conversation], sessions: int | None) -> list[Conversation]:
+    """The conversations cut down to some random sessions, and to the questions these sessions answer."""
+    if sessions is None:
+        return list(found)
+    all_of = [(c.id, n) for c in found for n in sorted({t.session for t in c.turns})]
+    kept = set(random.Random(0).sample(all_of, min(sessions, len(all_of))))
+    return [cut for c in found if (cut := _cut(c, {n for cid, n in kept if cid == c.id})).turns]
+
+
+def _cut(c: Conversation, sessions: set[int]) -> Conversation:
+    turns = tuple(t for t in c.turns if t.session in sessions)
+    known = {t.id for t in turns}
+    questions = tuple(q for q in c.questions if q.evidence and set(q.evidence) <= known)
+    facts = tuple(f for f in c.facts if f.turns and set(f.turns) <= known)
+    return replace(c, turns=turns, questions=questions, facts=facts)
+
+
+def by_model(spec: str, found: Sequence[Conversation], settings: Settings, cache: DictCache) -> Result:
+    """A language model over the conversations."""
+    choice = chosen(spec, settings.model, cache)
+    if choice.chain is None:
+        raise SystemExit(f"--llm {spec}: a language model was expected")
+    model = Model(choice, MeteredLLM(choice.chain), Library(settings.extract.prompts))
+    start, done = time.perf_counter(), []
+    try:
+        for conversation in found:
+            done.append((conversation, distilled(messages(conversation), settings, model, StepReport("observe"))))
+    finally:
+        model.close()
+    result = _mean(f"{choice.chain.name} {choice.chain.model}", [(c, _claims(d.claims)) for c, d in done])
+    result.seconds = time.perf_counter() - start
+    for usage in model.llm.taken():
+        result.prompt_tokens += usage.prompt_tokens
+        result.answer_tokens += usage.completion_tokens
+        result.cached += usage.cached
+    return _judged(result, [d for _, d in done])
+
+
+def _judged(result: Result, done: Sequence[Distilled]) -> Result:
+    """The result with what was rejected, by reason, and the share of claims whose quote stood."""
+    reasons: Counter[str] = Counter()
+    for one in done:
+        reasons.update(_short(r.reason) for r in one.rejected)
+        reasons.update(f"pending: {_short(why)}" for why in one.pending.values())
+    unfounded = sum(n for why, n in reasons.items() if "quote" in why or "cites" in why)
+    result.rejected = dict(reasons.most_common())
+    result.quotes = result.claims / (result.claims + unfounded) if result.claims + unfounded else None
+    return result
+
+
+def _short(reason: str) -> str:
+    """A reason without what is particular to one claim."""
+    return (
+        reason.split(":")[0].split(" within its session")[0].split(" 0x")[0][:60].rsplit("repeats ", 1)[0] or "repeats"
+    )
+
+
+def _claims(rows: Sequence[dict[str, Any]]) -> list[Claim]:
+    return [Claim(f"{c['summary']} {c['detail'] or ''}".strip(), tuple(c["message_ids"])) for c in rows]
+
+
+def _mean(method: str, done: Sequence[tuple[Conversation, list[Claim]]]) -> Result:
+    """Means over the conversations, each weighted by its words."""
+    scores = [score(method, c, claims) for c, claims in done]
+    weights = [sum(len(t.text.split()) for t in c.turns) for c, _ in done]
+
+    def mean(values: Sequence[float]) -> float:
+        known = [(v, w) for v, w in zip(values, weights, strict=True) if v == v]
+        return sum(v * w for v, w in known) / sum(w for _, w in known) if known else float("nan")
+
+    evidence, answers, words, cited = (
+        mean([getattr(s, name) for s in scores]) for name in ("evidence", "answers", "words", "cited")
+    )
+    return Result(method, evidence, answers, words, cited, claims=sum(len(claims) for _, claims in done))
+
+
+def table(results: Sequence[Result]) -> Table:
+    """For people."""
+    shares = ["evidence", "answers", "words", "cited", "claims", "quotes"]
+    shown = Table("method", *shares, "prompt tokens", "answer tokens", "cached", "seconds", "rejected")
+    for r in results:
+        parts = [f"{v:.3f}" for v in (r.evidence, r.answers, r.words, r.cited)]
+        quotes = "" if r.quotes is None else f"{r.quotes:.3f}"
+        counts = [f"{r.prompt_tokens:,}", f"{r.answer_tokens:,}", f"{r.cached:,}", f"{r.seconds:,.1f}"]
+        shown.add_row(
+            r.method, *parts, f"{r.claims:,}", quotes, *counts, "; ".join(f"{n} {w}" for w, n in r.rejected.items())
+        )
+    return shown
+
+
+def load(path: Path | None) -> DictCache:
+    """Answers kept by an earlier run, in Parquet."""
+    cache = DictCache()
+    if path and path.is_file():
+        cache.kept = completions_of(pq.read_table(path))
+    return cache
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("locomo", type=Path, help="a LoCoMo file: a JSON list of conversations")
+    parser.add_argument("--llm", action="append", default=[], help="an engine, as in SLOWWAVE_LLM; may be repeated")
+    parser.add_argument("--sessions", type=int, help="random sessions to read (default: all)")
+    parser.add_argument("--window", type=int, help="the model's context window, in tokens")
+    parser.add_argument("--chunk", type=int, default=ExtractSettings().chunk_tokens, help="transcript tokens a prompt")
+    parser.add_argument("--answer", type=int, default=ExtractSettings().answer_tokens, help="answer tokens a prompt")
+    parser.add_argument("--cache", type=Path, help="file that keeps answers between runs")
+    parser.add_argument("--json", action="store_true")
+    args = parser.parse_args()
+    found, cache = sampled(conversations(args.locomo), args.sessions), load(args.cache)
+    share = ObserveSettings().max_share
+    results = [_mean("extractive", [(c, extractive(c, share)[0]) for c in found])]
+    results.append(_mean("LoCoMo's LLM facts", [(c, llm_facts(c)) for c in found]))
+    extract = ExtractSettings(chunk_tokens=args.chunk, answer_tokens=args.answer)
+    settings = Settings(
+        model=LLMSettings(context_window=args.window), extract=extract, observe=ObserveSettings(pack="personal")
+    )
+    for spec in args.llm:
+        results.append(by_model(spec, found, settings, cache))
+        if args.cache:
+            pq.write_table(completion_rows(cache.kept), args.cache)
+    if args.json:
+        print(orjson.dumps([asdict(r) for r in results], option=orjson.OPT_INDENT_2).decode())
+        return
+    sessions = sum(len({t.session for t in c.turns}) for c in found)
+    Console(width=220).print(table(results), f"{sessions} sessions, {sum(len(c.questions) for c in found)} questions")
+
+
+if __name__ == "__main__":
+    main()

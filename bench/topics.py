@@ -1,0 +1,192 @@
+"""Topics: how well claims gather, on a labelled set, beside leader clustering alone; and how far apart they stay.
+
+    python -m bench.topics data/labelled/topics.tsv [--json] [--encoder NAME] [--orders N]
+
+Each line is `label⇥text`. Purity: the share of claims whose topic's commonest label is theirs. Rand: adjusted Rand
+index. Alone: the share of claims that are a topic of their own. Largest: the largest topic's share. Overlap: the share
+of claims that are nearer to another topic's centroid than to their own. Means over orders of arrival (the first is the
+file's); the last rows are claims arriving in ten nights, and in nights of one claim.
+"""
+
+import argparse
+import json
+import random
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from rich.console import Console
+from rich.table import Table
+from sklearn.metrics import adjusted_rand_score
+
+from schemas.observations import OBSERVATIONS
+from schemas.settings import TopicSettings
+from schemas.topics import BASE_TOPICS, TOPICS
+from slowwave.engines.sentence_transformer import load_encoder
+from tasks.assign import assign, base_topics, split, too_large
+from tasks.topics.base import base_of
+from tasks.topics.cluster import leaders
+
+Vectors = npt.NDArray[np.float32]
+START = datetime(2026, 11, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """Claims with the label a person gave them."""
+
+    labels: list[str]
+    texts: list[str]
+    vectors: Vectors
+
+
+def read(path: Path, encoder: str) -> Labelled:
+    """The labelled set with its vectors."""
+    rows = [line.split("\t") for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+    texts = [text for _, text in rows]
+    return Labelled([label for label, _ in rows], texts, load_encoder(encoder).encode(texts))
+
+
+def by_nights(said: Labelled, order: Sequence[int], nights: int) -> list[str]:
+    """Topic of each claim, in the order of the set, when they arrive in so many nights."""
+    settings = TopicSettings()
+    placed: dict[int, str] = {}
+    for part in np.array_split(np.array(order), nights):
+        made = assign(_rows(said, part.tolist(), order), _topics(said, placed), settings, "k")
+        placed = {n: made.merged.get(topic, topic) for n, topic in placed.items()}
+        placed |= {int(r["observation_id"]): r["topic_id"] for r in made.observations.to_pylist()}
+        _cut(said, placed, order, settings)
+    return [placed[n] for n in range(len(said.texts))]
+
+
+def _cut(said: Labelled, placed: dict[int, str], order: Sequence[int], settings: TopicSettings) -> None:
+    base = {row["topic_id"] for row in base_topics("k")}
+    sizes = Counter(topic for topic in placed.values() if topic not in base)
+    largest = too_large(sizes, len(placed), settings)
+    if largest is not None:
+        rows = _rows(said, [n for n, topic in placed.items() if topic == largest], order, largest)
+        moved = split(rows, "k")
+        placed |= {int(r["observation_id"]): r["topic_id"] for r in moved.to_pylist()} if moved else {}
+
+
+def _rows(said: Labelled, some: Sequence[int], order: Sequence[int], topic: str | None = None) -> pa.Table:
+    at = {n: START + timedelta(minutes=place) for place, n in enumerate(order)}
+    empty: dict[str, Any] = dict.fromkeys(OBSERVATIONS.schema.names)
+    fixed = {"session_id": "s", "category": "fact", "pack": "personal", "files": [], "quote": "", "message_ids": []}
+    more = {
+        "confidence": 1.0,
+        "observer": "",
+        "keywords": [],
+        "step_key": "",
+        "status": "active",
+        "evidence_sessions": [],
+    }
+    rows = [
+        {**empty, **fixed, **more, "observation_id": str(n), "summary": said.texts[n], "observed_at": at[n],
+         "vector": said.vectors[n].tolist(), "topic_id": topic}
+        for n in some
+    ]  # fmt: skip
+    return pa.Table.from_pylist(rows, schema=OBSERVATIONS.schema)
+
+
+def _topics(said: Labelled, placed: dict[int, str]) -> pa.Table:
+    """Rows of TOPICS with the figures that the night's `refresh` would give them."""
+    members = defaultdict(list)
+    for n, topic in placed.items():
+        members[topic].append(n)
+    base = {row["topic_id"]: row for row in base_topics("k")}
+    rows = []
+    for topic in {*base, *members}:
+        mean = said.vectors[members[topic]].mean(axis=0) if members[topic] else None
+        length = float(np.linalg.norm(mean)) if mean is not None else None
+        row = base.get(topic, {**next(iter(base.values())), "topic_id": topic, "base": False, "name": ""})
+        centre = (mean / length).tolist() if mean is not None and length else None
+        rows.append({**row, "size": len(members[topic]), "centroid": centre, "cohesion": length})
+    return pa.Table.from_pylist(sorted(rows, key=lambda r: str(r["topic_id"])), schema=TOPICS.schema)
+
+
+def leader_alone(said: Labelled, order: Sequence[int], threshold: float) -> list[str]:
+    """What one pass of leader clustering gives, base topics by rule as ever."""
+    rest = [n for n in order if base_of(said.texts[n]) is None]
+    found = {n: str(base_of(said.texts[n])) for n in order if base_of(said.texts[n])}
+    for group in leaders(said.vectors[rest], threshold):
+        found |= {rest[i]: f"topic {group[0]}" for i in group}
+    return [found[n] for n in range(len(said.texts))]
+
+
+def figures(said: Labelled, topics: Sequence[str]) -> dict[str, float]:
+    """What the docstring says."""
+    members = defaultdict(list)
+    for n, topic in enumerate(topics):
+        members[topic].append(n)
+    count = len(topics)
+    common = sum(Counter(said.labels[n] for n in some).most_common(1)[0][1] for some in members.values())
+    centres = np.array([said.vectors[some].mean(axis=0) for some in members.values()])
+    centres /= np.linalg.norm(centres, axis=1, keepdims=True)
+    own = {topic: at for at, topic in enumerate(members)}
+    nearest = (said.vectors @ centres.T).argmax(axis=1)
+    return {
+        "topics": len(members),
+        "purity": common / count,
+        "rand": float(adjusted_rand_score(said.labels, topics)),
+        "alone": sum(len(some) == 1 for some in members.values()) / count,
+        "largest": max(len(some) for some in members.values()) / count,
+        "overlap": sum(int(nearest[n]) != own[topic] for n, topic in enumerate(topics)) / count,
+    }
+
+
+def base_right(said: Labelled) -> float:
+    """Share of claims that the rules of self, user and system place as the labels say."""
+    right = [
+        (base_of(t) or "") == (lab if lab in BASE_TOPICS else "")
+        for lab, t in zip(said.labels, said.texts, strict=True)
+    ]
+    return sum(right) / len(right)
+
+
+def measure(said: Labelled, orders: int) -> dict[str, dict[str, float]]:
+    """Figures by method, means over orders of arrival."""
+    some = [list(range(len(said.texts)))]
+    some += [random.Random(seed).sample(some[0], len(some[0])) for seed in range(1, orders)]
+    found = {
+        f"leader alone, {t}": _mean([figures(said, leader_alone(said, o, t)) for o in some]) for t in (0.25, 0.35, 0.45)
+    }
+    found["slowwave, one night"] = _mean([figures(said, by_nights(said, o, 1)) for o in some])
+    found["slowwave, ten nights"] = _mean([figures(said, by_nights(said, o, 10)) for o in some])
+    found["slowwave, a claim a night"] = _mean([figures(said, by_nights(said, o, len(o))) for o in some])
+    return found
+
+
+def _mean(rows: list[dict[str, float]]) -> dict[str, float]:
+    return {name: float(np.mean([row[name] for row in rows])) for name in rows[0]}
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("file", type=Path)
+    parser.add_argument("--encoder", default="all-MiniLM-L6-v2")
+    parser.add_argument("--orders", type=int, default=5)
+    parser.add_argument("--json", action="store_true", dest="as_json")
+    given = parser.parse_args()
+    said = read(given.file, given.encoder)
+    found = measure(said, given.orders)
+    if given.as_json:
+        print(json.dumps({"methods": found, "base topics right": base_right(said)}, indent=2))
+        return
+    table = Table("method", "topics", "purity", "rand", "alone", "largest", "overlap")
+    for name, row in found.items():
+        table.add_row(name, f"{row['topics']:.0f}", *(f"{row[n]:.2f}" for n in list(row)[1:]))
+    console = Console()
+    console.print(table)
+    console.print(f"{len(said.texts)} claims; self, user and system told from the rest: {base_right(said):.1%} right.")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,45 @@
+"""The echo guard: what recall handed out before it was said again is no news.
+
+An echo is seldom a whole sentence ("As noted: we keep …, but …"), so each run of clauses is looked up, longest first.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+
+from slowwave.store.recalls import span_hash
+from slowwave.text.sentences import sentences
+
+CLAUSE = re.compile(r"[^:;,—–()\"“”]+")
+MAX_CLAUSES = 8
+"""Clauses of a sentence that are looked at: with more it is a list."""
+
+
+def without_echoes(text: str, said_at: datetime | None, recalled: Mapping[str, datetime]) -> tuple[str, int]:
+    """The text with every echo blanked out by line breaks, all else in its place; and how many there were.
+
+    Args:
+        text: a message's text.
+        said_at: when it was said. What was said before the recall is the memory's source, not its echo; without a
+            time nobody can tell, and the text stays as it is.
+        recalled: hash of a sentence -> when it was first handed out (`slowwave.store.recalls`).
+    """
+    if not recalled or said_at is None:
+        return text, 0
+    kept, echoes = text, 0
+    for one in sentences(text):
+        for start, end in _runs(one.text, one.start):
+            at = recalled.get(span_hash(text[start:end]) or "")
+            if at is not None and at < said_at and kept[start:end].strip():
+                kept = kept[:start] + "\n" * (end - start) + kept[end:]
+                echoes += 1
+    return kept, echoes
+
+
+def _runs(sentence: str, offset: int) -> Iterator[tuple[int, int]]:
+    """Places in the text of every run of neighbouring clauses, the longest first, so the whole sentence first."""
+    yield offset, offset + len(sentence)
+    clauses = [m.span() for m in CLAUSE.finditer(sentence)][:MAX_CLAUSES]
+    for length in range(len(clauses), 0, -1):
+        for first in range(len(clauses) - length + 1):
+            yield offset + clauses[first][0], offset + clauses[first + length - 1][1]

@@ -1,0 +1,177 @@
+"""`plan`: what a night would ask a language model, in tokens, seconds and money. Pure; nothing is generated.
+
+Prompts that can be made already (claims, gists) are made and counted, and looked up in the completions cache. What
+rests on answers that are not there yet (consolidation, topics, summaries) is estimated from how much goes in; such
+lines are marked. How long answers are comes from earlier runs where there were any.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from schemas.llm_settings import LLMSettings
+from schemas.settings import PyramidSettings
+
+ANSWER_SHARE = 0.35
+"""Tokens of claims over tokens of transcript, before anything was measured."""
+GIST_ANSWER = 60
+CLAIMS_A_MESSAGE = 0.5
+CLAIM_TOKENS = 40
+TOPIC_TOKENS = 120
+"""A topic as a prompt shows it, with its samples."""
+PROMPT_TOKENS = 260
+"""Of a prompt without its material."""
+
+
+@dataclass(slots=True)
+class Line:
+    """What one step would ask."""
+
+    step: str
+    units: int = 0
+    """Sessions, messages, claims or groups."""
+    requests: int = 0
+    prompt_tokens: int = 0
+    answer_tokens: int = 0
+    """Expected."""
+    cached: int = 0
+    """Requests whose answers are kept: they cost nothing, and their tokens are not counted."""
+    estimated: bool = False
+    """Whether the prompts could not be made yet."""
+
+    def add(self, prompt_tokens: int, answer_tokens: float, *, cached: bool = False) -> None:
+        """Count one request."""
+        self.requests += 1
+        self.cached += cached
+        if not cached:
+            self.prompt_tokens += prompt_tokens
+            self.answer_tokens += round(answer_tokens)
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What earlier runs of a model showed."""
+
+    answer_tokens: Mapping[str, float] = field(default_factory=dict)
+    """Of an answer, by step."""
+    prompt_per_second: float | None = None
+    answer_per_second: float | None = None
+
+
+@dataclass(slots=True)
+class Estimate:
+    """A whole night's cost."""
+
+    model: str
+    sessions: int = 0
+    skipped: int = 0
+    messages: int = 0
+    lines: list[Line] = field(default_factory=list)
+    seconds: float | None = None
+    """None where no rate is known: neither set nor measured."""
+    usd: float = 0.0
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def prompt_tokens(self) -> int:
+        """Of all steps."""
+        return sum(line.prompt_tokens for line in self.lines)
+
+    @property
+    def answer_tokens(self) -> int:
+        """Expected, of all steps."""
+        return sum(line.answer_tokens for line in self.lines)
+
+
+def measured(reports: Iterable[str], model: str) -> Measured:
+    """What the runs' reports (JSON, newest first) say of a model: the first hundred thousand tokens that are found.
+
+    A run's seconds are spent on prompts and answers together. An answer token takes far longer than a prompt's, so
+    all time is put to the answers, and prompts are taken as free: the total comes out right for nights of one kind.
+    """
+    requests: Counter[str] = Counter()
+    answers: Counter[str] = Counter()
+    seconds = tokens = 0.0
+    for report in reports:
+        for step in orjson.loads(report).get("steps", []):
+            counts = step["counts"]
+            paid = counts.get(f"{model}: requests", 0) - counts.get(f"{model}: cache hits", 0)
+            requests[step["step"]] += paid
+            answers[step["step"]] += counts.get(f"{model}: answer tokens", 0)
+            seconds += counts.get(f"{model}: milliseconds", 0) / 1000
+            tokens += counts.get(f"{model}: answer tokens", 0)
+        if tokens > 100_000:
+            break
+    means = {step: answers[step] / n for step, n in requests.items() if n > 0}
+    return Measured(means, None, tokens / seconds if tokens and seconds > 0.5 else None)
+
+
+def priced(estimate: Estimate, settings: LLMSettings, known: Measured) -> Estimate:
+    """The estimate with time and money, by the rates that are set, else by those measured."""
+    prompts, answers = estimate.prompt_tokens, estimate.answer_tokens
+    estimate.usd = (
+        prompts * settings.usd_per_million_prompt + answers * settings.usd_per_million_completion
+    ) / 1_000_000
+    per_prompt = settings.prompt_tokens_per_second or known.prompt_per_second
+    per_answer = settings.completion_tokens_per_second or known.answer_per_second
+    if per_answer or prompts + answers == 0:
+        estimate.seconds = (prompts / per_prompt if per_prompt else 0.0) + (answers / per_answer if per_answer else 0.0)
+    else:
+        estimate.notes.append("no rate is known yet: the first run measures it, or set model.*_tokens_per_second")
+    if settings.max_tokens is not None and prompts + answers > settings.max_tokens:
+        nights = -(-(prompts + answers) // settings.max_tokens)
+        estimate.notes.append(f"the budget of {settings.max_tokens:,} tokens a night makes this about {nights} nights")
+    return estimate
+
+
+def consolidation(chunks_by_session: Sequence[int], claims_a_chunk: float) -> Line:
+    """Second prompts of the sessions that are cut into several chunks."""
+    line = Line("consolidate", estimated=True)
+    for chunks in chunks_by_session:
+        if chunks > 1:
+            line.units += 1
+            line.add(PROMPT_TOKENS + round(chunks * claims_a_chunk * CLAIM_TOKENS), 20 * chunks)
+    return line
+
+
+def topics(claims: int, batch: int, shown: int, known_topics: int) -> Line:
+    """Assigning new claims, and the purposes of topics."""
+    line = Line("assign", units=claims, estimated=True)
+    for at in range(0, claims, batch):
+        size = min(batch, claims - at)
+        topics_then = min(shown, known_topics + at // batch + 3)
+        line.add(PROMPT_TOKENS + size * CLAIM_TOKENS + topics_then * TOPIC_TOKENS, size * 14)
+    for _ in range(claims // 40):
+        line.add(PROMPT_TOKENS + 10 * CLAIM_TOKENS, 40)
+    return line
+
+
+def summaries(sessions: Sequence[Sequence[int]], claims: int, settings: PyramidSettings, window: int) -> Line:
+    """Summaries of sessions (tokens of each one's new messages) and of topics over `claims` new claims."""
+    line = Line("rollup", estimated=True)
+    answer = settings.max_words * 1.6
+    for tokens in sessions:
+        groups = len(tokens) // settings.n_sum
+        read_again = 1 + settings.sum_window / settings.n_sum
+        for n in range(groups):
+            mine = sum(tokens[n * settings.n_sum : (n + 1) * settings.n_sum])
+            line.add(min(window, PROMPT_TOKENS + round(mine * read_again)), answer)
+        for _ in range(1, settings.max_sum_lvl):
+            groups //= settings.n_sum_sum
+            for _ in range(groups):
+                line.add(PROMPT_TOKENS + round(settings.n_sum_sum * answer), answer)
+        line.add(min(window, PROMPT_TOKENS + round(answer * 4)), answer)
+    while claims >= settings.step:
+        claims //= settings.step
+        for _ in range(claims):
+            line.add(PROMPT_TOKENS + settings.step * CLAIM_TOKENS, answer)
+    line.units = line.requests
+    return line
+
+
+def spoken_tokens(rows: Iterable[Mapping[str, Any]]) -> list[int]:
+    """Tokens of each message, by its row's own estimate."""
+    return [int(row["tokens"]) for row in rows]

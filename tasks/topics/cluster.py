@@ -1,0 +1,152 @@
+"""Groups of vectors by average link, over sums alone: what is already a group is never taken apart or sent again.
+
+Method: BIRCH's two phases (Zhang, Ramakrishnan & Livny, SIGMOD 1996). One pass of leader clustering gathers what is
+nearly the same; then groups, old and new, are merged by average link (UPGMA), for which a group's sum and size are
+enough: the mean cosine between two groups' members is the dot product of their means.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+Matrix = npt.NDArray[np.float64]
+
+
+@dataclass
+class Bundle:
+    """A group: the sum of its unit vectors and how many they are."""
+
+    id: str
+    total: npt.NDArray[np.float64]
+    size: int
+    known: bool
+    """Whether it stood before."""
+
+    @property
+    def mean(self) -> npt.NDArray[np.float64]:
+        """Mean vector; its squared length is the mean cosine within the group."""
+        mean: npt.NDArray[np.float64] = self.total / self.size
+        return mean
+
+
+def leaders(vectors: npt.NDArray[np.float32], threshold: float) -> list[list[int]]:
+    """Rows gathered in order: each joins the group whose centre is nearest, if it is near enough, or opens one.
+
+    vectors: unit length, shape (rows, dim). threshold: cosine to the centre.
+    """
+    sums = np.zeros((max(len(vectors), 1), vectors.shape[1] if vectors.ndim == 2 else 0), dtype=np.float64)
+    lengths = np.ones(len(sums))
+    groups: list[list[int]] = []
+    for row, vector in enumerate(vectors.astype(np.float64)):
+        likeness = sums[: len(groups)] @ vector / lengths[: len(groups)]
+        at = int(np.argmax(likeness)) if groups else -1
+        if at < 0 or likeness[at] < threshold:
+            groups.append([])
+            at = len(groups) - 1
+        groups[at].append(row)
+        sums[at] += vector
+        lengths[at] = float(np.linalg.norm(sums[at])) or 1.0
+    return groups
+
+
+@dataclass(frozen=True)
+class Limits:
+    """From which mean cosine two groups become one, and how large a group may get."""
+
+    merge_at: float
+    fold_at: float
+    """The same where one of the two is small: a topic of one claim is none."""
+    small: int
+    """Members under which a group is small."""
+    largest: float
+    """Members that two groups together may have."""
+
+
+def merged(bundles: list[Bundle], limits: Limits) -> list[list[int]]:
+    """Which bundles become one, likest first, as lists of places; equal ones in order of place."""
+    if not bundles:
+        return []
+    work = _Work(bundles, limits)
+    while (pair := work.next_pair()) is not None:
+        work.join(*pair)
+    return [sorted(group) for group in work.groups if group]
+
+
+class _Work:
+    """The pairwise likenesses with each row's best kept, so that a merge costs one row."""
+
+    def __init__(self, bundles: list[Bundle], limits: Limits) -> None:
+        self.limits = limits
+        self.means = np.array([b.mean for b in bundles])
+        self.sizes = np.array([b.size for b in bundles], dtype=np.float64)
+        self.groups: list[list[int]] = [[i] for i in range(len(bundles))]
+        # Rounded, so that the order of the additions in a matrix product can't decide between equals.
+        self.likeness = np.round(self.means @ self.means.T, 6)
+        np.fill_diagonal(self.likeness, -np.inf)
+        self.best = np.array([self._allowed(row).max() for row in range(len(bundles))])
+
+    def _allowed(self, row: int) -> npt.NDArray[np.float64]:
+        """Likeness to each other group; minus infinity where the two may not become one."""
+        least = np.minimum(self.sizes, self.sizes[row])
+        from_ = np.where(least < self.limits.small, self.limits.fold_at, self.limits.merge_at)
+        fits = (self.likeness[row] >= from_) & (self.sizes + self.sizes[row] <= self.limits.largest)
+        found: npt.NDArray[np.float64] = np.where(fits, self.likeness[row], -np.inf)
+        return found
+
+    def next_pair(self) -> tuple[int, int] | None:
+        """The likest two that may become one."""
+        row = int(np.argmax(self.best))
+        if self.best[row] == -np.inf:
+            return None
+        other = int(np.argmax(self._allowed(row)))
+        return min(row, other), max(row, other)
+
+    def join(self, into: int, gone: int) -> None:
+        """Put the second group into the first."""
+        sizes = self.sizes[into], self.sizes[gone]
+        self.means[into] = (self.means[into] * sizes[0] + self.means[gone] * sizes[1]) / sum(sizes)
+        self.sizes[into] = sum(sizes)
+        self.groups[into] += self.groups[gone]
+        self.groups[gone] = []
+        leaning = (self.likeness[:, into] >= self.best) | (self.likeness[:, gone] >= self.best)
+        stale = {into, *np.flatnonzero(leaning & np.isfinite(self.best)).tolist()}
+        self.likeness[gone, :] = self.likeness[:, gone] = -np.inf
+        fresh = np.round(self.means @ self.means[into], 6)
+        fresh[~np.isfinite(self.likeness[into])] = -np.inf
+        self.likeness[into, :] = self.likeness[:, into] = fresh
+        self.best[gone] = -np.inf
+        for row in stale:
+            if self.groups[row]:
+                self.best[row] = self._allowed(row).max()
+        self._raise_best(into)
+
+    def _raise_best(self, into: int) -> None:
+        """Rows to which the grown group is now the likest."""
+        allowed = self._allowed(into)
+        self.best = np.maximum(self.best, np.where(np.isfinite(allowed), allowed, -np.inf))
+
+
+def halves(vectors: npt.NDArray[np.float32], rounds: int = 20) -> npt.NDArray[np.bool_] | None:
+    """Which rows stand on the second side when a group is cut in two; None where it can't be.
+
+    Spherical 2-means from the row farthest from the centre and the one farthest from that: no chance in it.
+    """
+    rows = vectors.astype(np.float64)
+    first = rows[int(np.argmin(np.round(rows @ rows.mean(axis=0), 6)))]
+    second = rows[int(np.argmin(np.round(rows @ first, 6)))]
+    side: npt.NDArray[np.bool_] = np.zeros(len(rows), dtype=bool)
+    for _ in range(rounds):
+        now = np.round(rows @ second, 6) > np.round(rows @ first, 6)
+        if not now.any() or now.all():
+            return None
+        if (now == side).all():
+            break
+        side = now
+        first, second = _unit(rows[~side].sum(axis=0)), _unit(rows[side].sum(axis=0))
+    return side
+
+
+def _unit(vector: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    unit: npt.NDArray[np.float64] = vector / (float(np.linalg.norm(vector)) or 1.0)
+    return unit

@@ -1,0 +1,116 @@
+"""What the scripted engine answers in the tests: `SLOWWAVE_LLM=scripted:tests.llm_scripts:faithful` and others.
+
+`faithful` makes of every message of some length one claim whose quote stands in it; the others do one thing wrong.
+"""
+
+import re
+from typing import Any
+
+from slowwave.engines.llm import Completion, Request, failed
+
+TURN = re.compile(r"^\[(\d+)\] [^\n]*?(?:\d\d:\d\d|user|assistant|Ada|Ben): ([^\n]+)", re.MULTILINE)
+ENTRY = re.compile(r"^entry (\d+): ", re.MULTILINE)
+FIRST_NEW = re.compile(r"first new topic has the\s+number (\d+)")
+
+
+def kind(request: Request) -> str:
+    """What is asked, by the answer's fields."""
+    names = frozenset(request.schema["properties"]) if request.schema else frozenset()
+    known = {
+        frozenset({"claims"}): "claims",
+        frozenset({"drops"}): "drops",
+        frozenset({"summary", "keywords"}): "gist",
+        frozenset({"text"}): "account",
+        frozenset({"title", "text"}): "master",
+        frozenset({"purpose"}): "purpose",
+        frozenset({"new_topics", "placements"}): "topics",
+    }
+    return known[names]
+
+
+def material(request: Request) -> str:
+    """The turn with the transcript."""
+    return request.messages[-1]["content"]
+
+
+def claim(number: int, quote: str, **more: Any) -> dict[str, Any]:
+    """One claim as a model answers it."""
+    return {
+        "messages": [number],
+        "quote": quote,
+        "category": "fact",
+        "summary": f"It was said that {quote}",
+        "detail": "",
+        "files": [],
+        "speaker": "",
+        "confidence": "high",
+        "reusable": True,
+        "non_trivial": True,
+        "specific": True,
+        "doubt": "",
+        **more,
+    }
+
+
+def claims(request: Request) -> list[dict[str, Any]]:
+    """A claim for every message of more than five words, in a category of its pack."""
+    assert request.schema
+    category = request.schema["properties"]["claims"]["items"]["properties"]["category"]["enum"][0]
+    most = request.schema["properties"]["claims"]["maxItems"]
+    found = [(int(n), text[:160]) for n, text in TURN.findall(material(request)) if len(text.split()) > 5]
+    return [claim(n, text, category=category) for n, text in found][:most]
+
+
+def faithful(request: Request) -> Any:
+    """A model that does what it is asked."""
+    match kind(request):
+        case "claims":
+            return {"claims": claims(request)}
+        case "drops":
+            return {"drops": []}
+        case "gist":
+            return {"summary": "A message in few words.", "keywords": ["message"]}
+        case "account":
+            return {"text": "An account of what was said, in plain prose."}
+        case "master":
+            return {"title": "What it is about", "text": "An account of the whole conversation."}
+        case "purpose":
+            return {"purpose": "Things of one kind."}
+    first = int(FIRST_NEW.findall(request.messages[0]["content"])[0])
+    entries = [int(n) for n in ENTRY.findall(material(request))]
+    topic = {"name": "daily life", "purpose": "What people do day by day."}
+    return {"new_topics": [topic], "placements": [{"entry": n, "topic": first} for n in entries]}
+
+
+def refusing(request: Request) -> Any:
+    """A model that declines everything."""
+    return "I'm sorry, but I can't help with that."
+
+
+def lying(request: Request) -> Any:
+    """A model that makes quotes up, and cites messages that are not there."""
+    if kind(request) != "claims":
+        return faithful(request)
+    return {"claims": [claim(1, "the moon is made of green cheese"), claim(97, "I never said anything of the kind")]}
+
+
+def absent(request: Request) -> Any:
+    """A server that went away."""
+    return failed(request, "unavailable", "no server answered")
+
+
+def troubled(request: Request) -> Any:
+    """A model that does another thing wrong each time, by what it is asked; every third answer is good."""
+    troubles: list[Any] = [
+        "",
+        "[]",
+        '{"cla',
+        "no JSON at all",
+        '{"claims": ' + " " * 500,
+        (),
+        Completion(request.id, "{", finish_reason="length"),
+        {"claims": [{"summary": "no quote"}]},
+        failed(request, "poison", "the engine died of it"),
+    ]
+    number = int.from_bytes(request.messages[-1]["content"].encode()[-40:], "big") + len(material(request))
+    return faithful(request) if number % 3 == 0 else troubles[number % len(troubles)]

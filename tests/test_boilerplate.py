@@ -1,0 +1,189 @@
+"""Boilerplate is masked, echoes are no news, and what people say stays; over real transcripts and Lance tables."""
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from bench.locomo_data import conversations, messages
+from flows.nightly import run_night
+from schemas.boilerplate import BOILERPLATE
+from schemas.messages import MESSAGES
+from schemas.observations import OBSERVATIONS
+from schemas.registry import RELEASED
+from schemas.settings import BoilerplateSettings, Settings
+from slowwave.cli.main import app
+from slowwave.store import Store
+from slowwave.store.digest import table_digest
+from slowwave.store.recalls import FILE, log_recall, recalled_spans
+from tasks.boilerplate import masked, recurring, session_lines, spans, verbatim
+from tasks.echo import without_echoes
+
+RULES = """# House rules
+- Use tabs.
+- We decided to keep every secret in the vault of the team.
+- Never commit to main.
+- All dates are written as ISO 8601 in UTC.
+"""
+SAID = [
+    "We decided to use PostgreSQL 17 for the gauge readings because SQLite locked.",
+    "We decided to move the tide tables into object storage last week.",
+    "The parser must accept both commas and points in heights.",
+    "We decided to build the chart with uPlot since it is small.",
+    "The release script must stop when the changelog is empty.",
+    "We decided to keep port 8090 for the local server of the docs.",
+]
+NOON = datetime(2026, 11, 1, 12, tzinfo=UTC)
+
+
+def settings(folder: Path, **more: object) -> Settings:
+    return Settings(store=folder / "store", encoder="hash-384", **more)
+
+
+def transcript(folder: Path, number: int, *texts: str, day: int | None = None, role: str = "user") -> Path:
+    """A session of generic JSONL, a message a text."""
+    path = folder / f"s{number}.jsonl"
+    at = NOON + timedelta(days=number if day is None else day)
+    lines = [
+        {"session_id": f"s{number}", "message_id": f"m{i}", "role": "assistant" if i % 2 else role, "content": text,
+         "workspace": "/home/ada/tide", "ts": (at + timedelta(minutes=i)).isoformat()}
+        for i, text in enumerate(texts)
+    ]  # fmt: skip
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    return path
+
+
+def claims(options: Settings) -> list[dict[str, str]]:
+    rows = Store.open(options.store).read(OBSERVATIONS).to_pylist()
+    return [row for row in rows if row["status"] == "active"]
+
+
+def test_a_short_line_counts_with_its_neighbours_and_a_long_one_alone() -> None:
+    text = "Use tabs.\nWe keep every secret in the vault of the team.\nNever commit to main."
+    found = [text[s.start : s.end] for s in spans(text, 8)]
+    long = "We keep every secret in the vault of the team."
+    assert found == [f"Use tabs.\n{long}", long, f"{long}\nNever commit to main."]
+
+
+def test_banners_that_differ_in_their_time_and_id_alone_are_the_same() -> None:
+    one = "Session started at 2026-11-01T10:00:00Z with id 3f0c6a52e1b94d7a by the nightly runner."
+    other = "Session started at 2026-12-24T23:59:59Z with id 91d27bee00aa11bb by the nightly runner."
+    port = "The local server listens on port 8080 and the docs on port 9090."
+    assert [s.hash for s in spans(one, 8)] == [s.hash for s in spans(other, 8)]
+    assert [s.hash for s in spans(port, 8)] != [s.hash for s in spans(port.replace("8080", "8081"), 8)]
+
+
+def test_masking_keeps_every_other_character_in_its_place() -> None:
+    sessions = [session_lines([RULES + said], 8) for said in SAID]
+    known = recurring(sessions, BoilerplateSettings())
+    assert set(known.values()) == {6}
+    text = f"{SAID[0]}\n{RULES}{SAID[1]}"
+    kept = masked(text, known, 8)
+    assert len(kept) == len(text)
+    assert kept.split() == f"{SAID[0]} {SAID[1]}".split()
+    assert kept.index(SAID[1]) == text.index(SAID[1])
+    assert verbatim(kept, kept, text) == text
+    assert recurring(sessions[:4], BoilerplateSettings()) == {}
+    assert recurring(sessions, BoilerplateSettings(min_sessions=0)) == {}
+
+
+def test_pasted_rules_are_masked_listed_and_never_claimed(tmp_path: Path) -> None:
+    options = settings(tmp_path)
+    paths = [transcript(tmp_path, i, f"{RULES}\n{said}", "Noted, it is done.") for i, said in enumerate(SAID)]
+    run_night(paths, options)
+    found = claims(options)
+    assert {c["summary"] for c in found} >= {SAID[0].rstrip("."), SAID[1].rstrip(".")}
+    assert not [c for c in found if "vault of the team" in c["quote"] or "ISO 8601" in c["quote"]]
+    texts = {r["message_id"]: r["text"] for r in Store.open(options.store).read(MESSAGES).to_pylist()}
+    assert all(c["quote"] in texts[c["message_ids"][0]] for c in found)
+    rows = Store.open(options.store).read(BOILERPLATE).to_pylist()
+    assert {(r["sessions"], r["count"]) for r in rows} == {(6, 6)}
+    assert any("secret in the vault" in r["text"] for r in rows)
+    listed = CliRunner().invoke(app, ["junk", "--json", "--store", str(options.store)])
+    assert {r["span_id"] for r in json.loads(listed.output)} == {r["span_id"] for r in rows}
+
+
+def test_what_becomes_boilerplate_later_is_withdrawn_and_the_order_of_nights_is_the_same(tmp_path: Path) -> None:
+    paths = [transcript(tmp_path, i, f"{RULES}\n{said}", "Noted, it is done.") for i, said in enumerate(SAID)]
+    by_night = settings(tmp_path / "a")
+    run_night(paths[:1], by_night)
+    assert [c for c in claims(by_night) if "vault of the team" in c["quote"]]
+    for path in paths[1:]:
+        run_night([path], by_night)
+    at_once = settings(tmp_path / "b")
+    run_night(paths, at_once)
+    assert {c["quote"] for c in claims(by_night)} == {c["quote"] for c in claims(at_once)}
+    digests = [table_digest(BOILERPLATE, Store.open(o.store).read(BOILERPLATE)) for o in (by_night, at_once)]
+    assert digests[0] == digests[1]
+    before = Store.open(by_night.store).versions(RELEASED)
+    run_night(paths, by_night)
+    assert Store.open(by_night.store).versions(RELEASED) == before
+
+
+def test_no_turn_of_a_public_chat_is_boilerplate(bench_data: Path) -> None:
+    """Three long conversations: nobody says the same eight words in five of their sessions."""
+    sessions: dict[str, list[str]] = {}
+    for one in conversations(bench_data / "locomo" / "locomo_open.json"):
+        for row in messages(one).to_pylist():
+            sessions.setdefault(row["session_id"], []).append(row["text"])
+    assert recurring([session_lines(texts, 8) for texts in sessions.values()], BoilerplateSettings()) == {}
+
+
+def test_an_echo_of_recall_is_no_news_but_what_came_before_it_is(tmp_path: Path) -> None:
+    options = settings(tmp_path)
+    first = transcript(tmp_path, 0, SAID[0], "Good.")
+    run_night([first], options)
+    claim = claims(options)[0]
+    assert log_recall(
+        options.store / "default", {claim["observation_id"]: [claim["summary"]]}, NOON + timedelta(days=1)
+    )
+    second = transcript(tmp_path, 1, "What did we decide?", f"As noted: {SAID[0]} {SAID[3]}", day=2)
+    run_night([first, second], options)
+    rows = Store.open(options.store).read(OBSERVATIONS).to_pylist()
+    assert [
+        r["quote"] for r in rows if "PostgreSQL 17" in r["quote"] and r["message_ids"] != claim["message_ids"]
+    ] == []
+    assert any(SAID[3].rstrip(".") in r["quote"] for r in rows)
+    assert any(r["observation_id"] == claim["observation_id"] and r["status"] == "active" for r in rows)
+
+
+def test_echoes_are_known_by_their_words_and_by_the_time(tmp_path: Path) -> None:
+    assert log_recall(tmp_path, {"o1": [SAID[0]], "o2": ["Yes, sure."]}, NOON)
+    recalled = recalled_spans(tmp_path)
+    assert set(recalled.values()) == {NOON}
+    said = "we decided to use POSTGRESQL 17 for the gauge readings, because SQLite locked!"
+    later = NOON + timedelta(hours=1)
+    assert without_echoes(said, later, recalled)[1] == 1
+    assert without_echoes(said, NOON - timedelta(hours=1), recalled) == (said, 0)
+    assert without_echoes(said, None, recalled) == (said, 0)
+    partly, echoes = without_echoes(f"As noted: {SAID[0][:-1]}, but from May on it will be DuckDB.", later, recalled)
+    assert (" ".join(partly.split()), echoes) == ("As noted: , but from May on it will be DuckDB.", 1)
+    assert without_echoes("Yes, sure.", later, recalled) == ("Yes, sure.", 0)
+
+
+def test_a_torn_log_is_read_to_its_end_and_an_unwritable_one_costs_nothing(tmp_path: Path) -> None:
+    log_recall(tmp_path, {"o1": [SAID[0]]}, NOON)
+    with (tmp_path / FILE).open("ab") as stream:
+        stream.write(b'{"at": "2026-11-01T1\n')
+    log_recall(tmp_path, {"o1": [SAID[0]], "o2": [SAID[1]]}, NOON + timedelta(days=1))
+    assert sorted(at.day for at in recalled_spans(tmp_path).values()) == [1, 2]
+    assert SAID[0] not in (tmp_path / FILE).read_text()
+    assert not log_recall(tmp_path / "none", {"o1": [SAID[0]]}, NOON)
+    assert recalled_spans(tmp_path / "none") == {}
+
+
+@pytest.mark.parametrize("origin", ["synthetic", "tool"])
+def test_synthetic_and_tool_turns_are_nobodys_words(tmp_path: Path, origin: str) -> None:
+    """A role that is neither a person's nor a model's gives no claim, whatever it says."""
+    options = settings(tmp_path)
+    path = tmp_path / "s.jsonl"
+    roles = {"synthetic": "system", "tool": "tool"}
+    lines = [
+        {"session_id": "s", "message_id": f"m{i}", "role": roles[origin] if i else "user", "content": text}
+        for i, text in enumerate(["Go on with the chart, please.", *SAID])
+    ]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    run_night([path], options)
+    assert not [c for c in claims(options) if any(said[:-1] in c["quote"] for said in SAID)]

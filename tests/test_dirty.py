@@ -1,0 +1,168 @@
+"""Members that went: their group keeps its place and the rest of its members, and only what lies above is made anew."""
+
+import json
+import random
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import settings as examples
+from hypothesis import strategies as st
+
+from flows.nightly import run_night
+from schemas.observations import OBSERVATIONS
+from schemas.registry import TABLES
+from schemas.settings import Settings
+from schemas.topics import SUMMARIES
+from slowwave.pyramid.grow import Group, Member, Pyramid, Shape, grow
+from slowwave.pyramid.mend import mend
+from slowwave.store import Store
+
+START = datetime(2026, 11, 1, tzinfo=UTC)
+SHAPE = Shape(first=3, above=3)
+
+
+def members(numbers: list[int]) -> list[Member]:
+    return [Member(f"m{n}", f"The heron number {n} stood at the pond.", START + timedelta(minutes=n)) for n in numbers]
+
+
+def night(pyramid: Pyramid, live: list[int]) -> tuple[list[Group], list[str]]:
+    """A night over the live members: what it writes and what it deletes."""
+    mended = mend(pyramid, members(live), SHAPE, "topic", "t")
+    return [*mended.made, *grow(pyramid, members(live), SHAPE, "topic", "t")], mended.gone
+
+
+def ids(pyramid: Pyramid) -> set[str]:
+    return {g.id("topic", "t") for groups in pyramid.tiers.values() for g in groups}
+
+
+def copy(pyramid: Pyramid) -> Pyramid:
+    return Pyramid({tier: list(groups) for tier, groups in pyramid.tiers.items()})
+
+
+def test_a_member_that_went_dirties_its_ancestors_alone() -> None:
+    pyramid = Pyramid()
+    night(pyramid, list(range(18)))  # 6 groups of 3, and 2 of 3 groups
+    before = copy(pyramid)
+    made, gone = night(pyramid, [n for n in range(18) if n != 4])
+    assert [(g.tier, g.seq, len(g.members)) for g in made] == [(0, 1, 2), (1, 0, 3)]
+    assert gone == sorted(before.tiers[t][s].id("topic", "t") for t, s in ((0, 1), (1, 0)))
+    assert pyramid.tiers[0][1].members == ("m3", "m5")
+    assert "number 4" not in pyramid.tiers[0][1].text
+    assert pyramid.tiers[0][1].member_hash != before.tiers[0][1].member_hash
+    assert [pyramid.tiers[0][i] for i in (0, 2, 3, 4, 5)] == [before.tiers[0][i] for i in (0, 2, 3, 4, 5)]
+    assert pyramid.tiers[1][1] == before.tiers[1][1]
+    assert pyramid.tiers[1][0].members[1] == pyramid.tiers[0][1].id("topic", "t")
+
+
+def test_a_group_without_members_is_gone_and_its_place_stays_empty() -> None:
+    pyramid = Pyramid()
+    night(pyramid, list(range(9)))
+    night(pyramid, [0, 1, 2, 6, 7, 8])
+    assert [g.seq for g in pyramid.tiers[0]] == [0, 2]
+    night(pyramid, [0, 1, 2, 6, 7, 8, 9, 10, 11])
+    assert [g.seq for g in pyramid.tiers[0]] == [0, 2, 3]
+    made, _ = night(pyramid, [])
+    assert (made, ids(pyramid)) == ([], set())
+
+
+def test_one_that_comes_back_joins_the_next_group() -> None:
+    pyramid = Pyramid()
+    night(pyramid, list(range(6)))
+    night(pyramid, [0, 2, 3, 4, 5])
+    made, gone = night(pyramid, [0, 1, 2, 3, 4, 5, 6, 7])
+    assert [g.members for g in made if g.tier == 0] == [("m1", "m6", "m7")]
+    assert gone == []
+
+
+steps = st.lists(st.tuples(st.integers(0, 8), st.lists(st.integers(0, 60), max_size=4)), min_size=1, max_size=6)
+
+
+@examples(max_examples=80, deadline=None)
+@given(steps, st.randoms(use_true_random=False))
+def test_any_arrivals_and_losses_hold_each_live_member_at_most_once(
+    nights: list[tuple[int, list[int]]], chance: random.Random
+) -> None:
+    pyramid, order, lost, total = Pyramid(), list(range(61)), set[int](), 0
+    chance.shuffle(order)  # any order of arrival
+    for arriving, going in nights:
+        total += arriving
+        before = {g.seq: g for g in pyramid.tiers.get(0, [])}
+        live = sorted(n for n in order[:total] if n not in (lost := lost | set(going)))
+        night(pyramid, live)
+        held = [m for g in pyramid.tiers.get(0, []) for m in g.members]
+        assert len(held) == len(set(held))
+        assert set(held) <= {f"m{n}" for n in live}
+        assert len(live) - len(held) < SHAPE.first
+        after = {g.seq: g for g in pyramid.tiers.get(0, [])}
+        for seq, group in before.items():  # sealed: members only ever go, in order
+            left = tuple(m for m in group.members if int(m[1:]) not in lost)
+            assert (after[seq].members if seq in after else ()) == left
+        for tier in range(1, max(pyramid.tiers, default=0) + 1):
+            below = {g.id("topic", "t") for g in pyramid.tiers[tier - 1]}
+            assert {m for g in pyramid.tiers[tier] for m in g.members} <= below
+        assert night(pyramid, live) == ([], [])  # a second night finds nothing to do
+
+
+@examples(max_examples=40, deadline=None)
+@given(st.sets(st.integers(0, 26), min_size=1, max_size=6))
+def test_a_run_killed_between_writing_and_deleting_is_mended(going: set[int]) -> None:
+    pyramid = Pyramid()
+    night(pyramid, list(range(27)))
+    killed, live = copy(pyramid), [n for n in range(27) if n not in going]
+    made, _ = night(pyramid, live)
+    for group in made:  # written beside the old ones, which are still there
+        killed.tiers[group.tier].append(group)
+    _, gone = night(killed, live)
+    assert ids(killed) == ids(pyramid)
+    assert not set(gone) & ids(killed)
+
+
+def said(path: Path, texts: list[str]) -> Path:
+    lines = [
+        {"session_id": "a", "message_id": f"a-{i}", "role": "user", "speaker": "Ada", "content": text,
+         "ts": f"2026-11-01T10:{i:02d}:00Z"}
+        for i, text in enumerate(texts)
+    ]  # fmt: skip
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
+
+
+TEXTS = [f"I bought {n} pounds of {what} at the market in Porto." for n, what in enumerate(
+    ["apples", "pears", "plums", "figs", "quinces", "cherries", "almonds", "olives"], 2)]  # fmt: skip
+
+
+def test_a_message_taken_back_leaves_the_sessions_summaries(tmp_path: Path) -> None:
+    options = Settings(store=tmp_path / "s", encoder="hash-384", pyramid={"n_sum": 2, "n_sum_sum": 2})
+    run_night([said(tmp_path / "a.jsonl", TEXTS)], options)
+    rows = Store.open(options.store).read(SUMMARIES).to_pylist()
+    before = {(r["tier"], r["seq"]): r for r in rows if r["scope"] == "session"}
+    run_night([said(tmp_path / "a.jsonl", [*TEXTS[:2], "I sold all my plums to the baker.", *TEXTS[3:]])], options)
+    rows = Store.open(options.store).read(SUMMARIES).to_pylist()
+    after = {(r["tier"], r["seq"]): r for r in rows if r["scope"] == "session"}
+    assert len(rows) == len({r["summary_id"] for r in rows})
+    assert len(after[0, 1]["member_ids"]) == 1  # of plums and figs, figs are left
+    assert not any("plums at the market" in r["text"] for r in after.values())
+    same = {place for place, row in before.items() if after.get(place) == row}
+    assert {(0, 0), (0, 2), (0, 3), (1, 1)} <= same
+    assert after[1, 0]["member_hash"] != before[1, 0]["member_hash"]
+
+
+def test_a_claim_that_is_retired_leaves_its_topics_summaries(tmp_path: Path) -> None:
+    options = Settings(
+        store=tmp_path / "s", encoder="hash-384", pyramid={"step": 3}, topics={"merge_at": -1, "fold_at": -1}
+    )
+    run_night([said(tmp_path / "a.jsonl", TEXTS)], options)
+    store = Store.open(options.store)
+    group = next(r for r in store.read(SUMMARIES).to_pylist() if r["scope"] == "topic" and r["tier"] == 0)
+    retired = store.read_ids(OBSERVATIONS, group["member_ids"][:1]).to_pylist()[0]
+    row = {**retired, "status": "superseded", "reason": "changed by hand"}
+    store.merge(OBSERVATIONS, pa.Table.from_pylist([row], schema=OBSERVATIONS.schema))
+    run_night([tmp_path / "a.jsonl"], options)
+    mended = [r for r in store.read(SUMMARIES).to_pylist() if r["scope"] == "topic" and r["seq"] == group["seq"]]
+    assert [r["member_ids"] for r in mended if r["tier"] == 0] == [group["member_ids"][1:]]
+    assert retired["summary"] not in mended[0]["text"]
+    versions = store.versions(TABLES.values())
+    run_night([tmp_path / "a.jsonl"], options)
+    assert store.versions(TABLES.values()) == versions

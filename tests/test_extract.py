@@ -1,0 +1,318 @@
+"""Extraction by a language model, as pure functions: chunks, prompts, quotes, gates, consolidation."""
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from schemas.errors import UsageError
+from schemas.extract_settings import ExtractSettings
+from schemas.ids import content_id
+from schemas.messages import MESSAGES
+from schemas.settings import ObserveSettings
+from slowwave.engines.answers import schema_error
+from slowwave.engines.completions import again
+from slowwave.engines.llm import Completion, Request
+from slowwave.engines.scripted import emptiest
+from tasks import consolidate
+from tasks.chunks import Turn, chunked, split_text, turns_of
+from tasks.extract import (
+    SCHEMA,
+    Plan,
+    Read,
+    claims_schema,
+    claims_table,
+    planned,
+    read_answer,
+    without_repeats,
+)
+from tasks.narrate import GIST, MASTER_ACCOUNT, gist_of
+from tasks.prompting import Library
+from tasks.quotes import anchored
+from tasks.topic_llm import Board, Topic, batch_schema, waves
+from tests.llm_scripts import claim
+
+SAID = [
+    "I moved to Porto in March, and I love the river.",
+    "We picked SQLite for the queue, because Redis lost writes on restart.",
+    "Undo that: we go with PostgreSQL for the queue after all.",
+    "The retry limit stands in config/queue.toml, it is 5.",
+]
+PERSONAL = ObserveSettings(pack="personal")
+CODING = ObserveSettings(pack="coding")
+
+
+def count(texts: Any) -> list[int]:
+    return [len(text.split()) for text in texts]
+
+
+def rows(said: list[str], session: str = "s", **more: Any) -> list[dict[str, Any]]:
+    return [
+        {
+            "message_id": f"{session}-{n}", "session_id": session, "seq": n, "native_id": str(n), "parent_id": None,
+            "role": "user", "origin": "human", "speaker": "Ada", "blocks": [], "text": text,
+            "ts": datetime(2026, 11, 2, 10, n % 60, tzinfo=UTC), "workspace": None, "source": "generic", "tokens": 9,
+            "identity": content_id(session, str(n)), "prev_hash": "", "hash": "", **more,
+        }
+        for n, text in enumerate(said)
+    ]  # fmt: skip
+
+
+def table(said: list[str], **more: Any) -> pa.Table:
+    return pa.Table.from_pylist(rows(said, **more), schema=MESSAGES.schema)
+
+
+def plan(said: list[str], observe: ObserveSettings = CODING, **extract: Any) -> Plan:
+    return planned(table(said), observe, ExtractSettings(**extract), Library(), count, 32_768)
+
+
+def answered(made: Plan, claims: list[dict[str, Any]], part: int = 0, **extract: Any) -> Read:
+    request = made.parts[part].request
+    got = again(request, Completion(request.id, json.dumps({"claims": claims}), model="tiny"))
+    assert got.ok, got.reason
+    return read_answer(made.parts[part], got, made.rows["s"], ExtractSettings(**extract))
+
+
+def test_a_claim_is_grounded_in_the_words_as_they_were_said() -> None:
+    made = plan(SAID)
+    quote = "We picked SQLite for the queue, because REDIS lost  writes"
+    more = {"files": ["config/queue.toml", "made/up.py"], "speaker": "Bob", "detail": "Redis lost writes"}
+    read = answered(made, [claim(2, quote, category="decision", summary="The queue is kept in SQLite.", **more)])
+    assert read.rejected == []
+    (row,) = claims_table(read.claims).to_pylist()
+    assert row == {
+        "observation_id": content_id("s", "decision", row["quote"], "s-1"),
+        "session_id": "s", "workspace": None, "summary": "The queue is kept in SQLite.", "detail": "Redis lost writes",
+        "category": "decision", "pack": "coding", "files": ["config/queue.toml"],
+        "quote": "We picked SQLite for the queue, because Redis lost writes", "message_ids": ["s-1"], "speaker": "Ada",
+        "confidence": pytest.approx(0.9), "observed_at": datetime(2026, 11, 2, 10, 1, tzinfo=UTC), "observer": "tiny",
+        "reusable": True, "non_trivial": True, "specific": True, "verified": True, "gate_reasons": [],
+    }  # fmt: skip
+
+
+WRONG = {
+    "a quote that is made up": (claim(1, "the moon is made of green cheese"), "does not stand"),
+    "a quote of two words": (claim(2, "the queue"), "does not stand"),
+    "no message of the chunk": (claim(44, "the moon is made of cheese"), "cites no message"),
+    "nothing said": (claim(1, SAID[0], summary=" "), "says nothing"),
+    "a real quote from a message far from the one cited, altered": (claim(1, "We chose SQLite as queue"), "does not"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_claim_without_its_quote_is_rejected_with_the_reason(name: str) -> None:
+    answer, reason = WRONG[name]
+    read = answered(plan(SAID, PERSONAL), [answer])
+    assert read.claims == []
+    assert reason in read.rejected[0].reason
+    assert read.rejected[0].row_id == "s/0#0"
+
+
+def test_a_verbatim_quote_under_a_wrong_number_is_cited_where_it_stands() -> None:
+    read = answered(plan(SAID, PERSONAL), [claim(1, SAID[3]), claim(99, SAID[0])])
+    assert [(c["message_ids"][0], c["quote"]) for c in read.claims] == [("s-3", SAID[3]), ("s-0", SAID[0])]
+
+
+def test_the_gates_are_columns_with_reasons_and_no_filters() -> None:
+    shut = {"reusable": False, "non_trivial": False, "doubt": "it was said in passing"}
+    read = answered(plan(SAID, PERSONAL), [claim(1, SAID[0], summary="They moved to Porto.", **shut)])
+    (row,) = read.claims
+    gates = [row[name] for name in ("reusable", "non_trivial", "specific", "verified")]
+    assert gates == [False, False, False, True]
+    assert row["gate_reasons"] == [
+        "reusable: it was said in passing",
+        "non_trivial: it was said in passing",
+        "specific: the summary begins with a pronoun",
+    ]
+
+
+def test_two_claims_on_the_same_words_keep_apart_and_a_repeat_is_rejected() -> None:
+    made = plan(SAID, PERSONAL)
+    moved = claim(1, SAID[0], summary="Ada moved to Porto in March.")
+    loves = claim(1, SAID[0], summary="The river is what Ada loves.")
+    again_moved = claim(1, SAID[0][:30], summary="Ada moved to Porto in March")
+    whole = without_repeats([("s/0", answered(made, [moved, loves, again_moved]))])
+    assert [c["summary"] for c in whole.claims] == [moved["summary"], loves["summary"]]
+    assert len({c["observation_id"] for c in whole.claims}) == 2
+    assert whole.rejected[0].reason == f"repeats {whole.claims[0]['observation_id']}"
+
+
+def test_short_sessions_are_skipped_and_nobody_else_is_quoted() -> None:
+    said = [*rows(["Hi."], "short"), *rows(["Hello there.", "x"], "tool", origin="tool", role="tool"),
+            *rows(["Compacted so far."] * 3, "made up", origin="synthetic")]  # fmt: skip
+    made = planned(
+        pa.Table.from_pylist(said, schema=MESSAGES.schema), CODING, ExtractSettings(), Library(), count, 4000
+    )
+    assert made.parts == []
+    assert made.skipped == {
+        "made up": "0 spoken messages, 2 needed",
+        "short": "1 spoken messages, 2 needed",
+        "tool": "0 spoken messages, 2 needed",
+    }
+
+
+def test_constant_text_comes_first_and_schemas_are_flat() -> None:
+    one, other = plan(SAID).requests[0], plan(SAID[:2]).requests[0]
+    assert one.messages[0] == other.messages[0]
+    assert one.messages[-1] != other.messages[-1]
+    pack = Library().pack("coding")
+    assert list(pack.categories) == ["decision", "pattern", "gotcha", "convention", "context"]
+    assert list(Library().pack("personal").categories) == ["fact", "preference", "event", "plan", "relationship"]
+    for schema in (claims_schema(pack, 12), GIST, MASTER_ACCOUNT, consolidate.DROPS, batch_schema(25)):
+        text = json.dumps(schema)
+        assert 'pattern":' not in text.replace('"enum": ["decision", "pattern"', "")
+        assert schema["required"] == list(schema["properties"])
+        assert schema_error(schema, emptiest(Request("x", (), schema))) is None
+
+
+def test_a_prompt_never_exceeds_the_window() -> None:
+    long = ["word " * 700, "two words", "unbroken" * 400, *(f"Message number {n} says this." for n in range(40))]
+    overhead = sum(count([m["content"] for m in plan(SAID, PERSONAL).requests[0].messages]))
+    window = overhead + 400
+    made = planned(
+        table(long), PERSONAL, ExtractSettings(answer_tokens=100, overlap_tokens=30), Library(), count, window
+    )
+    assert len(made.parts) > 3
+    for request in made.requests:
+        assert sum(count([m["content"] for m in request.messages])) + request.max_tokens <= window
+    with pytest.raises(ValueError, match=r"lower extract\.answer_tokens"):
+        planned(table(long), PERSONAL, ExtractSettings(), Library(), count, 600)
+
+
+def test_quotes_are_checked_against_whole_words_of_the_message() -> None:
+    text = "Well — the build needs Node 22,\nnot Node 20; see docs/build.md."
+    found = anchored("the build needs node 22, not Node 20", text, 90)
+    assert found
+    assert text[found.start : found.end] == "the build needs Node 22,\nnot Node 20"
+    near = anchored("the build neds Node 22, not Nod", text, 90)
+    assert near
+    assert text[near.start : near.end] == "the build needs Node 22,\nnot Node"
+    assert anchored("the build needs … see docs/build.md", text, 90)
+    assert anchored("the build needs Python 3.11 and make", text, 90) is None
+    assert anchored("Node", text, 90) is None
+    assert anchored("Yes.", "Yes.", 90)
+    assert anchored(text * 3, text, 90) is None
+
+
+@given(st.text(), st.text(min_size=1), st.integers(0, 40), st.integers(1, 60))
+@settings(deadline=None)
+def test_an_anchor_lies_in_its_text(quote: str, text: str, start: int, length: int) -> None:
+    for wanted in (quote, text[start : start + length]):
+        found = anchored(wanted, text, 90)
+        assert found is None or 0 <= found.start <= found.end <= len(text)
+
+
+@given(st.lists(st.integers(1, 120), min_size=1, max_size=40), st.integers(0, 20))
+@settings(deadline=None)
+def test_chunks_hold_every_turn_in_order_and_fit(lengths: list[int], overlap: int) -> None:
+    turns = turns_of(rows([" ".join(f"w{n}x{k}" for k in range(words)) for n, words in enumerate(lengths)]))
+    chunks = chunked(turns, 60, overlap, count)
+    assert all(chunk.tokens <= 60 for chunk in chunks)
+    numbers = [turn.number for chunk in chunks for turn in chunk.turns]
+    assert sorted(set(numbers)) == [turn.number for turn in turns]
+    shown = " ".join(turn.shown for chunk in chunks for turn in chunk.turns)
+    assert all(f"w{n}x{words - 1}" in shown for n, words in enumerate(lengths))
+    assert all(list(c.turns) == sorted(c.turns, key=lambda t: t.number) for c in chunks)
+
+
+def test_a_long_text_is_cut_where_it_hurts_least_and_nothing_is_lost() -> None:
+    paragraphs = [f"Here are five words {n}." for n in range(6)]
+    assert split_text("\n\n".join(paragraphs), 8, count) == paragraphs
+    assert split_text(" ".join(paragraphs), 8, count) == paragraphs
+    assert "".join(split_text("x" * 50, 10, lambda ts: [len(t) for t in ts])) == "x" * 50
+
+
+def test_of_an_amended_decision_the_final_state_alone_survives() -> None:
+    made = plan(SAID)
+    first = claim(2, SAID[1], category="decision", summary="The queue is kept in SQLite.")
+    final = claim(3, SAID[2], category="decision", summary="The queue is kept in PostgreSQL.")
+    limit = claim(4, SAID[3], category="context", summary="The retry limit of the queue is 5.")
+    whole = without_repeats([("s/0", answered(made, [final, first, limit]))])
+    (question,) = consolidate.questions("s", whole.claims, Library(), count, 4_000)
+    drops = {"drops": [
+        {"claim": 1, "kept": 2, "why": "amended"},
+        {"claim": 2, "kept": 1, "why": "amended"},  # backwards in time
+        {"claim": 3, "kept": 9, "why": "repeated"},  # there is no ninth
+    ]}  # fmt: skip
+    answer = again(question.request, Completion(question.request.id, json.dumps(drops)))
+    settled = consolidate.settled(whole, [(question, answer)])
+    assert [c["summary"] for c in settled.claims] == [final["summary"], limit["summary"]]
+    assert [r.reason for r in settled.rejected] == [
+        "amended within its session: “The queue is kept in PostgreSQL.” stands instead"
+    ]
+
+
+def test_claims_that_replace_each_other_in_a_circle_all_stay() -> None:
+    made = plan(SAID)
+    both = [claim(n + 1, SAID[n], category="decision", summary=f"Decision number {n} is this.") for n in (1, 2, 3)]
+    whole = without_repeats([("s/0", answered(made, both))])
+    (question,) = consolidate.questions("s", whole.claims, Library(), count, 4_000)
+    drops = {"drops": [{"claim": a, "kept": b, "why": "repeated"} for a, b in ((1, 2), (2, 1), (3, 1))]}
+    answer = again(question.request, Completion(question.request.id, json.dumps(drops)))
+    assert len(consolidate.settled(whole, [(question, answer)]).claims) == 3
+
+
+def test_a_folder_of_ones_own_overrides_prompts_and_adds_packs(tmp_path: Path) -> None:
+    (tmp_path / "packs").mkdir()
+    (tmp_path / "packs" / "kitchen.toml").write_text(
+        'name = "kitchen"\nabout = "About cooking."\nignore = ["gossip"]\n[categories]\nrecipe = "how a dish is made"\n'
+    )
+    mine = Library(tmp_path)
+    assert mine.pack("kitchen").categories == {"recipe": "how a dish is made"}
+    assert mine.pack("coding") == Library().pack("coding")
+    before = mine.digest(["gist"], ["kitchen"])
+    (tmp_path / "gist.md").write_text("=== system ===\nBrief.\n=== user ===\n$mark $fenced\n")
+    assert mine.prompt("gist").messages(mark="m", fenced="$f")[1]["content"] == "m $f"
+    assert mine.digest(["gist"], ["kitchen"]) != before
+    made = planned(table(SAID), CODING, ExtractSettings(pack="kitchen", prompts=tmp_path), mine, count, 32_768)
+    assert "how a dish is made" in made.requests[0].messages[0]["content"]
+    with pytest.raises(UsageError, match="no pack at"):
+        mine.pack("garden")
+    (tmp_path / "packs" / "bad.toml").write_text('name = "bad"\n')
+    with pytest.raises(UsageError, match="'bad' is no pack"):
+        mine.pack("bad")
+    (tmp_path / "gist.md").write_text("no parts")
+    with pytest.raises(UsageError, match="needs the lines"):
+        mine.prompt("gist")
+
+
+def test_an_empty_gist_is_none() -> None:
+    assert gist_of(Completion("g", value={"summary": " ", "keywords": []})) is None
+    got = gist_of(Completion("g", value={"summary": "A note.", "keywords": ["a b", "a  b", " "]}))
+    assert got
+    assert got.keywords == ("a b",)
+
+
+def test_claims_are_placed_once_and_what_is_not_is_said() -> None:
+    board = Board([Topic("t1", "garden", "Plants and beds."), Topic("u", "user", "Who the user is.", base=True)], 5)
+    claims = [{"observation_id": f"o{n}", "summary": f"Claim {n}.", "vector": None} for n in range(6)]
+    batch = board.batch(claims, ExtractSettings(), Library(), count, 32_768)
+    assert dict(batch.topics) == {1: "u", 2: "t1"}
+    answer = {
+        "new_topics": [{"name": "Gardens", "purpose": "Same."}, {"name": "sailing", "purpose": "Boats."}],
+        "placements": [{"entry": e, "topic": t} for e, t in ((1, 2), (1, 1), (2, 3), (3, 4), (4, 50), (9, 1))],
+    }
+    board.take(batch, again(batch.request, Completion(batch.request.id, json.dumps(answer))))
+    (sailing,) = board.opened()
+    assert board.placed == {"o0": "t1", "o1": "t1", "o2": sailing.id}  # "Gardens" is "garden"
+    assert board.misplaced == {"o3": "no topic 50", "o4": "not placed", "o5": "not placed"}
+
+
+def test_waves_grow_and_hold_every_claim_once() -> None:
+    claims = [{"observation_id": str(n)} for n in range(1_000)]
+    got = list(waves(claims, 25))
+    assert [len(wave) for wave in got] == [1, 2, 4, 8, 16, 9]
+    assert [c for wave in got for batch in wave for c in batch] == claims
+
+
+def test_a_claims_table_has_the_schema_and_a_piece_keeps_its_number() -> None:
+    assert claims_table([]).schema == SCHEMA
+    (turn,) = turns_of(rows(["a b c. " * 100]))
+    pieces = [t for chunk in chunked([turn], 50, 0, count) for t in chunk.turns]
+    assert len(pieces) > 3
+    assert all(isinstance(t, Turn) and t.number == 1 for t in pieces)

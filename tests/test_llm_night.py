@@ -1,0 +1,323 @@
+"""Whole nights with a language model, as plain functions: what comes of its answers, of its failures, and of a budget.
+
+The model is the scripted one that ships (`tests/llm_scripts.py` says what it answers); everything else is real.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from flows.nightly import run_night
+from flows.report import RunReport
+from flows.reprocess import Selection, run_reprocess
+from flows.summarize import summarize_sessions
+from schemas.completions import COMPLETIONS
+from schemas.errors import UsageError
+from schemas.gists import GISTS
+from schemas.messages import MESSAGES
+from schemas.observations import OBSERVATIONS
+from schemas.quarantine import QUARANTINE
+from schemas.registry import RELEASED, TABLES
+from schemas.settings import Settings
+from schemas.topics import SUMMARIES, TOPICS
+from slowwave.store import Store
+from slowwave.store.digest import table_digest
+from tasks.job import StepReport
+
+SAMPLES = Path(__file__).parent.parent / "data" / "samples"
+CHATS = SAMPLES / "generic"
+SAID = [
+    "I moved to Porto in March and I love the river.",
+    "My sister Clara lives there too, she teaches chemistry.",
+    "We will visit the museum on Friday at ten o'clock.",
+    "I bought a red bicycle for 240 euros yesterday.",
+    "The bakery at Rua das Flores closes at six.",
+    "I am allergic to walnuts, so no cake for me.",
+]
+
+
+def settings(store: Path, script: str = "faithful", then: str = "", **more: object) -> Settings:
+    spec = f"scripted:tests.llm_scripts:{script}{then}"
+    return Settings(store=store, encoder="hash-384", **{"llm": spec, "gists": "llm", **more})
+
+
+def chat(path: Path, session: str, said: list[str], times: int = 1) -> Path:
+    when = [f"2026-11-02T{10 + i // 60}:{i % 60:02d}:00Z" for i in range(len(said) * times)]
+    lines = [
+        {"session_id": session, "message_id": f"{session}-{i}", "role": "user", "speaker": "Ada" if i % 2 else "Ben",
+         "content": f"{text} That was number {i}." if times > 1 else text, "ts": when[i]}
+        for i, text in enumerate(said * times)
+    ]  # fmt: skip
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    return path
+
+
+def steps(report: RunReport) -> dict[str, StepReport]:
+    return {step.step: step for step in report.steps}
+
+
+def digests(store: Path) -> dict[str, str]:
+    opened = Store.open(store)
+    return {t.name: table_digest(t, opened.read(t)) for t in (*RELEASED, COMPLETIONS)}
+
+
+def paid(report: RunReport) -> int:
+    """Requests that were not answered from the cache."""
+    counts = [step.counts for step in report.steps]
+    return sum(c["scripted: requests"] - c["scripted: cache hits"] for c in counts)
+
+
+@pytest.fixture(scope="module")
+def night(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, RunReport]:
+    folder = tmp_path_factory.mktemp("llm")
+    return folder, run_night([SAMPLES], settings(folder))
+
+
+def test_every_kept_claim_has_its_quote_in_its_message_and_its_gates(night: tuple[Path, RunReport]) -> None:
+    store = Store.open(night[0])
+    texts = {r["message_id"]: r["text"] for r in store.read(MESSAGES, ["message_id", "text"]).to_pylist()}
+    claims = store.read(OBSERVATIONS).to_pylist()
+    assert len(claims) > 50
+    for claim in claims:
+        assert claim["quote"] in texts[claim["message_ids"][0]]
+        assert claim["observer"] == "scripted"
+        assert claim["verified"] is True
+        assert None not in (claim["reusable"], claim["non_trivial"], claim["specific"], claim["gate_reasons"])
+
+
+def test_the_model_writes_gists_summaries_titles_and_topics(night: tuple[Path, RunReport]) -> None:
+    store = Store.open(night[0])
+    gists = store.read(GISTS).to_pylist()
+    assert {g["strategy"] for g in gists} >= {"llm", "extractive"}
+    assert all(g["summary"] == "A message in few words." for g in gists if g["strategy"] == "llm")
+    summaries = store.read(SUMMARIES).to_pylist()
+    assert {s["text"] for s in summaries} == {
+        "An account of what was said, in plain prose.",
+        "An account of the whole conversation.",
+    }
+    assert "What it is about" in {s["title"] for s in summaries if s["tier"] == -1}
+    topics = store.read(TOPICS).to_pylist()
+    (life,) = [t for t in topics if t["name"] == "daily life"]
+    assert life["purpose"] == "Things of one kind."  # it has ten claims: written anew from a sample of them
+    assert life["size"] > 10
+
+
+def test_the_report_says_what_the_model_cost_step_by_step(night: tuple[Path, RunReport]) -> None:
+    done = steps(night[1])
+    for step in ("gists", "observe", "assign", "rollup"):
+        assert done[step].counts["scripted: prompt tokens"] > 0
+        assert done[step].counts["scripted: answer tokens"] > 0
+    assert paid(night[1]) == Store.open(night[0]).count(COMPLETIONS)
+
+
+def test_a_second_night_asks_nothing_new_and_makes_no_version(night: tuple[Path, RunReport]) -> None:
+    before = Store.open(night[0]).versions(TABLES.values())
+    again = run_night([SAMPLES], settings(night[0]))
+    assert again.release is None
+    assert paid(again) == 0
+    assert Store.open(night[0]).versions(TABLES.values()) == before
+
+
+def test_doing_it_again_gives_the_same_rows_from_the_cache(night: tuple[Path, RunReport]) -> None:
+    before = digests(night[0])
+    for step in ("gists", "observe", "rollup"):
+        assert paid(run_reprocess(step, Selection(), settings(night[0]))) == 0
+        assert digests(night[0]) == before, step
+
+
+def test_another_prompt_makes_what_rests_on_it_pending_and_nothing_else(
+    night: tuple[Path, RunReport], tmp_path: Path
+) -> None:
+    shipped = Path(__file__).parent.parent / "tasks" / "prompts" / "master.md"
+    (tmp_path / "master.md").write_text(shipped.read_text(encoding="utf-8").replace("You write", "Now you write"))
+    done = steps(run_night([SAMPLES], settings(night[0], extract={"prompts": tmp_path})))
+    assert {name for name, step in done.items() if step.rows_out} == {"rollup", "publish"}
+    counts = done["rollup"].counts
+    assert counts["scripted: requests"] - counts["scripted: cache hits"] == 20  # a master for each session
+
+
+def test_a_model_that_declines_everything_degrades_and_the_night_releases(tmp_path: Path) -> None:
+    off = run_night([CHATS], Settings(store=tmp_path / "off", encoder="hash-384"))
+    report = run_night([CHATS], settings(tmp_path / "s", "refusing", " > extractive"))
+    assert report.release is not None
+    store = Store.open(tmp_path / "s")
+    assert {c["observer"] for c in store.read(OBSERVATIONS).to_pylist()} == {"extractive"}
+    assert "llm" not in {g["strategy"] for g in store.read(GISTS).to_pylist()}
+    assert off.release
+    assert report.release.counts["summaries"] == off.release.counts["summaries"]
+    rows = store.read(QUARANTINE).to_pylist()
+    assert {row["step"] for row in rows} >= {"gists", "observe", "rollup"}
+    assert all(row["reason"].startswith(("refusal: ", "not consolidated: refusal")) for row in rows)
+    assert paid(run_night([CHATS], settings(tmp_path / "s", "refusing", " > extractive"))) == 0
+
+
+def test_without_extractive_what_no_model_answered_is_quarantined_and_the_night_releases(tmp_path: Path) -> None:
+    report = run_night([CHATS], settings(tmp_path, "refusing"))
+    assert report.release is not None
+    store = Store.open(tmp_path)
+    assert store.count(OBSERVATIONS) == 0
+    assert any(row["step"] == "observe" for row in store.read(QUARANTINE).to_pylist())
+
+
+def test_what_a_model_makes_up_is_quarantined_with_the_reason(tmp_path: Path) -> None:
+    run_night([chat(tmp_path / "a.jsonl", "a", SAID)], settings(tmp_path / "s", "lying"))
+    store = Store.open(tmp_path / "s")
+    assert store.count(OBSERVATIONS) == 0
+    rows = [row for row in store.read(QUARANTINE).to_pylist() if row["step"] == "observe"]
+    assert sorted(row["reason"] for row in rows) == [
+        "cites no message of its chunk: [97]",
+        "its quote does not stand in the messages it cites",
+    ]
+    assert all("“" in row["excerpt"] and row["row_id"].endswith(("#0", "#1")) for row in rows)
+
+
+def test_when_the_server_is_back_the_next_night_mends_what_was_done_without_it(tmp_path: Path) -> None:
+    path, store = chat(tmp_path / "a.jsonl", "a", SAID), tmp_path / "s"
+    first = run_night([path], settings(store, "absent", " > extractive"))
+    assert first.release is not None
+    assert steps(first)["observe"].counts["sessions done without the model"] == 1
+    assert {c["observer"] for c in Store.open(store).read(OBSERVATIONS).to_pylist()} == {"extractive"}
+    versions = Store.open(store).versions(RELEASED)
+    still_away = run_night([path], settings(store, "absent", " > extractive"))
+    assert still_away.release is None
+    assert Store.open(store).versions(RELEASED) == versions
+    run_night([path], settings(store, "faithful", " > extractive"))
+    rows = Store.open(store).read(OBSERVATIONS).to_pylist()
+    assert {c["observer"] for c in rows if c["status"] == "active"} == {"scripted"}
+    held = [r for r in Store.open(store).read(QUARANTINE).to_pylist() if r["step"] == "observe"]
+    assert held
+    assert all(r["resolved"] for r in held)
+
+
+def test_without_extractive_a_session_waits_until_the_server_is_back(tmp_path: Path) -> None:
+    path, store = chat(tmp_path / "a.jsonl", "a", SAID), tmp_path / "s"
+    first = run_night([path], settings(store, "absent"))
+    assert first.release is not None  # what was read is released
+    assert Store.open(store).count(OBSERVATIONS) == 0
+    assert steps(run_night([path], settings(store)))["observe"].rows_out == 6
+
+
+def test_a_budget_stops_a_night_cleanly_and_the_next_ones_go_on_to_the_same_end(tmp_path: Path) -> None:
+    whole = tmp_path / "whole"
+    run_night([CHATS], settings(whole))
+    parts, spent = tmp_path / "parts", []
+    for _ in range(60):
+        report = run_night([CHATS], settings(parts, model={"max_tokens": 6_000}))
+        counts = [step.counts for step in report.steps]
+        spent.append(sum(c["scripted: prompt tokens"] + c["scripted: answer tokens"] for c in counts))
+        if not spent[-1]:
+            break
+    assert 3 < len(spent) < 60
+    assert max(spent) <= 6_000
+    mine, theirs = Store.open(parts), Store.open(whole)
+    for table in (GISTS, OBSERVATIONS):
+        ids = [sorted(store.read(table, [table.key])[table.key].to_pylist()) for store in (mine, theirs)]
+        assert ids[0] == ids[1]
+    assert not [r for r in mine.read(QUARANTINE).to_pylist() if "budget" in r["reason"]]
+    assert mine.count(SUMMARIES) > 0
+
+
+def test_a_long_session_is_cut_distilled_and_consolidated(tmp_path: Path) -> None:
+    path = chat(tmp_path / "long.jsonl", "long", SAID, times=12)
+    cut = {"chunk_tokens": 400, "overlap_tokens": 60, "answer_tokens": 800, "max_claims": 30}
+    report = run_night([path], settings(tmp_path / "s", extract=cut, gists="off"))
+    rows = Store.open(tmp_path / "s").read(OBSERVATIONS).to_pylist()
+    assert len({row["message_ids"][0] for row in rows}) == 72  # every message is cited once
+    assert len(rows) == 72
+    asked = Store.open(tmp_path / "s").read(COMPLETIONS).to_pylist()
+    assert sum("/final/" in row["request_id"] for row in asked) >= 1
+    assert sum(row["request_id"].split("/")[-1].isdigit() and row["request_id"].count("/") == 1 for row in asked) > 4
+    assert steps(report)["observe"].counts["claims kept"] == 72
+
+
+def test_counts_reconcile_whatever_the_model_does(tmp_path: Path) -> None:
+    report = run_night([SAMPLES], settings(tmp_path, "troubled", " > extractive"))
+    assert report.release is not None
+    store, observed = Store.open(tmp_path), steps(report)["observe"]
+    assert observed.rows_in == 20
+    held = [row for row in store.read(QUARANTINE).to_pylist() if row["step"] == "observe"]
+    assert observed.counts["rows in quarantine"] == len(held)
+    assert {c["observer"] for c in store.read(OBSERVATIONS).to_pylist()} == {"extractive", "scripted"}
+    spoken = store.count(GISTS)
+    assert steps(report)["gists"].rows_in == spoken
+    assert run_night([SAMPLES], settings(tmp_path, "troubled", " > extractive")).release is None
+
+
+def test_settings_that_contradict_each_other_are_refused_before_anything_is_written(tmp_path: Path) -> None:
+    for wrong, said in (
+        ({"llm": "off"}, "gists = llm needs a language model"),
+        ({"llm": "gpt-9"}, "no LLM engine 'gpt-9'"),
+        ({"extract": {"pack": "garden"}}, "no pack at"),
+    ):
+        with pytest.raises(UsageError, match=said):
+            run_night([CHATS], settings(tmp_path / "s", **wrong))
+    assert not (tmp_path / "s").exists()
+
+
+def test_summarize_brings_one_session_up_to_date(tmp_path: Path) -> None:
+    one, other = chat(tmp_path / "a.jsonl", "a", SAID), chat(tmp_path / "b.jsonl", "b", SAID[::-1])
+    store = tmp_path / "s"
+    run_night([one, other], settings(store, model={"max_tokens": 1}))
+    assert Store.open(store).count(SUMMARIES) == 0
+    report, found = summarize_sessions(Selection(("a",)), settings(store))
+    assert [(s.session, s.title, s.text) for s in found] == [
+        ("a", "What it is about", "An account of the whole conversation.")
+    ]
+    assert report.release is not None
+    assert {s["scope"] for s in Store.open(store).read(SUMMARIES).to_pylist()} == {"session"}
+    again, found = summarize_sessions(Selection(("a",)), settings(store))
+    assert (again.release, len(found), paid(again)) == (None, 1, 0)
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from flows.nightly import run_night
+from schemas.settings import Settings
+from slowwave.engines.scripted import ScriptedLLM
+
+store, source, die_after = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
+complete, asked = ScriptedLLM.complete, 0
+
+def counting(self, requests):
+    global asked
+    for completion in complete(self, requests):
+        asked += 1
+        if asked == die_after:
+            os.kill(os.getpid(), signal.SIGKILL)
+        yield completion
+
+ScriptedLLM.complete = counting
+from slowwave.engines import completions
+completions.BATCH = 2
+completions.CachedLLM.__init__.__kwdefaults__["batch"] = 2
+run_night([source], Settings(store=store, encoder="hash-384", llm="scripted:tests.llm_scripts:faithful", gists="llm"))
+print(asked)
+"""
+
+
+def killed(store: Path, source: Path, die_after: int) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", KILLED, str(store), str(source), str(die_after)]
+    root = str(Path(__file__).parent.parent)
+    environment = os.environ | {"DO_NOT_TRACK": "1", "PYTHONPATH": root}
+    return subprocess.run(command, capture_output=True, text=True, env=environment, cwd=root, check=False)
+
+
+def test_killed_between_two_answers_the_night_ends_as_if_it_had_not_been_and_pays_nothing_twice(tmp_path: Path) -> None:
+    source = chat(tmp_path / "a.jsonl", "a", SAID, times=8)
+    undisturbed = killed(tmp_path / "whole", source, 0)
+    assert undisturbed.returncode == 0, undisturbed.stderr
+    everything = int(undisturbed.stdout)
+    at = [everything // 5, everything // 3]
+    for die_after in at:
+        assert killed(tmp_path / "s", source, die_after).returncode == -signal.SIGKILL
+    last = killed(tmp_path / "s", source, 0)
+    assert last.returncode == 0, last.stderr
+    assert digests(tmp_path / "s") == digests(tmp_path / "whole")
+    # All but the batch of two in hand at each death is kept.
+    assert int(last.stdout) <= everything - sum(at) + 2 * len(at)

@@ -1,0 +1,98 @@
+"""What a night would cost, said before it: against what the night then asked."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from flows.nightly import run_night
+from flows.plan import plan_night
+from schemas.errors import UsageError
+from schemas.llm_settings import LLMSettings
+from schemas.registry import TABLES
+from schemas.settings import PyramidSettings, Settings
+from slowwave.cli.main import app
+from slowwave.store import Store
+from tasks.plan import Estimate, Line, Measured, consolidation, measured, priced, summaries
+
+CHATS = Path(__file__).parent.parent / "data" / "samples" / "generic"
+SCRIPT = "scripted:tests.llm_scripts:faithful"
+
+
+def settings(store: Path, **more: object) -> Settings:
+    return Settings(store=store, encoder="hash-384", **{"llm": SCRIPT, "gists": "llm", **more})
+
+
+def test_the_plan_foretells_the_prompts_of_the_night_and_then_the_cache(tmp_path: Path) -> None:
+    options = settings(tmp_path / "s")
+    plan = plan_night([CHATS], options)
+    assert not (tmp_path / "s").exists()
+    report = run_night([CHATS], options)
+    lines = {line.step: line for line in plan.lines}
+    steps = {step.step: step.counts for step in report.steps}
+    for step in ("gists", "observe"):
+        assert lines[step].requests == steps[step]["scripted: requests"]
+        assert lines[step].prompt_tokens >= steps[step]["scripted: prompt tokens"]  # the template's tokens are counted
+    assert lines["rollup"].estimated
+    assert lines["rollup"].requests == pytest.approx(steps["rollup"]["scripted: requests"], rel=0.5)
+    before = Store.open(options.store).versions(TABLES.values())
+    after = plan_night([CHATS], options)
+    assert (after.sessions, after.prompt_tokens) == (0, 0)
+    assert Store.open(options.store).versions(TABLES.values()) == before
+    redone = plan_night([CHATS], options.model_copy(update={"encoder": "hash-384b"}))  # claims pending, answers kept
+    observed = {line.step: line for line in redone.lines}["observe"]
+    assert observed.cached == observed.requests == steps["observe"]["scripted: requests"]
+    assert (observed.prompt_tokens, observed.answer_tokens) == (0, 0)
+
+
+def test_without_a_model_there_is_nothing_to_pay(tmp_path: Path) -> None:
+    plan = plan_night([CHATS], Settings(store=tmp_path, encoder="hash-384"))
+    assert (plan.lines, plan.usd, plan.seconds) == ([], 0.0, 0.0)
+    assert plan.sessions > 0
+    with pytest.raises(UsageError, match="no LLM engine"):
+        plan_night([CHATS], settings(tmp_path, llm="gpt-9"))
+
+
+def test_money_and_time_by_the_rates_that_are_set() -> None:
+    estimate = Estimate("m", lines=[Line("observe", 1, 1, 2_000_000, 100_000)])
+    rates = LLMSettings(
+        usd_per_million_prompt=0.5,
+        usd_per_million_completion=2.0,
+        prompt_tokens_per_second=10_000,
+        completion_tokens_per_second=500,
+        max_tokens=1_000_000,
+    )
+    priced(estimate, rates, Measured())
+    assert (estimate.usd, estimate.seconds) == (pytest.approx(1.2), pytest.approx(400.0))
+    assert estimate.notes == ["the budget of 1,000,000 tokens a night makes this about 3 nights"]
+    unknown = priced(Estimate("m", lines=[Line("observe", 1, 1, 10, 10)]), LLMSettings(), Measured())
+    assert unknown.seconds is None
+
+
+def test_rates_are_measured_from_the_runs_of_the_same_model() -> None:
+    counts = {"m: requests": 12, "m: cache hits": 2, "m: answer tokens": 5_000, "m: milliseconds": 25_000}
+    report = json.dumps({"steps": [{"step": "observe", "counts": counts}, {"step": "read", "counts": {"files": 3}}]})
+    known = measured([report, report], "m")
+    assert known.answer_tokens == {"observe": 500.0}
+    assert known.answer_per_second == pytest.approx(200.0)
+    assert measured([report], "another").answer_per_second is None
+
+
+def test_groups_are_counted_as_the_pyramid_seals_them() -> None:
+    line = summaries([[100] * 40], 0, PyramidSettings(), 32_768)
+    assert line.requests == 6 + 2 + 0 + 1  # 40 messages by 6, then by 3, then by 3, and the master
+    assert summaries([], 230, PyramidSettings(), 32_768).requests == 23 + 2
+    assert consolidation([1, 3, 2], 8).requests == 2
+
+
+def test_the_command_prints_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "160")
+    words = ["plan", str(CHATS), "--llm", SCRIPT, "--max-tokens", "100", "--store", str(tmp_path / "s")]
+    shown = CliRunner().invoke(app, words)
+    assert shown.exit_code == 0, shown.output
+    assert "observe" in shown.output
+    assert "the budget of 100 tokens" in shown.output
+    found = json.loads(CliRunner().invoke(app, [*words, "--json"]).output)
+    assert found["model"] == "scripted"
+    assert not (tmp_path / "s").exists()

@@ -1,0 +1,299 @@
+"""Recall that stays open: exchanges, the floor, many queries at once, new releases, a store that goes away."""
+
+import asyncio
+import json
+import logging
+import shutil
+import sys
+import threading
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from schemas.errors import StoreMissing, UsageError
+from schemas.messages import MESSAGES
+from schemas.passages import PASSAGES
+from slowwave.engines.encoder import Vectors
+from slowwave.engines.hash_encoder import HashEncoder
+from slowwave.recall.answers import Answers
+from slowwave.recall.calibrate import Calibration, Scale, calibration, negatives
+from slowwave.recall.dates import named_spans
+from slowwave.recall.hits import Fragment, Hit, Hits
+from slowwave.recall.layout import Layout
+from slowwave.recall.memory import Memory
+from slowwave.recall.view import View
+from slowwave.store import Store
+from slowwave.store.releases import Release, publish, releases, roll_back
+from slowwave.store.upkeep import keep_house
+from tests.recall_store import START, TALK, add, build, build_wordless, message_rows, passage_rows
+
+NINA = "my sister Nina moved to Lisbon"
+NOW = datetime(2025, 5, 14, 15, 30, tzinfo=UTC)  # a Wednesday
+
+
+class Counting(HashEncoder):
+    """Writes down how often it is called."""
+
+    calls = 0
+
+    def encode(self, texts: Sequence[str]) -> Vectors:
+        self.calls += 1
+        return super().encode(texts)
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("SLOWWAVE_RECALL__REFRESH_SECONDS", "0")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return build(tmp_path / "store")
+
+
+@pytest.fixture
+def memory(store: Store) -> Memory:
+    return Memory.open(store.root, encoder=HashEncoder())
+
+
+def _scaled(draft: Release, store: Store) -> str:
+    return calibration(View(store.dir, draft), HashEncoder()).to_json()
+
+
+def _told(store: Store, seq: int, text: str) -> None:
+    """One more message in a session of its own, released."""
+    row = message_rows()[0] | {"message_id": f"new-{seq}", "native_id": f"new:{seq}", "session_id": "new", "seq": seq}
+    row["text"] = text
+    add(store, MESSAGES, [row])
+    add(store, PASSAGES, passage_rows([row], vectors=True))
+    keep_house(store, fragments=20)
+    publish(store, f"run-{seq}", "hash-384")
+
+
+def test_a_question_brings_its_answer_and_an_answer_its_question(memory: Memory) -> None:
+    asked = memory.recall("Redis cache keeps serving stale sessions", k=1, kinds="message")[0]
+    question = Fragment("user", "ses-a:0", TALK["ses-a"][0])
+    answer = Fragment("assistant", "ses-a:1", TALK["ses-a"][1])
+    assert asked.id == "ses-a-m0"
+    assert asked.pair == (question, answer)
+    answered = memory.recall("Agreed: an unlogged table in Postgres", k=1, kinds="message")[0]
+    assert (answered.id, answered.pair) == ("ses-a-m1", (question, answer))
+    for hit in memory.recall("session cache Redis Postgres", kinds=("observation", "summary")):
+        assert hit.pair == ()
+
+
+def test_an_answer_in_several_messages_is_told_by_its_last() -> None:
+    roles = ["user", "user", "assistant", "tool", "assistant", "user"]
+    numbers = np.arange(len(roles))
+    place = {"user": 0, "assistant": 1, "tool": 2}
+    layout = Layout(
+        offsets=numbers,
+        row_ids=numbers.astype(np.uint64),
+        session=np.array([0, 0, 0, 0, 0, 0]),
+        message=numbers,
+        role=np.array([place[role] for role in roles]),
+        roles=tuple(place),
+        speaker=np.full(6, -1),
+        speakers=(),
+        workspace=np.full(6, -1),
+        workspaces=(),
+        moment=numbers,
+        by_row=numbers,
+    )
+    assert [layout.exchange(at) for at in range(6)] == [[0, 4], [1, 4], [1, 2], [3], [1, 4], [5]]
+
+
+def test_a_hit_survives_json(memory: Memory) -> None:
+    for hit in memory.recall(NINA):
+        assert Hit.from_dict(json.loads(json.dumps(hit.as_dict()))) == hit
+
+
+def test_the_scale_by_hand() -> None:
+    scale = Scale(median=0.2, deviation=0.05)
+    assert [scale.relevance(x) for x in (0.1, 0.2, 0.25, 0.3, 0.9)] == pytest.approx([0, 0, 0.35, 0.7, 1])
+    told = Calibration("e", 3, {"message": scale})
+    assert Calibration.from_json(told.to_json()) == told
+
+
+def test_known_negatives_are_questions() -> None:
+    assert len(set(negatives())) == len(negatives()) == 64
+    assert all(line.endswith("?") for line in negatives())
+
+
+def test_a_release_keeps_its_scale_and_a_roll_back_takes_it_along(tmp_path: Path) -> None:
+    store = Store.open(tmp_path, create=True)
+    build(tmp_path, calibrate=lambda draft: _scaled(draft, store))
+    _told(store, 0, "The kettle is broken.")
+    roll_back(store, "r1", "undo")
+    first, second, third = releases(store)
+    assert first.calibration == third.calibration is not None
+    assert second.calibration is None
+    assert set(Calibration.from_json(first.calibration or "").scales) == {"message", "observation", "summary"}
+
+
+def test_nothing_relevant_is_nothing_with_a_reason(tmp_path: Path) -> None:
+    store = Store.open(tmp_path, create=True)
+    build(tmp_path, calibrate=lambda draft: _scaled(draft, store))
+    memory = Memory.open(tmp_path, encoder=HashEncoder())
+    silent = memory.recall("Quarterly zebra migration forecasts for the savannah?")
+    assert silent == []
+    assert silent.reason is not None
+    assert "the floor is 0.70" in silent.reason
+    found = memory.recall(NINA)
+    assert found[0].id == "ses-b-m0"
+    assert (found.reason, found.stale) == (None, False)
+    unasked = memory.recall(NINA, automatic=True)
+    assert 0 < len(unasked) < len(found)
+    assert all(hit.relevance is not None and hit.relevance >= 0.9 for hit in unasked)
+
+
+def test_why_nothing_is_found(memory: Memory, tmp_path: Path) -> None:
+    assert memory.recall("cache", workspace="nowhere").reason == "nothing in memory matches"
+    build_wordless(tmp_path / "empty")
+    assert Memory.open(tmp_path / "empty").recall("cache").reason == "nothing of that kind is in memory yet"
+
+
+def test_many_queries_are_encoded_in_one_call_and_answered_alike(store: Store) -> None:
+    encoder = Counting()
+    memory = Memory.open(store.root, encoder=encoder)
+    queries = [NINA, "Redis cache", "line endings"]
+    answers = memory.recall_many(queries, k=3)
+    assert encoder.calls == 1
+    assert answers == [memory.recall(query, k=3) for query in queries]
+    assert encoder.calls == 1  # the last queries' vectors are kept
+    assert memory.recall_many([]) == []
+    with pytest.raises(UsageError):
+        memory.recall_many([NINA, "?"])
+
+
+def test_the_async_twin(memory: Memory) -> None:
+    async def both() -> list[Hits]:
+        return list(await asyncio.gather(memory.arecall(NINA), memory.arecall("Redis cache", k=2)))
+
+    assert asyncio.run(both()) == [memory.recall(NINA), memory.recall("Redis cache", k=2)]
+
+
+def test_an_open_memory_notices_a_release_and_a_pinned_one_does_not(store: Store, memory: Memory) -> None:
+    pinned = Memory.open(store.root, release="r1", encoder=HashEncoder())
+    _told(store, 0, "The ferry to Gotland leaves at seven.")
+    asked = ("ferry to Gotland", 1, "message")
+    assert memory.recall(*asked)[0].id == "new-0"
+    assert memory.release.name == "r2"
+    assert [hit.id for hit in pinned.recall(*asked)] != ["new-0"]
+    roll_back(store, "r1", "undo")
+    assert [hit.id for hit in memory.recall(*asked)] != ["new-0"]
+
+
+def test_eight_readers_during_swaps_meet_no_error(store: Store, memory: Memory) -> None:
+    done, errors, asked = threading.Event(), list[BaseException](), list[int]()
+
+    def read() -> None:
+        try:
+            while not done.is_set():
+                assert memory.recall(NINA, k=1, kinds="message")[0].id == "ses-b-m0"
+                asked.append(1)
+        except BaseException as error:
+            errors.append(error)
+
+    readers = [threading.Thread(target=read) for _ in range(8)]
+    for reader in readers:
+        reader.start()
+    for seq in range(3):
+        _told(store, seq, f"Note {seq}: the kettle whistles.")
+    done.set()
+    for reader in readers:
+        reader.join()
+    assert errors == []
+    assert len(asked) >= 8
+    assert memory.notes == []
+    assert memory.recall("kettle whistles", k=3, kinds="message")[0].id.startswith("new-")
+
+
+def test_a_store_that_is_gone_leaves_the_last_answers(
+    store: Store, memory: Memory, caplog: pytest.LogCaptureFixture
+) -> None:
+    before = memory.recall(NINA, k=2)
+    shutil.rmtree(store.root)
+    fresh = Memory.open(store.root)
+    with caplog.at_level(logging.WARNING):
+        again, never = fresh.recall(NINA, k=2), fresh.recall("something else")
+    assert (again, again.stale) == (before, True)
+    assert (never, never.stale) == ([], True)
+    assert never.reason == "the store can't be read, and this was never asked before"
+    assert any("answered from the last answers" in note for note in fresh.notes)
+    with pytest.raises(UsageError):
+        fresh.recall("?")
+    with pytest.raises(StoreMissing):
+        Memory.open(store.root, space="other")
+    build(store.root)
+    assert not fresh.recall(NINA, k=2).stale
+
+
+def test_files_that_vanish_under_an_open_memory(store: Store, memory: Memory) -> None:
+    before = memory.recall("Redis cache", k=2)
+    shutil.rmtree(store.root)
+    assert memory.recall("Redis cache", k=2) == before
+    assert memory.recall("line endings", k=2).stale
+    assert memory.notes
+
+
+def test_the_cache_of_answers_is_bounded_private_and_may_be_broken(tmp_path: Path) -> None:
+    answers = Answers(tmp_path, "default", size=3)
+    for n in range(5):
+        answers.keep(f"q{n}", Hits())
+    assert [answers.told(f"q{n}") is None for n in range(5)] == [True, True, False, False, False]
+    if sys.platform != "win32":
+        assert answers.path.stat().st_mode & 0o077 == 0
+    answers.path.write_bytes(b"not a database, for sure" * 100)
+    answers.keep("q9", Hits())
+    assert answers.told("q9") is None
+    assert not Answers(tmp_path, "default", size=0).any
+
+
+@pytest.mark.parametrize(
+    ("text", "start", "days"),
+    [
+        ("what did I say yesterday?", "2025-05-13", 1),
+        ("last week's plan", "2025-05-05", 7),
+        ("two months ago", "2025-02-28", 31),
+        ("3 days ago", "2025-05-11", 1),
+        ("last spring", "2024-03-01", 92),
+        ("this spring", "2025-03-01", 92),
+        ("last winter", "2024-12-01", 90),
+        ("the party last month", "2025-04-01", 30),
+        ("last year", "2024-01-01", 366),
+        ("last Friday", "2025-05-09", 1),
+        ("last weekend", "2025-05-10", 2),
+    ],
+)
+def test_spans_counted_back_from_now(text: str, start: str, days: int) -> None:
+    begins = datetime.fromisoformat(start).replace(tzinfo=UTC)
+    assert named_spans(text, NOW) == [(begins, begins + timedelta(days=days))]
+
+
+def test_no_span_where_none_is_named() -> None:
+    assert named_spans("it may last, and a long time ago we said 90000 years ago", NOW) == []
+
+
+def test_yesterday_brings_what_was_said_then(memory: Memory) -> None:
+    asked = ("anything of note yesterday?", 3, "message")
+    found = memory.recall(*asked, now=START + timedelta(days=1))
+    assert {hit.id[:5] for hit in found} == {"ses-a"}
+    assert {hit.id[:5] for hit in memory.recall(*asked, now=START + timedelta(days=31))} == {"ses-b"}
+
+
+def test_another_encoder_in_a_newer_release_leaves_full_text(store: Store, memory: Memory) -> None:
+    add(store, MESSAGES, [message_rows()[0] | {"message_id": "x", "seq": 9, "native_id": "x"}])
+    publish(store, "run-2", "another")
+    assert memory.recall("Nina Lisbon", k=1, kinds="message")[0].id == "ses-b-m0"
+    assert memory.notes == ["this release's vectors were made with 'another': answered by full text alone"]
+
+
+def test_a_release_knows_its_versions_alone(store: Store) -> None:
+    view = View(store.dir, replace(releases(store)[-1], versions={}))
+    assert view.count(PASSAGES) == 0

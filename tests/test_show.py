@@ -1,0 +1,172 @@
+"""Drill down and up, and taking merges back: the commands as a person types them."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from flows.nightly import run_night
+from schemas.messages import MESSAGES
+from schemas.observations import MERGES, OBSERVATIONS
+from schemas.registry import RELEASED
+from schemas.sessions import SESSIONS
+from schemas.settings import Settings
+from schemas.topics import SUMMARIES, TOPICS
+from slowwave.cli.main import app
+from slowwave.recall.show import show
+from slowwave.store import Store
+from slowwave.store.digest import table_digest
+from slowwave.store.snapshot import Snapshot
+
+SAMPLES = Path(__file__).parent.parent / "data" / "samples"
+
+
+@pytest.fixture(autouse=True)
+def plain_encoder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("SLOWWAVE_ENCODER", "hash-384")
+    monkeypatch.setenv("SLOWWAVE_CONFIG", str(tmp_path / "none.toml"))
+    monkeypatch.setenv("COLUMNS", "200")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    store = tmp_path_factory.mktemp("store")
+    run_night([SAMPLES], Settings(store=store, encoder="hash-384"))
+    return store
+
+
+def typed(*words: object) -> Result:
+    return CliRunner().invoke(app, [str(word) for word in words])
+
+
+def rows(folder: Path, table: Any) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = Store.open(folder).read(table).to_pylist()
+    return found
+
+
+def leaves(node: dict[str, Any]) -> list[dict[str, Any]]:
+    return [leaf for below in node["below"] for leaf in leaves(below)] if node.get("below") else [node]
+
+
+def test_an_observation_shows_its_messages_and_what_holds_it(folder: Path) -> None:
+    group = next(r for r in rows(folder, SUMMARIES) if r["scope"] == "topic")
+    claim = next(r for r in rows(folder, OBSERVATIONS) if r["observation_id"] == group["member_ids"][0])
+    shown = json.loads(typed("show", claim["observation_id"][:12], "--json", "--store", folder).output)
+    assert (shown["kind"], shown["text"], shown["quote"]) == ("observation", claim["summary"], claim["quote"])
+    assert [below["id"] for below in shown["below"]] == claim["message_ids"]
+    assert claim["quote"] in shown["below"][0]["text"]
+    assert {above["id"] for above in shown["above"]} == {group["summary_id"], claim["topic_id"]}
+
+
+def test_a_summary_drills_down_to_messages_at_any_depth(folder: Path) -> None:
+    texts = {r["message_id"]: r["text"] for r in rows(folder, MESSAGES)}
+    for summary in rows(folder, SUMMARIES):
+        shown = show(Snapshot(folder), summary["summary_id"]).as_dict()
+        found = leaves(shown)
+        assert {leaf["kind"] for leaf in found} == {"message"}
+        assert all(texts[leaf["id"]] == leaf["text"] for leaf in found)
+        assert [below["id"] for below in shown["below"]] == summary["member_ids"]
+
+
+def test_a_message_goes_up_to_its_claims_its_summaries_and_its_session(folder: Path) -> None:
+    claim = rows(folder, OBSERVATIONS)[0]
+    message = next(r for r in rows(folder, MESSAGES) if r["message_id"] == claim["message_ids"][0])
+    shown = show(Snapshot(folder), message["message_id"])
+    kinds = [node.kind for node in shown.above]
+    assert kinds[0] == "observation"
+    assert kinds[-1] == "session"
+    assert shown.above[-1].facts["native_id"]
+    assert any(node.kind == "summary" and node.facts["tier"] == -1 for node in shown.above)
+
+
+def test_topics_and_sessions_show_everything_below_them_once(folder: Path) -> None:
+    active = [r for r in rows(folder, OBSERVATIONS) if r["status"] == "active"]
+    largest = max(rows(folder, TOPICS), key=lambda r: r["size"])
+    shown = show(Snapshot(folder), largest["topic_id"], depth=9)
+    claims = [n.id for n in walk(shown.node) if n.kind == "observation"]
+    assert sorted(claims) == sorted(r["observation_id"] for r in active if r["topic_id"] == largest["topic_id"])
+    native = rows(folder, SESSIONS)[0]["native_id"]
+    assert show(Snapshot(folder), native).node.kind == "session"
+
+
+def walk(node: Any) -> list[Any]:
+    return [node, *(one for below in node.below for one in walk(below))]
+
+
+def test_ids_that_are_unknown_or_short_are_refused(folder: Path) -> None:
+    for wanted, said in (("0123456789abcdef", "nothing in release r1"), ("ab", "too short")):
+        result = typed("show", wanted, "--store", folder)
+        assert (result.exit_code, said in result.output) == (1, True)
+
+
+def test_the_plain_picture_is_a_line_a_row(folder: Path) -> None:
+    master = next(r for r in rows(folder, SUMMARIES) if r["tier"] == -1)
+    printed = typed("show", master["summary_id"], "--depth", 1, "--store", folder).output
+    assert printed.startswith(f"summary tier -1 {master['summary_id'][:12]}")
+    assert printed.count("\n  ") >= len(master["member_ids"])
+    assert "held by" in printed
+
+
+def chat(tmp_path: Path, *answers: str) -> Path:
+    """Sessions of a question and an answer; the messages' own ids are the same in each."""
+    lines = [
+        {"session_id": f"s{n}", "message_id": f"message-{i}", "role": role, "content": text, "workspace": "/w",
+         "ts": f"2026-11-0{n + 1}T10:0{i}:00Z"}
+        for n, answer in enumerate(answers)
+        for i, (role, text) in enumerate([("user", "Where do readings go?"), ("assistant", answer)])
+    ]  # fmt: skip
+    path = tmp_path / "chat.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
+
+
+READINGS = "We decided to keep the gauge readings in PostgreSQL 17 because SQLite locked up."
+
+
+def test_a_merge_is_listed_taken_back_and_never_made_again(tmp_path: Path) -> None:
+    store = tmp_path / "s"
+    assert typed("run", chat(tmp_path, READINGS, READINGS), "--plain", "--store", store).exit_code == 0
+    listed = json.loads(typed("merges", "--json", "--store", store).output)
+    assert [(m["kind"], m["undone"]) for m in listed] == [("duplicate", False)]
+    assert listed[0]["loser"] == listed[0]["winner"]
+    done = typed("unmerge", listed[0]["merge_id"][:10], "--store", store)
+    assert "taken back" in done.output, done.output
+    assert json.loads(typed("merges", "--json", "--store", store).output) == []
+    assert len(json.loads(typed("merges", "--undone", "--json", "--store", store).output)) == 1
+    assert {r["status"] for r in rows(store, OBSERVATIONS)} == {"active"}
+    assert all(r["topic_id"] for r in rows(store, OBSERVATIONS))
+    assert typed("consolidate", "--workspace", "/w", "--store", store).exit_code == 0
+    assert [r["undone"] for r in rows(store, MERGES)] == [True]
+    assert {r["status"] for r in rows(store, OBSERVATIONS)} == {"active"}
+    assert "taken back already" in typed("unmerge", listed[0]["merge_id"], "--store", store).output
+    assert "2 rows have ids" in typed("show", "message-1", "--store", store).output
+    assert "0 merges" in typed("unmerge", "ffffffff", "--store", store).output
+
+
+def test_a_supersession_is_taken_back_for_good(tmp_path: Path) -> None:
+    store = tmp_path / "s"
+    path = chat(
+        tmp_path,
+        "We decided to run the tide service on port 8080.",
+        "We decided to move the tide service from port 8080 to port 9090.",
+    )
+    assert typed("run", path, "--plain", "--store", store).exit_code == 0
+    listed = json.loads(typed("merges", "--json", "--store", store).output)
+    assert [(m["kind"], "8080." not in m["winner"]) for m in listed] == [("supersession", True)]
+    stale = typed("show", listed[0]["loser_id"], "--store", store).output
+    assert "(superseded)" in stale
+    assert listed[0]["winner_id"] in stale
+    assert typed("unmerge", listed[0]["merge_id"], "--store", store).exit_code == 0
+    typed("consolidate", "--store", store)
+    assert {r["status"] for r in rows(store, OBSERVATIONS)} == {"active"}
+
+
+def test_consolidating_what_is_consolidated_changes_nothing(folder: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(folder, copy)
+    before = {t.name: table_digest(t, Store.open(copy).read(t)) for t in RELEASED}
+    assert typed("consolidate", "--store", copy).exit_code == 0
+    assert {t.name: table_digest(t, Store.open(copy).read(t)) for t in RELEASED} == before

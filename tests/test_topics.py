@@ -1,0 +1,190 @@
+"""Topics: what gathers, what stays apart, merges and splits with their history, names that follow the claims."""
+
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from bench.topics import by_nights, figures, read
+from flows.consolidate import run_rebuild
+from flows.nightly import run_night
+from schemas.errors import UsageError
+from schemas.observations import OBSERVATIONS
+from schemas.registry import RELEASED
+from schemas.settings import Settings, TopicSettings
+from schemas.topics import BASE_TOPICS, SUMMARIES, TOPIC_HISTORY, TOPICS
+from slowwave.store import Store
+from slowwave.store.digest import table_digest
+from tasks.assign import assign, split, too_large
+from tasks.topics.base import base_of
+from tasks.topics.cluster import Bundle, Limits, halves, leaders, merged
+from tasks.topics.names import Said, named
+
+ROOT = Path(__file__).parent.parent
+SAMPLES = ROOT / "data" / "samples"
+LABELLED = ROOT / "data" / "labelled" / "topics.tsv"
+START = datetime(2026, 11, 1, tzinfo=UTC)
+
+
+def unit(*values: float) -> np.ndarray:
+    vector = np.zeros(384, dtype=np.float32)
+    vector[: len(values)] = values
+    return vector / np.linalg.norm(vector)
+
+
+def claim(
+    number: int, vector: np.ndarray | None, text: str = "The heron stood at the pond.", **more: Any
+) -> dict[str, Any]:
+    row: dict[str, Any] = dict.fromkeys(OBSERVATIONS.schema.names)
+    fixed = {"session_id": "s", "category": "fact", "pack": "personal", "files": [], "quote": text, "message_ids": []}
+    state = {
+        "confidence": 1.0,
+        "observer": "",
+        "keywords": [],
+        "step_key": "",
+        "status": "active",
+        "evidence_sessions": [],
+    }
+    own = {"observation_id": f"{number:04}", "summary": text, "observed_at": START + timedelta(minutes=number)}
+    return {**row, **fixed, **state, **own, "vector": None if vector is None else vector.tolist(), **more}
+
+
+def table(*rows: dict[str, Any]) -> pa.Table:
+    return pa.Table.from_pylist(list(rows), schema=OBSERVATIONS.schema)
+
+
+def test_base_topics_are_told_from_the_rest_by_rule() -> None:
+    rows = [line.split("\t") for line in LABELLED.read_text(encoding="utf-8").splitlines()]
+    assert Counter(label for label, _ in rows if label in BASE_TOPICS) == {"user": 6, "self": 6, "system": 6}
+    for label, text in rows:
+        assert (base_of(text) or "") == (label if label in BASE_TOPICS else ""), text
+
+
+def test_labelled_claims_gather_and_stay_apart() -> None:
+    said = read(LABELLED, "all-MiniLM-L6-v2")
+    found = figures(said, by_nights(said, range(len(said.texts)), 1))
+    # Leader clustering at .35 had purity .96 with 39% of the claims alone in 74 topics.
+    assert found["purity"] > 0.85
+    assert found["rand"] > 0.6
+    assert found["alone"] < 0.05
+    assert found["largest"] < 0.25
+    assert found["overlap"] < 0.05
+
+
+def test_leaders_gather_in_order_and_average_link_joins_them() -> None:
+    vectors = np.array([unit(1, 0), unit(0, 1), unit(1, 0.1), unit(0.1, 1)])
+    assert leaders(vectors, 0.9) == [[0, 2], [1, 3]]
+    bundles = [Bundle(str(i), vector.astype(np.float64), 1, known=False) for i, vector in enumerate(vectors)]
+    assert merged(bundles, Limits(0.9, 0.9, 1, np.inf)) == [[0, 2], [1, 3]]
+    assert merged(bundles, Limits(-1, -1, 1, np.inf)) == [[0, 1, 2, 3]]
+    assert len(merged(bundles, Limits(-1, -1, 1, 3))) == 2  # no group may have more than 3
+
+
+def test_merging_by_kept_bests_is_the_same_as_looking_at_every_pair() -> None:
+    chance = np.random.default_rng(7)
+    for _ in range(20):
+        rows = chance.normal(size=(12, 5))
+        rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+        limits = Limits(0.2, 0.1, 3, 7)
+        assert merged([Bundle(str(i), r, 1, known=False) for i, r in enumerate(rows)], limits) == plainly(rows, limits)
+
+
+def plainly(rows: np.ndarray, limits: Limits) -> list[list[int]]:
+    groups = [[i] for i in range(len(rows))]
+    while True:
+        best = None
+        for a, one in enumerate(groups):
+            for b, other in enumerate(groups[a + 1 :], a + 1):
+                like = round(float(rows[one].mean(axis=0) @ rows[other].mean(axis=0)), 6)
+                least = limits.fold_at if min(len(one), len(other)) < limits.small else limits.merge_at
+                fits = like >= least and len(one) + len(other) <= limits.largest
+                if fits and (best is None or like > best[0]):
+                    best = (like, a, b)
+        if best is None:
+            return sorted(sorted(group) for group in groups)
+        groups[best[1]] += groups.pop(best[2])
+
+
+def test_two_topics_that_a_new_claim_joins_become_one_and_the_larger_keeps_its_name() -> None:
+    settings = TopicSettings(threshold=0.95, merge_at=0.6, fold_at=0.6, small=1)
+    old = [topic("large", unit(1, 0), 4), topic("small", unit(0.8, 0.6), 2)]
+    made = assign(table(claim(9, unit(0.9, 0.3))), pa.Table.from_pylist(old, schema=TOPICS.schema), settings, "k")
+    assert made.merged == {"small": "large"}
+    assert made.observations["topic_id"].to_pylist() == ["large"]
+
+
+def topic(name: str, centre: np.ndarray, size: int) -> dict[str, Any]:
+    return {"topic_id": name, "name": name, "purpose": "", "base": False, "samples": [], "size": size,
+            "centroid": centre.tolist(), "cohesion": 1.0, "member_hash": "", "step_key": "k"}  # fmt: skip
+
+
+def test_a_topic_with_too_much_of_everything_is_cut_and_the_larger_half_keeps_it() -> None:
+    settings = TopicSettings(min_to_split=10)
+    assert too_large({"a": 3, "b": 7}, 12, settings) == "b"
+    assert too_large({"a": 3, "b": 7}, 40, settings) is None
+    rows = [claim(n, unit(1, 0.01 * n), topic_id="b") for n in range(5)]
+    rows += [claim(n, unit(0.01 * n, 1), topic_id="b") for n in range(5, 8)]
+    moved = split(table(*rows), "k")
+    assert moved is not None
+    assert moved["observation_id"].to_pylist() == ["0005", "0006", "0007"]
+    assert split(table(*(claim(n, unit(1), topic_id="b") for n in range(5))), "k") is None
+    assert halves(np.array([unit(1)])) is None
+
+
+def test_names_are_of_what_the_claims_say_and_the_others_do_not() -> None:
+    bread = "/home/ada/bread"
+    claims = {
+        "a": [Said("The heron ate a frog.", "fact", None), Said("A heron stood at the pond.", "event", None)],
+        "b": [Said("The bakery at the pond closes.", "fact", bread), Said("The bakery sells rye.", "fact", bread)],
+    }
+    found = named(claims, terms=1)
+    assert found == {"a": ("heron", "Events and facts about heron"), "b": ("bakery", "Facts in bread about bakery")}
+
+
+@pytest.fixture(scope="module")
+def night(tmp_path_factory: pytest.TempPathFactory) -> Settings:
+    # Topics that merge at once and may not hold more than a tenth: so the samples have to be cut.
+    options = Settings(
+        store=tmp_path_factory.mktemp("store"),
+        encoder="hash-384",
+        topics={"merge_at": 0, "fold_at": 0, "max_share": 0.1},
+    )
+    run_night([SAMPLES], options)
+    return options
+
+
+def test_splits_are_in_the_history_and_no_topic_is_over_its_share(night: Settings) -> None:
+    store = Store.open(night.store)
+    history = store.read(TOPIC_HISTORY).to_pylist()
+    topics = {row["topic_id"]: row for row in store.read(TOPICS).to_pylist()}
+    claims = [row for row in store.read(OBSERVATIONS).to_pylist() if row["status"] == "active"]
+    assert {row["kind"] for row in history} == {"split"}
+    assert all(row["claims"] and row["name"] for row in history)
+    assert max(row["size"] for row in topics.values()) <= 0.1 * len(claims)
+    counts = Counter(row["topic_id"] for row in claims)
+    assert {t: row["size"] for t, row in topics.items() if row["size"]} == dict(counts)
+    assert all(row["name"] and row["purpose"] for row in topics.values())
+
+
+def test_rebuilding_topics_keeps_observations_and_gives_the_same(night: Settings) -> None:
+    store = Store.open(night.store)
+    before = {t.name: table_digest(t, store.read(t)) for t in RELEASED}
+    for what in ("topics", "summaries"):
+        run_rebuild(what, night)
+        assert {t.name: table_digest(t, store.read(t)) for t in RELEASED} == before, what
+    with pytest.raises(UsageError, match="topics, summaries"):
+        run_rebuild("everything", night)
+
+
+def test_topics_made_anew_under_other_settings_take_their_summaries_along(night: Settings, tmp_path: Path) -> None:
+    store = Store.open(night.store)
+    held = {row["topic_id"] for row in store.read(TOPICS).to_pylist()}
+    run_night([SAMPLES], night.model_copy(update={"topics": TopicSettings(threshold=0.2)}))
+    topics = {row["topic_id"] for row in store.read(TOPICS).to_pylist()}
+    scopes = {row["scope_id"] for row in store.read(SUMMARIES).to_pylist() if row["scope"] == "topic"}
+    assert topics != held
+    assert scopes <= topics
