@@ -77,7 +77,8 @@ def _night(paths: list[Path], settings: Settings) -> tuple[RunReport, float]:
 
 def _line(number: int, text: str) -> dict[str, str]:
     ts = f"2026-11-20T10:0{number}:00Z"
-    return {"session_id": "news", "message_id": str(number), "role": "user", "speaker": "Ada", "content": text, "ts": ts}
+    who = {"role": "user", "speaker": "Ada"}
+    return {"session_id": "news", "message_id": str(number), **who, "content": text, "ts": ts}
 
 
 def main() -> None:

@@ -14,19 +14,20 @@ from typing import Any, Literal
 
 import pyarrow as pa
 from pydantic import BaseModel, ValidationError
+from pydantic_core import from_json
 from rapidfuzz import fuzz
 
 from schemas.extract_settings import ExtractSettings
 from schemas.ids import content_id
 from schemas.observations import OBSERVATIONS
 from schemas.settings import ObserveSettings
-from slowwave.engines.llm import Completion, JsonSchema, Request
+from slowwave.engines.llm import Completion, JsonSchema, Message, Request
 from tasks.chunks import Chunk, Counter, chunked, turns_of
 from tasks.fence import fenced, overlaps, steers, tainted
 from tasks.observe import COLUMNS, GOES_ON
 from tasks.observing.coding import is_coding
 from tasks.prompting import Library, Pack, array, bullets, flat_object, number, string
-from tasks.quotes import Anchor, best_anchor, plain, too_short
+from tasks.quotes import Anchor, best_anchor, plain, supported, too_short
 
 VERSION = 1
 """Raised when the method changes: every claim made under an older one is pending again."""
@@ -39,6 +40,8 @@ SAME = 85.0
 """token_sort_ratio of two summaries on one quote from which they are one claim."""
 SURE = 97.0
 """Likeness from which a quote is taken to stand in a message that was not cited."""
+SUPPORT = 0.5
+"""Share of a summary's content words that must come up in its chunk (`quotes.supported`)."""
 LEAST_WORDS = 4
 """A summary of fewer words says next to nothing."""
 TEMPLATE_TOKENS = 80
@@ -180,13 +183,13 @@ def read_answer(
 
     Args:
         part: what was asked.
-        completion: its answer, without an error.
+        completion: its answer; of one that was cut the claims before the cut are read.
         rows: the session's messages, tool traffic too.
         extract: how near a quote must come.
     """
     read, texts = Read(), {turn.number: turn.row for turn in part.chunk.turns}
     tools = [plain(_traffic(row)) for row in rows if row["origin"] == "tool"]
-    for n, raw in enumerate(completion.value["claims"]):
+    for n, raw in enumerate(_answers(completion)):
         row_id = f"{part.request.id}#{n}"
         try:
             answer = Answer(**raw)
@@ -199,6 +202,19 @@ def read_answer(
         else:
             read.claims.append(made)
     return read
+
+
+def _answers(completion: Completion) -> list[Any]:
+    """The claims of an answer as they were generated; of a cut one those that are whole."""
+    if completion.ok:
+        return list(completion.value["claims"])
+    try:
+        value = from_json(completion.text, allow_partial=True)
+    except ValueError:
+        return []
+    claims = value.get("claims") if isinstance(value, dict) else None
+    whole = [claim for claim in claims if isinstance(claim, dict)] if isinstance(claims, list) else []
+    return whole[:-1] if whole and set(whole[-1]) != set(Answer.model_fields) else whole
 
 
 def without_repeats(reads: Iterable[tuple[str, Read]]) -> Read:
@@ -239,11 +255,23 @@ def _part(
     n, parts = place
     workspace = chunk.turns[0].row["workspace"]
     where = f" in {' '.join(str(workspace).split())[:120]}" if workspace else ""
-    messages = library.prompt("extract").messages(
-        **_constants(pack, extract), part=n + 1, parts=parts, where=where, **fenced([t.shown for t in chunk.turns])
-    )
+    shown = [turn.shown for turn in chunk.turns]
+    messages = _messages(library, pack, extract, shown, part=n + 1, parts=parts, where=where)
     schema = claims_schema(pack, extract.max_claims)
     return Part(Request(f"{session}/{n}", messages, schema, extract.answer_tokens), session, pack, chunk)
+
+
+def _messages(
+    library: Library, pack: Pack, extract: ExtractSettings, shown: Sequence[str], **place: object
+) -> tuple[Message, ...]:
+    """The prompt: what is always the same, the pack's example as a part done already, and the transcript last."""
+    prompt, constants = library.prompt("extract"), _constants(pack, extract)
+    system, user = prompt.messages(**constants, **place, **fenced(shown))
+    if pack.example is None:
+        return system, user
+    lines = pack.example.transcript.strip().splitlines()
+    _, before = prompt.messages(**constants, part=1, parts=1, where="", **fenced(lines))
+    return system, before, {"role": "assistant", "content": pack.example.answer.strip()}, user
 
 
 def _constants(pack: Pack, extract: ExtractSettings) -> dict[str, object]:
@@ -254,15 +282,12 @@ def _constants(pack: Pack, extract: ExtractSettings) -> dict[str, object]:
         "about": pack.about,
         "categories": categories,
         "ignore": bullets(pack.ignore),
-        "example": pack.example,
     }
 
 
 def _overhead(library: Library, pack: Pack, extract: ExtractSettings, count: Counter) -> int:
     """Tokens of a prompt without its transcript."""
-    empty = library.prompt("extract").messages(
-        **_constants(pack, extract), part=99, parts=99, where=" in " + "w" * 120, **fenced([])
-    )
+    empty = _messages(library, pack, extract, [], part=99, parts=99, where=" in " + "w" * 120)
     return sum(count([message["content"] for message in empty])) + TEMPLATE_TOKENS
 
 
@@ -290,6 +315,8 @@ def _claim(
         return "its quote is an instruction to the memory, not something said in the conversation"
     if steers(f"{answer.summary}\n\n{answer.detail}"):
         return "it is itself an instruction to the memory"
+    if supported(answer.summary, " ".join(turn.shown for turn in part.chunk.turns)) < SUPPORT:
+        return "its summary speaks of what never comes up in the transcript"
     return _row(answer, texts[n], anchor, [texts[i]["message_id"] for i in cited], part, model)
 
 

@@ -18,7 +18,7 @@ from schemas.ids import content_id
 from schemas.observations import OBSERVATIONS
 from schemas.settings import ObserveSettings
 from slowwave.text.sentences import Sentence, sentences
-from tasks.amending.cues import Strength, read_cue
+from tasks.amending.cues import Strength, complains, read_cue
 from tasks.observing import lexicon as lex
 from tasks.observing.categories import personal_category
 from tasks.observing.coding import coding_logit, files_named, hedges, is_coding, narrates, proposes, refuses
@@ -31,12 +31,17 @@ OBSERVER = "extractive"
 MIN_WORDS = 3
 PERSONAL_THRIFT, CODING_THRIFT = 0.7, 0.3
 """How much a sentence's length counts against it: a decision with its reason is worth its words."""
-MIN_BUDGET, MIN_BUDGET_CODING = 100, 200
+MIN_BUDGET, MIN_BUDGET_CODING = 90, 200
 """Words that even the shortest session may spend: the one decision of three short messages is worth its words."""
-MIN_CODING, MIN_CODING_HUMAN = 0.5, 0.35
-"""Probability below which a coding sentence of a model, of a person, is no claim, however much budget is left."""
+MIN_CODING, MIN_CODING_HUMAN, MIN_CODING_SHORT = 0.5, 0.35, 0.25
+"""Probability below which a coding sentence of a model, of a person, of anybody in a short session, is no claim."""
 MIN_PERSONAL = 0.08
 """The same for everyday talk: under it a sentence brings nothing new and names nothing."""
+
+HALF = 5
+"""Words up to which a sentence that says what is no longer is only half a claim: "No quartet after all."."""
+TELLING = {"coding": Strength.HINTED, "personal": Strength.PRESENT}
+"""How plainly a claim speaks of a change for the sentence before it to come along: it says what was, or why."""
 
 COLUMNS = (
     "observation_id",
@@ -74,6 +79,21 @@ class Observed:
 
 
 @dataclass(frozen=True, slots=True)
+class Unit:
+    """A sentence in its place."""
+
+    row: dict[str, Any]
+    """Its message."""
+    sentence: Sentence
+    text: str
+    news: int
+    """Content words new to the session; those of a question are new to who answers it."""
+    crowd: int
+    """Sentences in the message."""
+    before: Sentence | None
+
+
+@dataclass(frozen=True, slots=True)
 class Candidate:
     """A sentence that may become a claim."""
 
@@ -82,6 +102,8 @@ class Candidate:
     category: str | None
     """Of the coding pack; None in the personal pack, where the words tell once the sentence is chosen."""
     pack: str
+    before: Sentence | None = None
+    """The sentence before it in its message."""
     stated: bool = False
     """Whether it says that something has changed: whoever knows the old must hear of the new."""
 
@@ -153,21 +175,25 @@ def _claims(spoken: list[dict[str, Any]], coding: bool, max_share: float) -> lis
     return [_row(*group) for group in _joined(chosen)]
 
 
-def _units(spoken: list[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], Sentence, int, int]]:
-    """Message, sentence, content words new to the session, sentences in the message; questions and repeats left out."""
+def _units(spoken: list[dict[str, Any]]) -> Iterator[Unit]:
+    """What may become a claim; questions and repeats are left out."""
     names, own = _speakers(spoken)
     heard: set[str] = set()
     said: set[str] = set()
     for row in spoken:
         found = sentences(row["text"], names)
-        for one in found:
+        told: set[str] = set()
+        for at, one in enumerate(found):
             text = _plain(one.text)
-            asked = QUESTION.search(row["text"][one.start : one.end + 2])
-            if asked or text.lower() in said or word_count(text) < MIN_WORDS:
+            if QUESTION.search(row["text"][one.start : one.end + 2]):
                 continue
-            said.add(text.lower())
-            yield row, one, len(content_words(text) - heard - own), len(found)
-        heard |= content_words(row["text"])
+            if text.lower() not in said and word_count(text) >= MIN_WORDS:
+                said.add(text.lower())
+                news = len(content_words(text) - heard - own)
+                before = found[at - 1] if at and _touch(row["text"], found[at - 1], one) else None
+                yield Unit(row, one, text, news, len(found), before)
+            told |= content_words(text)
+        heard |= told
 
 
 def _speakers(spoken: list[dict[str, Any]]) -> tuple[tuple[str, ...], frozenset[str]]:
@@ -179,28 +205,30 @@ def _speakers(spoken: list[dict[str, Any]]) -> tuple[tuple[str, ...], frozenset[
 
 def _personal_candidates(spoken: list[dict[str, Any]]) -> Iterator[Candidate]:
     _, own = _speakers(spoken)
-    for row, one, news, crowd in _units(spoken):
-        text = _plain(one.text)
-        scored = Scored(one, personal_logit(text, news, crowd, own, row["origin"] == "human"), word_count(text))
-        stated = tells_change(text)
+    for unit in _units(spoken):
+        human = unit.row["origin"] == "human"
+        logit = personal_logit(unit.text, unit.news, unit.crowd, own, human)
+        scored, stated = Scored(unit.sentence, logit, word_count(unit.text)), tells_change(unit.text)
         if stated or scored.probability >= MIN_PERSONAL:
-            yield Candidate(row, scored, None, "personal", stated)
+            yield Candidate(unit.row, scored, None, "personal", unit.before, stated)
 
 
 def _coding_candidates(spoken: list[dict[str, Any]]) -> Iterator[Candidate]:
     """Sentences with a coding cue, and what a person says of themselves; turned-down proposals are left out."""
     refused = _refused(spoken)
-    for row, one, news, crowd in _units(spoken):
-        text, human = _plain(one.text), row["origin"] == "human"
-        category, logit = coding_logit(text, news, crowd, human)
+    short = sum(word_count(r["text"]) for r in spoken) <= 2 * MIN_BUDGET_CODING
+    floor = {True: MIN_CODING_SHORT if short else MIN_CODING_HUMAN, False: MIN_CODING_SHORT if short else MIN_CODING}
+    for unit in _units(spoken):
+        row, one, text, human = unit.row, unit.sentence, unit.text, unit.row["origin"] == "human"
+        category, logit = coding_logit(text, unit.news, unit.crowd, human)
         scored = Scored(one, logit, word_count(text))
         stated = tells_change(text) and not (narrates(text) or hedges(text))
         if human and lex.ABOUT_ME.search(text):
-            yield Candidate(row, Scored(one, max(logit, 1.0), scored.words), None, "personal", stated)
-        elif stated or (category and scored.probability >= (MIN_CODING_HUMAN if human else MIN_CODING)):
+            yield Candidate(row, Scored(one, max(logit, 1.0), scored.words), None, "personal", unit.before, stated)
+        elif stated or (category and scored.probability >= floor[human]):
             offered = stated or category in ("decision", "pattern") or proposes(text)
             if not (offered and row["message_id"] in refused):
-                yield Candidate(row, scored, category or "decision", "coding", stated)
+                yield Candidate(row, scored, category or "decision", "coding", unit.before, stated)
 
 
 def tells_change(text: str) -> bool:
@@ -232,17 +260,31 @@ def _joined(chosen: list[Candidate]) -> Iterator[tuple[Candidate, Candidate | No
         at += 1 + joins
 
 
+def _touch(text: str, a: Sentence, b: Sentence) -> bool:
+    """Whether two sentences stand side by side: no other, no paragraph and nothing that was masked between them."""
+    return b.position == a.position + 1 and "\n\n" not in text[a.end : b.start]
+
+
 def _goes_on(this: Candidate, after: Candidate) -> bool:
     a, b = this.scored.sentence, after.scored.sentence
-    return this.row is after.row and b.position == a.position + 1 and not b.item and bool(GOES_ON.match(b.text))
+    beside = this.row is after.row and _touch(this.row["text"], a, b)
+    return beside and not b.item and bool(GOES_ON.match(b.text))
 
 
 def _goes_over(this: Candidate, after: Candidate) -> bool:
     """Whether a sentence gives something up and the next says what comes instead: apart, each is half the news."""
     a, b = this.scored.sentence, after.scored.sentence
-    if this.row is not after.row or b.position != a.position + 1 or b.item or not this.stated:
+    if this.row is not after.row or not _touch(this.row["text"], a, b) or b.item or not this.stated:
         return False
+    if this.scored.words <= HALF:
+        return True
     return bool(read_cue(a.text).old) and (after.stated or bool(content_words(a.text) & content_words(b.text)))
+
+
+def _belongs(before: str, summary: str, pack: str) -> bool:
+    """Whether the sentence before a claim says what was, or why it is so no longer."""
+    strength = read_cue(summary).strength
+    return strength >= TELLING[pack] or (complains(before) and (pack == "coding" or strength > Strength.NONE))
 
 
 def _row(claim: Candidate, more: Candidate | None) -> dict[str, Any]:
@@ -251,12 +293,15 @@ def _row(claim: Candidate, more: Candidate | None) -> dict[str, Any]:
     if more and _goes_over(claim, more):
         summary, more = f"{summary}. {_plain(more.scored.sentence.text)}", None
     category = claim.category or personal_category(summary)
+    detail = _plain(more.scored.sentence.text) if more else None
+    if detail is None and claim.before and _belongs(claim.before.text, summary, claim.pack):
+        detail, quote = _plain(claim.before.text), row["text"][claim.before.start : one.end]
     return {
         "observation_id": content_id(row["session_id"], category, quote, row["message_id"]),
         "session_id": row["session_id"],
         "workspace": row["workspace"],
         "summary": summary,
-        "detail": _plain(more.scored.sentence.text) if more else None,
+        "detail": detail,
         "category": category,
         "pack": claim.pack,
         "files": files_named(quote) or (files_named(row["text"])[:3] if claim.pack == "coding" else []),

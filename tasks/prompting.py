@@ -41,6 +41,15 @@ class Prompt:
         )
 
 
+class Example(BaseModel):
+    """Some messages, as a prompt shows them, and the claims that come of them, as JSON."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    transcript: str
+    answer: str
+
+
 class Pack(BaseModel):
     """Categories of claims for one kind of conversation."""
 
@@ -50,8 +59,7 @@ class Pack(BaseModel):
     about: str
     categories: dict[str, str] = Field(min_length=1)
     ignore: tuple[str, ...] = ()
-    example: str = ""
-    """Some messages and the claims that come of them: small models need to be shown."""
+    example: Example | None = None
 
     @property
     def digest(self) -> str:

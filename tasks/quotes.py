@@ -9,9 +9,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from rapidfuzz import fuzz
+from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
 FEWEST_WORDS, FEWEST_CHARACTERS = 3, 12
 """A shorter quote stands in many messages and proves nothing, unless it is the whole message."""
+HEADER = re.compile(r"^\s*\[?\d{0,4}\]?\s*[^:\n]{1,60}, \w{3} \d{4}-\d\d-\d\d \d\d:\d\d:\s*")
+"""A message's label as prompts show it, which small models take for a part of what was said."""
+STEM = 5
+"""Letters that two forms of a word share, near enough."""
+FEWEST_STEMS = 3
+WORD = re.compile(r"[^\W\d_]{3,}")
 ELLIPSIS = re.compile(r"\s*(?:\.\.\.|…|\[…\]|\[\.\.\.\])\s*")
 QUOTES = str.maketrans({"’": "'", "‘": "'", "“": '"', "”": '"', "–": "-", "—": "-", "‹": "<", "›": ">", "`": "'"})
 
@@ -31,7 +38,7 @@ def anchored(quote: str, text: str, least: float) -> Anchor | None:
 
     A quote with an ellipsis is anchored by its longest part.
     """
-    part = max(ELLIPSIS.split(quote.strip().strip("\"'“”")), key=len, default="").strip()
+    part = max(ELLIPSIS.split(HEADER.sub("", quote).strip().strip("\"'“”")), key=len, default="").strip()
     if not part or not text.strip():
         return None
     wanted, there = plain(part), plain(text)
@@ -55,6 +62,21 @@ def best_anchor(quote: str, texts: Iterable[tuple[int, str]], least: float) -> t
         if found and (best is None or found.score > best[1].score):
             best = (number, found)
     return best
+
+
+def supported(claim: str, source: str) -> float:
+    """The share of a claim's content words whose stems come up in the source; 1 where it has too few to tell.
+
+    Of 617 sentences an LLM distilled from LoCoMo's sessions 99.7% have half or more of theirs in their own session, and
+    2.1% in one of other people (medians .88 and .12).
+    """
+    mine = _stems(claim)
+    return 1.0 if len(mine) < FEWEST_STEMS else len(mine & _stems(source)) / len(mine)
+
+
+def _stems(text: str) -> set[str]:
+    words = (word.lower() for word in WORD.findall(text))
+    return {word[:STEM] for word in words if word not in ENGLISH_STOP_WORDS}
 
 
 def too_short(quote: str) -> bool:

@@ -8,7 +8,7 @@ the newer is withdrawn. `unsupersede` takes one back.
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from schemas.ids import content_id
 from schemas.observations import MERGES, OBSERVATIONS
 from schemas.settings import DedupeSettings
+from tasks.amending.cues import Strength
 from tasks.amending.judge import (
     APART,
     Amending,
@@ -31,6 +32,7 @@ from tasks.amending.judge import (
     echoes,
     likeness,
     read_said,
+    values_of,
     word_weights,
 )
 from tasks.deduping.candidates import Floats, Pairs, unique_pairs, vector_pairs, word_pairs
@@ -48,6 +50,7 @@ MAX_RETIRED = 8
 """Claims that one may retire, the likest first: a rival that retires more is about something general."""
 QUOTED = 160
 """Characters of each quote in the ledger's reason."""
+JUDGED = ["observation_id", "session_id", "summary", "detail", "speaker", "category"]
 ACTIVE = {"status": "active", "reason": None, "superseded_by": None, "valid_to": None}
 
 
@@ -206,16 +209,18 @@ def _changes(held: Held, freed: Set[int], settings: DedupeSettings, back: set[fr
 
     What echoes a claim in its session goes with it: the assistant's "Noted, port 7070".
     """
-    rows = held.table.select(["observation_id", "session_id", "summary", "speaker", "category"]).to_pylist()
-    said = [read_said(r["summary"], r["speaker"], r["category"]) for r in rows]
+    rows = held.table.select(JUDGED).to_pylist()
+    said = [read_said(r["summary"], r["speaker"], r["category"], r["detail"]) for r in rows]
     weights = word_weights(s.claim for s in said)
     found: list[Change] = []
     echo: dict[int, set[int]] = defaultdict(set)
     pairs = _scored_pairs(held, said, weights, settings)
-    nearest = _nearest(held, rows, pairs)
+    nearest, turn = _nearest(held, rows, pairs), _turns(held, rows)
     for a, b, cosine, alike in pairs:
         one_session = rows[a]["session_id"] == rows[b]["session_id"]
-        if one_session and echoes(said[a], said[b], cosine, weights, Amending()):
+        next_to = one_session and abs(turn[a] - turn[b]) == 1
+        same = next_to and bool(values_of(said[a].claim) & values_of(said[b].claim))
+        if same or (one_session and echoes(said[a], said[b], cosine, weights, Amending())):
             echo[a].add(b)
             echo[b].add(a)
         old, new = (a, b) if held.times[a] < held.times[b] else (b, a)
@@ -229,7 +234,7 @@ def _changes(held: Held, freed: Set[int], settings: DedupeSettings, back: set[fr
         verdict = amends(said[old], said[new], cosine, weights, limits)
         if verdict is not None:
             found.append(_change(held, loser, winner, verdict))
-    return [*found, *_echoed(held, found, echo, back)]
+    return [*found, *_echoed(held, said, found, echo, back)]
 
 
 def _scored_pairs(held: Held, said: list[Said], weights: Weights, settings: DedupeSettings) -> list[ScoredPair]:
@@ -245,6 +250,15 @@ def _scored_pairs(held: Held, said: list[Said], weights: Weights, settings: Dedu
     return scored
 
 
+def _turns(held: Held, rows: list[dict[str, Any]]) -> list[int]:
+    """Row -> its message's place among those of its session that a claim was made in."""
+    times: dict[str, set[datetime]] = defaultdict(set)
+    for row, at in zip(rows, held.times, strict=True):
+        times[row["session_id"]].add(at)
+    place = {session: {at: n for n, at in enumerate(sorted(some))} for session, some in times.items()}
+    return [place[row["session_id"]][at] for row, at in zip(rows, held.times, strict=True)]
+
+
 def _nearest(held: Held, rows: list[dict[str, Any]], pairs: list[ScoredPair]) -> dict[int, Nearest]:
     """Row -> the likest of the claims made before it in another session."""
     by_session: dict[int, dict[str, float]] = defaultdict(lambda: defaultdict(float))
@@ -257,13 +271,19 @@ def _nearest(held: Held, rows: list[dict[str, Any]], pairs: list[ScoredPair]) ->
 
 
 def _echoed(
-    held: Held, changes: list[Change], echo: Mapping[int, Set[int]], back: set[frozenset[str]]
+    held: Held, said: list[Said], changes: list[Change], echo: Mapping[int, Set[int]], back: set[frozenset[str]]
 ) -> Iterator[Change]:
-    """Changes of what echoes a loser and was last said before the winner, where no other change retires it."""
+    """Changes of what echoes a loser and was last said before the winner, where no other change retires it.
+
+    What has none of the loser's words that the winner lacks echoes something else.
+    """
     ids = held.table["observation_id"].to_pylist()
     losers = {c.loser for c in changes} | held.retired.keys()
     for change in changes:
+        gone = set(said[change.loser].claim.words) - set(said[change.winner].claim.words)
         for row in sorted(echo.get(change.loser, set()) - losers - {change.winner}):
+            if gone.isdisjoint(said[row].claim.words) or said[row].cue.strength is Strength.STATED:
+                continue
             if held.last[row] < change.at and frozenset((ids[row], ids[change.winner])) not in back:
                 verdict = Verdict("echo", change.verdict.scores, f"with what it echoes: {change.verdict.reason}")
                 yield Change(row, change.winner, change.at, verdict)
@@ -271,7 +291,8 @@ def _echoed(
 
 def _pairs(said: list[Said], vectors: Floats, has: npt.NDArray[np.bool_], settings: DedupeSettings) -> Pairs:
     near = vector_pairs(vectors, has, max(NEAREST, settings.candidates), Amending.least_cosine)
-    return unique_pairs(np.concatenate([word_pairs([s.claim for s in said]), near]))
+    heard = [replace(s.claim, content=(*s.claim.content, *sorted(s.beside))) for s in said]
+    return unique_pairs(np.concatenate([word_pairs(heard), near]))
 
 
 def _change(held: Held, loser: int, winner: int, verdict: Verdict) -> Change:
@@ -304,13 +325,18 @@ def _codes(column: pa.ChunkedArray) -> Any:
     return column.combine_chunks().dictionary_encode().indices.fill_null(-1).to_numpy(zero_copy_only=False)
 
 
+def _precedence(change: Change) -> tuple[bool, datetime, bool, float, int]:
+    verdict = change.verdict
+    return not verdict.plain, change.at, not verdict.instead, -verdict.score, change.winner
+
+
 def _chosen(changes: list[Change]) -> list[Change]:
-    """One change a loser: the first in time, then one that gives another value, then the likest.
+    """One change a loser: a plain one, the first in time, one that gives another value, the likest.
 
     No winner retires more than MAX_RETIRED, the likest first.
     """
     first: dict[int, Change] = {}
-    for change in sorted(changes, key=lambda c: (c.at, not c.verdict.instead, -c.verdict.score, c.winner)):
+    for change in sorted(changes, key=_precedence):
         first.setdefault(change.loser, change)
     by_winner: dict[int, list[Change]] = defaultdict(list)
     for change in first.values():

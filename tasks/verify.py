@@ -47,7 +47,7 @@ def broken_chains(store: Store) -> tuple[Checked, list[str]]:
 def _vanished(store: Store, checked: Checked) -> list[str]:
     """The vault only grows: fewer messages or sessions than a release counted mean that whole ones were removed."""
     return [
-        f"release {release.name} counted {release.counts[name]:,} {name}, {held:,} are left: whole sessions were removed"
+        f"release {release.name} counted {release.counts[name]:,} {name}, {held:,} are left: sessions were removed"
         for release in releases(store)[-1:]
         for name, held in (("messages", checked.messages), ("sessions", checked.sessions))
         if release.counts.get(name, 0) > held

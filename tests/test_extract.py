@@ -33,7 +33,7 @@ from tasks.extract import (
 )
 from tasks.narrate import GIST, MASTER_ACCOUNT, gist_of
 from tasks.prompting import Library
-from tasks.quotes import anchored
+from tasks.quotes import anchored, supported
 from tasks.topic_llm import Board, Topic, batch_schema, waves
 from tests.llm_scripts import claim
 
@@ -116,6 +116,30 @@ def test_a_claim_without_its_quote_is_rejected_with_the_reason(name: str) -> Non
 def test_a_verbatim_quote_under_a_wrong_number_is_cited_where_it_stands() -> None:
     read = answered(plan(SAID, PERSONAL), [claim(1, SAID[3]), claim(99, SAID[0])])
     assert [(c["message_ids"][0], c["quote"]) for c in read.claims] == [("s-3", SAID[3]), ("s-0", SAID[0])]
+
+
+def test_a_summary_of_something_else_is_rejected_however_true_its_quote() -> None:
+    made = plan(SAID, PERSONAL)
+    other = "Nadia and her brother opened a bakery in Lyon."  # as in the prompt's own example
+    read = answered(made, [claim(1, SAID[0], summary=other), claim(1, SAID[0], summary="Ada moved to Porto in March.")])
+    assert [c["summary"] for c in read.claims] == ["Ada moved to Porto in March."]
+    assert [r.reason for r in read.rejected] == ["its summary speaks of what never comes up in the transcript"]
+    assert supported(other, " ".join(SAID)) < 0.2
+    assert supported("短い要約です", " ".join(SAID)) == 1.0  # too little to tell
+
+
+def test_the_claims_before_a_cut_are_read() -> None:
+    made = plan(SAID, PERSONAL)
+    text = json.dumps({"claims": [claim(1, SAID[0]), claim(4, SAID[3]), claim(2, SAID[1])]})
+    for at, whole in ((len(text) - 2, 3), (text.rindex("doubt"), 2), (text.index("quote"), 0), (5, 0), (0, 0)):
+        cut = Completion(made.requests[0].id, text[:at], error="cut", model="tiny")
+        assert len(read_answer(made.parts[0], cut, made.rows["s"], ExtractSettings()).claims) == whole
+
+
+def test_a_quote_with_the_messages_label_before_it_is_found() -> None:
+    (turn, *_) = plan(SAID, PERSONAL).parts[0].chunk.turns
+    read = answered(plan(SAID, PERSONAL), [claim(1, turn.shown), claim(4, turn.shown.replace(SAID[0], SAID[3])[4:])])
+    assert [c["quote"] for c in read.claims] == [SAID[0], SAID[3]]
 
 
 def test_the_gates_are_columns_with_reasons_and_no_filters() -> None:

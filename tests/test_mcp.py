@@ -47,7 +47,7 @@ def environment(store: Path) -> dict[str, str]:
         **os.environ,
         "SLOWWAVE_STORE": str(store),
         "SLOWWAVE_ENCODER": "hash-384",
-        "SLOWWAVE_CONFIG": str(store / "none.toml"),
+        "XDG_CONFIG_HOME": str(store / "config"),
         "XDG_CACHE_HOME": str(store / "cache"),
         "PYTHONPATH": str(Path(__file__).parent.parent),
     }

@@ -27,7 +27,7 @@ SAMPLES = Path(__file__).parent.parent / "data" / "samples"
 @pytest.fixture(autouse=True)
 def plain_encoder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("SLOWWAVE_ENCODER", "hash-384")
-    monkeypatch.setenv("SLOWWAVE_CONFIG", str(tmp_path / "none.toml"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.setenv("COLUMNS", "200")
 
 

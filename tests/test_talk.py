@@ -41,7 +41,7 @@ def night(store: Path, *paths: Path) -> Settings:
 
 @pytest.fixture
 def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
-    monkeypatch.setenv("SLOWWAVE_CONFIG", str(tmp_path / "none.toml"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.setenv("SLOWWAVE_ENCODER", "hash-384")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     lines = [

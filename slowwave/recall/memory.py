@@ -196,7 +196,7 @@ class Memory:
         format: "Format" = "markdown",
         workspace: str | None = None,
     ) -> "Context":
-        """A prompt block of at most `budget` tokens: web results, memories, this conversation; the best nearest the end.
+        """A prompt block of at most `budget` tokens: web results, memories, conversation; the best nearest the end.
 
         Its memories are whole sentences of past sessions, each line with its source, chosen to cover what most likely
         matters to the query; none where recall finds nothing relevant. What does not fit is recapped, never cut.

@@ -25,7 +25,7 @@ from slowwave.recall.terms import content_words
 from slowwave.recall.view import View
 
 COLUMNS = [
-    *("observation_id", "session_id", "workspace", "category", "summary", "detail", "quote", "message_ids", "status"),
+    *("observation_id", "session_id", "workspace", "category", "summary", "quote", "message_ids", "status"),
     *("observed_at", "canonical_id", "superseded_by", "valid_to"),
 ]
 NEXT_TO = (-1, 1)
@@ -299,12 +299,12 @@ def _points_to(row: Row) -> object:
 
 def _values(row: Row) -> Words:
     """Names and numbers: words with a capital or a digit; a capital that opens the sentence tells nothing."""
-    text = f"{row['summary']} {row['detail'] or ''}"
+    text = str(row["summary"])
     return _words(" ".join(VALUE.findall(text[:1].lower() + text[1:])))
 
 
 def _claimed(row: Row) -> Words:
-    return _words(f"{row['summary']} {row['detail'] or ''}")
+    return _words(str(row["summary"]))
 
 
 def _words(text: str) -> Words:

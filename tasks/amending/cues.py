@@ -95,7 +95,8 @@ _GIVE_UP_VERBS = (
 GIVEN_UP = (
     _phrase(
         "from",
-        rf"\b(?:(?:{_CHANGE})\w*|go|goes|going|went)\b[^.;]{{0,40}}?\bfrom (?P<old>[^.;!?()]{{2,60}}?) (?:over )?(?:to|into)\b",
+        rf"\b(?:(?:{_CHANGE})\w*|go|goes|going|went)\b[^.;]{{0,40}}?\bfrom "
+        r"(?P<old>[^.;!?()]{2,60}?) (?:over )?(?:to|into)\b",
     ),
     _phrase("instead rather place opposed", rf"\b(?:instead of|rather than|in place of|as opposed to) {_OLD}"),
     _phrase("replace", r"\breplac(?:e|es|ed|ing) (?P<old>[^,.;!?()]{2,60}?)(?= (?:with|by)\b)"),
@@ -104,6 +105,7 @@ GIVEN_UP = (
     _phrase("more anymore longer", r"\b(?:not|n't|never) (?P<old>[^,.;!?()]{2,60}?) any ?(?:more|longer)\b"),
     _phrase("no", rf"\b(?:no longer|no more) {_OLD}"),
     _phrase("more anymore longer", r"\bno (?P<old>[^,.;!?()]{2,40}?) (?:for (?:me|us) )?any ?(?:more|longer)\b"),
+    _phrase("after", r"\b(?:no|not) (?P<old>[^,.;!?()]{2,40}?) after all\b"),
     _phrase(_GIVE_UP_VERBS, rf"\b(?:{_GIVE_UP}) (?!(?:back )?to )(?:using |with |the use of )?{_OLD}", deniable=True),
     _phrase(
         "gone removed retired dropped canceled deprecated replaced off out over history scrapped sold",
@@ -168,7 +170,7 @@ STATED = _phrase(
     rf"(?:was|were|been) (?:{_CHANGED})|(?:is|are) (?:now )?{_RESCHEDULED}|"
     rf"(?:is|are) (?:moved|pushed) (?:back |forward )?to {_WHEN}|"
     r"t(?:ook|akes?|aking) over|stand(?:s|ing)? in for|steps? in|succeed(?:s|ed)|filling in for"
-    r")\b|^(?:actually|update|edit|change)\b|\bmake (?:it|them|that) \S*\d",
+    r")\b|^(?:actually|update|edit|change)\b|\bmake (?:it|them|that) (?:\w+ )?\S*\d",
 )
 GAVE_UP = _phrase(_GIVE_UP_VERBS, rf"\b(?:{_GIVE_UP})\b", deniable=True)
 PRESENT = re.compile(
@@ -180,6 +182,13 @@ HINTED = re.compile(
     r"\b(?:lately|as of|since (?:last|yesterday|this)|new|newly|finally|recently|this (?:week|month|year)|"
     r"(?:we|i)(?:'ll| will| have|'ve)? (?:go|went|going|gone) with|let'?s (?:use|go with|do|make)|decided|turns out|"
     r"must|should|has to|have to|needs? to|new rule|only|never|always)\b",
+    re.I,
+)
+COMPLAINT = re.compile(
+    r"\b(?:(?:does|did|is|was|are|were|ca|could)n't|cannot|too|fail(?:s|ed)?|broke|breaks?|broken|slow|crash\w*|"
+    r"wrong|flaky|flood(?:ed|s)|unmaintained|tripled|doubled|expensive|boring|useless|annoy(?:ing|ed|s)|complain\w*|problems?|"
+    r"trouble|issues?|bit us|burned|rejected|clash(?:es|ed)?|outage|lost|worse|mistake|hate[ds]?|injured|flickers?|"
+    r"confus\w+|noisy|blurry|leaks?|timed out|stopped|left|full|sold out)\b",
     re.I,
 )
 WORD = re.compile(r"[a-z]+")
@@ -203,9 +212,14 @@ def read_cue(text: str) -> Cue:
     subject = _named(NEW, plain, opening)[1]
     if present := PRESENT.search(plain):
         return Cue(Strength.PRESENT, present[0], frozenset(), subject)
-    if hinted:
+    if hinted := hinted or COMPLAINT.search(plain):
         return Cue(Strength.HINTED, hinted[0], frozenset(), subject)
     return Cue(Strength.NONE, "", frozenset(), frozenset())
+
+
+def complains(text: str) -> bool:
+    """Whether a sentence says that something is not good as it is: what follows it says what comes instead."""
+    return bool(COMPLAINT.search(text.replace("’", "'")))
 
 
 def _named(phrases: tuple[Phrase, ...], text: str, opening: frozenset[str]) -> tuple[list[str], frozenset[str]]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from tasks.amending.cues import Cue, Strength, read_cue
 from tasks.amending.slots import slot_conflict, slots_of
 from tasks.amending.values import EXCLUSIVE, conflict, reversal
-from tasks.deduping.normalise import Claim, read_claim
+from tasks.deduping.normalise import Claim, read_claim, stem
 
 Weights = Mapping[str, float]
 
@@ -26,11 +26,15 @@ class Said:
     cue: Cue
     slots: dict[str, frozenset[str]]
     category: str
+    beside: frozenset[str] = frozenset()
+    """Stems of what was said beside it that it does not have itself: why something changes, mostly."""
 
 
-def read_said(text: str, speaker: str | None, category: str) -> Said:
-    """A sentence read for whether it changes another."""
-    return Said(read_claim(text, speaker), read_cue(text), slots_of(text), category)
+def read_said(text: str, speaker: str | None, category: str, beside: str | None = None) -> Said:
+    """A sentence read for whether it changes another; `beside`: the one said before or after it."""
+    claim = read_claim(text, speaker)
+    also = frozenset(read_claim(beside).content) - set(claim.content) if beside else frozenset()
+    return Said(claim, read_cue(text), slots_of(text), category, also)
 
 
 @dataclass(frozen=True)
@@ -43,6 +47,8 @@ class Amending:
 
     named: float = 0.68
     """The later claim names what it gives up, and the earlier one says that."""
+    beside: float = math.inf
+    """It gives no hint of a change, or little, but what the earlier one says was named beside it."""
     subject: float = 0.7
     """It names what it changes, and the earlier one is about that."""
     slot: float = 0.5
@@ -67,12 +73,16 @@ class Amending:
     least_cosine: float = 0.25
 
 
+NAMED_BESIDE = 0.3
+"""What a name or a number of the earlier claim, told beside the later one, adds to their likeness at least."""
 APART = Amending(
     named=0.5,
+    beside=0.45,
+    slot=0.4,
     subject=0.5,
     stated=0.55,
     stated_opposite=0.5,
-    stated_alone=0.75,
+    stated_alone=0.9,
     hinted=0.7,
     present_alone=0.7,
     hinted_alone=1.0,
@@ -92,13 +102,18 @@ class Verdict:
     """Whether it gives another value, rather than only giving one up."""
 
     @property
+    def plain(self) -> bool:
+        """Whether it tells what is given up or what comes instead; else only that something changes."""
+        return self.instead or self.rule in ("named", "subject", "slot", "reversal", "reaffirmed")
+
+    @property
     def score(self) -> float:
         """By which the best of several is taken."""
         return self.scores["shared"] + self.scores.get("cosine", 0.0)
 
 
 MANY_VALUED = frozenset(
-    """like love enjoy know visit see watch read eat cook buy play meet hear find learn want need support add fix test
+    """like love enjoy know visit see read eat cook buy play meet hear find learn support add fix
     implement include have""".split()  # noqa: SIM905
 )
 """Verbs of which several may hold at once: who likes tea may like coffee."""
@@ -119,13 +134,19 @@ def amends(old: Said, new: Said, cosine: float | None, weights: Weights, limits:
 
     `cosine` is that of their vectors, None without an encoder: then words alone decide, and must share more.
     """
-    common = set(old.claim.content) & set(new.claim.content)
     scores = likeness(old.claim, new.claim, cosine, weights)
     shared = scores["shared"]
+    if new.beside & set(old.claim.content):
+        return _amends(old, new, weights, scores, limits)
     if shared < limits.least_shared or scores.get("cosine", 1.0) < limits.least_cosine:
         return None
+    return _amends(old, new, weights, scores, limits)
+
+
+def _amends(old: Said, new: Said, weights: Weights, scores: dict[str, float], limits: Amending) -> Verdict | None:
+    common = set(old.claim.content) & set(new.claim.content)
     alike = alike_by(scores)
-    named = new.cue.old & set(old.claim.content)
+    named = (new.cue.old & set(old.claim.content)) - old.cue.old  # both may give up the same
     if named and alike >= limits.named:
         why = f"gives up {' '.join(sorted(named))}: {new.cue.phrase}"
         return Verdict("named", scores, why, conflict(old.claim, new.claim) is not None)
@@ -138,7 +159,27 @@ def amends(old: Said, new: Said, cosine: float | None, weights: Weights, limits:
     turned = reversal(old.claim, new.claim)
     if turned is not None and len(common) > 1 and alike >= limits.silent and old.category != "event":
         return Verdict("reversal", scores, turned)
-    return _by_statement(old, new, alike, scores, limits) or _by_hint(old, new, alike, scores, limits)
+    return (
+        _by_statement(old, new, alike, scores, limits)
+        or _by_hint(old, new, alike, scores, limits)
+        or _by_company(old, new, alike, weights, scores, limits)
+    )
+
+
+def _by_company(
+    old: Said, new: Said, alike: float, weights: Weights, scores: dict[str, float], limits: Amending
+) -> Verdict | None:
+    """ "Prism flickers on slow phones. We highlight with syntect.": the old beside the new."""
+    named = (new.beside & set(old.claim.content)) - old.cue.old
+    if not named or old.category == "event":
+        return None
+    everything = sum(weights.get(w, 1.0) for w in set(old.claim.content))
+    more = sum(weights.get(w, 1.0) for w in named) / everything if everything else 0.0
+    if named & {stem(w) for w in old.claim.names | old.claim.identifiers | old.claim.figures}:
+        more = max(more, NAMED_BESIDE)
+    if alike + more < limits.beside:
+        return None
+    return Verdict("beside", scores | {"beside": more}, f"{' '.join(sorted(named))} beside it")
 
 
 def _by_hint(old: Said, new: Said, alike: float, scores: dict[str, float], limits: Amending) -> Verdict | None:
@@ -158,6 +199,11 @@ def likeness(a: Claim, b: Claim, cosine: float | None, weights: Weights) -> dict
 def alike_by(scores: Mapping[str, float]) -> float:
     """How much, in one number of 0 to 2; without a cosine the shared words count twice."""
     return scores["shared"] + scores.get("cosine", scores["shared"])
+
+
+def values_of(claim: Claim) -> frozenset[str]:
+    """Figures, names in code and names: what a claim sets something to, if it does."""
+    return claim.figures | claim.identifiers | claim.names
 
 
 def echoes(a: Said, b: Said, cosine: float | None, weights: Weights, limits: Amending) -> bool:

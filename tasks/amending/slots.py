@@ -13,11 +13,21 @@ _THING = r"(?P<thing>[a-z][\w -]{1,40}?)"
 _WHO = r"(?:i|we|(?P<thing>[A-Z]\w+))"
 _PATTERNS = (
     ("favourite {thing}", rf"\bfavou?rite {_THING} (?:is|are|was|has become|became)(?: now)? {_VALUE}"),
-    ("home", rf"\b{_WHO} (?:now )?(?:live|lives|living) (?:now )?in {_VALUE}"),
+    ("name", r"\b(?:call me|my name is|i go by) (?P<value>[A-Z][\w'-]+)"),
+    ("home", rf"\b{_WHO} (?:now )?(?:live|lives|living) (?:now )?(?:in|on|at|near) {_VALUE}"),
     ("home", rf"\b{_WHO} (?:have |has )?(?:now )?(?:moved|relocated|settled) (?:from [^,.;]+? to|to|in) {_VALUE}"),
+    (
+        "home",
+        rf"\b{_WHO} (?:have |has |'ve )?(?:found|bought|rented|got) (?:a|an|my|our|the) (?:new )?"
+        rf"(?:place|flat|house|apartment|home|room)\b[^,.;]*? (?:in|on|at|near) {_VALUE}",
+    ),
     ("work", rf"\b{_WHO} (?:(?:now|am|'m|is) )*(?:work|works|working) (?:now )?(?:as|at|for|in) {_VALUE}"),
     ("work", rf"\b{_WHO} (?:started|start|got|took) (?:a |my )?(?:new )?(?:job|work|position)(?: as| at)? {_VALUE}"),
     ("{thing}", rf"\b(?:my|our|the|his|her|their) {_THING} (?:is|are|'s)(?: now| called| named| about)* {_VALUE}"),
+    (
+        "{thing}",
+        r"\b(?P<value>[\w'-]+(?: [\w'-]+){0,3}?) (?:took over )?as (?:my|our|the|his|her|their) (?P<thing>[a-z][\w-]+)",
+    ),
     (
         "use for {thing}",
         r"\b(?:we|i)(?:'ll| will| now| are|'re|'ve| have)* "
@@ -25,6 +35,8 @@ _PATTERNS = (
         r"(?P<value>[\w.+#-]+(?: [\w.+#-]+)?) (?:for|as) (?:the |our |my )?(?P<thing>[\w -]{3,40})",
     ),
 )
+MOSTLY_OTHER = 0.34
+"""Share of words in common under which two values are two."""
 SLOTS = tuple((name, re.compile(pattern, re.I)) for name, pattern in _PATTERNS)
 """Name of the slot, and how a sentence fills it."""
 
@@ -34,7 +46,7 @@ def slots_of(text: str) -> dict[str, frozenset[str]]:
     found: dict[str, frozenset[str]] = {}
     for name, pattern in SLOTS:
         for match in pattern.finditer(text.replace("’", "'")):
-            thing = " ".join(sorted(read_claim(match["thing"] or "").content))
+            thing = " ".join(sorted(read_claim(match.groupdict().get("thing") or "").content))
             value = frozenset(read_claim(match["value"]).content)
             if value and (thing or "{thing}" not in name):
                 found.setdefault(f"{name.replace('{thing}', '').strip()} {thing}".strip(), value)
@@ -42,8 +54,9 @@ def slots_of(text: str) -> dict[str, frozenset[str]]:
 
 
 def slot_conflict(old: dict[str, frozenset[str]], new: dict[str, frozenset[str]], old_claim: Claim) -> str | None:
-    """The first slot that both fill, with nothing in common."""
+    """The first slot that both fill, with little in common."""
     for slot in old.keys() & new.keys():
-        if old[slot].isdisjoint(new[slot]) and not new[slot] <= set(old_claim.content):
+        shared = len(old[slot] & new[slot]) / len(old[slot] | new[slot])
+        if shared < MOSTLY_OTHER and not new[slot] <= set(old_claim.content):
             return f"{slot}: {' '.join(sorted(old[slot]))} → {' '.join(sorted(new[slot]))}"
     return None

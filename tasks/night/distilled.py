@@ -101,12 +101,22 @@ def _read(
         if completion.ok:
             read = read_answer(part, completion, plan.rows[session], settings.extract)
         else:
-            read = Read(rejected=[Rejected(part.request.id, _why(completion), completion.text)])
-            read.claims = _extractive(part, settings) if model.extractive else []
+            read = _failed_part(part, completion, plan, settings, model)
         reads.append((part.request.id, read))
     if failed:
         _note_failures(session, parts, failed, answers, model, done)
     return without_repeats(reads)
+
+
+def _failed_part(part: Part, completion: Completion, plan: Plan, settings: Settings, model: Model) -> Read:
+    """What is left of a part whose answer failed: the claims before a cut, else extractive ones if these may be."""
+    read = Read()
+    if completion.error == "cut":
+        read = read_answer(part, completion, plan.rows[part.session_id], settings.extract)
+    if not read.claims and model.extractive:
+        read.claims = _extractive(part, settings)
+    read.rejected.append(Rejected(part.request.id, _why(completion), completion.text))
+    return read
 
 
 def _wait(session: str, waiting: Sequence[Part], answers: Answers, done: Distilled) -> None:
@@ -123,7 +133,7 @@ def _note_failures(
     session: str, parts: Sequence[Part], failed: Sequence[Part], answers: Answers, model: Model, done: Distilled
 ) -> None:
     errors = [answers[part.request.id].error for part in failed]
-    how = "extractive" if model.extractive else "left out"
+    how = "extractive, or as far as the answer came" if model.extractive else "left out, or as far as the answer came"
     kinds = ", ".join(sorted({str(error) for error in errors}))
     done.notes[session] = f"{len(failed)} of {len(parts)} parts {how}: {kinds}"
     if any(not _lasting(answers[part.request.id]) for part in failed):

@@ -20,6 +20,8 @@ def personal_category(text: str) -> str:
         return "event"
     if lex.PREFERENCE.search(text):
         return "preference"
+    if lex.TAKEN_UP.search(text):
+        return "fact"
     if lex.RELATION.search(text):
         return "relationship"
     if lex.FIRST_PERSON.search(text) and lex.PAST.search(text):

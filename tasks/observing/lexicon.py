@@ -69,6 +69,8 @@ PREFERENCE = words(
     r"(?<!would )(?:love|loves|loved|like|likes|liked|enjoy|enjoys|enjoyed|hate|hates|dislike|prefer|prefers|adore)|"
     r"favou?rites?|fan of|passion(?:ate)?|(?:i['’]m|am|been) (?:really |so |very )?into|can['’]t stand|rather"
 )
+TAKEN_UP = words(r"(?:have|has|\w+['’](?:ve|s)) (?:just )?(?:started|begun|taken up) (?:to )?\w+")
+"""A habit that began: what holds since, not what happened."""
 RELATION = words(rf"(?:my|our|his|her|their)\s+(?:\w+\s+)?(?:{_PEOPLE})")
 ABOUT_ME = words(
     r"my name is|call me|i(?:['’]m| am) (?:based in|from|an? \w+)|i live in|i work (?:at|for|as|in)|i prefer|"
