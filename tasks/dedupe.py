@@ -17,7 +17,7 @@ from schemas.observations import MERGES, OBSERVATIONS
 from schemas.settings import DedupeSettings
 from tasks.deduping.cluster import canonical_of
 from tasks.deduping.decide import Decision, rules_of
-from tasks.deduping.pairs import Found, Undone, found_pairs
+from tasks.deduping.pairs import Found, Judge, Undone, found_pairs
 from tasks.deduping.rows import by_id, only_row, with_values
 
 VERSION = "dedupe/1"
@@ -32,13 +32,19 @@ class Deduped:
 
 
 def dedupe(
-    pending: pa.Table, known: pa.Table, settings: DedupeSettings, step_key: str, undone: Undone = frozenset()
+    pending: pa.Table,
+    known: pa.Table,
+    settings: DedupeSettings,
+    step_key: str,
+    undone: Undone = frozenset(),
+    judge: Judge | None = None,
 ) -> Deduped:
     """Marks each pending claim that repeats another.
 
     pending: OBSERVATIONS rows not looked at yet; known: rows looked at before, active or superseded by another claim,
     which stay canonical: who says again what was changed takes it up again.
     undone: (loser_id, winner_id) of merges taken back, which are never made again.
+    judge: asked about pairs that the rules find neither one nor plainly two (see `tasks.deduping.judge_llm`).
     Returns every pending row, and each known row whose evidence grew, with status, reason, canonical_id,
     evidence_sessions, valid_from and dedupe_key set; the other columns as they came. A pending row that is not
     active is passed on, looked at. Equal input in any order gives equal output.
@@ -50,7 +56,7 @@ def dedupe(
     standing = pc.is_in(known["status"], pa.array(["active", "superseded"]))
     old = by_id(known.filter(pc.and_(standing, _not_in(known, pending))))
     table = pa.concat_tables([old, live])
-    found = found_pairs(table, old.num_rows, rules_of(settings), settings.candidates, undone)
+    found = found_pairs(table, old.num_rows, rules_of(settings), settings.candidates, undone, judge)
     joined = canonical_of(_ranks(table, old.num_rows), found, frozenset(range(old.num_rows)))
     marked = _marked(table, joined, found, step_key)
     keep = sorted({*range(old.num_rows, table.num_rows), *joined.values()})

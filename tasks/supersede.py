@@ -23,6 +23,7 @@ from schemas.settings import DedupeSettings
 from tasks.amending.cues import Strength
 from tasks.amending.judge import (
     APART,
+    WITHIN,
     Amending,
     Said,
     Verdict,
@@ -230,7 +231,8 @@ def _changes(held: Held, freed: Set[int], settings: DedupeSettings, back: set[fr
         if frozenset((rows[a]["observation_id"], rows[b]["observation_id"])) in back:
             continue
         once = not one_session and nearest[new].session == rows[old]["session_id"] and nearest[new].once
-        limits = APART if once and alike >= nearest[new].alike - CLOSE else Amending()
+        limits = WITHIN if one_session else Amending()
+        limits = APART if once and alike >= nearest[new].alike - CLOSE else limits
         verdict = amends(said[old], said[new], cosine, weights, limits)
         if verdict is not None:
             found.append(_change(held, loser, winner, verdict))

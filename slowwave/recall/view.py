@@ -66,7 +66,7 @@ class View:
     def __init__(self, folder: Path, release: Release) -> None:
         self.dir, self.release = folder, release
         self.words: Kept[Hashable, tuple[Ints, npt.NDArray[np.float64]]] = Kept(KEPT_WORDS)
-        self.lookups = ThreadPoolExecutor(LOOKUPS_AT_ONCE, thread_name_prefix="slowwave-words")
+        self.lookups = ThreadPoolExecutor(LOOKUPS_AT_ONCE, thread_name_prefix="recall-words")
         self._made: dict[Hashable, object] = {}
         self._lock = RLock()
 

@@ -24,7 +24,7 @@ _CHANGE = (
 _GIVE_UP = (
     r"drop(?:ped|ping)?|ditch(?:ed|ing)?|remov(?:e|ed|ing)|abandon(?:ed|ing)?|scrap(?:ped|ping)?|cancel(?:l?ed|l?ing)?|"
     r"discard(?:ed|ing)?|deprecat(?:e|ed|ing)|phas(?:e|ed|ing) out|sold|sell(?:ing)?|quit(?:ting)?|"
-    r"left(?! out| in\b| to\b| over| behind)|leav(?:e|ing)(?! out)|"
+    r"left(?! out| in\b| to\b| over| behind)|leav(?:e|ing)(?! out| for)|"
     r"gave up(?: on)?|giv(?:e|en|ing) up(?: on)?|g[eo]t(?:ting)? rid of|stop(?:ped|ping)?|"
     r"mov(?:e|ed|ing) (?:away|out|off)(?: from| of)?|(?:broke|split) up with|call(?:ed)? off|rul(?:e|ed) out|"
     r"revert(?:ed|ing)?|roll(?:ed|ing)? back|forget(?: about)?|never ?mind|resigned from|decided against|"

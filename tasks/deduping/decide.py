@@ -33,6 +33,10 @@ class Rules:
     """Cosine from which claims are one below `threshold`, if they share `rephrased_overlap` of the content words and
     neither adds two in a row: the same words, put in another way."""
     rephrased_overlap: float = 0.75
+    grey: float = 62.0
+    """Likeness from which two claims that are not one by the rules are worth asking a language model."""
+    grey_cosine: float = 0.8
+    """The same by cosine."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +90,13 @@ def decide(a: Claim, b: Claim, token_sort: float, cosine: float | None, rules: R
 def hopeful(a: Claim, b: Claim, token_sort: float, cosine: float | None, rules: Rules) -> bool:
     """Whether the two would be one if no guard objected: the cheap part of `decide`, first in bulk."""
     return a.folded == b.folded or _alike(scores_of(a, b, token_sort, cosine, rules), rules).same
+
+
+def grey(decision: Decision, rules: Rules) -> bool:
+    """Whether the rules see no more than too little likeness, and not much too little: no guard objects."""
+    if decision.rule != "unlike":
+        return False
+    return decision.score >= rules.grey or decision.scores.get("cosine", 0.0) >= rules.grey_cosine
 
 
 def scores_of(a: Claim, b: Claim, token_sort: float, cosine: float | None, rules: Rules) -> Scores:

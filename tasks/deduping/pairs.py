@@ -1,7 +1,8 @@
 """From a table of claims to the pairs that are one: candidates, scores in bulk, then the guards one by one."""
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -11,18 +12,30 @@ import pyarrow.compute as pc
 
 from schemas.table import VECTOR_DIM
 from tasks.deduping.candidates import Floats, Pairs, unique_pairs, vector_pairs, word_pairs
-from tasks.deduping.decide import Decision, Rules, decide, hopeful, token_sort_ratios
+from tasks.deduping.decide import Decision, Rules, decide, grey, hopeful, token_sort_ratios
 from tasks.deduping.normalise import Claim, read_claim
 
 Found = Mapping[int, Mapping[int, Decision]]
 """Row -> row -> the decision that they are one, both ways."""
+Judged = tuple[int, int, Decision]
+"""Two rows, and what is decided of them."""
 Undone = frozenset[tuple[str, str]] | set[tuple[str, str]]
 
+Judge = Callable[[Sequence[tuple[str, str]]], Sequence[bool | None]]
+"""Says of pairs of claims whether they are one; None where it does not know."""
+
 CHUNK_PAIRS = 50_000
+MAX_ASKED = 2_000
+"""Pairs of the grey band that are asked about, the likest first."""
 
 
-def found_pairs(table: pa.Table, known: int, rules: Rules, nearest: int, undone: Undone) -> Found:
-    """The pairs of rows that are one claim; rows before `known` are not compared with each other."""
+def found_pairs(
+    table: pa.Table, known: int, rules: Rules, nearest: int, undone: Undone, judge: Judge | None = None
+) -> Found:
+    """The pairs of rows that are one claim; rows before `known` are not compared with each other.
+
+    `judge` is asked about pairs that the rules let pass by little; without one they stay apart.
+    """
     claims = [
         read_claim(text, speaker)
         for text, speaker in zip(table["summary"].to_pylist(), table["speaker"].to_pylist(), strict=True)
@@ -31,10 +44,27 @@ def found_pairs(table: pa.Table, known: int, rules: Rules, nearest: int, undone:
     pairs = unique_pairs(np.concatenate([exact_pairs(claims), word_pairs(claims), vector_pairs(vectors, has, nearest)]))
     pairs = _allowed(pairs[pairs[:, 1] >= known], table, undone)
     found: dict[int, dict[int, Decision]] = defaultdict(dict)
+    asked: list[Judged] = []
     for start in range(0, len(pairs), CHUNK_PAIRS):
-        for left, right, decision in _decided(pairs[start : start + CHUNK_PAIRS], claims, vectors, has, rules):
-            found[left][right] = found[right][left] = decision
+        chunk = pairs[start : start + CHUNK_PAIRS]
+        for left, right, decision in _decided(chunk, claims, vectors, has, rules, grey_too=judge is not None):
+            if decision.same:
+                found[left][right] = found[right][left] = decision
+            else:
+                asked.append((left, right, decision))
+    for left, right, decision in _judged(asked, table, judge) if judge else ():
+        found[left][right] = found[right][left] = decision
     return found
+
+
+def _judged(asked: list[Judged], table: pa.Table, judge: Judge) -> Iterator[Judged]:
+    """The pairs of the grey band that the judge says are one."""
+    texts = table["summary"].to_pylist()
+    likest = sorted(asked, key=lambda one: (-one[2].score, one[0], one[1]))[:MAX_ASKED]
+    said = judge([(texts[left], texts[right]) for left, right, _ in likest]) if likest else []
+    for (left, right, decision), same in zip(likest, said, strict=True):
+        if same:
+            yield left, right, replace(decision, same=True, rule="judged", reason="a language model says so")
 
 
 def unit_vectors(table: pa.Table) -> tuple[Floats, npt.NDArray[np.bool_]]:
@@ -77,21 +107,23 @@ def _allowed(pairs: Pairs, table: pa.Table, undone: Undone) -> Pairs:
 
 
 def _decided(
-    pairs: Pairs, claims: list[Claim], vectors: Floats, has: npt.NDArray[np.bool_], rules: Rules
-) -> list[tuple[int, int, Decision]]:
+    pairs: Pairs, claims: list[Claim], vectors: Floats, has: npt.NDArray[np.bool_], rules: Rules, *, grey_too: bool
+) -> list[Judged]:
+    """The pairs that are one, and those of the grey band where they are wanted."""
     left, right = pairs[:, 0], pairs[:, 1]
     ratios = token_sort_ratios([claims[r] for r in left], [claims[r] for r in right])
     both = has[left] & has[right]
     cosines = np.zeros(len(pairs), dtype=np.float32)
     cosines[both] = np.einsum("ij,ij->i", vectors[left[both]], vectors[right[both]])
-    worth = (ratios >= rules.threshold) | (both & (cosines >= rules.rephrased))
+    least, near_by = (rules.grey, rules.grey_cosine) if grey_too else (rules.threshold, rules.rephrased)
+    worth = (ratios >= least) | (both & (cosines >= near_by))
     found = []
     for at in np.flatnonzero(worth):
         a, b = int(left[at]), int(right[at])
         near = float(cosines[at]) if both[at] else None
-        if not hopeful(claims[a], claims[b], float(ratios[at]), near, rules):
+        if not grey_too and not hopeful(claims[a], claims[b], float(ratios[at]), near, rules):
             continue
         decision = decide(claims[a], claims[b], float(ratios[at]), near, rules)
-        if decision.same:
+        if decision.same or (grey_too and grey(decision, rules)):
             found.append((a, b, decision))
     return found

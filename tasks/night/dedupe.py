@@ -1,5 +1,7 @@
 """Claims that say the same again, found over what is new and what is held."""
 
+from collections.abc import Sequence
+
 import pyarrow as pa
 import pyarrow.compute as pc
 from lancedb.expr import col, lit
@@ -9,7 +11,11 @@ from prefect.cache_policies import NO_CACHE
 from schemas.observations import MERGES, OBSERVATIONS
 from slowwave.store.store import Store
 from tasks.dedupe import VERSION, dedupe
+from tasks.deduping import judge_llm
+from tasks.deduping.judge_llm import Texts
+from tasks.deduping.pairs import Judge
 from tasks.job import Job, StepReport, reporting, step_key
+from tasks.night.llm import Model, model_key, model_of
 from tasks.night.observe import WITHDRAWN
 
 
@@ -17,7 +23,9 @@ from tasks.night.observe import WITHDRAWN
 def dedupe_observations(job: Job) -> StepReport:
     """Look at every claim nobody has looked at under these settings; the ledger is written before the claims."""
     with reporting("dedupe") as report:
+        model = model_of(job)
         key = step_key("dedupe", 1, VERSION, job.settings.dedupe)
+        key = key if model is None else model_key(model, "dedupe", judge_llm.VERSION, judge_llm.PROMPTS, key)
         rows = job.store.read(OBSERVATIONS)
         pending = freed(orphaned(rows, key))
         report.rows_in = pending.num_rows
@@ -25,11 +33,27 @@ def dedupe_observations(job: Job) -> StepReport:
             return report
         seen = pc.or_(pc.fill_null(pc.equal(rows["dedupe_key"], key), False), amended(rows))
         known = rows.filter(pc.and_(seen, canonical(rows)))
-        found = dedupe(pending, known, job.settings.dedupe, key, undone_pairs(job.store))
+        judge = None if model is None else judged_by(model, report)
+        found = dedupe(pending, known, job.settings.dedupe, key, undone_pairs(job.store), judge)
         job.store.merge(MERGES, found.merges)
         report.rows_out = job.store.merge(OBSERVATIONS, found.observations)
         report.counts["duplicates"] = found.merges.num_rows
+        if model is not None:
+            model.account(report)
     return report
+
+
+def judged_by(model: Model, report: StepReport) -> Judge:
+    """The model as a judge of pairs; what it does not answer stays apart."""
+
+    def judge(pairs: Sequence[Texts]) -> list[bool | None]:
+        asked = judge_llm.batches(pairs, model.library)
+        said = judge_llm.verdicts(asked, model.ask([b.request for b in asked], "dedupe"), len(pairs))
+        report.counts["pairs asked of the model"] += len(pairs)
+        report.counts["pairs it left open"] += said.count(None)
+        return said
+
+    return judge
 
 
 def orphaned(rows: pa.Table, key: str) -> pa.Table:

@@ -1,0 +1,113 @@
+"""A decision amended in a later session, through a whole night: what recall says now, and of then."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from flows.nightly import run_night
+from schemas.observations import MERGES, OBSERVATIONS
+from schemas.registry import TABLES
+from schemas.settings import Settings
+from slowwave import Memory
+from slowwave.engines.hash_encoder import HashEncoder
+from slowwave.store import Store
+from tasks.supersede import unsupersede
+
+FIRST = [
+    ("user", "Decision: the booking API listens on port 7070."),
+    ("assistant", "Done, the booking API is on 7070."),
+    ("user", "Backups of the bookings are kept for 30 days."),
+    ("assistant", "Noted."),
+]
+LATER = [
+    ("user", "Which port does the booking API listen on?"),
+    ("assistant", "It is the one from the first session."),
+    ("user", "Port 7070 clashes with the crew tool, so move the booking API to port 8200."),
+    ("assistant", "The booking API listens on port 8200 now."),
+]
+BACK = [
+    ("user", "Decision: the booking API listens on port 7070."),
+    ("assistant", "Changed."),
+]
+ASKED = "Which port does the booking API listen on?"
+
+
+def session(folder: Path, name: str, day: int, said: list[tuple[str, str]]) -> Path:
+    lines = [
+        {"session_id": name, "message_id": f"{name}-{n}", "role": role, "content": text, "workspace": "/ferry",
+         "ts": f"2026-03-{day:02d}T10:{n:02d}:00Z"}
+        for n, (role, text) in enumerate(said)
+    ]  # fmt: skip
+    path = folder / f"{name}.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
+
+
+def settings(store: Path) -> Settings:
+    return Settings(store=store, encoder="hash-384")
+
+
+def memory(store: Path) -> Memory:
+    return Memory.open(store, encoder=HashEncoder())
+
+
+@pytest.fixture(scope="module")
+def amended(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("amended")
+    run_night([session(folder, "a", 2, FIRST)], settings(folder))
+    run_night([session(folder, "b", 9, LATER)], settings(folder))
+    return folder
+
+
+def test_what_holds_comes_first_and_what_does_not_is_marked(amended: Path) -> None:
+    hits = memory(amended).recall(ASKED)
+    assert "8200" in hits[0].text
+    stale = [h for h in hits if h.kind != "summary" and "7070" in h.text and "8200" not in h.text]
+    assert {h.status for h in stale} == {"superseded"}
+    claims = {r["observation_id"]: r for r in Store.open(amended).read(OBSERVATIONS).to_pylist()}
+    assert all("8200" in claims[h.superseded_by]["summary"] for h in stale)
+
+
+def test_the_question_asked_before_does_not_lead(amended: Path) -> None:
+    hits = memory(amended).recall(ASKED, kinds="message")
+    assert "?" not in hits[0].text
+    assert any(h.text == ASKED for h in hits)
+
+
+def test_as_of_a_day_in_between_the_old_was_true(amended: Path) -> None:
+    hits = memory(amended).recall(ASKED, as_of="2026-03-05")
+    assert "7070" in hits[0].text
+    assert {h.status for h in hits} == {"active"}
+    assert not any("8200" in h.text for h in hits)
+
+
+def test_a_night_without_news_makes_no_version(amended: Path) -> None:
+    before = Store.open(amended).versions(TABLES.values())
+    assert run_night([amended / "a.jsonl", amended / "b.jsonl"], settings(amended)).release is None
+    assert Store.open(amended).versions(TABLES.values()) == before
+
+
+def test_who_says_the_old_again_takes_it_up_again(amended: Path, tmp_path: Path) -> None:
+    nights = settings(tmp_path)
+    for path in (session(tmp_path, "a", 2, FIRST), session(tmp_path, "b", 9, LATER), session(tmp_path, "c", 20, BACK)):
+        run_night([path], nights)
+    rows = Store.open(tmp_path).read(OBSERVATIONS).to_pylist()
+    by_text = {r["summary"]: r["status"] for r in rows if r["session_id"] and r["status"] != "duplicate"}
+    assert by_text["Decision: the booking API listens on port 7070"] == "active"
+    assert by_text["The booking API listens on port 8200 now"] == "superseded"
+
+
+def test_a_supersession_taken_back_stays_so(amended: Path, tmp_path: Path) -> None:
+    nights = settings(tmp_path)
+    run_night([session(tmp_path, "a", 2, FIRST), session(tmp_path, "b", 9, LATER)], nights)
+    store = Store.open(tmp_path)
+    merge = store.read(MERGES).to_pylist()[0]
+    back = unsupersede(store.read(OBSERVATIONS), store.read(MERGES), merge["merge_id"])
+    store.merge(OBSERVATIONS, back.observations)
+    store.merge(MERGES, back.merges)
+    run_night([session(tmp_path, "d", 25, [("user", "The seat map is red."), ("assistant", "Yes.")])], nights)
+    rows = {r["observation_id"]: r for r in Store.open(tmp_path).read(OBSERVATIONS).to_pylist()}
+    pairs = {(r["loser_id"], r["winner_id"]) for r in Store.open(tmp_path).read(MERGES).to_pylist() if not r["undone"]}
+    assert (merge["loser_id"], merge["winner_id"]) not in pairs
+    assert rows[merge["loser_id"]]["superseded_by"] != merge["winner_id"]
