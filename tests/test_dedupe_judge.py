@@ -7,6 +7,7 @@ import pyarrow as pa
 
 from schemas.observations import OBSERVATIONS
 from schemas.settings import DedupeSettings
+from slowwave.engines.checked import CheckedLLM
 from slowwave.engines.llm import Request
 from slowwave.engines.scripted import ScriptedLLM
 from tasks.dedupe import dedupe
@@ -55,7 +56,7 @@ def test_what_the_model_does_not_say_stays_open() -> None:
             return {"pairs": [{"pair": 1, "same": True}, {"pair": 2, "same": False}, {"pair": 77, "same": True}]}
         return {"pairs": "all of them"}
 
-    answers = {c.id: c for c in ScriptedLLM(script).complete([batch.request for batch in asked])}
+    answers = {c.id: c for c in CheckedLLM(ScriptedLLM(script)).complete([batch.request for batch in asked])}
     assert verdicts(asked, answers, len(pairs)) == [True, False, *[None] * 10]
 
 

@@ -93,8 +93,11 @@ def hopeful(a: Claim, b: Claim, token_sort: float, cosine: float | None, rules: 
 
 
 def grey(decision: Decision, rules: Rules) -> bool:
-    """Whether the rules see no more than too little likeness, and not much too little: no guard objects."""
-    if decision.rule != "unlike":
+    """Whether the rules see too little likeness, but not much too little, or one word in the place of another.
+
+    No other guard's objection is asked about: a model has no eye for two ports.
+    """
+    if decision.rule not in ("unlike", "substitution"):
         return False
     return decision.score >= rules.grey or decision.scores.get("cosine", 0.0) >= rules.grey_cosine
 

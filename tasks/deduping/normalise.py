@@ -34,6 +34,7 @@ TOKEN = re.compile(
         |\b[a-z_]\w+(?:(?:::|\.)[a-z_]\w+)+         # a dotted name, a file
         |\b[a-z]*_\w+                               # snake_case, ENV_VAR
         |\#\d+\b|\b[a-z]{{2,}}-\d+\b                # an issue
+        |\b(?!v\d)[a-z]+\d\w*\b                     # a name with a number in it: S3, ec2, utf8
         |\b(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{{7,40}}\b       # a hash
     )
     |(?P<figure>(?<![\w.])(?:[$€£]|v)?\d[\d,]*(?:\.\d+)*(?:\s?%|[\s-]?(?:{_UNIT})\b)?)
