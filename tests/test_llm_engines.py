@@ -455,8 +455,9 @@ def test_a_loop_is_told_from_a_list() -> None:
 
 @pytest.fixture(autouse=True)
 def _no_threads_left() -> Iterator[None]:
+    before = set(threading.enumerate())  # other files' tests share this process
     yield
-    assert not [t for t in threading.enumerate() if t.name.startswith("slowwave")]
+    assert not [t for t in set(threading.enumerate()) - before if t.name.startswith("slowwave")]
 
 
 def test_the_fake_server_can_come_back_on_its_port() -> None:
