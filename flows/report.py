@@ -1,5 +1,6 @@
 """What a run says of itself: a table on the terminal, Markdown for Prefect, JSON for the ledger."""
 
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 
 import orjson
@@ -8,6 +9,21 @@ from rich.table import Table
 
 from slowwave.store.releases import Release
 from tasks.job import StepReport
+
+MODEL_MARK = ": "
+"""Between a model's name and what is counted of it (`tasks.night.llm.usage_counts`)."""
+USAGE = ("requests", "cache hits", "prompt tokens", "prefix-cache tokens", "answer tokens")
+USAGE_HEADINGS = (
+    "step",
+    "requests",
+    "from cache",
+    "prompt tokens",
+    "from prefix",
+    "answer tokens",
+    "seconds",
+    "errors",
+)
+ERRORS = "errors ("
 
 
 @dataclass
@@ -43,6 +59,16 @@ class RunReport:
         """Step, rows in, rows out, seconds and counts of each step, as text."""
         return [(s.step, f"{s.rows_in:,}", f"{s.rows_out:,}", f"{s.seconds:.1f}", counts_text(s)) for s in self.steps]
 
+    def spent(self) -> dict[str, list[tuple[str, ...]]]:
+        """Model to what each step asked of it, as text under `USAGE_HEADINGS`; the last line is their sum."""
+        steps: dict[str, dict[str, Counter[str]]] = defaultdict(dict)
+        for step in self.steps:
+            for model, counts in usage_of(step).items():
+                steps[model][step.step] = counts
+        for of in steps.values():
+            of["in all"] = sum(of.values(), Counter())
+        return {model: [_usage_line(name, counts) for name, counts in of.items()] for model, of in steps.items()}
+
     def print(self, console: Console) -> None:
         """The report as a table on a terminal."""
         table = Table("step", title=f"{self.kind} {self.run_id}", title_justify="left")
@@ -52,6 +78,13 @@ class RunReport:
         for row in self.rows():
             table.add_row(*row)
         console.print(table)
+        for model, spent in self.spent().items():
+            usage = Table("step", title=f"asked of {model}", title_justify="left")
+            for heading in USAGE_HEADINGS[1:]:
+                usage.add_column(heading, justify="right")
+            for line in spent:
+                usage.add_row(*line)
+            console.print(usage)
         for note in self.notes:
             console.print(f"note: {note}", highlight=False, soft_wrap=True)
         console.print(self.verdict(), highlight=False, soft_wrap=True)
@@ -60,10 +93,35 @@ class RunReport:
         """The report as Markdown."""
         lines = [f"# {self.kind} `{self.run_id}`", "", self.verdict(), "", "| step | in | out | seconds | of which |"]
         lines += ["|---|---:|---:|---:|---|", *("| " + " | ".join(row) + " |" for row in self.rows())]
+        for model, spent in self.spent().items():
+            lines += [
+                "",
+                f"Asked of {model}:",
+                "",
+                f"| {' | '.join(USAGE_HEADINGS)} |",
+                "|---|---:|---:|---:|---:|---:|---:|---|",
+            ]
+            lines += ["| " + " | ".join(line) + " |" for line in spent]
         return "\n".join([*lines, "", *(f"- {note}" for note in self.notes)])
 
 
 def counts_text(step: StepReport) -> str:
-    """A step's counts and notes in one line."""
-    counted = [f"{name} {n:,}" for name, n in sorted(step.counts.items()) if n]
+    """A step's counts and notes in one line, without what it asked of a model."""
+    counted = [f"{name} {n:,}" for name, n in sorted(step.counts.items()) if n and MODEL_MARK not in name]
     return " · ".join([*counted, *step.notes])
+
+
+def usage_of(step: StepReport) -> dict[str, Counter[str]]:
+    """Model to what the step asked of it; in the step's counts that is `MODEL: name`."""
+    usage: dict[str, Counter[str]] = defaultdict(Counter)
+    for name, n in step.counts.items():
+        model, mark, what = name.rpartition(MODEL_MARK)
+        if mark:
+            usage[model][what] += n
+    return usage
+
+
+def _usage_line(step: str, counts: Counter[str]) -> tuple[str, ...]:
+    numbers = [f"{counts[name]:,}" for name in USAGE]
+    errors = [f"{name.removeprefix(ERRORS).rstrip(')')} {n:,}" for name, n in sorted(counts.items()) if ERRORS in name]
+    return (step, *numbers, f"{counts['milliseconds'] / 1000:.1f}", ", ".join(errors))

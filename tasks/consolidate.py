@@ -11,7 +11,8 @@ from typing import Any
 
 from slowwave.engines.llm import Completion, JsonSchema, Request
 from tasks.chunks import Counter
-from tasks.extract import TEMPLATE_TOKENS, Read, Rejected
+from tasks.claims import Read, Rejected
+from tasks.extract import TEMPLATE_TOKENS
 from tasks.fence import entry, fenced
 from tasks.prompting import Library, array, flat_object, number
 
@@ -40,7 +41,7 @@ class Question:
 def questions(
     session: str, claims: Sequence[Mapping[str, Any]], library: Library, count: Counter, window: int
 ) -> list[Question]:
-    """What to ask about one session's claims (rows of `extract.SCHEMA`, in order of speech)."""
+    """What to ask about one session's claims (rows of `claims.SCHEMA`, in order of speech)."""
     shown = {n: _shown(n, claim) for n, claim in enumerate(claims, 1)}
     tokens = dict(zip(shown, count(list(shown.values())), strict=True))
     empty = library.prompt("consolidate").messages(**fenced([]))

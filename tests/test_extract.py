@@ -21,16 +21,8 @@ from slowwave.engines.llm import Completion, Request
 from slowwave.engines.scripted import emptiest
 from tasks import consolidate
 from tasks.chunks import Turn, chunked, split_text, turns_of
-from tasks.extract import (
-    SCHEMA,
-    Plan,
-    Read,
-    claims_schema,
-    claims_table,
-    planned,
-    read_answer,
-    without_repeats,
-)
+from tasks.claims import SCHEMA, Read, claims_table, read_answer, without_repeats
+from tasks.extract import Plan, claims_schema, planned
 from tasks.narrate import GIST, MASTER_ACCOUNT, gist_of
 from tasks.prompting import Library
 from tasks.quotes import anchored, supported
@@ -126,6 +118,12 @@ def test_a_summary_of_something_else_is_rejected_however_true_its_quote() -> Non
     assert [r.reason for r in read.rejected] == ["its summary speaks of what never comes up in the transcript"]
     assert supported(other, " ".join(SAID)) < 0.2
     assert supported("短い要約です", " ".join(SAID)) == 1.0  # too little to tell
+
+
+def test_a_summary_of_what_is_said_elsewhere_is_rejected_with_the_quote_it_stands_on() -> None:
+    chat = [*SAID, "Good night.", "Good morning.", "Is it cold?", "A little."]
+    read = answered(plan(chat, PERSONAL), [claim(8, "A little.", summary="We picked SQLite for the queue over Redis.")])
+    assert [r.reason for r in read.rejected] == ["its summary speaks of something else than the messages it cites"]
 
 
 def test_the_claims_before_a_cut_are_read() -> None:

@@ -19,7 +19,8 @@ from schemas.settings import ObserveSettings
 from slowwave.engines.completions import again
 from slowwave.engines.llm import Completion, Request
 from tasks.chunks import turns_of
-from tasks.extract import Plan, planned, read_answer
+from tasks.claims import read_answer
+from tasks.extract import Plan, planned
 from tasks.fence import defanged, entry, fenced, masked, steers, tainted
 from tasks.narrate import account_of, gist_of
 from tasks.prompting import Library

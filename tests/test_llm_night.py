@@ -115,6 +115,14 @@ def test_the_report_says_what_the_model_cost_step_by_step(night: tuple[Path, Run
     assert paid(night[1]) == Store.open(night[0]).count(COMPLETIONS)
 
 
+def test_the_report_shows_what_was_asked_step_by_step_and_in_all(night: tuple[Path, RunReport]) -> None:
+    ((_, lines),) = night[1].spent().items()
+    asked = {line[0]: int(line[1].replace(",", "")) for line in lines}
+    assert asked["in all"] == sum(n for step, n in asked.items() if step != "in all") > 100
+    assert f"| in all | {asked['in all']:,} |" in night[1].markdown()
+    assert "scripted" not in "".join(cell for row in night[1].rows() for cell in row)
+
+
 def test_a_second_night_asks_nothing_new_and_makes_no_version(night: tuple[Path, RunReport]) -> None:
     before = Store.open(night[0]).versions(TABLES.values())
     again = run_night([SAMPLES], settings(night[0]))

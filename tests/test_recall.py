@@ -4,8 +4,9 @@ import json
 import shutil
 import subprocess
 import sys
-from datetime import timedelta
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -109,10 +110,19 @@ def test_filters_hold_before_the_search(memory: Memory) -> None:
         ("cache", {"workspace": "\ud800"}),
         ("cache", {"category": ""}),
         ("cache", {"since": "2025-02-01", "until": "2025-01-01"}),
+        (None, {}),
+        ("cache", {"k": "3"}),
+        ("cache", {"k": True}),
+        ("cache", {"kinds": 5}),
+        ("cache", {"kinds": [["message"]]}),
+        ("cache", {"since": 5}),
+        ("cache", {"now": "noon"}),
+        ("cache", {"workspace": 5}),
+        ("cache", {"until": datetime(1, 1, 1, tzinfo=timezone(timedelta(hours=2)))}),
     ],
 )
 def test_what_cannot_be_answered_is_refused_with_a_reason(
-    memory: Memory, query: str, options: dict[str, object]
+    memory: Memory, query: Any, options: dict[str, object]
 ) -> None:
     with pytest.raises(UsageError, match=r"\w{4}"):
         memory.recall(query, **options)  # type: ignore[arg-type]

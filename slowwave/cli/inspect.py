@@ -112,9 +112,18 @@ def quarantine(
         table = Table("step", "where", "line", "reason")
         for row in rows:
             table.add_row(
-                row["step"], Path(row["path"] or row["row_id"] or "").name, str(row["line"] or ""), row["reason"]
+                row["step"],
+                Path(row["path"]).name if row["path"] else _short(row["row_id"] or ""),
+                str(row["line"] or ""),
+                row["reason"],
             )
         OUT.print(table if rows else "Nothing is in quarantine.")
+
+
+def _short(row_id: str) -> str:
+    """A row's id as other commands take it: of `<id>/<part>` the id's first 12 characters, the part whole."""
+    unit, slash, part = row_id.partition("/")
+    return f"{unit[:12]}{slash}{part}"
 
 
 def runs(as_json: JsonOption = False, store: StoreOption = None, space: SpaceOption = None) -> None:

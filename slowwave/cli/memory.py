@@ -1,6 +1,6 @@
 """Commands on what the memory holds: show, merges, unmerge, consolidate, rebuild, junk."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
@@ -17,6 +17,7 @@ from slowwave.cli.common import (
 
 if TYPE_CHECKING:
     from slowwave.recall.show import Node
+    from slowwave.store.store import Store
 
 Release = Annotated[str | None, typer.Option(help="An earlier release, by name (r3) or id.", show_default=False)]
 
@@ -68,32 +69,48 @@ def _line(node: "Node", level: int, *, whole: bool = False) -> str:
 
 def merges(
     undone: Annotated[bool, typer.Option("--undone", help="Those that were taken back.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Also what was taken back or has lapsed.")] = False,
     as_json: JsonOption = False,
     store: StoreOption = None,
     space: SpaceOption = None,
 ) -> None:
     """List which claims were merged or retired, by which rule, with what they say."""
     with errors_as_lines():
-        from schemas.observations import MERGES, OBSERVATIONS
         from slowwave.store.store import Store
 
         settings = settings_from(store, space)
-        opened = Store.open(settings.store, settings.space)
-        rows = [row for row in opened.read(MERGES).to_pylist() if row["undone"] == undone]
-        ids = [row[name] for row in rows for name in ("loser_id", "winner_id")]
-        found = opened.read_ids(OBSERVATIONS, ids, ["observation_id", "summary"]).to_pylist()
-        said = {row["observation_id"]: row["summary"] for row in found}
-        rows = sorted(
-            ({**row, "scores": dict(row["scores"] or []), "loser": said.get(row["loser_id"])} for row in rows),
-            key=lambda row: (row["kind"], row["rule"], row["merge_id"]),
-        )
+        rows = [
+            row
+            for row in _merges(Store.open(settings.store, settings.space))
+            if everything or row["state"] == ("undone" if undone else "in force")
+        ]
         if as_json:
-            OUT.print_json(data=[{**row, "winner": said.get(row["winner_id"])} for row in rows])
+            OUT.print_json(data=rows)
             return
-        table = Table("merge", "kind", "rule", "this claim", "gave way to")
+        table = Table("merge", "kind", "rule", "state", "this claim", "gave way to")
         for row in rows:
-            table.add_row(row["merge_id"][:12], row["kind"], row["rule"], row["loser"], said.get(row["winner_id"]))
+            table.add_row(row["merge_id"][:12], row["kind"], row["rule"], row["state"], row["loser"], row["winner"])
         OUT.print(table if rows else "No merges.")
+
+
+def _merges(store: "Store") -> list[dict[str, Any]]:
+    """Rows of the ledger with what both claims say, and their `state`.
+
+    One that nobody took back has `lapsed` when its loser no longer points to its winner: that was withdrawn, the loser
+    was said again, or another claim has it now.
+    """
+    from schemas.observations import MERGES, OBSERVATIONS
+
+    rows = store.read(MERGES).to_pylist()
+    ids = [row[name] for row in rows for name in ("loser_id", "winner_id")]
+    columns = ["observation_id", "summary", "canonical_id", "superseded_by"]
+    claims = {claim["observation_id"]: claim for claim in store.read_ids(OBSERVATIONS, ids, columns).to_pylist()}
+    for row in rows:
+        loser, winner = claims.get(row["loser_id"], {}), claims.get(row["winner_id"], {})
+        row |= {"scores": dict(row["scores"] or []), "loser": loser.get("summary"), "winner": winner.get("summary")}
+        stands = row["winner_id"] in (loser.get("canonical_id"), loser.get("superseded_by"))
+        row["state"] = "undone" if row["undone"] else "in force" if stands else "lapsed"
+    return sorted(rows, key=lambda row: (row["kind"], row["rule"], row["merge_id"]))
 
 
 def unmerge(

@@ -75,6 +75,11 @@ class ChainLLM:
                 self._note_down(place, error)
         raise self._unavailable()
 
+    def free_gpu(self) -> None:
+        """Have every engine give up its GPU."""
+        for engine in self.engines:
+            engine.free_gpu()
+
     def close(self) -> None:
         """Close every engine."""
         for engine in self.engines:

@@ -35,6 +35,10 @@ class Layer:
         """Tokens of each text, by the engine's count."""
         return self.inner.count_tokens(texts)
 
+    def free_gpu(self) -> None:
+        """Have the engine give up its GPU."""
+        self.inner.free_gpu()
+
     def close(self) -> None:
         """Close the engine."""
         self.inner.close()

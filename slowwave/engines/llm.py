@@ -147,6 +147,10 @@ class LLM(Protocol):
         """Tokens of each text by the model's tokenizer, or where there is none by an estimate, rarely too low."""
         ...
 
+    def free_gpu(self) -> None:
+        """Close, if the engine holds a GPU that others need; else it stays open, as opening may take a minute."""
+        ...
+
     def close(self) -> None:
         """Free what the engine holds (GPU memory, connections). A later `complete` opens it again."""
         ...

@@ -96,6 +96,9 @@ class OpenAIServer:
             self._counter = token_counter(self.settings.tokenizer)
         return self._counter(texts)
 
+    def free_gpu(self) -> None:
+        """No GPU is held by this process."""
+
     def close(self) -> None:
         """Nothing is held between calls."""
 

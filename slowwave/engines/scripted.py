@@ -43,6 +43,9 @@ class ScriptedLLM:
         """A token for each four bytes, at least one where there is text."""
         return [-(-len(text.encode("utf-8", "replace")) // BYTES_A_TOKEN) for text in texts]
 
+    def free_gpu(self) -> None:
+        """No GPU is held by this process."""
+
     def close(self) -> None:
         """Nothing is held."""
 

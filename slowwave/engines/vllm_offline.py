@@ -104,6 +104,14 @@ class VLLMOffline:
         read = self._tokenizer(list(texts), add_special_tokens=False)
         return [len(ids) for ids in read["input_ids"]]
 
+    def free_gpu(self) -> None:
+        """Close, except on a CPU."""
+        if self._engine is not None:
+            from vllm.platforms import current_platform
+
+            if not current_platform.is_cpu():
+                self.close()
+
     def close(self) -> None:
         """End the engine's process; its memory is free when this returns."""
         engine, self._engine = self._engine, None

@@ -10,7 +10,7 @@ new releases, and may be asked by many threads.
 import asyncio
 import logging
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 from threading import Lock
@@ -156,7 +156,7 @@ class Memory:
         Raises:
             UsageError: one of the queries, or a condition, can't be carried out as put; nothing is searched.
         """
-        some = kinds if isinstance(kinds, str) else tuple(kinds)
+        some = tuple(kinds) if isinstance(kinds, Iterator) else kinds  # read once, for every query
         asked = [checked_query(query, k, some, workspace, category, since, until, now, as_of) for query in queries]
         try:
             answers = self._search().answers(asked, automatic=automatic)

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
+from numbers import Integral
 from typing import cast
 
 from schemas.errors import UsageError
@@ -69,21 +70,27 @@ def checked_query(
         UsageError: an empty, wordless or over-long text, k under 1, an unknown kind, an empty workspace or category,
             a date that is none, or bounds the wrong way round.
     """
-    if k < 1:
-        raise UsageError(f"k is {k}; it is the number of hits wanted, at least 1")
+    if not isinstance(k, Integral) or isinstance(k, bool) or k < 1:
+        raise UsageError(f"k is {k!r}; it is the number of hits wanted, at least 1")
     start, end = _bound(since, "since", time.min), _bound(until, "until", time.max)
     then = _bound(as_of, "as_of", time.max)
     end = min((bound for bound in (end, then) if bound is not None), default=None)
     if start and end and start > end:
         raise UsageError(f"since ({start.isoformat()}) is after until ({end.isoformat()}): nothing lies between")
     for name, value in (("workspace", workspace), ("category", category)):
-        if value is not None and (not value or CONTROL.search(value)):
+        if value is not None and not _is_name(value):
             raise UsageError(f"{name} is {value!r}; it is a name without control characters, or None for any")
-    asked_at = _aware(now) if now else then
+    asked_at = _bound(now, "now", time.min) or then
     return Query(_cleaned(text), k, _known_kinds(kinds), workspace, category, start, end, asked_at, then)
 
 
+def _is_name(value: object) -> bool:
+    return isinstance(value, str) and bool(value) and not CONTROL.search(value)
+
+
 def _cleaned(text: str) -> str:
+    if not isinstance(text, str):
+        raise UsageError(f"the query is {text!r:.40}; it is a text")
     if len(text) > MAX_CHARS:
         raise UsageError(f"the query has {len(text):,} characters; at most {MAX_CHARS:,} are searched: shorten it")
     plain = " ".join(CONTROL.sub(" ", text).split())
@@ -93,7 +100,10 @@ def _cleaned(text: str) -> str:
 
 
 def _known_kinds(kinds: Iterable[str] | str) -> tuple[Kind, ...]:
-    asked = (kinds,) if isinstance(kinds, str) else tuple(kinds)
+    try:
+        asked = (kinds,) if isinstance(kinds, str) else tuple(kinds)
+    except TypeError:
+        asked = (repr(kinds),)
     unknown = [kind for kind in asked if kind not in KINDS]
     if unknown or not asked:
         raise UsageError(f"unknown kinds {unknown}: any of {', '.join(KINDS)}, at least one")
@@ -107,7 +117,10 @@ def _bound(value: When, name: str, day_edge: time) -> datetime | None:
     moment = _parsed(value, name)
     if not isinstance(moment, datetime):
         return datetime.combine(moment, day_edge, tzinfo=UTC)
-    return _aware(moment)
+    try:
+        return _aware(moment)
+    except OverflowError:
+        raise UsageError(f"{name} is {moment}; in UTC that is outside the years 1 to 9999") from None
 
 
 def _aware(moment: datetime) -> datetime:
@@ -115,11 +128,11 @@ def _aware(moment: datetime) -> datetime:
 
 
 def _parsed(value: datetime | date | str, name: str) -> datetime | date:
-    if not isinstance(value, str):
+    if isinstance(value, date):
         return value
     try:
         return date.fromisoformat(value) if len(value) <= len("2025-01-31") else datetime.fromisoformat(value)
-    except ValueError:
+    except (TypeError, ValueError):
         raise UsageError(f"{name} is {value!r}; it is a date or time like 2025-01-31 or 2025-01-31T09:30Z") from None
 
 

@@ -15,7 +15,8 @@ from schemas.messages import MESSAGES
 from schemas.settings import Settings
 from slowwave.engines.llm import LASTING, Completion, EngineUnavailable
 from tasks import consolidate
-from tasks.extract import Part, Plan, Read, Rejected, claims_table, planned, read_answer, without_repeats
+from tasks.claims import Read, Rejected, claims_table, read_answer, without_repeats
+from tasks.extract import Part, Plan, planned
 from tasks.job import StepReport
 from tasks.night.llm import Model
 from tasks.observe import observe
@@ -30,7 +31,7 @@ class Distilled:
     """What became of each session."""
 
     claims: list[dict[str, Any]] = field(default_factory=list)
-    """Rows of extract.SCHEMA."""
+    """Rows of claims.SCHEMA."""
     notes: dict[str, str] = field(default_factory=dict)
     """Session to why there is no claim, or less than there could be."""
     pending: dict[str, str] = field(default_factory=dict)
@@ -167,7 +168,7 @@ def _consolidated(reads: Mapping[str, Read], plan: Plan, model: Model, done: Dis
 
 
 def _extractive(part: Part, settings: Settings) -> list[dict[str, Any]]:
-    """Claims of one part's messages without the model, as rows of extract.SCHEMA with their places."""
+    """Claims of one part's messages without the model, as rows of claims.SCHEMA with their places."""
     rows = {turn.row["message_id"]: dict(turn.row) for turn in part.chunk.turns}
     table = pa.Table.from_pylist(list(rows.values()), schema=MESSAGES.schema)
     seen = observe(table, settings.observe.model_copy(update={"min_messages": 1}))

@@ -13,7 +13,7 @@ from schemas.ids import content_id
 from schemas.messages import MESSAGES
 from slowwave.engines.llm import LASTING, Completion, EngineUnavailable, Request, failed
 from tasks import narrate
-from tasks.extract import Rejected
+from tasks.claims import Rejected
 from tasks.gists import VERSION, gists
 from tasks.job import Job, StepReport, reporting, step_key
 from tasks.night.llm import Model, model_key, model_of, quarantine

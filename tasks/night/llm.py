@@ -1,4 +1,4 @@
-"""The language model of a run: opened once, shared by its steps, and closed before the encoder needs the GPU.
+"""The language model of a run: opened once, shared by its steps, and off the GPU when the encoder needs it.
 
 A run has one model with one budget of tokens, however many steps ask it. Its answers are kept in the store before they
 are used, so a run that was killed repeats no call. What it cost is counted step by step into the report.
@@ -20,14 +20,14 @@ from slowwave.engines.llm import LASTING, Completion, EngineUnavailable, Request
 from slowwave.engines.select import Choice, chosen
 from slowwave.engines.usage import MeteredLLM, Usage
 from slowwave.store.store import Store
-from tasks.extract import Rejected
+from tasks.claims import Rejected
 from tasks.job import Job, StepReport, step_key
 from tasks.progress import progress
 from tasks.prompting import Library
 
 EXCERPT = 2_000
 SESSIONS_MESSAGES = 50_000
-"""Messages of the sessions whose answers are held at once: the model is closed after each such group."""
+"""Messages of the sessions whose answers are held at once: the model leaves the GPU after each such group."""
 
 
 class StoredCompletions:
@@ -97,6 +97,10 @@ class Model:
         notes = self.choice.notes[self.told :]
         self.told += len(notes)
         report.notes.extend(dict.fromkeys(notes))
+
+    def free_gpu(self) -> None:
+        """Make room for the encoder."""
+        self.llm.free_gpu()
 
     def close(self) -> None:
         """Free what the engines hold; the next question opens them again."""

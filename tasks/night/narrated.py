@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from slowwave.engines.llm import Completion, EngineUnavailable
 from slowwave.pyramid.grow import MASTER, Draft, extractive_text
-from tasks.extract import Rejected
+from tasks.claims import Rejected
 from tasks.job import Job, StepReport
 from tasks.narrate import About, account_of, summary_id, summary_request
 from tasks.night.llm import Model

@@ -12,6 +12,7 @@ from prefect.cache_policies import NO_CACHE
 from schemas.messages import MESSAGES
 from schemas.observations import OBSERVATIONS
 from tasks import extract
+from tasks.claims import GATES
 from tasks.embed import vector_matrix
 from tasks.job import Job, StepReport, reporting, step_key
 from tasks.keywords import keywords
@@ -25,7 +26,7 @@ from tasks.progress import progress
 
 MESSAGES_AT_ONCE = 2_000
 WITHDRAWN = "its session was observed again and no longer says so"
-CLAIM = (*COLUMNS, *extract.GATES, "keywords", "vector", "step_key")
+CLAIM = (*COLUMNS, *GATES, "keywords", "vector", "step_key")
 """The columns this step writes; the others belong to dedupe and assign, and are kept as they are."""
 
 
@@ -81,7 +82,7 @@ def _observe(job: Job, group: pl.DataFrame, key: str, report: StepReport, mask: 
 
 
 def _seen(job: Job, shown: pa.Table, model: Model | None, report: StepReport) -> Distilled:
-    """What became of each session, by the model or without one; the model is closed before the encoder is needed."""
+    """What became of each session, by the model, which leaves the GPU to the encoder then, or without one."""
     if model is None:
         seen = observe(shown, job.settings.observe)
         report.counts["sessions skipped"] += len(seen.skipped)
@@ -89,7 +90,7 @@ def _seen(job: Job, shown: pa.Table, model: Model | None, report: StepReport) ->
     try:
         return distilled(shown, job.settings, model, report)
     finally:
-        model.close()
+        model.free_gpu()
         model.account(report)
 
 

@@ -137,7 +137,7 @@ def _write(job: Job, key: str, scopes: list[Scope], narrator: Narrator | None, r
 
 def _close(job: Job, narrator: Narrator, report: StepReport) -> None:
     """The model makes room for the encoder; what it could not answer is written down."""
-    narrator.model.close()
+    narrator.model.free_gpu()
     narrator.model.account(report)
     report.counts["rows in quarantine"] += quarantine(job.store, "rollup", narrator.rejected, narrator.settled)
     narrator.rejected, narrator.settled = [], set()

@@ -12,7 +12,7 @@ from slowwave.engines.llm import EngineUnavailable
 from slowwave.store.store import Store
 from tasks import topic_llm
 from tasks.assign import Assigned, assign, empty_topic
-from tasks.extract import Rejected
+from tasks.claims import Rejected
 from tasks.job import Job, StepReport
 from tasks.night.llm import Model, model_key, quarantine
 from tasks.topic_llm import Batch, Board, Topic
