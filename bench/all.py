@@ -15,10 +15,13 @@ ROOT = Path(__file__).parent.parent
 
 def commands(data: Path | None) -> list[tuple[list[str], Path | None]]:
     """Each command's words, and the file it can't do without."""
-    shipped = [
+    amended = sorted(path.relative_to(ROOT) for path in (ROOT / "data" / "labelled").glob("amendments*.jsonl"))
+    shipped: list[tuple[list[str], Path | None]] = [
         (["bench.night", "data/samples"], None),
         (["bench.dedupe", "data/labelled/pairs.tsv"], None),
-        (["bench.amendments", "data/labelled/amendments.jsonl"], None),
+        *((["bench.amendments", str(path)], None) for path in amended),
+        (["bench.topics", "data/labelled/topics.tsv"], None),
+        (["bench.context", "data/labelled/decisions.jsonl"], None),
     ]
     if data is None:
         return shipped
@@ -28,6 +31,8 @@ def commands(data: Path | None) -> list[tuple[list[str], Path | None]]:
         (["bench.readers", str(data / "fixtures")], data / "fixtures"),
         (["bench.observe", str(locomo)], locomo),
         (["bench.locomo", str(locomo)], locomo),
+        (["bench.abstention", str(locomo)], locomo),
+        (["bench.prototypes", str(locomo)], locomo),
         (["bench.keywords", str(data / "keywords" / "inspec")], data / "keywords"),
         (
             ["bench.dedupe", str(data / "dedupe" / "msr-para-train.tsv"), str(data / "dedupe" / "SICK_train.txt")],

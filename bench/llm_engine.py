@@ -1,10 +1,11 @@
 """What slowwave adds to vLLM: tokens a second through its engine against a bare `LLM.chat` on the same prompts.
 
-    python -m bench.llm_engine [--model FOLDER] [--prompts 16] [--tokens 48] [--rounds 4] [--json]
+    python -m bench.llm_engine [--model FOLDER] [--prompts 12] [--tokens 96] [--rounds 2] [--json]
 
-One engine, one run, turn about: bare, slowwave (checked and kept in the completions cache), and bare without a schema,
-which says what constrained decoding costs. The prefix cache is emptied before each turn. Needs an environment with
-vLLM; without --model the 0.5B model of `bench/tiny_models.py`.
+One engine, one run, turn about, on the prompts that extraction makes of `data/samples`: bare, slowwave (checked, kept
+in the completions cache, read into claims that are held to their quotes), and bare without a schema, which says what
+constrained decoding costs. The prefix cache is emptied before each turn. Needs an environment with vLLM; without
+--model the 0.5B model of `bench/tiny_models.py`.
 """
 
 import argparse
@@ -12,41 +13,26 @@ import json
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from bench.tiny_models import model_folder
+from flows.nightly import run_night
+from schemas.extract_settings import ExtractSettings
 from schemas.llm_settings import LLMSettings
+from schemas.messages import MESSAGES
+from schemas.settings import KeywordSettings, ObserveSettings, Settings
 from slowwave.engines.checked import CheckedLLM
 from slowwave.engines.completions import CachedLLM, DictCache
 from slowwave.engines.llm import Request
-from slowwave.engines.scripted import user
 from slowwave.engines.vllm_offline import VLLMOffline
+from slowwave.store.store import Store
+from tasks.claims import read_answer
+from tasks.extract import Plan, planned
+from tasks.prompting import Library
 
-CLAIMS = {
-    "type": "object",
-    "properties": {
-        "claims": {
-            "type": "array",
-            "minItems": 2,
-            "maxItems": 3,
-            "items": {
-                "type": "object",
-                "properties": {
-                    "category": {"enum": ["decision", "pattern", "gotcha", "convention", "context"]},
-                    "summary": {"type": "string", "maxLength": 120},
-                },
-                "required": ["category", "summary"],
-                "additionalProperties": False,
-            },
-        }
-    },
-    "required": ["claims"],
-    "additionalProperties": False,
-}
-GUIDE = "You read engineering notes and write down what a colleague must know, as JSON with a list of claims. " + (
-    "A decision settles a question; a pattern is a way of doing things; a gotcha is a trap. " * 10
-)
-NOTE = "Note {0}: service {0} moved its queue from redis to sqlite on day {1} because redis lost writes on restart."
+SAMPLES = Path(__file__).parent.parent / "data" / "samples"
 
 
 @dataclass(frozen=True)
@@ -64,13 +50,28 @@ class Turn:
         return self.completion_tokens / self.seconds
 
 
-def requests(number: int, tokens: int) -> list[Request]:
-    """Prompts with a common beginning."""
-    return [Request(str(i), user(NOTE.format(i, i % 28 + 1), system=GUIDE), CLAIMS, tokens) for i in range(number)]
+def extraction(engine: VLLMOffline, number: int, tokens: int) -> Plan:
+    """What a night over the samples asks for their claims, in short chunks: prompts with a common beginning."""
+    with TemporaryDirectory() as folder:
+        run_night([SAMPLES], Settings(store=Path(folder), encoder="hash-384", keywords=KeywordSettings(top=0)))
+        messages = Store.open(Path(folder)).read(MESSAGES)
+    plan = planned(
+        messages, ObserveSettings(), short(tokens), Library(None), engine.count_tokens, engine.context_window
+    )
+    return Plan(plan.parts[:number], plan.rows, plan.skipped)
 
 
-def bare(engine: VLLMOffline, asked: Sequence[Request]) -> Turn:
+def short(tokens: int) -> ExtractSettings:
+    """Chunks and answers that a CPU gets through."""
+    return ExtractSettings(chunk_tokens=400, overlap_tokens=0, answer_tokens=tokens, max_claims=3)
+
+
+def bare(engine: VLLMOffline, plan: Plan) -> Turn:
     """`LLM.chat`, and nothing else."""
+    return _chat(engine, plan.requests)
+
+
+def _chat(engine: VLLMOffline, asked: Sequence[Request]) -> Turn:
     messages: Any = [list(request.messages) for request in asked]
     params = [engine._params(request) for request in asked]
     for each in params:
@@ -86,34 +87,36 @@ def bare(engine: VLLMOffline, asked: Sequence[Request]) -> Turn:
     )
 
 
-def through_slowwave(engine: VLLMOffline, asked: Sequence[Request]) -> Turn:
-    """The same through the engine, its checks and an empty completions cache."""
+def through_slowwave(engine: VLLMOffline, plan: Plan) -> Turn:
+    """The same through the engine, its checks and an empty completions cache, to claims held to their quotes."""
     began = time.perf_counter()
-    answers = list(CachedLLM(CheckedLLM(engine, cut_retries=0), DictCache()).complete(asked))
+    answers = {a.id: a for a in CachedLLM(CheckedLLM(engine, cut_retries=0), DictCache()).complete(plan.requests)}
+    for part in plan.parts:
+        read_answer(part, answers[part.request.id], plan.rows[part.session_id], short(part.request.max_tokens))
     seconds = time.perf_counter() - began
     return Turn(
         seconds,
-        sum(answer.prompt_tokens for answer in answers),
-        sum(answer.prefix_tokens for answer in answers),
-        sum(answer.completion_tokens for answer in answers),
+        sum(answer.prompt_tokens for answer in answers.values()),
+        sum(answer.prefix_tokens for answer in answers.values()),
+        sum(answer.completion_tokens for answer in answers.values()),
     )
 
 
-def without_schema(engine: VLLMOffline, asked: Sequence[Request]) -> Turn:
+def without_schema(engine: VLLMOffline, plan: Plan) -> Turn:
     """`LLM.chat` with unconstrained answers."""
-    return bare(engine, [replace(request, schema=None) for request in asked])
+    return _chat(engine, [replace(request, schema=None) for request in plan.requests])
 
 
-WAYS: dict[str, Callable[[VLLMOffline, Sequence[Request]], Turn]] = {
+WAYS: dict[str, Callable[[VLLMOffline, Plan], Turn]] = {
     "bare LLM.chat": bare,
     "slowwave": through_slowwave,
     "bare, no schema": without_schema,
 }
 
 
-def measured(engine: VLLMOffline, asked: Sequence[Request], rounds: int) -> dict[str, list[Turn]]:
+def measured(engine: VLLMOffline, asked: Plan, rounds: int) -> dict[str, list[Turn]]:
     """Turns of each way, taken in turn, after one that nobody counts."""
-    bare(engine, asked[:2])
+    _chat(engine, asked.requests[:2])
     turns: dict[str, list[Turn]] = {way: [] for way in WAYS}
     for number in range(rounds):
         for way, run in list(WAYS.items())[:: -1 if number % 2 else 1]:
@@ -142,14 +145,14 @@ def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", help="a folder or hub name (default: the 0.5B model from packages)")
-    parser.add_argument("--prompts", type=int, default=16)
-    parser.add_argument("--tokens", type=int, default=48, help="answer budget")
-    parser.add_argument("--rounds", type=int, default=4)
+    parser.add_argument("--prompts", type=int, default=12)
+    parser.add_argument("--tokens", type=int, default=96, help="answer budget")
+    parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
-    engine = VLLMOffline(args.model or str(model_folder()), LLMSettings(context_window=2048))
+    engine = VLLMOffline(args.model or str(model_folder()), LLMSettings(context_window=4096))
     try:
-        rows = table(measured(engine, requests(args.prompts, args.tokens), args.rounds))
+        rows = table(measured(engine, extraction(engine, args.prompts, args.tokens), args.rounds))
     finally:
         engine.close()
     if args.json:

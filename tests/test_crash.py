@@ -41,6 +41,7 @@ run_night([samples], Settings(store=store, encoder="hash-384", read=small, keywo
 print("ended", flush=True)
 """
 STEPS = 11
+KILLS = int(os.environ.get("SLOWWAVE_KILLS", "8"))
 
 
 def night(store: Path, die_after: int = 0) -> subprocess.Popen[str]:
@@ -78,7 +79,7 @@ def test_killed_again_and_again_at_random_times(undisturbed: dict[str, str], tmp
     seed = random.randrange(1 << 32)
     print(f"seed {seed}")  # shown when the test fails
     times = random.Random(seed)
-    for _ in range(8):
+    for _ in range(KILLS):
         process = night(tmp_path)
         assert process.stdout is not None
         process.stdout.readline()  # "started": the imports are done

@@ -1,6 +1,4 @@
-import os
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -165,10 +163,8 @@ def test_every_quote_is_verbatim_whatever_is_said(texts, source):
         assert 0 <= claim["confidence"] <= 1
 
 
-def test_locomo_evidence_survives():
-    if "SLOWWAVE_BENCH_DATA" not in os.environ:
-        pytest.skip("SLOWWAVE_BENCH_DATA is not set: it names the folder that holds locomo/locomo_open.json")
-    for one in conversations(Path(os.environ["SLOWWAVE_BENCH_DATA"]) / "locomo" / "locomo_open.json"):
+def test_locomo_evidence_survives(bench_data):
+    for one in conversations(bench_data / "locomo" / "locomo_open.json"):
         claims, _ = extractive(one, 0.27)
         result = score("extractive", one, claims)
         assert result.words <= 0.28

@@ -1,8 +1,8 @@
 """Claude Code transcripts: the fixtures counted by hand, then one small file for each trap of the format."""
 
 import json
-import os
 from collections import Counter
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -59,17 +59,15 @@ def inactive(records: list[Record]) -> dict[str, str]:
     return {r.native_id: r.reason for r in records if isinstance(r, Inactive)}
 
 
-def fixture(name: str) -> list[Record]:
-    folder = os.environ.get("SLOWWAVE_BENCH_DATA")
-    if not folder:
-        pytest.skip("SLOWWAVE_BENCH_DATA is not set")
-    return list(READER.read(Path(folder, "fixtures", "claude", name), Limits()))
+@pytest.fixture
+def fixture(bench_data: Path) -> Callable[[str], list[Record]]:
+    return lambda name: list(READER.read(bench_data / "fixtures" / "claude" / name, Limits()))
 
 
 # The fixtures, counted by reading them.
 
 
-def test_large_fixture() -> None:
+def test_large_fixture(fixture: Callable[[str], list[Record]]) -> None:
     """Ten lines: four prompts, one tool result, five answers, the first of them with thought, text and call."""
     found = fixture("large.jsonl")
     assert Counter(m.role for m in messages(found)) == {"user": 4, "assistant": 5, "tool": 1}
@@ -80,7 +78,7 @@ def test_large_fixture() -> None:
     assert len(found) == 11  # and the session
 
 
-def test_small_fixture() -> None:
+def test_small_fixture(fixture: Callable[[str], list[Record]]) -> None:
     """89 lines. Prompts: 7, 49, 62, 63, 87 and the queued 39, 43, 45. Another agent's: 59, 60. Tool results: 9, 10,
     30. Answers: 8, 18, 19, 29, 47 (made by the tool), 50, 55, 65, and 77 with 78 under one message id. One compaction
     summary: 22. The other 65 lines are no conversation; none is broken.

@@ -1,8 +1,8 @@
 """Codex rollouts: the fixtures counted by hand, then one small file for each trap of the format."""
 
 import json
-import os
 from collections import Counter
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -55,17 +55,15 @@ def whose(records: list[Record]) -> list[tuple[str, str, str]]:
     return [(m.role, m.origin, m.text) for m in messages(records)]
 
 
-def fixture(name: str) -> list[Record]:
-    folder = os.environ.get("SLOWWAVE_BENCH_DATA")
-    if not folder:
-        pytest.skip("SLOWWAVE_BENCH_DATA is not set")
-    return list(READER.read(Path(folder, "fixtures", "codex", name), Limits()))
+@pytest.fixture
+def fixture(bench_data: Path) -> Callable[[str], list[Record]]:
+    return lambda name: list(READER.read(bench_data / "fixtures" / "codex" / name, Limits()))
 
 
 # The fixtures, counted by reading them.
 
 
-def test_large_fixture() -> None:
+def test_large_fixture(fixture: Callable[[str], list[Record]]) -> None:
     """20 lines: six prompts (the first also as an event), seven answers, one call with its output, one injected
     context; the head, a turn_context and a token_count are no messages.
     """
@@ -83,7 +81,7 @@ def test_large_fixture() -> None:
     }
 
 
-def test_small_fixture() -> None:
+def test_small_fixture(fixture: Callable[[str], list[Record]]) -> None:
     """118 lines. Prompts: 4 with its twin 6, 71, 85 (of which 101 is the third telling). Calls: 9, 10, 12, 14, 43, 49,
     103, 114. Outputs: 11, 13, 21, 28, 105, 115. Thought: 7 with 8. Answers: 23 with 24, 102, 110. Another agent: 33,
     116. Summaries: 47, 69, 81, 89, 111 (26 is empty), and the developer's 98. Nothing is broken.

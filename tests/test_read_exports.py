@@ -2,7 +2,6 @@
 
 import gzip
 import json
-import os
 from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -57,12 +56,15 @@ FIXTURES = [
 
 @pytest.mark.parametrize(("name", "module", "count", "blocks", "skipped", "inactive"), FIXTURES)
 def test_fixture_holds_what_was_counted_in_it(
-    name: str, module: object, count: int, blocks: dict[str, int], skipped: dict[str, int], inactive: int
+    bench_data: Path,
+    name: str,
+    module: object,
+    count: int,
+    blocks: dict[str, int],
+    skipped: dict[str, int],
+    inactive: int,
 ) -> None:
-    root = os.environ.get("SLOWWAVE_BENCH_DATA")
-    if not root:
-        pytest.skip("SLOWWAVE_BENCH_DATA is unset: no fixtures to read")
-    path = Path(root, "fixtures", name)
+    path = bench_data / "fixtures" / name
     assert [reader for reader in READERS if reader.READER.sniff(read_head(path))] == [module]
     records = read(module.READER, path)  # type: ignore[attr-defined]
     assert len(messages(records)) == count

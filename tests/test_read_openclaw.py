@@ -4,7 +4,6 @@ The events are written here as the tool writes them; the tables are those of sch
 """
 
 import json
-import os
 import sqlite3
 from collections import Counter
 from collections.abc import Iterator
@@ -19,10 +18,6 @@ from tasks.read import openclaw, openclaw_sqlite, pi
 from tasks.read.lines import read_head
 from tasks.read.openclaw_text import model_said, user_said
 from tasks.read.records import Inactive, Limits, Message, Record, Rejected, Session, Skipped
-
-BENCH = os.environ.get("SLOWWAVE_BENCH_DATA")
-FIXTURES = Path(BENCH or ".") / "fixtures" / "openclaw"
-needs_fixtures = pytest.mark.skipif(not BENCH, reason="SLOWWAVE_BENCH_DATA is unset: the real transcripts are not here")
 
 HEADER = {
     "type": "session",
@@ -69,9 +64,8 @@ def inactive(records: list[Record]) -> set[str]:
 # --- the real files -------------------------------------------------------------------------------------------------
 
 
-@needs_fixtures
-def test_small_fixture_as_read_by_hand() -> None:
-    records = read(FIXTURES / "small.jsonl")
+def test_small_fixture_as_read_by_hand(bench_data: Path) -> None:
+    records = read(bench_data / "fixtures" / "openclaw" / "small.jsonl")
     found = list(messages(records).values())
     assert [(m.native_id, m.role, m.origin) for m in found] == [
         ("m1", "user", "human"),
@@ -83,9 +77,8 @@ def test_small_fixture_as_read_by_hand() -> None:
     assert [r for r in records if isinstance(r, Rejected | Inactive)] == []
 
 
-@needs_fixtures
-def test_large_fixture_as_read_by_hand() -> None:
-    records = read(FIXTURES / "large.jsonl")
+def test_large_fixture_as_read_by_hand(bench_data: Path) -> None:
+    records = read(bench_data / "fixtures" / "openclaw" / "large.jsonl")
     found = list(messages(records).values())
     # 11 lines after the header: 3 are no conversation, one is an injected note, 6 are messages.
     roles = {("user", "human"): 1, ("assistant", "model"): 3, ("tool", "tool"): 2, ("system", "synthetic"): 1}
@@ -99,10 +92,9 @@ def test_large_fixture_as_read_by_hand() -> None:
     assert next(r for r in records if isinstance(r, Session)).workspace == "/tmp/large"
 
 
-@needs_fixtures
 @pytest.mark.parametrize("name", ["small.jsonl", "large.jsonl"])
-def test_fixtures_are_recognised(name: str) -> None:
-    assert openclaw.READER.sniff(read_head(FIXTURES / name))
+def test_fixtures_are_recognised(name: str, bench_data: Path) -> None:
+    assert openclaw.READER.sniff(read_head(bench_data / "fixtures" / "openclaw" / name))
 
 
 def test_pi_and_openclaw_are_told_apart(tmp_path: Path) -> None:

@@ -1,7 +1,6 @@
 """pi's sessions: counts from reading the real files with jq, then one test a trap."""
 
 import json
-import os
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -11,10 +10,6 @@ import pytest
 from tasks.read import pi
 from tasks.read.lines import read_head
 from tasks.read.records import Inactive, Limits, Message, Record, Rejected, Session, Skipped
-
-BENCH = os.environ.get("SLOWWAVE_BENCH_DATA")
-FIXTURES = Path(BENCH or ".") / "fixtures" / "pi"
-needs_fixtures = pytest.mark.skipif(not BENCH, reason="SLOWWAVE_BENCH_DATA is unset: the real transcripts are not here")
 
 
 def read(path: Path) -> list[Record]:
@@ -41,9 +36,8 @@ V1 = {
 }
 
 
-@needs_fixtures
-def test_a_real_session_of_1019_lines() -> None:
-    records = read(FIXTURES / "large-session.jsonl")
+def test_a_real_session_of_1019_lines(bench_data: Path) -> None:
+    records = read(bench_data / "fixtures" / "pi" / "large-session.jsonl")
     found = [r for r in records if isinstance(r, Message)]
     # 914 message lines, of which 14 are assistant rows with an empty content, all aborted.
     assert Counter((m.role, m.origin) for m in found) == {
@@ -66,9 +60,8 @@ def test_a_real_session_of_1019_lines() -> None:
     assert len({m.identity for m in found}) == len(found) == 900
 
 
-@needs_fixtures
-def test_the_small_session() -> None:
-    records = read(FIXTURES / "small.jsonl")
+def test_the_small_session(bench_data: Path) -> None:
+    records = read(bench_data / "fixtures" / "pi" / "small.jsonl")
     found = [r for r in records if isinstance(r, Message)]
     assert [(m.role, m.origin) for m in found] == [
         ("user", "human"),
@@ -83,10 +76,9 @@ def test_the_small_session() -> None:
     assert len({m.identity for m in found}) == 6
 
 
-@needs_fixtures
 @pytest.mark.parametrize("name", ["small.jsonl", "large-session.jsonl"])
-def test_fixtures_are_recognised(name: str) -> None:
-    assert pi.READER.sniff(read_head(FIXTURES / name))
+def test_fixtures_are_recognised(name: str, bench_data: Path) -> None:
+    assert pi.READER.sniff(read_head(bench_data / "fixtures" / "pi" / name))
 
 
 def test_a_branched_files_copies_are_the_same_messages(tmp_path: Path) -> None:

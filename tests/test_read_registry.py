@@ -1,7 +1,6 @@
 """Which reader reads a file, which files there are, and in which order they are read."""
 
 import json
-import os
 import sqlite3
 from datetime import UTC, datetime
 from pathlib import Path
@@ -41,11 +40,8 @@ EXPORTS = {
 }
 
 
-def test_each_fixture_is_known_for_what_it_is() -> None:
-    folder = os.environ.get("SLOWWAVE_BENCH_DATA")
-    if not folder:
-        pytest.skip("SLOWWAVE_BENCH_DATA is not set")
-    for path in find_files([Path(folder, "fixtures")]):
+def test_each_fixture_is_known_for_what_it_is(bench_data: Path) -> None:
+    for path in find_files([bench_data / "fixtures"]):
         assert detect(path).name == EXPORTS.get(path.name, FIXTURES.get(path.parent.name)), path
 
 

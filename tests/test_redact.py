@@ -1,7 +1,6 @@
 """Secrets are replaced by typed placeholders; what only looks like one stays. Every key here is made up, in pieces."""
 
 import json
-import os
 from collections import Counter
 from pathlib import Path
 
@@ -164,12 +163,9 @@ def test_redacting_twice_changes_nothing(text: str) -> None:
     assert redact(once) == (once, Counter())
 
 
-def test_no_false_alarm_in_real_conversations() -> None:
-    root = os.environ.get("SLOWWAVE_BENCH_DATA")
-    if not root:
-        pytest.skip("SLOWWAVE_BENCH_DATA is unset: no real conversations to read")
-    lines = Path(root, "fixtures/pi/large-session.jsonl").read_bytes().splitlines()
-    talks = orjson.loads(Path(root, "locomo/locomo_open.json").read_bytes())
+def test_no_false_alarm_in_real_conversations(bench_data: Path) -> None:
+    lines = Path(bench_data, "fixtures/pi/large-session.jsonl").read_bytes().splitlines()
+    talks = orjson.loads(Path(bench_data, "locomo/locomo_open.json").read_bytes())
     turns = [
         turn["text"]
         for talk in talks

