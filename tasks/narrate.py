@@ -4,6 +4,7 @@ A member that is longer than its share of the prompt is condensed extractively f
 model's window and every member has its say.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,7 +22,7 @@ from tasks.gisting.summary import shortened
 from tasks.gists import KEYWORDS, Gist
 from tasks.prompting import Library, array, bullets, flat_object, string
 
-VERSION = 1
+VERSION = 2
 GIST_PROMPTS = ("gist",)
 SUMMARY_PROMPTS = ("narrate_topic", "narrate_session", "master")
 GIST_TOKENS = 160
@@ -29,12 +30,13 @@ TOKENS_A_WORD = 2.5
 """Of an answer in JSON, at most, in languages with words."""
 WORDS_A_TOKEN = 0.6
 """What is condensed to a number of tokens gets this many words."""
+CHARACTERS_A_WORD = 10
+"""Blank included, of an answer at most: constrained decoding ends a summary before its tokens do, and none is cut."""
+SENTENCE_END = re.compile(r"[.!?…。！？][\"'”’»)\]]*(?=\s|$)|[。！？]")
 MORE_WORDS = 1.5
 """A summary longer than this many times what was asked for is cut."""
 
 GIST: JsonSchema = flat_object({"summary": string(400, 1), "keywords": array(string(60), KEYWORDS)})
-ACCOUNT: JsonSchema = flat_object({"text": string(1_500, 1)})
-MASTER_ACCOUNT: JsonSchema = flat_object({"title": string(100, 1), "text": string(1_500, 1)})
 
 
 class GistAnswer(BaseModel):
@@ -103,10 +105,11 @@ def summary_request(
     draft: Draft, about: About | None, max_words: int, library: Library, count: Counter, window: int
 ) -> Request:
     """What to ask for a draft's summary; `about` is a topic's, None for a session's."""
-    schema, prompt = ACCOUNT, library.prompt("narrate_topic" if about else "narrate_session")
+    schema = account_schema(max_words, titled=draft.tier == MASTER)
+    prompt = library.prompt("narrate_topic" if about else "narrate_session")
     values: dict[str, object] = {"max_words": max_words}
     if draft.tier == MASTER:
-        schema, prompt = MASTER_ACCOUNT, library.prompt("master")
+        prompt = library.prompt("master")
     elif about:
         samples = bullets(entry("", masked(s)).strip() for s in about.samples) or "- nothing yet"
         values |= {"topic": about.name, "purpose": about.purpose, "samples": samples}
@@ -114,6 +117,12 @@ def summary_request(
     room = window - _tokens(prompt.messages(**values, **fenced([])), count) - answer
     lines = _entries(draft, room, count)
     return Request(summary_id(draft), prompt.messages(**values, **fenced(lines)), schema, answer)
+
+
+def account_schema(max_words: int, *, titled: bool) -> JsonSchema:
+    """What a summary of so many words looks like, a master's with a title."""
+    text = {"text": string(CHARACTERS_A_WORD * max_words, 1)}
+    return flat_object({"title": string(100, 1)} | text if titled else text)
 
 
 def summary_id(draft: Draft) -> str:
@@ -128,12 +137,20 @@ def account_of(completion: Completion, max_words: int) -> Account | None:
     except (TypeError, ValidationError):
         return None
     text = " ".join(answer.text.split())
+    if len(answer.text) >= CHARACTERS_A_WORD * max_words:
+        text = _ended(text)
     if not text or steers(text) or LEFT_OUT in text:
         return None
     if len(text.split()) > MORE_WORDS * max_words:
         text = shortened(text, int(MORE_WORDS * max_words))
     title = " ".join((answer.title or "").split()).strip("\"'“”. ")
     return Account(text, None if not title or steers(title) else title)
+
+
+def _ended(text: str) -> str:
+    """A text that was stopped, up to its last whole sentence; with … where it is mostly one."""
+    ends = [end.end() for end in SENTENCE_END.finditer(text) if end.end() < len(text)]
+    return text[: ends[-1]] if ends and 2 * ends[-1] >= len(text) else f"{text.rstrip('.…')}…"
 
 
 def _entries(draft: Draft, room: int, count: Counter) -> list[str]:

@@ -23,7 +23,7 @@ from tasks import consolidate
 from tasks.chunks import Turn, chunked, split_text, turns_of
 from tasks.claims import SCHEMA, Read, claims_table, read_answer, without_repeats
 from tasks.extract import Plan, claims_schema, planned
-from tasks.narrate import GIST, MASTER_ACCOUNT, gist_of
+from tasks.narrate import GIST, account_of, account_schema, gist_of
 from tasks.prompting import Library
 from tasks.quotes import anchored, supported
 from tasks.topic_llm import Board, Topic, batch_schema, waves
@@ -126,6 +126,18 @@ def test_a_summary_of_what_is_said_elsewhere_is_rejected_with_the_quote_it_stand
     assert [r.reason for r in read.rejected] == ["its summary speaks of something else than the messages it cites"]
 
 
+def test_a_summary_that_was_stopped_ends_with_a_sentence() -> None:
+    told = "Ada moved to Porto in March. She likes the river there. Then she bought a red bi"
+    most = account_schema(8, titled=False)["properties"]["text"]["maxLength"]
+    assert len(told) == most == 80
+    stopped = account_of(Completion("r", value={"text": told}), 8)
+    assert stopped
+    assert stopped.text == "Ada moved to Porto in March. She likes the river there."
+    whole = account_of(Completion("r", value={"text": told[:-1]}), 8)
+    assert whole
+    assert whole.text.startswith("Ada moved to Porto in March. She likes the river there. Then")
+
+
 def test_the_claims_before_a_cut_are_read() -> None:
     made = plan(SAID, PERSONAL)
     text = json.dumps({"claims": [claim(1, SAID[0]), claim(4, SAID[3]), claim(2, SAID[1])]})
@@ -185,7 +197,7 @@ def test_constant_text_comes_first_and_schemas_are_flat() -> None:
     pack = Library().pack("coding")
     assert list(pack.categories) == ["decision", "pattern", "gotcha", "convention", "context"]
     assert list(Library().pack("personal").categories) == ["fact", "preference", "event", "plan", "relationship"]
-    for schema in (claims_schema(pack, 12), GIST, MASTER_ACCOUNT, consolidate.DROPS, batch_schema(25)):
+    for schema in (claims_schema(pack, 12), GIST, account_schema(60, titled=True), consolidate.DROPS, batch_schema(25)):
         text = json.dumps(schema)
         assert 'pattern":' not in text.replace('"enum": ["decision", "pattern"', "")
         assert schema["required"] == list(schema["properties"])

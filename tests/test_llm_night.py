@@ -230,6 +230,19 @@ def test_a_budget_stops_a_night_cleanly_and_the_next_ones_go_on_to_the_same_end(
     assert mine.count(SUMMARIES) > 0
 
 
+def test_claims_that_wait_for_their_topic_point_to_none_that_is_gone(tmp_path: Path) -> None:
+    run_night([CHATS], settings(tmp_path, gists="off"))
+    smaller = {"batch_claims": 7}  # other prompts: what was assigned is pending again, and no token is left for it
+    run_night([CHATS], settings(tmp_path, gists="off", extract=smaller, model={"max_tokens": 1}))
+    store = Store.open(tmp_path)
+    there = {None, *store.read(TOPICS, ["topic_id"])["topic_id"].to_pylist()}
+    waiting = store.read(OBSERVATIONS).to_pylist()
+    assert {claim["topic_id"] for claim in waiting} <= there
+    assert None in {claim["topic_id"] for claim in waiting if claim["status"] == "active"}
+    run_night([CHATS], settings(tmp_path, gists="off", extract=smaller))
+    assert all(c["topic_id"] for c in store.read(OBSERVATIONS).to_pylist() if c["status"] == "active")
+
+
 def test_a_long_session_is_cut_distilled_and_consolidated(tmp_path: Path) -> None:
     path = chat(tmp_path / "long.jsonl", "long", SAID, times=12)
     cut = {"chunk_tokens": 400, "overlap_tokens": 60, "answer_tokens": 800, "max_claims": 30}

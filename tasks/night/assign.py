@@ -55,6 +55,7 @@ def assign_topics(job: Job) -> StepReport:
             report.counts["topics split"] += 1
             refresh(job.store, key, job.settings.topics, namer)
         if model:
+            job.store.merge(OBSERVATIONS, _left_without(job.store))
             model.account(report)
         report.counts["topics"] = job.store.count(TOPICS)
     return report
@@ -88,6 +89,15 @@ def _written(store: Store, placed: Assigned, key: str) -> pa.Table:
     write_history(store, events)
     rows = [{**row, "topic_id": placed.merged[row["topic_id"]]} for row in moved]
     return pa.concat_tables([placed.observations, pa.Table.from_pylist(rows, schema=OBSERVATIONS.schema)])
+
+
+def _left_without(store: Store) -> pa.Table:
+    """Claims that wait for another night and whose topic of before is gone: as rows without a topic."""
+    rows = store.read(OBSERVATIONS, where=col("status") == lit("active"))
+    there = pc.is_in(rows["topic_id"], store.read(TOPICS, ["topic_id"])["topic_id"].combine_chunks())
+    gone = pc.and_(pc.is_valid(rows["topic_id"]), pc.invert(there))
+    left = [{**row, "topic_id": None} for row in rows.filter(gone).to_pylist()]
+    return pa.Table.from_pylist(left, schema=OBSERVATIONS.schema)
 
 
 def _cut_largest(store: Store, key: str, settings: TopicSettings) -> bool:
