@@ -60,6 +60,11 @@ def successors(rows: pa.Table, **values: object) -> dict[str, str]:
         ("The unit tests run in Jest", "Replace Jest with Vitest for the unit tests"),
         ("Deploys of the shop happen on Friday", "Deploys of the shop happen on Tuesday instead"),
         ("Feature flags are stored in Redis", "Feature flags are no longer stored in Redis"),
+        ("The ingest service listens on 9090", "The ingest service listens on 9190"),
+        ("We support Node 18 and up", "Node 18 is end of life, so the minimum is Node 22"),
+        ("I drink my coffee with oat milk", "I've gone off oat milk, I take my coffee black"),
+        ("I live in Bristol with my wife", "Big news, we bought a house in Bath"),
+        ("The soundtrack is made by Jonah", "Jonah is too busy, Lucia makes the soundtrack"),
     ],
 )
 def test_later_claim_retires_the_earlier_that_it_changes(earlier: str, later: str) -> None:
@@ -75,6 +80,9 @@ def test_later_claim_retires_the_earlier_that_it_changes(earlier: str, later: st
         ("We use Redis for the session cache", "We switched from Jest to Vitest for the unit tests"),
         ("I ran 5 km in the park today", "I ran 8 km in the park today"),
         ("The importer skips empty rows", "The importer skips empty rows and logs them"),
+        ("Login with Google loops for some users", "Login with Microsoft loops for some users"),
+        ("Replaced in 14 forms, dialogs work as before", "Replaced in 4 forms, dialogs work as before"),
+        ("The app crashes when the basket is opened", "The app crashes when the profile is opened"),
     ],
 )
 def test_unrelated_claims_do_not_retire_each_other(earlier: str, later: str) -> None:
@@ -126,6 +134,27 @@ def test_older_claim_said_again_since_retires_the_newer() -> None:
     )
     assert affirmed_at(rows) == {"o000": DAY + timedelta(days=2)}
     assert successors(rows, affirmed=affirmed_at(rows)) == {"o001": "o000"}
+
+
+def test_echo_of_a_retired_claim_goes_with_it_and_what_was_said_beside_names_the_old() -> None:
+    echo = observation(0, "Noted, the crawler is deployed on Heroku", session_id="s0", observation_id="o000b")
+    echo |= {"observed_at": DAY + timedelta(minutes=2), "message_ids": ["m0b"]}
+    later = observation(1, "The crawler is deployed to Fly.io as of this week", detail="Heroku's bill tripled")
+    rows = table(observation(0, "We run the crawler on Heroku"), echo, later)
+    assert successors(rows) == {"o000": "o001", "o000b": "o001"}
+
+
+def test_claim_is_active_again_when_its_successor_is_withdrawn_or_itself_said_again() -> None:
+    rows = table(observation(0, "The API listens on port 7070"), observation(1, "The API listens on port 8200 now"))
+    retired = supersede(rows, SETTINGS, "k").observations
+    (again,) = supersede(retired, SETTINGS, "k").observations.to_pylist()
+    assert (again["observation_id"], again["status"], again["valid_to"]) == ("o000", "active", None)
+    said = table(observation(2, "the API listens on port 7070", status="duplicate", canonical_id="o000"))
+    found = supersede(pa.concat_tables([retired, rows.slice(1), said]), SETTINGS, "k").observations
+    assert dict(zip(found["observation_id"].to_pylist(), found["status"].to_pylist(), strict=True)) == {
+        "o000": "active",
+        "o001": "superseded",
+    }
 
 
 def test_a_supersession_taken_back_is_not_made_again() -> None:

@@ -18,7 +18,8 @@ _END = (
 _OLD = rf"(?P<old>[^,.;:!?()]{{2,60}}?){_END}"
 _CHANGE = (
     r"switch|mov|migrat|chang|renam|convert|relocat|transfer|shift|upgrad|downgrad|bump|port|swap|rais|lower|increas|"
-    r"reduc|cut|pushed(?! (?:me|us|you|him|her|them|myself))|postpon|reschedul|correct|extend|shorten|updat|"
+    r"reduc|cut|slips?|defer|shrink|"
+    r"pushed(?! (?:me|us|you|him|her|them|myself))|postpon|reschedul|correct|extend|shorten|updat|"
     r"rewr[io]t|set"
 )
 _GIVE_UP = (
@@ -28,7 +29,12 @@ _GIVE_UP = (
     r"gave up(?: on)?|giv(?:e|en|ing) up(?: on)?|g[eo]t(?:ting)? rid of|stop(?:ped|ping)?|"
     r"mov(?:e|ed|ing) (?:away|out|off)(?: from| of)?|(?:broke|split) up with|call(?:ed)? off|rul(?:e|ed) out|"
     r"revert(?:ed|ing)?|roll(?:ed|ing)? back|forget(?: about)?|never ?mind|resigned from|decided against|"
-    r"forbids|forbade|bann(?:ed|ing)|disabl(?:e|ed|ing)|turn(?:ed)? off|withdrew from|backed out of"
+    r"forbids|forbade|bann(?:ed|ing)|disabl(?:e|ed|ing)|turn(?:ed)? off|withdrew from|backed out of|"
+    r"(?:gone|went|going) off(?= \w)|(?:tore|torn|ripped|ripping|rip|threw|thrown|kicked|pulled|took) out|"
+    r"retir(?:ed|ing)|decommission(?:ed|ing)|sunset(?:ting)?|outgrew|outgrown|traded in|sent back|"
+    r"part(?:ed|ing) ways with|said goodbye to|(?:done|finished|through) with|fired|"
+    r"unsubscribed from|uninstall(?:ed|ing)?|scratch(?! that)|axed|nixed|toss(?:ed|ing)?|binned|shelved|"
+    r"dropped out of|cut out"
 )
 """Not the present of the third person: what "drops", "skips" or "removes" something is at its usual work."""
 _CHANGED = (
@@ -85,12 +91,14 @@ def _phrase(needs: str, pattern: str, *, deniable: bool = False) -> Phrase:
 _CHANGE_VERBS = (
     "switch move moves moved moving migrate change rename convert relocate transfer shift upgrade downgrade bump port "
     "swap raise lower increase reduce cut push postpone reschedule correct extend shorten update rewrite rewrote set "
-    "delay decrease brought replace"
+    "delay decrease brought replace slip slips slipped defer deferred shrink"
 )
 _GIVE_UP_VERBS = (
     "drop ditch remove abandon scrap cancel discard deprecate phase phasing sold sell quit left leave leaving gave "
     "give giving got get stop move moved moving broke split call rule revert roll forget never nevermind resign decide "
-    "forbid forbade ban disable turn withdrew back"
+    "forbid forbade ban disable turn withdrew back gone went going tore torn rip threw thrown kicked pulled took "
+    "retire decommission sunset outgrew outgrown traded sent part parted said done finished through fired unsubscribed "
+    "uninstall scratch axed nixed toss binned shelved cut"
 )
 GIVEN_UP = (
     _phrase(
@@ -131,10 +139,29 @@ GIVEN_UP = (
         r"(?:is|was) (?:too|full|unmaintained|sold out|fully booked|gone))\b[^.;]*?[,;] (?:so|therefore|hence)\b",
     ),
     _phrase(
-        "left stopped resigned quit moved retired retiring stepped leaving",
+        "left stopped resigned quit moved retired retiring stepped leaving closed closes shut died went "
+        "discontinued end",
         r"\b(?!never|not|to\b)(?P<old>\w[\w.-]{1,30}) (?:(?:has|have|is|was) )?"
         r"(?:left(?! out| in\b| to\b| over| behind)|stopped|resigned|quit|moved out|retired|"
-        r"retiring|leaving|stepped down)\b",
+        r"retiring|leaving|stepped down|closed(?: down)?(?= for good|[,.;]|$)|clos(?:ed|es) down|shut down|died|"
+        r"went (?:bankrupt|under|out of business)|discontinued|end[ -]of[ -]life)\b",
+    ),
+    _phrase(
+        "gave give giving given tore torn ripped threw thrown kicked handed sent traded let put",
+        r"\b(?:(?:gave|given?|giving) (?P<old>[^,.;:!?()]{2,40}?) (?:back(?! to)|up|away))\b",
+        deniable=True,
+    ),
+    _phrase(
+        "tore torn ripped threw thrown kicked handed sent traded let put",
+        r"\b(?:tore|torn|ripped|threw|thrown|kicked|handed|sent|traded|let|put) (?P<old>[^,.;:!?()]{2,40}?) "
+        r"(?:back(?! to)|out(?! to)|in for|go|aside)(?=[,.;:!?]|$| (?:and|for|because|since|so|after|last|this|in) )",
+        deniable=True,
+    ),
+    _phrase(
+        "no",
+        r"(?:^|[,.;:!] ?|\b(?:so|and|but|there's|there is|be) )no (?:more )?(?P<old>[^,.;:!?()]{2,40}?) "
+        r"(?:this (?:year|time|summer|winter|spring|fall|autumn|season|term|semester|month|week)|for (?:me|us|now)|"
+        r"in the end|these days|anywhere)\b",
     ),
     _phrase("former previous", r"\b(?:the|my|our) (?:former|previous) (?P<old>\w+)"),
 )
@@ -150,7 +177,8 @@ CHANGED = (
     ),
     _phrase(
         f"{_CHANGE_VERBS} cancelled called",
-        rf"(?:^|[,.;:] ?|\band |\bbut )(?:{_DET} )?(?P<subject>[^,.;:!?()]{{2,50}}?)(?<! is)(?<! are)(?<! be) "
+        rf"(?:^|[,.;:] ?|\band |\bbut )(?:{_DET} )?(?P<subject>(?:(?!\bkee?pt?\b|\bstay)[^,.;:!?()]){{2,50}}?)"
+        rf"(?<! is)(?<! are)(?<! be) "
         rf"(?:(?:(?:has|have|was|were|been|got) )*(?:{_CHANGED})|(?:is|are) (?:now )?{_RESCHEDULED})\b",
     ),
 )
@@ -160,9 +188,12 @@ NEW = (_phrase("new", r"\b(?:a|my|our|his|her|their) new (?P<subject>\w+)\b"),)
 STATED = _phrase(
     f"{_CHANGE_VERBS} instead plans minds second scratch correction after longer more anymore from "
     "reflection henceforth effective further reconsidered overruled took take takes taking "
-    "stand steps succeed filling go going went became turned actually edit make",
-    r"\b(?:instead|change of plans?|plans? (?:have |has )?changed|chang(?:e|ed|ing) (?:my|our|his|her|their) minds?|"
-    r"on (?:second thoughts?|reflection)|scratch that|correction|after all|no longer|any ?more|from now on|"
+    "stand steps succeed filling go going went became turned actually edit make here out stepped tore ripped threw "
+    "kicked took pulled place stead",
+    r"\b(?:instead|in (?:its|their|his|her) (?:place|stead)|change of plans?|plans? (?:have |has )?changed|"
+    r"chang(?:e|ed|ing) (?:my|our|his|her|their) minds?|on (?:second thoughts?|reflection)|scratch that|correction|"
+    r"after all|no longer|any ?more|from (?:now|here) on(?: (?:in|out))?|"
+    r"(?:tore|ripped|threw|kicked|took|pulled) (?:it|them|that) (?:all )?out|"
     r"going forward|henceforth|effective immediately|until further notice|reconsidered|overruled|"
     rf"(?<!\bis )(?<!\bare )(?<!\bbe )(?:{_CHANGE}|decreas|delay)(?:e|ed|ing|d|ped|ping|ted)?\b[^.;]{{0,60}}?"
     r"\b(?:to|into|until|till|back|forward)\b|"
@@ -174,21 +205,38 @@ STATED = _phrase(
 )
 GAVE_UP = _phrase(_GIVE_UP_VERBS, rf"\b(?:{_GIVE_UP})\b", deniable=True)
 PRESENT = re.compile(
-    r"\b(?:now|nowadays|these days|currently|as of (?:now|today|this|next|\d)|starting (?:today|tomorrow|next|from)|"
+    r"\b(?:(?<!right )now|nowadays|these days|currently|as of (?:now|today|this|next|\d)|"
+    r"starting (?:today|tomorrow|next|from)|"
     r"from (?:today|tomorrow|the next|next) ?\w*|at the moment)\b",
     re.I,
 )
 HINTED = re.compile(
-    r"\b(?:lately|as of|since (?:last|yesterday|this)|new|newly|finally|recently|this (?:week|month|year)|"
+    r"\b(?:lately|as of|since (?:last|yesterday|this)|new|newly|finally|this (?:week|month|year)|"
     r"(?:we|i)(?:'ll| will| have|'ve)? (?:go|went|going|gone) with|let'?s (?:use|go with|do|make)|decided|turns out|"
-    r"must|should|has to|have to|needs? to|new rule|only|never|always)\b",
+    r"must|should|has to|have to|needs? to|new rule|only|never|always|"
+    r"(?:this|next|starting) (?:term|semester|season|quarter|sprint|release|spring|summer|autumn|fall|winter)|"
+    r"(?:so|hence|therefore|which means) (?:the|our|my|it)|ended up|settled on|went for|opted for|"
+    r"convinced|gave in|turned out)\b",
     re.I,
 )
 COMPLAINT = re.compile(
-    r"\b(?:(?:does|did|is|was|are|were|ca|could)n't|cannot|too|fail(?:s|ed)?|broke|breaks?|broken|slow|crash\w*|"
-    r"wrong|flaky|flood(?:ed|s)|unmaintained|tripled|doubled|expensive|boring|useless|annoy(?:ing|ed|s)|complain\w*|problems?|"
-    r"trouble|issues?|bit us|burned|rejected|clash(?:es|ed)?|outage|lost|worse|mistake|hate[ds]?|injured|flickers?|"
-    r"confus\w+|noisy|blurry|leaks?|timed out|stopped|left|full|sold out)\b",
+    r"\b(?:(?:does|did|is|was|are|were|ca|could)n't|cannot|can not|too|nobody|no one|fail(?:s|ed|ing|ures?)?|"
+    r"br[eo]aks?|breaking|broken?|slow(?:ly|er)?|sluggish|crash\w*|"
+    r"wrong|flaky|flood(?:ed|s)|unmaintained|abandoned|tripled|doubled|expensive|pricey|boring|useless|annoy(?:ing|ed|s)|"
+    r"complain\w*|problems?|trouble|issues?|bit us|bites|burned|burnt|rejected|clash(?:es|ed)?|outages?|"
+    r"los(?:t|e|es|ing)|"
+    r"worse|mistake|hate[ds]?|injured|hurts?|flickers?|confus\w+|noisy|blurry|leak(?:s|ed|ing)?|timed out|time ?outs?|"
+    r"stopped|left|full|sold out|corrupt\w*|die[sd]?|dead|dying|end[ -]of[ -]life|eol|obsolete|outdated|deprecated|"
+    r"discontinued|clos(?:ed|es|ing) down|closed|shut(?:s|ting)? down|bankrupt|out of business|bug(?:s|gy)?|unreliable|"
+    r"unstable|overkill|overwhelm\w*|bloated|eat(?:s|ing) (?:up )?(?:\d|all|our|my|the|too|half|gigabytes)|"
+    r"hog(?:s|ging)|"
+    r"swamped|drop(?:s|ping) (?:jobs|messages|connections|frames|packets|events|requests)|kept|keeps|struggl\w+|"
+    r"chok\w+|stall\w*|hangs|hung|painful|awkward|fragile|brittle|insecure|vulnerab\w+|limit(?:s|ed|ing)?|"
+    r"stolen|wreck\w*|totall?ed|worn|wore|torn|sprained|sick|ill|allergic|pregnant|parental leave|maternity|on leave|"
+    r"retire[sd]?|resigned|fired|quit|gone|got big|grew|raised prices|price (?:hike|increase)s?|went up|compliance|"
+    r"outgr[eo]wn?|ran out|runs out|run out|stress\w*|exhaust\w*|tired of|sick of|fed up|bored|regret\w*|"
+    r"mad|crazy|nuts|nightmare|pain|frustrat\w*|difficult|tricky|lost interest|ban(?:s|ned)|forbid(?:s|den)|trademark|"
+    r"under (?:repair|renovation|construction)|being (?:repaired|renovated|rebuilt)|killed)\b",
     re.I,
 )
 WORD = re.compile(r"[a-z]+")
@@ -206,20 +254,34 @@ def read_cue(text: str) -> Cue:
         more, beside = _named(BESIDE, plain, opening)
         phrases, old = phrases + more, old | beside
     hinted = HINTED.search(plain)
+    wrong = blamed(plain)
     if stated or phrases or changed:
         phrase = [*phrases, *changed, *(m[0] for m in stated)][0]
         return Cue(Strength.STATED, " ".join(phrase.split()).strip(" ,;"), old, subject)
     subject = _named(NEW, plain, opening)[1]
     if present := PRESENT.search(plain):
         return Cue(Strength.PRESENT, present[0], frozenset(), subject)
-    if hinted := hinted or COMPLAINT.search(plain):
-        return Cue(Strength.HINTED, hinted[0], frozenset(), subject)
+    if hinted or wrong:
+        return Cue(Strength.HINTED, hinted[0] if hinted else " ".join(sorted(wrong)), frozenset(), subject)
     return Cue(Strength.NONE, "", frozenset(), frozenset())
 
 
 def complains(text: str) -> bool:
     """Whether a sentence says that something is not good as it is: what follows it says what comes instead."""
     return bool(COMPLAINT.search(text.replace("’", "'")))
+
+
+CLAUSE = re.compile(r"[,;:.!?]\s+|\s+(?:so|and|but|hence|therefore|which is why)\s+", re.I)
+
+
+REASON = re.compile(r"\b(?:because(?: of)?|since|due to|thanks to) ([^.;!?]+)", re.I)
+
+
+def blamed(text: str) -> frozenset[str]:
+    """Stems of the clauses of a sentence that say what is wrong, where another clause says something else."""
+    plain = text.replace("’", "'")
+    clauses = [c for c in CLAUSE.split(plain) if c and c.strip()][:-1] + REASON.findall(plain)
+    return frozenset(stem for c in clauses if COMPLAINT.search(c) for stem in read_claim(c).content)
 
 
 def _named(phrases: tuple[Phrase, ...], text: str, opening: frozenset[str]) -> tuple[list[str], frozenset[str]]:

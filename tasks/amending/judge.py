@@ -7,13 +7,14 @@ said plainly must be alike all the more, since a wrong retirement costs more tha
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from tasks.amending.cues import Cue, Strength, read_cue
-from tasks.amending.slots import slot_conflict, slots_of
-from tasks.amending.values import EXCLUSIVE, conflict, reversal
-from tasks.deduping.normalise import Claim, read_claim, stem
+from tasks.amending.cues import COMPLAINT, Cue, Strength, blamed, complains, read_cue
+from tasks.amending.limits import Amending
+from tasks.amending.slots import BARE, SELF, slot_conflict, slots_of
+from tasks.amending.values import EXCLUSIVE, conflict, reversal, settles, widened
+from tasks.deduping.normalise import Claim, carries, read_claim, stem
 
 Weights = Mapping[str, float]
 
@@ -28,71 +29,32 @@ class Said:
     category: str
     beside: frozenset[str] = frozenset()
     """Stems of what was said beside it that it does not have itself: why something changes, mostly."""
+    blamed: frozenset[str] = frozenset()
+    """Stems of what it says is wrong, before it says what comes instead."""
 
 
-def read_said(text: str, speaker: str | None, category: str, beside: str | None = None) -> Said:
-    """A sentence read for whether it changes another; `beside`: the one said before or after it."""
+def read_said(
+    text: str, speaker: str | None, category: str, beside: Sequence[str] = (), quote: str | None = None
+) -> Said:
+    """A sentence read for whether it changes another; `beside`: those said with it, `quote`: its very words."""
     claim = read_claim(text, speaker)
-    also = frozenset(read_claim(beside).content) - set(claim.content) if beside else frozenset()
-    return Said(claim, read_cue(text), slots_of(text), category, also)
-
-
-@dataclass(frozen=True)
-class Amending:
-    """Likeness from which a claim counts as changed, from the plainest statement to none.
-
-    Likeness is 0 to 2: the share of the shorter claim's words, weighed by rarity, that both have, plus the cosine of
-    the vectors (without an encoder the share once more).
-    """
-
-    named: float = 0.68
-    """The later claim names what it gives up, and the earlier one says that."""
-    beside: float = math.inf
-    """It gives no hint of a change, or little, but what the earlier one says was named beside it."""
-    subject: float = 0.7
-    """It names what it changes, and the earlier one is about that."""
-    slot: float = 0.5
-    """Both fill a slot that takes one value: home, work, a favourite; what "my …" is."""
-    stated: float = 0.9
-    """It speaks of a change, and gives another value of the same kind."""
-    stated_opposite: float = 0.65
-    """It speaks of a change, and gives the opposite, or the alternative, of what the earlier one says."""
-    stated_alone: float = 1.05
-    """It speaks of a change; no value of one kind is seen."""
-    hinted: float = 1.0
-    """It says "now" or "must", and gives another value."""
-    present_alone: float = 1.25
-    """It says "now"; no value of one kind is seen."""
-    hinted_alone: float = math.inf
-    """It says "must", "only", "finally"; no value of one kind is seen."""
-    silent: float = 1.25
-    """It only gives another value in much the same sentence, or says no to it."""
-    echo: float = 1.2
-    """Said in one session without any difference of value: what retires the one retires the other."""
-    least_shared: float = 0.1
-    least_cosine: float = 0.25
+    cue = read_cue(f"{_opening(text, quote)}{text}")
+    stated = cue.strength is Strength.STATED
+    telling = [t for t in beside if stated or complains(t) or read_cue(t).strength is Strength.STATED]
+    also = frozenset(stem for t in telling for stem in read_claim(t).content) - set(claim.content)
+    return Said(claim, cue, slots_of(text), category, also, blamed(text))
 
 
 TELLING = 0.45
 """Weight, as a share of that of a word said once, from which a word names a thing: among 1,000 claims said by 40."""
 NAMED_BESIDE = 0.3
 """What a name or a number of the earlier claim, told beside the later one, adds to their likeness at least."""
-WITHIN = Amending(named=0.9, subject=0.95, stated=1.05, stated_alone=1.25, stated_opposite=0.9, hinted=1.2, silent=1.5)
-"""The same within one session, where much is said of one thing, and work in progress is no decision."""
-APART = Amending(
-    named=0.5,
-    beside=0.45,
-    slot=0.4,
-    subject=0.5,
-    stated=0.55,
-    stated_opposite=0.5,
-    stated_alone=0.9,
-    hinted=0.7,
-    present_alone=0.7,
-    hinted_alone=1.0,
-    silent=0.85,
-)
-"""The same for a claim of a later session, and the one before it that is likest: two such rarely hold side by side."""
+
+
+def _opening(text: str, quote: str | None) -> str:
+    """What a claim lacks of how its quote begins: "Actually, "."""
+    at = quote.casefold().find(text.casefold()) if quote else -1
+    return quote[:at] if quote and 0 < at <= LONGEST_OPENING else ""
 
 
 @dataclass(frozen=True)
@@ -116,6 +78,11 @@ class Verdict:
         return self.scores["shared"] + self.scores.get("cosine", 0.0)
 
 
+PERSON = frozenset(("home", "work", "name"))
+"""Slots of which somebody has one."""
+LONGEST_OPENING = 30
+AFTER_REPORT = frozenset("in with to for from the a an all by on it and as at this that".split())  # noqa: SIM905
+CODING = frozenset(("decision", "pattern", "gotcha", "convention", "context"))
 MANY_VALUED = frozenset(
     """like love enjoy know visit see read eat cook buy play meet hear find learn support add fix
     implement include have""".split()  # noqa: SIM905
@@ -140,7 +107,7 @@ def amends(old: Said, new: Said, cosine: float | None, weights: Weights, limits:
     """
     scores = likeness(old.claim, new.claim, cosine, weights)
     shared = scores["shared"]
-    if new.beside & set(old.claim.content):
+    if _of_person(old, new) or new.beside & set(old.claim.content):
         return _amends(old, new, weights, scores, limits)
     if shared < limits.least_shared or scores.get("cosine", 1.0) < limits.least_cosine:
         return None
@@ -150,15 +117,19 @@ def amends(old: Said, new: Said, cosine: float | None, weights: Weights, limits:
 def _amends(old: Said, new: Said, weights: Weights, scores: dict[str, float], limits: Amending) -> Verdict | None:
     common = set(old.claim.content) & set(new.claim.content)
     alike = alike_by(scores)
-    named = (new.cue.old & set(old.claim.content)) - old.cue.old  # both may give up the same
-    if named and alike >= limits.named and _tells(named, weights):
+    named = (new.cue.old & set(old.claim.content)) - old.cue.old - old.blamed  # both may give up the same
+    mended = COMPLAINT.search(" ".join(new.cue.old))  # what no longer crashes is no decision
+    if named and not mended and alike >= _named_limit(named, old, limits) and _tells(named, weights):
         why = f"gives up {' '.join(sorted(named))}: {new.cue.phrase}"
         return Verdict("named", scores, why, conflict(old.claim, new.claim) is not None)
     slot = slot_conflict(old.slots, new.slots, old.claim)
-    if slot is not None and alike >= limits.slot:
+    if slot is not None and alike >= _slot_limit(slot, old, new, limits):
         return Verdict("slot", scores, slot, instead=True)
     value = conflict(old.claim, new.claim)
     if value is not None and alike >= _needed(old, new, value, limits):
+        return Verdict(new.cue.strength.name.lower(), scores, value, instead=True)
+    value = widened(old.claim, new.claim) if new.cue.strength > Strength.NONE else None
+    if value is not None and alike >= limits.hinted and _stateful(old, new):
         return Verdict(new.cue.strength.name.lower(), scores, value, instead=True)
     turned = reversal(old.claim, new.claim)
     if turned is not None and len(common) > 1 and alike >= limits.silent and old.category != "event":
@@ -168,6 +139,28 @@ def _amends(old: Said, new: Said, weights: Weights, scores: dict[str, float], li
         or _by_hint(old, new, alike, scores, limits)
         or _by_company(old, new, alike, weights, scores, limits)
     )
+
+
+def _slot_limit(slot: str, old: Said, new: Said, limits: Amending) -> float:
+    if slot.startswith(BARE):
+        return limits.silent
+    return limits.person if _of_person(old, new) else limits.slot
+
+
+def _of_person(old: Said, new: Said) -> bool:
+    """Whether both tell where their speaker lives or works, or how they are called."""
+    both = old.slots.keys() & new.slots.keys()
+    own = old.claim.first_person and new.claim.first_person
+    return "home" in both or any(slot.startswith(SELF) for slot in both) or (own and not both.isdisjoint(PERSON))
+
+
+def _named_limit(named: Iterable[str], old: Said, limits: Amending) -> float:
+    return limits.named_value if value_stems(old.claim).intersection(named) else limits.named
+
+
+def value_stems(claim: Claim) -> frozenset[str]:
+    """Stems of a claim's names, figures and names in code, as they stand in its content."""
+    return frozenset(stem(w) for w in claim.names | claim.identifiers | claim.figures)
 
 
 def _tells(words: Iterable[str], weights: Weights) -> bool:
@@ -180,24 +173,36 @@ def _by_company(
     old: Said, new: Said, alike: float, weights: Weights, scores: dict[str, float], limits: Amending
 ) -> Verdict | None:
     """ "Prism flickers on slow phones. We highlight with syntect.": the old beside the new."""
-    named = (new.beside & set(old.claim.content)) - old.cue.old
-    if not named or old.category == "event":
+    named = ((new.beside | (new.blamed & value_stems(old.claim))) & set(old.claim.content)) - old.cue.old
+    if not named or old.category == "event" or not _both_new(old.claim, new.claim):
         return None
     everything = sum(weights.get(w, 1.0) for w in set(old.claim.content))
     more = sum(weights.get(w, 1.0) for w in named) / everything if everything else 0.0
-    if named & {stem(w) for w in old.claim.names | old.claim.identifiers | old.claim.figures}:
+    values = named & value_stems(old.claim)
+    if values:
         more = max(more, NAMED_BESIDE)
-    if alike + more < limits.beside:
+    enough = limits.replaced if _replaced(values, old, new) and _tells(values, weights) else limits.beside
+    if alike + more < enough:
         return None
     return Verdict("beside", scores | {"beside": more}, f"{' '.join(sorted(named))} beside it")
 
 
+def _replaced(values: Iterable[str], old: Said, new: Said) -> bool:
+    """Whether a decision ends on a name that was blamed, and the new one has another name: "It runs on Heroku"."""
+    stems = [stem(w) for w in old.claim.words if carries(w)]
+    late = bool(set(values).intersection(stems[len(stems) // 3 :]))
+    other = (new.claim.names | new.claim.identifiers) - old.claim.names - old.claim.identifiers
+    return late and bool(other) and old.category in CODING
+
+
 def _by_hint(old: Said, new: Said, alike: float, scores: dict[str, float], limits: Amending) -> Verdict | None:
     """A present that is told where much the same was told before, of which no value is recognised."""
-    needed = {Strength.PRESENT: limits.present_alone, Strength.HINTED: limits.hinted_alone}.get(new.cue.strength)
-    if needed is None or alike < needed or not (_stateful(old, new) and _both_new(old.claim, new.claim)):
+    by_cue = {Strength.PRESENT: limits.present_alone, Strength.HINTED: limits.hinted_alone}
+    gives = bool(values_of(new.claim) - values_of(old.claim)) and conflict(old.claim, new.claim) is None
+    needed = by_cue.get(new.cue.strength, limits.silent_alone if gives else math.inf)
+    if alike < needed or not (_stateful(old, new) and _both_new(old.claim, new.claim)):
         return None
-    return Verdict(new.cue.strength.name.lower(), scores, new.cue.phrase)
+    return Verdict(new.cue.strength.name.lower(), scores, new.cue.phrase or "much the same, with another value")
 
 
 def likeness(a: Claim, b: Claim, cosine: float | None, weights: Weights) -> dict[str, float]:
@@ -212,8 +217,9 @@ def alike_by(scores: Mapping[str, float]) -> float:
 
 
 def values_of(claim: Claim) -> frozenset[str]:
-    """Figures, names in code and names: what a claim sets something to, if it does."""
-    return claim.figures | claim.identifiers | claim.names
+    """Figures, dates, names in code and names: what a claim sets something to, if it does."""
+    days = {f"{month:02}-{day:02}" for _, month, day in claim.dates}
+    return claim.figures | claim.identifiers | claim.names | days
 
 
 def echoes(a: Said, b: Said, cosine: float | None, weights: Weights, limits: Amending) -> bool:
@@ -230,7 +236,8 @@ def _by_statement(old: Said, new: Said, alike: float, scores: dict[str, float], 
     if not _both_new(old.claim, new.claim):
         return None
     subject = new.cue.subject & set(old.claim.content)
-    if 2 * len(subject) >= len(new.cue.subject) > 0 and alike >= limits.subject:
+    enough = limits.subject if new.cue.strength is Strength.STATED else limits.hinted
+    if 2 * len(subject) >= len(new.cue.subject) > 0 and alike >= enough:
         return Verdict("subject", scores, f"changes {' '.join(sorted(subject))}: {new.cue.phrase}")
     if new.cue.strength is Strength.STATED and not new.cue.old and alike >= limits.stated_alone:
         return Verdict("stated", scores, new.cue.phrase)
@@ -239,11 +246,14 @@ def _by_statement(old: Said, new: Said, alike: float, scores: dict[str, float], 
 
 def _needed(old: Said, new: Said, value: str, limits: Amending) -> float:
     """Likeness that another value needs to count as a change."""
+    if _reports(old) and _reports(new):
+        return math.inf
     if new.cue.strength is Strength.STATED:
-        return limits.stated_opposite if value.startswith(EXCLUSIVE) else limits.stated
-    if new.cue.strength in (Strength.PRESENT, Strength.HINTED):
-        return limits.hinted
-    return limits.silent if _stateful(old, new) else math.inf
+        instead = limits.stated_opposite if value.startswith(EXCLUSIVE) else limits.stated
+        return min(instead, limits.named_value) if value_stems(old.claim) & set(new.claim.content) else instead
+    if not _stateful(old, new) or not settles(old.claim, new.claim, value):
+        return math.inf
+    return limits.hinted if new.cue.strength > Strength.NONE else limits.silent
 
 
 def _share(common: set[str], old: Claim, new: Claim, weights: Weights) -> float:
@@ -259,4 +269,12 @@ def _both_new(old: Claim, new: Claim) -> bool:
 
 def _stateful(old: Said, new: Said) -> bool:
     """Whether the claims tell how something is, of which there is one."""
-    return old.category != "event" and MANY_VALUED.isdisjoint(old.claim.content)
+    told = new.category == "event" and new.cue.strength is Strength.NONE
+    events = old.category == "event" or told or _reports(new) or _reports(old)
+    return not events and MANY_VALUED.isdisjoint(old.claim.content)
+
+
+def _reports(said: Said) -> bool:
+    """Whether a claim opens with what was done, and by nobody: "Replaced in 14 forms" tells of work, not of a state."""
+    words = said.claim.words
+    return len(words) > 1 and words[0].endswith("ed") and (words[1] in AFTER_REPORT or words[1][:1].isdigit())

@@ -8,7 +8,10 @@ from tasks.deduping.words import MONTHS, WEEKDAYS
 
 EXCLUSIVE = "alternative"
 FEASTS = frozenset("easter christmas halloween thanksgiving ramadan pentecost hanukkah diwali carnival".split())  # noqa: SIM905
-CALENDAR = WEEKDAYS | MONTHS.keys() | FEASTS
+SPANS = frozenset("day week month year night morning afternoon evening weekend today tomorrow yesterday".split())  # noqa: SIM905
+"""Of "next month" and "last week", which date an event, and are no values of a thing."""
+SEASONS = frozenset("spring summer autumn winter".split())  # noqa: SIM905
+CALENDAR = WEEKDAYS | MONTHS.keys() | FEASTS | SEASONS
 
 
 def conflict(old: Claim, new: Claim) -> str | None:
@@ -20,6 +23,37 @@ def conflict(old: Claim, new: Claim) -> str | None:
         or _alternatives(old, new)
         or _values("name", old.names - CALENDAR, new.names - CALENDAR)
     )
+
+
+def settles(old: Claim, new: Claim, value: str) -> bool:
+    """Whether two claims differ in what they say of a thing, rather than in the thing: "Login with Google loops"."""
+    if value.split()[0] in ("number", "date"):
+        return True
+    return _ends_apart(old, new) or _ends_apart(new, old)
+
+
+def _ends_apart(one: Claim, other: Claim) -> bool:
+    """Whether most of the words of one that the other has too come before the last that it lacks."""
+    words = [w for w in one.words if carries(w)]
+    apart = [
+        at
+        for at, w in enumerate(words)
+        if w not in other.words and (w in one.names | one.identifiers or w in SETS_OF or w in OPPOSITE_OF)
+    ]
+    common = [at for at, w in enumerate(words) if w in other.words]
+    return bool(apart) and 2 * sum(at < apart[-1] for at in common) >= len(common)
+
+
+def widened(old: Claim, new: Claim) -> str | None:
+    """What the later one says beside the earlier one's only value of a kind: "Node 18 is old, so we are on Node 22"."""
+    for kind, left, right in (
+        ("number", _amounts(old, new), _amounts(new, old)),
+        ("identifier", old.identifiers, new.identifiers),
+        ("date", _dates(old), _dates(new)),
+    ):
+        if len(left) == 1 and len(right) == 2 and left < right:
+            return f"{kind} {_listed(left)} → {_listed(right - left)}"
+    return None
 
 
 def _values(kind: str, old: Set[str], new: Set[str]) -> str | None:
@@ -49,8 +83,8 @@ def _identifiers(old: Claim, new: Claim) -> str | None:
 
 
 def _alternatives(old: Claim, new: Claim) -> str | None:
-    only_old = {w for w in old.words if w not in new.words and carries(w)}
-    only_new = {w for w in new.words if w not in old.words and carries(w)}
+    only_old = {w for w in old.words if w not in new.words and carries(w)} - SPANS
+    only_new = {w for w in new.words if w not in old.words and carries(w)} - SPANS
     for left in sorted(only_old):
         for right in sorted(only_new):
             exclusive = SETS_OF.get(left, frozenset()) & SETS_OF.get(right, frozenset()) and stem(left) != stem(right)

@@ -16,6 +16,8 @@ from tasks.deduping.words import FIRST_PERSON, MONTHS, NEGATIONS, NUMBER_WORDS, 
 
 STEMMER = Stemmer.Stemmer("english")
 ONE_WORD = {word: min(group) for group in SAME_WORDS for word in group}
+ONE_STEM = {STEMMER.stemWord(word): one for word, one in ONE_WORD.items()}
+"""For their other forms: "teaching" has the stem of "teach", which stands with "taught"."""
 
 _MONTH = "|".join(sorted(MONTHS, key=len, reverse=True))
 _NUMBER_WORD = "|".join(NUMBER_WORDS)
@@ -81,7 +83,7 @@ class Claim:
     dates: frozenset[Date]
     identifiers: frozenset[str]
     names: frozenset[str]
-    """Capitalised words, the first of the sentence apart: there a capital says nothing."""
+    """Capitalised words, the first of the sentence apart, where a capital says nothing, capitals do."""
     negated: tuple[str, ...]
     """The content word after each negation, sorted; "" where none follows."""
     speaker: str | None
@@ -97,7 +99,8 @@ def fold(text: str) -> str:
 @lru_cache(maxsize=65_536)
 def stem(word: str) -> str:
     """The stem of a lower-case word; spellings, short forms and irregular forms of one word share theirs."""
-    return str(STEMMER.stemWord(ONE_WORD.get(word, word)))
+    one = ONE_WORD.get(word) or ONE_STEM.get(STEMMER.stemWord(word), word)
+    return str(STEMMER.stemWord(one))
 
 
 def read_claim(text: str, speaker: str | None = None) -> Claim:
@@ -112,7 +115,11 @@ def read_claim(text: str, speaker: str | None = None) -> Claim:
         figures=frozenset(w for kind, w, _ in tokens if kind in ("figure", "count", "clock")),
         dates=frozenset(_date(raw) for kind, _, raw in tokens if kind == "date"),
         identifiers=frozenset(w for kind, w, _ in tokens if kind == "name"),
-        names=frozenset(w for kind, w, raw in tokens[1:] if kind == "word" and raw[0].isupper() and carries(w)),
+        names=frozenset(
+            w
+            for at, (kind, w, raw) in enumerate(tokens)
+            if kind == "word" and carries(w) and (raw[0].isupper() if at else raw.isupper() and len(raw) > 1)
+        ),
         negated=tuple(sorted(_negated(words))),
         speaker=speaker.casefold() if speaker else None,
         first_person=not FIRST_PERSON.isdisjoint(words),
