@@ -3,7 +3,7 @@
     python -m bench.context data/labelled/decisions.jsonl [--reports FILE] [--store DIR] [--encoder NAME] [--json]
 
 The conversations are read by a real night into a scratch store (or one is kept with --store). For each report
-(`{"session_id", "decision", "stale", "report"}` a line; by default bug_reports.jsonl beside the conversations) the
+(`{"session_id", "decision", "stale", "report"}` a line; by default in bug_reports*.jsonl beside decisions*.jsonl) the
 figure is the share of the decision's content words in the text, at 250 and 500 tokens of the tokenizer that ships;
 beside it whole turns by BM25, by recall, and by recall with the right session known. Sessions: is the right one first,
 and among five. About 2 minutes on one core, most of it the night's.
@@ -129,7 +129,7 @@ def main() -> None:
     parser.add_argument("--encoder", default="all-MiniLM-L6-v2")
     parser.add_argument("--json", action="store_true", dest="as_json")
     given = parser.parse_args()
-    reports = given.reports or given.file.with_name("bug_reports.jsonl")
+    reports = given.reports or given.file.with_name(given.file.name.replace("decisions", "bug_reports"))
     cases = [json.loads(line) for line in reports.read_text(encoding="utf-8").splitlines()]
     with tempfile.TemporaryDirectory(prefix="slowwave-context-") as scratch:
         store = given.store or Path(scratch)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from slowwave.recall.memory import Memory
 from slowwave.recall.packing import Piece, pack
 from slowwave.recall.rendering import Format, LineSource, short_ids
 from slowwave.recall.statements import Claimed, Heard, statements
-from slowwave.recall.terms import content_words
+from slowwave.recall.terms import content_words, quantities
 from slowwave.recall.tokens import bytes_by_four, tokenizer_named
 
 BUDGET_CASES = int(os.environ.get("SLOWWAVE_BUDGET_CASES", "60"))
@@ -85,8 +86,8 @@ def test_every_line_names_its_message_under_its_session_and_day(memory: Memory) 
     block = memory.context(QUERY, 400, workspace="ingest")
     title, head, *lines = block.text.split("\n")
     assert (title, head) == ("# Memories", "import-7, 2026-03-02")
-    assert "- [4] Too strict: reject a file only when 20 percent of its lines are bad" in block.text
-    assert all(line.startswith("- [") for line in lines)
+    assert "4. Too strict: reject a file only when 20 percent of its lines are bad" in block.text
+    assert all(re.match(r"\d\. \w", line) for line in lines)
     for line in block.parts[0].lines:
         assert line.source.session == "import-7"
         assert line.source.message == f"m{line.source.seq}"
@@ -113,8 +114,8 @@ def test_web_stands_first_and_the_conversation_last(memory: Memory) -> None:
         "a.example/1",
         "# Memories",
         "# Conversation",
-        "[1] user: the import",
-        "[2] assistant: Which",
+        "1. user: the import",
+        "2. assistant: Which",
     ]
     assert sorted(order, key=text.index) == order
 
@@ -142,20 +143,52 @@ def test_the_briefing_has_the_same_bytes_for_the_same_release(store: Path) -> No
     assert Memory.open(store).briefing(0).text == ""
 
 
-def test_a_superseded_claim_is_left_out_and_a_refigured_sentence_counts_little() -> None:
-    def heard(n: int, text: str) -> Heard:
-        return Heard(f"m{n}", "s", "s", f"m{n}", n, True, None, text, None)
-
+def test_a_superseded_claim_is_left_out_and_what_is_refigured_too() -> None:
     said = ["URLs must be valid for 15 minutes.", "The cache is Redis.", "URLs must be valid for 6 hours."]
-    talk = [heard(n, text) for n, text in enumerate(said)]
-    found = statements(talk, 0.9, {}, {}, {"m1": Claimed(superseded=("The cache is Redis",))}, "upload fails")
-    assert [one.message.message_id for one in found] == ["m0", "m2"]
-    assert found[0].relevance < 0.2 * found[1].relevance
+    found = statements(
+        heard([(True, text) for text in said]),
+        0.9,
+        {},
+        {},
+        {"m1": Claimed(superseded=("The cache is Redis",))},
+        "upload fails",
+    )
+    assert [one.message.message_id for one in found] == ["m2"]
+
+
+def heard(turns: list[tuple[bool, str]]) -> list[Heard]:
+    return [Heard(f"m{n}", "s", "s", f"m{n}", n, human, None, text, None) for n, (human, text) in enumerate(turns)]
+
+
+def test_what_the_session_takes_back_is_left_out() -> None:
+    talk = [
+        (True, "What happens to folders?"),
+        (False, "Share links are grants and survive moves. The limit is 200 deletions per second."),
+        (True, "No! Links die when a folder moves between spaces, and only 50 deletions per second."),
+        (False, "Done, with a test. Deploys take 9 minutes."),
+    ]
+    found = statements(heard(talk), 0.9, {}, {}, {}, "links")
+    assert [one.text.split()[0] for one in found] == ["What", "Links", "with", "Deploys"]
+
+
+def test_words_that_several_messages_hold_are_worth_more() -> None:
+    talk = [(True, "Which store?"), (True, "Use RocksDB with pictures."), (False, "The RocksDB store is set up.")]
+    found = statements(heard(talk), 0.9, {}, {}, {}, "state")
+    assert found[1].worths["rocksdb"] > found[1].worths["pictures"]
+    assert all(0 < worth < 0.9 for one in found for worth in one.worths.values())
+
+
+def test_quantities_are_compared_in_their_units() -> None:
+    (window,) = quantities("a tolerance of fifteen minutes")
+    assert (window.value, window.scale) == (900.0, "time")
+    same, other, elsewhere = (quantities(text)[0] for text in ("tolerance 900 s", "tolerance 300 s", "wait 60 s"))
+    assert [window.rivals(one) for one in (same, other, elsewhere)] == [False, True, False]
+    assert [one.value for one in quantities("1,600 pixels, 0.5 percent and zoom 14")] == [1600.0, 0.5, 14.0]
 
 
 def test_packing_prefers_new_words_and_keeps_the_budget() -> None:
-    words = [frozenset({"port", "9090"}), frozenset({"port", "9090"}), frozenset({"utc"})]
-    pieces = [Piece(some, r, 5, line) for line, (some, r) in enumerate(zip(words, (0.9, 0.8, 0.3), strict=True))]
+    worths = [{"port": 0.9, "9090": 0.9}, {"port": 0.8, "9090": 0.8}, {"utc": 0.3}]
+    pieces = [Piece(some, 5, line) for line, some in enumerate(worths)]
     assert pack(pieces, 10, lambda some: 5 * len(some)) == [0, 2]
     assert pack(pieces, 4, lambda some: 5 * len(some)) == []
 

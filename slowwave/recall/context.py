@@ -51,6 +51,8 @@ class Said:
     """Where it stands in its part: the group's worth, the line, the place in it."""
     start: int = 0
     """Number of the sentence in its text: those that don't follow each other are joined by an ellipsis."""
+    worths: Mapping[str, float] | None = None
+    """What each of its words is worth; by default all its relevance."""
 
 
 Turn = Mapping[str, object] | tuple[str, str] | str
@@ -128,7 +130,8 @@ class _Block:
             tag, heading = costs(one.source, self.format, self.count)
             cost = self.count(one.text + GAP)
             line, group = lines[one.place[:2]], groups[one.source.session]
-            found.append(Piece(one.words, one.relevance, cost, line, tag, group, heading))
+            worths = dict.fromkeys(one.words, one.relevance) if one.worths is None else one.worths
+            found.append(Piece(worths, cost, line, tag, group, heading))
         return found
 
     def within(self, parts: list[Part]) -> Context:
@@ -182,6 +185,7 @@ def remembered(memories: Sequence[Statement]) -> list[Said]:
             ),
             (order[one.message.session_id], one.message.seq, one.start),
             one.number,
+            one.worths,
         )
         for one in memories
     ]

@@ -18,12 +18,12 @@ from slowwave.recall.query import Query
 from slowwave.recall.search import Vector
 from slowwave.recall.searching import READ_TROUBLE
 from slowwave.recall.sessions import RankedSession, ranked_sessions, told_before
-from slowwave.recall.statements import Claimed, Heard, Statement, statements
+from slowwave.recall.statements import Claimed, Heard, Statement, rarities, statements
 from slowwave.recall.view import View
 
 HEARD = ["message_id", "session_id", "native_id", "seq", "role", "origin", "speaker", "text", "ts"]
 LEAST = 0.02
-"""Probability from which a sentence may be shown at all: tokens left over are better left."""
+"""Of the likeliest word's probability; a sentence without a word as likely as that is not shown."""
 SPOKEN = ("human", "model")
 
 
@@ -44,11 +44,14 @@ def gathered(
     messages = _messages(view, list(share), hits)
     closeness = _closeness(view, vector, [one.message_id for one in messages])
     claims = _claims(view, {one.session_id for one in messages})
+    rarity = rarities([one for one in messages if one.session_id in share])
     found: list[Statement] = []
     for session, group in groupby(messages, key=lambda one: one.session_id):
         heard = _around(list(group), ranks.keys(), settings.session_messages)
-        found += statements(heard, share.get(session, 0.0), ranks, closeness, claims, query.text)
-    return [one for one in found if one.relevance >= LEAST]
+        found += statements(heard, share.get(session, 0.0), ranks, closeness, claims, query.text, rarity)
+    best = [max(one.worths.values()) for one in found]
+    least = LEAST * max(best, default=0.0)
+    return [one for one, worth in zip(found, best, strict=True) if worth >= least]
 
 
 def _likely(view: View, query: Query, vector: Vector | None, limit: int) -> list[RankedSession]:

@@ -4,7 +4,7 @@ Markdown names a session once, in a heading with its day, and each line's messag
 
     # Memories
     ferry-1, 2026-02-02
-    - [4] Bookings go into MySQL.
+    4. Bookings go into MySQL.
 
 A session id of more than a dozen characters is cut to its first eight; the parts of the block have all ids in full.
 """
@@ -99,7 +99,7 @@ def tag(source: LineSource) -> str:
         return f"- ({source.url}) "
     number = source.message if source.seq is None else str(source.seq)
     named = f"{source.speaker}: " if source.speaker else ""
-    return f"- {named}" if number is None else f"- [{number}] {named}"
+    return f"- {named}" if number is None else f"{number}. {named}"
 
 
 def short_ids(sessions: Iterable[str]) -> dict[str, str]:

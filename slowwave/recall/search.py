@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import reduce
 from operator import and_
+from types import MappingProxyType
 
 import numpy as np
 import numpy.typing as npt
@@ -54,7 +55,7 @@ POOLS: Mapping[Kind, Pool] = {
         "observation_id",
         "observed_at",
         "observed_at",
-        ("observation_id", "summary", "observed_at", "status", "quote", "message_ids"),
+        ("observation_id", "summary", "observed_at", "status", "quote", "message_ids", "speaker"),
     ),
     "message": Pool(
         "message",
@@ -118,9 +119,20 @@ def _overlap(pool: Pool, since: datetime | None, until: datetime | None) -> list
     return [*after, pc.field(pool.first) <= pa.scalar(until, UTC_US)] if until else after
 
 
-def lanes(view: View, pool: Pool, query: Query, limit: int, vector: Vector | None, full_text: bool) -> Candidates:
-    """What each index of a table finds: `limit` rows of full text, where it may be asked, and of the vectors."""
-    found: dict[str, pa.Table] = {}
+def lanes(
+    view: View,
+    pool: Pool,
+    query: Query,
+    limit: int,
+    vector: Vector | None,
+    full_text: bool,
+    more: Mapping[str, pa.Table] = MappingProxyType({}),
+) -> Candidates:
+    """What each index of a table finds: `limit` rows of full text, where it may be asked, and of the vectors.
+
+    `more` is what other searches of the table found, by the name of their signal.
+    """
+    found: dict[str, pa.Table] = dict(more)
     if full_text:
         found["text"] = text_lane(view, pool, query, limit)
     if vector is not None:

@@ -11,6 +11,7 @@ import numpy as np
 
 from schemas.settings import RecallSettings
 from slowwave.recall.calibrate import Calibration
+from slowwave.recall.claims import claim_candidates
 from slowwave.recall.fusion import best_of_each, reciprocal_rank
 from slowwave.recall.hits import Hits, Kind
 from slowwave.recall.layout import Layout
@@ -66,8 +67,8 @@ class Search:
         return self.view.count(POOLS[kind].table) > 0 and (query.category is None or kind == "observation")
 
     def _meant(self, pool: Pool, query: Query) -> str:
-        """What of the query is encoded: a message does not name its speaker."""
-        return Layout.of(self.view).without_speakers(query.text) if pool.kind == "message" else query.text
+        """What of the query is encoded: what somebody said does not name them."""
+        return query.text if pool.kind == "summary" else Layout.of(self.view).without_speakers(query.text)
 
     def _answer(self, query: Query, vectors: Mapping[str, Vector], automatic: bool) -> Hits:
         asked = [POOLS[kind] for kind in query.kinds if self._asks(kind, query)]
@@ -131,6 +132,9 @@ class Search:
                 return message_candidates(
                     self.view, pool, query, limit, vector, full_text, None if whole is vector else whole
                 )
+            if pool.kind == "observation":
+                k = self.settings.rrf_k
+                return claim_candidates(self.view, pool, query, limit, vector, whole, full_text, k)
             candidates = lanes(self.view, pool, query, limit, vector, full_text)
             return candidates, reciprocal_rank(candidates, self.settings.rrf_k)
         except READ_TROUBLE as trouble:

@@ -1,0 +1,48 @@
+"""Observations are told apart by who said them: a claim in the first person does not name its speaker."""
+
+import json
+
+import pytest
+
+from flows.nightly import run_night
+from schemas.settings import Settings
+from slowwave import Memory
+
+SAID = {
+    "Paul": ["I drink green tea in the morning.", "I moved to Porto in March.", "I bought a red bicycle yesterday."],
+    "Vera": ["I drink black coffee in the morning.", "I moved to Turin in March.", "I bought a blue kayak yesterday."],
+}
+
+
+@pytest.fixture(scope="module")
+def memory(tmp_path_factory: pytest.TempPathFactory) -> Memory:
+    folder = tmp_path_factory.mktemp("claims")
+    lines = [
+        {"session_id": "chat", "message_id": f"{who}-{i}", "role": "user", "speaker": who, "content": said[i]}
+        for i in range(3)
+        for who, said in SAID.items()
+    ]
+    (folder / "chat.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    everything = {"max_share": 1.0, "pack": "personal"}
+    run_night([folder / "chat.jsonl"], Settings(store=folder / "s", encoder="hash-384", observe=everything))
+    return Memory.open(folder / "s")
+
+
+@pytest.mark.parametrize(
+    ("query", "word"),
+    [
+        ("What does Paul drink in the morning?", "tea"),
+        ("What does Vera drink in the morning?", "coffee"),
+        ("Where did Paul move in March?", "Porto"),
+        ("Where did Vera move in March?", "Turin"),
+        ("What has VERA bought yesterday?", "kayak"),
+    ],
+)
+def test_who_is_named_is_who_answers(memory: Memory, query: str, word: str) -> None:
+    hits = memory.recall(query, kinds="observation")
+    assert word in hits[0].text
+
+
+def test_a_query_without_a_name_is_answered_by_everybody(memory: Memory) -> None:
+    hits = memory.recall("Who moved in March?", kinds="observation", k=2)
+    assert {word for hit in hits for word in ("Porto", "Turin") if word in hit.text} == {"Porto", "Turin"}
