@@ -136,6 +136,18 @@ def test_older_claim_said_again_since_retires_the_newer() -> None:
     assert successors(rows, affirmed=affirmed_at(rows)) == {"o001": "o000"}
 
 
+def test_echoes_of_echoes_come_to_an_end() -> None:
+    said = ["Noted, the crawler is deployed on Heroku", "So the crawler is on Heroku", "Yes, the crawler on Heroku"]
+    echoes = [
+        observation(0, text, observation_id=f"e{i}", message_ids=[f"e{i}"])
+        | {"observed_at": DAY + timedelta(minutes=2 * i + 2)}
+        for i, text in enumerate(said)
+    ]
+    later = observation(3, "We moved the crawler from Heroku to Fly")
+    found = successors(table(observation(0, "We run the crawler on Heroku"), *echoes, later))
+    assert found == dict.fromkeys(("o000", "e0", "e1", "e2"), "o003")
+
+
 def test_echo_of_a_retired_claim_goes_with_it_and_what_was_said_beside_names_the_old() -> None:
     echo = observation(0, "Noted, the crawler is deployed on Heroku", session_id="s0", observation_id="o000b")
     echo |= {"observed_at": DAY + timedelta(minutes=2), "message_ids": ["m0b"]}

@@ -82,7 +82,7 @@ def changes_among(held: Held, freed: Set[int], settings: DedupeSettings, back: s
         if verdict is not None:
             found.append(_change(held, loser, winner, verdict))
     echo = _echoes(held, rows, said, weights, pairs)
-    found += _echoed(held, said, found, echo, back)
+    found += list(_echoed(held, said, found, echo, back))  # of what changed, not of echoes
     return _weighed(held, said, rows, found)
 
 
