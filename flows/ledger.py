@@ -40,7 +40,8 @@ def new_run_id() -> str:
 def running(kind: str, settings: Settings) -> Iterator[tuple[Job, RunReport]]:
     """Hold the writer's lock for a run, and write its row at the end.
 
-    A run that changed nothing leaves no row: no table gets a new version from it. One that failed leaves its error.
+    A run that changed nothing and asked nothing of a model leaves no row: no table gets a new version from it. One that
+    failed leaves its error.
 
     Raises:
         StoreLocked: another run is at it.
@@ -63,7 +64,7 @@ def running(kind: str, settings: Settings) -> Iterator[tuple[Job, RunReport]]:
             raise
         finally:
             close_model(job)
-        if report.release:
+        if report.release or report.paid():
             _add(store, run_id, kind, started, datetime.now(UTC), "done", report)
 
 

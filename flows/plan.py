@@ -4,12 +4,15 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from flows.nightly import installed_roots
 from schemas.completions import COMPLETIONS
+from schemas.gists import GISTS
 from schemas.messages import MESSAGES
+from schemas.observations import OBSERVATIONS
 from schemas.runs import RUNS
 from schemas.sessions import FILES
 from schemas.settings import Settings
@@ -20,13 +23,16 @@ from slowwave.engines.tokens import estimated_tokens
 from tasks import extract, narrate
 from tasks.chunks import is_spoken
 from tasks.job import Job
+from tasks.night.assign import assign_key
 from tasks.night.boilerplate import Mask
+from tasks.night.gists import gists_key
 from tasks.night.ingested import Ingested
 from tasks.night.llm import Model, check_llm, close_model, model_of
 from tasks.night.marks import pending_sessions, session_groups
 from tasks.night.observe import observations_key
-from tasks.night.pending import inactive_messages
+from tasks.night.pending import batches, inactive_messages, lacking, spoken_messages
 from tasks.night.read import Known, new_rows
+from tasks.night.rollup import summaries_key
 from tasks.night.transcripts import find_pending
 from tasks.plan import (
     ANSWER_SHARE,
@@ -73,6 +79,8 @@ def _planned(job: Job, paths: list[Path]) -> Estimate:
     planner = Planner(job, model, estimate, known)
     for messages in _pending_messages(job, paths, model):
         planner.add(messages)
+    if model:
+        planner.add_left_over(model)
     planner.finish()
     return priced(estimate, job.settings.model, known)
 
@@ -85,6 +93,9 @@ class Planner:
         self.observe, self.gists = Line("observe"), Line("gists")
         self.chunks: list[int] = []
         self.sessions: list[list[int]] = []
+        self.seen: set[str] = set()
+        self.left_claims, self.left_sessions = 0, list[list[int]]()
+        """Distilled by an earlier night, and not assigned or summarised yet."""
         self.window = 32_768
         self.engine_there = model is not None
 
@@ -97,11 +108,31 @@ class Planner:
             mine = by_session.setdefault(row["session_id"], [])
             mine += spoken_tokens([row]) if is_spoken(row) else []
         self.estimate.sessions += len(by_session)
+        self.seen |= by_session.keys()
         self.sessions += list(by_session.values())
         if self.model:
-            self._claims(messages, self.model)
+            try:
+                self._claims(messages, self.model)
+            except EngineUnavailable as error:
+                self.estimate.notes = list(dict.fromkeys([*self.estimate.notes, str(error)]))
             if self.job.settings.gists == "llm":
                 self._gists([row for row in rows if is_spoken(row)], self.model)
+
+    def add_left_over(self, model: Model) -> None:
+        """Count what the store's sessions still lack beside claims: gists, topics, summaries."""
+        store, settings = self.job.store, self.job.settings
+        spoken = spoken_messages(store, ["tokens"]).filter(~pl.col("session_id").is_in(sorted(self.seen)))
+        if settings.gists == "llm":
+            lack = lacking(store, spoken, GISTS, gists_key(self.job, model))
+            for batch in batches(lack, MESSAGES_AT_ONCE):
+                rows = store.read_ids(MESSAGES, batch["message_id"].to_list(), ["message_id", "text"])
+                self._gists(rows.to_pylist(), model)
+        claims = pl.DataFrame(store.read(OBSERVATIONS, ["session_id", "status", "assign_key"]))
+        waiting = (pl.col("status") == "active") & pl.col("assign_key").ne_missing(assign_key(self.job, model))
+        self.left_claims = claims.filter(waiting & ~pl.col("session_id").is_in(sorted(self.seen))).height
+        pending = pending_sessions(store, "rollup", summaries_key(self.job, model))["session_id"]
+        lack = spoken.filter(pl.col("session_id").is_in(pending.implode())).sort("session_id", "seq")
+        self.left_sessions = [mine["tokens"].to_list() for _, mine in lack.group_by("session_id", maintain_order=True)]
 
     def finish(self) -> None:
         """The lines, those included that rest on answers that are not there yet."""
@@ -113,8 +144,13 @@ class Planner:
             *([self.gists] if settings.gists == "llm" else []),
             self.observe,
             consolidation(self.chunks, each),
-            topics(claims, settings.extract.batch_claims, settings.extract.topics_shown, self.job.store.count(TOPICS)),
-            summaries(self.sessions, claims, settings.pyramid, self.window),
+            topics(
+                claims + self.left_claims,
+                settings.extract.batch_claims,
+                settings.extract.topics_shown,
+                self.job.store.count(TOPICS),
+            ),
+            summaries([*self.sessions, *self.left_sessions], claims + self.left_claims, settings.pyramid, self.window),
         ]
 
     def count(self, texts: list[str]) -> list[int]:

@@ -49,6 +49,10 @@ class RunReport:
         kept = ", ".join(f"{counts[name]:,} {name}" for name in ("messages", "observations", "topics", "summaries"))
         return f"Released {self.release.name}: {kept}."
 
+    def all_notes(self) -> list[str]:
+        """The run's notes and its steps', each once."""
+        return list(dict.fromkeys([*self.notes, *(note for step in self.steps for note in step.notes)]))
+
     def as_json(self) -> str:
         """For the row in `runs`."""
         release = self.release.name if self.release else None
@@ -69,6 +73,11 @@ class RunReport:
             of["in all"] = sum(of.values(), Counter())
         return {model: [_usage_line(name, counts) for name, counts in of.items()] for model, of in steps.items()}
 
+    def paid(self) -> int:
+        """Requests that a model had to answer: those that the completions cache did not."""
+        usage = [counts for step in self.steps for counts in usage_of(step).values()]
+        return sum(counts["requests"] - counts["cache hits"] for counts in usage)
+
     def print(self, console: Console) -> None:
         """The report as a table on a terminal."""
         table = Table("step", title=f"{self.kind} {self.run_id}", title_justify="left")
@@ -85,7 +94,7 @@ class RunReport:
             for line in spent:
                 usage.add_row(*line)
             console.print(usage)
-        for note in self.notes:
+        for note in self.all_notes():
             console.print(f"note: {note}", highlight=False, soft_wrap=True)
         console.print(self.verdict(), highlight=False, soft_wrap=True)
 
@@ -102,13 +111,13 @@ class RunReport:
                 "|---|---:|---:|---:|---:|---:|---:|---|",
             ]
             lines += ["| " + " | ".join(line) + " |" for line in spent]
-        return "\n".join([*lines, "", *(f"- {note}" for note in self.notes)])
+        return "\n".join([*lines, "", *(f"- {note}" for note in self.all_notes())])
 
 
 def counts_text(step: StepReport) -> str:
-    """A step's counts and notes in one line, without what it asked of a model."""
+    """A step's counts in one line, without what it asked of a model."""
     counted = [f"{name} {n:,}" for name, n in sorted(step.counts.items()) if n and MODEL_MARK not in name]
-    return " · ".join([*counted, *step.notes])
+    return " · ".join(counted)
 
 
 def usage_of(step: StepReport) -> dict[str, Counter[str]]:

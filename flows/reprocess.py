@@ -14,6 +14,7 @@ from typing import Any
 
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 from prefect import flow
 from prefect.artifacts import create_markdown_artifact
 
@@ -78,6 +79,11 @@ def forget_rows(store: Store, chosen: pl.DataFrame, table: Any) -> None:
     store.delete_ids(table, rows.column(table.key).to_pylist())
 
 
+def forget_keys(store: Store, rows: pa.Table, table: Any) -> None:
+    """These rows count as made under no settings: they stand until others take their place."""
+    store.merge(table, pa.Table.from_pylist([{**row, "step_key": ""} for row in rows.to_pylist()], schema=table.schema))
+
+
 def forget_marks(store: Store, chosen: pl.DataFrame, step: str) -> None:
     """The step counts as never done with the chosen sessions."""
     rows = pl.DataFrame(store.read_ids(MARKS, chosen["session_id"].to_list(), by="unit_id"))
@@ -102,19 +108,20 @@ def forget_column(store: Store, chosen: pl.DataFrame, column: str) -> None:
 
 
 def forget_summaries(store: Store, chosen: pl.DataFrame) -> None:
-    """The chosen sessions' summaries are removed; with every session chosen, the topics' too."""
+    """The chosen sessions' summaries count as never made; with every session chosen, the topics' too."""
     forget_marks(store, chosen, "rollup")
-    rows = pl.DataFrame(store.read(SUMMARIES, ["summary_id", "scope", "scope_id"]))
     everything = chosen.height == store.count(SESSIONS)
-    mine = pl.col("scope_id").is_in(chosen["session_id"].implode())
-    gone = rows.filter(mine | ((pl.col("scope") == "topic") & pl.lit(everything)))
-    store.delete_ids(SUMMARIES, gone["summary_id"].to_list())
+    rows = store.read(SUMMARIES)
+    mine = pc.is_in(rows["scope_id"], pa.array(chosen["session_id"].to_list(), pa.string()))
+    forget_keys(store, rows.filter(pc.or_(mine, pc.and_(pc.equal(rows["scope"], "topic"), everything))), SUMMARIES)
 
 
 FORGET: dict[str, Callable[[Store, pl.DataFrame], None]] = {
     "read": forget_files,
     "passages": lambda store, chosen: forget_rows(store, chosen, PASSAGES),
-    "gists": lambda store, chosen: forget_rows(store, chosen, GISTS),
+    "gists": lambda store, chosen: forget_keys(
+        store, store.read_ids(GISTS, chosen["session_id"].to_list(), by="session_id"), GISTS
+    ),
     "observe": lambda store, chosen: forget_marks(store, chosen, "observe"),
     "dedupe": lambda store, chosen: forget_column(store, chosen, "dedupe_key"),
     "assign": lambda store, chosen: forget_column(store, chosen, "assign_key"),

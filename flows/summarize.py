@@ -6,6 +6,7 @@ from datetime import datetime
 from flows.ledger import Caller, as_function, running
 from flows.report import RunReport
 from flows.reprocess import Selection
+from schemas.errors import UsageError
 from schemas.settings import Settings
 from schemas.topics import SUMMARIES
 from slowwave.pyramid.grow import master_id
@@ -33,10 +34,11 @@ def summarize_sessions(
 
     Raises:
         StoreMissing: there is no store.
-        UsageError: a session that the vault does not hold.
+        UsageError: a session that the vault does not hold, or a workspace without one.
         StoreLocked: a run is at it.
     """
-    selection.pick(Store.open(settings.store, settings.space))
+    if selection.pick(Store.open(settings.store, settings.space)).is_empty():
+        raise UsageError(f"no session of workspace {selection.workspace!r} is in the vault")
     with running("summarize", settings) as (job, report):
         chosen = selection.pick(job.store)
         report.steps.append(call(roll_up, job, frozenset(chosen["session_id"])))

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from schemas.extract_settings import ExtractSettings
 from schemas.settings import ObserveSettings
-from slowwave.engines.llm import JsonSchema, Message, Request
+from slowwave.engines.llm import EngineUnavailable, JsonSchema, Message, Request
 from tasks.chunks import Chunk, Counter, chunked, turns_of
 from tasks.fence import fenced
 from tasks.observing.coding import is_coding
@@ -69,7 +69,7 @@ def planned(
     spoken messages are in `skipped`.
 
     Raises:
-        ValueError: the window is too small for the prompt itself and an answer.
+        EngineUnavailable: the window is too small for the prompt itself and an answer.
     """
     plan = Plan([], _by_session(messages), {})
     overhead: dict[str, int] = {}
@@ -83,9 +83,10 @@ def planned(
             overhead[pack.name] = _overhead(library, pack, extract, count)
         room = min(extract.chunk_tokens, window - overhead[pack.name] - extract.answer_tokens)
         if room < 50:
-            raise ValueError(
+            raise EngineUnavailable(
+                "extraction",
                 f"a context window of {window:,} tokens leaves {room} for a transcript beside a prompt of "
-                f"{overhead[pack.name]:,} and an answer of {extract.answer_tokens:,}: lower extract.answer_tokens"
+                f"{overhead[pack.name]:,} and an answer of {extract.answer_tokens:,}: lower extract.answer_tokens",
             )
         chunks = chunked(turns, room, min(extract.overlap_tokens, room // 4), count)
         plan.parts.extend(

@@ -19,15 +19,24 @@ from flows.summarize import summarize_sessions
 from schemas.completions import COMPLETIONS
 from schemas.errors import UsageError
 from schemas.gists import GISTS
+from schemas.llm_settings import LLMSettings
 from schemas.messages import MESSAGES
 from schemas.observations import OBSERVATIONS
 from schemas.quarantine import QUARANTINE
 from schemas.registry import RELEASED, TABLES
 from schemas.settings import Settings
 from schemas.topics import SUMMARIES, TOPICS
+from slowwave.engines.chain import ChainLLM
+from slowwave.engines.scripted import ScriptedLLM
+from slowwave.engines.select import Choice
+from slowwave.engines.usage import MeteredLLM
 from slowwave.store import Store
 from slowwave.store.digest import table_digest
 from tasks.job import StepReport
+from tasks.night.distilled import distilled
+from tasks.night.llm import Model
+from tasks.prompting import Library
+from tests.llm_scripts import faithful
 
 SAMPLES = Path(__file__).parent.parent / "data" / "samples"
 CHATS = SAMPLES / "generic"
@@ -230,17 +239,57 @@ def test_a_budget_stops_a_night_cleanly_and_the_next_ones_go_on_to_the_same_end(
     assert mine.count(SUMMARIES) > 0
 
 
-def test_claims_that_wait_for_their_topic_point_to_none_that_is_gone(tmp_path: Path) -> None:
+def test_a_window_too_small_for_a_prompt_is_an_engine_that_is_not_there(tmp_path: Path) -> None:
+    run_night([CHATS], Settings(store=tmp_path, encoder="hash-384"))
+    small = ChainLLM([ScriptedLLM(faithful, context_window=2_048)])
+    for extractive in (True, False):
+        model = Model(Choice(small, extractive), MeteredLLM(small), Library(None))
+        report = StepReport("observe")
+        done = distilled(Store.open(tmp_path).read(MESSAGES), settings(tmp_path), model, report)
+        assert bool(done.claims) == extractive
+        assert "lower extract.answer_tokens" in str([done.notes, done.pending])
+
+
+AWAY = "openai:fake@http://127.0.0.1:9/v1"
+HURRY = {"patience": 0.2, "retries": 0}
+
+
+def figures(store: Path) -> dict[str, int]:
+    opened = Store.open(store)
+    return {table.name: opened.count(table) for table in (GISTS, OBSERVATIONS, TOPICS, SUMMARIES)}
+
+
+def test_claims_that_wait_keep_the_topic_they_had(tmp_path: Path) -> None:
     run_night([CHATS], settings(tmp_path, gists="off"))
+    before = figures(tmp_path)
     smaller = {"batch_claims": 7}  # other prompts: what was assigned is pending again, and no token is left for it
     run_night([CHATS], settings(tmp_path, gists="off", extract=smaller, model={"max_tokens": 1}))
     store = Store.open(tmp_path)
-    there = {None, *store.read(TOPICS, ["topic_id"])["topic_id"].to_pylist()}
-    waiting = store.read(OBSERVATIONS).to_pylist()
-    assert {claim["topic_id"] for claim in waiting} <= there
-    assert None in {claim["topic_id"] for claim in waiting if claim["status"] == "active"}
+    waiting = [c for c in store.read(OBSERVATIONS).to_pylist() if c["status"] == "active"]
+    assert {claim["topic_id"] for claim in waiting} <= set(store.read(TOPICS)["topic_id"].to_pylist())
+    assert figures(tmp_path) == before
     run_night([CHATS], settings(tmp_path, gists="off", extract=smaller))
-    assert all(c["topic_id"] for c in store.read(OBSERVATIONS).to_pylist() if c["status"] == "active")
+    keys = {t["step_key"] for t in store.read(TOPICS).to_pylist() if t["size"]}
+    assert len(keys) == 1  # those of before are gone now, or made anew
+
+
+def test_a_model_that_is_away_costs_nothing_that_was_there(tmp_path: Path) -> None:
+    run_night([CHATS], settings(tmp_path))
+    before = figures(tmp_path)
+    away = settings(tmp_path).model_copy(update={"llm": AWAY, "model": LLMSettings(**HURRY)})
+    run_night([CHATS], away)
+    assert figures(tmp_path) == before
+    for step in ("gists", "rollup", "assign"):
+        run_reprocess(step, Selection(), away)
+        assert figures(tmp_path) == before, step
+
+
+def test_a_workspace_that_is_not_there_is_refused_and_costs_nothing(tmp_path: Path) -> None:
+    run_night([CHATS], settings(tmp_path, gists="off"))
+    before = figures(tmp_path)
+    with pytest.raises(UsageError, match="/nope"):
+        summarize_sessions(Selection(workspace="/nope"), settings(tmp_path))
+    assert figures(tmp_path) == before
 
 
 def test_a_long_session_is_cut_distilled_and_consolidated(tmp_path: Path) -> None:

@@ -46,6 +46,20 @@ def test_the_plan_foretells_the_prompts_of_the_night_and_then_the_cache(tmp_path
     assert (observed.prompt_tokens, observed.answer_tokens) == (0, 0)
 
 
+def test_what_an_earlier_night_left_is_foretold_too(tmp_path: Path) -> None:
+    short = settings(tmp_path, gists="extractive")
+    run_night([CHATS], short.model_copy(update={"model": LLMSettings(max_tokens=14_000)}))
+    left = plan_night([CHATS], short)
+    assert left.prompt_tokens > 0
+    counts = {step.step: step.counts for step in run_night([CHATS], short).steps}
+    paid = sum(c["scripted: prompt tokens"] for c in counts.values())
+    assert paid > 0
+    assert left.prompt_tokens == pytest.approx(paid, rel=0.6)
+    gists = plan_night([CHATS], settings(tmp_path))  # of whole sessions, long distilled
+    night = {step.step: step.counts for step in run_night([CHATS], settings(tmp_path)).steps}["gists"]
+    assert {line.step: line.requests for line in gists.lines}["gists"] == night["scripted: requests"] > 0
+
+
 def test_without_a_model_there_is_nothing_to_pay(tmp_path: Path) -> None:
     plan = plan_night([CHATS], Settings(store=tmp_path, encoder="hash-384"))
     assert (plan.lines, plan.usd, plan.seconds) == ([], 0.0, 0.0)

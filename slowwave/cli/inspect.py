@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Annotated
 
+import orjson
 import typer
 from rich.table import Table
 
@@ -138,8 +139,16 @@ def runs(as_json: JsonOption = False, store: StoreOption = None, space: SpaceOpt
         if as_json:
             OUT.print_json(data=rows, default=str)
             return
-        table = Table("run", "kind", "started", "seconds", "status")
+        table = Table("run", "kind", "started", "seconds", "tokens", "status")
         for row in rows:
             took = f"{(row['ended_at'] - row['started_at']).total_seconds():.1f}" if row["ended_at"] else ""
-            table.add_row(row["run_id"], row["kind"], f"{row['started_at']:%Y-%m-%d %H:%M:%S}", took, row["status"])
+            started = f"{row['started_at']:%Y-%m-%d %H:%M:%S}"
+            table.add_row(row["run_id"], row["kind"], started, took, _tokens(row["report"]), row["status"])
         OUT.print(table)
+
+
+def _tokens(report: str) -> str:
+    """Tokens that a run's report says its models read and wrote; nothing where none was asked."""
+    counts = [step["counts"] for step in orjson.loads(report).get("steps", [])]
+    spent = sum(n for c in counts for name, n in c.items() if name.endswith((": prompt tokens", ": answer tokens")))
+    return f"{spent:,}" if spent else ""

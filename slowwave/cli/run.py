@@ -31,6 +31,9 @@ MaxTokens = Annotated[
     int | None,
     typer.Option("--max-tokens", help="Tokens this run may spend; then it stops cleanly.", show_default=False),
 ]
+GistsOption = Annotated[
+    str | None, typer.Option("--gists", help="off, extractive, llm or truncated.", show_default=False)
+]
 Since = Annotated[datetime | None, typer.Option(help="Sessions that ended on or after this day.")]
 Until = Annotated[datetime | None, typer.Option(help="Sessions that began before this day.")]
 
@@ -45,7 +48,7 @@ def run(
     plain: Plain = False,
     llm: LlmOption = None,
     max_tokens: MaxTokens = None,
-    gists: Annotated[str | None, typer.Option(help="off, extractive, llm or truncated.", show_default=False)] = None,
+    gists: GistsOption = None,
     embeddings: Annotated[bool | None, typer.Option("--embeddings/--no-embeddings", show_default=False)] = None,
     redact: Annotated[bool | None, typer.Option("--redact/--no-redact", show_default=False)] = None,
     store: StoreOption = None,
@@ -115,6 +118,7 @@ def reprocess(
     until: Until = None,
     llm: LlmOption = None,
     max_tokens: MaxTokens = None,
+    gists: GistsOption = None,
     store: StoreOption = None,
     space: SpaceOption = None,
 ) -> None:
@@ -124,7 +128,7 @@ def reprocess(
         from flows.reprocess import Selection, run_reprocess
 
         chosen = Selection(tuple(session or ()), workspace, since, until)
-        given = overrides(store, space, **llm_overrides(llm, max_tokens))
+        given = overrides(store, space, gists=gists, **llm_overrides(llm, max_tokens))
         run_reprocess(step, chosen, settings_from(**given)).print(OUT)
 
 

@@ -45,4 +45,7 @@ def summarize(
             when = f"{one.last_at:%Y-%m-%d}  " if one.last_at else ""
             OUT.print(f"{when}{one.title or one.session}", style="bold", highlight=False, soft_wrap=True)
             OUT.print(f"{one.text}\n", highlight=False, soft_wrap=True)
-        OUT.print(report.verdict() if found else "No such session says anything.", highlight=False, soft_wrap=True)
+        for note in report.notes:
+            OUT.print(f"note: {note}", highlight=False, soft_wrap=True)
+        left = "No summary is there: nothing is said, or what should write it could not be asked."
+        OUT.print(report.verdict() if found else left, highlight=False, soft_wrap=True)

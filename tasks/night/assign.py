@@ -19,7 +19,7 @@ from schemas.topics import TOPIC_HISTORY, TOPICS
 from slowwave.store.store import Store
 from tasks.assign import VERSION, Assigned, assign, base_topics, empty_topic, split, too_large
 from tasks.job import Job, StepReport, reporting, step_key
-from tasks.night.llm import model_of
+from tasks.night.llm import Model, model_of
 from tasks.night.topics_llm import Names, names_by_model, placed_by_model, topics_key
 from tasks.topics.names import Said, named
 
@@ -33,17 +33,15 @@ Namer = Callable[[Sequence[Row], Mapping[str, Sequence[str]], Names], Names]
 def assign_topics(job: Job) -> StepReport:
     """Place the claims that have no topic under these settings; new topics are written before their claims."""
     with reporting("assign") as report:
-        encoder = job.settings.encoder if job.settings.embeddings else "no vectors"
-        key = step_key("assign", 2, VERSION, job.settings.topics, encoder)
         model = model_of(job)
-        key = topics_key(job, model, key) if model else key
+        key = assign_key(job, model)
         namer = partial(names_by_model, job, model) if model else None
         rows = job.store.read(OBSERVATIONS, where=col("status") == lit("active"))
         pending = rows.filter(pc.fill_null(pc.not_equal(rows["assign_key"], key), True))
         report.rows_in = pending.num_rows
         if pending.num_rows:
-            refresh(job.store, key, job.settings.topics, namer)
-            known = _settled(job.store, key)
+            live = refresh(job.store, key, job.settings.topics, namer)
+            known = _settled(job.store, key, live)
             if model:
                 placed = placed_by_model(job, pending, known, key, model, report)
             else:
@@ -55,18 +53,24 @@ def assign_topics(job: Job) -> StepReport:
             report.counts["topics split"] += 1
             refresh(job.store, key, job.settings.topics, namer)
         if model:
-            job.store.merge(OBSERVATIONS, _left_without(job.store))
             model.account(report)
         report.counts["topics"] = job.store.count(TOPICS)
     return report
 
 
-def _settled(store: Store, key: str) -> pa.Table:
+def assign_key(job: Job, model: Model | None) -> str:
+    """What a claim's topic depends on besides the claims."""
+    encoder = job.settings.encoder if job.settings.embeddings else "no vectors"
+    key = step_key("assign", 2, VERSION, job.settings.topics, encoder)
+    return topics_key(job, model, key) if model else key
+
+
+def _settled(store: Store, key: str, live: set[str]) -> pa.Table:
     """The topics as the claims placed under this key make them: what a run that never crashed would see."""
     topics = store.read(TOPICS)
     if topics.num_rows == 0:
         return pa.Table.from_pylist(base_topics(key), schema=TOPICS.schema)
-    return topics.sort_by("topic_id")
+    return topics.filter(pc.is_in(topics["topic_id"], pa.array(sorted(live), pa.string()))).sort_by("topic_id")
 
 
 def _add_missing(store: Store, topics: pa.Table) -> None:
@@ -89,15 +93,6 @@ def _written(store: Store, placed: Assigned, key: str) -> pa.Table:
     write_history(store, events)
     rows = [{**row, "topic_id": placed.merged[row["topic_id"]]} for row in moved]
     return pa.concat_tables([placed.observations, pa.Table.from_pylist(rows, schema=OBSERVATIONS.schema)])
-
-
-def _left_without(store: Store) -> pa.Table:
-    """Claims that wait for another night and whose topic of before is gone: as rows without a topic."""
-    rows = store.read(OBSERVATIONS, where=col("status") == lit("active"))
-    there = pc.is_in(rows["topic_id"], store.read(TOPICS, ["topic_id"])["topic_id"].combine_chunks())
-    gone = pc.and_(pc.is_valid(rows["topic_id"]), pc.invert(there))
-    left = [{**row, "topic_id": None} for row in rows.filter(gone).to_pylist()]
-    return pa.Table.from_pylist(left, schema=OBSERVATIONS.schema)
 
 
 def _cut_largest(store: Store, key: str, settings: TopicSettings) -> bool:
@@ -139,14 +134,16 @@ def write_history(store: Store, events: list[Row]) -> None:
         store.merge_changed(TOPIC_HISTORY, pa.Table.from_pylist(events, schema=TOPIC_HISTORY.schema))
 
 
-def refresh(store: Store, key: str, settings: TopicSettings, namer: Namer | None = None) -> None:
+def refresh(store: Store, key: str, settings: TopicSettings, namer: Namer | None = None) -> set[str]:
     """Make name, purpose, size, samples, centroid and cohesion of every topic what the claims placed in it say.
 
-    Only active claims that were placed under this key count. Topics left empty are removed, the base topics apart.
+    Only active claims that were placed under this key count. A topic without any is removed, the base topics apart, and
+    those of claims that wait to be placed anew: it stays as it was until they are. Returns the topics that count.
     """
-    where = (col("status") == lit("active")) & (col("assign_key") == lit(key))
-    claims = pl.DataFrame(store.read(OBSERVATIONS, SAID, where)).drop_nulls("topic_id")
-    claims = claims.sort("observed_at", "observation_id", nulls_last=True)
+    everything = pl.DataFrame(store.read(OBSERVATIONS, [*SAID, "assign_key"], col("status") == lit("active")))
+    everything = everything.drop_nulls("topic_id")
+    waited_for = set(everything["topic_id"].to_list())
+    claims = everything.filter(pl.col("assign_key") == key).sort("observed_at", "observation_id", nulls_last=True)
     members = {str(k[0]): v for k, v in claims.group_by(["topic_id"], maintain_order=True)}
     names = named({topic: _said(mine) for topic, mine in members.items()})
     ids = {topic: mine["observation_id"].to_list() for topic, mine in members.items()}
@@ -157,7 +154,9 @@ def refresh(store: Store, key: str, settings: TopicSettings, namer: Namer | None
     changed = [new for old, new in zip(rows, now, strict=True) if new != old and (new["base"] or new["size"])]
     fresh = [_with_centre(store, row, ids.get(row["topic_id"], [])) for row in changed]
     store.merge(TOPICS, pa.Table.from_pylist(fresh, schema=TOPICS.schema))
-    store.delete_ids(TOPICS, [row["topic_id"] for row in now if not row["base"] and not row["size"]])
+    live = {row["topic_id"] for row in now if row["base"] or row["size"]}
+    store.delete_ids(TOPICS, [row["topic_id"] for row in now if row["topic_id"] not in live | waited_for])
+    return live
 
 
 def _said(claims: pl.DataFrame) -> list[Said]:

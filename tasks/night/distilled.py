@@ -53,6 +53,7 @@ def distilled(messages: pa.Table, settings: Settings, model: Model, report: Step
         return _without_model(messages, settings, model, f"{error}")
     answers = model.ask(plan.requests, "observe")
     done = Distilled(notes=dict(plan.skipped))
+    report.counts["sessions skipped"] += len(plan.skipped)
     reads: dict[str, Read] = {}
     for session, parts in _by_session(plan).items():
         read = _read(session, parts, answers, plan, settings, model, done, report)
@@ -190,7 +191,7 @@ def _without_model(messages: pa.Table, settings: Settings, model: Model, why: st
         return done
     seen = observe(messages, settings.observe)
     done.claims = [{**claim, **NOT_JUDGED} for claim in seen.claims.to_pylist()]
-    done.notes = {**dict.fromkeys(sessions, "extractive: no engine could be had"), **seen.skipped}
+    done.notes = {**dict.fromkeys(sessions, f"extractive: {why}"), **seen.skipped}
     done.degraded = set(sessions)
     return done
 

@@ -73,7 +73,9 @@ def roll_up(job: Job, only: frozenset[str] | None = None) -> StepReport:
         report.counts["sessions summarised"] = pending.height
         waiting = _grow_all(job, key, pending, model, report, topics=only is None)
         stale = job.store.read(SUMMARIES, ["summary_id", "scope_id"], col("step_key") != lit(key)).to_pylist()
-        done = [r["summary_id"] for r in stale if r["scope_id"] not in waiting and (not only or r["scope_id"] in only)]
+        done = [
+            r["summary_id"] for r in stale if r["scope_id"] not in waiting and (only is None or r["scope_id"] in only)
+        ]
         job.store.delete_ids(SUMMARIES, done)
     return report
 
