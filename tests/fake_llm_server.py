@@ -33,6 +33,7 @@ class Reply:
     reset: bool = False  # the connection is reset before any answer
     drip: float = 0.0  # seconds between two bytes
     after: float = 0.0  # seconds before the answer
+    usage: bool = True  # whether tokens are told
     dies: bool = False  # the whole server goes down, this request unanswered
 
 
@@ -42,8 +43,9 @@ Answer = Callable[[str, int], Any]
 class FakeServer:
     """A server on 127.0.0.1; `seen` holds the bodies of all requests, `headers` theirs."""
 
-    def __init__(self, answer: Answer, model: str = "fake", window: int | None = 4096) -> None:
+    def __init__(self, answer: Answer, model: str = "fake", window: int | None = 4096, listing: int = 200) -> None:
         self.answer, self.model, self.window = answer, model, window
+        self.listing = listing  # the status of its list of models
         self.seen: list[dict[str, Any]] = []
         self.headers: list[Mapping[str, str]] = []
         self.counts: Counter[str] = Counter()
@@ -128,7 +130,7 @@ def _handler(server: FakeServer) -> type[BaseHTTPRequestHandler]:
 
         def do_GET(self) -> None:
             listed = {"id": server.model} | ({"max_model_len": server.window} if server.window else {})
-            self._send(200, orjson.dumps({"data": [listed]}), {})
+            self._send(server.listing, orjson.dumps({"data": [listed]}), {})
 
         def do_POST(self) -> None:
             server.headers.append(dict(self.headers))
@@ -172,4 +174,5 @@ def _handler(server: FakeServer) -> type[BaseHTTPRequestHandler]:
 def _completion(reply: Reply) -> bytes:
     message = {"role": "assistant", "content": None if reply.refusal else reply.text, "refusal": reply.refusal}
     usage = {"prompt_tokens": 11, "completion_tokens": reply.tokens, "prompt_tokens_details": {"cached_tokens": 3}}
-    return orjson.dumps({"choices": [{"message": message, "finish_reason": reply.finish}], "usage": usage})
+    answer = {"choices": [{"message": message, "finish_reason": reply.finish}]}
+    return orjson.dumps(answer | ({"usage": usage} if reply.usage else {}))

@@ -266,7 +266,6 @@ def test_unknown_repeated_and_missing_answers_are_settled_by_id() -> None:
         "b": ({"gist": "b"}, None),
         "gone": (None, "missing"),
     }
-    assert llm.strays == {"repeated": 2, "unknown": 2}
 
 
 def test_two_requests_of_one_id_are_refused() -> None:

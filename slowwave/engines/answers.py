@@ -149,7 +149,12 @@ def _validator(schema: bytes) -> Any:
 
 
 def overlong(request: Request, completion: Completion) -> bool:
-    """Whether an answer is far beyond its budget, by the engine's count or by its length."""
+    """Whether an answer is far beyond its budget, by the engine's count or by its length.
+
+    One of several attempts was judged by its own budget when it came; later it bears the tokens of all.
+    """
+    if "retried" in completion.flags:
+        return False
     budget = request.max_tokens * RUNAWAY
     return completion.completion_tokens > budget or len(completion.text) > budget * BYTES_A_TOKEN
 

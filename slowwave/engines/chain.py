@@ -89,11 +89,12 @@ class ChainLLM:
         self, place: int, engine: LLM, pending: dict[str, Request], errors: dict[str, list[Completion]]
     ) -> Iterator[Completion]:
         """One engine's good answers; they leave `pending`, errors are kept for the next engine or the end."""
-        asked, good = len(pending), 0
+        asked, good, unpaid = len(pending), 0, 0
         try:
             for completion in engine.complete(list(pending.values())):
                 if not completion.ok:
                     errors[completion.id].append(completion)
+                    unpaid += completion.error == "budget"
                     continue
                 good += 1
                 del pending[completion.id]
@@ -101,11 +102,19 @@ class ChainLLM:
         except EngineUnavailable as error:
             self._note_down(place, error)
         if place > 0:
-            self.notes.append(f"{engine.name} ({engine.model}) was asked {asked:,} times instead and answered {good:,}")
+            self._note_fallback(engine, asked - unpaid, good, unpaid)
 
     def _up(self) -> list[tuple[int, LLM]]:
         """Engines that are not known to be down, with their places."""
         return [(place, engine) for place, engine in enumerate(self.engines) if place not in self.down]
+
+    def _note_fallback(self, engine: LLM, asked: int, good: int, unpaid: int) -> None:
+        """Say what an engine but the first was asked."""
+        who = f"{engine.name} ({engine.model})"
+        if asked:
+            self.notes.append(f"{who} was asked {asked:,} times instead and answered {good:,}")
+        if unpaid:
+            self.notes.append(f"{who} was not asked {unpaid:,} times instead: the night's token budget is spent")
 
     def _note_down(self, place: int, error: EngineUnavailable) -> None:
         self.down[place] = error

@@ -1,19 +1,32 @@
 """A layer around an engine: every answer checked, cut ones asked for again, and exactly one completion a request.
 
-What an engine may get wrong is settled here once for all of them: an answer to an id nobody asked about, a second
-answer to the same id, no answer at all. What did not fit is counted in `strays`.
+What an engine may get wrong is settled here once for all of them: an answer to an id nobody asked about and a second
+answer to the same id are dropped, no answer at all is asked for again. No engine that ships does any of these.
 """
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from slowwave.engines.answers import checked
 from slowwave.engines.layer import Layer
-from slowwave.engines.llm import LLM, Completion, Request, by_id, failed, flagged, prompt_tokens
+from slowwave.engines.llm import (
+    LLM,
+    Completion,
+    EngineUnavailable,
+    ErrorKind,
+    Request,
+    by_id,
+    failed,
+    flagged,
+    prompt_tokens,
+)
 
 GROWTH = 2
 """A cut answer is asked for again with this many times the budget."""
+NO_ANSWER: frozenset[ErrorKind] = frozenset({"too_long", "poison", "rejected", "missing", "unavailable", "budget"})
+"""Errors of a request to which there is no answer."""
+GIVEN_UP = "not asked again"
+"""The flag of a cut answer whose second attempt was not made, or got no answer."""
 
 
 class CheckedLLM(Layer):
@@ -22,21 +35,27 @@ class CheckedLLM(Layer):
     def __init__(self, inner: LLM, *, cut_retries: int = 1) -> None:
         super().__init__(inner)
         self.cut_retries = cut_retries
-        self.strays: Counter[str] = Counter()
-        """Answers that were dropped: to an `unknown` id, or `repeated`."""
 
     def complete(self, requests: Sequence[Request]) -> Iterator[Completion]:
-        """One completion a request: its value, or the error found in it. Those to be asked again come last."""
+        """One completion a request: its value, or the error found in it. Those to be asked again come last.
+
+        Raises:
+            EngineUnavailable: the engine is gone; cut answers that were to be asked for again are handed on before.
+        """
         asked, again = by_id(requests), dict[str, Completion]()
         for attempt in range(self.cut_retries + 1):
             last = attempt == self.cut_retries
             spent, again = again, {}
-            for completion in self._round(list(asked.values())):
-                whole = _with_spent(completion, spent.get(completion.id))
-                if last or whole.error not in ("cut", "missing"):
-                    yield whole
-                else:
-                    again[whole.id] = whole
+            try:
+                for completion in self._round(list(asked.values())):
+                    whole = _with_former(completion, spent.pop(completion.id, None))
+                    if last or not _worth_asking(whole):
+                        yield whole
+                    else:
+                        again[whole.id] = whole
+            except EngineUnavailable as error:
+                yield from (_not_asked_again(c, error.why) for c in (*again.values(), *spent.values()) if _is_cut(c))
+                raise
             asked, hopeless = self._larger([asked[i] for i in again], again)
             yield from hopeless
             if not asked:
@@ -45,12 +64,9 @@ class CheckedLLM(Layer):
     def _round(self, requests: Sequence[Request]) -> Iterator[Completion]:
         """Exactly one checked completion a request."""
         waiting = by_id(requests)
-        known = frozenset(waiting)
         for completion in self.inner.complete(requests) if requests else ():
             request = waiting.pop(completion.id, None)
-            if request is None:
-                self.strays["repeated" if completion.id in known else "unknown"] += 1
-            else:
+            if request is not None:
                 yield checked(request, completion)
         for request in waiting.values():
             yield failed(request, "missing", "the engine gave no answer to this request", self)
@@ -72,10 +88,29 @@ class CheckedLLM(Layer):
         return larger, hopeless
 
 
-def _with_spent(completion: Completion, before: Completion | None) -> Completion:
-    """The completion, with the tokens that an earlier attempt spent on the same request added to its own."""
+def _is_cut(completion: Completion) -> bool:
+    return completion.error == "cut"
+
+
+def _worth_asking(completion: Completion) -> bool:
+    """Whether another attempt may do better: the answer was cut, or left out; not where another attempt was in vain."""
+    return completion.error == "missing" or (_is_cut(completion) and GIVEN_UP not in completion.flags)
+
+
+def _not_asked_again(completion: Completion, why: str) -> Completion:
+    """A cut answer for good: it is paid for, and what it says before the cut may be of use."""
+    reason = f"{completion.reason}; a larger budget was not to be had: {why}"
+    return flagged(replace(completion, reason=reason), GIVEN_UP)
+
+
+def _with_former(completion: Completion, before: Completion | None) -> Completion:
+    """What two attempts at one request came to: the later one with the tokens of both, or the cut one where the later
+    got no answer at all.
+    """
     if before is None:
         return completion
+    if _is_cut(before) and completion.error in NO_ANSWER:
+        completion, before = _not_asked_again(before, f"{completion.error}: {completion.reason}"), completion
     return flagged(
         replace(
             completion,

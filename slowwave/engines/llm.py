@@ -42,10 +42,10 @@ ErrorKind = Literal[
 LASTING: frozenset[ErrorKind] = frozenset(
     {"too_long", "cut", "empty", "not_json", "schema", "runaway", "refusal", "poison"}
 )
-"""Errors that the same request to the same model would meet again: they are cached, the others are tried anew."""
+"""Errors that the same request to the same model would meet again; the others are tried anew."""
 
-UNSEEN: frozenset[ErrorKind] = frozenset({"too_long", "poison"})
-"""Lasting errors that can't be read from an answer, since there is none."""
+KEPT: frozenset[ErrorKind] = LASTING - {"too_long"}
+"""Errors that the completions cache keeps: what is too long depends on the server's settings, and asking is free."""
 
 
 class EngineUnavailable(EngineError):
@@ -103,7 +103,8 @@ class Completion:
     engine: str = ""
     model: str = ""
     flags: tuple[str, ...] = field(default=())
-    """Doubts that are no errors: `language` (another script or language than the prompt's), `retried`, `fallback`."""
+    """Doubts that are no errors: `language` (another script or language than the prompt's), `retried`, `fallback`,
+    `not asked again` (a cut answer to which there was no second)."""
 
     @property
     def ok(self) -> bool:

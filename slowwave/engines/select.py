@@ -15,6 +15,8 @@ import re
 from dataclasses import dataclass
 from importlib import import_module
 
+import httpx
+
 from schemas.errors import UsageError
 from schemas.llm_settings import LLMSettings
 from slowwave.engines.budget import Budget, BudgetedLLM
@@ -94,13 +96,24 @@ def _function(name: str, path: str) -> Script:
         found: Script = getattr(import_module(module), function)
     except (ImportError, AttributeError, ValueError) as error:
         raise UsageError(f"no LLM engine {name!r}: {error}; expected scripted:<module>:<function>") from error
+    if not callable(found):
+        raise UsageError(f"no LLM engine {name!r}: {path} is no function; expected scripted:<module>:<function>")
     return found
 
 
 def _base_urls(name: str, urls: str) -> list[str]:
     """Base URLs from a comma-separated list."""
     listed = [url.strip() for url in urls.split(",") if url.strip()]
-    wrong = [url for url in listed if not url.startswith(("http://", "https://"))]
+    wrong = [url for url in listed if not _is_base_url(url)]
     if wrong or not listed:
         raise UsageError(f"{name!r}: {wrong or 'nothing'} is no base URL; expected http://host:port/v1")
     return listed
+
+
+def _is_base_url(url: str) -> bool:
+    """Whether a request can be sent there: http or https, a host, and a port that is a number where there is one."""
+    try:
+        read = httpx.URL(url)
+    except httpx.InvalidURL:
+        return False
+    return read.scheme in ("http", "https") and bool(read.host)

@@ -7,7 +7,6 @@ An OpenAI-compatible server streams (server-sent events); any other engine gives
 chain the next engine is asked where one is unavailable before its first word.
 """
 
-import os
 import re
 from collections.abc import Iterator, Sequence
 from typing import Protocol
@@ -19,9 +18,9 @@ from schemas.errors import UsageError
 from schemas.llm_settings import LLMSettings
 from slowwave.engines.llm import LLM, EngineUnavailable, Message, Request
 from slowwave.engines.openai_server import OpenAIServer
-from slowwave.engines.openai_wire import completion_in, request_body
+from slowwave.engines.openai_wire import NEW_BUDGET, OLD_BUDGET, completion_in, refuses_all, request_body
 from slowwave.engines.select import FORMS, engine_named
-from slowwave.engines.servers import LOOPBACK
+from slowwave.engines.servers import LOOPBACK, request_headers, without_key
 
 DATA, DONE = "data:", "[DONE]"
 
@@ -109,7 +108,7 @@ class ServerSpeaker:
 
     def __init__(self, server: OpenAIServer) -> None:
         self.server = server
-        self._budget_field = "max_tokens"
+        self._budget_field = OLD_BUDGET
 
     @property
     def llm(self) -> LLM:
@@ -136,20 +135,24 @@ class ServerSpeaker:
 
     def _asked(self, url: str, request: Request) -> Iterator[str]:
         """The pieces from one server; asked once more where it knows the answer's budget by another name."""
+        sent = self._budget_field
         try:
-            yield from self._pieces(url, request)
-        except httpx.TransportError as error:
-            raise EngineUnavailable(self.server.name, f"{type(error).__name__} {error}".rstrip()) from None
+            yield from self._pieces(url, request, sent)
         except EngineUnavailable as trouble:
-            if "max_completion_tokens" not in trouble.why or self._budget_field != "max_tokens":
+            if NEW_BUDGET not in trouble.why or sent != OLD_BUDGET:
                 raise
-            self._budget_field = "max_completion_tokens"  # some clouds know no other name
-            yield from self._pieces(url, request)
+            self._budget_field = NEW_BUDGET
+            yield from self._pieces(url, request, NEW_BUDGET)
 
-    def _pieces(self, url: str, request: Request) -> Iterator[str]:
-        settings, body = self.server.settings, self._body(request)
-        key = os.environ.get(settings.api_key_env)
-        headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {key}"} if key else {})
+    def _pieces(self, url: str, request: Request, budget_field: str) -> Iterator[str]:
+        try:
+            yield from self._sent(url, request, budget_field)
+        except httpx.RequestError as error:
+            raise EngineUnavailable(self.server.name, f"{type(error).__name__} {error}".rstrip()) from None
+
+    def _sent(self, url: str, request: Request, budget_field: str) -> Iterator[str]:
+        settings, body = self.server.settings, self._body(request, budget_field)
+        headers = request_headers(settings.api_key_env, self.server.name)
         timeout = httpx.Timeout(settings.timeout, connect=min(10.0, settings.timeout))
         local = httpx.URL(url).host in LOOPBACK  # no proxy for this machine itself
         with (
@@ -157,18 +160,24 @@ class ServerSpeaker:
             client.stream("POST", "chat/completions", content=body) as response,
         ):
             if not response.is_success:
-                said = response.read()[:500].decode("utf-8", "replace")
-                raise EngineUnavailable(self.server.name, f"status {response.status_code}: {said}")
+                response.read()
+                raise EngineUnavailable(self.server.name, self._refusal(response))
             if "event-stream" in response.headers.get("content-type", ""):
                 yield from _words(response.iter_lines(), self.server.name)
             else:
                 whole = completion_in(response.read(), request, self.server.name, self.server.model)
                 yield from [whole.text] if whole and whole.text else []
 
-    def _body(self, request: Request) -> bytes:
-        return orjson.dumps(
-            {**request_body(request, self.server.model, self.server.sampling, self._budget_field), "stream": True}
-        )
+    def _refusal(self, response: httpx.Response) -> str:
+        """Why a server gives no answer, with what to do where that is known."""
+        status, key_env = response.status_code, self.server.settings.api_key_env
+        said = without_key(response.text, key_env)[:500]
+        hint = "" if NEW_BUDGET in said else refuses_all(status, said, self.server.model, key_env)
+        return hint or f"status {status}: {said}"
+
+    def _body(self, request: Request, budget_field: str) -> bytes:
+        body = request_body(request, self.server.model, self.server.sampling, budget_field)
+        return orjson.dumps({**body, "stream": True})
 
 
 def _words(lines: Iterator[str], engine: str) -> Iterator[str]:

