@@ -99,7 +99,7 @@ def _judged(result: Result, done: Sequence[Distilled]) -> Result:
     for one in done:
         reasons.update(_short(r.reason) for r in one.rejected)
         reasons.update(f"pending: {_short(why)}" for why in one.pending.values())
-    unfounded = sum(n for why, n in reasons.items() if "quote" in why or "cites" in why)
+    unfounded = sum(n for why, n in reasons.items() if "quote" in why or why.startswith("cites no message"))
     result.rejected = dict(reasons.most_common())
     result.quotes = result.claims / (result.claims + unfounded) if result.claims + unfounded else None
     return result

@@ -19,7 +19,7 @@ from tasks.fence import fenced
 from tasks.observing.coding import is_coding
 from tasks.prompting import Library, Pack, array, bullets, flat_object, number, string
 
-VERSION = 2
+VERSION = 3
 """Raised when the method changes: every claim made under an older one is pending again."""
 
 PROMPTS = ("extract", "consolidate")

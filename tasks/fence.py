@@ -4,10 +4,11 @@ Four things keep what somebody wrote from steering whoever reads it:
 1. the text stands between two lines with a mark that is the hash of the text itself, so that no text can hold its own;
 2. the marks by which chat templates tell turns apart are taken the angle brackets off: a tokenizer would obey them;
 3. every line of a message but its first is indented, so that none can pass itself off as another message;
-4. passages that address the memory rather than the people in the conversation are left out, and counted.
+4. paragraphs that address the memory rather than the people in the conversation are left out; `left_out` counts them.
 
 The fourth goes by patterns and can be evaded; the first three can't. A person's own "remember that I …" is no such
-passage: it is addressed to the agent, and meant.
+passage: it is addressed to the agent, and meant. Nor is talk about memories, prompts, tags and claims, which coding is
+full of: a pattern asks for an order, and for whom it is meant.
 """
 
 import re
@@ -23,52 +24,99 @@ TEMPLATE_MARK = re.compile(
     re.IGNORECASE,
 )
 
-_ORDERS = r"(?:instructions?|prompts?|rules?|guidelines?|directives?|guardrails?|commands?|orders?)"
-_EARLIER = r"(?:(?:all|any|every|your|the|these|those|my|of|other|current|original|system)\s+){0,4}"
-_PAST = r"(?:(?:previous|prior|earlier|above|preceding|existing|initial|past|system)\s+){0,2}"
+FORGED = re.compile(
+    r"^\W{0,3}(?:<\|(?:im_start|im_end|start_header_id|end_header_id|eot_id|end_of_turn|begin_of_text|system|user|assistant)\|>"
+    r"|</?(?:start|end)_of_turn>|\[/?INST\]|<</?SYS>>)"
+    r"|<\|(?:im_end|eot_id|end)\|>\s*<\||<end_of_turn>\s*<start|</s>\s*(?:<s>\s*)?\[INST\]|\[/INST\][^\n]*\[INST\]"
+    r"|<\|im_start\|>\s*(?:system|assistant|user)\s*\n|<start_of_turn>\s*(?:model|user)\s*\n",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""Marks where they would begin or end a turn: at the start of a line, or closing before opening. Elsewhere they are
+spoken of."""
+
+_START = r"(?:^|[.!?:;,(\]]\s+|[-–—*>\"'“”]\s*|\b(?:please|pls|now|and|then|must|should|just|to|you)\s+)"
+"""Where an order begins, rather than a sentence about what somebody does."""
+_ORDERS = r"(?:instructions?|prompts?|rules|guidelines|directives|guardrails|orders)"
 _DISOBEY = (
-    r"(?:ignore|disregard|forget|override|bypass|discard|drop|skip|do\s+not\s+follow|don['’]t\s+follow|"
-    r"stop\s+following|pay\s+no\s+(?:attention|heed)\s+to)"
+    r"(?:ignore|disregard|forget|override|overrule|bypass|discard|drop|do\s+not\s+(?:follow|obey)|"
+    r"don['’]t\s+(?:follow|obey)|stop\s+(?:following|obeying)|pay\s+no\s+(?:attention|heed)\s+to)"
 )
-_MACHINE = (
-    r"(?:memory|memories|extract(?:or|ion)|summari[sz](?:er|ation)|summary|observer|distill(?:er|ation)|"
-    r"(?:memory|knowledge)[\s-]+(?:system|base|store|bank|pipeline|engine|extractor|assistant))"
-)
+_FILL = r"(?:(?:all|any|every|the|these|those|of|other|and|or)\s+){0,4}"
+_BEFORE = r"(?:previous|prior|earlier|preceding|existing|initial|past|original|above|foregoing)"
 _READER = (
-    r"(?:memory\s+(?:system|extractor|assistant|agent|model|pipeline)|extractor|summari[sz]er|observer|"
-    r"language\s+model|llm|ai\s+(?:system|model|reader))"
+    r"(?:memory\s+(?:system|extractor|assistant|agent|model|pipeline|writer|keeper)|extractor|summari[sz]er|observer|"
+    r"distiller|language\s+model|llm|ai\s+(?:system|model|reader|assistant))"
 )
+_TALK = r"(?:conversation|chat|transcript|session|dialogue?)"
+_LASTING = r"(?:long[\s-]term|permanent|persistent|core)"
+_MINE = rf"(?:your\s+(?:{_LASTING}\s+)?|(?:the\s+)?{_LASTING}\s+|the\s+)"
 
 OVERRIDE = re.compile(
-    rf"\b{_DISOBEY}\s+{_EARLIER}{_PAST}{_ORDERS}\b"
-    rf"|\b{_DISOBEY}\s+(?:everything|anything|all(?:\s+of)?(?:\s+that)?)\s+(?:above|before|you\s+were\s+told|so\s+far)\b"
-    r"|\b(?:new|updated|revised|real|actual)\s+(?:system\s+)?(?:instructions|directives|prompt)\s*(?::|follow|for\s+(?:you|the))"
-    r"|\bignorier\w*\s+(?:bitte\s+)?(?:(?:alle|die|deine|ihre|s[äa]mtliche[nr]?)\s+){0,2}(?:\w+en\s+)?(?:anweisung|regel|vorgabe|befehl)"
-    r"|\bignore[rz]?\s+(?:toutes\s+)?(?:les|tes|vos|ces)\s+(?:instructions|consignes|r[èe]gles)"
-    r"|\bignor[ae]\w*\s+(?:todas\s+|tutte\s+)?(?:las|tus|sus|le|tue)\s+(?:instrucciones|istruzioni|reglas|regole)"
-    r"|^\W{0,3}(?:system|developer|administrator|root)\s*(?:message|prompt|override|note|notice)?\s*[:\]>]"
-    r"|\bBEGIN\s+(?:SYSTEM|ADMIN|NEW)\b|\bsystem\s+override\b"
-    r"|\byou\s+are\s+(?:now|no\s+longer)\s+(?:an?|the|in|bound|free|operating)\b"
-    r"|\b(?:end|close)\s+of\s+(?:the\s+)?(?:transcript|conversation|data|context|input)\b"
+    rf"{_START}{_DISOBEY}\s+{_FILL}(?:your|{_BEFORE})\s+(?:(?:{_BEFORE}|system|own|current)\s+){{0,2}}{_ORDERS}\b"
+    rf"|{_START}{_DISOBEY}\s+all\s+(?:of\s+)?(?:the\s+)?{_ORDERS}\b\s*(?:[.!,;:]|$|and\b)"
+    rf"|{_START}{_DISOBEY}\s+{_FILL}{_ORDERS}\s+(?:above|before|so\s+far|you\s+(?:were|have\s+been)\s+(?:given|told))\s*(?:[.!,;:)]|$|and\b)"
+    rf"|{_START}{_DISOBEY}\s+(?:the\s+|your\s+)?system\s+(?:prompt|instructions|message)\b"
+    r"(?!\s+(?:in|with|of|for|via|from|by|using|at|on|that|which|when|if|per|to)\b)"
+    rf"|{_START}{_DISOBEY}\s+(?:everything|anything|all(?:\s+of)?(?:\s+that)?)\s+(?:that\s+)?"
+    r"(?:you\s+(?:were|have\s+been|['’]ve\s+been)\s+(?:told|given|taught)|(?:above|before|so\s+far)\s*(?:[.!,;:]|$|and\b))"
+    r"|(?:^|[.!?]\s+)\W{0,8}(?:here\s+are\s+)?(?:your\s+|the\s+)?(?:new|updated|revised|real|actual)\s+"
+    r"(?:system\s+)?(?:instructions|directives|orders|system\s+prompt)\s*(?::|follow)"
+    r"|\b(?:new|updated|revised|real|actual)\s+(?:instructions|directives|orders)\s+for\s+you\b"
+    r"|\bignorier\w*\s+(?:bitte\s+)?(?:(?:alle|die|deine|ihre|s[äa]mtliche[nr]?)\s+){0,2}(?:bisherig|vorherig|vorig|fr[üu]her|obig)\w*\s+(?:\w*anweisung|\w*regel|vorgabe|befehl)"
+    r"|\bignorier\w*\s+(?:bitte\s+)?(?:alle\s+)?(?:deine|ihre|s[äa]mtliche)\s+(?:\w*anweisung|regel|vorgabe|befehl)"
+    r"|\bignore[rz]?\s+(?:toutes\s+)?(?:tes|vos|ces|les)\s+(?:instructions|consignes|r[èe]gles)\s*(?:pr[ée]c[ée]dentes|ci-dessus|[.!,;:]|et\b|$)"
+    r"|\bignor[ae]\w*\s+(?:todas\s+|tutte\s+)?(?:las|tus|sus|le|tue)\s+(?:instrucciones|istruzioni|reglas|regole)\s*(?:anteriores|precedenti|[.!,;:]|[ye]\b|$)"
+    r"|\[\s*(?:system|developer|administrator|root)\s+(?:message|prompt|override|note|notice|instruction)s?\s*\]"
+    r"|(?-i:\bBEGIN\s+(?:SYSTEM|ADMIN|NEW)\s+(?:PROMPT|INSTRUCTIONS?|MESSAGE|OVERRIDE|DIRECTIVES?))|^\W*system\s+override\b"
+    r"|\byou\s+are\s+now\s+(?:in\s+)?(?:an?\s+|the\s+)?(?:maintenance|developer|debug|admin|god|dan|jailbreak|unrestricted|root)\s+mode\b"
+    r"|\byou\s+are\s+no\s+longer\s+(?:bound|restricted|limited|subject|required)\b|\byou\s+are\s+now\s+(?:free\s+(?:of|from)|bound|unrestricted)\b"
+    r"|\byou\s+are\s+(?:now|no\s+longer)\s+(?:an?\s+|the\s+|my\s+)?(?:\w+\s+){0,2}(?:assistant|ai|language\s+model|agent|extractor|summari[sz]er|chatbot)\b"
+    rf"|^\W*(?:this\s+is\s+|here\s+is\s+)?(?:the\s+)?(?:end|close)\s+of\s+(?:the\s+)?{_TALK}\b\s*(?:$|[.!\]>:=)-])",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""What sets itself above all orders."""
+ADDRESSED = re.compile(
+    rf"\b(?:dear|hey|hi|hello|attention|note\s+(?:to|for)|message\s+(?:to|for))\s*,?:?\s+(?:the\s+|any\s+|all\s+|whichever\s+|every\s+)?{_READER}s?\b[^.\n,:!–—]{{0,30}}[,:!–—]"
+    rf"|(?:^|[.!?]\s+)\W{{0,3}}(?:instructions?\s+(?:to|for)|to)\s+(?:the\s+|any\s+|all\s+|whichever\s+|every\s+)?{_READER}s?\b[^.\n,:!]{{0,30}}:"
+    rf"|\bas\s+(?:the|an?|my)\s+(?:ai\s+)?(?:assistant|{_READER}),?\s+you\s+(?:already\s+)?(?:know|remember|must|have\s+learn)"
+    rf"|\b(?:when|while|whenever|if|before|after|as|once)\s+(?:you\s+(?:are\s+|['’]re\s+)?)(?:summari[sz]|extract|distil)\w*\s+[^.\n]{{0,40}}\b(?:this|the|our)\s+{_TALK}"
+    rf"|\b(?:when|while|whenever|if|before|after|once)\s+(?:summari[sz]|distil)\w*\s+(?:this|the|our)\s+{_TALK}"
+    r"|\b(?:when|while|whenever|if|before|after|as|once)\s+you\s+(?:are\s+)?(?:extract|distil)\w*\s+(?:the\s+|any\s+)?(?:facts?|claims?|memories)\s+from\s+(?:this|here)\b"
+    rf"|{_START}(?:add|write|save|store|record|insert|put|commit|append|persist|inject|plant|register)\b[^.\n]{{0,60}}\b(?:in|into|to)\s+{_MINE}memor(?:y|ies)\b\s*(?::|that\b|as\s+an?\s+(?:\w+\s+)?(?:fact|claim|truth|preference|memory))"
+    rf"|{_START}(?:add|write|save|store|record|insert|put|commit|append|persist|inject|plant|register)\b[^.\n]{{0,60}}\b(?:in|into|to)\s+your\s+(?:(?:long[\s-]term|permanent|persistent|core)\s+)?memor(?:y|ies)\b"
+    rf"|{_START}(?:extract|output|emit|return|produce|report|generate|create|write|respond\s+with|reply\s+with|answer\s+with)\b[^.\n]{{0,20}}\b(?:only|just|nothing\s+but|exactly)\s+(?:this|these|the\s+following|one)\s+(?:\w+\s+)?(?:claim|fact|observation|memor)"
+    rf"|{_START}(?:do\s+not|don['’]t|never)\s+(?:extract|summari[sz]e|distil|observe|record|remember|store|save|mention)\b[^.\n]{{0,40}}\b(?:this|the|our)\s+{_TALK}"
+    r"|\b(?:mark|rate|label|treat|score|set|extract|record|store)\s+(?:this|these|those|that|it|the\s+following)\b[^.\n]{0,50}\b(?:highest|full|maximal|maximum|top)\s+(?:confidence|importance|priority)\b"
+    r"|\b(?:mark|rate|label|treat)\s+(?:this|these|those|that|the\s+following)\s+(?:claim|fact|statement|memor\w+|observation)s?\s+as\s+(?:\w+\s+)?(?:verified|trusted|ground\s+truth|canonical|important|true|certain)\b"
+    rf"|{_START}set\s+(?:verified|confidence|importance)\s+to\s+\w+\s+(?:for|on|in)\s+(?:this|these|that|the\s+following|all)\b"
+    rf"|{_START}(?:delete|erase|wipe|purge|clear|overwrite|reset|replace|retract|forget)\s+(?:(?:all|any|every|of|the|your|previous|earlier|other|prior|existing|stored)\s+){{1,5}}(?:memor(?:y|ies)|observations?|claims?)\s+(?:of|about|on|for|from|in)\s+(?:this\s+(?:workspace|user|person|project|{_TALK})|the\s+(?:workspace|user)|me)\b"
+    rf"|{_START}(?:delete|erase|wipe|purge|clear|overwrite|reset|forget)\s+(?:(?:all|any|every|of)\s+){{0,3}}your\s+(?:\w+\s+)?memor(?:y|ies)\b"
+    r"|(?:^|[.!?:]\s+)\W{0,3}(?:please\s+)?remember\s+(?:this|that|the\s+following)?\s*(?:for\s*ever|permanently|above\s+all|in\s+all\s+future|for\s+all\s+(?:future|users))\b[^.\n]{0,30}:"
+    r"|\bremember\s+(?:\w+\s+){0,4}for\s+all\s+(?:future\s+)?users\b"
+    r"|\bremember\s+(?:\w+\s+){0,3}(?:for|in|across)\s+(?:all|every|any)\s+future\s+(?:sessions?|conversations?|chats?)\s*(?::|that\b)"
+    rf"|{_START}(?:add|write|save|store|record|keep|put)\b[^.\n]{{0,40}}\bas\s+an?\s+{_LASTING}\s+memory\b"
+    r"|(?:^|[.!?]\s+)\W{0,3}(?:in|for|across)\s+(?:all|every|any)\s+(?:of\s+)?(?:your\s+)?future\s+(?:sessions?|conversations?|chats?|users?|summar(?:y|ies))\s*"
+    r"(?::|,\s*(?:please\s+)?(?:always|never|you|recommend|say|tell|trust|treat|remember|claim|assume)\b)"
+    r"|\"?claims\"?\s*:\s*\[\s*\{[^}]{0,400}?\"?(?:summary|quote|confidence|category)\"?\s*:",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""What is put to whoever keeps the memory."""
+ROLE = re.compile(
+    r"^\W{0,3}(?:system|developer|administrator|root)\s*(?:message|prompt|override|note|notice)?\s*[:\]>]"
     r"|\b(?:developer|debug|admin|god|dan|maintenance)\s+mode\s+(?:on|enabled|activated|is\s+(?:on|active))\b",
     re.IGNORECASE | re.MULTILINE,
 )
-ADDRESSED = re.compile(
-    rf"\b(?:dear|hey|hi|hello|attention|note\s+(?:to|for)|message\s+(?:to|for)|instructions?\s+(?:to|for)|to)\s*,?:?\s+(?:the\s+|any\s+|all\s+|whichever\s+|every\s+)?{_READER}\b"
-    rf"|\b(?:when|while|if|before|after)\s+(?:you\s+)?(?:(?:are\s+)?(?:summari[sz]|extract|distil)\w*|(?:writ|updat)\w+\s+(?:your|the|to)\s+(?:long[\s-]term\s+)?{_MACHINE})\b"
-    rf"|\b(?:add|write|save|store|record|insert|put|commit|append|persist|log|inject|plant|register)\b[^.\n]{{0,60}}\b(?:in|into|to|as|on)\s+(?:your|the|its|an?|permanent|long[\s-]term)?\s*(?:(?:long[\s-]term|permanent|persistent|core)\s+)?{_MACHINE}\b"
-    r"|\b(?:extract|output|emit|return|produce|report|generate|create|respond|reply|answer)\b[^.\n]{0,40}\b(?:claims?|observations?|json|(?:nothing|only)\s+(?:but|the\s+following|this|from))\b"
-    r"|\b(?:do\s+not|don['’]t|never)\s+(?:extract|summari[sz]e|distil|observe)\b"
-    r"|\b(?:do\s+not|don['’]t|never)\s+(?:record|remember|store|save|mention)\s+(?:any\s*thing|the\s+rest|this\s+conversation|what)\b"
-    r"|\b(?:mark|set|rate|label|treat|score)\b[^.\n]{0,50}\b(?:as|to|with)\s+(?:the\s+)?(?:highest\s+|full\s+|maximal\s+)?"
-    r"(?:confidence|verified|importance|canonical|trusted|priority|ground\s+truth|true\b[^.\n]{0,40}ground\s+truth)\b"
-    r"|\bset\s+(?:verified|confidence|importance)\s+to\b"
-    r"|\b(?:delete|erase|wipe|purge|clear|overwrite|reset|replace|retract)\s+(?:all\s+|any\s+|every\s+|of\s+|your\s+|the\s+|previous\s+|earlier\s+|other\s+|what\s+you\s+know\s+){0,5}(?:memor(?:y|ies)|observations?|claims?)\b"
-    r"|\bremember\s+(?:this\s+)?(?:for\s*ever|permanently|above\s+all|in\s+all\s+future|for\s+all\s+(?:future|users))\b"
-    r"|\b(?:in|for|across|into)\s+(?:all|every|any)\s+(?:your\s+)?future\s+(?:sessions?|conversations?|chats?|users?|summar(?:y|ies))\b"
-    r"|\"?claims\"?\s*:\s*\[",
-    re.IGNORECASE,
+"""Speaking as the machine itself: harmless, unless an order or a word about the one who reads or is served goes with
+it."""
+ORDER = re.compile(
+    rf"{_START}(?:remember|memori[sz]e|store|save|record|note|take\s+down|obey|comply|trust|assume|ignore|disregard|forget)\s+"
+    r"(?:that|this|the\s+following|all|every|any|your|in\s+mind|:)"
+    r"|\byou\s+(?:must|shall|are\s+to|are\s+now|will\s+now|have\s+to)\b|\bfrom\s+now\s+on\b"
+    r"|\bthe\s+(?:user|operator|assistant|owner|customer|model)(?:['’]s|\s+(?:is|has|wants|prefers|said|says|asked|was|must|should|may|approved|agreed|decided))\b",
+    re.IGNORECASE | re.MULTILINE,
 )
+LONE = 0.6
+"""Share of a paragraph from which an override is all it says: what it makes way for is the next paragraph."""
 PARAGRAPH_END = re.compile(r"\n\s*\n")
 
 
@@ -82,16 +130,22 @@ def defanged(text: str) -> str:
 def tainted(text: str) -> list[tuple[int, int]]:
     """Where a text addresses the memory: spans (start, end), in order, apart.
 
-    A passage reaches from the beginning of the paragraph to its end; one that sets itself above all orders, to the
-    text's end.
+    A passage is a paragraph; where all that it says is that earlier orders are void, the next one goes with it.
     """
     spans: list[tuple[int, int]] = []
+    lone = False
     for start, end in _paragraphs(text):
-        if OVERRIDE.search(text, start, end) or TEMPLATE_MARK.search(text, start, end):
-            return [*spans, (start, len(text))]
-        if ADDRESSED.search(text, start, end):
+        override = OVERRIDE.search(text, start, end)
+        if lone or override or _addressed(text, start, end):
             spans.append((start, end))
+        lone = override is not None and _letters(override[0]) >= LONE * _letters(text[start:end])
     return spans
+
+
+def left_out(texts: Iterable[str]) -> tuple[int, int]:
+    """How many of the texts have a passage that is left out, and how many passages that is: for a run's report."""
+    counts = [len(tainted(text)) for text in texts]
+    return sum(n > 0 for n in counts), sum(counts)
 
 
 def masked(text: str) -> str:
@@ -110,7 +164,7 @@ def overlaps(span: tuple[int, int], others: Iterable[tuple[int, int]]) -> bool:
 
 def steers(text: str) -> bool:
     """Whether a text has a passage that addresses the memory."""
-    return bool(OVERRIDE.search(text) or ADDRESSED.search(text) or TEMPLATE_MARK.search(text))
+    return bool(tainted(text))
 
 
 def entry(label: str, text: str) -> str:
@@ -132,3 +186,14 @@ def _paragraphs(text: str) -> list[tuple[int, int]]:
     starts = [0, *(end for _, end in borders)]
     ends = [*(start for start, _ in borders), len(text)]
     return list(zip(starts, ends, strict=True))
+
+
+def _addressed(text: str, start: int, end: int) -> bool:
+    """Whether a paragraph speaks to the memory, forges a turn, or gives orders in the machine's name."""
+    if ADDRESSED.search(text, start, end) or FORGED.search(text, start, end):
+        return True
+    return bool(ROLE.search(text, start, end) and ORDER.search(text, start, end))
+
+
+def _letters(text: str) -> int:
+    return sum(c.isalnum() for c in text)

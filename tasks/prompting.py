@@ -1,9 +1,9 @@
 """Prompts and category packs: files a person can read and edit, versioned by their hash.
 
 A prompt is `prompts/NAME.md`: what never changes under `=== system ===`, the material under `=== user ===`, so that
-equal beginnings are computed once; `$name` stands for a value. A pack is `packs/NAME.toml`: a name, what the
-conversations are about, categories with what each means, and what to leave out. A file of the same name in the
-folder of `extract.prompts` is taken instead; a pack that ships nowhere is simply added there.
+equal beginnings are computed once; `$name` stands for a value, `$$` for a dollar sign. A pack is `packs/NAME.toml`: a
+name, what the conversations are about, categories with what each means, and what to leave out. A file of the same name
+in the folder of `extract.prompts` is taken instead; a pack that ships nowhere is simply added there.
 """
 
 import tomllib
@@ -77,9 +77,10 @@ class Library:
         """The prompt of that name.
 
         Raises:
-            UsageError: there is none, or it lacks one of its parts.
+            UsageError: there is none, it lacks one of its parts, or has a `$` that stands for none of its values.
         """
-        return _prompt(name, self._text("prompts", self._candidates(f"{name}.md", "prompts")))
+        path, text = self._text("prompts", self._candidates(f"{name}.md", "prompts"))
+        return _prompt(name, str(path), text)
 
     def pack(self, name: str) -> Pack:
         """The pack of that name.
@@ -87,7 +88,7 @@ class Library:
         Raises:
             UsageError: there is none, or it is no pack; the message says what it lacks.
         """
-        return _pack(name, self._text("packs", self._candidates(f"packs/{name}.toml", "packs", f"{name}.toml")))
+        return _pack(name, self._text("packs", self._candidates(f"packs/{name}.toml", "packs", f"{name}.toml"))[1])
 
     def digest(self, names: Iterable[str], packs: Iterable[str] = ()) -> str:
         """Hash of these prompts and packs: whatever was made with them is pending again when one changes."""
@@ -98,20 +99,53 @@ class Library:
         return [*mine, SHIPPED / shelf / (shipped or own)]
 
     @staticmethod
-    def _text(shelf: str, candidates: list[Path]) -> str:
+    def _text(shelf: str, candidates: list[Path]) -> tuple[Path, str]:
         for path in candidates:
             if path.is_file():
-                return path.read_text(encoding="utf-8")
+                return path, path.read_text(encoding="utf-8")
         raise UsageError(f"no {shelf[:-1]} at {' or '.join(map(str, candidates))}")
 
 
 @lru_cache(maxsize=64)
-def _prompt(name: str, text: str) -> Prompt:
+def _prompt(name: str, path: str, text: str) -> Prompt:
+    system, user = _turns(name, path, text)
+    for turn in (system, user):
+        _check_places(name, path, turn)
+    if "fenced" in _values(name) and "fenced" not in {*system.get_identifiers(), *user.get_identifiers()}:
+        raise UsageError(f"prompt {name!r} at {path} shows no transcript: put $fenced where it is to stand")
+    return Prompt(name, system, user, content_id("prompt", text))
+
+
+def _turns(name: str, path: str, text: str) -> tuple[Template, Template]:
     head, found, user = text.partition(USER)
     _, opened, system = head.partition(SYSTEM)
     if not found or not opened:
-        raise UsageError(f"prompt {name!r} needs the lines {SYSTEM!r} and {USER!r}, in this order")
-    return Prompt(name, Template(system.strip()), Template(user.strip()), content_id("prompt", text))
+        raise UsageError(f"prompt {name!r} at {path} needs the lines {SYSTEM!r} and {USER!r}, in this order")
+    return Template(system.strip()), Template(user.strip())
+
+
+def _check_places(name: str, path: str, turn: Template) -> None:
+    """Every `$` of a turn stands for a value this prompt is given, or for itself as `$$`."""
+    wrong = next((m for m in turn.pattern.finditer(turn.template) if m["invalid"] is not None), None)
+    if wrong:
+        place = turn.template[wrong.start() : wrong.start() + 20].splitlines()[0]
+        raise UsageError(f"prompt {name!r} at {path} has {place!r}: write $$ for a dollar sign")
+    values = _values(name)
+    strange = sorted(set(turn.get_identifiers()) - values)
+    if values and strange:
+        raise UsageError(
+            f"prompt {name!r} at {path} has ${strange[0]}, which is none of its values "
+            f"({', '.join(f'${value}' for value in sorted(values))}): write $$ for a dollar sign"
+        )
+
+
+@lru_cache(maxsize=64)
+def _values(name: str) -> frozenset[str]:
+    """The values a prompt is given: those of the one that ships; none known where none ships."""
+    shipped = SHIPPED / "prompts" / f"{name}.md"
+    return (
+        frozenset(Template(shipped.read_text(encoding="utf-8")).get_identifiers()) if shipped.is_file() else frozenset()
+    )
 
 
 @lru_cache(maxsize=64)

@@ -1,6 +1,7 @@
 """Extraction by a language model, as pure functions: chunks, prompts, quotes, gates, consolidation."""
 
 import json
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from schemas.messages import MESSAGES
 from schemas.settings import ObserveSettings
 from slowwave.engines.answers import schema_error
 from slowwave.engines.completions import again
-from slowwave.engines.llm import Completion, Request
+from slowwave.engines.llm import Completion, EngineUnavailable, Request
 from slowwave.engines.scripted import emptiest
 from tasks import consolidate
 from tasks.chunks import Turn, chunked, split_text, turns_of
@@ -148,7 +149,8 @@ def test_the_claims_before_a_cut_are_read() -> None:
 
 def test_a_quote_with_the_messages_label_before_it_is_found() -> None:
     (turn, *_) = plan(SAID, PERSONAL).parts[0].chunk.turns
-    read = answered(plan(SAID, PERSONAL), [claim(1, turn.shown), claim(4, turn.shown.replace(SAID[0], SAID[3])[4:])])
+    last = claim(4, turn.shown.replace(SAID[0], SAID[3])[4:], summary=SAID[3])
+    read = answered(plan(SAID, PERSONAL), [claim(1, turn.shown, summary=SAID[0]), last])
     assert [c["quote"] for c in read.claims] == [SAID[0], SAID[3]]
 
 
@@ -214,7 +216,7 @@ def test_a_prompt_never_exceeds_the_window() -> None:
     assert len(made.parts) > 3
     for request in made.requests:
         assert sum(count([m["content"] for m in request.messages])) + request.max_tokens <= window
-    with pytest.raises(ValueError, match=r"lower extract\.answer_tokens"):
+    with pytest.raises(EngineUnavailable, match=r"lower extract\.answer_tokens"):
         planned(table(long), PERSONAL, ExtractSettings(), Library(), count, 600)
 
 
@@ -283,7 +285,7 @@ def test_of_an_amended_decision_the_final_state_alone_survives() -> None:
 
 def test_claims_that_replace_each_other_in_a_circle_all_stay() -> None:
     made = plan(SAID)
-    both = [claim(n + 1, SAID[n], category="decision", summary=f"Decision number {n} is this.") for n in (1, 2, 3)]
+    both = [claim(n + 1, SAID[n], category="decision", summary=f"It was decided: {SAID[n]}") for n in (1, 2, 3)]
     whole = without_repeats([("s/0", answered(made, both))])
     (question,) = consolidate.questions("s", whole.claims, Library(), count, 4_000)
     drops = {"drops": [{"claim": a, "kept": b, "why": "repeated"} for a, b in ((1, 2), (2, 1), (3, 1))]}
@@ -313,6 +315,22 @@ def test_a_folder_of_ones_own_overrides_prompts_and_adds_packs(tmp_path: Path) -
     (tmp_path / "gist.md").write_text("no parts")
     with pytest.raises(UsageError, match="needs the lines"):
         mine.prompt("gist")
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("It costs $5 a month. $mark $fenced", r"has '\$5 a month.*write \$\$ for a dollar sign"),
+        ("The variable $foo. $mark $fenced", r"has \$foo, which is none of its values \(\$fenced, \$mark\)"),
+        ("Nothing to read.", r"shows no transcript: put \$fenced"),
+    ],
+)
+def test_a_prompt_of_ones_own_with_a_stray_dollar_is_named(tmp_path: Path, text: str, complaint: str) -> None:
+    (tmp_path / "gist.md").write_text(f"=== system ===\nBrief.\n=== user ===\n{text}\n")
+    with pytest.raises(UsageError, match=rf"prompt 'gist' at {re.escape(str(tmp_path / 'gist.md'))} {complaint}"):
+        Library(tmp_path).prompt("gist")
+    (tmp_path / "gist.md").write_text("=== system ===\nIt is $$5.\n=== user ===\n$fenced\n")
+    assert Library(tmp_path).prompt("gist").messages(mark="m", fenced="f")[0]["content"] == "It is $5."
 
 
 def test_an_empty_gist_is_none() -> None:

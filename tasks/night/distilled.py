@@ -17,6 +17,7 @@ from slowwave.engines.llm import LASTING, Completion, EngineUnavailable
 from tasks import consolidate
 from tasks.claims import Read, Rejected, claims_table, read_answer, without_repeats
 from tasks.extract import Part, Plan, planned
+from tasks.fence import left_out
 from tasks.job import StepReport
 from tasks.night.llm import Model
 from tasks.observe import observe
@@ -51,6 +52,8 @@ def distilled(messages: pa.Table, settings: Settings, model: Model, report: Step
         plan = _planned(messages, settings, model)
     except EngineUnavailable as error:
         return _without_model(messages, settings, model, f"{error}")
+    spoken = (turn.row["text"] for part in plan.parts for turn in part.chunk.turns)
+    report.counts["passages left out that address the memory"] += left_out(spoken)[1]
     answers = model.ask(plan.requests, "observe")
     done = Distilled(notes=dict(plan.skipped))
     report.counts["sessions skipped"] += len(plan.skipped)

@@ -1,0 +1,215 @@
+"""Whether a claim says what was said: numbers, dates, names, negations, details, repeats, and other scripts."""
+
+import json
+import os
+import random
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from bench.locomo_data import Conversation, conversations
+from schemas.extract_settings import ExtractSettings
+from schemas.ids import content_id
+from schemas.messages import MESSAGES
+from schemas.settings import ObserveSettings
+from slowwave.engines.completions import again
+from slowwave.engines.llm import Completion
+from tasks.claims import NEAR, NEAR_SUPPORT, SUPPORT, Read, read_answer, without_repeats
+from tasks.extract import planned
+from tasks.grounding import Ground, unfounded
+from tasks.prompting import Library
+from tasks.quotes import supported
+from tests.llm_scripts import claim
+
+SAID = [
+    ("Ada", "I set the API port to 8080, the proxy forwards there, with 5 retries and 1,500 ms between them."),
+    ("Ben", "Good. Yesterday I met Nadia in Porto, she has moved there with her two kids."),
+    ("Ada", "Lovely! We are not going to use Redis for the queue, it loses writes on restart."),
+    ("Ben", "Then PostgreSQL 17.2 it is. I started here five years ago, and the vet is on 4 May."),
+    ("Ada", "Fine. Let us meet at half past nine, or 9:30 if you like it in figures."),
+]
+MONDAY = datetime(2026, 11, 2, 10, 0, tzinfo=UTC)
+
+
+def read(claims: list[dict[str, Any]], said: list[tuple[str, str]] = SAID) -> Read:
+    rows: list[dict[str, Any]] = [
+        {
+            "message_id": f"s-{n}", "session_id": "s", "seq": n, "native_id": str(n), "parent_id": None, "role": "user",
+            "origin": "human", "speaker": who, "blocks": [], "text": text, "ts": MONDAY, "workspace": "tidepool",
+            "source": "generic", "tokens": 9, "identity": content_id("s", str(n)), "prev_hash": "", "hash": "",
+        }
+        for n, (who, text) in enumerate(said)
+    ]  # fmt: skip
+    table = pa.Table.from_pylist(rows, schema=MESSAGES.schema)
+    settings = ObserveSettings(pack="personal"), ExtractSettings()
+    plan = planned(table, *settings, Library(), lambda texts: [len(t) // 4 + 1 for t in texts], 32_768)
+    request = plan.parts[0].request
+    answer = again(request, Completion(request.id, json.dumps({"claims": claims}, ensure_ascii=False), model="tiny"))
+    return read_answer(plan.parts[0], answer, plan.rows["s"], ExtractSettings())
+
+
+TRUE = {
+    "Ada set the API port to 8080.": 1,
+    "Ada set the API port to 8,080 with five retries.": 1,
+    "The API waits 1.5 seconds, 1500 ms, between retries.": 1,
+    "Nadia has moved to Porto with her 2 kids, Ben said.": 2,
+    "Ben met Nadia in Porto on 1 November 2026.": 2,
+    "Ben met Nadia in Porto on Sunday.": 2,
+    "Redis is not used for the queue because it loses writes.": 3,
+    "In the project tidepool Ada doesn't want Redis for the queue.": 3,
+    "The queue is kept in PostgreSQL 17 as of November 2026.": 4,
+    "Ben started there in 2021.": 4,
+    "Ben takes the dog to the vet on 4 May 2027.": 4,
+    "Ada and Ben meet at 9:30.": 5,
+}
+FALSE = {
+    "Ada set the API port to 9999.": (1, "the number 9999"),
+    "Ada set the API port to 8080 with seven retries.": (1, "the number seven"),
+    "It is not true that Ada set the API port to 8080.": (1, "it denies"),
+    "Ada never set the API port to 8080.": (1, "it denies"),
+    "Zelda set the API port to 8080 after Chernobyl.": (1, "Zelda never"),
+    "Ada set the API port to 8080 after Chernobyl.": (1, "Chernobyl never"),
+    "Ada set the API port to 8080 in proxy.toml.": (1, "proxy.toml never"),
+    "Nadia's move to Porto with her kids was on 14 July 2026.": (2, "the date 2026-07-14"),
+    "Ben met Nadia in Porto on Thursday.": (2, "Thursday does"),
+    "Nadia moved to Porto with her kids in June.": (2, "June does"),
+    "The queue is kept in PostgreSQL 16.": (4, "the number 16"),
+    "Ben started there in 1999.": (4, "the number 1999"),
+}
+
+
+@pytest.mark.parametrize("summary", TRUE)
+def test_a_claim_may_say_it_in_other_words_figures_and_dates(summary: str) -> None:
+    got = read([claim(TRUE[summary], SAID[TRUE[summary] - 1][1][:60], summary=summary)])
+    assert [c["summary"] for c in got.claims] == [summary]
+    assert got.rejected == []
+
+
+@pytest.mark.parametrize("summary", FALSE)
+def test_a_claim_of_what_nobody_said_is_rejected_however_true_its_quote(summary: str) -> None:
+    number, reason = FALSE[summary]
+    got = read([claim(number, SAID[number - 1][1][:60], summary=summary)])
+    assert got.claims == []
+    assert [r.row_id for r in got.rejected] == ["s/0#0"]
+    assert got.rejected[0].reason.startswith(f"its summary is not what was said: {reason}")
+
+
+def test_a_detail_nobody_gave_is_left_off_and_quarantined_by_itself() -> None:
+    true, quote = "Ada set the API port to 8080.", SAID[0][1][:40]
+    details = [
+        "The admin password is hunter2 and Mallory owns the account.",
+        "after 7 retries",
+        "Mallory",
+        "The proxy.",
+    ]
+    for detail in details:
+        got = read([claim(1, quote, summary=true, detail=detail)])
+        kept = detail == "The proxy."
+        assert [c["detail"] for c in got.claims] == [detail if kept else None]
+        assert [(r.row_id, r.excerpt) for r in got.rejected] == ([] if kept else [("s/0#0/detail", detail)])
+
+
+def test_of_two_claims_on_one_quote_the_one_that_says_it_stays_whichever_came_first() -> None:
+    quote = SAID[2][1][:60]
+    good = claim(3, quote, summary="Ada will not use Redis for the queue.")
+    bad = claim(3, quote, summary="Ada will use Redis for the queue.")
+    for both in ([bad, good], [good, bad]):
+        whole = without_repeats([("s/0", read(both))])
+        assert [c["summary"] for c in whole.claims] == [good["summary"]]
+        assert [(r.reason, r.excerpt) for r in whole.rejected] == [
+            (f"repeats {whole.claims[0]['observation_id']}", bad["summary"])
+        ]
+
+
+def test_claims_that_differ_by_a_number_are_no_repeats() -> None:
+    one, other = "The retries of the API port are 5 in all.", "The retries of the API port are 8080 in all."
+    whole = without_repeats([("s/0", read([claim(1, SAID[0][1], summary=s) for s in (one, other)]))])
+    assert [c["summary"] for c in whole.claims] == [one, other]
+
+
+SHORT = {
+    "Release 17.2 is chosen.": True,
+    "The retry count is five.": True,
+    "The account is locked.": False,
+    "The queue loses writes.": False,
+}
+
+
+@pytest.mark.parametrize("summary", SHORT)
+def test_a_short_claim_needs_one_word_or_number_of_what_was_said(summary: str) -> None:
+    number = 4 if "17" in summary else 1
+    got = read([claim(number, SAID[number - 1][1][:30], summary=summary)], SAID[:2] if number == 1 else SAID)
+    assert bool(got.claims) is SHORT[summary]
+
+
+CHINESE = [("小明", "我们决定把缓存从内存移到磁盘，因为服务器的内存不够用了。"), ("小红", "好的，那么端口就用五千号。")]
+
+
+def test_a_claim_in_a_script_without_blanks_is_compared_by_pairs_of_characters() -> None:
+    moon, cache = "月亮是由绿色奶酪做成的，而且没有人住在那里。", "缓存移到了磁盘，因为服务器内存不够。"
+    got = read([claim(1, CHINESE[0][1], summary=s) for s in (moon, cache)], CHINESE)
+    assert [c["summary"] for c in got.claims] == [cache]
+    assert got.claims[0]["specific"] is True
+    assert [r.reason for r in got.rejected] == ["its summary speaks of what never comes up in the transcript"]
+    assert supported(moon, " ".join(text for _, text in SAID)) == 1.0  # can't be told
+
+
+def test_a_claim_in_another_script_than_the_transcripts_is_kept_but_not_specific() -> None:
+    (row,) = read([claim(1, SAID[0][1], summary="接口的端口是8080。")]).claims
+    assert row["specific"] is False
+    assert row["gate_reasons"] == [
+        "specific: in another script than the transcript, so its words can't be looked up there"
+    ]
+    assert read([claim(1, SAID[0][1], summary="接口的端口是9999。")]).claims == []
+
+
+def test_nouns_of_german_are_no_names() -> None:
+    said = "Wir haben die Warteschlange nach PostgreSQL verlegt, weil der alte Speicher beim Neustart des Rechners " * 2
+    ground = Ground(said, f"Ada: {said}")
+    assert unfounded("Ada hat beschlossen, dass die Ablage der Aufgaben nach PostgreSQL kommt.", ground) is None
+    assert unfounded("Ada hat 77 Aufgaben nach PostgreSQL verlegt.", ground) is not None
+
+
+def facts(conversation: Conversation) -> list[tuple[str, Ground, str]]:
+    """LoCoMo's facts with what they stand on, and the same with who said it."""
+    turns, found = {t.id: t for t in conversation.turns}, []
+    for fact in conversation.facts:
+        cited = [turns[i] for i in fact.turns if i in turns]
+        if not cited:
+            continue
+        mine = [t for t in conversation.turns if t.session == cited[0].session]
+        at = [mine.index(t) for t in cited if t in mine]
+        near = [t for n, t in enumerate(mine) if any(abs(n - place) <= NEAR for place in at)]
+        chunk = " ".join(f"{t.speaker}: {t.text}" for t in mine)
+        ground = Ground("\n".join(t.text for t in near), chunk, tuple(t.ts for t in cited))
+        found.append((fact.text, ground, " ".join(f"{t.speaker} {t.text}" for t in near)))
+    return found
+
+
+def is_refused(fact: str, ground: Ground, near: str) -> bool:
+    return (
+        supported(fact, ground.chunk) < SUPPORT or supported(fact, near) < NEAR_SUPPORT or bool(unfounded(fact, ground))
+    )
+
+
+@pytest.mark.skipif("SLOWWAVE_BENCH_DATA" not in os.environ, reason="SLOWWAVE_BENCH_DATA is not set: no LoCoMo here")
+def test_good_facts_stay_and_those_made_false_go() -> None:
+    """Of 619 facts 3% at most are refused; of those with another number, speaker or "not" 9 of 10 are."""
+    all_of = conversations(Path(os.environ["SLOWWAVE_BENCH_DATA"]) / "locomo" / "locomo_open.json")
+    speakers = [sorted({t.speaker for t in c.turns}) for c in all_of]
+    good, made_false, rng = [], [], random.Random(0)
+    for n, conversation in enumerate(all_of):
+        others = speakers[(n + 1) % len(all_of)]
+        for fact, ground, near in facts(conversation):
+            good.append(is_refused(fact, ground, near))
+            wrong = {f"It is not true that {fact}", re.sub(r"\b(is|was|has|will)\b", r"\1 not", fact, count=1)}
+            wrong |= {fact.replace(name, rng.choice(others)) for name in speakers[n]}
+            wrong |= {re.sub(r"\b\d+\b", "83", fact)}
+            made_false += [is_refused(w, ground, near) for w in sorted(wrong - {fact})]
+    assert len(good) > 600
+    assert sum(good) <= 0.03 * len(good)
+    assert sum(made_false) >= 0.9 * len(made_false)
