@@ -5,7 +5,7 @@ import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from pydantic import ValidationError
@@ -14,12 +14,18 @@ from rich.console import Console
 from schemas.errors import SlowwaveError, UsageError
 from schemas.settings import Settings, config_file, refuse_unknown_settings
 
+if TYPE_CHECKING:
+    from slowwave.store.store import Store
+
 # What is printed is data, paths and reasons: none of it is markup.
 OUT = Console(markup=False, highlight=False)
 ERR = Console(stderr=True, markup=False, highlight=False)
 
 StoreOption = Annotated[Path | None, typer.Option("--store", help="Folder of the store.", show_default=False)]
 SpaceOption = Annotated[str | None, typer.Option("--space", help="Whose memory.", show_default=False)]
+ReleaseOption = Annotated[
+    str | None, typer.Option("--release", help="An earlier release, by name (r3) or id.", show_default=False)
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
@@ -45,6 +51,19 @@ def settings_from(store: Path | str | None = None, space: str | None = None, **m
         raise UsageError(
             f"setting {'.'.join(map(str, first['loc']))}: {first['msg']}, got {first['input']!r}"
         ) from None
+
+
+def opened_store(store: Path | str | None = None, space: str | None = None) -> "Store":
+    """The store that there is, for looking at; none is made.
+
+    Raises:
+        UsageError: as `settings_from`.
+        StoreMissing: there is no such store or space.
+    """
+    from slowwave.store.store import Store
+
+    settings = settings_from(store, space)
+    return Store.open(settings.store, settings.space)
 
 
 @contextmanager

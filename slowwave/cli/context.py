@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from slowwave.cli.common import JsonOption, SpaceOption, StoreOption, errors_as_lines
+from slowwave.cli.common import JsonOption, ReleaseOption, SpaceOption, StoreOption, errors_as_lines
 
 if TYPE_CHECKING:
     from slowwave.recall.context import Context
@@ -16,9 +16,6 @@ Budget = Annotated[int | None, typer.Option(help="Tokens, at most; by default th
 TokenizerOption = Annotated[
     str | None,
     typer.Option("--tokenizer", help="minilm, bytes/4, tiktoken:ENCODING or a tokenizer.json.", show_default=False),
-]
-ReleaseOption = Annotated[
-    str | None, typer.Option("--release", help="An earlier release, by name (r3) or id.", show_default=False)
 ]
 
 

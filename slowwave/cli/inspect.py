@@ -14,6 +14,7 @@ from slowwave.cli.common import (
     SpaceOption,
     StoreOption,
     errors_as_lines,
+    opened_store,
     quiet_prefect,
     settings_from,
 )
@@ -23,11 +24,9 @@ def verify(store: StoreOption = None, space: SpaceOption = None) -> None:
     """Re-compute the vault's hash chains; names the first broken row of each session that has one."""
     quiet_prefect()
     with errors_as_lines():
-        from slowwave.store.store import Store
         from tasks.verify import broken_chains
 
-        settings = settings_from(store, space)
-        checked, broken = broken_chains(Store.open(settings.store, settings.space))
+        checked, broken = broken_chains(opened_store(store, space))
         for one in broken:
             ERR.print(f"broken: {one}", style="red", highlight=False, soft_wrap=True)
         OUT.print(
@@ -56,10 +55,8 @@ def releases(as_json: JsonOption = False, store: StoreOption = None, space: Spac
     """List the releases, newest first; the first one is live."""
     with errors_as_lines():
         from slowwave.store.releases import releases as all_releases
-        from slowwave.store.store import Store
 
-        settings = settings_from(store, space)
-        found = all_releases(Store.open(settings.store, settings.space))[::-1]
+        found = all_releases(opened_store(store, space))[::-1]
         if as_json:
             OUT.print_json(data=[{**vars(r), "created_at": r.created_at.isoformat(), "name": r.name} for r in found])
             return
@@ -100,10 +97,8 @@ def quarantine(
     """List what could not be used: file, line and reason."""
     with errors_as_lines():
         from schemas.quarantine import QUARANTINE
-        from slowwave.store.store import Store
 
-        settings = settings_from(store, space)
-        rows = Store.open(settings.store, settings.space).read(QUARANTINE).to_pylist()
+        rows = opened_store(store, space).read(QUARANTINE).to_pylist()
         rows = sorted(
             (r for r in rows if everything or not r["resolved"]), key=lambda r: (r["path"] or "", r["line"] or 0)
         )
@@ -128,13 +123,11 @@ def _short(row_id: str) -> str:
 
 
 def runs(as_json: JsonOption = False, store: StoreOption = None, space: SpaceOption = None) -> None:
-    """List the runs that changed something, failed or died, newest first."""
+    """List the runs that changed something, paid a model, failed or died, newest first."""
     with errors_as_lines():
         from schemas.runs import RUNS
-        from slowwave.store.store import Store
 
-        settings = settings_from(store, space)
-        rows = Store.open(settings.store, settings.space).read(RUNS).to_pylist()
+        rows = opened_store(store, space).read(RUNS).to_pylist()
         rows.sort(key=lambda r: r["started_at"], reverse=True)
         if as_json:
             OUT.print_json(data=rows, default=str)

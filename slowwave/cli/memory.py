@@ -8,9 +8,11 @@ from rich.table import Table
 from slowwave.cli.common import (
     OUT,
     JsonOption,
+    ReleaseOption,
     SpaceOption,
     StoreOption,
     errors_as_lines,
+    opened_store,
     quiet_prefect,
     settings_from,
 )
@@ -19,14 +21,12 @@ if TYPE_CHECKING:
     from slowwave.recall.show import Node
     from slowwave.store.store import Store
 
-Release = Annotated[str | None, typer.Option(help="An earlier release, by name (r3) or id.", show_default=False)]
-
 
 def show(
     wanted: Annotated[str, typer.Argument(metavar="ID", help="An id, or its first characters.")],
     depth: Annotated[int | None, typer.Option(help="Levels down; none: to the messages.", show_default=False)] = None,
     as_json: JsonOption = False,
-    release: Release = None,
+    release: ReleaseOption = None,
     store: StoreOption = None,
     space: SpaceOption = None,
 ) -> None:
@@ -76,12 +76,9 @@ def merges(
 ) -> None:
     """List which claims were merged or retired, by which rule, with what they say."""
     with errors_as_lines():
-        from slowwave.store.store import Store
-
-        settings = settings_from(store, space)
         rows = [
             row
-            for row in _merges(Store.open(settings.store, settings.space))
+            for row in _merges(opened_store(store, space))
             if everything or row["state"] == ("undone" if undone else "in force")
         ]
         if as_json:
@@ -156,10 +153,8 @@ def junk(as_json: JsonOption = False, store: StoreOption = None, space: SpaceOpt
     """List the boilerplate that is masked before anything is distilled, with counts."""
     with errors_as_lines():
         from schemas.boilerplate import BOILERPLATE
-        from slowwave.store.store import Store
 
-        settings = settings_from(store, space)
-        rows = Store.open(settings.store, settings.space).read(BOILERPLATE).to_pylist()
+        rows = opened_store(store, space).read(BOILERPLATE).to_pylist()
         rows.sort(key=lambda row: (-row["count"], row["span_id"]))
         if as_json:
             OUT.print_json(data=rows)

@@ -1,9 +1,8 @@
 """`slowwave plan`: what a night would ask the language model, before it does."""
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
 from rich.table import Table
 
 from slowwave.cli.common import (
@@ -16,7 +15,7 @@ from slowwave.cli.common import (
     quiet_prefect,
     settings_from,
 )
-from slowwave.cli.run import LlmOption, MaxTokens, Paths, llm_overrides
+from slowwave.cli.run import GistsOption, LlmOption, MaxTokens, Paths, llm_overrides
 
 if TYPE_CHECKING:
     from tasks.plan import Estimate
@@ -26,7 +25,7 @@ def plan(
     paths: Paths = None,
     llm: LlmOption = None,
     max_tokens: MaxTokens = None,
-    gists: Annotated[str | None, typer.Option(help="off, extractive, llm or truncated.", show_default=False)] = None,
+    gists: GistsOption = None,
     as_json: JsonOption = False,
     store: StoreOption = None,
     space: SpaceOption = None,

@@ -29,21 +29,20 @@ def claim_candidates(
         full_text: whether the table's full text may be asked.
         k: the constant of reciprocal rank fusion.
     """
-    more = (
-        {} if bare is None or whole is None or bare is whole else {"bare": vector_lane(view, pool, query, limit, bare)}
-    )
+    more = {}
+    if bare is not None and whole is not None and bare is not whole:
+        more["bare"] = vector_lane(view, pool, query, limit, bare)
     candidates = lanes(view, pool, query, limit, whole, full_text, more)
-    if "bare" in candidates.signals:
+    if more:
         better = np.fmax(candidates.signals["vector"], candidates.signals.pop("bare"))
         candidates.signals["vector"] = candidates.cosine = better
     scores = reciprocal_rank(candidates, k)
-    names = Layout.of(view).names
-    named = {word for word in content_words(query.text) if word in names}
+    words = content_words(query.text)
+    named = Layout.of(view).names.keys() & words
     if not named:
         return candidates, scores
     speakers = [str(row["speaker"] or "") for row in candidates.rows]
     mine = np.array([not named.isdisjoint(content_words(speaker)) for speaker in speakers], dtype=bool)
-    words = content_words(query.text)
     texts = [f"{row[pool.text]} {speaker}" for row, speaker in zip(candidates.rows, speakers, strict=True)]
     candidates.covered = np.array([word_share(words, text) for text in texts], dtype=np.float64)
     return candidates, scores + SPEAKER / (k + 1) * mine
