@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-EMAIL = re.compile(r"(?<![^\s(<\[\"',;:])[^\s@(<\[\"',;:]{1,64}[^\s@]{0,64}@[^\s@]{1,253}\.[^\s@,;:!?)>\]]+")
+EMAIL = re.compile(
+    r"(?<![^\s(<\[\"',;:])(?:[^\s@(<\[\"',;:]{1,64}[^\s@]{0,64}|'{1,64})@[^\s@]{1,253}\.[^\s@,;:!?)>\]]+"
+)
 CREDENTIALS_IN_URL = re.compile(r"(?<=://)[^\s/@]+@")
 URL_TAIL = re.compile(r"(?<=\w)(?:\?|#)[^\s]*(?<=\S)(?=\s|$)")
 URL = re.compile(r"\bhttps?://\S+", re.I)
