@@ -1,9 +1,10 @@
-"""`observe`: messages in, claims out, without a language model. About 3,000 messages a second on one core.
+"""`observe`: messages in, claims out, without a language model. About 2,000 messages a second on one core.
 
-A claim is one sentence somebody said, cut to what it says, with the sentence after it as detail where that one only
-goes on ("It was …"). Sentences are scored by a few features and taken while the session's budget of words lasts:
-`bench/observe.py` shows what that keeps. Claims come from people's and models' words alone, never from tool traffic,
-synthetic turns, questions or code.
+A claim is one sentence somebody said, cut to what it says, with what it needs to be understood: its heading, the
+sentence that goes on from it ("It was …"), the one that it leans on, or the question or proposal that it answers.
+Sentences are scored by a few features and taken while the session's budget of words lasts: `bench/observe.py` shows
+what that keeps. Claims come from people's and models' words alone, never from tool traffic, synthetic turns, questions
+or code.
 """
 
 import re
@@ -17,29 +18,31 @@ import pyarrow as pa
 from schemas.ids import content_id
 from schemas.observations import OBSERVATIONS
 from schemas.settings import ObserveSettings
-from slowwave.text.sentences import Sentence, sentences
 from tasks.amending.cues import Strength, complains, read_cue
 from tasks.observing import lexicon as lex
 from tasks.observing.categories import personal_category
 from tasks.observing.coding import coding_logit, files_named, hedges, is_coding, narrates, proposes, refuses
 from tasks.observing.scores import Scored, content_words, personal_logit, within_budget, word_count
+from tasks.observing.units import MIN_WORDS, Unit, plain, speakers, touch, units
 
-VERSION = 1
+VERSION = 2
 """Raised when the method changes: every claim made under an older one is pending again."""
 
 OBSERVER = "extractive"
-MIN_WORDS = 3
 PERSONAL_THRIFT, CODING_THRIFT = 0.7, 0.3
 """How much a sentence's length counts against it: a decision with its reason is worth its words."""
-MIN_BUDGET, MIN_BUDGET_CODING = 90, 200
-"""Words that even the shortest session may spend: the one decision of three short messages is worth its words."""
+MIN_BUDGET, MIN_BUDGET_AIDED, MIN_BUDGET_CODING = 90, 100, 200
+"""Words that even the shortest session may spend, of people, with a model, on code: the one decision of three short
+messages is worth its words, and what a person tells a model is told to be kept."""
 MIN_CODING, MIN_CODING_HUMAN, MIN_CODING_SHORT = 0.5, 0.35, 0.25
 """Probability below which a coding sentence of a model, of a person, of anybody in a short session, is no claim."""
-MIN_PERSONAL = 0.08
-"""The same for everyday talk: under it a sentence brings nothing new and names nothing."""
+MIN_PERSONAL = {True: 0.08, False: 0.03}
+"""The same for everyday talk, of a person and of a model: under it a sentence brings nothing new and names nothing."""
 
 HALF = 5
 """Words up to which a sentence that says what is no longer is only half a claim: "No quartet after all."."""
+SHORT = 25
+"""Words up to which two sentences are one claim, where the second only goes on from the first."""
 TELLING = {"coding": Strength.HINTED, "personal": Strength.PRESENT}
 """How plainly a claim speaks of a change for the sentence before it to come along: it says what was, or why."""
 
@@ -63,9 +66,7 @@ SCHEMA = pa.schema([OBSERVATIONS.schema.field(c) for c in COLUMNS])
 NEEDED = ["message_id", "session_id", "seq", "role", "origin", "speaker", "blocks", "text", "ts", "workspace", "source"]
 SPEAKING_ROLES = ("user", "assistant", "agent")
 GOES_ON = re.compile(r"^(?:it|it['’]s|they|they['’]re|he|she|that|that['’]s|this|these|those)\b", re.I)
-QUESTION = re.compile(r"\?[\s\"'”’)*_]*$|\?[!?]*(?:\s|$)")
 NAME_PREFIX = re.compile(r"^([A-Z][\w.'-]*(?: [A-Z][\w.'-]*)?): ")
-EMPHASIS = re.compile(r"(?<![\w`/*])(\*{1,3}|__)(?=\S)([^*`\n]*(?:`[^`\n]*`[^*`\n]*)*)(?<=\S)\1(?![\w`/*])")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,33 +80,21 @@ class Observed:
 
 
 @dataclass(frozen=True, slots=True)
-class Unit:
-    """A sentence in its place."""
-
-    row: dict[str, Any]
-    """Its message."""
-    sentence: Sentence
-    text: str
-    news: int
-    """Content words new to the session; those of a question are new to who answers it."""
-    crowd: int
-    """Sentences in the message."""
-    before: Sentence | None
-
-
-@dataclass(frozen=True, slots=True)
 class Candidate:
     """A sentence that may become a claim."""
 
-    row: dict[str, Any]
+    unit: Unit
     scored: Scored
     category: str | None
     """Of the coding pack; None in the personal pack, where the words tell once the sentence is chosen."""
     pack: str
-    before: Sentence | None = None
-    """The sentence before it in its message."""
     stated: bool = False
     """Whether it says that something has changed: whoever knows the old must hear of the new."""
+
+    @property
+    def row(self) -> dict[str, Any]:
+        """Its message."""
+        return self.unit.row
 
     @property
     def place(self) -> tuple[int, int]:
@@ -117,10 +106,10 @@ def observe(messages: pa.Table, settings: ObserveSettings) -> Observed:
     """Claims of the sessions in `messages`.
 
     In: rows of MESSAGES, the active ones, of whole sessions, in any order. Out: one row a claim, columns COLUMNS;
-    `quote` is a verbatim piece of the one message in `message_ids`, `confidence` the score as a probability. Words
-    of summaries and details stay under `max_share` of the words spoken in each session, or under MIN_BUDGET where
-    that is more. A session's claims depend on its own messages alone. Sessions of fewer than
-    `min_messages` spoken messages, and those without a claim, are in `skipped`.
+    `quote` is a verbatim piece of the first message in `message_ids`; a second one is the turn that the claim answers,
+    and `detail` is from there. `confidence` is the score as a probability. Words of summaries stay under `max_share` of
+    the words spoken in each session, or under MIN_BUDGET where that is more. A session's claims depend on its own
+    messages alone. Sessions of fewer than `min_messages` spoken messages, and those without a claim, are in `skipped`.
     """
     rows: list[dict[str, Any]] = []
     skipped: dict[str, str] = {}
@@ -165,7 +154,8 @@ def _named(spoken: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def _claims(spoken: list[dict[str, Any]], coding: bool, max_share: float) -> list[dict[str, Any]]:
     """Rows of one session's claims."""
-    least = MIN_BUDGET_CODING if coding else MIN_BUDGET
+    aided = MIN_BUDGET_AIDED if any(r["origin"] == "model" for r in spoken) else MIN_BUDGET
+    least = MIN_BUDGET_CODING if coding else aided
     budget = max(int(max_share * sum(word_count(r["text"]) for r in spoken)), least)
     candidates = list(_coding_candidates(spoken) if coding else _personal_candidates(spoken))
     left = budget - sum(c.scored.words for c in candidates if c.stated)
@@ -175,42 +165,14 @@ def _claims(spoken: list[dict[str, Any]], coding: bool, max_share: float) -> lis
     return [_row(*group) for group in _joined(chosen)]
 
 
-def _units(spoken: list[dict[str, Any]]) -> Iterator[Unit]:
-    """What may become a claim; questions and repeats are left out."""
-    names, own = _speakers(spoken)
-    heard: set[str] = set()
-    said: set[str] = set()
-    for row in spoken:
-        found = sentences(row["text"], names)
-        told: set[str] = set()
-        for at, one in enumerate(found):
-            text = _plain(one.text)
-            if QUESTION.search(row["text"][one.start : one.end + 2]):
-                continue
-            if text.lower() not in said and word_count(text) >= MIN_WORDS:
-                said.add(text.lower())
-                news = len(content_words(text) - heard - own)
-                before = found[at - 1] if at and _touch(row["text"], found[at - 1], one) else None
-                yield Unit(row, one, text, news, len(found), before)
-            told |= content_words(text)
-        heard |= told
-
-
-def _speakers(spoken: list[dict[str, Any]]) -> tuple[tuple[str, ...], frozenset[str]]:
-    """Names of those who speak, and the words in them with their short forms, lower-cased."""
-    names = tuple(sorted({r["speaker"] for r in spoken if r["speaker"]}))
-    parts = {part.lower() for n in names for part in n.split()}
-    return names, frozenset(part[:k] for part in parts for k in range(min(2, len(part)), len(part) + 1))
-
-
 def _personal_candidates(spoken: list[dict[str, Any]]) -> Iterator[Candidate]:
-    _, own = _speakers(spoken)
-    for unit in _units(spoken):
+    _, own = speakers(spoken)
+    for unit in units(spoken):
         human = unit.row["origin"] == "human"
         logit = personal_logit(unit.text, unit.news, unit.crowd, own, human)
-        scored, stated = Scored(unit.sentence, logit, word_count(unit.text)), tells_change(unit.text)
-        if stated or scored.probability >= MIN_PERSONAL:
-            yield Candidate(unit.row, scored, None, "personal", unit.before, stated)
+        scored, stated = Scored(unit.sentence, logit, word_count(unit.summary)), tells_change(unit.text)
+        if stated or scored.probability >= MIN_PERSONAL[human]:
+            yield Candidate(unit, scored, None, "personal", stated)
 
 
 def _coding_candidates(spoken: list[dict[str, Any]]) -> Iterator[Candidate]:
@@ -218,22 +180,22 @@ def _coding_candidates(spoken: list[dict[str, Any]]) -> Iterator[Candidate]:
     refused = _refused(spoken)
     short = sum(word_count(r["text"]) for r in spoken) <= 2 * MIN_BUDGET_CODING
     floor = {True: MIN_CODING_SHORT if short else MIN_CODING_HUMAN, False: MIN_CODING_SHORT if short else MIN_CODING}
-    for unit in _units(spoken):
+    for unit in units(spoken):
         row, one, text, human = unit.row, unit.sentence, unit.text, unit.row["origin"] == "human"
         category, logit = coding_logit(text, unit.news, unit.crowd, human)
-        scored = Scored(one, logit, word_count(text))
+        scored = Scored(one, logit, word_count(unit.summary))
         stated = tells_change(text) and not (narrates(text) or hedges(text))
         if human and lex.ABOUT_ME.search(text):
-            yield Candidate(row, Scored(one, max(logit, 1.0), scored.words), None, "personal", unit.before, stated)
+            yield Candidate(unit, Scored(one, max(logit, 1.0), scored.words), None, "personal", stated)
         elif stated or (category and scored.probability >= floor[human]):
             offered = stated or category in ("decision", "pattern") or proposes(text)
             if not (offered and row["message_id"] in refused):
-                yield Candidate(row, scored, category or "decision", "coding", unit.before, stated)
+                yield Candidate(unit, scored, category or "decision", "coding", stated)
 
 
 def tells_change(text: str) -> bool:
     """Whether a sentence says in so many words that something is no longer as it was."""
-    return read_cue(text).strength is Strength.STATED
+    return read_cue(text).strength is Strength.STATED or bool(lex.FROM_NOW.search(text))
 
 
 def _refused(spoken: list[dict[str, Any]]) -> set[str]:
@@ -260,42 +222,45 @@ def _joined(chosen: list[Candidate]) -> Iterator[tuple[Candidate, Candidate | No
         at += 1 + joins
 
 
-def _touch(text: str, a: Sentence, b: Sentence) -> bool:
-    """Whether two sentences stand side by side: no other, no paragraph and nothing that was masked between them."""
-    return b.position == a.position + 1 and "\n\n" not in text[a.end : b.start]
-
-
 def _goes_on(this: Candidate, after: Candidate) -> bool:
     a, b = this.scored.sentence, after.scored.sentence
-    beside = this.row is after.row and _touch(this.row["text"], a, b)
-    return beside and not b.item and bool(GOES_ON.match(b.text))
+    beside = this.row is after.row and touch(this.row["text"], a, b)
+    news = after.stated and this.scored.words + after.scored.words > SHORT
+    return beside and not b.item and not news and bool(GOES_ON.match(b.text))
 
 
 def _goes_over(this: Candidate, after: Candidate) -> bool:
     """Whether a sentence gives something up and the next says what comes instead: apart, each is half the news."""
     a, b = this.scored.sentence, after.scored.sentence
-    if this.row is not after.row or not _touch(this.row["text"], a, b) or b.item or not this.stated:
+    if this.row is not after.row or not touch(this.row["text"], a, b) or b.item or not this.stated:
         return False
     if this.scored.words <= HALF:
         return True
     return bool(read_cue(a.text).old) and (after.stated or bool(content_words(a.text) & content_words(b.text)))
 
 
-def _belongs(before: str, summary: str, pack: str) -> bool:
-    """Whether the sentence before a claim says what was, or why it is so no longer."""
-    strength = read_cue(summary).strength
-    return strength >= TELLING[pack] or (complains(before) and (pack == "coding" or strength > Strength.NONE))
+def _belongs(before: str, unit: Unit, pack: str) -> bool:
+    """Whether the sentence before a claim says what was, why it is so no longer, or what the claim is about."""
+    if word_count(before) < MIN_WORDS:
+        return complains(before)
+    strength = read_cue(unit.text).strength
+    telling = strength >= TELLING[pack] or unit.leans
+    return telling or (complains(before) and (pack == "coding" or strength > Strength.NONE))
 
 
 def _row(claim: Candidate, more: Candidate | None) -> dict[str, Any]:
-    row, one = claim.row, claim.scored.sentence
-    quote, summary = row["text"][one.start : (more or claim).scored.sentence.end], _plain(one.text)
-    if more and _goes_over(claim, more):
-        summary, more = f"{summary}. {_plain(more.scored.sentence.text)}", None
-    category = claim.category or personal_category(summary)
-    detail = _plain(more.scored.sentence.text) if more else None
-    if detail is None and claim.before and _belongs(claim.before.text, summary, claim.pack):
-        detail, quote = _plain(claim.before.text), row["text"][claim.before.start : one.end]
+    unit, row = claim.unit, claim.row
+    start, end, summary = unit.start, (more or claim).scored.sentence.end, unit.summary
+    category = claim.category or personal_category(unit.text)
+    if more and (_goes_over(claim, more) or claim.scored.words + more.scored.words <= SHORT):
+        summary, more = f"{summary}. {plain(more.scored.sentence.text)}", None
+    detail = plain(more.scored.sentence.text) if more else None
+    before, cited = unit.before, [row["message_id"]]
+    if detail is None and before and _belongs(before.text, unit, claim.pack):
+        detail, start = plain(before.text), before.start
+    elif detail is None and unit.asked:
+        detail, cited = unit.asked.text, [*cited, unit.asked.message_id]
+    quote = row["text"][start:end]
     return {
         "observation_id": content_id(row["session_id"], category, quote, row["message_id"]),
         "session_id": row["session_id"],
@@ -306,14 +271,9 @@ def _row(claim: Candidate, more: Candidate | None) -> dict[str, Any]:
         "pack": claim.pack,
         "files": files_named(quote) or (files_named(row["text"])[:3] if claim.pack == "coding" else []),
         "quote": quote,
-        "message_ids": [row["message_id"]],
+        "message_ids": cited,
         "speaker": row["speaker"],
         "confidence": claim.scored.probability,
         "observed_at": row["ts"],
         "observer": OBSERVER,
     }
-
-
-def _plain(text: str) -> str:
-    """One line, without Markdown's emphasis."""
-    return " ".join(EMPHASIS.sub(r"\2", text).split())

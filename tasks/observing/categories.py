@@ -51,6 +51,16 @@ REQUIREMENT = Cue(
 )
 """What a person at work wants; from a model the same words are advice."""
 
+PRESENT = Cue(
+    "context",
+    WEAK,
+    words(
+        r"(?<!right )(?<!for )now(?! (?:i|let|we|you)\b)|nowadays|these days|at present|as of (?!yet)\w+|"
+        r"going forward|henceforth"
+    ),
+)
+"""How things are from here on; what is being done just now is narration."""
+
 STATEMENT = Cue(
     "context",
     PLAIN,
@@ -65,9 +75,11 @@ REQUEST = re.compile(
     r"^(?:please|can|could|would|i (?:want|need|would|think|guess|suppose)|we (?:need|still|should)|let|ok\b|do|"
     r"does|try|"
     r"continue|now|show|tell|explain|read|write|add|fix|make|create|update|remove|run|check|look|see|why|what|how|"
-    r"also)\b",
+    r"also (?:add|fix|make|create|update|remove|run|check|look))\b",
     re.I,
 )
+SETTING = words(r"\d[\d.,:]*(?: ?[a-z%°]{1,8})?")
+"""A request that sets a value is a decision: "do that, 90 seconds"."""
 ASKING = re.compile(
     r"^(?:please|have a look|can|could|would|tell|show|explain|look|check|see|read|why|what|how|do you|does)\b", re.I
 )
@@ -197,12 +209,12 @@ class Reading:
 
 def coding_reading(text: str, human: bool) -> Reading:
     """The category of the strongest cue in `text`; of equals the first in the order of CUES."""
-    cues = (*CUES, REQUIREMENT) if human else CUES
+    cues = (*CUES, PRESENT, REQUIREMENT) if human else (*CUES, PRESENT)
     found = max((c for c in cues if c.pattern.search(text)), key=lambda c: c.weight, default=None)
     if found:
         return Reading(found.category, found.weight)
     if STATEMENT.pattern.search(text) and not REQUEST.match(text):
         return Reading(STATEMENT.category, STATEMENT.weight)
-    if human and not REQUEST.match(text):
+    if human and (not REQUEST.match(text) or (SETTING.search(text) and not ASKING.match(text))):
         return Reading(STATEMENT.category, BARE)
     return Reading(None, 0.0)

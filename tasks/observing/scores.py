@@ -21,7 +21,7 @@ FIRST_PERSON = 0.5
 NUMBER = 0.5
 SECOND_PERSON = -1.0
 COURTESY = -0.5
-MODEL = -1.0
+MODEL = -2.0
 """A model that answers somebody repeats and applauds more than it tells."""
 CROWD = -0.5
 """By the log of the sentences in the message: in a long message each single one counts less."""
