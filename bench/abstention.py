@@ -1,16 +1,21 @@
 """Abstention: does recall say nothing when the answer is not in the store? Beside a fixed threshold on the cosine.
 
     python -m bench.abstention LOCOMO_FILE [--threshold 0.5] [--stride 2] [--encoder NAME] [--json]
+    python -m bench.abstention --cases FILE…
 
 Each conversation becomes a released, calibrated store, and is asked three kinds of questions: its own (*answered*);
 its own after the turns that answer them are taken out, up to `GROUPS` sets of questions a conversation, each with a
 store of its own (*removed*); and those of the other conversations (*foreign*). Precision is the share of silences
 that are right, recall the share of unanswerable questions met with silence; *lost* is the share of the evidence found
 at 10 that silence costs. Needs about 2 minutes a conversation, nearly all of it the encoder's.
+
+With `--cases`, FILEs are conversations with cases (`bench/amendment_cases.py`): each becomes a store by a whole night
+and is asked its own questions, all of them fair, and those of the other files (about half a minute a file).
 """
 
 import argparse
 import json
+import os
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,6 +28,8 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
+from bench.amendment_cases import read_cases
+from bench.amendments import night_over
 from bench.locomo import recall_at
 from bench.locomo_data import Conversation, Question, conversations, messages
 from schemas.messages import MESSAGES
@@ -43,6 +50,8 @@ GROUPS = 4
 """Stores with turns taken out, a conversation: taking out all answers at once would leave little to be wrong about."""
 ADVERSARIAL = 5
 KINDS = ("answered", "removed", "foreign")
+ASKED = (("observation", "message", "summary"), ("observation",), ("message",))
+FLOORS = (0.7, 0.9)
 
 
 @dataclass(frozen=True)
@@ -91,6 +100,8 @@ def answers(root: Path, kind: str, questions: Sequence[Question], encoder: Encod
 
 
 def _found(hits: Hits, question: Question) -> float:
+    if not question.evidence:
+        return 0.0
     return recall_at([source.message for hit in hits for source in hit.sources], frozenset(question.evidence))[1]
 
 
@@ -135,15 +146,38 @@ def figures(asked: Sequence[Asked], threshold: float) -> dict[str, dict[str, dic
     return {name: {kind: silence(asked, kind, silent) for kind in KINDS[1:]} for name, silent in ways.items()}
 
 
+def silenced(files: Sequence[Path]) -> dict[str, dict[str, dict[str, float]]]:
+    """Share of the questions met with silence, in percent: by kinds of memory, fair or foreign, and floor."""
+    asked = {file: [case.query for case in read_cases([file])[1]] for file in files}
+    told: dict[tuple[str, str], list[float]] = {}
+    for file in track(files, "stores", console=Console(stderr=True)):
+        foreign = [query for other in files if other != file for query in asked[other] if query not in asked[file]]
+        with tempfile.TemporaryDirectory(prefix="slowwave-abstention-") as scratch:
+            memory = Memory.open(night_over(read_cases([file])[0], Path(scratch)))
+            for kinds in ASKED:
+                for name, queries in (("fair", asked[file]), ("foreign", foreign)):
+                    found = memory.recall_many(queries, k=5, kinds=kinds)
+                    told.setdefault((", ".join(kinds), name), []).extend(hits.relevance for hits in found)
+    shares = {key: {str(f): round(100 * float(np.mean(np.array(told[key]) < f)), 1) for f in FLOORS} for key in told}
+    return {", ".join(kinds): {n: shares[", ".join(kinds), n] for n in ("fair", "foreign")} for kinds in ASKED}
+
+
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("file", type=Path)
+    parser.add_argument("file", type=Path, nargs="?")
+    parser.add_argument("--cases", type=Path, nargs="+", default=[], metavar="FILE")
     parser.add_argument("--threshold", type=float, default=0.5)
     parser.add_argument("--stride", type=int, default=2, help="every n-th question")
     parser.add_argument("--encoder", default="all-MiniLM-L6-v2")
     parser.add_argument("--json", action="store_true", dest="as_json")
     given = parser.parse_args()
+    os.environ["SLOWWAVE_RECALL__CACHED_ANSWERS"] = "0"  # leave no answers in the user's cache
+    if given.cases:
+        print(json.dumps(silenced(given.cases), indent=2))
+        return
+    if given.file is None:
+        parser.error("a file of LoCoMo, or --cases")
     encoder, read, asked = load_encoder(given.encoder), conversations(given.file), list[Asked]()
     for one in track(read, "conversations", console=Console(stderr=True)):
         foreign = [q for c in read if c.id != one.id for q in c.questions][:: given.stride * 3]

@@ -7,12 +7,13 @@ whole night runs over the messages in a store of its own, extractive, without a 
 messages. Columns: *first*, cases whose first hit that tells either tells what holds, among observations and among all
 kinds; *top*, the very first hit of all kinds tells what holds; *extracted*, cases of which some observation has the
 stale words; *marked*, cases none of whose stale observations is left active, and none of whose ten best hits of any
-kind has the stale words unmarked; *both*, first of all kinds and marked.
+kind has the stale words unmarked; *told*, the same, where a claim that stands but is said to be perhaps changed counts
+as marked; *both*, first of all kinds and marked.
 """
 
 import argparse
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ from rich.table import Table
 
 from bench.amendment_cases import Case, read_cases
 from flows.nightly import run_night
-from schemas.observations import OBSERVATIONS
+from schemas.observations import MERGES, OBSERVATIONS
 from schemas.settings import Settings
 from slowwave import Memory
 from slowwave.recall.hits import Hit
@@ -43,6 +44,7 @@ class Result:
     marked: bool
     best: str
     """The text of the best hit."""
+    told: bool
     unmarked: tuple[str, ...]
     """What is stale and not said to be."""
 
@@ -55,16 +57,21 @@ class Result:
 def results(store: Path, cases: Sequence[Case]) -> list[Result]:
     """Each case asked of the released memory in `store`."""
     memory = Memory.open(store)
-    rows = memory.snapshot.table(OBSERVATIONS).search().select(["summary", "detail", "status", "observed_at"]).to_list()
-    return [_result(memory, case, rows) for case in cases]
+    columns = ["observation_id", "summary", "detail", "status", "observed_at"]
+    rows = memory.snapshot.table(OBSERVATIONS).search().select(columns).to_list()
+    ledger = memory.snapshot.table(MERGES).search().select(["kind", "loser_id", "undone"]).to_list()
+    doubted = {row["loser_id"] for row in ledger if row["kind"] == "doubt" and not row["undone"]}
+    return [_result(memory, case, rows, doubted) for case in cases]
 
 
-def _result(memory: Memory, case: Case, rows: Sequence[dict[str, Any]]) -> Result:
+def _result(memory: Memory, case: Case, rows: Sequence[dict[str, Any]], doubted: Set[str]) -> Result:
     claims = memory.recall(case.query, k=TOP, kinds="observation")
     everything = memory.recall(case.query, k=TOP)
     said = [r for r in rows if case.outdated(f"{r['summary']} {r['detail'] or ''}", r["observed_at"])]
-    unmarked = [f"{h.kind}: {h.text}" for h in everything if h.status == "active" and _outdated(case, h)]
-    unmarked += [f"claim: {row['summary']}" for row in said if row["status"] == "active"]
+    shown = [h for h in everything if h.status == "active" and _outdated(case, h)]
+    standing = [row for row in said if row["status"] == "active"]
+    unmarked = [f"{h.kind}: {h.text}" for h in shown] + [f"claim: {row['summary']}" for row in standing]
+    doubts = [h.perhaps_superseded_by is not None for h in shown] + [r["observation_id"] in doubted for r in standing]
     return Result(
         case=case.name,
         first=_first(claims, case),
@@ -72,6 +79,7 @@ def _result(memory: Memory, case: Case, rows: Sequence[dict[str, Any]]) -> Resul
         top=bool(everything) and case.holds(everything[0].text),
         extracted=bool(said),
         marked=not unmarked,
+        told=all(doubts),
         best=f"{everything[0].kind}: {everything[0].text}" if everything else "",
         unmarked=tuple(unmarked),
     )
@@ -104,6 +112,7 @@ def table_of(rows: Sequence[Result]) -> Table:
         "top": [r.top for r in rows],
         "stale extracted": [r.extracted for r in rows],
         "marked": [r.marked for r in rows],
+        "told": [r.told for r in rows],
         "both": [r.both for r in rows],
     }
     for name in columns:

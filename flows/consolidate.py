@@ -91,7 +91,7 @@ def _merge(store: Store, merge_id: str) -> pa.Table:
 def _undone(store: Store, merge: pa.Table) -> Deduped | Superseded:
     """The rows that change; the ledger's id is the whole one."""
     loser, winner, whole = (merge[name][0].as_py() for name in ("loser_id", "winner_id", "merge_id"))
-    if merge["kind"][0].as_py() == "supersession":
+    if merge["kind"][0].as_py() in ("supersession", "doubt"):
         return unsupersede(store.read_ids(OBSERVATIONS, [loser]), merge, whole)
     pair = store.read_ids(OBSERVATIONS, [loser, winner])
     others = store.read(OBSERVATIONS, where=col("canonical_id") == lit(winner))

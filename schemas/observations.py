@@ -57,7 +57,7 @@ MERGES = Table(
     key="merge_id",
     fields=(
         text("merge_id"),  # hash of the pair and the rule
-        text("kind", null=False),  # duplicate, supersession
+        text("kind", null=False),  # duplicate, supersession, doubt (the loser stands)
         text("loser_id", null=False),
         text("winner_id", null=False),
         text("rule", null=False),  # exact, token_sort, …

@@ -3,7 +3,8 @@
 Candidates (vector neighbours, shared rare words) within one workspace and one speaker's talk of themselves → is the
 later one about the same thing, and does it say so (`tasks.amending.judge`) → the final word within a session, the
 newer across sessions unless the older was said again since. What is retired stays so until the older is said again or
-the newer is withdrawn. `unsupersede` takes one back.
+the newer is withdrawn. What may be a change and may not is a doubt: the claim stands, and the ledger tells of the later
+one. `unsupersede` takes either back.
 """
 
 from collections.abc import Mapping, Set
@@ -16,14 +17,14 @@ import pyarrow.compute as pc
 from schemas.ids import content_id
 from schemas.observations import MERGES, OBSERVATIONS
 from schemas.settings import DedupeSettings
-from tasks.amending.changes import Change, changes_among, chosen, said_again
+from tasks.amending.changes import Change, changes_among, chosen, doubts, said_again
 from tasks.amending.held import affirmed_at, held_claims
 from tasks.deduping.pairs import Undone
 from tasks.deduping.rows import only_row, with_values
 
 __all__ = ["VERSION", "Superseded", "affirmed_at", "supersede", "unsupersede"]
 
-VERSION = "supersede/2"
+VERSION = "supersede/3"
 QUOTED = 160
 """Characters of each quote in the ledger's reason."""
 ACTIVE = {"status": "active", "reason": None, "superseded_by": None, "valid_to": None}
@@ -51,7 +52,8 @@ def supersede(
     without `observed_at`, for which no order is known. affirmed: observation_id -> when it was last said, by default
     from the duplicates among the rows (`affirmed_at`); undone: (loser_id, winner_id) taken back, never made again.
     Returns the rows that changed, with status, reason, superseded_by and valid_to set, and the other columns as they
-    came. Rows of the ledger bear both quotes. Equal input in any order gives equal output, its own output nothing.
+    came. Rows of the ledger bear both quotes. Equal input in any order gives
+    equal output, its own output nothing but the doubts (kind `doubt`), whose claims stand as they are.
     """
     held = held_claims(observations, affirmed_at(observations) if affirmed is None else affirmed)
     if held.table.num_rows < 2 and not held.reopened:
@@ -59,21 +61,27 @@ def supersede(
     back = {frozenset(pair) for pair in undone}
     again = said_again(held, back)
     freed = held.reopened | {change.winner for change in again}
-    changes = chosen([*again, *changes_among(held, freed, settings, back)])
-    return Superseded(_written(held.table, changes, freed), _ledger(held.table, changes, step_key))
+    found = [*again, *changes_among(held, freed, settings, back)]
+    changes = chosen(found)
+    gone = {c.loser for c in changes} | (held.retired.keys() - freed)
+    ledger = _ledger(held.table, [*changes, *doubts(found, gone)], step_key)
+    return Superseded(_written(held.table, changes, freed), ledger)
 
 
 def unsupersede(observations: pa.Table, merges: pa.Table, merge_id: str) -> Superseded:
-    """Takes a supersession back: the loser is active again, and its time has no end.
+    """Takes a supersession back: the loser is active again, and its time has no end. Of a doubt only the ledger knows.
 
     observations: the loser at least. Returns it and the merge with `undone` set, no rows where it is set already;
-    raises KeyError where there is no such supersession.
+    raises KeyError where there is no such supersession or doubt.
     """
-    merge = merges.filter(pc.and_(pc.equal(merges["merge_id"], merge_id), pc.equal(merges["kind"], "supersession")))
+    ours = pc.is_in(merges["kind"], pa.array(["supersession", "doubt"]))
+    merge = merges.filter(pc.and_(pc.equal(merges["merge_id"], merge_id), ours))
     if not merge.num_rows:
         raise KeyError(f"no supersession {merge_id!r}: `slowwave merges` lists them")
     if merge["undone"][0].as_py():
         return Superseded(OBSERVATIONS.empty(), MERGES.empty())
+    if merge["kind"][0].as_py() == "doubt":
+        return Superseded(OBSERVATIONS.empty(), with_values(merge, undone=True))
     loser = only_row(observations, merge["loser_id"][0].as_py())
     return Superseded(with_values(loser, **ACTIVE), with_values(merge, undone=True))
 
@@ -101,7 +109,7 @@ def _ledger(table: pa.Table, changes: list[Change], step_key: str) -> pa.Table:
     rows = [
         {
             "merge_id": content_id(ids[c.loser], ids[c.winner], c.verdict.rule),
-            "kind": "supersession",
+            "kind": "doubt" if c.doubted else "supersession",
             "loser_id": ids[c.loser],
             "winner_id": ids[c.winner],
             "rule": c.verdict.rule,

@@ -21,7 +21,7 @@ from slowwave.engines.hash_encoder import HashEncoder
 from slowwave.recall.dates import Named, named_dates
 from slowwave.recall.fusion import reciprocal_rank, standardised_sum
 from slowwave.recall.layout import Layout
-from slowwave.recall.lexical import lexical_scores, word_lanes
+from slowwave.recall.lexical import heard_words, word_lanes
 from slowwave.recall.memory import Memory
 from slowwave.recall.query import checked_query
 from slowwave.recall.search import POOLS, Candidates
@@ -191,13 +191,28 @@ def test_words_are_heard_over_neighbouring_messages(memory: Memory) -> None:
     view, pool = View.open(memory.root, "default"), POOLS["message"]
     layout = Layout.of(view)
     (bakery,), (surfs,) = [scores for _, scores in word_lanes(view, pool, asked, layout)]
-    heard, bound = lexical_scores(view, pool, asked, layout, layout.allowed(asked))
-    assert bound == pytest.approx(bakery + surfs)
+    heard = heard_words(view, pool, asked, layout, layout.allowed(asked))
     place = view.read(PASSAGES, ["message_id"])["message_id"].to_pylist().index("ses-b-m0")
     first = layout.offsets.tolist().index(place)
     expected = [bakery + 0.75**2 * surfs, 0.75 * (bakery + surfs), 0.75**2 * bakery + surfs]
-    assert heard[first : first + 3] == pytest.approx(expected)
-    assert heard[first - 1] == 0  # another session
+    assert heard.worth[first : first + 3] == pytest.approx(expected)
+    assert heard.share[first : first + 3] == pytest.approx([each / (bakery + surfs) for each in expected])
+    assert heard.worth[first - 1] == 0  # another session
+
+
+def test_the_share_of_words_heard_leaves_out_idle_words_and_names_of_speakers(memory: Memory) -> None:
+    view, pool = View.open(memory.root, "default"), POOLS["message"]
+    layout = Layout.of(view)
+
+    def share(text: str) -> float:
+        asked = checked_query(text, 3, "message", None, None, None, None)
+        return float(heard_words(view, pool, asked, layout, layout.allowed(asked)).share.max())
+
+    assert share("Who does Ann say surfs?") == pytest.approx(share("surfs says")) == pytest.approx(share("say surfs"))
+    assert share("What is it that surfs?") == 1.0
+    assert share("zeppelin surfs") < 0.5  # nobody ever said the first, so it is worth more
+    assert share("the filler about nothing") == 1.0
+    assert share("Who is Nina, Ann?") == 1.0  # Nina is no speaker
 
 
 def test_a_named_speaker_is_asked_about_not_searched_for(memory: Memory) -> None:

@@ -20,7 +20,7 @@ from schemas.passages import PASSAGES
 from slowwave.engines.encoder import Vectors
 from slowwave.engines.hash_encoder import HashEncoder
 from slowwave.recall.answers import Answers
-from slowwave.recall.calibrate import Calibration, Scale, calibration, negatives
+from slowwave.recall.calibrate import Calibration, Scale, calibration, negatives, spread
 from slowwave.recall.dates import named_spans
 from slowwave.recall.hits import Fragment, Hit, Hits
 from slowwave.recall.layout import Layout
@@ -114,10 +114,33 @@ def test_a_hit_survives_json(memory: Memory) -> None:
 
 
 def test_the_scale_by_hand() -> None:
-    scale = Scale(median=0.2, deviation=0.05)
-    assert [scale.relevance(x) for x in (0.1, 0.2, 0.25, 0.3, 0.9)] == pytest.approx([0, 0, 0.35, 0.7, 1])
+    scale = Scale(median=0.2, deviation=0.08)
+    assert [scale.relevance(x) for x in (0.1, 0.2, 0.27, 0.34, 0.9)] == pytest.approx([0, 0, 0.35, 0.7, 1])
+    assert scale.relevance(0.2, words=0.5) == pytest.approx(0.4)  # half of the words weigh one deviation
     told = Calibration("e", 3, {"message": scale})
     assert Calibration.from_json(told.to_json()) == told
+
+
+def test_the_scale_of_a_release_of_before_keeps_its_mark() -> None:
+    stored = '{"encoder": "e", "queries": 64, "scales": {"message": {"deviation": 0.05, "median": 0.2}}}'
+    scale = Calibration.from_json(stored).scales["message"]
+    assert scale.relevance(0.3) == pytest.approx(0.7)  # two deviations above the median
+
+
+def test_the_unit_of_the_scale_is_how_far_unrelated_questions_spread() -> None:
+    vectors = np.array([[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]], dtype=np.float32)
+    assert spread(vectors) == pytest.approx(np.std([0.0, 0.6, 0.8]))
+    assert spread(vectors[:1]) > 0
+
+
+def test_what_one_kind_does_not_say_another_may(tmp_path: Path) -> None:
+    store = Store.open(tmp_path, create=True)
+    build(tmp_path, calibrate=lambda draft: _scaled(draft, store))
+    memory = Memory.open(tmp_path, encoder=HashEncoder())
+    # No claim is near to this, the message is: memory knows of it, so the claims answer as far as they go.
+    assert memory.recall(NINA, kinds="observation") != []
+    assert memory.recall("Quarterly zebra migration forecasts?", kinds="observation") == []
+    assert memory.recall(NINA, kinds="observation", automatic=True) == []
 
 
 def test_known_negatives_are_questions() -> None:

@@ -94,18 +94,20 @@ def _merges(store: "Store") -> list[dict[str, Any]]:
     """Rows of the ledger with what both claims say, and their `state`.
 
     One that nobody took back has `lapsed` when its loser no longer points to its winner: that was withdrawn, the loser
-    was said again, or another claim has it now.
+    was said again, or another claim has it now. A doubt is in force while both its claims stand.
     """
     from schemas.observations import MERGES, OBSERVATIONS
 
     rows = store.read(MERGES).to_pylist()
     ids = [row[name] for row in rows for name in ("loser_id", "winner_id")]
-    columns = ["observation_id", "summary", "canonical_id", "superseded_by"]
+    columns = ["observation_id", "summary", "canonical_id", "superseded_by", "status"]
     claims = {claim["observation_id"]: claim for claim in store.read_ids(OBSERVATIONS, ids, columns).to_pylist()}
     for row in rows:
         loser, winner = claims.get(row["loser_id"], {}), claims.get(row["winner_id"], {})
         row |= {"scores": dict(row["scores"] or []), "loser": loser.get("summary"), "winner": winner.get("summary")}
         stands = row["winner_id"] in (loser.get("canonical_id"), loser.get("superseded_by"))
+        if row["kind"] == "doubt":
+            stands = loser.get("status") == winner.get("status") == "active"
         row["state"] = "undone" if row["undone"] else "in force" if stands else "lapsed"
     return sorted(rows, key=lambda row: (row["kind"], row["rule"], row["merge_id"]))
 

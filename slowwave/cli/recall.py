@@ -49,6 +49,8 @@ def recall(
 def _lines(number: int, hit: "Hit") -> str:
     when = f" {hit.observed_at:%Y-%m-%d}" if hit.observed_at else ""
     stale = "" if hit.status == "active" else f" ({hit.status}: see {hit.superseded_by or 'what came later'})"
+    if hit.perhaps_superseded_by:
+        stale = f" (perhaps changed since: see {hit.perhaps_superseded_by})"
     first = f"{number}. {hit.kind}{when}{stale}  {_short(hit.text, 300)}"
     sources = [f"   session {s.session}, message {s.message}: “{_short(s.quote, 160)}”" for s in hit.sources]
     return "\n".join([first, *sources])

@@ -2,11 +2,15 @@
 
 A cosine means nothing by itself: among notes on one subject a stray question reaches .35, among others .2, and each
 encoder has its own range. So when a release is published, questions on matters far from anybody's work or life
-(`negatives.txt`) are put to it, and what their best hits reach is written down with it:
+(`negatives.txt`) are put to it, and where the best hits of the median one end is written down with it. The unit is the
+encoder's: how far the cosines of these questions with each other, none of which has to do with the next, spread. The
+deviation of the best hits themselves, of so few questions, is mostly chance.
 
-    0    where the median of them ends
-    0.7  two standard deviations further, where 2 in 100 of them would end
-    1    where 2.9 deviations end
+A row's relevance is its cosine and the share of the query's telling words that is heard there, together:
+
+    0    the median's best hit, and no word
+    0.7  1.75 deviations further; all words weigh two
+    1    2.5 deviations
 
 Costs one batch of the encoder and one matrix product a table, about a second.
 """
@@ -23,33 +27,40 @@ import numpy.typing as npt
 from schemas.observations import OBSERVATIONS
 from slowwave.engines.encoder import Encoder, Vectors
 from slowwave.recall.hits import Kind
-from slowwave.recall.search import POOLS, Pool
+from slowwave.recall.search import POOLS, Pool, Scores
 from slowwave.recall.view import View
 
-MARK, DEVIATIONS = 0.7, 2.0
+MARK, DEVIATIONS = 0.7, 1.75
 """Where the mark stands on the scale, and how far above the median."""
 
-UPPER = 0.9
-"""The quantile that tells the deviation, and its place in a normal distribution: beyond it a few chance hits stand."""
-UPPER_PLACE = 1.2816
+WORDS = 2.0
+"""Deviations that the words weigh, all of them heard."""
+
+BEFORE = 2.0
+"""How far above the median the mark stood in releases whose deviation is that of the best hits."""
 
 SAMPLE_ROWS = 100_000
 """Rows of a table that negatives are compared with, spread evenly."""
 
 LEAST_DEVIATION = 0.01
-"""A table of a handful of rows tells little."""
+"""An encoder that tells nothing apart."""
 
 
 @dataclass(frozen=True)
 class Scale:
-    """Best cosines that known negatives reach in one table: their median and (robust) standard deviation."""
+    """Where the best cosines of known negatives end in one table, and the encoder's deviation."""
 
     median: float
     deviation: float
 
-    def relevance(self, cosine: float) -> float:
-        """A cosine on the release's scale, 0 to 1."""
-        return float(np.clip(MARK * (cosine - self.median) / (DEVIATIONS * self.deviation), 0.0, 1.0))
+    def relevance(self, cosine: float, words: float = 0.0) -> float:
+        """A cosine, and a share of words heard, on the release's scale: 0 to 1."""
+        return float(self.relevances(np.array([cosine]), np.array([words]))[0])
+
+    def relevances(self, cosines: Scores, words: Scores) -> Scores:
+        """The same for many."""
+        deviations = (cosines - self.median) / self.deviation + WORDS * words
+        return np.clip(MARK * deviations / DEVIATIONS, 0.0, 1.0)
 
 
 @dataclass(frozen=True)
@@ -59,6 +70,8 @@ class Calibration:
     encoder: str
     queries: int
     scales: dict[Kind, Scale]
+    unit: str = "encoder"
+    """Whose deviation the scales have; releases of before have none and that of the best hits."""
 
     def to_json(self) -> str:
         """As the release keeps it."""
@@ -68,7 +81,10 @@ class Calibration:
     def from_json(cls, text: str) -> "Calibration":
         """As the release kept it."""
         plain = json.loads(text)
-        scales = {kind: Scale(float(s["median"]), float(s["deviation"])) for kind, s in plain["scales"].items()}
+        factor = 1.0 if "unit" in plain else BEFORE / DEVIATIONS
+        scales = {
+            kind: Scale(float(s["median"]), factor * float(s["deviation"])) for kind, s in plain["scales"].items()
+        }
         return cls(str(plain["encoder"]), int(plain["queries"]), scales)
 
 
@@ -88,17 +104,23 @@ def calibration(view: View, encoder: Encoder, queries: Sequence[str] = ()) -> Ca
     """
     asked = list(queries or negatives())
     vectors = encoder.encode(asked)
-    found = {kind: _scale(view, pool, vectors) for kind, pool in POOLS.items()}
+    deviation = round(spread(vectors), 4)
+    found = {kind: _scale(view, pool, vectors, deviation) for kind, pool in POOLS.items()}
     return Calibration(encoder.name, len(asked), {kind: scale for kind, scale in found.items() if scale})
 
 
-def _scale(view: View, pool: Pool, queries: Vectors) -> Scale | None:
+def spread(queries: Vectors) -> float:
+    """Standard deviation of the cosines between different queries; shape (queries, dim)."""
+    pairs = (queries @ queries.T)[np.triu_indices(len(queries), 1)]
+    return max(float(pairs.std()), LEAST_DEVIATION) if len(pairs) else LEAST_DEVIATION
+
+
+def _scale(view: View, pool: Pool, queries: Vectors, deviation: float) -> Scale | None:
     rows = sampled_vectors(view, pool)
     if not len(rows):
         return None
     best: npt.NDArray[np.float32] = (queries @ rows.T).max(axis=1)
-    median, upper = (float(x) for x in np.quantile(best, [0.5, UPPER]))
-    return Scale(round(median, 4), round(max((upper - median) / UPPER_PLACE, LEAST_DEVIATION), 4))
+    return Scale(round(float(np.median(best)), 4), deviation)
 
 
 def sampled_vectors(view: View, pool: Pool) -> Vectors:

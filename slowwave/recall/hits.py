@@ -49,6 +49,8 @@ class Hit:
     """0 to 1 on the release's own scale, which the floors are on; None where it can't be told."""
     superseded_by: str | None = None
     """The observation that holds in its place, where the status is superseded."""
+    perhaps_superseded_by: str | None = None
+    """A later observation that may change what this one says; the night could not tell, and both stand."""
 
     def as_dict(self) -> dict[str, object]:
         """Plain values, ready for JSON."""

@@ -56,10 +56,10 @@ class Layout:
     @classmethod
     def _read(cls, view: View) -> "Layout":
         rows = view.dataset(PASSAGES).to_table(columns=COLUMNS, with_row_id=True)
-        session, _ = _codes(rows["session_id"])
+        session, _ = codes(rows["session_id"])
         order = np.lexsort((rows["part"].to_numpy(), rows["seq"].to_numpy(), session))
-        (role, roles), (speaker, speakers) = _codes(rows["role"]), _codes(rows["speaker"])
-        workspace, workspaces = _codes(rows["workspace"])
+        (role, roles), (speaker, speakers) = codes(rows["role"]), codes(rows["speaker"])
+        workspace, workspaces = codes(rows["workspace"])
         message = pc.fill_null(pc.index_in(rows["message_id"], value_set=view.keys(MESSAGES)), -1).to_numpy()
         moment = pc.fill_null(rows["ts"].cast(pa.int64()), NO_TIME).to_numpy()
         row_ids = rows["_rowid"].to_numpy()[order]
@@ -87,7 +87,7 @@ class Layout:
         """Which passages the query's conditions let through."""
         mask: Mask = np.ones(len(self.row_ids), dtype=bool)
         if query.workspace is not None:
-            mask &= self.workspace == _place(self.workspaces, query.workspace)
+            mask &= self.workspace == place(self.workspaces, query.workspace)
         if query.since is not None:
             mask &= self.moment >= round(query.since.timestamp() * 1e6)
         if query.until is not None:
@@ -159,12 +159,13 @@ class Layout:
         return moved, inside & (self.session[moved] == self.session[positions])
 
 
-def _codes(column: pa.ChunkedArray) -> tuple[Ints, tuple[str, ...]]:
-    """Numbers in place of equal strings, -1 for null, and the strings."""
+def codes(column: pa.ChunkedArray) -> tuple[Ints, tuple[str, ...]]:
+    """Numbers in place of a column's equal strings, -1 for null, and the strings."""
     encoded = column.combine_chunks().dictionary_encode()
     codes = pc.fill_null(encoded.indices.cast(pa.int64()), -1).to_numpy(zero_copy_only=False)
     return codes, tuple(encoded.dictionary.to_pylist())
 
 
-def _place(values: tuple[str, ...], value: str) -> int:
+def place(values: tuple[str, ...], value: str) -> int:
+    """Where a value stands among those of a column; -2, the number of no row, for one that is not there."""
     return values.index(value) if value in values else -2

@@ -7,11 +7,13 @@ recall @10 goes from 73 to 77 with the sum, to 81 with the best.)
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 from lance.query import MatchQuery
 
+from slowwave.recall import terms
 from slowwave.recall.layout import Layout
 from slowwave.recall.query import Query, content_words
 from slowwave.recall.search import Pool, Scores, conditions
@@ -28,27 +30,51 @@ FADE = 0.75
 """How far a passage hears its neighbours, and what a step of distance leaves."""
 
 
-def lexical_scores(view: View, pool: Pool, query: Query, layout: Layout, allowed: Mask) -> tuple[Scores, float]:
-    """Faded best BM25 of each word, summed over the words: one score a position, 0 where no word is in reach.
+@dataclass(frozen=True)
+class HeardWords:
+    """What every passage hears of a query's words, by position."""
 
-    Also the sum's bound: what a passage would have that holds every word as well as any does, and those that nobody
-    ever said as well as the rarest.
+    worth: Scores
+    """Faded best BM25 of each word, summed over the words; 0 where no word is in reach."""
+    share: Scores
+    """Of the telling words, by their worth, 0 to 1; a word that nobody ever said counts as the rarest, never heard."""
+
+
+def heard_words(view: View, pool: Pool, query: Query, layout: Layout, allowed: Mask) -> HeardWords:
+    """Look the query's words up, and hear them over neighbouring passages.
+
+    Telling are words that are neither idle ("what do we use") nor names of speakers: what is asked about Ann is told by
+    Ann, who does not name herself. Where there is no other, the names are, or else the idle words.
     """
-    total, best = np.zeros(len(layout.row_ids)), np.zeros(len(layout.row_ids))
-    lanes = word_lanes(view, pool, query, layout)
-    rarest = float(np.log1p((len(total) + 0.5) / 0.5))
-    bound = sum(float(scores.max()) if len(scores) else rarest for _, scores in lanes)
-    for positions, scores in lanes:
-        touched = []
-        for offset in range(-REACH, REACH + 1):
-            moved, same = layout.shifted(positions, offset)
-            np.maximum.at(best, moved[same], scores[same] * FADE ** abs(offset))
-            touched.append(moved[same])
-        heard = np.concatenate(touched)
+    words, lanes = looked_up(query), word_lanes(view, pool, query, layout)
+    content = set(terms.content_words(query.text)).intersection(words)
+    telling = content - layout.names.keys() or content or set(words)
+    total, told, best = (np.zeros(len(layout.row_ids)) for _ in range(3))
+    rarest, bound = float(np.log1p((len(total) + 0.5) / 0.5)), 0.0
+    for word, (positions, scores) in zip(words, lanes, strict=True):
+        heard = _spread(positions, scores, layout, best)
         total[heard] += best[heard]  # once a position, however often it is named
+        if word in telling:
+            told[heard] += best[heard]
+            bound += float(scores.max()) if len(scores) else rarest
         best[heard] = 0.0
-    total[~allowed] = 0.0
-    return total, bound
+    total[~allowed] = told[~allowed] = 0.0
+    return HeardWords(total, told / bound if bound else told)
+
+
+def _spread(positions: Ints, scores: Scores, layout: Layout, best: Scores) -> Ints:
+    """The positions within reach of a word's, some named again; `best` gets what each hears of it."""
+    touched = []
+    for offset in range(-REACH, REACH + 1):
+        moved, same = layout.shifted(positions, offset)
+        np.maximum.at(best, moved[same], scores[same] * FADE ** abs(offset))
+        touched.append(moved[same])
+    return np.concatenate(touched)
+
+
+def looked_up(query: Query) -> list[str]:
+    """The words of a query that are looked up."""
+    return content_words(query.text)[:MAX_WORDS]
 
 
 def word_lanes(view: View, pool: Pool, query: Query, layout: Layout) -> list[tuple[Ints, Scores]]:
@@ -71,7 +97,7 @@ def word_lanes(view: View, pool: Pool, query: Query, layout: Layout) -> list[tup
         found = scanner.to_table()
         return layout.positions(found["_rowid"].to_numpy()), found["_score"].to_numpy().astype(np.float64)
 
-    words = content_words(query.text)[:MAX_WORDS]
+    words = looked_up(query)
     found = {word: view.words.get((word, scope)) for word in words}
     missing = [word for word in words if found[word] is None]
     for word, one in zip(missing, view.lookups.map(lane, missing), strict=True):

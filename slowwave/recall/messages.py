@@ -7,6 +7,7 @@
 Weights were found on LoCoMo's open part and kept round; `bench/locomo.py` measures them.
 """
 
+import re
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -16,93 +17,107 @@ import pyarrow as pa
 from slowwave.recall.dates import date_masks
 from slowwave.recall.fusion import standardised_sum
 from slowwave.recall.layout import Layout
-from slowwave.recall.lexical import lexical_scores, rarity
+from slowwave.recall.lexical import heard_words, rarity
 from slowwave.recall.query import WORD, Query
 from slowwave.recall.search import Candidates, Pool, Scores, Vector, nearest_rows
 from slowwave.recall.view import Ints, Mask, View
 
-WEIGHTS = {"lexical": 1.0, "vector": 0.5, "speaker": 0.35, "length": 0.5}
+WEIGHTS = {"lexical": 1.0, "vector": 0.6, "speaker": 0.35, "length": 0.6}
 """Of each signal, after it has been standardised."""
 
 LONG = 40
 """Words from which a longer passage is no better: a short one is mostly phatic, a long one is not more to the point."""
 
+QUESTION = re.compile(r"(?<![^.!?\n])[^.!?\n]*\?+")
+"""What is asked states nothing: it does not count for a passage's length."""
+
 COLUMNS = ["passage_id", "message_id", "session_id", "seq", "part", "text", "ts"]
 
 
 @dataclass(frozen=True)
-class Evidence:
-    """What the indexes say of the passages, by position."""
+class Heard:
+    """What words, dates and vectors say of every passage, by position; made once a query, for messages and claims."""
 
+    layout: Layout
+    allowed: Mask
     lexical: Scores
-    """Worth of the query's words, for every passage; all 0 when full text can't be read."""
-    near: Ints
-    """The nearest by vector, best first; empty without an encoder."""
-    cosine: Scores | None
-    """Cosine of every passage, NaN where it has no vector; None where only the candidates' are known."""
+    """Worth of the query's words; all 0 when full text can't be read."""
+    share: Scores | None
+    """Share of the query's telling words, 0 to 1; None when full text can't be read."""
     dated: Scores | None
-    """Worth of the dates that the query names, for every passage; None when it names none."""
+    """Worth of the dates that the query names; None when it names none."""
+    cosine: Scores | None
+    """NaN where a passage has no vector; None without an encoder, or where the vectors are too many to hold."""
+
+    @property
+    def worth(self) -> Scores:
+        """Of words and dates together."""
+        return self.lexical if self.dated is None else self.lexical + self.dated
+
+    def best(self, limit: int) -> list[Ints]:
+        """The positions that each kind of evidence puts first."""
+        found = [top(self.lexical, limit)]
+        if self.dated is not None:
+            found.append(top(self.dated, limit))
+        if self.cosine is not None:
+            found.append(top(np.where(self.allowed & ~np.isnan(self.cosine), self.cosine, -np.inf), limit, -np.inf))
+        return found
+
+
+def heard(view: View, pool: Pool, query: Query, vector: Vector | None, full_text: bool) -> Heard:
+    """The evidence for a query over all passages.
+
+    Args:
+        vector: the query's; None without an encoder.
+        full_text: whether the index of full text may be asked.
+    """
+    layout = Layout.of(view)
+    allowed = layout.allowed(query)
+    words = heard_words(view, pool, query, layout, allowed) if full_text else None
+    lexical, share = (words.worth, words.share) if words else (np.zeros(len(allowed)), None)
+    cosine = None if vector is None else cosines_to(view, pool, layout.offsets, vector)
+    return Heard(layout, allowed, lexical, share, _dated(query, layout, allowed), cosine)
 
 
 def message_candidates(
-    view: View,
-    pool: Pool,
-    query: Query,
-    limit: int,
-    vector: Vector | None,
-    full_text: bool,
-    whole: Vector | None = None,
+    view: View, pool: Pool, query: Query, limit: int, vector: Vector | None, said: Heard, whole: Vector | None = None
 ) -> tuple[Candidates, Scores]:
     """Candidates for a query, and their scores.
 
     Args:
         limit: candidates each index brings.
         vector: the query's; None: full text alone.
-        full_text: whether the index of full text may be asked.
+        said: the evidence for the query.
         whole: of the query with the names of speakers in it. It ranks nothing: greetings are nearest to it. But it
-            tells whether the memory knows whom the query names (`Candidates.nearest`).
+            tells whether the memory knows whom the query names, and so how relevant a passage is.
     """
-    layout = Layout.of(view)
-    allowed = layout.allowed(query)
-    lexical, bound = np.zeros(len(allowed)), 0.0
-    if full_text:
-        lexical, bound = lexical_scores(view, pool, query, layout, allowed)
-    near, cosine = _nearest(view, pool, query, layout, allowed, limit, vector)
-    evidence = Evidence(lexical, near, cosine, _dated(query, layout, allowed))
-    positions = _chosen(evidence, limit)
+    best = said.best(limit)
+    if vector is not None and said.cosine is None:
+        near = nearest_rows(view, pool, query, limit, vector, [], row_ids=True)
+        best.append(said.layout.positions(near["_rowid"].to_numpy()))
+    positions = np.unique(np.concatenate(best))
     if len(positions) == 0:
         return Candidates(pool), np.zeros(0)
-    rows = _rows(view, pool, layout, positions, vector is not None and cosine is None)
-    signals = _signals(rows, positions, evidence, query, layout, vector)
+    rows = _rows(view, pool, said.layout, positions, vector is not None and said.cosine is None)
+    signals = _signals(rows, positions, said, query, vector)
     kept = [row | {"position": int(at)} for row, at in zip(rows.select(COLUMNS).to_pylist(), positions, strict=True)]
-    covered = lexical[positions] / bound if bound else np.zeros(len(positions))
-    nearest = _nearest_of_all(view, pool, layout, allowed, whole) if whole is not None else -1.0
-    found = Candidates(pool, kept, signals, covered, signals.get("vector"), nearest)
+    found = Candidates(pool, kept, signals, cosine=signals.get("vector"))
+    found.covered = np.zeros(len(positions)) if said.share is None else said.share[positions]
+    if whole is not None and found.cosine is not None:
+        every = cosines_to(view, pool, said.layout.offsets, whole)
+        found.nearest = -1.0 if every is None else float(np.nanmax(every[said.allowed], initial=-1.0))
+        named = cosines(rows["vector"], whole) if every is None else every[positions]
+        found.cosine = np.fmax(found.cosine, named)
     return found, standardised_sum(signals, WEIGHTS)
 
 
-def _nearest(
-    view: View, pool: Pool, query: Query, layout: Layout, allowed: Mask, limit: int, vector: Vector | None
-) -> tuple[Ints, Scores | None]:
-    """Positions of the nearest passages, best first, and every passage's cosine where the vectors are in memory."""
-    if vector is None:
-        return np.zeros(0, dtype=np.int64), None
+def cosines_to(view: View, pool: Pool, offsets: Ints, vector: Vector) -> Scores | None:
+    """Cosine of each row with the query, NaN where it has no vector; None where the vectors are too many to hold."""
     held = view.vectors(pool.table)
     if held is None:
-        found = nearest_rows(view, pool, query, limit, vector, [], row_ids=True)
-        return layout.positions(found["_rowid"].to_numpy()), None
+        return None
     matrix, known = held
-    cosine = np.where(known, matrix @ vector, np.nan)[layout.offsets].astype(np.float64)
-    return top(np.where(allowed & ~np.isnan(cosine), cosine, -np.inf), limit, -np.inf), cosine
-
-
-def _nearest_of_all(view: View, pool: Pool, layout: Layout, allowed: Mask, vector: Vector) -> float:
-    held = view.vectors(pool.table)
-    if held is None:
-        return -1.0
-    matrix, known = held
-    heard = (matrix @ vector)[layout.offsets][allowed & known[layout.offsets]]
-    return float(heard.max()) if len(heard) else -1.0
+    return np.where(known, matrix @ vector, np.nan)[offsets].astype(np.float64)
 
 
 def _dated(query: Query, layout: Layout, allowed: Mask) -> Scores | None:
@@ -111,12 +126,6 @@ def _dated(query: Query, layout: Layout, allowed: Mask) -> Scores | None:
         return None
     worth: Scores = rarity(masks, int(allowed.sum())) @ np.array(masks, dtype=np.float64)
     return worth
-
-
-def _chosen(evidence: Evidence, limit: int) -> Ints:
-    """Positions that are scored: the best of each kind of evidence, ascending."""
-    best = [evidence.near, top(evidence.lexical, limit)]
-    return np.unique(np.concatenate(best if evidence.dated is None else [*best, top(evidence.dated, limit)]))
 
 
 def top(scores: Scores, n: int, above: float = 0.0) -> Ints:
@@ -133,24 +142,22 @@ def _rows(view: View, pool: Pool, layout: Layout, positions: Ints, vectors: bool
     return view.take(pool.table, layout.offsets[positions], [*COLUMNS, "vector"] if vectors else COLUMNS)
 
 
-def _signals(
-    rows: pa.Table, positions: Ints, evidence: Evidence, query: Query, layout: Layout, vector: Vector | None
-) -> dict[str, Scores]:
+def _signals(rows: pa.Table, positions: Ints, said: Heard, query: Query, vector: Vector | None) -> dict[str, Scores]:
     """Each signal over the candidates."""
-    signals = {"length": _length(rows["text"])}
-    signals["speaker"] = layout.said_by(query.text, positions).astype(np.float64)
-    signals["lexical"] = evidence.lexical[positions]
-    if evidence.dated is not None:
-        signals["lexical"] = signals["lexical"] + evidence.dated[positions]
-    if evidence.cosine is not None:
-        signals["vector"] = evidence.cosine[positions]
+    signals = {"length": stated_length(rows["text"])}
+    signals["speaker"] = said.layout.said_by(query.text, positions).astype(np.float64)
+    signals["lexical"] = said.worth[positions]
+    if said.cosine is not None:
+        signals["vector"] = said.cosine[positions]
     elif vector is not None:
         signals["vector"] = cosines(rows["vector"], vector)
     return signals
 
 
-def _length(texts: pa.ChunkedArray) -> Scores:
-    words = [min(len(WORD.findall(text)), LONG) for text in texts.to_pylist()]
+def stated_length(texts: pa.ChunkedArray) -> Scores:
+    """Logarithm of the words of each text, its questions left out."""
+    stated = (QUESTION.sub(" ", text) if "?" in text else text for text in texts.to_pylist())
+    words = [min(len(WORD.findall(text)), LONG) for text in stated]
     return np.log1p(np.array(words, dtype=np.float64))
 
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import reduce
 from operator import and_
-from types import MappingProxyType
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +21,7 @@ from schemas.table import UTC_US, Table
 from schemas.topics import SUMMARIES
 from slowwave.recall.hits import Kind
 from slowwave.recall.query import Query, content_words, word_share
+from slowwave.recall.terms import STOP
 from slowwave.recall.view import View
 
 Vector = npt.NDArray[np.float32]
@@ -90,7 +90,8 @@ class Candidates:
     covered: Scores = field(default_factory=lambda: np.zeros(0))
     """Share of the query's words, by their worth, that is heard at each row; 0 to 1."""
     cosine: Scores | None = None
-    """Of each row to the query, NaN where it has no vector; None without an encoder."""
+    """Of each row to the query, the nearer of with and without speakers' names; NaN where it has no vector; None
+    without an encoder. Relevance is told by it."""
     nearest: float = -1.0
     """Cosine of the nearest of all rows to the whole query, where that is known."""
 
@@ -126,35 +127,34 @@ def lanes(
     limit: int,
     vector: Vector | None,
     full_text: bool,
-    more: Mapping[str, pa.Table] = MappingProxyType({}),
 ) -> Candidates:
-    """What each index of a table finds: `limit` rows of full text, where it may be asked, and of the vectors.
-
-    `more` is what other searches of the table found, by the name of their signal.
-    """
-    found: dict[str, pa.Table] = dict(more)
+    """What each index of a table finds: `limit` rows of full text, where it may be asked, and of the vectors."""
+    found: dict[str, pa.Table] = {}
     if full_text:
         found["text"] = text_lane(view, pool, query, limit)
     if vector is not None:
         found["vector"] = vector_lane(view, pool, query, limit, vector)
     candidates = united(pool, found)
     candidates.cosine = candidates.signals.get("vector")
-    words = content_words(query.text)
+    words = [word for word in content_words(query.text) if word not in STOP] or content_words(query.text)
     column = pool.text
     candidates.covered = np.array([word_share(words, str(row[column])) for row in candidates.rows], dtype=np.float64)
     return candidates
 
 
-def text_lane(view: View, pool: Pool, query: Query, limit: int) -> pa.Table:
-    """The rows full text finds, with their BM25 `_score`."""
+def text_lane(
+    view: View, pool: Pool, query: Query, limit: int, columns: Sequence[str] | None = None, row_ids: bool = False
+) -> pa.Table:
+    """The rows full text finds, with their BM25 `_score`; the pool's columns unless others are named."""
     found: pa.Table = (
         view.dataset(pool.table)
         .scanner(
-            columns=[*pool.columns, "_score"],
+            columns=[*(pool.columns if columns is None else columns), "_score"],
             full_text_query=MatchQuery(query.terms, pool.text),
             filter=conditions(pool, query),
             prefilter=True,
             limit=limit,
+            with_row_id=row_ids,
         )
         .to_table()
     )

@@ -9,17 +9,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from schemas.passages import PASSAGES
 from schemas.settings import RecallSettings
 from slowwave.recall.calibrate import Calibration
 from slowwave.recall.claims import claim_candidates
+from slowwave.recall.doubts import doubted
 from slowwave.recall.fusion import best_of_each, reciprocal_rank
 from slowwave.recall.hits import Hits, Kind
 from slowwave.recall.layout import Layout
-from slowwave.recall.messages import message_candidates
+from slowwave.recall.messages import Heard, heard, message_candidates
 from slowwave.recall.query import Query
 from slowwave.recall.search import POOLS, Candidates, Pool, Scores, Vector, lanes
 from slowwave.recall.sessions import told_before
-from slowwave.recall.sources import Found, hits_with_sources, merged
+from slowwave.recall.sources import Found, hits_with_sources, merged, without_echoes
 from slowwave.recall.truth import truthful
 from slowwave.recall.view import View
 
@@ -57,8 +59,8 @@ class Search:
 
     def answers(self, queries: Sequence[Query], *, automatic: bool = False) -> list[Hits]:
         """One answer a query, in order; their texts are encoded together."""
-        asked = ((POOLS[kind], query) for query in queries for kind in query.kinds if self._asks(kind, query))
-        texts = {text for pool, query in asked for text in (self._meant(pool, query), query.text)}
+        asked = [query for query in queries if any(self._asks(kind, query) for kind in query.kinds)]
+        texts = {text for query in asked for text in (self._bare(query), query.text)}
         vectors = self._encode(sorted(texts)) if texts else {}
         return [self._answer(query, vectors, automatic) for query in queries]
 
@@ -66,34 +68,54 @@ class Search:
         """Whether a pool can answer: it has rows, and the category that is asked for."""
         return self.view.count(POOLS[kind].table) > 0 and (query.category is None or kind == "observation")
 
-    def _meant(self, pool: Pool, query: Query) -> str:
-        """What of the query is encoded: what somebody said does not name them."""
-        return query.text if pool.kind == "summary" else Layout.of(self.view).without_speakers(query.text)
+    def _bare(self, query: Query) -> str:
+        """What of the query is compared with what somebody said, which does not name them."""
+        return Layout.of(self.view).without_speakers(query.text) if self.view.count(PASSAGES) else query.text
 
     def _answer(self, query: Query, vectors: Mapping[str, Vector], automatic: bool) -> Hits:
-        asked = [POOLS[kind] for kind in query.kinds if self._asks(kind, query)]
-        answers = [
-            self._found(pool, query, vectors.get(self._meant(pool, query)), vectors.get(query.text)) for pool in asked
-        ]
+        asked = [kind for kind in query.kinds if self._asks(kind, query)]
+        answers = self._answers(asked, query, vectors)
         if not any(one.found for one in answers):
             return Hits(reason="nothing in memory matches" if asked else "nothing of that kind is in memory yet")
         floor = self.settings.automatic_floor if automatic else self.settings.floor
         best = max(one.best for one in answers)
+        judged = automatic or any(one.judged for one in answers)
+        if best < floor and judged and not automatic:
+            best = max(best, self._elsewhere(query, vectors))
         # A long report is near to no single message, and may yet tell of what a session was about.
-        told = not automatic and best < floor and told_before(self.view, query, vectors.get(query.text))
-        if best < floor and not told and (automatic or any(one.judged for one in answers)):
-            return Hits(
-                reason=f"nothing relevant: the nearest memory reaches {best:.2f}, the floor is {floor:.2f}",
-                relevance=best,
-            )
+        if best < floor and judged and (automatic or not told_before(self.view, query, vectors.get(query.text))):
+            reason = f"nothing relevant: the nearest memory reaches {best:.2f}, the floor is {floor:.2f}"
+            return Hits(reason=reason, relevance=best)
         found = merged([one.found for one in answers], self.settings.rrf_k)
         kept = [one for one in found if not automatic or one.relevance >= floor]
-        shown = truthful(self.view, kept, query)[: query.k]
+        shown = doubted(self.view, without_echoes(truthful(self.view, kept, query)), query)[: query.k]
         return Hits(hits_with_sources(self.view, shown), relevance=best)
 
-    def _found(self, pool: Pool, query: Query, vector: Vector | None, whole: Vector | None) -> Answer:
+    def _elsewhere(self, query: Query, vectors: Mapping[str, Vector]) -> float:
+        """Relevance of the best of the kinds not asked for: a summary may say what a terse claim is about."""
+        others = [kind for kind in POOLS if kind not in query.kinds and self._asks(kind, query)]
+        return max((one.best for one in self._answers(others, query, vectors) if one.judged), default=0.0)
+
+    def _answers(self, kinds: Sequence[Kind], query: Query, vectors: Mapping[str, Vector]) -> list[Answer]:
+        said = self._heard(query, vectors) if {"message", "observation"}.intersection(kinds) else None
+        bare, whole = vectors.get(self._bare(query)), vectors.get(query.text)
+        return [self._found(POOLS[kind], query, whole if kind == "summary" else bare, whole, said) for kind in kinds]
+
+    def _heard(self, query: Query, vectors: Mapping[str, Vector]) -> Heard:
+        """What is heard at every passage; where full text turns out to be broken, without it."""
+        pool = POOLS["message"]
+        vector = vectors.get(self._bare(query))
+        try:
+            return heard(self.view, pool, query, vector, self._full_text(pool))
+        except READ_TROUBLE as trouble:
+            self._broken(pool, trouble)
+            return heard(self.view, pool, query, vector, full_text=False)
+
+    def _found(
+        self, pool: Pool, query: Query, vector: Vector | None, whole: Vector | None, said: Heard | None
+    ) -> Answer:
         """The k best rows of a pool, one an owner, best first."""
-        candidates, scores = self._scored(pool, query, vector, whole, self._full_text(pool))
+        candidates, scores = self._scored(pool, query, vector, whole, said)
         if not candidates.rows:
             return Answer([], 0.0, False)
         relevance, nearest = self._relevance(candidates)
@@ -106,16 +128,17 @@ class Search:
         return Answer(found, max(float(relevance.max()), nearest or 0.0), nearest is not None)
 
     def _relevance(self, candidates: Candidates) -> tuple[Scores, float | None]:
-        """0 to 1 a row: its cosine on the release's scale or the share of the query's words it holds, the higher.
+        """0 to 1 a row: its cosine, and the share of the query's words heard there, on the release's scale.
 
-        Also the relevance of the row nearest to the whole query, candidate or not; None where there is no scale.
+        Also the relevance of the row nearest to the whole query, candidate or not. Where there is no scale the share
+        of the words stands alone, and the second is None.
         """
-        calibration, cosine = self._calibration, candidates.cosine
-        scale = calibration.scales.get(candidates.pool.kind) if calibration else None
+        cosine, scales = candidates.cosine, self._calibration.scales if self._calibration else {}
+        scale = scales.get(candidates.pool.kind)
         if scale is None or cosine is None:
             return candidates.covered, None
-        near = np.array([0.0 if np.isnan(one) else scale.relevance(float(one)) for one in cosine])
-        return np.maximum(near, candidates.covered), scale.relevance(candidates.nearest)
+        near = scale.relevances(np.nan_to_num(cosine, nan=-1.0), candidates.covered)
+        return near, scale.relevance(candidates.nearest)
 
     @property
     def _calibration(self) -> Calibration | None:
@@ -123,25 +146,31 @@ class Search:
         return self.view.once("calibration", lambda: Calibration.from_json(told) if told else None)
 
     def _scored(
-        self, pool: Pool, query: Query, vector: Vector | None, whole: Vector | None, full_text: bool
+        self, pool: Pool, query: Query, vector: Vector | None, whole: Vector | None, said: Heard | None
     ) -> tuple[Candidates, Scores]:
         """Candidates and scores; where full text turns out to be broken, once more without it."""
         limit = max(self.settings.candidates, 2 * query.k)
+        named = None if whole is vector else whole
+        if pool.kind == "message" and said is not None:
+            return message_candidates(self.view, pool, query, limit, vector, said, named)
+
+        def scored(full_text: bool) -> tuple[Candidates, Scores]:
+            if said is not None and pool.kind == "observation":
+                return claim_candidates(self.view, pool, query, limit, vector, said, full_text, named)
+            found = lanes(self.view, pool, query, limit, vector, full_text)
+            return found, reciprocal_rank(found, self.settings.rrf_k)
+
+        full_text = self._full_text(pool)
         try:
-            if pool.kind == "message":
-                return message_candidates(
-                    self.view, pool, query, limit, vector, full_text, None if whole is vector else whole
-                )
-            if pool.kind == "observation":
-                k = self.settings.rrf_k
-                return claim_candidates(self.view, pool, query, limit, vector, whole, full_text, k)
-            candidates = lanes(self.view, pool, query, limit, vector, full_text)
-            return candidates, reciprocal_rank(candidates, self.settings.rrf_k)
+            return scored(full_text)
         except READ_TROUBLE as trouble:
             if not full_text:
                 raise
-            self._note(f"full text of {pool.table.name} can't be read ({trouble}): answered by vectors alone")
-            return self._scored(pool, query, vector, whole, full_text=False)
+            self._broken(pool, trouble)
+            return scored(full_text=False)
+
+    def _broken(self, pool: Pool, trouble: Exception) -> None:
+        self._note(f"full text of {pool.table.name} can't be read ({trouble}): answered by vectors alone")
 
     def _full_text(self, pool: Pool) -> bool:
         """Whether the pool's table has an index of full text."""

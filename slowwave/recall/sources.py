@@ -21,6 +21,9 @@ MESSAGE_COLUMNS = ["session_id", "native_id", "role", "text"]
 MAX_SOURCES = 5
 """Messages named under one summary; more are reached by drilling down."""
 
+NEARNESS = 0.5
+"""What the place by cosine among all kinds weighs against the place within the own."""
+
 QUOTE_CHARS = 200
 """Length of a quote where no passage or claim gives one."""
 
@@ -62,8 +65,8 @@ class Found:
 def merged(found: Sequence[Sequence[Found]], k: int) -> list[Found]:
     """Lists of several kinds, each best first, as one; a single kind's is left as it is.
 
-    Scores of different kinds don't compare. What does is the place within the own kind and the place by cosine among
-    all; their reciprocal ranks are summed and become the score. Equal ones stand in order of kind and id.
+    Scores of different kinds don't compare. What does is the place within the own kind and, at half its weight, the
+    place by cosine among all; the sum of their reciprocal ranks becomes the score. Equal ones go by kind and id.
     """
     some = [one for one in found if one]
     if len(some) < 2:
@@ -71,11 +74,31 @@ def merged(found: Sequence[Sequence[Found]], k: int) -> list[Found]:
     near = sorted(chain(*some), key=lambda one: (-one.cosine if one.cosine == one.cosine else 2.0, one.id))
     by_cosine = {(one.kind, one.id): rank for rank, one in enumerate(near, 1)}
     scored = [
-        replace(one, score=1 / (k + rank) + 1 / (k + by_cosine[one.kind, one.id]))
+        replace(one, score=1 / (k + rank) + NEARNESS / (k + by_cosine[one.kind, one.id]))
         for ranking in some
         for rank, one in enumerate(ranking, 1)
     ]
     return sorted(scored, key=lambda one: (-one.score, KINDS.index(one.kind), one.id))
+
+
+def without_echoes(found: Sequence[Found]) -> list[Found]:
+    """The same, with what repeats one above it at the end: a claim below its message, a message below its claim.
+
+    Nothing is lost, and the first places tell different things; the best hit alone keeps the other form of what it
+    says beside it. Scores fall with the place as before.
+    """
+    told: dict[Kind, set[str]] = {"message": set(), "observation": set()}
+    first, echoes = list(found[:1]), list[Found]()
+    for one in found[1:]:
+        messages = {one.id} if one.kind == "message" else set(_strings(one.row.get("message_ids")))
+        above = told["observation" if one.kind == "message" else "message"]
+        if one.kind != "summary" and messages and messages <= above:
+            echoes.append(one)
+        else:
+            first.append(one)
+            told.get(one.kind, set()).update(messages)
+    scores = (one.score for one in found)
+    return [replace(one, score=score) for one, score in zip([*first, *echoes], scores, strict=True)]
 
 
 def hits_with_sources(view: View, found: Sequence[Found]) -> list[Hit]:
@@ -127,7 +150,8 @@ def _hit(one: Found, messages: Sequence[Message], pair: tuple[Fragment, ...]) ->
     sources = tuple(message.source(quote) for message in messages)
     moment = at if isinstance(at, datetime) else None
     status, heir = str(row.get("status", "active")), cast(str | None, row.get("superseded_by"))
-    return Hit(one.kind, one.id, str(text), one.score, moment, status, sources, pair, one.relevance, heir)
+    doubt = cast(str | None, row.get("perhaps_superseded_by"))
+    return Hit(one.kind, one.id, str(text), one.score, moment, status, sources, pair, one.relevance, heir, doubt)
 
 
 def messages_by_id(view: View, ids: Iterable[str]) -> dict[str, Message]:

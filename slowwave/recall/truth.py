@@ -34,7 +34,7 @@ SAME = 0.75
 """Share of a claim's words that a message elsewhere has to have to make the same claim."""
 TOLD = 0.6
 """The same for a summary, which tells in fewer words."""
-QUESTION = re.compile(r"[^.!?\n]*\?+")
+QUESTION = re.compile(r"(?<![^.!?\n])[^.!?\n]*\?+")
 VALUE = re.compile(r"\b(?:[A-Z]|\w*\d)\w*")
 MIN_STATED = 4
 """Words beside its questions from which a message says something of its own."""

@@ -10,6 +10,7 @@ from schemas.settings import DedupeSettings
 from tasks.amending.cues import Strength
 from tasks.amending.held import Held
 from tasks.amending.judge import (
+    PERHAPS_RULE,
     Said,
     Verdict,
     Weights,
@@ -19,14 +20,16 @@ from tasks.amending.judge import (
     values_of,
     word_weights,
 )
+from tasks.amending.likely import FEWEST, likely_change
 from tasks.amending.limits import APART, LATER, WITHIN, Amending
 from tasks.amending.pairing import ScoredPair, nearest_sessions, scored_pairs
+from tasks.amending.traits import companies
 
 CLOSE = 0.25
 """Likeness that a claim may be behind the likest, and still be what is meant: it is said in two ways, mostly."""
 MAX_RETIRED = 8
 """Claims that one may retire, the likest first: a rival that retires more is about something general."""
-JUDGED = ["observation_id", "session_id", "summary", "detail", "speaker", "category", "message_ids", "quote"]
+JUDGED = ["observation_id", "session_id", "summary", "detail", "speaker", "category", "message_ids", "quote", "pack"]
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,11 @@ class Change:
     """When the session of the winner began."""
     gives: bool = False
     """Whether the winner has a name, a number or a date that the loser lacks."""
+
+    @property
+    def doubted(self) -> bool:
+        """Whether the loser stands all the same."""
+        return self.verdict.rule == PERHAPS_RULE
 
 
 def said_again(held: Held, back: set[frozenset[str]]) -> list[Change]:
@@ -61,17 +69,18 @@ def changes_among(held: Held, freed: Set[int], settings: DedupeSettings, back: s
     What echoes a claim in its session goes with it: the assistant's "Noted, port 7070".
     """
     rows = held.table.select(JUDGED).to_pylist()
-    said = _said(rows)
+    said = said_rows(rows)
     weights = word_weights(s.claim for s in said)
     pairs = scored_pairs(held, said, weights, settings)
     nearest = nearest_sessions(held, rows, pairs)
+    company = companies(between_sessions(held, rows, said, pairs)) if len(rows) >= FEWEST else {}
     found: list[Change] = []
     for a, b, cosine, alike in pairs:
         old, new = (a, b) if held.times[a] < held.times[b] else (b, a)
         loser, winner = (new, old) if held.last[old] > held.last[new] else (old, new)
         settled = held.times[old] == held.times[new] or (loser in held.retired and loser not in freed)
         taken_back = frozenset((rows[a]["observation_id"], rows[b]["observation_id"])) in back
-        if settled or taken_back or _of_two_people(said[a], said[b]):
+        if settled or taken_back or of_two_people(said[a], said[b]):
             continue
         limits = WITHIN
         if rows[a]["session_id"] != rows[b]["session_id"]:
@@ -79,6 +88,8 @@ def changes_among(held: Held, freed: Set[int], settings: DedupeSettings, back: s
             once = near.once and near.session == rows[old]["session_id"] and alike >= near.alike - CLOSE
             limits = APART if once else LATER
         verdict = amends(said[old], said[new], cosine, weights, limits)
+        if verdict is None and (old, new) in company:
+            verdict = likely_change(said[old], said[new], cosine, weights, company[old, new])
         if verdict is not None:
             found.append(_change(held, loser, winner, verdict))
     echo = _echoes(held, rows, said, weights, pairs)
@@ -86,7 +97,19 @@ def changes_among(held: Held, freed: Set[int], settings: DedupeSettings, back: s
     return _weighed(held, said, rows, found)
 
 
-def _said(rows: list[dict[str, Any]]) -> list[Said]:
+def between_sessions(
+    held: Held, rows: list[dict[str, Any]], said: list[Said], pairs: list[ScoredPair]
+) -> dict[tuple[int, int], float]:
+    """(earlier row, later row) -> likeness, of the pairs of two sessions that may change each other."""
+    found = {}
+    for a, b, _, alike in pairs:
+        apart = rows[a]["session_id"] != rows[b]["session_id"] and held.times[a] != held.times[b]
+        if apart and not of_two_people(said[a], said[b]):
+            found[(a, b) if held.times[a] < held.times[b] else (b, a)] = alike
+    return found
+
+
+def said_rows(rows: list[dict[str, Any]]) -> list[Said]:
     """The claims read, each with its detail and what else was claimed in its message."""
     told: dict[str, list[str]] = defaultdict(list)
     for row in rows:
@@ -100,12 +123,14 @@ def _said(rows: list[dict[str, Any]]) -> list[Said]:
             row["category"],
             [t for t in more if t and t != row["summary"]],
             row["quote"],
+            everyday=row["pack"] == "personal",
         )
         for row, more in zip(rows, beside, strict=True)
     ]
 
 
-def _of_two_people(a: Said, b: Said) -> bool:
+def of_two_people(a: Said, b: Said) -> bool:
+    """Whether each speaks of themselves, and they are two."""
     return a.claim.first_person and b.claim.first_person and a.claim.speaker != b.claim.speaker
 
 
@@ -155,11 +180,14 @@ def _echoed(
 ) -> Iterator[Change]:
     """Changes of what echoes a loser and was last said before the winner, where no other change retires it.
 
-    What has none of the loser's words that the winner lacks echoes something else.
+    What has none of the loser's words that the winner lacks echoes something else; what only likely changed has no
+    echoes, since one mistake would become several.
     """
     ids = held.table["observation_id"].to_pylist()
-    losers = {c.loser for c in changes} | held.retired.keys()
+    losers = {c.loser for c in changes if not c.doubted} | held.retired.keys()
     for change in changes:
+        if change.verdict.guessed:
+            continue
         gone = set(said[change.loser].claim.words) - set(said[change.winner].claim.words)
         for row in sorted(echo.get(change.loser, set()) - losers - {change.winner}):
             if gone.isdisjoint(said[row].claim.words) or said[row].cue.strength is Strength.STATED:
@@ -177,6 +205,21 @@ def _change(held: Held, loser: int, winner: int, verdict: Verdict) -> Change:
     return Change(loser, winner, held.last[winner], Verdict("reaffirmed", verdict.scores, why), held.last[winner])
 
 
+def doubts(changes: list[Change], gone: Set[int]) -> list[Change]:
+    """One doubt a loser, the likeliest, where neither it nor what it would give way to is gone."""
+    best: dict[int, Change] = {}
+    for change in changes:
+        if change.doubted and gone.isdisjoint((change.loser, change.winner)):
+            known = best.get(change.loser)
+            if known is None or _doubt(change) > _doubt(known):
+                best[change.loser] = change
+    return [best[loser] for loser in sorted(best)]
+
+
+def _doubt(change: Change) -> tuple[float, int]:
+    return change.verdict.scores["likely"], -change.winner
+
+
 def _precedence(change: Change) -> tuple[bool, datetime, bool, datetime, float, int]:
     verdict = change.verdict
     given = verdict.instead or change.gives
@@ -189,7 +232,7 @@ def chosen(changes: list[Change]) -> list[Change]:
     No winner retires more than MAX_RETIRED, the likest first.
     """
     first: dict[int, Change] = {}
-    for change in sorted(changes, key=_precedence):
+    for change in sorted((c for c in changes if not c.doubted), key=_precedence):
         first.setdefault(change.loser, change)
     by_winner: dict[int, list[Change]] = defaultdict(list)
     for change in first.values():

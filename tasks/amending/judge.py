@@ -27,14 +27,24 @@ class Said:
     cue: Cue
     slots: dict[str, frozenset[str]]
     category: str
+    text: str
+    """Its very words, where they are known."""
     beside: frozenset[str] = frozenset()
     """Stems of what was said beside it that it does not have itself: why something changes, mostly."""
     blamed: frozenset[str] = frozenset()
     """Stems of what it says is wrong, before it says what comes instead."""
+    everyday: bool = False
+    """Whether it was said in everyday talk, not at work on code."""
 
 
 def read_said(
-    text: str, speaker: str | None, category: str, beside: Sequence[str] = (), quote: str | None = None
+    text: str,
+    speaker: str | None,
+    category: str,
+    beside: Sequence[str] = (),
+    quote: str | None = None,
+    *,
+    everyday: bool = False,
 ) -> Said:
     """A sentence read for whether it changes another; `beside`: those said with it, `quote`: its very words."""
     claim = read_claim(text, speaker)
@@ -42,7 +52,7 @@ def read_said(
     stated = cue.strength is Strength.STATED
     telling = [t for t in beside if stated or complains(t) or read_cue(t).strength is Strength.STATED]
     also = frozenset(stem for t in telling for stem in read_claim(t).content) - set(claim.content)
-    return Said(claim, cue, slots_of(text), category, also, blamed(text))
+    return Said(claim, cue, slots_of(text), category, quote or text, also, blamed(text), everyday)
 
 
 TELLING = 0.45
@@ -57,6 +67,10 @@ def _opening(text: str, quote: str | None) -> str:
     return quote[:at] if quote and 0 < at <= LONGEST_OPENING else ""
 
 
+LIKELY_RULE, PERHAPS_RULE = "likely", "perhaps"
+"""The rules of verdicts that no plain rule gives: that a claim is changed, that it may be."""
+
+
 @dataclass(frozen=True)
 class Verdict:
     """That the later claim changes the earlier: by which rule, on what scores, why."""
@@ -69,8 +83,15 @@ class Verdict:
 
     @property
     def plain(self) -> bool:
-        """Whether it tells what is given up or what comes instead; else only that something changes."""
+        """Whether it tells what is given up or what comes instead; else only that something changes, or likely does."""
+        if self.guessed:
+            return False
         return self.instead or self.rule in ("named", "subject", "slot", "reversal", "reaffirmed")
+
+    @property
+    def guessed(self) -> bool:
+        """Whether no plain rule gives it."""
+        return self.rule in (LIKELY_RULE, PERHAPS_RULE)
 
     @property
     def score(self) -> float:
@@ -107,7 +128,7 @@ def amends(old: Said, new: Said, cosine: float | None, weights: Weights, limits:
     """
     scores = likeness(old.claim, new.claim, cosine, weights)
     shared = scores["shared"]
-    if _of_person(old, new) or new.beside & set(old.claim.content):
+    if of_person(old, new) or new.beside & set(old.claim.content):
         return _amends(old, new, weights, scores, limits)
     if shared < limits.least_shared or scores.get("cosine", 1.0) < limits.least_cosine:
         return None
@@ -129,7 +150,7 @@ def _amends(old: Said, new: Said, weights: Weights, scores: dict[str, float], li
     if value is not None and alike >= _needed(old, new, value, limits):
         return Verdict(new.cue.strength.name.lower(), scores, value, instead=True)
     value = widened(old.claim, new.claim) if new.cue.strength > Strength.NONE else None
-    if value is not None and alike >= limits.hinted and _stateful(old, new):
+    if value is not None and alike >= limits.hinted and stateful(old, new):
         return Verdict(new.cue.strength.name.lower(), scores, value, instead=True)
     turned = reversal(old.claim, new.claim)
     if turned is not None and len(common) > 1 and alike >= limits.silent and old.category != "event":
@@ -144,10 +165,10 @@ def _amends(old: Said, new: Said, weights: Weights, scores: dict[str, float], li
 def _slot_limit(slot: str, old: Said, new: Said, limits: Amending) -> float:
     if slot.startswith(BARE):
         return limits.silent
-    return limits.person if _of_person(old, new) else limits.slot
+    return limits.person if of_person(old, new) else limits.slot
 
 
-def _of_person(old: Said, new: Said) -> bool:
+def of_person(old: Said, new: Said) -> bool:
     """Whether both tell where their speaker lives or works, or how they are called."""
     both = old.slots.keys() & new.slots.keys()
     own = old.claim.first_person and new.claim.first_person
@@ -174,7 +195,7 @@ def _by_company(
 ) -> Verdict | None:
     """ "Prism flickers on slow phones. We highlight with syntect.": the old beside the new."""
     named = ((new.beside | (new.blamed & value_stems(old.claim))) & set(old.claim.content)) - old.cue.old
-    if not named or old.category == "event" or not _both_new(old.claim, new.claim):
+    if not named or old.category == "event" or not both_new(old.claim, new.claim):
         return None
     everything = sum(weights.get(w, 1.0) for w in set(old.claim.content))
     more = sum(weights.get(w, 1.0) for w in named) / everything if everything else 0.0
@@ -200,7 +221,7 @@ def _by_hint(old: Said, new: Said, alike: float, scores: dict[str, float], limit
     by_cue = {Strength.PRESENT: limits.present_alone, Strength.HINTED: limits.hinted_alone}
     gives = bool(values_of(new.claim) - values_of(old.claim)) and conflict(old.claim, new.claim) is None
     needed = by_cue.get(new.cue.strength, limits.silent_alone if gives else math.inf)
-    if alike < needed or not (_stateful(old, new) and _both_new(old.claim, new.claim)):
+    if alike < needed or not (stateful(old, new) and both_new(old.claim, new.claim)):
         return None
     return Verdict(new.cue.strength.name.lower(), scores, new.cue.phrase or "much the same, with another value")
 
@@ -233,7 +254,7 @@ def _by_statement(old: Said, new: Said, alike: float, scores: dict[str, float], 
     """A change that is stated, of which no value is recognised."""
     if not (new.cue.subject or new.cue.strength is Strength.STATED) or old.category == "event":
         return None
-    if not _both_new(old.claim, new.claim):
+    if not both_new(old.claim, new.claim):
         return None
     subject = new.cue.subject & set(old.claim.content)
     enough = limits.subject if new.cue.strength is Strength.STATED else limits.hinted
@@ -246,12 +267,12 @@ def _by_statement(old: Said, new: Said, alike: float, scores: dict[str, float], 
 
 def _needed(old: Said, new: Said, value: str, limits: Amending) -> float:
     """Likeness that another value needs to count as a change."""
-    if _reports(old) and _reports(new):
+    if reports(old) and reports(new):
         return math.inf
     if new.cue.strength is Strength.STATED:
         instead = limits.stated_opposite if value.startswith(EXCLUSIVE) else limits.stated
         return min(instead, limits.named_value) if value_stems(old.claim) & set(new.claim.content) else instead
-    if not _stateful(old, new) or not settles(old.claim, new.claim, value):
+    if not stateful(old, new) or not settles(old.claim, new.claim, value):
         return math.inf
     return limits.hinted if new.cue.strength > Strength.NONE else limits.silent
 
@@ -262,19 +283,19 @@ def _share(common: set[str], old: Claim, new: Claim, weights: Weights) -> float:
     return sum(weights.get(w, 1.0) for w in common) / min(sides) if min(sides) > 0 else 0.0
 
 
-def _both_new(old: Claim, new: Claim) -> bool:
+def both_new(old: Claim, new: Claim) -> bool:
     """Whether each says something the other doesn't: one that only adds changes nothing."""
     return bool(set(old.content) - set(new.content)) and bool(set(new.content) - set(old.content))
 
 
-def _stateful(old: Said, new: Said) -> bool:
+def stateful(old: Said, new: Said) -> bool:
     """Whether the claims tell how something is, of which there is one."""
     told = new.category == "event" and new.cue.strength is Strength.NONE
-    events = old.category == "event" or told or _reports(new) or _reports(old)
+    events = old.category == "event" or told or reports(new) or reports(old)
     return not events and MANY_VALUED.isdisjoint(old.claim.content)
 
 
-def _reports(said: Said) -> bool:
+def reports(said: Said) -> bool:
     """Whether a claim opens with what was done, and by nobody: "Replaced in 14 forms" tells of work, not of a state."""
     words = said.claim.words
     return len(words) > 1 and words[0].endswith("ed") and (words[1] in AFTER_REPORT or words[1][:1].isdigit())

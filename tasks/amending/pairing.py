@@ -13,13 +13,14 @@ import pyarrow.compute as pc
 from schemas.settings import DedupeSettings
 from tasks.amending.held import Held
 from tasks.amending.judge import Said, Weights, alike_by, likeness, value_stems
-from tasks.amending.limits import Amending
 from tasks.deduping.candidates import Floats, Pairs, unique_pairs, vector_pairs, word_pairs
 from tasks.deduping.normalise import Claim
 from tasks.deduping.pairs import unit_vectors
 
 NEAREST = 20
 """Nearest claims by vector that are judged: a change is put in other words more often than a repetition is."""
+LEAST_COSINE = 0.1
+"""Under it two claims have nothing in common that a vector knows of."""
 APART_BY = 0.15
 """Likeness by which the likest session has to lead."""
 
@@ -68,7 +69,7 @@ def nearest_sessions(held: Held, rows: list[dict[str, Any]], pairs: list[ScoredP
 
 
 def _pairs(said: list[Said], vectors: Floats, has: npt.NDArray[np.bool_], settings: DedupeSettings) -> Pairs:
-    near = vector_pairs(vectors, has, max(NEAREST, settings.candidates), Amending.least_cosine)
+    near = vector_pairs(vectors, has, max(NEAREST, settings.candidates), LEAST_COSINE)
     heard = [replace(s.claim, content=(*s.claim.content, *sorted(s.beside))) for s in said]
     return unique_pairs(
         np.concatenate([word_pairs(heard), word_pairs(_by_value(said)), word_pairs(_by_slot(said)), near])

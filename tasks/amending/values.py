@@ -63,11 +63,12 @@ def _values(kind: str, old: Set[str], new: Set[str]) -> str | None:
 
 def _amounts(claim: Claim, other: Claim) -> set[str]:
     """Numbers in units that the other has a number in too."""
-    units = {_unit(f) for f in other.figures}
-    return {f for f in claim.figures if _unit(f) in units}
+    units = {unit(f) for f in other.figures}
+    return {f for f in claim.figures if unit(f) in units}
 
 
-def _unit(figure: str) -> str:
+def unit(figure: str) -> str:
+    """A figure less its number: "ms" of "150ms", nothing of "8080"."""
     return figure.lstrip("$€£v0123456789.+e-:") + figure[:1].strip("0123456789.v")
 
 

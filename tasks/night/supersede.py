@@ -33,10 +33,12 @@ def supersede_observations(job: Job) -> StepReport:
         rows = job.store.read(OBSERVATIONS)
         report.rows_in = rows.num_rows
         found = supersede(rows, job.settings.dedupe, key, undone=undone)
+        superseded = pc.sum(pc.equal(found.merges["kind"], "supersession")).as_py() or 0
         job.store.merge(MERGES, found.merges)
         report.rows_out = job.store.merge(OBSERVATIONS, found.observations)
-        report.counts["superseded"] = found.merges.num_rows
-        report.counts["active again"] = found.observations.num_rows - found.merges.num_rows
+        report.counts["superseded"] = superseded
+        report.counts["active again"] = found.observations.num_rows - superseded
+        report.counts["doubted"] = found.merges.num_rows - superseded
         mark_done(job.store, "supersede", [(UNIT, input_key(job.store, key, undone), None)])
     return report
 

@@ -1,0 +1,213 @@
+"""Fits the weights that tell how likely a later claim changes an earlier one, and shows what they are worth.
+
+    python -m bench.fit_amendments data/labelled/amendments*.jsonl [--none FILE…] [--write] [--json]
+
+FILEs are conversations with cases in them, as for `bench.amendments`; those after `--none` are transcripts of any kind
+in which no session changes what another said (LoCoMo's too, by its ending `.json`). A night runs over each. A pair of
+claims of two sessions is a change where the earlier has a case's stale words and the later its amended ones; an earlier
+one with stale words and any other later one is left out, all other pairs are none. Figures are of files that the fit
+did not see: each is judged by weights from the others. Columns: pairs; changes among them; *retired*, cases of which
+every claim with stale words is retired by the model alone; *by the right one*, some of them by a claim with the amended
+words; *others*, claims without a case that are retired too, some of them rightly. `--write` puts the weights from all
+files into `tasks/amending/likely.json`.
+"""
+
+import argparse
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import orjson
+import pyarrow as pa
+from rich.console import Console
+from rich.table import Table
+from sklearn.linear_model import LogisticRegression
+from sklearn.preprocessing import StandardScaler
+
+from bench.amendment_cases import Case, read_cases
+from bench.amendments import night_over
+from bench.locomo_data import conversations
+from flows.nightly import run_night
+from schemas.observations import OBSERVATIONS
+from schemas.settings import Settings
+from slowwave.store import Store
+from tasks.amending.changes import JUDGED, between_sessions, said_rows
+from tasks.amending.held import affirmed_at, held_claims
+from tasks.amending.judge import likeness, word_weights
+from tasks.amending.likely import LIKELY, Model, weighed
+from tasks.amending.pairing import scored_pairs
+from tasks.amending.traits import companies, traits
+
+WRITTEN = Path(__file__).parent.parent / "tasks" / "amending" / "likely.json"
+PENALTY = 0.01
+"""C of the regression: 1 over the weight of the squared weights."""
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two claims of two sessions."""
+
+    old: int
+    new: int
+    traits: dict[str, float]
+    change: bool | None
+    """Whether the later changes the earlier; None where that is not known."""
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """One file's pairs."""
+
+    name: str
+    claims: int
+    pairs: list[Pair]
+    stale: list[list[int]]
+    """Of each case, the rows with its stale words."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """One file, judged by weights from the others."""
+
+    file: str
+    pairs: int
+    changes: int
+    cases: int
+    retired: int
+    by_the_right_one: int
+    others: int
+    claims: int
+
+
+def labelled(path: Path, *, changes: bool = True) -> Labelled:
+    """The pairs of one file, from a night over it; without `changes` it has no cases."""
+    with tempfile.TemporaryDirectory() as folder:
+        store, cases = Path(folder) / "store", list[Case]()
+        if changes:
+            messages, cases = read_cases([path])
+            store = night_over(messages, Path(folder))
+        else:
+            run_night([_transcript(path, Path(folder))], Settings(store=store))
+        return labelled_claims(path.stem, Store.open(store).read(OBSERVATIONS), cases)
+
+
+def _transcript(path: Path, folder: Path) -> Path:
+    """The file, or LoCoMo's conversations in it as generic JSONL."""
+    if path.suffix != ".json":
+        return path
+    lines = [
+        {
+            "session_id": f"{conversation.id}-{turn.session}",
+            "message_id": turn.id,
+            "role": "user",
+            "speaker": turn.speaker,
+            "content": turn.text,
+            "ts": turn.ts.isoformat(),
+            "workspace": conversation.id,
+        }
+        for conversation in conversations(path)
+        for turn in conversation.turns
+    ]
+    written = folder / f"{path.stem}.jsonl"
+    written.write_bytes(b"\n".join(map(orjson.dumps, lines)) + b"\n")
+    return written
+
+
+def labelled_claims(name: str, table: pa.Table, cases: Sequence[Case]) -> Labelled:
+    """The pairs among claims that are there already, rows of OBSERVATIONS."""
+    held = held_claims(table, affirmed_at(table))
+    rows = held.table.select([*JUDGED, "observed_at"]).to_pylist()
+    said = said_rows(rows)
+    weights = word_weights(s.claim for s in said)
+    pairs = scored_pairs(held, said, weights, Settings().dedupe)
+    cosines = {frozenset((a, b)): cosine for a, b, cosine, _ in pairs}
+    company = companies(between_sessions(held, rows, said, pairs))
+    texts = [f"{row['summary']} {row['detail'] or ''}" for row in rows]
+    outdated = [
+        {n for n, case in enumerate(cases) if case.outdated(text, row["observed_at"])}
+        for text, row in zip(texts, rows, strict=True)
+    ]
+    holding = [{n for n, case in enumerate(cases) if case.holds(text)} for text in texts]
+    found = []
+    for (old, new), near in company.items():
+        cosine = cosines[frozenset((old, new))]
+        if cosine is None or not weighed(near):
+            continue
+        scores = likeness(said[old].claim, said[new].claim, cosine, weights)
+        change = bool(outdated[old] & holding[new]) or (None if outdated[old] else False)
+        found.append(Pair(old, new, traits(said[old], said[new], scores, weights, near), change))
+    stale = [[row for row, of in enumerate(outdated) if n in of] for n in range(len(cases))]
+    return Labelled(name, len(rows), found, stale)
+
+
+def fit(files: Sequence[Labelled]) -> Model:
+    """Weights for the traits as they are, from a regression over standardised ones."""
+    known = [pair for file in files for pair in file.pairs if pair.change is not None]
+    names = sorted(known[0].traits)
+    matrix = np.array([[pair.traits[name] for name in names] for pair in known])
+    scaler = StandardScaler()
+    regression = LogisticRegression(C=PENALTY, max_iter=5_000)
+    regression.fit(scaler.fit_transform(matrix), [pair.change for pair in known])
+    weights: npt.NDArray[np.float64] = regression.coef_[0] / scaler.scale_
+    bias = float(regression.intercept_[0] - (weights * scaler.mean_).sum())
+    return Model(round(bias, 4), {name: round(float(w), 4) for name, w in zip(names, weights, strict=True)})
+
+
+def judged(file: Labelled, model: Model) -> Result:
+    """What a model retires of a file's claims."""
+    best: dict[int, tuple[float, Pair]] = {}
+    for pair in file.pairs:
+        probability = model.probability(pair.traits)
+        if probability >= LIKELY and probability > best.get(pair.old, (0.0, pair))[0]:
+            best[pair.old] = (probability, pair)
+    stale = {row for rows in file.stale for row in rows}
+    told = [rows for rows in file.stale if rows]
+    return Result(
+        file=file.name,
+        pairs=len(file.pairs),
+        changes=sum(pair.change is True for pair in file.pairs),
+        cases=len(file.stale),
+        retired=sum(all(row in best for row in rows) for rows in told),
+        by_the_right_one=sum(any(row in best and best[row][1].change is True for row in rows) for rows in told),
+        others=len(best.keys() - stale),
+        claims=file.claims,
+    )
+
+
+def table_of(results: Sequence[Result]) -> Table:
+    """For people."""
+    shown = Table(title="changes that the model alone sees, each file by weights from the others")
+    shown.add_column("file")
+    for column in ("pairs", "changes", "cases", "retired", "by the right one", "others", "claims"):
+        shown.add_column(column, justify="right")
+    for r in results:
+        numbers = (r.pairs, r.changes, r.cases, r.retired, r.by_the_right_one, r.others, r.claims)
+        shown.add_row(r.file, *(f"{number:,}" for number in numbers))
+    return shown
+
+
+def main() -> None:
+    """A night a file, a fit without each, the table; the weights of all files."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("files", nargs="+", type=Path, metavar="FILE")
+    parser.add_argument("--none", nargs="+", type=Path, default=[], metavar="FILE", help="in these nothing is amended")
+    parser.add_argument("--write", action="store_true", help="keep the weights from all files")
+    parser.add_argument("--json", action="store_true")
+    args = parser.parse_args()
+    files = [labelled(path) for path in args.files] + [labelled(path, changes=False) for path in args.none]
+    results = [judged(file, fit([f for f in files if f is not file])) for file in files] if len(files) > 1 else []
+    if args.write:
+        model = fit(files)
+        told = {"bias": model.bias, "weights": model.weights}
+        WRITTEN.write_bytes(orjson.dumps(told, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS) + b"\n")
+    if args.json:
+        print(orjson.dumps(results).decode())
+    else:
+        Console(width=120).print(table_of(results))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,95 @@
+"""A later claim that may change an earlier one, through whole nights: both stand, and recall tells of both."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from flows.consolidate import run_unmerge
+from flows.nightly import run_night
+from schemas.observations import MERGES, OBSERVATIONS
+from schemas.settings import Settings
+from slowwave import Memory
+from slowwave.cli.main import app
+from slowwave.store import Store
+
+FIRST = (
+    "In Marlow against Denholm the hearing is listed for 3 June in room 4 at Reading.",
+    "The bundle is due 14 days before a hearing.",
+    "Large sourdough loaves cost 4.20 at the bakery next door.",
+    "The office is closed on Fridays.",
+    "My sister plays the viola in Leeds.",
+    "We take the train at 7:40 from Paddington.",
+    "Invoices are sent by post to clients over seventy.",
+    "The kitchen will be painted sage green.",
+)
+LATER = ("The bundle for Marlow against Denholm has 240 pages.",)
+ASKED = "What do we know about Marlow against Denholm?"
+
+
+def session(folder: Path, name: str, day: int, said: tuple[str, ...]) -> Path:
+    turns = [turn for text in said for turn in (("user", text), ("assistant", "Noted."))]
+    lines = [
+        {"session_id": name, "message_id": f"{name}-{n}", "role": role, "content": text, "workspace": "law",
+         "ts": f"2026-03-{day:02d}T10:{n:02d}:00Z"}
+        for n, (role, text) in enumerate(turns)
+    ]  # fmt: skip
+    path = folder / f"{name}.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
+
+
+@pytest.fixture
+def doubting(tmp_path: Path) -> Settings:
+    nights = Settings(store=tmp_path / "store")
+    run_night([session(tmp_path, "a", 2, FIRST)], nights)
+    run_night([session(tmp_path, "b", 9, LATER)], nights)
+    return nights
+
+
+def test_a_doubt_leaves_both_standing_and_is_told(doubting: Settings) -> None:
+    store = Store.open(doubting.store)
+    doubt = next(m for m in store.read(MERGES).to_pylist() if m["kind"] == "doubt")
+    claims = {row["observation_id"]: row for row in store.read(OBSERVATIONS).to_pylist()}
+    assert "3 June" in claims[doubt["loser_id"]]["summary"]
+    assert "240 pages" in claims[doubt["winner_id"]]["summary"]
+    assert {claims[doubt[name]]["status"] for name in ("loser_id", "winner_id")} == {"active"}
+
+    hits = Memory.open(doubting.store).recall(ASKED, kinds="observation")
+    told = {hit.id: hit for hit in hits}
+    assert told[doubt["loser_id"]].perhaps_superseded_by == doubt["winner_id"]
+    assert told[doubt["loser_id"]].status == "active"
+    assert [h.id for h in hits[:2]] == [doubt["winner_id"], doubt["loser_id"]]
+    assert [h.score for h in hits] == sorted((h.score for h in hits), reverse=True)
+
+
+def test_what_does_not_answer_is_not_brought_up_by_a_doubt(doubting: Settings) -> None:
+    first = Memory.open(doubting.store).recall("On which date is the hearing, and in which room?")[0]
+    assert "3 June" in first.text
+
+
+def test_before_the_later_was_said_there_is_no_doubt(doubting: Settings) -> None:
+    hits = Memory.open(doubting.store).recall(ASKED, as_of="2026-03-05")
+    assert hits
+    assert {hit.perhaps_superseded_by for hit in hits} == {None}
+
+
+def test_a_doubt_is_listed_told_in_the_terminal_and_can_be_taken_back(doubting: Settings) -> None:
+    listed = CliRunner().invoke(app, ["merges", "--store", str(doubting.store), "--json"])
+    row = next(r for r in json.loads(listed.output) if r["kind"] == "doubt")
+    assert row["state"] == "in force"
+    shown = CliRunner().invoke(app, ["recall", ASKED, "--store", str(doubting.store)])
+    assert f"perhaps changed since: see {row['winner_id']}" in shown.output
+
+    run_unmerge(row["merge_id"], doubting)
+    undone = [m["undone"] for m in Store.open(doubting.store).read(MERGES).to_pylist() if m["kind"] == "doubt"]
+    assert undone == [True]
+    hits = Memory.open(doubting.store).recall(ASKED, kinds="observation")
+    assert {hit.perhaps_superseded_by for hit in hits} == {None}
+
+
+def test_a_night_without_news_raises_no_doubt_again(doubting: Settings) -> None:
+    before = Store.open(doubting.store).versions([MERGES, OBSERVATIONS])
+    assert run_night([doubting.store.parent / "a.jsonl"], doubting).release is None
+    assert Store.open(doubting.store).versions([MERGES, OBSERVATIONS]) == before

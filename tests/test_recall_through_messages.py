@@ -1,0 +1,130 @@
+"""Claims are found through the message they were made in; what repeats a better hit comes last."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from flows.nightly import run_night
+from schemas.observations import OBSERVATIONS
+from schemas.settings import Settings
+from slowwave import Memory
+from slowwave.recall.claim_layout import ClaimLayout
+from slowwave.recall.layout import Layout
+from slowwave.recall.messages import stated_length
+from slowwave.recall.query import checked_query
+from slowwave.recall.sources import Found, without_echoes
+from slowwave.recall.view import View
+
+SAID = [
+    ("a", "user", "Which format do the save files of the game get?", "2025-03-01T09:00:00Z"),
+    ("a", "assistant", "I measured JSON and MessagePack for the save files, the latter is a third of the size.", None),
+    ("a", "user", "Approved, go with MessagePack.", "2025-03-01T09:10:00Z"),
+    ("b", "user", "The printer in the hall is out of toner again, I ordered black toner.", "2025-04-01T09:00:00Z"),
+    ("b", "user", "We decided to lunch in the garden from now on.", "2025-04-01T09:10:00Z"),
+    ("c", "user", "We always lint the sources before a commit.", "2025-05-01T09:00:00Z"),
+    ("c", "user", "We decided to keep the nightly build on the old runner.", "2025-05-01T09:10:00Z"),
+]
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("through")
+    lines = [
+        {"session_id": session, "message_id": f"{session}{n}", "role": role, "content": said, "workspace": session}
+        | ({"ts": ts} if ts else {})
+        for n, (session, role, said, ts) in enumerate(SAID)
+    ]
+    (folder / "chat.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    run_night([folder / "chat.jsonl"], Settings(store=folder / "s", encoder="hash-384", observe={"max_share": 1.0}))
+    return folder / "s"
+
+
+def test_a_claim_without_a_word_of_the_query_is_found_through_what_was_said_before_it(root: Path) -> None:
+    found = Memory.open(root).recall("Which format do save files get?", kinds="observation", k=3)
+    assert "Approved, go with MessagePack" in {hit.text.rstrip(".") for hit in found}
+    assert found[0].sources[0].session == "a"
+
+
+def test_without_an_encoder_too(root: Path, tmp_path: Path) -> None:
+    settings = Settings(store=tmp_path / "s", encoder="hash-384", embeddings=False, observe={"max_share": 1.0})
+    run_night([root.parent / "chat.jsonl"], settings)
+    found = Memory.open(tmp_path / "s").recall("Which format do save files get?", kinds="observation", k=3)
+    assert "Approved, go with MessagePack" in {hit.text.rstrip(".") for hit in found}
+
+
+def test_the_same_claims_where_vectors_are_too_many_to_hold(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    queries = ["Which format do save files get?", "toner", "where do we lunch?"]
+    held = Memory.open(root).recall_many(queries, kinds="observation")
+    monkeypatch.setattr("slowwave.recall.view.FLAT_ROWS", 0)
+    found = Memory.open(root).recall_many(queries, kinds="observation")
+    assert [[hit.id for hit in hits][:2] for hits in found] == [[hit.id for hit in hits][:2] for hits in held]
+
+
+def test_filters_hold_for_claims_that_a_message_brings(root: Path) -> None:
+    memory = Memory.open(root)
+    asked = "We decided to lunch in the garden, the printer is out of toner"
+    assert {h.sources[0].session for h in memory.recall(asked, kinds="observation", workspace="b")} == {"b"}
+    later = memory.recall(asked, kinds="observation", since="2025-03-15", until="2025-04-30")
+    assert {h.sources[0].session for h in later} == {"b"}
+    assert memory.recall(asked, kinds="observation", category="no such") == []
+    decided = memory.recall(asked, category="decision")
+    assert decided
+    rows = memory.snapshot.table(OBSERVATIONS).search().to_list()
+    assert {hit.id for hit in decided} <= {row["observation_id"] for row in rows if row["category"] == "decision"}
+
+
+def test_claims_and_passages_know_each_other(root: Path) -> None:
+    view = View.open(root, "default")
+    claims, layout = ClaimLayout.of(view), Layout.of(view)
+    rows = view.read(OBSERVATIONS, ["observation_id", "session_id"]).to_pylist()
+    every = np.arange(len(rows))
+    at, positions = claims.places(every)
+    assert set(at.tolist()) == set(every.tolist())  # every claim was made somewhere
+    for claim, position in zip(at.tolist(), positions.tolist(), strict=True):
+        assert claim in claims.made_in(np.array([position]))
+    assert claims.made_in(np.arange(len(layout.session))).tolist() == every.tolist()
+    assert claims.allowed(checked_query("x", 1, "observation", "b", None, None, None)).sum() == sum(
+        claims.workspaces[place] == "b" for place in claims.workspace
+    )
+
+
+def test_later_is_told_within_a_workspace() -> None:
+    claims = ClaimLayout(
+        row_ids=np.arange(5, dtype=np.uint64),
+        answers=np.ones(5, dtype=bool),
+        workspace=np.array([0, 0, 0, 1, 1]),
+        workspaces=("x", "y"),
+        category=np.zeros(5, dtype=np.int64),
+        categories=("fact",),
+        moment=np.array([30, 10, 20, 5, np.iinfo(np.int64).min]),
+        made=(np.array([0, 0, 3]), np.array([2, 4, 2])),
+    )
+    assert claims.later(np.arange(5)).tolist() == [1.0, 0.0, 0.5, 0.0, 0.0]
+    assert claims.made_in(np.array([2, 3])).tolist() == [0, 3]
+    assert [pairs.tolist() for pairs in claims.places(np.array([3, 0]))] == [[0, 1, 1], [2, 2, 4]]
+
+
+def test_what_is_asked_does_not_count_as_stated() -> None:
+    texts = ["I moved to Porto.", "I moved to Porto. Do you like it there?", "Do you like it there?"]
+    assert stated_length(pa.chunked_array([texts])).tolist() == pytest.approx([np.log(5), np.log(5), 0.0])
+
+
+def _found(kind: str, key: str, messages: list[str], score: float) -> Found:
+    return Found(kind, key, {"message_ids": messages}, score, 0.0)  # type: ignore[arg-type]
+
+
+def test_a_claim_below_its_message_and_a_message_below_its_claim_come_last() -> None:
+    found = [
+        _found("message", "m1", [], 0.9),
+        _found("observation", "c1", ["m1"], 0.8),
+        _found("observation", "c2", ["m2"], 0.7),
+        _found("message", "m2", [], 0.6),
+        _found("observation", "c3", ["m1", "m3"], 0.5),
+        _found("summary", "s1", [], 0.4),
+    ]
+    ordered = without_echoes(found)
+    assert [one.id for one in ordered] == ["m1", "c1", "c2", "c3", "s1", "m2"]
+    assert [one.score for one in ordered] == [0.9, 0.8, 0.7, 0.6, 0.5, 0.4]
