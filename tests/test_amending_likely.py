@@ -10,7 +10,7 @@ from bench.fit_amendments import Labelled, Pair, fit, judged
 from schemas.observations import OBSERVATIONS
 from schemas.settings import DedupeSettings
 from slowwave.engines.query_encoder import load_query_encoder
-from tasks.amending.judge import read_said
+from tasks.amending.judge import Weights, read_said
 from tasks.amending.likely import Model, fitted, likely_change
 from tasks.amending.traits import Company, companies, traits
 from tasks.supersede import supersede, unsupersede
@@ -78,7 +78,7 @@ def test_the_model_is_a_logistic_regression() -> None:
 
 def test_the_weights_that_ship_are_of_traits_that_are_read() -> None:
     pair = [read_said(text, None, "decision") for text in EARLIER[:2]]
-    read = traits(*pair, {"shared": 0.5, "cosine": 0.5}, {}, LIKEST)
+    read = traits(*pair, {"shared": 0.5, "cosine": 0.5}, Weights(), LIKEST)
     assert set(fitted().weights) == set(read)
 
 
@@ -116,14 +116,21 @@ def test_a_doubt_taken_back_is_never_raised_again() -> None:
     assert ("o000", "o008") not in [(m["loser_id"], m["winner_id"]) for m in again.merges.to_pylist()]
 
 
+def test_a_guess_overturns_nothing_that_was_said_again_since() -> None:
+    rows = claims(*EARLIER, NOTICE)
+    assert supersede(rows, DedupeSettings(), "k").merges["kind"].to_pylist() == ["supersession"]
+    again = supersede(rows, DedupeSettings(), "k", affirmed={"o000": DAY + timedelta(days=30)})
+    assert (again.observations.num_rows, again.merges.num_rows) == (0, 0)
+
+
 def test_among_a_handful_of_claims_the_likest_tells_nothing() -> None:
     assert supersede(claims(*EARLIER[:4], NOTICE), DedupeSettings(), "k").merges.num_rows == 0
 
 
 def test_without_vectors_nothing_is_likely() -> None:
     old, new = (read_said(text, None, "fact") for text in (EARLIER[0], NOTICE))
-    assert likely_change(old, new, None, {}, LIKEST) is None
-    assert likely_change(old, new, 0.9, {}, Company(5, 5, 0.1, 0.1, -0.1)) is None  # others are liker
+    assert likely_change(old, new, None, Weights(), LIKEST) is None
+    assert likely_change(old, new, 0.9, Weights(), Company(5, 5, 0.1, 0.1, -0.1)) is None  # others are liker
 
 
 def test_a_fit_learns_what_tells_changes_from_others() -> None:

@@ -13,6 +13,7 @@ from schemas.settings import Settings
 from slowwave import Memory
 from slowwave.cli.main import app
 from slowwave.store import Store
+from tasks.night.supersede import settled_doubts
 
 FIRST = (
     "In Marlow against Denholm the hearing is listed for 3 June in room 4 at Reading.",
@@ -87,6 +88,15 @@ def test_a_doubt_is_listed_told_in_the_terminal_and_can_be_taken_back(doubting: 
     assert undone == [True]
     hits = Memory.open(doubting.store).recall(ASKED, kinds="observation")
     assert {hit.perhaps_superseded_by for hit in hits} == {None}
+
+
+def test_a_doubt_that_is_not_found_again_is_gone_and_one_taken_back_stays(doubting: Settings) -> None:
+    store = Store.open(doubting.store)
+    doubt = next(m for m in store.read(MERGES).to_pylist() if m["kind"] == "doubt")
+    assert settled_doubts(store, store.read(MERGES)) == []
+    assert settled_doubts(store, MERGES.empty()) == [doubt["merge_id"]]
+    run_unmerge(doubt["merge_id"], doubting)
+    assert settled_doubts(Store.open(doubting.store), MERGES.empty()) == []
 
 
 def test_a_night_without_news_raises_no_doubt_again(doubting: Settings) -> None:

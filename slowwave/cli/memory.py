@@ -84,7 +84,7 @@ def merges(
         if as_json:
             OUT.print_json(data=rows)
             return
-        table = Table("merge", "kind", "rule", "state", "this claim", "gave way to")
+        table = Table("merge", "kind", "rule", "state", "this claim", "gave way, or may, to")
         for row in rows:
             table.add_row(row["merge_id"][:12], row["kind"], row["rule"], row["state"], row["loser"], row["winner"])
         OUT.print(table if rows else "No merges.")

@@ -24,6 +24,9 @@ MAX_SOURCES = 5
 NEARNESS = 0.5
 """What the place by cosine among all kinds weighs against the place within the own."""
 
+CLAIM = 0.0001
+"""What a claim has over a message of the same places, less than half a place: it was distilled to be told."""
+
 QUOTE_CHARS = 200
 """Length of a quote where no passage or claim gives one."""
 
@@ -74,11 +77,15 @@ def merged(found: Sequence[Sequence[Found]], k: int) -> list[Found]:
     near = sorted(chain(*some), key=lambda one: (-one.cosine if one.cosine == one.cosine else 2.0, one.id))
     by_cosine = {(one.kind, one.id): rank for rank, one in enumerate(near, 1)}
     scored = [
-        replace(one, score=1 / (k + rank) + NEARNESS / (k + by_cosine[one.kind, one.id]))
+        replace(one, score=_worth(one.kind, rank, by_cosine[one.kind, one.id], k))
         for ranking in some
         for rank, one in enumerate(ranking, 1)
     ]
     return sorted(scored, key=lambda one: (-one.score, KINDS.index(one.kind), one.id))
+
+
+def _worth(kind: Kind, place: int, by_cosine: int, k: int) -> float:
+    return 1 / (k + place) + NEARNESS / (k + by_cosine) + (CLAIM if kind == "observation" else 0.0)
 
 
 def without_echoes(found: Sequence[Found]) -> list[Found]:

@@ -88,7 +88,7 @@ def changes_among(held: Held, freed: Set[int], settings: DedupeSettings, back: s
             once = near.once and near.session == rows[old]["session_id"] and alike >= near.alike - CLOSE
             limits = APART if once else LATER
         verdict = amends(said[old], said[new], cosine, weights, limits)
-        if verdict is None and (old, new) in company:
+        if verdict is None and (old, new) in company and winner == new:  # a guess overturns nothing said again since
             verdict = likely_change(said[old], said[new], cosine, weights, company[old, new])
         if verdict is not None:
             found.append(_change(held, loser, winner, verdict))

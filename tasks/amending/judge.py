@@ -9,6 +9,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from tasks.amending.cues import COMPLAINT, Cue, Strength, blamed, complains, read_cue
 from tasks.amending.limits import Amending
@@ -16,7 +17,14 @@ from tasks.amending.slots import BARE, SELF, slot_conflict, slots_of
 from tasks.amending.values import EXCLUSIVE, conflict, reversal, settles, widened
 from tasks.deduping.normalise import Claim, carries, read_claim, stem
 
-Weights = Mapping[str, float]
+
+class Weights(dict[str, float]):
+    """Stem -> weight by rarity."""
+
+    @cached_property
+    def rarest(self) -> float:
+        """The highest weight: that of a word said once."""
+        return max(self.values(), default=1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,14 +119,14 @@ MANY_VALUED = frozenset(
 """Verbs of which several may hold at once: who likes tea may like coffee."""
 
 
-def word_weights(claims: Iterable[Claim]) -> dict[str, float]:
+def word_weights(claims: Iterable[Claim]) -> Weights:
     """Stem -> weight by rarity among the claims (inverse document frequency)."""
     counts: Counter[str] = Counter()
     total = 0
     for claim in claims:
         counts.update(set(claim.content))
         total += 1
-    return {word: math.log(1 + total / count) for word, count in counts.items()}
+    return Weights({word: math.log(1 + total / count) for word, count in counts.items()})
 
 
 def amends(old: Said, new: Said, cosine: float | None, weights: Weights, limits: Amending) -> Verdict | None:
@@ -186,8 +194,7 @@ def value_stems(claim: Claim) -> frozenset[str]:
 
 def _tells(words: Iterable[str], weights: Weights) -> bool:
     """Whether one of the words is rare enough to name a thing."""
-    rarest = max(weights.values(), default=0.0)
-    return any(weights.get(word, rarest) >= TELLING * rarest for word in words)
+    return any(weights.get(word, weights.rarest) >= TELLING * weights.rarest for word in words)
 
 
 def _by_company(

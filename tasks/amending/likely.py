@@ -13,7 +13,7 @@ from importlib.resources import files
 import orjson
 
 from tasks.amending.judge import LIKELY_RULE, PERHAPS_RULE, Said, Verdict, Weights, likeness
-from tasks.amending.traits import Company, traits
+from tasks.amending.traits import ASKS, Company, traits
 from tasks.amending.values import conflict
 
 LIKELY = 0.4
@@ -23,6 +23,8 @@ PERHAPS = 0.15
 NEAR = 3
 """A pair is weighed where fewer others of one of its claims are liker: six a claim, however many there are."""
 
+LEAST_COSINE = 0.2
+"""Under it two claims are of two matters, whatever words they share."""
 FEWEST = 8
 """Claims from which being the likest tells something: of two in all each is the other's likest."""
 
@@ -47,16 +49,19 @@ def fitted() -> Model:
     return Model(float(told["bias"]), {str(name): float(weight) for name, weight in told["weights"].items()})
 
 
-def weighed(company: Company) -> bool:
-    """Whether a pair is among the likest of one of its two claims."""
-    return min(company.nearer_before, company.nearer_after) < NEAR
+def weighed(company: Company, scores: Mapping[str, float]) -> bool:
+    """Whether a pair is among the likest of one of its two claims, and has anything in common."""
+    near = min(company.nearer_before, company.nearer_after) < NEAR
+    return near and scores["cosine"] >= LEAST_COSINE
 
 
 def likely_change(old: Said, new: Said, cosine: float | None, weights: Weights, company: Company) -> Verdict | None:
     """The verdict that a claim of a later session most likely changes `old`, or perhaps does; None without vectors."""
-    if cosine is None or not weighed(company):
+    if cosine is None or ASKS.search(new.text):
         return None
     scores = likeness(old.claim, new.claim, cosine, weights)
+    if not weighed(company, scores):
+        return None
     probability = fitted().probability(traits(old, new, scores, weights, company))
     if probability < PERHAPS:
         return None

@@ -17,8 +17,8 @@ from tasks.deduping.normalise import carries, stem
 
 MOST = 8
 """Claims that are nearer; more are no further away."""
+ASKS = re.compile(r"\?")
 TONES = {
-    "asks": re.compile(r"\?"),
     "adds": re.compile(r"\b(?:also|too|as well|another|besides|additionally|plus|still|again|both)\b", re.I),
     "passing": re.compile(
         r"\b(?:this (?:week|month|time|morning|once)|today|tonight|yesterday|just (?:this )?once|for now|temporar\w+|"
@@ -138,7 +138,6 @@ def traits(old: Said, new: Said, scores: Mapping[str, float], weights: Weights, 
         "of an event": found["earlier event"],
         "of a state": found["stateful"],
     }
-    found["without a sign"] = not signed
     found |= {f"alike {name}": alike * value for name, value in given.items()}
     return {name: float(value) for name, value in found.items()}
 
@@ -146,7 +145,6 @@ def traits(old: Said, new: Said, scores: Mapping[str, float], weights: Weights, 
 def _overlap(old: Said, new: Said, scores: Mapping[str, float], weights: Weights) -> dict[str, float]:
     a, b = set(old.claim.content), set(new.claim.content)
     common, first, second = _weight(a & b, weights), _weight(a, weights), _weight(b, weights)
-    rarest = max(weights.values(), default=1.0)
     words, later = _stems(old), _stems(new)
     half, later_half = max(1, len(words) // 2), max(1, len(later) // 2)
     return {
@@ -156,7 +154,7 @@ def _overlap(old: Said, new: Said, scores: Mapping[str, float], weights: Weights
         "of the earlier": common / first if first else 0.0,
         "of the later": common / second if second else 0.0,
         "of both": common / (first + second - common) if first + second > common else 0.0,
-        "rarest shared": max((weights.get(w, rarest) for w in a & b), default=0.0) / rarest,
+        "rarest shared": max((weights.get(w, weights.rarest) for w in a & b), default=0.0) / weights.rarest,
         "words shared": min(len(a & b), 5),
         "words of the earlier": min(len(a), 20),
         "words of the later": min(len(b), 20),

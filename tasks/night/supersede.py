@@ -35,12 +35,20 @@ def supersede_observations(job: Job) -> StepReport:
         found = supersede(rows, job.settings.dedupe, key, undone=undone)
         superseded = pc.sum(pc.equal(found.merges["kind"], "supersession")).as_py() or 0
         job.store.merge(MERGES, found.merges)
+        job.store.delete_ids(MERGES, settled_doubts(job.store, found.merges))
         report.rows_out = job.store.merge(OBSERVATIONS, found.observations)
         report.counts["superseded"] = superseded
         report.counts["active again"] = found.observations.num_rows - superseded
         report.counts["doubted"] = found.merges.num_rows - superseded
         mark_done(job.store, "supersede", [(UNIT, input_key(job.store, key, undone), None)])
     return report
+
+
+def settled_doubts(store: Store, found: pa.Table) -> list[str]:
+    """Ids of the open doubts in the ledger that were not found again: what is known by now leaves none."""
+    where = (col("kind") == lit("doubt")) & (col("undone") == lit(False))
+    known: list[str] = store.read(MERGES, ["merge_id"], where)["merge_id"].to_pylist()
+    return sorted(set(known) - set(found["merge_id"].to_pylist()))
 
 
 def input_key(store: Store, key: str, undone: set[tuple[str, str]]) -> str:
