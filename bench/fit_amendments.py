@@ -39,7 +39,7 @@ from tasks.amending.held import affirmed_at, held_claims
 from tasks.amending.judge import likeness, word_weights
 from tasks.amending.likely import LIKELY, Model, weighed
 from tasks.amending.pairing import scored_pairs
-from tasks.amending.traits import ASKS, companies, traits
+from tasks.amending.traits import companies, traits
 
 WRITTEN = Path(__file__).parent.parent / "tasks" / "amending" / "likely.json"
 PENALTY = 0.01
@@ -134,11 +134,9 @@ def labelled_claims(name: str, table: pa.Table, cases: Sequence[Case]) -> Labell
     found = []
     for (old, new), near in company.items():
         cosine = cosines[frozenset((old, new))]
-        if cosine is None or ASKS.search(said[new].text):
+        if not weighed(said[new], cosine, near):
             continue
         scores = likeness(said[old].claim, said[new].claim, cosine, weights)
-        if not weighed(near, scores):
-            continue
         change = bool(outdated[old] & holding[new]) or (None if outdated[old] else False)
         found.append(Pair(old, new, traits(said[old], said[new], scores, weights, near), change))
     stale = [[row for row, of in enumerate(outdated) if n in of] for n in range(len(cases))]

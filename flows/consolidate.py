@@ -22,7 +22,7 @@ from schemas.settings import Settings
 from schemas.topics import SUMMARIES, TOPIC_HISTORY
 from slowwave.store.store import Store
 from tasks.dedupe import Deduped, unmerge
-from tasks.supersede import Superseded, unsupersede
+from tasks.supersede import KINDS, Superseded, unsupersede
 
 REBUILT = ("topics", "summaries")
 
@@ -91,7 +91,7 @@ def _merge(store: Store, merge_id: str) -> pa.Table:
 def _undone(store: Store, merge: pa.Table) -> Deduped | Superseded:
     """The rows that change; the ledger's id is the whole one."""
     loser, winner, whole = (merge[name][0].as_py() for name in ("loser_id", "winner_id", "merge_id"))
-    if merge["kind"][0].as_py() in ("supersession", "doubt"):
+    if merge["kind"][0].as_py() in KINDS:
         return unsupersede(store.read_ids(OBSERVATIONS, [loser]), merge, whole)
     pair = store.read_ids(OBSERVATIONS, [loser, winner])
     others = store.read(OBSERVATIONS, where=col("canonical_id") == lit(winner))

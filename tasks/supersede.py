@@ -22,11 +22,13 @@ from tasks.amending.held import affirmed_at, held_claims
 from tasks.deduping.pairs import Undone
 from tasks.deduping.rows import only_row, with_values
 
-__all__ = ["VERSION", "Superseded", "affirmed_at", "supersede", "unsupersede"]
+__all__ = ["KINDS", "VERSION", "Superseded", "affirmed_at", "supersede", "unsupersede"]
 
 VERSION = "supersede/3"
 QUOTED = 160
 """Characters of each quote in the ledger's reason."""
+KINDS = ("supersession", "doubt")
+"""Of the ledger's rows, those that this step writes."""
 ACTIVE = {"status": "active", "reason": None, "superseded_by": None, "valid_to": None}
 
 
@@ -74,7 +76,7 @@ def unsupersede(observations: pa.Table, merges: pa.Table, merge_id: str) -> Supe
     observations: the loser at least. Returns it and the merge with `undone` set, no rows where it is set already;
     raises KeyError where there is no such supersession or doubt.
     """
-    ours = pc.is_in(merges["kind"], pa.array(["supersession", "doubt"]))
+    ours = pc.is_in(merges["kind"], pa.array(KINDS))
     merge = merges.filter(pc.and_(pc.equal(merges["merge_id"], merge_id), ours))
     if not merge.num_rows:
         raise KeyError(f"no supersession {merge_id!r}: `slowwave merges` lists them")

@@ -1,7 +1,7 @@
 """Changes that nobody states: the company a pair is in, the model's arithmetic, and what it retires."""
 
 import math
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pyarrow as pa
 import pytest
@@ -14,8 +14,8 @@ from tasks.amending.judge import Weights, read_said
 from tasks.amending.likely import Model, fitted, likely_change
 from tasks.amending.traits import Company, companies, traits
 from tasks.supersede import supersede, unsupersede
+from tests.claim_rows import DAY, observation
 
-DAY = datetime(2026, 3, 2, 9, tzinfo=UTC)
 LIKEST = Company(0, 0, 0.0, 0.0, 1.0)
 
 EARLIER = (
@@ -31,35 +31,13 @@ EARLIER = (
 NOTICE = "Marlow against Denholm: by the new notice the hearing is on 17 July at 10:30 in room 2"
 
 
-def said_on(day: int, summary: str, vector: object, **values: object) -> dict[str, object]:
-    """A claim of a session of its own."""
-    row: dict[str, object] = dict.fromkeys(OBSERVATIONS.schema.names)
-    row |= {
-        "observation_id": f"o{day:03}",
-        "session_id": f"s{day}",
-        "workspace": "/w",
-        "summary": summary,
-        "category": "fact",
-        "pack": "personal",
-        "files": [],
-        "quote": summary,
-        "message_ids": [f"m{day}"],
-        "confidence": 0.5,
-        "observed_at": DAY + timedelta(days=day),
-        "observer": "extractive",
-        "keywords": [],
-        "step_key": "observe",
-        "status": "active",
-        "evidence_sessions": [f"s{day}"],
-        "vector": vector,
-    }
-    return row | values
-
-
 def claims(*summaries: str, vectors: bool = True) -> pa.Table:
     encoder = load_query_encoder("all-MiniLM-L6-v2")
     encoded = list(encoder.encode(list(summaries))) if vectors else [None] * len(summaries)
-    rows = [said_on(n, text, vector) for n, (text, vector) in enumerate(zip(summaries, encoded, strict=True))]
+    rows = [
+        observation(n, text, category="fact", pack="personal", vector=vector)
+        for n, (text, vector) in enumerate(zip(summaries, encoded, strict=True))
+    ]
     return pa.Table.from_pylist(rows, schema=OBSERVATIONS.schema)
 
 

@@ -14,6 +14,7 @@ from slowwave import Memory
 from slowwave.cli.main import app
 from slowwave.store import Store
 from tasks.night.supersede import settled_doubts
+from tests.talk_files import session
 
 FIRST = (
     "In Marlow against Denholm the hearing is listed for 3 June in room 4 at Reading.",
@@ -29,23 +30,16 @@ LATER = ("The bundle for Marlow against Denholm has 240 pages.",)
 ASKED = "What do we know about Marlow against Denholm?"
 
 
-def session(folder: Path, name: str, day: int, said: tuple[str, ...]) -> Path:
-    turns = [turn for text in said for turn in (("user", text), ("assistant", "Noted."))]
-    lines = [
-        {"session_id": name, "message_id": f"{name}-{n}", "role": role, "content": text, "workspace": "law",
-         "ts": f"2026-03-{day:02d}T10:{n:02d}:00Z"}
-        for n, (role, text) in enumerate(turns)
-    ]  # fmt: skip
-    path = folder / f"{name}.jsonl"
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    return path
+def answered(said: tuple[str, ...]) -> list[tuple[str, str]]:
+    """What a person said, each noted by the assistant."""
+    return [turn for text in said for turn in (("user", text), ("assistant", "Noted."))]
 
 
 @pytest.fixture
 def doubting(tmp_path: Path) -> Settings:
     nights = Settings(store=tmp_path / "store")
-    run_night([session(tmp_path, "a", 2, FIRST)], nights)
-    run_night([session(tmp_path, "b", 9, LATER)], nights)
+    run_night([session(tmp_path, "a", 2, answered(FIRST), "law")], nights)
+    run_night([session(tmp_path, "b", 9, answered(LATER), "law")], nights)
     return nights
 
 

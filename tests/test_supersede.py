@@ -1,7 +1,7 @@
 """Supersede: which later claim changes an earlier one, and what the step does to the table."""
 
 import random
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pyarrow as pa
 import pytest
@@ -12,33 +12,9 @@ from schemas.observations import MERGES, OBSERVATIONS
 from schemas.settings import DedupeSettings
 from tasks.amending.cues import Strength, read_cue
 from tasks.supersede import affirmed_at, supersede, unsupersede
+from tests.claim_rows import DAY, observation
 
-DAY = datetime(2026, 3, 2, 9, tzinfo=UTC)
 SETTINGS = DedupeSettings()
-
-
-def observation(number: int, summary: str, **values: object) -> dict[str, object]:
-    """An active claim, said `number` days after DAY."""
-    row: dict[str, object] = dict.fromkeys(OBSERVATIONS.schema.names)
-    row |= {
-        "observation_id": f"o{number:03}",
-        "session_id": f"s{number}",
-        "workspace": "/w",
-        "summary": summary,
-        "category": "decision",
-        "pack": "coding",
-        "files": [],
-        "quote": summary,
-        "message_ids": [f"m{number}"],
-        "confidence": 0.5,
-        "observed_at": DAY + timedelta(days=number),
-        "observer": "extractive",
-        "keywords": [],
-        "step_key": "observe",
-        "status": "active",
-        "evidence_sessions": [f"s{number}"],
-    }
-    return row | values
 
 
 def table(*rows: dict[str, object]) -> pa.Table:

@@ -1,6 +1,5 @@
 """A decision amended in a later session, through a whole night: what recall says now, and of then."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -13,6 +12,7 @@ from slowwave import Memory
 from slowwave.engines.hash_encoder import HashEncoder
 from slowwave.store import Store
 from tasks.supersede import unsupersede
+from tests.talk_files import session
 
 FIRST = [
     ("user", "Decision: the booking API listens on port 7070."),
@@ -31,17 +31,6 @@ BACK = [
     ("assistant", "Changed."),
 ]
 ASKED = "Which port does the booking API listen on?"
-
-
-def session(folder: Path, name: str, day: int, said: list[tuple[str, str]]) -> Path:
-    lines = [
-        {"session_id": name, "message_id": f"{name}-{n}", "role": role, "content": text, "workspace": "/ferry",
-         "ts": f"2026-03-{day:02d}T10:{n:02d}:00Z"}
-        for n, (role, text) in enumerate(said)
-    ]  # fmt: skip
-    path = folder / f"{name}.jsonl"
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    return path
 
 
 def settings(store: Path) -> Settings:

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from schemas.messages import MESSAGES
 from schemas.observations import OBSERVATIONS
-from slowwave.recall.layout import NO_TIME, Layout, codes, place
+from slowwave.recall.layout import NO_TIME, Layout, codes, found_at, moments_of, passing, place
 from slowwave.recall.query import Query
 from slowwave.recall.view import Ints, Mask, View
 
@@ -54,26 +54,19 @@ class ClaimLayout:
             workspaces=workspaces,
             category=category,
             categories=categories,
-            moment=pc.fill_null(rows["observed_at"].cast(pa.int64()), NO_TIME).to_numpy(),
+            moment=moments_of(rows["observed_at"]),
             made=_made(view, rows["message_ids"].combine_chunks()),
         )
 
     def offsets(self, row_ids: npt.NDArray[np.uint64]) -> Ints:
         """Offsets of rows of this table."""
-        found: Ints = self.by_row[np.searchsorted(self.row_ids, row_ids, sorter=self.by_row)]
-        return found
+        return found_at(self.row_ids, self.by_row, row_ids)
 
     def allowed(self, query: Query) -> Mask:
         """Which claims may answer, and pass the query's conditions."""
-        mask = self.answers.copy()
-        if query.workspace is not None:
-            mask &= self.workspace == place(self.workspaces, query.workspace)
+        mask = self.answers & passing(query, self.workspace, self.workspaces, self.moment)
         if query.category is not None:
             mask &= self.category == place(self.categories, query.category)
-        if query.since is not None:
-            mask &= self.moment >= round(query.since.timestamp() * 1e6)
-        if query.until is not None:
-            mask &= (self.moment <= round(query.until.timestamp() * 1e6)) & (self.moment != NO_TIME)
         return mask
 
     def made_in(self, positions: Ints) -> Ints:

@@ -20,6 +20,8 @@ from slowwave.recall.sources import Found
 from slowwave.recall.view import View
 
 COLUMNS = ["observation_id", "status", "message_ids", "observed_at"]
+AS_NEAR = 0.2
+"""How much further from the query, by cosine, the later may be and still come first: both must answer it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,18 +96,14 @@ def doubted(view: View, found: Sequence[Found], query: Query) -> list[Found]:
     place = {at: float(at) for at in range(len(found))}
     for at, doubts in enumerate(about[: query.k]):
         for doubt in doubts:
-            later = next(
-                (n for n, one in enumerate(found[: query.k]) if known.tells(one, doubt) and _as_near(one, found[at])),
-                at,
-            )
-            place[later] = min(place[later], at - 0.5)
-    marked = [_marked(one, doubts, {other.id for other in found}) for one, doubts in zip(found, about, strict=True)]
+            telling = (n for n, one in enumerate(found[: query.k]) if known.tells(one, doubt))
+            later = next((n for n in telling if _as_near(found[n], found[at])), None)
+            if later is not None:
+                place[later] = min(place[later], at - 0.5)
+    ids = {one.id for one in found}
+    marked = [_marked(one, doubts, ids) for one, doubts in zip(found, about, strict=True)]
     order = sorted(place, key=lambda at: (place[at], at))
     return [replace(marked[at], score=one.score) for at, one in zip(order, found, strict=True)]
-
-
-AS_NEAR = 0.2
-"""How much further from the query, by cosine, the later may be and still come first: both must answer it."""
 
 
 def _as_near(later: Found, earlier: Found) -> bool:

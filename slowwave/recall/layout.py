@@ -61,7 +61,7 @@ class Layout:
         (role, roles), (speaker, speakers) = codes(rows["role"]), codes(rows["speaker"])
         workspace, workspaces = codes(rows["workspace"])
         message = pc.fill_null(pc.index_in(rows["message_id"], value_set=view.keys(MESSAGES)), -1).to_numpy()
-        moment = pc.fill_null(rows["ts"].cast(pa.int64()), NO_TIME).to_numpy()
+        moment = moments_of(rows["ts"])
         row_ids = rows["_rowid"].to_numpy()[order]
         return cls(
             offsets=order,
@@ -80,19 +80,11 @@ class Layout:
 
     def positions(self, row_ids: npt.NDArray[np.uint64]) -> Ints:
         """Positions of rows of this table."""
-        found: Ints = self.by_row[np.searchsorted(self.row_ids, row_ids, sorter=self.by_row)]
-        return found
+        return found_at(self.row_ids, self.by_row, row_ids)
 
     def allowed(self, query: Query) -> Mask:
         """Which passages the query's conditions let through."""
-        mask: Mask = np.ones(len(self.row_ids), dtype=bool)
-        if query.workspace is not None:
-            mask &= self.workspace == place(self.workspaces, query.workspace)
-        if query.since is not None:
-            mask &= self.moment >= round(query.since.timestamp() * 1e6)
-        if query.until is not None:
-            mask &= (self.moment <= round(query.until.timestamp() * 1e6)) & (self.moment != NO_TIME)
-        return mask
+        return passing(query, self.workspace, self.workspaces, self.moment)
 
     @cached_property
     def names(self) -> dict[str, set[int]]:
@@ -164,6 +156,30 @@ def codes(column: pa.ChunkedArray) -> tuple[Ints, tuple[str, ...]]:
     encoded = column.combine_chunks().dictionary_encode()
     codes = pc.fill_null(encoded.indices.cast(pa.int64()), -1).to_numpy(zero_copy_only=False)
     return codes, tuple(encoded.dictionary.to_pylist())
+
+
+def moments_of(column: pa.ChunkedArray) -> Ints:
+    """Microseconds since 1970, UTC; NO_TIME for null."""
+    moments: Ints = pc.fill_null(column.cast(pa.int64()), NO_TIME).to_numpy()
+    return moments
+
+
+def found_at(row_ids: npt.NDArray[np.uint64], by_row: Ints, wanted: npt.NDArray[np.uint64]) -> Ints:
+    """Where each of the row ids wanted stands among `row_ids`, whose places in ascending order are `by_row`."""
+    found: Ints = by_row[np.searchsorted(row_ids, wanted, sorter=by_row)]
+    return found
+
+
+def passing(query: Query, workspace: Ints, workspaces: tuple[str, ...], moment: Ints) -> Mask:
+    """Which rows pass the conditions that a query sets on the workspace and the time."""
+    mask: Mask = np.ones(len(moment), dtype=bool)
+    if query.workspace is not None:
+        mask &= workspace == place(workspaces, query.workspace)
+    if query.since is not None:
+        mask &= moment >= round(query.since.timestamp() * 1e6)
+    if query.until is not None:
+        mask &= (moment <= round(query.until.timestamp() * 1e6)) & (moment != NO_TIME)
+    return mask
 
 
 def place(values: tuple[str, ...], value: str) -> int:

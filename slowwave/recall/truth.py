@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from schemas.messages import MESSAGES
 from schemas.observations import OBSERVATIONS
 from slowwave.recall.layout import Layout
+from slowwave.recall.messages import QUESTION
 from slowwave.recall.query import Query
 from slowwave.recall.sources import Found, Row
 from slowwave.recall.terms import content_words
@@ -34,7 +35,6 @@ SAME = 0.75
 """Share of a claim's words that a message elsewhere has to have to make the same claim."""
 TOLD = 0.6
 """The same for a summary, which tells in fewer words."""
-QUESTION = re.compile(r"(?<![^.!?\n])[^.!?\n]*\?+")
 VALUE = re.compile(r"\b(?:[A-Z]|\w*\d)\w*")
 MIN_STATED = 4
 """Words beside its questions from which a message says something of its own."""

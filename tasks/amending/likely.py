@@ -5,6 +5,7 @@ every change is known.
 """
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -13,8 +14,7 @@ from importlib.resources import files
 import orjson
 
 from tasks.amending.judge import LIKELY_RULE, PERHAPS_RULE, Said, Verdict, Weights, likeness
-from tasks.amending.traits import ASKS, Company, traits
-from tasks.amending.values import conflict
+from tasks.amending.traits import Company, traits
 
 LIKELY = 0.4
 """Probability from which a claim counts as changed though no plain rule says so."""
@@ -25,6 +25,7 @@ NEAR = 3
 
 LEAST_COSINE = 0.2
 """Under it two claims are of two matters, whatever words they share."""
+ASKS = re.compile(r"\?")
 FEWEST = 8
 """Claims from which being the likest tells something: of two in all each is the other's likest."""
 
@@ -49,22 +50,21 @@ def fitted() -> Model:
     return Model(float(told["bias"]), {str(name): float(weight) for name, weight in told["weights"].items()})
 
 
-def weighed(company: Company, scores: Mapping[str, float]) -> bool:
-    """Whether a pair is among the likest of one of its two claims, and has anything in common."""
-    near = min(company.nearer_before, company.nearer_after) < NEAR
-    return near and scores["cosine"] >= LEAST_COSINE
+def weighed(new: Said, cosine: float | None, company: Company) -> bool:
+    """Whether the later claim states something, and the pair is near and among the likest of one of its two claims."""
+    near = cosine is not None and cosine >= LEAST_COSINE
+    return near and min(company.nearer_before, company.nearer_after) < NEAR and not ASKS.search(new.text)
 
 
 def likely_change(old: Said, new: Said, cosine: float | None, weights: Weights, company: Company) -> Verdict | None:
     """The verdict that a claim of a later session most likely changes `old`, or perhaps does; None without vectors."""
-    if cosine is None or ASKS.search(new.text):
+    if not weighed(new, cosine, company):
         return None
     scores = likeness(old.claim, new.claim, cosine, weights)
-    if not weighed(company, scores):
-        return None
-    probability = fitted().probability(traits(old, new, scores, weights, company))
+    signs = traits(old, new, scores, weights, company)
+    probability = fitted().probability(signs)
     if probability < PERHAPS:
         return None
     rule, how = (LIKELY_RULE, "most likely") if probability >= LIKELY else (PERHAPS_RULE, "perhaps")
     why = f"{how} told anew ({probability:.0%})"
-    return Verdict(rule, scores | {"likely": probability}, why, conflict(old.claim, new.claim) is not None)
+    return Verdict(rule, scores | {"likely": probability}, why, instead=bool(signs["another value"]))

@@ -17,7 +17,6 @@ from tasks.deduping.normalise import carries, stem
 
 MOST = 8
 """Claims that are nearer; more are no further away."""
-ASKS = re.compile(r"\?")
 TONES = {
     "adds": re.compile(r"\b(?:also|too|as well|another|besides|additionally|plus|still|again|both)\b", re.I),
     "passing": re.compile(
@@ -170,6 +169,8 @@ def _overlap(old: Said, new: Said, scores: Mapping[str, float], weights: Weights
 def _values(old: Said, new: Said) -> dict[str, float]:
     a, b = set(old.claim.content), set(new.claim.content)
     had, has = value_stems(old.claim), value_stems(new.claim)
+    kinds, later_kinds = _kinds_of(old), _kinds_of(new)
+    counted, later_counted = _counted(old), _counted(new)
     value = conflict(old.claim, new.claim) or ""
     kind = value.split()[0] if value else ""
     return {
@@ -190,10 +191,10 @@ def _values(old: Said, new: Said) -> dict[str, float]:
         "value come": bool(has - had - a),
         "value for a value": bool(had - b) and bool(has - a),
         "value kept": bool(had & b),
-        "kinds kept": len(_kinds_of(old) & _kinds_of(new)) / (len(_kinds_of(old)) or 1),
-        "other kinds": bool(_kinds_of(old)) and bool(_kinds_of(new)) and _kinds_of(old).isdisjoint(_kinds_of(new)),
-        "counts the same": not _counted(old).isdisjoint(_counted(new)),
-        "counts another": bool(_counted(old)) and bool(_counted(new)) and _counted(old).isdisjoint(_counted(new)),
+        "kinds kept": len(kinds & later_kinds) / (len(kinds) or 1),
+        "other kinds": bool(kinds) and bool(later_kinds) and kinds.isdisjoint(later_kinds),
+        "counts the same": not counted.isdisjoint(later_counted),
+        "counts another": bool(counted) and bool(later_counted) and counted.isdisjoint(later_counted),
         "both number": bool(old.claim.figures) and bool(new.claim.figures),
         "number kept": bool(old.claim.figures & new.claim.figures),
     }

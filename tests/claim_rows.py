@@ -1,0 +1,31 @@
+"""Claims made by hand, for tests of the steps that compare them."""
+
+from datetime import UTC, datetime, timedelta
+
+from schemas.observations import OBSERVATIONS
+
+DAY = datetime(2026, 3, 2, 9, tzinfo=UTC)
+
+
+def observation(number: int, summary: str, **values: object) -> dict[str, object]:
+    """An active claim of a session of its own, said `number` days after DAY."""
+    row: dict[str, object] = dict.fromkeys(OBSERVATIONS.schema.names)
+    row |= {
+        "observation_id": f"o{number:03}",
+        "session_id": f"s{number}",
+        "workspace": "/w",
+        "summary": summary,
+        "category": "decision",
+        "pack": "coding",
+        "files": [],
+        "quote": summary,
+        "message_ids": [f"m{number}"],
+        "confidence": 0.5,
+        "observed_at": DAY + timedelta(days=number),
+        "observer": "extractive",
+        "keywords": [],
+        "step_key": "observe",
+        "status": "active",
+        "evidence_sessions": [f"s{number}"],
+    }
+    return row | values
