@@ -49,6 +49,14 @@ def amended(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def test_what_is_stale_stands_below_everything_that_is_not(amended: Path) -> None:
+    hits = memory(amended).recall("booking API port backups", k=6)
+    stale = [hit.status == "superseded" for hit in hits]
+    assert any(stale)
+    assert stale == sorted(stale)
+    assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
+
+
 def test_what_holds_comes_first_and_what_does_not_is_marked(amended: Path) -> None:
     hits = memory(amended).recall(ASKED)
     assert "8200" in hits[0].text

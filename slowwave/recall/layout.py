@@ -5,6 +5,7 @@ release: 100,000 passages in about 0.1 s.
 """
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -19,6 +20,7 @@ from slowwave.recall.query import WORD, Query
 from slowwave.recall.view import Ints, Mask, View
 
 COLUMNS = ["session_id", "seq", "part", "role", "speaker", "ts", "workspace", "message_id"]
+FOLDERS = re.compile(r"[/\\]")
 PAIR_REACH = 50
 """Passages between a question and its answer, at most."""
 
@@ -89,11 +91,21 @@ class Layout:
     @cached_property
     def names(self) -> dict[str, set[int]]:
         """Each word of a speaker's name, in lower case, and whose names it stands in."""
-        found: dict[str, set[int]] = {}
-        for i, name in enumerate(self.speakers):
-            for word in WORD.findall(name.lower()):
-                found.setdefault(word, set()).add(i)
-        return found
+        return _words_of(self.speakers)
+
+    @cached_property
+    def folders(self) -> tuple[str, ...]:
+        """Names of the workspaces; of a path its last part."""
+        return tuple(FOLDERS.split(name.rstrip("/\\"))[-1] for name in self.workspaces)
+
+    @cached_property
+    def places(self) -> dict[str, set[int]]:
+        """Each word of a workspace's name, in lower case, and whose names it stands in."""
+        return _words_of(self.folders)
+
+    def said_in(self, word: str) -> Mask:
+        """Which of the passages come from a workspace that a word, in lower case, names."""
+        return np.isin(self.workspace, sorted(self.places.get(word, ())))
 
     def said_by(self, text: str, positions: Ints | None = None) -> Mask:
         """Which of the passages (all, unless some are given) come from a speaker that the text names."""
@@ -149,6 +161,15 @@ class Layout:
         inside = (moved >= 0) & (moved < len(self.row_ids))
         moved = np.where(inside, moved, positions)
         return moved, inside & (self.session[moved] == self.session[positions])
+
+
+def _words_of(names: Iterable[str]) -> dict[str, set[int]]:
+    """Each word of some names, in lower case, and the places of the names that it stands in."""
+    found: dict[str, set[int]] = {}
+    for i, name in enumerate(names):
+        for word in WORD.findall(name.lower()):
+            found.setdefault(word, set()).add(i)
+    return found
 
 
 def codes(column: pa.ChunkedArray) -> tuple[Ints, tuple[str, ...]]:

@@ -29,6 +29,9 @@ REACH = 6
 FADE = 0.75
 """How far a passage hears its neighbours, and what a step of distance leaves."""
 
+SATURATED = 2.2
+"""What BM25 gives at most, in units of a word's rarity, to a passage that names it again and again (k1 + 1)."""
+
 
 @dataclass(frozen=True)
 class HeardWords:
@@ -51,7 +54,8 @@ def heard_words(view: View, pool: Pool, query: Query, layout: Layout, allowed: M
     telling = content - layout.names.keys() or content or set(words)
     total, told, best = (np.zeros(len(layout.row_ids)) for _ in range(3))
     rarest, bound = float(np.log1p((len(total) + 0.5) / 0.5)), 0.0
-    for word, (positions, scores) in zip(words, lanes, strict=True):
+    for word, lane in zip(words, lanes, strict=True):
+        positions, scores = _with_workspace(word, lane, layout)
         heard = _spread(positions, scores, layout, best)
         total[heard] += best[heard]  # once a position, however often it is named
         if word in telling:
@@ -60,6 +64,15 @@ def heard_words(view: View, pool: Pool, query: Query, layout: Layout, allowed: M
         best[heard] = 0.0
     total[~allowed] = told[~allowed] = 0.0
     return HeardWords(total, told / bound if bound else told)
+
+
+def _with_workspace(word: str, lane: tuple[Ints, Scores], layout: Layout) -> tuple[Ints, Scores]:
+    """The passages that hold a word, and those of a workspace that it names: nobody names the place where they are."""
+    if word not in layout.places:
+        return lane
+    here = layout.said_in(word)
+    worth = float(rarity([here], len(here))[0]) * SATURATED
+    return np.concatenate([lane[0], np.flatnonzero(here)]), np.concatenate([lane[1], np.full(int(here.sum()), worth)])
 
 
 def _spread(positions: Ints, scores: Scores, layout: Layout, best: Scores) -> Ints:

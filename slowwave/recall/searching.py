@@ -16,13 +16,13 @@ from slowwave.recall.claims import claim_candidates
 from slowwave.recall.doubts import doubted
 from slowwave.recall.fusion import best_of_each, reciprocal_rank
 from slowwave.recall.hits import Hits, Kind
-from slowwave.recall.layout import Layout
 from slowwave.recall.messages import Heard, heard, message_candidates
+from slowwave.recall.named import bare
 from slowwave.recall.query import Query
 from slowwave.recall.search import POOLS, Candidates, Pool, Scores, Vector, lanes
 from slowwave.recall.sessions import told_before
 from slowwave.recall.sources import Found, hits_with_sources, merged, without_echoes
-from slowwave.recall.truth import truthful
+from slowwave.recall.truth import truthful, what_holds_first
 from slowwave.recall.view import View
 
 READ_TROUBLE = (OSError, RuntimeError, ValueError)
@@ -56,6 +56,7 @@ class Search:
             note: told what could not be used.
         """
         self.view, self.settings, self._encode, self._note = view, settings, encoded, note
+        self._bared: dict[Query, str] = {}
 
     def answers(self, queries: Sequence[Query], *, automatic: bool = False) -> list[Hits]:
         """One answer a query, in order; their texts are encoded together."""
@@ -69,8 +70,13 @@ class Search:
         return self.view.count(POOLS[kind].table) > 0 and (query.category is None or kind == "observation")
 
     def _bare(self, query: Query) -> str:
-        """What of the query is compared with what somebody said, which does not name them."""
-        return Layout.of(self.view).without_speakers(query.text) if self.view.count(PASSAGES) else query.text
+        """What of the query is compared with what was said: without those who said it, and where."""
+        if query not in self._bared:
+            try:
+                self._bared[query] = bare(self.view, query, full_text=self.view.full_text(PASSAGES))
+            except READ_TROUBLE:  # told of when its words are looked up
+                self._bared[query] = bare(self.view, query, full_text=False)
+        return self._bared[query]
 
     def _answer(self, query: Query, vectors: Mapping[str, Vector], automatic: bool) -> Hits:
         asked = [kind for kind in query.kinds if self._asks(kind, query)]
@@ -89,7 +95,7 @@ class Search:
         found = merged([one.found for one in answers], self.settings.rrf_k)
         kept = [one for one in found if not automatic or one.relevance >= floor]
         shown = doubted(self.view, without_echoes(truthful(self.view, kept, query)), query)[: query.k]
-        return Hits(hits_with_sources(self.view, shown), relevance=best)
+        return Hits(hits_with_sources(self.view, what_holds_first(shown)), relevance=best)
 
     def _elsewhere(self, query: Query, vectors: Mapping[str, Vector]) -> float:
         """Relevance of the best of the kinds not asked for: a summary may say what a terse claim is about."""
@@ -98,8 +104,8 @@ class Search:
 
     def _answers(self, kinds: Sequence[Kind], query: Query, vectors: Mapping[str, Vector]) -> list[Answer]:
         said = self._heard(query, vectors) if {"message", "observation"}.intersection(kinds) else None
-        bare, whole = vectors.get(self._bare(query)), vectors.get(query.text)
-        return [self._found(POOLS[kind], query, whole if kind == "summary" else bare, whole, said) for kind in kinds]
+        said_so, whole = vectors.get(self._bare(query)), vectors.get(query.text)
+        return [self._found(POOLS[kind], query, whole if kind == "summary" else said_so, whole, said) for kind in kinds]
 
     def _heard(self, query: Query, vectors: Mapping[str, Vector]) -> Heard:
         """What is heard at every passage; where full text turns out to be broken, without it."""

@@ -2,8 +2,8 @@
 
 A claim carries who superseded it and when. A message is stale where it is what such a claim was said in, repeats it, or
 echoes it in the next breath ("Noted, port 7070"); a summary where it tells the old and not the new. Whoever finds the
-old is led to the new: the successor takes the stale hit's place, brought in if need be, and the stale hit stands below
-it, marked. Read once a release; costs nothing where nothing was ever changed.
+old is led to the new: the successor takes the stale hit's place, brought in if need be, and the stale hits stand below
+all others, marked. Read once a release; costs nothing where nothing was ever changed.
 """
 
 import re
@@ -137,8 +137,8 @@ class Truth:
 
 
 def truthful(view: View, found: Sequence[Found], query: Query) -> list[Found]:
-    """What was found, stale rows marked (`status`, `superseded_by`) and below what holds; more than was found by
-    the successors brought in. Scores fall with the place as before."""
+    """What was found, stale rows marked (`status`, `superseded_by`), and what holds in the place of the first of them;
+    more than was found by the successors brought in. Scores fall with the place as before."""
     truth = Truth.of(view)
     marked = list(found)
     if truth.changes:
@@ -147,6 +147,11 @@ def truthful(view: View, found: Sequence[Found], query: Query) -> list[Found]:
         marked = [_marked(one, heirs.get(at)) for at, one in enumerate(found)]
         marked = _in_order(truth, marked, changes, heirs, query)
     return _scored(_statements_first(marked))
+
+
+def what_holds_first(found: Sequence[Found]) -> list[Found]:
+    """What is stale after everything that is not, each in its order."""
+    return _scored(sorted(found, key=lambda one: one.row.get("status") == "superseded"))
 
 
 def _stale(view: View, truth: Truth, found: Sequence[Found], query: Query) -> dict[int, Change]:
@@ -216,7 +221,7 @@ def _marked(one: Found, heir: str | None) -> Found:
 def _in_order(
     truth: Truth, found: list[Found], changes: Mapping[int, Change], heirs: Mapping[int, str], query: Query
 ) -> list[Found]:
-    """Each successor in the place of the best that it succeeds, or above; each stale one below its successor."""
+    """Each successor in the place of the best that it succeeds, or above."""
     place: dict[int, float] = {at: float(at) for at in range(len(found))}
     everything = list(found)
     for heir in dict.fromkeys(heirs.values()):
@@ -229,10 +234,6 @@ def _in_order(
             everything.append(replace(found[leads[0]], kind="observation", id=heir, row={**row, "superseded_by": None}))
         for at in claims:
             place[at] = min([place.get(at, len(found)), *(lead - 0.5 for lead in leads)])
-        messages = _ids(row["message_ids"]) if row is not None else ()
-        holding = claims + [at for at, one in enumerate(found) if one.kind == "message" and one.id in messages]
-        for at in losers:
-            place[at] = max([place[at], *(place[other] + 0.25 for other in holding if other not in heirs)])
     return [everything[at] for at in sorted(place, key=lambda at: (place[at], at))]
 
 

@@ -1,0 +1,51 @@
+"""Whom and what a query names that was not named when it was talked about: its speakers, and the workspace.
+
+"Which linter does galeforce use?" is answered by "linting is flake8", said in a session of that workspace. The encoder
+knows no such name, and takes the query for being about something else.
+"""
+
+import re
+from dataclasses import replace
+
+from schemas.passages import PASSAGES
+from slowwave.recall.layout import Layout
+from slowwave.recall.lexical import word_lanes
+from slowwave.recall.query import WORD, Query
+from slowwave.recall.search import POOLS
+from slowwave.recall.view import View
+
+SELDOM = 0.05
+"""Share of a workspace's passages that name it up to which its name tells where, not what, is talked about."""
+
+
+def bare(view: View, query: Query, *, full_text: bool) -> str:
+    """What of a query is compared with what was said: its text without the names of speakers and workspaces.
+
+    Args:
+        full_text: whether the index of full text of the passages may be asked; else workspaces' names stay.
+    """
+    if not view.count(PASSAGES):
+        return query.text
+    layout = Layout.of(view)
+    text = layout.without_speakers(query.text)
+    lowered = text.lower()
+    for name in layout.folders if full_text else ():
+        words = WORD.findall(name.lower())
+        if words and words[0] in lowered and _seldom(view, query, layout, words):
+            text = _without(text, words)
+    return text
+
+
+def _seldom(view: View, query: Query, layout: Layout, words: list[str]) -> bool:
+    """Whether hardly any passage of the workspace has its name."""
+    lanes = word_lanes(view, POOLS["message"], replace(query, text=" ".join(words)), layout)
+    here = layout.said_in(words[0])
+    said = min((int(here[positions].sum()) for positions, _ in lanes), default=0)
+    return said <= SELDOM * int(here.sum())
+
+
+def _without(text: str, words: list[str]) -> str:
+    """A text less a name; as it was where nothing else is left."""
+    name = r"[\W_]+".join(map(re.escape, words))
+    rest = " ".join(re.sub(rf"(?<!\w){name}(?!\w)(?:['’]s\b)?", " ", text, flags=re.I).split())
+    return rest if WORD.search(rest) else text
