@@ -6,16 +6,17 @@ FILEs are conversations with cases in them, as for `bench.amendments`; those aft
 in which no session changes what another said (LoCoMo's too, by its ending `.json`). A night runs over each. A pair of
 claims of two sessions is a change where the earlier has a case's stale words and the later its amended ones; an earlier
 one with stale words and any other later one is left out, all other pairs are none. Figures are of files that the fit
-did not see: each is judged by weights from the others. Columns: pairs; changes among them; *retired*, cases of which
-every claim with stale words is retired by the model alone; *by the right one*, some of them by a claim with the amended
-words; *others*, claims without a case that are retired too, some of them rightly. `--write` puts the weights from all
+did not see: each is judged by weights from the others. Columns: claims; pairs; changes among them; *by rules*, cases of
+which every claim with stale words is retired by the plain rules; *retired*, the same when everything is weighed; *by
+the right one*, some of them by a claim with the amended words; *others by rules* and *others*, claims without a case
+that are retired too, some of them rightly. `--write` puts the weights from all
 files into `tasks/amending/likely.json`.
 """
 
 import argparse
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 
 import numpy as np
@@ -34,12 +35,9 @@ from flows.nightly import run_night
 from schemas.observations import OBSERVATIONS
 from schemas.settings import Settings
 from slowwave.store import Store
-from tasks.amending.changes import JUDGED, between_sessions, said_rows
+from tasks.amending.evidence import Evidence
 from tasks.amending.held import affirmed_at, held_claims
-from tasks.amending.judge import likeness, word_weights
-from tasks.amending.likely import LIKELY, Model, weighed
-from tasks.amending.pairing import scored_pairs
-from tasks.amending.traits import companies, traits
+from tasks.amending.likely import LIKELY, UNLIKELY, Model, worth_weighing
 
 WRITTEN = Path(__file__).parent.parent / "tasks" / "amending" / "likely.json"
 PENALTY = 0.01
@@ -55,6 +53,8 @@ class Pair:
     traits: dict[str, float]
     change: bool | None
     """Whether the later changes the earlier; None where that is not known."""
+    ruled: bool = False
+    """Whether a plain rule says so."""
 
 
 @dataclass(frozen=True)
@@ -73,13 +73,15 @@ class Result:
     """One file, judged by weights from the others."""
 
     file: str
+    claims: int
     pairs: int
     changes: int
     cases: int
+    by_rules: int
     retired: int
     by_the_right_one: int
+    others_by_rules: int
     others: int
-    claims: int
 
 
 def labelled(path: Path, *, changes: bool = True) -> Labelled:
@@ -118,13 +120,8 @@ def _transcript(path: Path, folder: Path) -> Path:
 
 def labelled_claims(name: str, table: pa.Table, cases: Sequence[Case]) -> Labelled:
     """The pairs among claims that are there already, rows of OBSERVATIONS."""
-    held = held_claims(table, affirmed_at(table))
-    rows = held.table.select([*JUDGED, "observed_at"]).to_pylist()
-    said = said_rows(rows)
-    weights = word_weights(s.claim for s in said)
-    pairs = scored_pairs(held, said, weights, Settings().dedupe)
-    cosines = {frozenset((a, b)): cosine for a, b, cosine, _ in pairs}
-    company = companies(between_sessions(held, rows, said, pairs))
+    known = Evidence.of(held_claims(table, affirmed_at(table)), Settings().dedupe)
+    rows = known.held.table.select(["summary", "detail", "observed_at"]).to_pylist()
     texts = [f"{row['summary']} {row['detail'] or ''}" for row in rows]
     outdated = [
         {n for n, case in enumerate(cases) if case.outdated(text, row["observed_at"])}
@@ -132,13 +129,15 @@ def labelled_claims(name: str, table: pa.Table, cases: Sequence[Case]) -> Labell
     ]
     holding = [{n for n, case in enumerate(cases) if case.holds(text)} for text in texts]
     found = []
-    for (old, new), near in company.items():
-        cosine = cosines[frozenset((old, new))]
-        if not weighed(said[new], cosine, near):
+    for a, b, cosine, alike in known.pairs:
+        old, new = (a, b) if known.held.times[a] < known.held.times[b] else (b, a)
+        if cosine is None or (old, new) not in known.company:
             continue
-        scores = likeness(said[old].claim, said[new].claim, cosine, weights)
+        ruled = known.by_rule(old, new, cosine, alike)
+        if ruled is None and not worth_weighing(known, old, new, cosine):
+            continue
         change = bool(outdated[old] & holding[new]) or (None if outdated[old] else False)
-        found.append(Pair(old, new, traits(said[old], said[new], scores, weights, near), change))
+        found.append(Pair(old, new, known.traits(old, new, cosine, alike, ruled), change, ruled is not None))
     stale = [[row for row, of in enumerate(outdated) if n in of] for n in range(len(cases))]
     return Labelled(name, len(rows), found, stale)
 
@@ -157,35 +156,38 @@ def fit(files: Sequence[Labelled]) -> Model:
 
 
 def judged(file: Labelled, model: Model) -> Result:
-    """What a model retires of a file's claims."""
+    """What the rules retire of a file's claims, and what they and a model do."""
     best: dict[int, tuple[float, Pair]] = {}
     for pair in file.pairs:
         probability = model.probability(pair.traits)
-        if probability >= LIKELY and probability > best.get(pair.old, (0.0, pair))[0]:
+        enough = probability >= (UNLIKELY if pair.ruled else LIKELY)
+        if enough and probability > best.get(pair.old, (0.0, pair))[0]:
             best[pair.old] = (probability, pair)
+    ruled = {pair.old for pair in file.pairs if pair.ruled}
     stale = {row for rows in file.stale for row in rows}
     told = [rows for rows in file.stale if rows]
     return Result(
         file=file.name,
+        claims=file.claims,
         pairs=len(file.pairs),
         changes=sum(pair.change is True for pair in file.pairs),
         cases=len(file.stale),
-        retired=sum(all(row in best for row in rows) for rows in told),
+        by_rules=sum(ruled.issuperset(rows) for rows in told),
+        retired=sum(best.keys() >= set(rows) for rows in told),
         by_the_right_one=sum(any(row in best and best[row][1].change is True for row in rows) for rows in told),
+        others_by_rules=len(ruled - stale),
         others=len(best.keys() - stale),
-        claims=file.claims,
     )
 
 
 def table_of(results: Sequence[Result]) -> Table:
     """For people."""
-    shown = Table(title="changes that the model alone sees, each file by weights from the others")
+    shown = Table(title="changes between sessions, each file by weights from the others")
     shown.add_column("file")
-    for column in ("pairs", "changes", "cases", "retired", "by the right one", "others", "claims"):
-        shown.add_column(column, justify="right")
+    for column in fields(Result)[1:]:
+        shown.add_column(column.name.replace("_", " "), justify="right")
     for r in results:
-        numbers = (r.pairs, r.changes, r.cases, r.retired, r.by_the_right_one, r.others, r.claims)
-        shown.add_row(r.file, *(f"{number:,}" for number in numbers))
+        shown.add_row(*(f"{value:,}" if isinstance(value, int) else value for value in astuple(r)))
     return shown
 
 

@@ -10,13 +10,14 @@ from bench.fit_amendments import Labelled, Pair, fit, judged
 from schemas.observations import OBSERVATIONS
 from schemas.settings import DedupeSettings
 from slowwave.engines.query_encoder import load_query_encoder
-from tasks.amending.judge import Weights, read_said
-from tasks.amending.likely import Model, fitted, likely_change
-from tasks.amending.traits import Company, companies, traits
+from tasks.amending.evidence import Evidence
+from tasks.amending.held import held_claims
+from tasks.amending.judge import Verdict
+from tasks.amending.likely import Model, fitted, weighed
+from tasks.amending.surroundings import turns_of
+from tasks.amending.traits import Company, companies
 from tasks.supersede import supersede, unsupersede
 from tests.claim_rows import DAY, observation
-
-LIKEST = Company(0, 0, 0.0, 0.0, 1.0)
 
 EARLIER = (
     "The hearing of Marlow against Denholm is listed for 3 June in room 4 at Reading",
@@ -41,6 +42,10 @@ def claims(*summaries: str, vectors: bool = True) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=OBSERVATIONS.schema)
 
 
+def evidence(*summaries: str) -> Evidence:
+    return Evidence.of(held_claims(claims(*summaries), {}), DedupeSettings())
+
+
 def test_a_pair_stands_among_the_others_of_its_claims() -> None:
     found = companies({(1, 9): 1.2, (2, 9): 0.7, (3, 9): 0.2, (1, 8): 1.5})
     assert found[2, 9] == Company(1, 0, pytest.approx(0.5), 0.0, pytest.approx(-0.5))  # type: ignore[arg-type]
@@ -55,15 +60,45 @@ def test_the_model_is_a_logistic_regression() -> None:
 
 
 def test_the_weights_that_ship_are_of_traits_that_are_read() -> None:
-    pair = [read_said(text, None, "decision") for text in EARLIER[:2]]
-    read = traits(*pair, {"shared": 0.5, "cosine": 0.5}, Weights(), LIKEST)
-    assert set(fitted().weights) == set(read)
+    known = evidence(*EARLIER, NOTICE)
+    assert set(fitted().weights) == set(known.traits(0, 8, 0.6, 1.2, None))
+
+
+def test_talk_around_two_claims_is_compared_by_turns_and_sessions() -> None:
+    rows = claims(*EARLIER, NOTICE).to_pylist()
+    for n, row in enumerate(rows[:8]):
+        row |= {"session_id": "before", "observed_at": DAY + timedelta(minutes=n // 2)}
+    table = pa.Table.from_pylist(rows, schema=OBSERVATIONS.schema)
+    around = Evidence.of(held_claims(table, {}), DedupeSettings()).around
+    assert around.turns == [0, 0, 1, 1, 2, 2, 3, 3, 0]
+    found = around.traits(0, 8)
+    assert found["earlier in the later's talk"] == found["earlier in the later's session"]  # one claim, one session
+    assert found["talk alike"] < found["turns alike"] < 1  # more of the bakery, less of the hearing
+    assert found["later's words around the earlier"] > 0  # "hearing" stands beside it in "before a hearing"
+    assert found["days"] == pytest.approx(math.log1p(8))
+
+
+def test_turns_are_counted_by_session() -> None:
+    times = [DAY, DAY + timedelta(1), DAY, DAY + timedelta(1)]
+    assert turns_of(times, ["a", "a", "b", "a"]) == [0, 1, 0, 1]
+
+
+def test_a_rule_that_is_most_unlikely_only_raises_a_doubt() -> None:
+    known = evidence(*EARLIER, NOTICE)
+    ruled = Verdict("none", {"shared": 0.1, "cosine": 0.1}, "number 14 → 10:30", instead=True)
+    found = weighed(known, 1, 8, 0.44, 0.6, ruled)  # the bundle for any hearing
+    assert found is not None
+    assert (found.rule, found.reason) == ("perhaps", f"perhaps told anew ({found.scores['likely']:.0%})")
+    assert found.scores["likely"] < 0.1
+    likely = weighed(known, 0, 8, 0.7, 1.4, ruled)
+    assert likely is not None
+    assert (likely.rule, likely.reason) == (ruled.rule, ruled.reason)
 
 
 def test_a_new_date_that_nobody_calls_new_retires_the_old_one_alone() -> None:
     found = supersede(claims(*EARLIER, NOTICE), DedupeSettings(), "k").merges.to_pylist()
     assert [(m["loser_id"], m["winner_id"], m["rule"]) for m in found] == [("o000", "o008", "likely")]
-    assert dict(found[0]["scores"])["likely"] > 0.4
+    assert dict(found[0]["scores"])["likely"] > 0.35
 
 
 @pytest.mark.parametrize(
@@ -81,7 +116,7 @@ def test_what_may_be_a_change_is_a_doubt_and_both_stand() -> None:
     found = supersede(claims(*EARLIER, "The bundle for Marlow against Denholm has 240 pages"), DedupeSettings(), "k")
     doubt = found.merges.to_pylist()[0]
     assert (doubt["kind"], doubt["rule"], doubt["loser_id"], doubt["winner_id"]) == ("doubt", "perhaps", "o000", "o008")
-    assert 0.15 <= dict(doubt["scores"])["likely"] < 0.4
+    assert 0.15 <= dict(doubt["scores"])["likely"] < 0.35
     assert found.observations.num_rows == 0
     undone = unsupersede(OBSERVATIONS.empty(), found.merges, doubt["merge_id"])
     assert undone.observations.num_rows == 0
@@ -105,10 +140,12 @@ def test_among_a_handful_of_claims_the_likest_tells_nothing() -> None:
     assert supersede(claims(*EARLIER[:4], NOTICE), DedupeSettings(), "k").merges.num_rows == 0
 
 
-def test_without_vectors_nothing_is_likely() -> None:
-    old, new = (read_said(text, None, "fact") for text in (EARLIER[0], NOTICE))
-    assert likely_change(old, new, None, Weights(), LIKEST) is None
-    assert likely_change(old, new, 0.9, Weights(), Company(5, 5, 0.1, 0.1, -0.1)) is None  # others are liker
+def test_without_vectors_rules_decide_alone() -> None:
+    known = evidence(*EARLIER, NOTICE)
+    ruled = Verdict("stated", {"shared": 0.5}, "moved")
+    assert weighed(known, 0, 8, None, 0.5, ruled) is ruled
+    assert weighed(known, 0, 8, None, 0.5, None) is None
+    assert supersede(claims(*EARLIER, NOTICE, vectors=False), DedupeSettings(), "k").merges.num_rows == 0
 
 
 def test_a_fit_learns_what_tells_changes_from_others() -> None:
@@ -121,6 +158,13 @@ def test_a_fit_learns_what_tells_changes_from_others() -> None:
 def test_a_file_is_judged_by_its_cases() -> None:
     model = Model(-2.0, {"stated": 4.0})
     told, silent = {"stated": 1.0}, {"stated": 0.0}
-    pairs = [Pair(0, 9, told, True), Pair(1, 9, silent, True), Pair(2, 9, told, False), Pair(3, 9, told, None)]
-    result = judged(Labelled("a", 10, pairs, [[0], [1], [3]]), model)
-    assert (result.retired, result.by_the_right_one, result.others, result.changes) == (2, 1, 1, 2)
+    pairs = [
+        Pair(0, 9, told, True),
+        Pair(1, 9, silent, True),
+        Pair(2, 9, told, False),
+        Pair(3, 9, told, None),
+        Pair(4, 9, silent, True, ruled=True),  # .12: less than likely, and not unlikely enough to overrule a rule
+    ]
+    result = judged(Labelled("a", 10, pairs, [[0], [1], [3], [4]]), model)
+    assert (result.by_rules, result.retired, result.by_the_right_one) == (1, 3, 2)
+    assert (result.others_by_rules, result.others, result.changes) == (0, 1, 3)

@@ -8,28 +8,14 @@ from typing import Any
 
 from schemas.settings import DedupeSettings
 from tasks.amending.cues import Strength
+from tasks.amending.evidence import Evidence, of_two_people
 from tasks.amending.held import Held
-from tasks.amending.judge import (
-    PERHAPS_RULE,
-    Said,
-    Verdict,
-    Weights,
-    amends,
-    echoes,
-    read_said,
-    values_of,
-    word_weights,
-)
-from tasks.amending.likely import FEWEST, likely_change
-from tasks.amending.limits import APART, LATER, WITHIN, Amending
-from tasks.amending.pairing import ScoredPair, nearest_sessions, scored_pairs
-from tasks.amending.traits import companies
+from tasks.amending.judge import PERHAPS_RULE, Said, Verdict, echoes, values_of
+from tasks.amending.likely import weighed
+from tasks.amending.limits import Amending
 
-CLOSE = 0.25
-"""Likeness that a claim may be behind the likest, and still be what is meant: it is said in two ways, mostly."""
 MAX_RETIRED = 8
 """Claims that one may retire, the likest first: a rival that retires more is about something general."""
-JUDGED = ["observation_id", "session_id", "summary", "detail", "speaker", "category", "message_ids", "quote", "pack"]
 
 
 @dataclass(frozen=True)
@@ -68,84 +54,35 @@ def changes_among(held: Held, freed: Set[int], settings: DedupeSettings, back: s
 
     What echoes a claim in its session goes with it: the assistant's "Noted, port 7070".
     """
-    rows = held.table.select(JUDGED).to_pylist()
-    said = said_rows(rows)
-    weights = word_weights(s.claim for s in said)
-    pairs = scored_pairs(held, said, weights, settings)
-    nearest = nearest_sessions(held, rows, pairs)
-    company = companies(between_sessions(held, rows, said, pairs)) if len(rows) >= FEWEST else {}
+    known = Evidence.of(held, settings)
     found: list[Change] = []
-    for a, b, cosine, alike in pairs:
+    for a, b, cosine, alike in known.pairs:
         old, new = (a, b) if held.times[a] < held.times[b] else (b, a)
         loser, winner = (new, old) if held.last[old] > held.last[new] else (old, new)
         settled = held.times[old] == held.times[new] or (loser in held.retired and loser not in freed)
-        taken_back = frozenset((rows[a]["observation_id"], rows[b]["observation_id"])) in back
-        if settled or taken_back or of_two_people(said[a], said[b]):
+        taken_back = frozenset((known.rows[a]["observation_id"], known.rows[b]["observation_id"])) in back
+        if settled or taken_back or of_two_people(known.said[a], known.said[b]):
             continue
-        limits = WITHIN
-        if rows[a]["session_id"] != rows[b]["session_id"]:
-            near = nearest[new]
-            once = near.once and near.session == rows[old]["session_id"] and alike >= near.alike - CLOSE
-            limits = APART if once else LATER
-        verdict = amends(said[old], said[new], cosine, weights, limits)
-        if verdict is None and (old, new) in company and winner == new:  # a guess overturns nothing said again since
-            verdict = likely_change(said[old], said[new], cosine, weights, company[old, new])
+        verdict = known.by_rule(old, new, cosine, alike)
+        if winner == new:  # a guess overturns nothing said again since
+            verdict = weighed(known, old, new, cosine, alike, verdict)
         if verdict is not None:
             found.append(_change(held, loser, winner, verdict))
-    echo = _echoes(held, rows, said, weights, pairs)
-    found += list(_echoed(held, said, found, echo, back))  # of what changed, not of echoes
-    return _weighed(held, said, rows, found)
+    echo = _echoes(known)
+    found += list(_echoed(held, known.said, found, echo, back))  # of what changed, not of echoes
+    return _weighed(held, known.said, known.rows, found)
 
 
-def between_sessions(
-    held: Held, rows: list[dict[str, Any]], said: list[Said], pairs: list[ScoredPair]
-) -> dict[tuple[int, int], float]:
-    """(earlier row, later row) -> likeness, of the pairs of two sessions that may change each other."""
-    found = {}
-    for a, b, _, alike in pairs:
-        apart = rows[a]["session_id"] != rows[b]["session_id"] and held.times[a] != held.times[b]
-        if apart and not of_two_people(said[a], said[b]):
-            found[(a, b) if held.times[a] < held.times[b] else (b, a)] = alike
-    return found
-
-
-def said_rows(rows: list[dict[str, Any]]) -> list[Said]:
-    """The claims read, each with its detail and what else was claimed in its message."""
-    told: dict[str, list[str]] = defaultdict(list)
-    for row in rows:
-        for message in row["message_ids"]:
-            told[message].append(row["summary"])
-    beside = [[row["detail"] or "", *sorted({t for m in row["message_ids"] for t in told[m]})] for row in rows]
-    return [
-        read_said(
-            row["summary"],
-            row["speaker"],
-            row["category"],
-            [t for t in more if t and t != row["summary"]],
-            row["quote"],
-            everyday=row["pack"] == "personal",
-        )
-        for row, more in zip(rows, beside, strict=True)
-    ]
-
-
-def of_two_people(a: Said, b: Said) -> bool:
-    """Whether each speaks of themselves, and they are two."""
-    return a.claim.first_person and b.claim.first_person and a.claim.speaker != b.claim.speaker
-
-
-def _echoes(
-    held: Held, rows: list[dict[str, Any]], said: list[Said], weights: Weights, pairs: list[ScoredPair]
-) -> dict[int, set[int]]:
+def _echoes(known: Evidence) -> dict[int, set[int]]:
     """Row -> the rows of its session that say the same, or say its value in the next breath."""
-    turn = _turns(held, rows)
+    said, turn = known.said, known.around.turns
     echo: dict[int, set[int]] = defaultdict(set)
-    for a, b, cosine, _ in pairs:
-        if rows[a]["session_id"] != rows[b]["session_id"]:
+    for a, b, cosine, _ in known.pairs:
+        if known.rows[a]["session_id"] != known.rows[b]["session_id"]:
             continue
         next_to = abs(turn[a] - turn[b]) == 1
         same = next_to and bool(values_of(said[a].claim) & values_of(said[b].claim))
-        if same or echoes(said[a], said[b], cosine, weights, Amending()):
+        if same or echoes(said[a], said[b], cosine, known.weights, Amending()):
             echo[a].add(b)
             echo[b].add(a)
     return echo
@@ -164,15 +101,6 @@ def _weighed(held: Held, said: list[Said], rows: list[dict[str, Any]], changes: 
         )
         for c in changes
     ]
-
-
-def _turns(held: Held, rows: list[dict[str, Any]]) -> list[int]:
-    """Row -> its message's place among those of its session that a claim was made in."""
-    times: dict[str, set[datetime]] = defaultdict(set)
-    for row, at in zip(rows, held.times, strict=True):
-        times[row["session_id"]].add(at)
-    place = {session: {at: n for n, at in enumerate(sorted(some))} for session, some in times.items()}
-    return [place[row["session_id"]][at] for row, at in zip(rows, held.times, strict=True)]
 
 
 def _echoed(

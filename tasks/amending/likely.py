@@ -1,4 +1,4 @@
-"""How likely a later claim changes an earlier one: a logistic regression over `tasks.amending.traits`.
+"""How likely a claim of a later session changes an earlier one: a logistic regression over `Evidence.traits`.
 
 `likely.json` has its weights, fitted by `python -m bench.fit_amendments` on the conversations in `data/labelled`, where
 every change is known.
@@ -7,17 +7,19 @@ every change is known.
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 
 import orjson
 
-from tasks.amending.judge import LIKELY_RULE, PERHAPS_RULE, Said, Verdict, Weights, likeness
-from tasks.amending.traits import Company, traits
+from tasks.amending.evidence import Evidence
+from tasks.amending.judge import LIKELY_RULE, PERHAPS_RULE, Verdict, likeness
 
-LIKELY = 0.4
+LIKELY = 0.35
 """Probability from which a claim counts as changed though no plain rule says so."""
+UNLIKELY = 0.1
+"""Probability under which one does not, though a plain rule says so."""
 PERHAPS = 0.15
 """Probability from which that is doubted: the claim stands, and whoever is told it is told of the later one too."""
 NEAR = 3
@@ -50,21 +52,32 @@ def fitted() -> Model:
     return Model(float(told["bias"]), {str(name): float(weight) for name, weight in told["weights"].items()})
 
 
-def weighed(new: Said, cosine: float | None, company: Company) -> bool:
-    """Whether the later claim states something, and the pair is near and among the likest of one of its two claims."""
-    near = cosine is not None and cosine >= LEAST_COSINE
-    return near and min(company.nearer_before, company.nearer_after) < NEAR and not ASKS.search(new.text)
+def weighed(
+    known: Evidence, old: int, new: int, cosine: float | None, alike: float, ruled: Verdict | None
+) -> Verdict | None:
+    """The verdict on a pair when everything is weighed: what the plain rules say, and what no rule sees.
 
-
-def likely_change(old: Said, new: Said, cosine: float | None, weights: Weights, company: Company) -> Verdict | None:
-    """The verdict that a claim of a later session most likely changes `old`, or perhaps does; None without vectors."""
-    if not weighed(new, cosine, company):
+    A rule stands, but is a doubt where that is most unlikely. Without one the pair is a change from LIKELY on, a doubt
+    from PERHAPS on. Of two claims of one session, among a handful of claims, and without vectors rules decide alone.
+    """
+    if cosine is None or (old, new) not in known.company or len(known.rows) < FEWEST:
+        return ruled
+    if ruled is None and not worth_weighing(known, old, new, cosine):
         return None
-    scores = likeness(old.claim, new.claim, cosine, weights)
-    signs = traits(old, new, scores, weights, company)
+    signs = known.traits(old, new, cosine, alike, ruled)
     probability = fitted().probability(signs)
-    if probability < PERHAPS:
+    if ruled is not None and probability >= UNLIKELY:
+        return replace(ruled, scores=ruled.scores | {"likely": probability})
+    if probability < PERHAPS and ruled is None:
         return None
-    rule, how = (LIKELY_RULE, "most likely") if probability >= LIKELY else (PERHAPS_RULE, "perhaps")
-    why = f"{how} told anew ({probability:.0%})"
-    return Verdict(rule, scores | {"likely": probability}, why, instead=bool(signs["another value"]))
+    likely = ruled is None and probability >= LIKELY
+    why = f"{'most likely' if likely else 'perhaps'} told anew ({probability:.0%})"
+    scores = likeness(known.said[old].claim, known.said[new].claim, cosine, known.weights) | {"likely": probability}
+    return Verdict(LIKELY_RULE if likely else PERHAPS_RULE, scores, why, instead=bool(signs["another value"]))
+
+
+def worth_weighing(known: Evidence, old: int, new: int, cosine: float) -> bool:
+    """Whether the later claim states something, and the pair is near and among the likest of one of its two claims."""
+    company = known.company[old, new]
+    likest = min(company.nearer_before, company.nearer_after) < NEAR
+    return likest and cosine >= LEAST_COSINE and not ASKS.search(known.said[new].text)

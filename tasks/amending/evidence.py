@@ -1,0 +1,123 @@
+"""What is known of the claims that may change each other, read once: their words, pairs, company and surroundings."""
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import Any
+
+from schemas.settings import DedupeSettings
+from tasks.amending.held import Held
+from tasks.amending.judge import Said, Verdict, Weights, amends, likeness, read_said, word_weights
+from tasks.amending.limits import APART, LATER, WITHIN, Amending
+from tasks.amending.pairing import Nearest, ScoredPair, nearest_sessions, scored_pairs
+from tasks.amending.surroundings import Surroundings
+from tasks.amending.traits import Company, companies, traits
+
+JUDGED = ["observation_id", "session_id", "summary", "detail", "speaker", "category", "message_ids", "quote", "pack"]
+CLOSE = 0.25
+"""Likeness that a claim may be behind the likest, and still be what is meant: it is said in two ways, mostly."""
+RULES = ("named", "slot", "stated", "hinted", "present", "none", "reversal", "subject", "beside")
+"""The plain rules by which a claim of a later session changes one (`Verdict.rule`)."""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Claims in order of id, and what tells whether one changes another; rows are places in that order."""
+
+    held: Held
+    rows: list[dict[str, Any]]
+    """Columns JUDGED."""
+    said: list[Said]
+    weights: Weights
+    pairs: list[ScoredPair]
+    nearest: dict[int, Nearest]
+    company: dict[tuple[int, int], Company]
+    """(earlier row, later row) of two sessions -> the pair among the others of its claims."""
+    around: Surroundings
+
+    @classmethod
+    def of(cls, held: Held, settings: DedupeSettings) -> "Evidence":
+        """Reads the claims that are held."""
+        rows = held.table.select(JUDGED).to_pylist()
+        said = said_rows(rows)
+        weights = word_weights(s.claim for s in said)
+        pairs = scored_pairs(held, said, weights, settings)
+        return cls(
+            held=held,
+            rows=rows,
+            said=said,
+            weights=weights,
+            pairs=pairs,
+            nearest=nearest_sessions(held, rows, pairs),
+            company=companies(_between_sessions(held, rows, said, pairs)),
+            around=Surroundings(held, rows, said, weights),
+        )
+
+    def by_rule(self, old: int, new: int, cosine: float | None, alike: float) -> Verdict | None:
+        """What the plain rules say of a pair."""
+        return amends(self.said[old], self.said[new], cosine, self.weights, self._limits(old, new, alike))
+
+    def traits(self, old: int, new: int, cosine: float, alike: float, ruled: Verdict | None) -> dict[str, float]:
+        """Everything that may tell whether a claim of a later session changes the earlier one, by name.
+
+        ruled: what the plain rules say of the pair.
+        """
+        earlier, later = self.said[old], self.said[new]
+        scores = likeness(earlier.claim, later.claim, cosine, self.weights)
+        session = self.rows[old]["session_id"]
+        by_rules = {f"rule {rule}": float(ruled is not None and ruled.rule == rule) for rule in RULES}
+        return (
+            traits(earlier, later, scores, self.weights, self.company[old, new])
+            | self.around.traits(old, new)
+            | by_rules
+            | {
+                "by a rule": float(ruled is not None),
+                "rule gives a value": float(ruled is not None and ruled.instead),
+                "alike by a rule": 0.0 if ruled is None else ruled.score,
+                "of the likest session": float(self.nearest[new].session == session),
+                "of the one like session": float(self._limits(old, new, alike) is APART),
+            }
+        )
+
+    def _limits(self, old: int, new: int, alike: float) -> Amending:
+        session = self.rows[old]["session_id"]
+        if session == self.rows[new]["session_id"]:
+            return WITHIN
+        near = self.nearest[new]
+        return APART if near.once and near.session == session and alike >= near.alike - CLOSE else LATER
+
+
+def said_rows(rows: list[dict[str, Any]]) -> list[Said]:
+    """The claims read, each with its detail and what else was claimed in its message."""
+    told: dict[str, list[str]] = defaultdict(list)
+    for row in rows:
+        for message in row["message_ids"]:
+            told[message].append(row["summary"])
+    beside = [[row["detail"] or "", *sorted({t for m in row["message_ids"] for t in told[m]})] for row in rows]
+    return [
+        read_said(
+            row["summary"],
+            row["speaker"],
+            row["category"],
+            [t for t in more if t and t != row["summary"]],
+            row["quote"],
+            everyday=row["pack"] == "personal",
+        )
+        for row, more in zip(rows, beside, strict=True)
+    ]
+
+
+def of_two_people(a: Said, b: Said) -> bool:
+    """Whether each speaks of themselves, and they are two."""
+    return a.claim.first_person and b.claim.first_person and a.claim.speaker != b.claim.speaker
+
+
+def _between_sessions(
+    held: Held, rows: list[dict[str, Any]], said: list[Said], pairs: list[ScoredPair]
+) -> dict[tuple[int, int], float]:
+    """(earlier row, later row) -> likeness, of the pairs of two sessions that may change each other."""
+    found = {}
+    for a, b, _, alike in pairs:
+        apart = rows[a]["session_id"] != rows[b]["session_id"] and held.times[a] != held.times[b]
+        if apart and not of_two_people(said[a], said[b]):
+            found[(a, b) if held.times[a] < held.times[b] else (b, a)] = alike
+    return found
