@@ -14,13 +14,16 @@ from typer.testing import CliRunner
 from flows.nightly import run_night
 from schemas.context_settings import ContextSettings
 from schemas.errors import UsageError
+from schemas.sessions import SESSIONS
 from schemas.settings import Settings
 from slowwave.cli.main import app
 from slowwave.recall.context import Context, Said, assembled
 from slowwave.recall.memory import Memory
 from slowwave.recall.packing import Piece, pack
 from slowwave.recall.rendering import Format, LineSource, short_ids
-from slowwave.recall.statements import Claimed, Heard, statements
+from slowwave.recall.sessions import taken_up
+from slowwave.recall.signs import SENTENCE_SIGNS, Claimed, Heard, Talk
+from slowwave.recall.statements import statements
 from slowwave.recall.terms import content_words, quantities
 from slowwave.recall.tokens import bytes_by_four, tokenizer_named
 
@@ -178,6 +181,39 @@ def test_words_that_several_messages_hold_are_worth_more() -> None:
     assert all(0 < worth < 0.9 for one in found for worth in one.worths.values())
 
 
+def test_side_talk_is_told_by_words_that_no_other_message_holds() -> None:
+    talk = [
+        (True, "Sessions of the editor must be locked."),
+        (False, "I'd lock editor sessions for 20 minutes. I left a Grafana annotation on the rollout."),
+        (True, "Agreed, lock them, 20 minutes."),
+        (False, "Locked. CI passes."),
+    ]
+    signs = Talk(heard(talk), {}, {}, {}).signs()
+    told = {name: signs[:, n].tolist() for n, name in enumerate(SENTENCE_SIGNS)}
+    assert told["opens"] == [1, 0, 0, 0, 0, 0]
+    assert told["agreed"] == [0, 1, 1, 0, 0, 0]  # both sentences of the message that is agreed to
+    assert told["kept"] == [0, 1, 0, 0, 0, 0]  # the 20 minutes come back
+    assert told["reports"] == [0, 0, 1, 0, 0, 1]
+    assert told["topical"][1] > 0.5 > told["topical"][2] == 0
+    found = statements(heard(talk), 0.9, {}, {}, {}, "editor")
+    assert found[1].relevance > found[2].relevance
+
+
+def test_a_figure_that_is_called_too_much_is_left_out() -> None:
+    talk = [
+        (True, "How long is the cache kept?"),
+        (False, "I'd say a TTL of 10 minutes. The key is the query."),
+        (True, "Ten minutes is too long for prices, take 4."),
+    ]
+    found = statements(heard(talk), 0.9, {}, {}, {}, "cache")
+    assert [one.text.split()[0] for one in found] == ["How", "The", "Ten"]
+
+
+def test_a_session_without_words_has_no_statements() -> None:
+    assert statements([], 0.9, {}, {}, {}, "cache") == []
+    assert statements(heard([(True, "???"), (False, "")]), 0.9, {}, {}, {}, "cache") == []
+
+
 def test_quantities_are_compared_in_their_units() -> None:
     (window,) = quantities("a tolerance of fifteen minutes")
     assert (window.value, window.scale) == (900.0, "time")
@@ -256,3 +292,34 @@ def test_the_commands_print_the_blocks(store: Path) -> None:
     assert "20 percent" in shown.output
     as_json = CliRunner().invoke(app, ["briefing", "--json", "--store", str(store)])
     assert "briefing" in json.loads(as_json.output)
+
+
+REVISED = {
+    "cache-1": [
+        "Keep the search cache in Redis with a TTL of 10 minutes.",
+        "The search cache holds pages 1 to 3 only.",
+    ],
+    "cache-2": [
+        "The search cache gets a TTL of 4 minutes instead of 10 minutes.",
+        "The search cache holds pages 1 to 2 only, instead of pages 1 to 3.",
+    ],
+    "mail": ["Mails go out in two lanes, eight workers for the first.", "Login codes expire after 240 seconds."],
+}
+
+
+def test_a_session_that_changed_what_another_settled_goes_before_it(tmp_path: Path) -> None:
+    lines = [
+        {"session_id": session, "message_id": f"{session}-{n}", "role": "user", "content": text, "workspace": "shop",
+         "ts": f"2026-0{day}-02T10:0{n}:00Z"}
+        for day, (session, texts) in enumerate(REVISED.items(), 1)
+        for n, text in enumerate(texts)
+    ]  # fmt: skip
+    (tmp_path / "talk.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    run_night([tmp_path / "talk.jsonl"], Settings(store=tmp_path / "store", encoder="hash-384"))
+    view = Memory.open(tmp_path / "store")._current()
+    names = {
+        row["native_id"]: row["session_id"] for row in view.read(SESSIONS, ["session_id", "native_id"]).to_pylist()
+    }
+    first, later, mail = (names[name] for name in REVISED)
+    assert taken_up(view, [first, mail, later]) == [later, first, mail]
+    assert taken_up(view, [mail, later, first]) == [mail, later, first]

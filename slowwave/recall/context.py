@@ -16,7 +16,7 @@ from schemas.context_settings import ContextSettings
 from schemas.errors import UsageError
 from slowwave.recall.packing import Piece, pack
 from slowwave.recall.rendering import RENDERERS, Format, Line, LineSource, Name, Part, costs
-from slowwave.recall.statements import Statement
+from slowwave.recall.signs import Statement
 from slowwave.recall.terms import content_words
 from slowwave.recall.tokens import Tokenizer, cached
 from slowwave.text.sentences import sentences

@@ -1,34 +1,56 @@
 """What memories a query's block may show: sentences of the likeliest sessions and of the messages that recall found."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 from typing import cast
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from schemas.context_settings import ContextSettings
 from schemas.messages import MESSAGES
 from schemas.observations import OBSERVATIONS
 from schemas.passages import PASSAGES
 from schemas.sessions import SESSIONS
-from schemas.table import Table
 from slowwave.recall.query import Query
 from slowwave.recall.search import Vector
 from slowwave.recall.searching import READ_TROUBLE
-from slowwave.recall.sessions import RankedSession, ranked_sessions, told_before
-from slowwave.recall.statements import Claimed, Heard, Statement, rarities, statements
+from slowwave.recall.sessions import RankedSession, ranked_sessions, rows_where, told_before
+from slowwave.recall.signs import Claimed, Heard, Statement, rarities
+from slowwave.recall.statements import WEIGHTS, Weights, statements
 from slowwave.recall.view import View
 
 HEARD = ["message_id", "session_id", "native_id", "seq", "role", "origin", "speaker", "text", "ts"]
 LEAST = 0.02
 """Of the likeliest word's probability; a sentence without a word as likely as that is not shown."""
 SPOKEN = ("human", "model")
+ABOUT = 10
+"""Of recall's hits the first, whose claims are taken to be about the query's matter."""
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """What is known of the sessions that a query may be about."""
+
+    sessions: list[list[Heard]]
+    """Their messages, in order; those of sessions with a mere hit too."""
+    share: dict[str, float]
+    """session_id -> probability that the query is about it."""
+    closeness: dict[str, float]
+    """message_id -> how near it is to the query."""
+    claims: dict[str, Claimed]
+    """message_id -> what the night made of it."""
+    rarity: dict[str, float]
+    """stem -> its inverse document frequency among the likely sessions."""
 
 
 def gathered(
-    view: View, query: Query, vector: Vector | None, hits: Sequence[str], settings: ContextSettings
+    view: View,
+    query: Query,
+    vector: Vector | None,
+    hits: Sequence[str],
+    settings: ContextSettings,
+    weights: Weights = WEIGHTS,
 ) -> list[Statement]:
     """Sentences with their relevance to the query; none where recall finds nothing and no session is about it.
 
@@ -39,19 +61,32 @@ def gathered(
     if not hits and not told_before(view, query, vector):
         return []
     ranks = {key: n for n, key in enumerate(hits)}
-    likely = _likely(view, query, vector, settings.sessions)
-    share = {one.session_id: one.probability for one in likely}
-    messages = _messages(view, list(share), hits)
-    closeness = _closeness(view, vector, [one.message_id for one in messages])
-    claims = _claims(view, {one.session_id for one in messages})
-    rarity = rarities([one for one in messages if one.session_id in share])
+    at = looked_at(view, query, vector, hits, settings)
     found: list[Statement] = []
-    for session, group in groupby(messages, key=lambda one: one.session_id):
-        heard = _around(list(group), ranks.keys(), settings.session_messages)
-        found += statements(heard, share.get(session, 0.0), ranks, closeness, claims, query.text, rarity)
+    for heard in at.sessions:
+        share = at.share.get(heard[0].session_id, 0.0)
+        found += statements(heard, share, ranks, at.closeness, at.claims, query.text, at.rarity, weights)
     best = [max(one.worths.values()) for one in found]
     least = LEAST * max(best, default=0.0)
     return [one for one, worth in zip(found, best, strict=True) if worth >= least]
+
+
+def looked_at(
+    view: View, query: Query, vector: Vector | None, hits: Sequence[str], settings: ContextSettings
+) -> Looked:
+    """The likeliest sessions and those of the hits."""
+    share = {one.session_id: one.probability for one in _likely(view, query, vector, settings.sessions)}
+    messages = _messages(view, list(share), hits)
+    groups = [list(group) for _, group in groupby(messages, key=lambda one: one.session_id)]
+    return Looked(
+        [_around(group, hits, settings.session_messages) for group in groups],
+        share,
+        _closeness(view, vector, [one.message_id for one in messages]),
+        _claims(
+            view, {one.session_id for one in messages}, [key for key, p in share.items() if p >= LEAST], hits[:ABOUT]
+        ),
+        rarities([one for one in messages if one.session_id in share]),
+    )
 
 
 def _likely(view: View, query: Query, vector: Vector | None, limit: int) -> list[RankedSession]:
@@ -64,7 +99,7 @@ def _likely(view: View, query: Query, vector: Vector | None, limit: int) -> list
 
 def _messages(view: View, sessions: Sequence[str], hits: Sequence[str]) -> list[Heard]:
     """What was said in the sessions, and the hits, in order; what was taken back is left out."""
-    rows = _read(view, MESSAGES, HEARD, "session_id", sessions)
+    rows = rows_where(view, MESSAGES, HEARD, "session_id", sessions)
     unique = {str(row["message_id"]): row for row in rows} | view.by_id(MESSAGES, hits, HEARD)
     ids = sorted({str(row["session_id"]) for row in unique.values()})
     about = view.by_id(SESSIONS, ids, ["session_id", "native_id", "inactive"])
@@ -88,13 +123,26 @@ def _messages(view: View, sessions: Sequence[str], hits: Sequence[str]) -> list[
     return sorted(kept, key=lambda one: (one.session_id, one.seq))
 
 
-def _claims(view: View, sessions: Collection[str]) -> dict[str, Claimed]:
-    """What the night made of each message of the sessions."""
-    columns = ["message_ids", "quote", "status"]
+def _claims(
+    view: View, sessions: Collection[str], likely: Collection[str], hits: Collection[str]
+) -> dict[str, Claimed]:
+    """What the night made of each message of the sessions.
+
+    What was superseded counts as that where the query may be about the later claim too: it is of the same session, of
+    a likely one, or a hit. A later claim on another matter takes nothing back; the night's guesses are at times such.
+    """
+    columns = ["message_ids", "quote", "status", "session_id", "superseded_by"]
+    rows = rows_where(view, OBSERVATIONS, columns, "session_id", sessions)
+    ids = sorted({str(row["superseded_by"]) for row in rows if row["status"] == "superseded"})
+    later = view.by_id(OBSERVATIONS, ids, ["session_id", "message_ids"]) if ids else {}
     active: dict[str, list[str]] = {}
     superseded: dict[str, list[str]] = {}
-    for row in _read(view, OBSERVATIONS, columns, "session_id", sessions):
+    for row in rows:
         into = {"active": active, "duplicate": active, "superseded": superseded}.get(str(row["status"]))
+        if into is superseded and not _concerned(
+            later.get(str(row["superseded_by"])), {row["session_id"], *likely}, hits
+        ):
+            into = active
         for key in cast(list[str], row["message_ids"]) if into is not None else ():
             cast(dict[str, list[str]], into).setdefault(key, []).append(str(row["quote"]))
     return {
@@ -102,9 +150,16 @@ def _claims(view: View, sessions: Collection[str]) -> dict[str, Claimed]:
     }
 
 
+def _concerned(later: Mapping[str, object] | None, sessions: Collection[object], hits: Collection[str]) -> bool:
+    """Whether the later claim is of one of the sessions, or of a message that recall found; yes where it is gone."""
+    if later is None or later["session_id"] in sessions:
+        return True
+    return not set(cast(list[str], later["message_ids"])).isdisjoint(hits)
+
+
 def _closeness(view: View, vector: Vector | None, messages: Sequence[str]) -> dict[str, float]:
     """Each message's best cosine to the query, standardised; empty without an encoder."""
-    rows = _read(view, PASSAGES, ["message_id", "vector"], "message_id", messages)
+    rows = rows_where(view, PASSAGES, ["message_id", "vector"], "message_id", messages)
     known = [(str(row["message_id"]), row["vector"]) for row in rows if row["vector"] is not None]
     if vector is None or not known:
         return {}
@@ -125,12 +180,3 @@ def _around(messages: list[Heard], hits: Collection[str], most: int) -> list[Hea
     at = [n for n, one in enumerate(messages) if one.message_id in wanted] or [len(messages) - 1]
     near = sorted(range(len(messages)), key=lambda n: (min(abs(n - hit) for hit in at), n))[:most]
     return [messages[n] for n in sorted(near)]
-
-
-def _read(view: View, table: Table, columns: list[str], key: str, wanted: Collection[str]) -> list[dict[str, object]]:
-    """Rows whose `key` is one of those wanted."""
-    if not wanted or not view.count(table):
-        return []
-    found = view.read(table, columns, pc.field(key).isin(pa.array(sorted(set(wanted)), pa.string())))
-    rows: list[dict[str, object]] = found.to_pylist()
-    return rows

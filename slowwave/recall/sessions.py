@@ -2,16 +2,22 @@
 
 A report of a bug and the talk that settled the matter share words all over the session, seldom within one message. So
 sessions are ranked as documents (BM25 over how many passages hold each word) and by the mean cosine of their five
-nearest passages; both are standardised and summed, the second weighing more.
+nearest passages; both are standardised and summed. Where a matter was taken up again, the earlier talk is told by the
+same words: a later session that changed what it had settled goes before it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
+from schemas.observations import OBSERVATIONS
 from schemas.passages import PASSAGES
+from schemas.table import Table
 from slowwave.recall.calibrate import Calibration
 from slowwave.recall.layout import Layout
 from slowwave.recall.lexical import word_lanes
@@ -27,8 +33,14 @@ BEST = 5
 K1 = 1.2
 TELLING = 12
 """A query of more content words tells a case."""
-MEANING = 1.5
+MEANING = 1.0
 """Weight of the cosines against the words."""
+FOLLOWING = 5
+"""Likeliest sessions among which a later one may take an earlier one's place."""
+CHANGES = 2
+"""Claims of the earlier session that the later one's superseded, at least."""
+ONE_MATTER = 0.65
+"""Cosine of two sessions' mean vectors, at least: with one that is merely near, single claims are superseded too."""
 TEMPERATURE = 0.75
 """Of the softmax that turns scores into probabilities; found by likelihood on `data/labelled`'s bug reports."""
 
@@ -67,7 +79,44 @@ def ranked_sessions(
     shares = np.exp((total - total.max()) / TEMPERATURE)
     best = np.argsort(-shares, kind="stable")[:limit]
     names = _names(view, layout, [numbers[i] for i in best])
-    return [RankedSession(name, float(shares[i] / shares.sum())) for name, i in zip(names, best, strict=True)]
+    first = taken_up(view, names[:FOLLOWING]) + names[FOLLOWING:]
+    return [RankedSession(name, float(shares[i] / shares.sum())) for name, i in zip(first, best, strict=True)]
+
+
+def taken_up(view: View, sessions: Sequence[str]) -> list[str]:
+    """The sessions in their order, but each that changed what one before it had settled before that one."""
+    columns = ["observation_id", "session_id", "superseded_by"]
+    rows = rows_where(view, OBSERVATIONS, columns, "session_id", sessions) if len(sessions) > 1 else []
+    session = {str(row["observation_id"]): str(row["session_id"]) for row in rows}
+    changed = Counter((str(row["session_id"]), session.get(str(row["superseded_by"]))) for row in rows)
+    ordered: list[str] = []
+    for one in sessions:
+        earlier = [n for n, other in enumerate(ordered) if changed[other, one] >= CHANGES]
+        at = next((n for n in earlier if _cosine(view, ordered[n], one) >= ONE_MATTER), len(ordered))
+        ordered.insert(at, one)
+    return ordered
+
+
+def _cosine(view: View, one: str, other: str) -> float:
+    """Of two sessions' mean vectors; 0 where one has none."""
+    rows = rows_where(view, PASSAGES, ["session_id", "vector"], "session_id", (one, other))
+    means = []
+    for session in (one, other):
+        vectors = [row["vector"] for row in rows if row["session_id"] == session and row["vector"] is not None]
+        mean = np.mean(np.array(vectors, dtype=np.float64), axis=0) if vectors else np.zeros(1)
+        means.append(mean / (float(np.linalg.norm(mean)) or 1.0))
+    return float(means[0] @ means[1]) if means[0].shape == means[1].shape else 0.0
+
+
+def rows_where(
+    view: View, table: Table, columns: list[str], key: str, wanted: Collection[str]
+) -> list[dict[str, object]]:
+    """Rows whose `key` is one of those wanted."""
+    if not wanted or not view.count(table):
+        return []
+    found = view.read(table, columns, pc.field(key).isin(pa.array(sorted(set(wanted)), pa.string())))
+    rows: list[dict[str, object]] = found.to_pylist()
+    return rows
 
 
 def word_scores(view: View, query: Query, layout: Layout) -> dict[int, float]:

@@ -1,49 +1,90 @@
 """What of a session matters to a query: its sentences, and for each of their words the probability that it does.
 
 A sentence matters when its session does and it settles something, or when recall found its message for the query. That
-it settles something is told by who says it, by whether it opens the talk or recounts, by figures and names in it, by
-how near its message is to the query and by what the night made of it. A word matters when a sentence that holds it
-does, more so if several messages hold it, the last of them late in the session, and other sessions do not. What the
-night superseded, or the session itself takes back later, is left out.
+it settles something is told by its signs (`signs.py`). A word matters when sentences that hold it do, more so if
+several messages hold it, if it comes up late, and if it has a figure. What was superseded, or the session itself takes
+back later, is left out.
 
-Weights are log-odds, fitted by logistic regression on the two sets of bug reports in `data/labelled` and rounded;
-fitted on one set alone they are much the same.
+Weights are log-odds, by `bench/fit_statements.py` from three sets of bug reports in `data/labelled`;
+what they are worth on sets that the fit did not see stands in `docs/log.md`.
 """
 
 import math
 import re
-from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from datetime import datetime
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
+import numpy as np
+
+from slowwave.recall.signs import (
+    RECOUNTS,
+    SENTENCE_SIGNS,
+    WORD_SIGNS,
+    Claimed,
+    Heard,
+    Statement,
+    Talk,
+    word_signs,
+)
 from slowwave.recall.terms import Quantity, content_words, quantities, stems
-from slowwave.text.sentences import sentences
 
 HEDGES = re.compile(
     r"\b(?:could|would|might|may|maybe|perhaps|possibly|option|either|i['’]d|what about|i think|hm+|propose|suggest)\b",
     re.I,
 )
-RECOUNTS = re.compile(r"\b(?:was|were|had|yesterday|last (?:night|week|month|year)|currently|at the moment)\b", re.I)
 CHANGES = re.compile(
     r"^(?:no\b|not\b|actually\b|hm+\b|wait\b|change\b|right, then|then\b)|\bthen$|"
     r"\b(?:instead|forget|no longer|any ?more|rather than|changed? (?:my|our) mind|scrap|on second thought|"
     r"too (?:\w+) *(?:[,;:]|$)|(?:not|isn['’]t) (?:enough|acceptable|the same))",
     re.I,
 )
+REFUSES = re.compile(r"\btoo \w+|\b(?:not|isn['’]t) (?:enough|acceptable)\b", re.I)
 CHANGED = re.compile(r"\b(?:changed|now|updated|adjusted|instead|replaced)\b", re.I)
-CODE = re.compile(r"`|\w_\w|[a-z][A-Z]|\w[/.]\w|\w\(\)")
-DIGIT = re.compile(r"\d")
-ASKS = re.compile(r"\?[\"'”’)*_]*\s*$")
 
-BIAS, HUMAN, OPENS, RECOUNT, CLAIM, SPECIFIC, LENGTH = -3.0, 1.4, -2.5, -1.25, 0.6, 0.4, 0.4
-"""Of a sentence: said by a human, in the session's first message, recounting, made a claim by the night, with code and
-with figures (each), and for the logarithm of its content words."""
-CLOSE = 0.5
-"""For each deviation that the message is nearer to the query than others."""
-WORD, HELD, REPEATED, TELLING, LAST = -2.0, 1.25, 1.5, 0.65, 0.8
-"""Of a word: for the log-odds of the best sentence that holds it, the logarithm of how many messages hold it, its
-rarity among the sessions looked at, and for how late the last of them comes (0 to 1)."""
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """Log-odds for each sign, of a sentence to settle something and of a word to matter."""
+
+    sentence_bias: float
+    sentence: Mapping[str, float]
+    """By the names of `SENTENCE_SIGNS`."""
+    word_bias: float
+    word: Mapping[str, float]
+    """By the names of `WORD_SIGNS`."""
+
+
+WEIGHTS = Weights(
+    sentence_bias=-2.51,
+    sentence={
+        "human": 0.63,
+        "late": 0.57,
+        "long": 0.76,
+        "opens": -0.91,
+        "agreed": 0.22,
+        "topical": 1.63,
+        "takes up": 0.85,
+        "kept": 0.49,
+        "claim": 0.34,
+        "close": 0.24,
+        "length": 0.04,
+        "recounts": -0.4,
+        "reports": -0.4,
+        "measures": -0.23,
+        "binds": 0.24,
+        "own": -0.33,
+    },
+    word_bias=-1.02,
+    word={
+        "best": 0.44,
+        "any": 0.84,
+        "held": 0.75,
+        "last": -0.47,
+        "first": 1.08,
+        "figure": 0.51,
+    },
+)
 TAKEN_BACK = 0.4
 """Share of a sentence's words from which a message that changes something changes what it says."""
 DIRECT_WORDS = 12
@@ -51,46 +92,6 @@ DIRECT_WORDS = 12
 then the sessions' ranking decides and what recall hits does not count."""
 FIRST_HIT, NEXT_HIT = 0.6, 0.9
 """Relevance of the first hit's message, and what a place further down leaves."""
-
-
-@dataclass(frozen=True, slots=True)
-class Heard:
-    """A message of a past session."""
-
-    message_id: str
-    session_id: str
-    session: str
-    """The transcript's own id."""
-    native_id: str
-    seq: int
-    human: bool
-    speaker: str | None
-    text: str
-    at: datetime | None
-
-
-@dataclass(frozen=True, slots=True)
-class Statement:
-    """A sentence of a message."""
-
-    message: Heard
-    start: int
-    number: int
-    """Of the sentence in its message."""
-    text: str
-    words: frozenset[str]
-    relevance: float
-    asks: bool = False
-    worths: Mapping[str, float] = field(default_factory=dict)
-    """Its words, each with the probability that it matters."""
-
-
-@dataclass(frozen=True, slots=True)
-class Claimed:
-    """Quotes that the night took from a message."""
-
-    active: tuple[str, ...] = ()
-    superseded: tuple[str, ...] = ()
 
 
 def statements(
@@ -101,6 +102,7 @@ def statements(
     claims: Mapping[str, Claimed],
     query: str,
     rarity: Mapping[str, float] | None = None,
+    weights: Weights = WEIGHTS,
 ) -> list[Statement]:
     """Sentences of one session's messages, in order; what is superseded or taken back is left out.
 
@@ -111,91 +113,52 @@ def statements(
         closeness: message_id -> how near its vector is to the query's, standardised over all messages looked at.
         claims: message_id -> what the night made of it.
         query: its text.
-        rarity: word -> its inverse document frequency among the sessions looked at; 0 for one that isn't there.
+        rarity: stem -> its inverse document frequency among the sessions looked at; 1 for one that isn't there.
+        weights: of the signs.
     """
     asked = frozenset(content_words(query))
-    weighed: list[tuple[Statement, float]] = []
-    for place, message in enumerate(messages):
-        near_by = CLOSE * closeness.get(message.message_id, 0.0)
-        claimed = claims.get(message.message_id, Claimed())
-        weighed += ((one, logit + near_by) for one, logit in _weighed(message, place == 0, claimed))
-    gone = _taken_back([one for one, _ in weighed])
-    held = _word_odds([pair for n, pair in enumerate(weighed) if n not in gone], messages, rarity or {})
+    talk = Talk(messages, claims, closeness, rarity or {})
+    logits = settled(talk, weights)
+    gone = _taken_back(talk.found)
+    kept = [(one, logit) for n, (one, logit) in enumerate(zip(talk.found, logits, strict=True)) if n not in gone]
+    matters = mattering([one for one, _ in kept], [logit for _, logit in kept], messages, weights)
     found: list[Statement] = []
-    for n, (one, logit) in enumerate(weighed):
-        if n in gone:
-            continue
+    for one, logit in kept:
         key = one.message.message_id
         hit = FIRST_HIT * NEXT_HIT ** ranks[key] if key in ranks and len(asked) <= DIRECT_WORDS else 0.0
         missed = 1 - hit * (0.5 + 0.5 * len(one.words & asked) / max(1, min(len(asked), len(one.words))))
-        worths = {word: 1 - (1 - probability * _sigmoid(held[word])) * missed for word in sorted(one.words)}
+        worths = {word: 1 - (1 - probability * matters[word]) * missed for word in sorted(one.words)}
         found.append(replace(one, relevance=1 - (1 - probability * _sigmoid(logit)) * missed, worths=worths))
     return found
 
 
-def rarities(messages: Sequence[Heard]) -> dict[str, float]:
-    """Inverse document frequency of each word among the messages' sessions."""
-    sessions: dict[str, set[str]] = defaultdict(set)
-    for message in messages:
-        sessions[message.session_id].update(content_words(message.text))
-    held = Counter(word for words in sessions.values() for word in words)
-    return {word: math.log(len(sessions) / n) for word, n in held.items()}
+def settled(talk: Talk, weights: Weights) -> list[float]:
+    """The log-odds that each sentence settles something, if the query is about its session."""
+    told = np.array([weights.sentence.get(name, 0.0) for name in SENTENCE_SIGNS])
+    logits: list[float] = (weights.sentence_bias + talk.signs() @ told).tolist()
+    return logits
 
 
-def _weighed(message: Heard, opens: bool, claimed: Claimed) -> Iterator[tuple[Statement, float]]:
-    """Sentences of a message that are not superseded, and the log-odds that each settles something."""
-    for one in sentences(message.text):
-        plain = " ".join(one.text.split())
-        words = frozenset(content_words(plain))
-        if not words or _holds(claimed.superseded, one.text):
-            continue
-        asks = bool(ASKS.search(message.text[one.start : one.end + 2].rstrip() or plain))
-        logit = (
-            BIAS
-            + HUMAN * message.human
-            + OPENS * opens
-            + RECOUNT * bool(RECOUNTS.search(plain))
-            + CLAIM * _holds(claimed.active, one.text)
-            + SPECIFIC * (bool(CODE.search(plain)) + bool(DIGIT.search(plain)))
-            + LENGTH * math.log(len(words))
-        )
-        yield Statement(message, one.start, one.position, plain, words, 0.0, asks), logit
-
-
-def _holds(quotes: Sequence[str], sentence: str) -> bool:
-    return any(sentence in quote or quote in sentence for quote in quotes)
-
-
-def _word_odds(
-    weighed: Sequence[tuple[Statement, float]], messages: Sequence[Heard], rarity: Mapping[str, float]
+def mattering(
+    found: Sequence[Statement], logits: Sequence[float], messages: Sequence[Heard], weights: Weights
 ) -> dict[str, float]:
-    """For each word of the sentences the log-odds that it matters, if the session does."""
-    best: dict[str, float] = {}
-    places: dict[str, set[int]] = defaultdict(set)
-    for one, logit in weighed:
-        for word in one.words:
-            best[word] = max(best.get(word, logit), logit)
-            places[word].add(one.message.seq)
-    last = max((message.seq for message in messages), default=0) or 1
-    return {
-        word: WORD
-        + HELD * logit
-        + REPEATED * math.log(len(places[word]))
-        + TELLING * rarity.get(word, 0.0)
-        + LAST * max(places[word]) / last
-        for word, logit in best.items()
-    }
+    """For each word of the sentences the probability that it matters, if the query is about their session."""
+    words, signs = word_signs(found, logits, max((message.seq for message in messages), default=0))
+    told = weights.word_bias + signs @ np.array([weights.word.get(name, 0.0) for name in WORD_SIGNS])
+    return {word: _sigmoid(logit) for word, logit in zip(words, told.tolist(), strict=True)}
 
 
 def _taken_back(found: Sequence[Statement]) -> set[int]:
     """Places of the sentences that the session takes back: with another figure, or with words that say so."""
     told = [quantities(one.text) for one in found]
     settled = [n for n, one in enumerate(found) if told[n] and _settles(one)]
+    refused = [n for n, one in enumerate(found) if told[n] and one.message.human and REFUSES.search(one.text)]
     changing = _changing(found)
     gone = set()
     for n, one in enumerate(found):
-        later = (told[m] for m in settled if found[m].message.seq > one.message.seq) if told[n] else ()
-        if _changed(one, changing) or any(_refigured(told[n], others) for others in later):
+        later = [told[m] for m in settled if told[n] and found[m].message.seq > one.message.seq]
+        after = [told[m] for m in refused if told[n] and found[m].message.seq > one.message.seq]
+        if _changed(one, changing) or any(_refigured(told[n], some) for some in later) or _refused(told[n], after):
             gone.add(n)
     return gone
 
@@ -211,6 +174,12 @@ def _refigured(earlier: Sequence[Quantity], later: Sequence[Quantity]) -> bool:
     """Whether a quantity of the earlier sentence has another value in the later one, which does not keep the first."""
     kept = {(one.value, one.scale) for one in later}
     return any((old.value, old.scale) not in kept and any(old.rivals(new) for new in later) for old in earlier)
+
+
+def _refused(earlier: Sequence[Quantity], later: Sequence[Sequence[Quantity]]) -> bool:
+    """Whether a person names a quantity of the sentence and finds it too much or too little."""
+    held = {(one.value, one.scale) for one in earlier}
+    return any((one.value, one.scale) in held for some in later for one in some)
 
 
 def _changing(found: Sequence[Statement]) -> list[tuple[int, frozenset[str]]]:

@@ -1,0 +1,207 @@
+"""Fits the weights that tell what of a past session matters to a bug report, and shows what they are worth.
+
+    python -m bench.fit_statements DECISIONS REPORTS [DECISIONS REPORTS …] [--families NAME …] [--stores DIR …] [--json]
+
+DECISIONS are conversations and REPORTS their cases, as for `bench.context`; a night runs over each into a scratch
+store, or, with as many `--stores`, into these, which are kept. A sentence of a case's session settles as much as the
+share of its words that stand in the decision; a word matters when it stands there. Two logistic regressions: the
+first weighs the sentences' signs, the second, over its log-odds, the words'. Every set weighs alike. The first table
+is of sets that the fit did not see: each by weights from the others (of one family are sets with the same cases, such
+as those in longer turns; they are left out together). Last come the weights from all sets, for
+`slowwave/recall/statements.py`. Some 2 minutes a set, most of it the night's.
+"""
+
+import argparse
+import json
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import orjson
+from rich.console import Console
+from rich.table import Table
+from sklearn.linear_model import LogisticRegression
+
+from bench.context import BUDGETS, COUNT, share
+from flows.nightly import run_night
+from schemas.sessions import SESSIONS
+from schemas.settings import Settings
+from slowwave.recall.context import assembled, remembered
+from slowwave.recall.gather import gathered, looked_at
+from slowwave.recall.memory import Memory
+from slowwave.recall.query import Query, checked_query
+from slowwave.recall.search import Vector
+from slowwave.recall.signs import SENTENCE_SIGNS, WORD_SIGNS, Heard, Talk, word_signs
+from slowwave.recall.statements import Weights, settled
+from slowwave.recall.terms import content_words
+
+Matrix = npt.NDArray[np.float64]
+PENALTY = 1.0
+"""C of the regressions: 1 over the weight of the squared weights."""
+SENTENCES, WORDS = 100.0, 1000.0
+"""What a set's sentences and words weigh together."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A report, with the session it is about."""
+
+    query: Query
+    vector: Vector | None
+    hits: list[str]
+    decision: str
+    stale: list[str]
+    talk: Talk
+    messages: list[Heard]
+
+
+@dataclass(frozen=True)
+class CaseSet:
+    """Cases of one store."""
+
+    name: str
+    memory: Memory
+    cases: list[Case]
+
+
+@dataclass(frozen=True)
+class Result:
+    """One set, by weights from the others."""
+
+    name: str
+    shares: list[float]
+    """Mean share of the decision's words at each of `BUDGETS`."""
+    stale: list[float]
+    """Share of blocks with a stale wording."""
+
+
+def case_set(decisions: Path, reports: Path, store: Path) -> CaseSet:
+    """The cases, after a night over the conversations."""
+    run_night([decisions.absolute()], Settings(store=store, encoder="all-MiniLM-L6-v2"))
+    memory = Memory.open(store)
+    rows = [json.loads(line) for line in reports.read_text(encoding="utf-8").splitlines()]
+    return CaseSet(decisions.stem, memory, [case for row in rows for case in _case(memory, row)])
+
+
+def _case(memory: Memory, row: dict[str, Any]) -> list[Case]:
+    """The case, if its session is among those that are looked at."""
+    view = memory._current()
+    query = checked_query(row["report"], 1, "message", None, None, None, None)
+    vector = memory._vectors.encoded(view.release.encoder, [query.text]).get(query.text)
+    hits = [hit.id for hit in memory.recall(row["report"], memory.settings.context.hits, ("message",))]
+    at = looked_at(view, query, vector, hits, memory.settings.context)
+    names = {str(r["session_id"]): r["native_id"] for r in view.read(SESSIONS, ["session_id", "native_id"]).to_pylist()}
+    return [
+        Case(
+            query, vector, hits, row["decision"], row["stale"],
+            Talk(messages, at.claims, at.closeness, at.rarity), messages,
+        )
+        for messages in at.sessions
+        if names[messages[0].session_id] == row["session_id"]
+    ]  # fmt: skip
+
+
+def fit(sets: Sequence[CaseSet]) -> Weights:
+    """Weights from the sets together."""
+    x, y, w = (np.concatenate(some) for some in zip(*(_sentences(one) for one in sets), strict=True))
+    bias, sentence = _regression(x, y, w)
+    first = Weights(bias, dict(zip(SENTENCE_SIGNS, sentence, strict=True)), 0.0, {})
+    x, y, w = (np.concatenate(some) for some in zip(*(_words(one, first) for one in sets), strict=True))
+    word_bias, word = _regression(x, y, w)
+    return Weights(bias, first.sentence, word_bias, dict(zip(WORD_SIGNS, word, strict=True)))
+
+
+def _sentences(one: CaseSet) -> tuple[Matrix, Matrix, Matrix]:
+    """Signs, the share of the words that stand in the decision, and how much each sentence weighs."""
+    wanted = [(case, set(content_words(case.decision))) for case in one.cases]
+    x = np.concatenate([case.talk.signs() for case in one.cases])
+    told = [(len(s.words & words) / len(s.words), len(s.words)) for case, words in wanted for s in case.talk.found]
+    y, w = np.array(told, dtype=np.float64).T
+    return x, y, w / w.sum() * SENTENCES
+
+
+def _words(one: CaseSet, weights: Weights) -> tuple[Matrix, Matrix, Matrix]:
+    """Signs of each session's words, whether they stand in the decision, and what each weighs."""
+    signs, told = [], []
+    for case in one.cases:
+        last = max(message.seq for message in case.messages)
+        words, matrix = word_signs(case.talk.found, settled(case.talk, weights), last)
+        wanted = set(content_words(case.decision))
+        signs.append(matrix)
+        told += [float(word in wanted) for word in words]
+    return np.concatenate(signs), np.array(told), np.full(len(told), WORDS / len(told))
+
+
+def _regression(x: Matrix, y: Matrix, w: Matrix) -> tuple[float, list[float]]:
+    """Bias and weights, from shares: each row counts as one that holds, and as one that doesn't, by its share."""
+    model = LogisticRegression(C=PENALTY, max_iter=5_000, tol=1e-8)
+    label = np.concatenate([np.ones(len(y)), np.zeros(len(y))])
+    model.fit(np.concatenate([x, x]), label, np.concatenate([w * y, w * (1 - y)]))
+    return round(float(model.intercept_[0]), 2), [round(float(one), 2) for one in model.coef_[0]]
+
+
+def judged(one: CaseSet, weights: Weights) -> Result:
+    """What the blocks hold by these weights."""
+    settings = one.memory.settings.context
+    shares: list[list[float]] = [[] for _ in BUDGETS]
+    stale: list[list[float]] = [[] for _ in BUDGETS]
+    for case in one.cases:
+        found = remembered(gathered(one.memory._current(), case.query, case.vector, case.hits, settings, weights))
+        for n, budget in enumerate(BUDGETS):
+            text = assembled(case.query.text, found, budget, COUNT, settings).text
+            shares[n].append(share(case.decision, text))
+            stale[n] += [float(any(old in text for old in case.stale))] if case.stale else []
+    return Result(one.name, [float(np.mean(some)) for some in shares], [float(np.mean(some or [0])) for some in stale])
+
+
+def unseen(sets: Sequence[CaseSet], families: Sequence[str]) -> list[Result]:
+    """Each set by weights from those of other families."""
+    return [
+        judged(one, fit([other for other, its in zip(sets, families, strict=True) if its != family]))
+        for one, family in zip(sets, families, strict=True)
+    ]
+
+
+def table_of(results: Sequence[Result], title: str) -> Table:
+    """For people."""
+    shown = Table(title=title)
+    shown.add_column("set")
+    for heading in (*(f"{b} tokens" for b in BUDGETS), *(f"stale at {b}" for b in BUDGETS)):
+        shown.add_column(heading, justify="right")
+    for one in results:
+        shown.add_row(one.name, *(f"{figure:.3f}" for figure in (*one.shares, *one.stale)))
+    return shown
+
+
+def main() -> None:
+    """A night a set, a fit without each, the tables; the weights of all sets."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="conversations and reports, in turn")
+    parser.add_argument(
+        "--families", nargs="*", default=[], metavar="NAME", help="sets named alike are left out together"
+    )
+    parser.add_argument("--stores", nargs="*", type=Path, default=[], metavar="DIR")
+    parser.add_argument("--json", action="store_true", dest="as_json")
+    given = parser.parse_args()
+    pairs = list(zip(given.files[::2], given.files[1::2], strict=True))
+    families = given.families or [str(n) for n in range(len(pairs))]
+    with tempfile.TemporaryDirectory(prefix="slowwave-statements-") as scratch:
+        stores = given.stores or [Path(scratch) / str(n) for n in range(len(pairs))]
+        sets = [case_set(*pair, store) for pair, store in zip(pairs, stores, strict=True)]
+        results = unseen(sets, families) if len(set(families)) > 1 else []
+        weights = fit(sets)
+        final = [judged(one, weights) for one in sets]
+    if given.as_json:
+        print(orjson.dumps({"unseen": results, "fitted": final, "weights": weights}).decode())
+        return
+    console = Console(width=120)
+    console.print(table_of(results, "sets that the fit did not see"), table_of(final, "sets it did see"))
+    console.print(weights)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,253 @@
+"""Signs by which a sentence of a past session is told to settle something, and a word of it to matter.
+
+What is settled is said again: its words come back in other messages, its figures later on; side talk and remarks about
+the work done don't. Beside that counts who says it and when, whether a person agrees next, whether the night made a
+claim of it, and a few turns of speech. All signs are cheap: no text is encoded. Which of them count how much is fitted
+(`bench/fit_statements.py`), and stands in `statements.py`.
+"""
+
+import math
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+import numpy as np
+import numpy.typing as npt
+
+from slowwave.recall.terms import content_words, stems
+from slowwave.text.sentences import sentences
+
+RECOUNTS = re.compile(r"\b(?:was|were|had|yesterday|last (?:night|week|month|year)|currently|at the moment)\b", re.I)
+AGREES = re.compile(
+    r"^(?:yes|yep|ok|okay|agreed|good|fine|great|perfect|right|sounds|exactly|go ahead|do (?:it|that)|sure|both|"
+    r"alright|deal|accepted|works|makes sense|i like|please do|convinced|nice)\b",
+    re.I,
+)
+REPORTS = re.compile(
+    r"\bi(?:['’]ve| have)? (?:also )?(?:left|added|pushed|merged|deployed|wrote|written|ran|run|moved|removed|fixed|"
+    r"updated|renamed|put|kept|opened|created|tested|checked|measured|verified|set up)|"
+    r"\b(?:pushed|merged|deployed|shipped|pass(?:es)?|tests?|staging|branch|migration|dashboard|PR|commit|CI|lint)\b",
+    re.I,
+)
+BINDS = re.compile(
+    r"\b(?:must|should|shall|only|never|always|at most|at least|until|within|no more than|per|after|before|unless|"
+    r"instead|keep|use|limit)\b",
+    re.I,
+)
+MEASURES = re.compile(r"\b(?:p9\d|roughly|about|around|approximately|currently)\b|%|\bpercent of\b", re.I)
+OWN = re.compile(r"^(?:i|we)\b", re.I)
+ASKS = re.compile(r"\?[\"'”’)*_]*\s*$")
+DIGIT = re.compile(r"\d")
+
+Matrix = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """A message of a past session."""
+
+    message_id: str
+    session_id: str
+    session: str
+    """The transcript's own id."""
+    native_id: str
+    seq: int
+    human: bool
+    speaker: str | None
+    text: str
+    at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A sentence of a message."""
+
+    message: Heard
+    start: int
+    number: int
+    """Of the sentence in its message."""
+    text: str
+    words: frozenset[str]
+    relevance: float = 0.0
+    asks: bool = False
+    worths: Mapping[str, float] = field(default_factory=dict)
+    """Its words, each with the probability that it matters."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """Quotes that the night took from a message."""
+
+    active: tuple[str, ...] = ()
+    superseded: tuple[str, ...] = ()
+
+
+def standing(message: Heard, claimed: Claimed) -> Iterator[Statement]:
+    """A message's sentences that say something and are not superseded."""
+    for one in sentences(message.text):
+        plain = " ".join(one.text.split())
+        words = frozenset(content_words(plain))
+        if words and not _holds(claimed.superseded, one.text):
+            asks = bool(ASKS.search(message.text[one.start : one.end + 2].rstrip() or plain))
+            yield Statement(message, one.start, one.position, plain, words, asks=asks)
+
+
+def rarities(messages: Sequence[Heard]) -> dict[str, float]:
+    """Inverse document frequency of each stem among the messages' sessions; above 0 even where all hold it."""
+    sessions: dict[str, set[str]] = defaultdict(set)
+    for message in messages:
+        sessions[message.session_id] |= stems(content_words(message.text))
+    held = Counter(stem for words in sessions.values() for stem in words)
+    return {stem: math.log((len(sessions) + 1) / (n + 0.5)) for stem, n in held.items()}
+
+
+class Talk:
+    """One session's sentences, with what their signs are read from."""
+
+    def __init__(
+        self,
+        messages: Sequence[Heard],
+        claims: Mapping[str, Claimed],
+        closeness: Mapping[str, float],
+        rarity: Mapping[str, float],
+    ) -> None:
+        """Read them.
+
+        Args:
+            messages: of one session, in order.
+            claims: message_id -> what the night made of it.
+            closeness: message_id -> how near its vector is to the query's, standardised.
+            rarity: stem -> its inverse document frequency among the sessions looked at; 1 for one that isn't there.
+        """
+        self.claims, self.closeness, self.rarity = claims, closeness, rarity
+        self.found = [s for message in messages for s in standing(message, claims.get(message.message_id, Claimed()))]
+        self.stems = [stems(one.words) for one in self.found]
+        self.turns = list(messages)
+        self.place = {message.message_id: n for n, message in enumerate(messages)}
+        self.held = [stems(content_words(message.text)) for message in messages]
+        self.holding = Counter(stem for held in self.held for stem in held)
+        self.last_figure = {
+            word: n for n, message in enumerate(messages) for word in content_words(message.text) if DIGIT.search(word)
+        }
+        lengths = [len(held) for held in self.held if held]
+        self.usual = math.log(sum(lengths) / len(lengths)) if lengths else 0.0
+
+    def signs(self) -> Matrix:
+        """Sentences by `SENTENCE_SIGNS`."""
+        rows = [[sign(self, n) for sign in SENTENCE_SIGNS.values()] for n in range(len(self.found))]
+        return np.array(rows, dtype=np.float64).reshape(len(rows), len(SENTENCE_SIGNS))
+
+    def at(self, n: int) -> int:
+        """Place of the n-th sentence's message in the session, from 0."""
+        return self.place[self.found[n].message.message_id]
+
+    def human(self, n: int) -> float:
+        """A person says it."""
+        return float(self.found[n].message.human)
+
+    def late(self, n: int) -> float:
+        """A person says it late in the session, 0 to 1."""
+        return self.human(n) * self.at(n) / max(1, len(self.turns) - 1)
+
+    def long(self, n: int) -> float:
+        """A person says it, at length: logarithm of the message's words against the session's usual."""
+        return self.human(n) * (math.log(max(1, len(self.held[self.at(n)]))) - self.usual)
+
+    def opens(self, n: int) -> float:
+        """It stands in the first message, which tells what is the matter."""
+        return float(self.at(n) == 0)
+
+    def agreed(self, n: int) -> float:
+        """A person's next message begins by agreeing."""
+        after = self.turns[self.at(n) + 1 : self.at(n) + 2]
+        return float(any(message.human and AGREES.search(message.text) is not None for message in after))
+
+    def topical(self, n: int) -> float:
+        """Whether its words are the session's: mean rarity, times the logarithm of the messages that hold one."""
+        some = self.stems[n]
+        return sum(self.rarity.get(s, 1.0) * math.log(max(1, self.holding[s])) for s in some) / max(1, len(some))
+
+    def takes_up(self, n: int) -> float:
+        """Share of its words that the message before had."""
+        at = self.at(n)
+        return len(self.stems[n] & self.held[at - 1]) / max(1, len(self.stems[n])) if at else 0.0
+
+    def kept(self, n: int) -> float:
+        """A figure in it comes back in a later message."""
+        return float(any(self.last_figure.get(word, -1) > self.at(n) for word in self.found[n].words))
+
+    def claim(self, n: int) -> float:
+        """The night made a claim of it."""
+        message = self.found[n].message
+        return float(_holds(self.claims.get(message.message_id, Claimed()).active, self.found[n].text))
+
+    def close(self, n: int) -> float:
+        """Deviations that its message is nearer to the query than others."""
+        return self.closeness.get(self.found[n].message.message_id, 0.0)
+
+    def length(self, n: int) -> float:
+        """Logarithm of its words."""
+        return math.log(len(self.found[n].words))
+
+
+def _told(pattern: re.Pattern[str]) -> Callable[[Talk, int], float]:
+    return lambda talk, n: float(pattern.search(talk.found[n].text) is not None)
+
+
+SENTENCE_SIGNS: dict[str, Callable[[Talk, int], float]] = {
+    "human": Talk.human,
+    "late": Talk.late,
+    "long": Talk.long,
+    "opens": Talk.opens,
+    "agreed": Talk.agreed,
+    "topical": Talk.topical,
+    "takes up": Talk.takes_up,
+    "kept": Talk.kept,
+    "claim": Talk.claim,
+    "close": Talk.close,
+    "length": Talk.length,
+    "recounts": _told(RECOUNTS),
+    "reports": _told(REPORTS),
+    "measures": _told(MEASURES),
+    "binds": _told(BINDS),
+    "own": _told(OWN),
+}
+WORD_SIGNS = ("best", "any", "held", "last", "first", "figure")
+"""Log-odds of the best sentence that holds it, and that any does; the logarithm of how many messages hold it; how late
+in the session (0 to 1) the last and the first of them come; a figure in it."""
+
+
+def word_signs(found: Sequence[Statement], logits: Sequence[float], last: int) -> tuple[list[str], Matrix]:
+    """The sentences' words, and each by `WORD_SIGNS`.
+
+    Args:
+        found: sentences.
+        logits: the log-odds that each settles something.
+        last: number of the session's last message.
+    """
+    holding: dict[str, list[int]] = defaultdict(list)
+    for n, one in enumerate(found):
+        for word in one.words:
+            holding[word].append(n)
+    words = sorted(holding)
+    rows = [_word(word, [found[n] for n in holding[word]], [logits[n] for n in holding[word]], last) for word in words]
+    return words, np.array(rows, dtype=np.float64).reshape(len(rows), len(WORD_SIGNS))
+
+
+def _word(word: str, held_by: Sequence[Statement], logits: Sequence[float], last: int) -> list[float]:
+    places = {one.message.seq for one in held_by}
+    none = sum(-math.log1p(math.exp(logit)) for logit in logits)
+    return [
+        max(logits),
+        math.log(max(1e-9, math.expm1(-none))),
+        math.log(len(places)),
+        max(places) / max(1, last),
+        min(places) / max(1, last),
+        float(DIGIT.search(word) is not None),
+    ]
+
+
+def _holds(quotes: Sequence[str], sentence: str) -> bool:
+    return any(sentence in quote or quote in sentence for quote in quotes)
