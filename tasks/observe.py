@@ -9,7 +9,7 @@ or code.
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,7 +25,7 @@ from tasks.observing.coding import coding_logit, files_named, hedges, is_coding,
 from tasks.observing.scores import Scored, content_words, personal_logit, within_budget, word_count
 from tasks.observing.units import MIN_WORDS, Unit, plain, speakers, touch, units
 
-VERSION = 2
+VERSION = 3
 """Raised when the method changes: every claim made under an older one is pending again."""
 
 OBSERVER = "extractive"
@@ -162,7 +162,8 @@ def _claims(spoken: list[dict[str, Any]], coding: bool, max_share: float) -> lis
     others = [c.scored for c in candidates if not c.stated]
     kept = {id(s) for s in within_budget(others, left, CODING_THRIFT if coding else PERSONAL_THRIFT)}
     chosen = sorted((c for c in candidates if c.stated or id(c.scored) in kept), key=lambda c: c.place)
-    return [_row(*group) for group in _joined(chosen)]
+    told = {(c.row["message_id"], c.scored.sentence.position) for c in chosen}
+    return [_row(*group, told) for group in _joined(chosen)]
 
 
 def _personal_candidates(spoken: list[dict[str, Any]]) -> Iterator[Candidate]:
@@ -239,8 +240,13 @@ def _goes_over(this: Candidate, after: Candidate) -> bool:
     return bool(read_cue(a.text).old) and (after.stated or bool(content_words(a.text) & content_words(b.text)))
 
 
-def _belongs(before: str, unit: Unit, pack: str) -> bool:
-    """Whether the sentence before a claim says what was, why it is so no longer, or what the claim is about."""
+def _belongs(before: str, unit: Unit, pack: str, told: bool) -> bool:
+    """Whether the sentence before a claim says what was, why it is so no longer, or what the claim is about.
+
+    What is a claim of its own (`told`) belongs to another only as its subject: it may be superseded, the other not.
+    """
+    if told:
+        return unit.leans
     if word_count(before) < MIN_WORDS:
         return complains(before)
     strength = read_cue(unit.text).strength
@@ -248,7 +254,8 @@ def _belongs(before: str, unit: Unit, pack: str) -> bool:
     return telling or (complains(before) and (pack == "coding" or strength > Strength.NONE))
 
 
-def _row(claim: Candidate, more: Candidate | None) -> dict[str, Any]:
+def _row(claim: Candidate, more: Candidate | None, told: Set[tuple[str, int]]) -> dict[str, Any]:
+    """A row; `told`: message and place of every sentence that is a claim."""
     unit, row = claim.unit, claim.row
     start, end, summary = unit.start, (more or claim).scored.sentence.end, unit.summary
     category = claim.category or personal_category(unit.text)
@@ -256,7 +263,8 @@ def _row(claim: Candidate, more: Candidate | None) -> dict[str, Any]:
         summary, more = f"{summary}. {plain(more.scored.sentence.text)}", None
     detail = plain(more.scored.sentence.text) if more else None
     before, cited = unit.before, [row["message_id"]]
-    if detail is None and before and _belongs(before.text, unit, claim.pack):
+    told_before = before is not None and (row["message_id"], before.position) in told
+    if detail is None and before and _belongs(before.text, unit, claim.pack, told_before):
         detail, start = plain(before.text), before.start
     elif detail is None and unit.asked:
         detail, cited = unit.asked.text, [*cited, unit.asked.message_id]

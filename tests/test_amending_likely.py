@@ -88,7 +88,10 @@ def test_a_rule_that_is_most_unlikely_only_raises_a_doubt() -> None:
     ruled = Verdict("none", {"shared": 0.1, "cosine": 0.1}, "number 14 → 10:30", instead=True)
     found = weighed(known, 1, 8, 0.44, 0.6, ruled)  # the bundle for any hearing
     assert found is not None
-    assert (found.rule, found.reason) == ("perhaps", f"perhaps told anew ({found.scores['likely']:.0%})")
+    assert (found.rule, found.reason) == (
+        "perhaps",
+        f"perhaps told anew ({found.scores['likely']:.0%}): {ruled.reason}",
+    )
     assert found.scores["likely"] < 0.1
     likely = weighed(known, 0, 8, 0.7, 1.4, ruled)
     assert likely is not None

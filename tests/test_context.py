@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 from flows.nightly import run_night
 from schemas.context_settings import ContextSettings
 from schemas.errors import UsageError
+from schemas.observations import OBSERVATIONS
 from schemas.sessions import SESSIONS
 from schemas.settings import Settings
 from slowwave.cli.main import app
@@ -26,6 +27,7 @@ from slowwave.recall.signs import SENTENCE_SIGNS, Claimed, Heard, Talk
 from slowwave.recall.statements import statements
 from slowwave.recall.terms import content_words, quantities
 from slowwave.recall.tokens import bytes_by_four, tokenizer_named
+from slowwave.store import Store
 
 BUDGET_CASES = int(os.environ.get("SLOWWAVE_BUDGET_CASES", "60"))
 """Random cases a tokenizer; with 3,334 it is 10,000 in all and takes some minutes."""
@@ -209,6 +211,31 @@ def test_a_figure_that_is_called_too_much_is_left_out() -> None:
     assert [one.text.split()[0] for one in found] == ["How", "The", "Ten"]
 
 
+@pytest.mark.parametrize(
+    "later",
+    [
+        "30 seconds is the time of the backups.",
+        "Is 30 seconds too short for anyone?",
+        "60 seconds was too much for us so we stay with 30 seconds.",
+        "Log the 30 seconds too and the retries.",
+    ],
+)
+def test_a_figure_that_is_only_named_again_stays(later: str) -> None:
+    found = statements(
+        heard([(True, "Payments time out after 30 seconds."), (True, later)]), 0.9, {}, {}, {}, "payments"
+    )
+    assert found[0].text.startswith("Payments")
+
+
+def test_a_word_that_hundreds_of_sentences_hold_is_weighed_too() -> None:
+    talk = [
+        (True, f"We decided that ferry {n} calls at Aurora, and must call there until May {n}.") for n in range(900)
+    ]
+    found = statements(heard(talk), 0.9, {}, {}, {}, "ferry")
+    assert found
+    assert all(0 <= worth <= 1 for one in found for worth in one.worths.values())
+
+
 def test_a_session_without_words_has_no_statements() -> None:
     assert statements([], 0.9, {}, {}, {}, "cache") == []
     assert statements(heard([(True, "???"), (False, "")]), 0.9, {}, {}, {}, "cache") == []
@@ -323,3 +350,16 @@ def test_a_session_that_changed_what_another_settled_goes_before_it(tmp_path: Pa
     first, later, mail = (names[name] for name in REVISED)
     assert taken_up(view, [first, mail, later]) == [later, first, mail]
     assert taken_up(view, [mail, later, first]) == [mail, later, first]
+
+
+def test_what_was_withdrawn_since_it_is_read_otherwise_now_is_not_taken_for_superseded(tmp_path: Path) -> None:
+    talk = chat(tmp_path / "chat.jsonl")
+    blocks = []
+    for store, packs in (("again", ("personal", "coding")), ("fresh", ("coding",))):
+        for chosen in packs:
+            run_night([talk], Settings(store=tmp_path / store, encoder="hash-384", observe={"pack": chosen}))
+        rows = Store.open(tmp_path / store).read(OBSERVATIONS, ["status", "superseded_by"]).to_pylist()
+        withdrawn = {"status": "superseded", "superseded_by": None} in rows
+        assert withdrawn == (store == "again")
+        blocks.append(Memory.open(tmp_path / store).context(QUERY, 300).text)
+    assert blocks[0] == blocks[1] != ""

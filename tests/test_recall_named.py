@@ -58,6 +58,16 @@ def test_a_name_that_is_not_said_there_is_left_out(view: View, text: str, left: 
     assert bare(view, asked(text), full_text=True) == left
 
 
+def test_an_unanswerable_question_is_not_answered_for_the_name_in_it(view: View) -> None:
+    layout = Layout.of(view)
+
+    def share(text: str) -> float:
+        return float(heard_words(view, POOLS["message"], asked(text), layout, layout.allowed(asked(text))).share.max())
+
+    assert share("Does gale-force like the opera?") == share("Does it like the opera?") == 0.0
+    assert share("flake8 at gale-force") == 1.0
+
+
 def test_without_full_text_nobody_knows_what_is_said_and_the_name_stays(view: View) -> None:
     assert bare(view, asked("What does gale-force use?"), full_text=False) == "What does gale-force use?"
 

@@ -38,7 +38,7 @@ def claim_candidates(
 
     Args:
         limit: passages and rows that each kind of evidence brings.
-        vector: of the query without speakers' names; None without an encoder.
+        vector: of the query without names of speakers and workspaces; None without an encoder.
         said: what is heard at the passages.
         full_text: whether the observations' own full text may be asked; it is where something else is missing.
         whole: of the query with the names; it ranks nothing, but tells how relevant a claim is.

@@ -1,6 +1,6 @@
 """What memories a query's block may show: sentences of the likeliest sessions and of the messages that recall found."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence, Set
 from dataclasses import dataclass
 from itertools import groupby
 from typing import cast
@@ -18,6 +18,7 @@ from slowwave.recall.searching import READ_TROUBLE
 from slowwave.recall.sessions import RankedSession, ranked_sessions, rows_where, told_before
 from slowwave.recall.signs import Claimed, Heard, Statement, rarities
 from slowwave.recall.statements import WEIGHTS, Weights, statements
+from slowwave.recall.truth import Change, Truth
 from slowwave.recall.view import View
 
 HEARD = ["message_id", "session_id", "native_id", "seq", "role", "origin", "speaker", "text", "ts"]
@@ -130,19 +131,17 @@ def _claims(
 
     What was superseded counts as that where the query may be about the later claim too: it is of the same session, of
     a likely one, or a hit. A later claim on another matter takes nothing back; the night's guesses are at times such.
+    What the night withdrew, since it reads the session otherwise by now, counts as nothing.
     """
-    columns = ["message_ids", "quote", "status", "session_id", "superseded_by"]
+    columns = ["observation_id", "message_ids", "quote", "status", "session_id"]
     rows = rows_where(view, OBSERVATIONS, columns, "session_id", sessions)
-    ids = sorted({str(row["superseded_by"]) for row in rows if row["status"] == "superseded"})
-    later = view.by_id(OBSERVATIONS, ids, ["session_id", "message_ids"]) if ids else {}
+    truth, near = Truth.of(view), set(likely)
     active: dict[str, list[str]] = {}
     superseded: dict[str, list[str]] = {}
     for row in rows:
-        into = {"active": active, "duplicate": active, "superseded": superseded}.get(str(row["status"]))
-        if into is superseded and not _concerned(
-            later.get(str(row["superseded_by"])), {row["session_id"], *likely}, hits
-        ):
-            into = active
+        change = truth.changes.get(str(row["observation_id"]))
+        taken_back = change is not None and _concerned(truth, change, near, hits)
+        into = superseded if taken_back else active if change or row["status"] in ("active", "duplicate") else None
         for key in cast(list[str], row["message_ids"]) if into is not None else ():
             cast(dict[str, list[str]], into).setdefault(key, []).append(str(row["quote"]))
     return {
@@ -150,11 +149,12 @@ def _claims(
     }
 
 
-def _concerned(later: Mapping[str, object] | None, sessions: Collection[object], hits: Collection[str]) -> bool:
-    """Whether the later claim is of one of the sessions, or of a message that recall found; yes where it is gone."""
-    if later is None or later["session_id"] in sessions:
+def _concerned(truth: Truth, change: Change, likely: Set[str], hits: Collection[str]) -> bool:
+    """Whether what holds instead is of the claim's session, of a likely one, or of a hit; yes where it is gone."""
+    heir = truth.rows.get(truth.successor(change, None))
+    if heir is None or heir["session_id"] == change.session or heir["session_id"] in likely:
         return True
-    return not set(cast(list[str], later["message_ids"])).isdisjoint(hits)
+    return not set(cast(list[str], heir["message_ids"])).isdisjoint(hits)
 
 
 def _closeness(view: View, vector: Vector | None, messages: Sequence[str]) -> dict[str, float]:

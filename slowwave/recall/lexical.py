@@ -46,33 +46,33 @@ class HeardWords:
 def heard_words(view: View, pool: Pool, query: Query, layout: Layout, allowed: Mask) -> HeardWords:
     """Look the query's words up, and hear them over neighbouring passages.
 
-    Telling are words that are neither idle ("what do we use") nor names of speakers: what is asked about Ann is told by
-    Ann, who does not name herself. Where there is no other, the names are, or else the idle words.
+    Telling are words that are neither idle ("what do we use") nor names of speakers or workspaces: what is asked about
+    Ann is told by Ann, who does not name herself. Where there is no other, the names are, or else the idle words.
     """
     words, lanes = looked_up(query), word_lanes(view, pool, query, layout)
     content = set(terms.content_words(query.text)).intersection(words)
-    telling = content - layout.names.keys() or content or set(words)
+    telling = content - layout.names.keys() - layout.places.keys() or content or set(words)
     total, told, best = (np.zeros(len(layout.row_ids)) for _ in range(3))
     rarest, bound = float(np.log1p((len(total) + 0.5) / 0.5)), 0.0
-    for word, lane in zip(words, lanes, strict=True):
-        positions, scores = _with_workspace(word, lane, layout)
+    for word, (positions, scores) in zip(words, lanes, strict=True):
         heard = _spread(positions, scores, layout, best)
+        if word in layout.places:
+            heard = np.concatenate([heard, _heard_all_over(word, layout, best)])
         total[heard] += best[heard]  # once a position, however often it is named
         if word in telling:
             told[heard] += best[heard]
-            bound += float(scores.max()) if len(scores) else rarest
+            bound += float(best[heard].max()) if len(heard) else rarest
         best[heard] = 0.0
     total[~allowed] = told[~allowed] = 0.0
     return HeardWords(total, told / bound if bound else told)
 
 
-def _with_workspace(word: str, lane: tuple[Ints, Scores], layout: Layout) -> tuple[Ints, Scores]:
-    """The passages that hold a word, and those of a workspace that it names: nobody names the place where they are."""
-    if word not in layout.places:
-        return lane
+def _heard_all_over(word: str, layout: Layout, best: Scores) -> Ints:
+    """The positions of a workspace that a word names: nobody names the place where they are, so all hear it there."""
     here = layout.said_in(word)
-    worth = float(rarity([here], len(here))[0]) * SATURATED
-    return np.concatenate([lane[0], np.flatnonzero(here)]), np.concatenate([lane[1], np.full(int(here.sum()), worth)])
+    positions = np.flatnonzero(here)
+    best[positions] = np.maximum(best[positions], float(rarity([here], len(here))[0]) * SATURATED)
+    return positions
 
 
 def _spread(positions: Ints, scores: Scores, layout: Layout, best: Scores) -> Ints:

@@ -88,8 +88,8 @@ def message_candidates(
         limit: candidates each index brings.
         vector: the query's; None: full text alone.
         said: the evidence for the query.
-        whole: of the query with the names of speakers in it. It ranks nothing: greetings are nearest to it. But it
-            tells whether the memory knows whom the query names, and so how relevant a passage is.
+        whole: of the query with the names of speakers and workspaces in it. It ranks nothing: greetings are nearest to
+            it. But it tells whether the memory knows whom the query names, and so how relevant a passage is.
     """
     best = said.best(limit)
     if vector is not None and said.cosine is None:

@@ -5,13 +5,13 @@ knows no such name, and takes the query for being about something else.
 """
 
 import re
-from dataclasses import replace
 
 from schemas.passages import PASSAGES
 from slowwave.recall.layout import Layout
-from slowwave.recall.lexical import word_lanes
-from slowwave.recall.query import WORD, Query
+from slowwave.recall.lexical import ROWS_A_WORD, word_lanes
+from slowwave.recall.query import WORD, Query, checked_query
 from slowwave.recall.search import POOLS
+from slowwave.recall.terms import content_words
 from slowwave.recall.view import View
 
 SELDOM = 0.05
@@ -29,23 +29,25 @@ def bare(view: View, query: Query, *, full_text: bool) -> str:
     layout = Layout.of(view)
     text = layout.without_speakers(query.text)
     lowered = text.lower()
-    for name in layout.folders if full_text else ():
+    for place, name in enumerate(layout.folders if full_text else ()):
         words = WORD.findall(name.lower())
-        if words and words[0] in lowered and _seldom(view, query, layout, words):
+        if words and words[0] in lowered and _seldom(view, layout, place, words):
             text = _without(text, words)
     return text
 
 
-def _seldom(view: View, query: Query, layout: Layout, words: list[str]) -> bool:
-    """Whether hardly any passage of the workspace has its name."""
-    lanes = word_lanes(view, POOLS["message"], replace(query, text=" ".join(words)), layout)
-    here = layout.said_in(words[0])
-    said = min((int(here[positions].sum()) for positions, _ in lanes), default=0)
-    return said <= SELDOM * int(here.sum())
+def _seldom(view: View, layout: Layout, place: int, words: list[str]) -> bool:
+    """Whether hardly any passage of a workspace has its name."""
+    here = layout.workspace == place
+    anything = checked_query(" ".join(words), 1, "message", None, None, None, None)
+    said = [positions for positions, _ in word_lanes(view, POOLS["message"], anything, layout)]
+    if any(len(positions) >= ROWS_A_WORD for positions in said):  # said too often for all to be looked up
+        return False
+    return min((int(here[positions].sum()) for positions in said), default=0) <= SELDOM * int(here.sum())
 
 
 def _without(text: str, words: list[str]) -> str:
-    """A text less a name; as it was where nothing else is left."""
+    """A text less a name; as it was where nothing telling is left."""
     name = r"[\W_]+".join(map(re.escape, words))
     rest = " ".join(re.sub(rf"(?<!\w){name}(?!\w)(?:['’]s\b)?", " ", text, flags=re.I).split())
-    return rest if WORD.search(rest) else text
+    return rest if content_words(rest) else text

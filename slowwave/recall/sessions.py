@@ -9,6 +9,7 @@ same words: a later session that changed what it had settled goes before it.
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 
 import numpy as np
 import numpy.typing as npt
@@ -85,15 +86,23 @@ def ranked_sessions(
 
 def taken_up(view: View, sessions: Sequence[str]) -> list[str]:
     """The sessions in their order, but each that changed what one before it had settled before that one."""
-    columns = ["observation_id", "session_id", "superseded_by"]
+    columns = ["observation_id", "session_id", "superseded_by", "observed_at"]
     rows = rows_where(view, OBSERVATIONS, columns, "session_id", sessions) if len(sessions) > 1 else []
     session = {str(row["observation_id"]): str(row["session_id"]) for row in rows}
     changed = Counter((str(row["session_id"]), session.get(str(row["superseded_by"]))) for row in rows)
+    began: dict[str, datetime] = {}
+    for row in rows:
+        if isinstance(at := row["observed_at"], datetime):
+            began[str(row["session_id"])] = min(at, began.get(str(row["session_id"]), at))
     ordered: list[str] = []
     for one in sessions:
-        earlier = [n for n, other in enumerate(ordered) if changed[other, one] >= CHANGES]
-        at = next((n for n in earlier if _cosine(view, ordered[n], one) >= ONE_MATTER), len(ordered))
-        ordered.insert(at, one)
+        earlier = [
+            n
+            for n, other in enumerate(ordered)
+            if changed[other, one] >= CHANGES and other in began and one in began and began[other] < began[one]
+        ]
+        place = next((n for n in earlier if _cosine(view, ordered[n], one) >= ONE_MATTER), len(ordered))
+        ordered.insert(place, one)
     return ordered
 
 

@@ -238,10 +238,10 @@ def word_signs(found: Sequence[Statement], logits: Sequence[float], last: int) -
 
 def _word(word: str, held_by: Sequence[Statement], logits: Sequence[float], last: int) -> list[float]:
     places = {one.message.seq for one in held_by}
-    none = sum(-math.log1p(math.exp(logit)) for logit in logits)
+    none = float(np.logaddexp(0.0, logits).sum())  # minus the logarithm that none does
     return [
         max(logits),
-        math.log(max(1e-9, math.expm1(-none))),
+        none + math.log(max(1e-9, -math.expm1(-none))),
         math.log(len(places)),
         max(places) / max(1, last),
         min(places) / max(1, last),

@@ -14,6 +14,7 @@ import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 
@@ -39,7 +40,11 @@ CHANGES = re.compile(
     r"too (?:\w+) *(?:[,;:]|$)|(?:not|isn['’]t) (?:enough|acceptable|the same))",
     re.I,
 )
-REFUSES = re.compile(r"\btoo \w+|\b(?:not|isn['’]t) (?:enough|acceptable)\b", re.I)
+REFUSES = re.compile(
+    r"\btoo (?:long|short|much|many|few|little|big|small|large|high|low|slow|fast|often|rare|rarely|late|early|strict|"
+    r"loose|tight|coarse|fine|heavy|expensive|aggressive|generous)\b|\b(?:not|isn['’]t) (?:enough|acceptable)\b",
+    re.I,
+)
 CHANGED = re.compile(r"\b(?:changed|now|updated|adjusted|instead|replaced)\b", re.I)
 
 
@@ -145,13 +150,12 @@ def _taken_back(found: Sequence[Statement]) -> set[int]:
     """Places of the sentences that the session takes back: with another figure, or with words that say so."""
     told = [quantities(one.text) for one in found]
     settled = [n for n, one in enumerate(found) if told[n] and _settles(one)]
-    refused = [n for n, one in enumerate(found) if told[n] and one.message.human and REFUSES.search(one.text)]
+    refused = _refused(found, told)
     changing = _changing(found)
     gone = set()
     for n, one in enumerate(found):
-        later = [told[m] for m in settled if told[n] and found[m].message.seq > one.message.seq]
-        after = [told[m] for m in refused if told[n] and found[m].message.seq > one.message.seq]
-        if _changed(one, changing) or any(_refigured(told[n], some) for some in later) or _refused(told[n], after):
+        later = (told[m] for m in settled if found[m].message.seq > one.message.seq) if told[n] else ()
+        if n in refused or _changed(one, changing) or any(_refigured(told[n], some) for some in later):
             gone.add(n)
     return gone
 
@@ -169,10 +173,21 @@ def _refigured(earlier: Sequence[Quantity], later: Sequence[Quantity]) -> bool:
     return any((old.value, old.scale) not in kept and any(old.rivals(new) for new in later) for old in earlier)
 
 
-def _refused(earlier: Sequence[Quantity], later: Sequence[Sequence[Quantity]]) -> bool:
-    """Whether a person names a quantity of the sentence and finds it too much or too little."""
-    held = {(one.value, one.scale) for one in earlier}
-    return any((one.value, one.scale) in held for some in later for one in some)
+def _refused(found: Sequence[Statement], told: Sequence[Sequence[Quantity]]) -> set[int]:
+    """Places of sentences with a figure that the next message, a person's, finds too much or too little."""
+    seqs = sorted({one.message.seq for one in found})
+    after = dict(pairwise(seqs))
+    refusing: dict[int, set[tuple[float, str | None]]] = defaultdict(set)
+    for one in found:
+        too = REFUSES.search(one.text) if one.message.human and not one.asks else None
+        meant = quantities(one.text[: too.start()])[-1:] if too else []
+        refusing[one.message.seq] |= {(figure.value, figure.scale) for figure in meant}
+    return {
+        n
+        for n, one in enumerate(found)
+        for old in told[n]
+        if (old.value, old.scale) in refusing.get(after.get(one.message.seq, -1), ())
+    }
 
 
 def _changing(found: Sequence[Statement]) -> list[tuple[int, frozenset[str]]]:

@@ -3,7 +3,7 @@
 A claim carries who superseded it and when. A message is stale where it is what such a claim was said in, repeats it, or
 echoes it in the next breath ("Noted, port 7070"); a summary where it tells the old and not the new. Whoever finds the
 old is led to the new: the successor takes the stale hit's place, brought in if need be, and the stale hits stand below
-all others, marked. Read once a release; costs nothing where nothing was ever changed.
+it, marked; of those shown, below all others. Read once a release; costs nothing where nothing was ever changed.
 """
 
 import re
@@ -137,8 +137,10 @@ class Truth:
 
 
 def truthful(view: View, found: Sequence[Found], query: Query) -> list[Found]:
-    """What was found, stale rows marked (`status`, `superseded_by`), and what holds in the place of the first of them;
-    more than was found by the successors brought in. Scores fall with the place as before."""
+    """What was found, stale rows marked (`status`, `superseded_by`) and below what holds in their stead.
+
+    More than was found by the successors brought in. Scores fall with the place as before.
+    """
     truth = Truth.of(view)
     marked = list(found)
     if truth.changes:
@@ -221,7 +223,7 @@ def _marked(one: Found, heir: str | None) -> Found:
 def _in_order(
     truth: Truth, found: list[Found], changes: Mapping[int, Change], heirs: Mapping[int, str], query: Query
 ) -> list[Found]:
-    """Each successor in the place of the best that it succeeds, or above."""
+    """Each successor in the place of the best that it succeeds, or above; each stale one below what holds instead."""
     place: dict[int, float] = {at: float(at) for at in range(len(found))}
     everything = list(found)
     for heir in dict.fromkeys(heirs.values()):
@@ -234,6 +236,10 @@ def _in_order(
             everything.append(replace(found[leads[0]], kind="observation", id=heir, row={**row, "superseded_by": None}))
         for at in claims:
             place[at] = min([place.get(at, len(found)), *(lead - 0.5 for lead in leads)])
+        messages = _ids(row["message_ids"]) if row is not None else ()
+        holding = claims + [at for at, one in enumerate(found) if one.kind == "message" and one.id in messages]
+        for at in losers:
+            place[at] = max([place[at], *(place[other] + 0.25 for other in holding if other not in heirs)])
     return [everything[at] for at in sorted(place, key=lambda at: (place[at], at))]
 
 

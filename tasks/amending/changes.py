@@ -70,7 +70,7 @@ def changes_among(held: Held, freed: Set[int], settings: DedupeSettings, back: s
             found.append(_change(held, loser, winner, verdict))
     echo = _echoes(known)
     found += list(_echoed(held, known.said, found, echo, back))  # of what changed, not of echoes
-    return _weighed(held, known.said, known.rows, found)
+    return _dated(held, known.said, known.rows, found)
 
 
 def _echoes(known: Evidence) -> dict[int, set[int]]:
@@ -88,7 +88,7 @@ def _echoes(known: Evidence) -> dict[int, set[int]]:
     return echo
 
 
-def _weighed(held: Held, said: list[Said], rows: list[dict[str, Any]], changes: list[Change]) -> list[Change]:
+def _dated(held: Held, said: list[Said], rows: list[dict[str, Any]], changes: list[Change]) -> list[Change]:
     """The changes with what decides between several of one loser."""
     began: dict[str, datetime] = {}
     for row, at in zip(rows, held.times, strict=True):

@@ -71,7 +71,9 @@ def weighed(
     if probability < PERHAPS and ruled is None:
         return None
     likely = ruled is None and probability >= LIKELY
-    why = f"{'most likely' if likely else 'perhaps'} told anew ({probability:.0%})"
+    why = f"{'most likely' if likely else 'perhaps'} told anew ({probability:.0%})" + (
+        f": {ruled.reason}" if ruled else ""
+    )
     scores = likeness(known.said[old].claim, known.said[new].claim, cosine, known.weights) | {"likely": probability}
     return Verdict(LIKELY_RULE if likely else PERHAPS_RULE, scores, why, instead=bool(signs["another value"]))
 

@@ -64,8 +64,8 @@ class Surroundings:
     def traits(self, old: int, new: int) -> dict[str, float]:
         """How alike the talk around two claims of two sessions is: cosines, and shares of words by their weight."""
         own, later = self.vectors[old], self.vectors[new]
-        turn, later_turn = self.near(old, 0), self.near(new, 0)
-        near, later_near = self.near(old, 1), self.near(new, 1)
+        turn, later_turn = self.near(*self._place(old), 0), self.near(*self._place(new), 0)
+        near, later_near = self.near(*self._place(old), 1), self.near(*self._place(new), 1)
         session, later_session = (self.of_session(self.rows[row]["session_id"]) for row in (old, new))
         words, later_words = (frozenset(self.said[row].claim.content) for row in (old, new))
         detail, later_detail = self.detail(old), self.detail(new)
@@ -87,22 +87,24 @@ class Surroundings:
             "days": days_between(self.held.times[old], self.held.times[new]),
         }
 
-    def _mates(self, row: int, reach: int) -> list[int]:
-        """Rows of the same session, up to so many turns away, in order of turn."""
-        session, turn = self.rows[row]["session_id"], self.turns[row]
-        turns = range(turn - reach, turn + reach + 1)
-        return [mate for at in turns for mate in self.by_turn.get((session, at), ())]
+    def _place(self, row: int) -> tuple[str, int]:
+        return self.rows[row]["session_id"], self.turns[row]
 
-    def _near(self, row: int, reach: int) -> Floats:
-        """Direction of the claims up to so many turns away, taken together."""
-        return _direction(self.vectors[self._mates(row, reach)])
+    def _around(self, session: str, turn: int, reach: int) -> list[int]:
+        """Rows of the claims made up to so many turns away, in order of turn."""
+        turns = range(turn - reach, turn + reach + 1)
+        return [row for at in turns for row in self.by_turn.get((session, at), ())]
+
+    def _near(self, session: str, turn: int, reach: int) -> Floats:
+        """Direction of the claims made up to so many turns away, taken together."""
+        return _direction(self.vectors[self._around(session, turn, reach)])
 
     def _of_session(self, session: str) -> Floats:
         return _direction(self.vectors[self.by_session[session]])
 
     def _beside(self, row: int) -> frozenset[str]:
         """Stems of what was claimed in the same turn and the next ones, beside the claim."""
-        others = (self.said[mate].claim.content for mate in self._mates(row, 1) if mate != row)
+        others = (self.said[mate].claim.content for mate in self._around(*self._place(row), 1) if mate != row)
         return frozenset(stem for content in others for stem in content)
 
     def _detail(self, row: int) -> frozenset[str]:
