@@ -37,7 +37,7 @@ from schemas.settings import Settings
 from slowwave.store import Store
 from tasks.amending.evidence import Evidence
 from tasks.amending.held import affirmed_at, held_claims
-from tasks.amending.likely import LIKELY, UNLIKELY, Model, worth_weighing
+from tasks.amending.likely import Model, retires, worth_weighing
 
 WRITTEN = Path(__file__).parent.parent / "tasks" / "amending" / "likely.json"
 PENALTY = 0.01
@@ -130,7 +130,7 @@ def labelled_claims(name: str, table: pa.Table, cases: Sequence[Case]) -> Labell
     holding = [{n for n, case in enumerate(cases) if case.holds(text)} for text in texts]
     found = []
     for a, b, cosine, alike in known.pairs:
-        old, new = (a, b) if known.held.times[a] < known.held.times[b] else (b, a)
+        old, new = known.held.in_order(a, b)
         if cosine is None or (old, new) not in known.company:
             continue
         ruled = known.by_rule(old, new, cosine, alike)
@@ -160,8 +160,7 @@ def judged(file: Labelled, model: Model) -> Result:
     best: dict[int, tuple[float, Pair]] = {}
     for pair in file.pairs:
         probability = model.probability(pair.traits)
-        enough = probability >= (UNLIKELY if pair.ruled else LIKELY)
-        if enough and probability > best.get(pair.old, (0.0, pair))[0]:
+        if retires(probability, ruled=pair.ruled) and probability > best.get(pair.old, (0.0, pair))[0]:
             best[pair.old] = (probability, pair)
     ruled = {pair.old for pair in file.pairs if pair.ruled}
     stale = {row for rows in file.stale for row in rows}

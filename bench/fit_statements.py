@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import orjson
 from rich.console import Console
 from rich.table import Table
@@ -35,11 +34,10 @@ from slowwave.recall.gather import gathered, looked_at
 from slowwave.recall.memory import Memory
 from slowwave.recall.query import Query, checked_query
 from slowwave.recall.search import Vector
-from slowwave.recall.signs import SENTENCE_SIGNS, WORD_SIGNS, Heard, Talk, word_signs
+from slowwave.recall.signs import SENTENCE_SIGNS, WORD_SIGNS, Matrix, Talk, word_signs
 from slowwave.recall.statements import Weights, settled
 from slowwave.recall.terms import content_words
 
-Matrix = npt.NDArray[np.float64]
 PENALTY = 1.0
 """C of the regressions: 1 over the weight of the squared weights."""
 SENTENCES, WORDS = 100.0, 1000.0
@@ -56,7 +54,6 @@ class Case:
     decision: str
     stale: list[str]
     talk: Talk
-    messages: list[Heard]
 
 
 @dataclass(frozen=True)
@@ -97,8 +94,7 @@ def _case(memory: Memory, row: dict[str, Any]) -> list[Case]:
     names = {str(r["session_id"]): r["native_id"] for r in view.read(SESSIONS, ["session_id", "native_id"]).to_pylist()}
     return [
         Case(
-            query, vector, hits, row["decision"], row["stale"],
-            Talk(messages, at.claims, at.closeness, at.rarity), messages,
+            query, vector, hits, row["decision"], row["stale"], Talk(messages, at.claims, at.closeness, at.rarity)
         )
         for messages in at.sessions
         if names[messages[0].session_id] == row["session_id"]
@@ -128,7 +124,7 @@ def _words(one: CaseSet, weights: Weights) -> tuple[Matrix, Matrix, Matrix]:
     """Signs of each session's words, whether they stand in the decision, and what each weighs."""
     signs, told = [], []
     for case in one.cases:
-        last = max(message.seq for message in case.messages)
+        last = max(message.seq for message in case.talk.turns)
         words, matrix = word_signs(case.talk.found, settled(case.talk, weights), last)
         wanted = set(content_words(case.decision))
         signs.append(matrix)

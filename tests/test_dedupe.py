@@ -1,7 +1,7 @@
 """Dedupe: which claims are one, and what the step does to the table."""
 
 import random
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pyarrow as pa
 import pytest
@@ -12,31 +12,17 @@ from schemas.observations import MERGES, OBSERVATIONS
 from schemas.settings import DedupeSettings
 from tasks.dedupe import dedupe, unmerge
 from tasks.deduping.decide import same
+from tests import claim_rows
+from tests.claim_rows import DAY
 
-DAY = datetime(2026, 3, 2, 9, tzinfo=UTC)
 SETTINGS = DedupeSettings(threshold=78)
 
 
 def observation(number: int, summary: str, **values: object) -> dict[str, object]:
-    row: dict[str, object] = dict.fromkeys(OBSERVATIONS.schema.names)
-    row |= {
-        "observation_id": f"o{number:03}",
-        "session_id": f"s{number % 4}",
-        "summary": summary,
-        "category": "decision",
-        "pack": "coding",
-        "files": [],
-        "quote": summary,
-        "message_ids": [f"m{number}"],
-        "confidence": 0.5,
-        "observed_at": DAY + timedelta(hours=number),
-        "observer": "extractive",
-        "keywords": [],
-        "step_key": "observe",
-        "status": "active",
-        "evidence_sessions": [f"s{number % 4}"],
-    }
-    return row | values
+    """A claim of one of four sessions, in no workspace, said `number` hours after DAY."""
+    session = f"s{number % 4}"
+    own = {"session_id": session, "workspace": None, "evidence_sessions": [session]}
+    return claim_rows.observation(number, summary, **own | {"observed_at": DAY + timedelta(hours=number)} | values)
 
 
 def table(*rows: dict[str, object]) -> pa.Table:

@@ -126,11 +126,10 @@ class Talk:
         self.stems = [stems(one.words) for one in self.found]
         self.turns = list(messages)
         self.place = {message.message_id: n for n, message in enumerate(messages)}
-        self.held = [stems(content_words(message.text)) for message in messages]
+        words = [content_words(message.text) for message in messages]
+        self.held = [stems(some) for some in words]
         self.holding = Counter(stem for held in self.held for stem in held)
-        self.last_figure = {
-            word: n for n, message in enumerate(messages) for word in content_words(message.text) if DIGIT.search(word)
-        }
+        self.last_figure = {word: n for n, some in enumerate(words) for word in some if DIGIT.search(word)}
         lengths = [len(held) for held in self.held if held]
         self.usual = math.log(sum(lengths) / len(lengths)) if lengths else 0.0
 

@@ -57,7 +57,7 @@ def changes_among(held: Held, freed: Set[int], settings: DedupeSettings, back: s
     known = Evidence.of(held, settings)
     found: list[Change] = []
     for a, b, cosine, alike in known.pairs:
-        old, new = (a, b) if held.times[a] < held.times[b] else (b, a)
+        old, new = held.in_order(a, b)
         loser, winner = (new, old) if held.last[old] > held.last[new] else (old, new)
         settled = held.times[old] == held.times[new] or (loser in held.retired and loser not in freed)
         taken_back = frozenset((known.rows[a]["observation_id"], known.rows[b]["observation_id"])) in back

@@ -119,5 +119,5 @@ def _between_sessions(
     for a, b, _, alike in pairs:
         apart = rows[a]["session_id"] != rows[b]["session_id"] and held.times[a] != held.times[b]
         if apart and not of_two_people(said[a], said[b]):
-            found[(a, b) if held.times[a] < held.times[b] else (b, a)] = alike
+            found[held.in_order(a, b)] = alike
     return found

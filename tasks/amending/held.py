@@ -25,6 +25,10 @@ class Held:
     reopened: frozenset[int]
     """Retired rows whose successor is gone."""
 
+    def in_order(self, a: int, b: int) -> tuple[int, int]:
+        """Of two rows the one said earlier, and the later; the second and the first where both were said at once."""
+        return (a, b) if self.times[a] < self.times[b] else (b, a)
+
     def successor(self, row: int) -> int:
         """The row at the end of the chain of those that retired one another."""
         while row in self.retired:

@@ -14,7 +14,7 @@ from importlib.resources import files
 import orjson
 
 from tasks.amending.evidence import Evidence
-from tasks.amending.judge import LIKELY_RULE, PERHAPS_RULE, Verdict, likeness
+from tasks.amending.judge import LIKELY_RULE, PERHAPS_RULE, Verdict
 
 LIKELY = 0.35
 """Probability from which a claim counts as changed though no plain rule says so."""
@@ -66,16 +66,23 @@ def weighed(
         return None
     signs = known.traits(old, new, cosine, alike, ruled)
     probability = fitted().probability(signs)
-    if ruled is not None and probability >= UNLIKELY:
+    change = retires(probability, ruled=ruled is not None)
+    if ruled is not None and change:
         return replace(ruled, scores=ruled.scores | {"likely": probability})
-    if probability < PERHAPS and ruled is None:
+    if ruled is None and probability < PERHAPS:
         return None
-    likely = ruled is None and probability >= LIKELY
-    why = f"{'most likely' if likely else 'perhaps'} told anew ({probability:.0%})" + (
-        f": {ruled.reason}" if ruled else ""
+    why = f"{'most likely' if change else 'perhaps'} told anew ({probability:.0%})"
+    return Verdict(
+        LIKELY_RULE if change else PERHAPS_RULE,
+        {"shared": signs["shared"], "cosine": signs["cosine"], "likely": probability},
+        f"{why}: {ruled.reason}" if ruled else why,
+        instead=bool(signs["another value"]),
     )
-    scores = likeness(known.said[old].claim, known.said[new].claim, cosine, known.weights) | {"likely": probability}
-    return Verdict(LIKELY_RULE if likely else PERHAPS_RULE, scores, why, instead=bool(signs["another value"]))
+
+
+def retires(probability: float, *, ruled: bool) -> bool:
+    """Whether a claim counts as changed; `ruled`: whether a plain rule says so."""
+    return probability >= (UNLIKELY if ruled else LIKELY)
 
 
 def worth_weighing(known: Evidence, old: int, new: int, cosine: float) -> bool:

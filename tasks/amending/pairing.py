@@ -62,7 +62,7 @@ def nearest_sessions(held: Held, rows: list[dict[str, Any]], pairs: list[ScoredP
     by_session: dict[int, dict[str, float]] = defaultdict(lambda: defaultdict(float))
     for a, b, _, alike in pairs:
         if rows[a]["session_id"] != rows[b]["session_id"] and held.times[a] != held.times[b]:
-            old, new = (a, b) if held.times[a] < held.times[b] else (b, a)
+            old, new = held.in_order(a, b)
             sessions = by_session[new]
             sessions[rows[old]["session_id"]] = max(sessions[rows[old]["session_id"]], alike)
     return {row: Nearest.of(sessions) for row, sessions in by_session.items()}
