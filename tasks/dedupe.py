@@ -20,7 +20,7 @@ from tasks.deduping.decide import Decision, rules_of
 from tasks.deduping.pairs import Found, Judge, Undone, found_pairs
 from tasks.deduping.rows import by_id, only_row, with_values
 
-VERSION = "dedupe/1"
+VERSION = "dedupe/2"
 
 
 @dataclass(frozen=True)

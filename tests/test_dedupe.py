@@ -53,6 +53,11 @@ TEXTS = (
         ("Ada visited Lisbon on 2026-03-01", "Ada visited Lisbon on 2026-03-08", "dates"),
         ("Locks live in slowwave/store/lock.py", "Locks live in slowwave/store/digest.py", "identifiers"),
         ("Copy rows from staging to archive", "Copy rows from archive to staging", "order"),
+        (
+            "A node raises the low battery alarm when the cell falls under 3.3 V",
+            "I've changed it: a node raises the low battery alarm when the cell falls under 3.45 V; it was 3.3 V",
+            "change",
+        ),
     ],
 )
 def test_guard_names_what_differs(a: str, b: str, rule: str) -> None:

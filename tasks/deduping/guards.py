@@ -12,7 +12,7 @@ from rapidfuzz import fuzz
 from rapidfuzz.distance import Levenshtein
 
 from tasks.deduping.normalise import Claim, Date, carries, stem
-from tasks.deduping.words import ALTERNATIVES, FUTURE, HEDGES, OPPOSITES, RELATIONS, RESTRICTIONS, WEEKDAYS
+from tasks.deduping.words import ALTERNATIVES, CHANGES, FUTURE, HEDGES, OPPOSITES, RELATIONS, RESTRICTIONS, WEEKDAYS
 
 SHORT = 8
 """Content words up to which a claim is short."""
@@ -24,6 +24,7 @@ SETS_OF: dict[str, frozenset[int]] = {}
 for _number, _members in enumerate(ALTERNATIVES):
     for _word in _members:
         SETS_OF[_word] = SETS_OF.get(_word, frozenset()) | {_number}
+TELLING = frozenset(map(stem, CHANGES))
 PREFIXES = ("un", "in", "im", "ir", "il", "dis", "non", "de", "mis", "anti")
 HE, SHE = {"he", "him", "his", "himself"}, {"she", "her", "hers", "herself"}
 PASSIVE = {"is", "are", "was", "were", "be", "been", "being", "get", "gets", "got"}
@@ -132,6 +133,15 @@ def opposites(pair: Pair) -> str | None:
     return None
 
 
+def change(pair: Pair) -> str | None:
+    """ "Raised the timeout from 3 to 5 s" has all of "the timeout is 3 s", and does not repeat it."""
+    for told, other in ((pair.a, pair.b), (pair.b, pair.a)):
+        new = told.figures - other.figures or told.dates - other.dates or told.identifiers - other.identifiers
+        if new and TELLING & set(map(stem, told.words)) - set(map(stem, other.words)):
+            return "one tells of a change"
+    return None
+
+
 def restriction(pair: Pair) -> str | None:
     """Only, unless, if, always: what narrows a claim stands on both sides."""
     return _differ("restrictions", RESTRICTIONS & set(pair.a.words), RESTRICTIONS & set(pair.b.words))
@@ -177,6 +187,7 @@ GUARDS: tuple[Guard, ...] = (
     names,
     pronouns,
     opposites,
+    change,
 )
 STRICT: tuple[Guard, ...] = (restriction, modality, order, substitution)
 
