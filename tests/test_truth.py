@@ -108,3 +108,24 @@ def test_a_supersession_taken_back_stays_so(amended: Path, tmp_path: Path) -> No
     pairs = {(r["loser_id"], r["winner_id"]) for r in Store.open(tmp_path).read(MERGES).to_pylist() if not r["undone"]}
     assert (merge["loser_id"], merge["winner_id"]) not in pairs
     assert rows[merge["loser_id"]]["superseded_by"] != merge["winner_id"]
+
+
+def test_an_echo_after_somebody_else_spoke_is_stale_and_a_message_asked_for_its_other_claim_is_not(
+    tmp_path: Path,
+) -> None:
+    first = [
+        ("user", "The wedding cake will be lemon with elderflower cream, three tiers."),
+        ("user", "My aunt bakes it."),
+        ("assistant", "Lemon and elderflower, three tiers. What about pictures?"),
+        ("user", "Harriet is coming from Enugu. Her flight lands on 14 April."),
+    ]
+    later = [
+        ("user", "The wedding cake will be pistachio with raspberry instead, no longer lemon with elderflower cream."),
+        ("user", "Harriet's flight is rebooked: her flight lands on 28 April now, no longer on 14 April."),
+    ]
+    store = tmp_path / "store"
+    run_night([session(tmp_path, "first", 1, first), session(tmp_path, "later", 9, later)], settings(store))
+    status = {hit.text: hit.status for hit in memory(store).recall("lemon elderflower wedding cake", k=10)}
+    assert status["Lemon and elderflower, three tiers. What about pictures?"] == "superseded"
+    landing = {hit.text: hit.status for hit in memory(store).recall("When does the flight of Harriet land?", k=10)}
+    assert landing["Harriet is coming from Enugu. Her flight lands on 14 April."] == "superseded"

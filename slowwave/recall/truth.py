@@ -29,8 +29,8 @@ COLUMNS = [
     *("observation_id", "session_id", "workspace", "category", "summary", "quote", "message_ids", "status"),
     *("observed_at", "canonical_id", "superseded_by", "valid_to"),
 ]
-NEXT_TO = (-1, 1)
-"""Messages before and after the one that a claim was made in, where its echo is looked for."""
+NEXT_TO = (-1, 1, 2, 3)
+"""Messages before and after the one that a claim was made in, where its echo is looked for: others may speak first."""
 SAME = 0.75
 """Share of a claim's words that a message elsewhere has to have to make the same claim."""
 TOLD = 0.6
@@ -173,7 +173,7 @@ def _stale(view: View, truth: Truth, found: Sequence[Found], query: Query) -> di
         if best is None:
             continue
         rivals = [len(asked & words) for words in told.get(one.id, ())]
-        if one.kind != "message" or len(asked & best.words) >= max(rivals, default=0):
+        if one.kind != "message" or len(asked & (best.words | best.come)) >= max(rivals, default=0):
             stale[at] = best
     return stale
 
