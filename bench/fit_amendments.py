@@ -40,7 +40,7 @@ from tasks.amending.held import affirmed_at, held_claims
 from tasks.amending.likely import Model, retires, worth_weighing
 
 WRITTEN = Path(__file__).parent.parent / "tasks" / "amending" / "likely.json"
-PENALTY = 0.01
+PENALTY = 0.03
 """C of the regression: 1 over the weight of the squared weights."""
 
 

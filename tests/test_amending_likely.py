@@ -29,6 +29,8 @@ EARLIER = (
     "Invoices are sent by post to clients over seventy",
     "The kitchen will be painted sage green",
 )
+MORE = "The bundle for Marlow against Denholm has 240 pages"
+PERHAPS_MOVED = "For Marlow against Denholm the listing office gave us room 6"
 NOTICE = "Marlow against Denholm: by the new notice the hearing is on 17 July at 10:30 in room 2"
 
 
@@ -116,18 +118,22 @@ def test_more_about_the_same_thing_retires_nothing(later: str) -> None:
 
 
 def test_what_may_be_a_change_is_a_doubt_and_both_stand() -> None:
-    found = supersede(claims(*EARLIER, "The bundle for Marlow against Denholm has 240 pages"), DedupeSettings(), "k")
+    found = supersede(claims(*EARLIER, PERHAPS_MOVED), DedupeSettings(), "k")
     doubt = found.merges.to_pylist()[0]
     assert (doubt["kind"], doubt["rule"], doubt["loser_id"], doubt["winner_id"]) == ("doubt", "perhaps", "o000", "o008")
-    assert 0.15 <= dict(doubt["scores"])["likely"] < 0.35
+    assert 0.15 <= dict(doubt["scores"])["likely"] < 0.3
     assert found.observations.num_rows == 0
     undone = unsupersede(OBSERVATIONS.empty(), found.merges, doubt["merge_id"])
     assert undone.observations.num_rows == 0
     assert undone.merges["undone"].to_pylist() == [True]
 
 
+def test_a_word_of_a_handful_of_claims_is_not_seldom() -> None:
+    assert supersede(claims(*EARLIER, MORE), DedupeSettings(), "k").merges.num_rows == 0
+
+
 def test_a_doubt_taken_back_is_never_raised_again() -> None:
-    rows = claims(*EARLIER, "The bundle for Marlow against Denholm has 240 pages")
+    rows = claims(*EARLIER, PERHAPS_MOVED)
     again = supersede(rows, DedupeSettings(), "k", undone={("o000", "o008")})
     assert ("o000", "o008") not in [(m["loser_id"], m["winner_id"]) for m in again.merges.to_pylist()]
 

@@ -26,7 +26,7 @@ FIRST = (
     "Invoices are sent by post to clients over seventy.",
     "The kitchen will be painted sage green.",
 )
-LATER = ("The bundle for Marlow against Denholm has 240 pages.",)
+LATER = ("Marlow against Denholm has room 6 at Reading.",)
 ASKED = "What do we know about Marlow against Denholm?"
 
 
@@ -48,7 +48,7 @@ def test_a_doubt_leaves_both_standing_and_is_told(doubting: Settings) -> None:
     doubt = next(m for m in store.read(MERGES).to_pylist() if m["kind"] == "doubt")
     claims = {row["observation_id"]: row for row in store.read(OBSERVATIONS).to_pylist()}
     assert "3 June" in claims[doubt["loser_id"]]["summary"]
-    assert "240 pages" in claims[doubt["winner_id"]]["summary"]
+    assert "room 6" in claims[doubt["winner_id"]]["summary"]
     assert {claims[doubt[name]]["status"] for name in ("loser_id", "winner_id")} == {"active"}
 
     hits = Memory.open(doubting.store).recall(ASKED, kinds="observation")

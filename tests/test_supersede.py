@@ -73,10 +73,15 @@ def test_a_refusal_to_stop_is_no_giving_up() -> None:
 
 def test_two_people_two_projects_and_unknown_times_stay_apart() -> None:
     said = "My favourite author is Haruki Murakami", "My favourite author is Olga Tokarczuk now"
-    talk = {"pack": "personal", "category": "preference"}
+    talk = {"pack": "personal", "category": "plan"}
     ada, ben = {**talk, "speaker": "Ada"}, {**talk, "speaker": "Ben"}
     assert successors(table(observation(0, said[0], **ada), observation(1, said[1], **ada))) == {"o000": "o001"}
     assert successors(table(observation(0, said[0], **ada), observation(1, said[1], **ben))) == {}
+    shared = "The summer holiday goes to Brittany", "The summer holiday goes to Slovenia instead"
+    of_both = observation(0, shared[0], **ada), observation(1, shared[1], **ben)
+    assert successors(table(*of_both)) == {}  # nothing tells that they share a holiday
+    talk_with_her = observation(2, "The tent is in the cellar", **ben) | {"session_id": of_both[0]["session_id"]}
+    assert successors(table(*of_both, talk_with_her)) == {"o000": "o001"}
     ports = "The API listens on port 7070", "The API listens on port 8200 now"
     assert successors(table(observation(0, ports[0]), observation(1, ports[1], workspace="/other"))) == {}
     assert successors(table(observation(0, ports[0]), observation(1, ports[1], observed_at=None))) == {}

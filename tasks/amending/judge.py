@@ -17,6 +17,11 @@ from tasks.amending.slots import BARE, SELF, slot_conflict, slots_of
 from tasks.amending.values import EXCLUSIVE, conflict, reversal, settles, widened
 from tasks.deduping.normalise import Claim, carries, read_claim, stem
 
+SELDOM = 4
+"""Claims that have a word which names a matter: it is told, noted, and told anew."""
+SELDOM_SHARE = 0.04
+"""Of all claims they are this share at most."""
+
 
 class Weights(dict[str, float]):
     """Stem -> weight by rarity."""
@@ -25,6 +30,16 @@ class Weights(dict[str, float]):
     def rarest(self) -> float:
         """The highest weight: that of a word said once."""
         return max(self.values(), default=1.0)
+
+    def seldom(self, words: Iterable[str]) -> int:
+        """How many of the words SELDOM claims have at most; none, of a handful of claims: there that is a good part."""
+        return sum(self.get(word, 0.0) >= self._seldom for word in words)
+
+    @cached_property
+    def _seldom(self) -> float:
+        """Weight of a word that just so many claims have."""
+        claims = math.expm1(self.rarest)
+        return math.log1p(claims / min(SELDOM, SELDOM_SHARE * claims))
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,16 +16,16 @@ import orjson
 from tasks.amending.evidence import Evidence
 from tasks.amending.judge import LIKELY_RULE, PERHAPS_RULE, Verdict
 
-LIKELY = 0.35
+LIKELY = 0.3
 """Probability from which a claim counts as changed though no plain rule says so."""
 UNLIKELY = 0.1
 """Probability under which one does not, though a plain rule says so."""
 PERHAPS = 0.15
 """Probability from which that is doubted: the claim stands, and whoever is told it is told of the later one too."""
-NEAR = 3
-"""A pair is weighed where fewer others of one of its claims are liker: six a claim, however many there are."""
+NEAR = 5
+"""A pair is weighed where fewer others of one of its claims are liker: ten a claim, however many there are."""
 
-LEAST_COSINE = 0.2
+LEAST_COSINE = 0.15
 """Under it two claims are of two matters, whatever words they share."""
 ASKS = re.compile(r"\?")
 FEWEST = 8

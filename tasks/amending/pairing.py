@@ -89,21 +89,30 @@ def _by_slot(said: list[Said]) -> list[Claim]:
 
 
 def _in_scope(pairs: Pairs, table: pa.Table, said: list[Said]) -> Pairs:
-    """Pairs of one workspace, not of two named people; what somebody says of themselves may cross workspaces.
+    """Pairs of one workspace, not two people's words of themselves; what one says of oneself may cross workspaces.
 
-    One without a name is the assistant or the only person there: its echo of a claim goes with the claim.
+    One without a name is the assistant or the only person there: its echo of a claim goes with the claim. In everyday
+    life two named people settle the same things where they talk with each other, and what each prefers is their own.
     """
-    space, voice = _codes(table["workspace"]), _codes(table["speaker"])
+    space, voice, session = _codes(table["workspace"]), _codes(table["speaker"]), _codes(table["session_id"])
     personal = np.asarray(pc.equal(table["pack"], "personal"), dtype=bool)
+    prefers = np.asarray(pc.equal(table["category"], "preference"), dtype=bool)
     own = np.array([s.claim.first_person for s in said], dtype=bool)
     a, b = pairs[:, 0], pairs[:, 1]
     one_space, one_voice = space[a] == space[b], voice[a] == voice[b]
     of_self = personal[a] & personal[b] & own[a] & own[b] & one_voice
-    session = _codes(table["session_id"])
     echo = ((voice[a] < 0) | (voice[b] < 0)) & (~(own[a] & own[b]) | (session[a] == session[b]))
     work = ~(personal[a] & personal[b]) & ~(own[a] & own[b])
-    kept: Pairs = pairs[of_self | (one_space & (one_voice | echo | work))]
+    together = _talk_together(voice, session)[voice[a], voice[b]] & ~(own[a] | own[b] | prefers[a] | prefers[b])
+    kept: Pairs = pairs[of_self | (one_space & (one_voice | echo | work | together))]
     return kept
+
+
+def _talk_together(voice: Any, session: Any) -> npt.NDArray[np.bool_]:
+    """Of each two voices, whether some session has claims of both; shape (voices + 1,) * 2, the last is nobody's."""
+    talks = np.zeros((int(session.max(initial=-1)) + 1, int(voice.max(initial=-1)) + 2), dtype=bool)
+    talks[session, voice] = True
+    return talks.T.astype(np.int32) @ talks.astype(np.int32) > 0
 
 
 def _codes(column: pa.ChunkedArray) -> Any:

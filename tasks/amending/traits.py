@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from tasks.amending.cues import Strength, complains
+from tasks.amending.frames import frame_traits
 from tasks.amending.judge import Said, Weights, both_new, of_person, reports, stateful, value_stems
 from tasks.amending.slots import slot_conflict
 from tasks.amending.values import EXCLUSIVE, conflict, reversal, settles, unit, widened
@@ -19,6 +20,12 @@ MOST = 8
 """Claims that are nearer; more are no further away."""
 TONES = {
     "adds": re.compile(r"\b(?:also|too|as well|another|besides|additionally|plus|still|again|both)\b", re.I),
+    "affirms": re.compile(
+        r"\b(?:still|same|stays?|remains?|un(?:changed|touched)|keeps?|kept|either way|"
+        r"as (?:ever|before|always|usual|agreed|planned|they (?:are|were)|it (?:is|was))|"
+        r"(?:not|n't|nothing) changed?)\b",
+        re.I,
+    ),
     "passing": re.compile(
         r"\b(?:this (?:week|month|time|morning|once)|today|tonight|yesterday|just (?:this )?once|for now|temporar\w+|"
         r"last (?:week|night|month|year|time|\w+day)|holiday|exception|until)\b",
@@ -60,7 +67,8 @@ EARLIER = ("hedges", "worked", "passing", "past", "happened", "holds", "feels", 
 """Those that count of the earlier claim too."""
 SIGNS = (
     *("another value", "stated", "present", "names it", "beside", "value for a value", "reversed", "slot", "subject"),
-    "widened",
+    *("widened", "one word governs", "another in its place, one word before", "much alike up to a value"),
+    *("opens alike", "closes alike"),
 )
 """Traits without which the later claim only says much the same."""
 
@@ -120,6 +128,7 @@ def traits(old: Said, new: Said, scores: Mapping[str, float], weights: Weights, 
         | _values(old, new)
         | _cues(old, new, weights)
         | _kinds(old, new)
+        | frame_traits(old, new, weights)
         | _company(company)
     )
     signed = any(found[name] > 0 for name in SIGNS)
@@ -154,6 +163,7 @@ def _overlap(old: Said, new: Said, scores: Mapping[str, float], weights: Weights
         "of the later": common / second if second else 0.0,
         "of both": common / (first + second - common) if first + second > common else 0.0,
         "rarest shared": max((weights.get(w, weights.rarest) for w in a & b), default=0.0) / weights.rarest,
+        "seldom words shared": min(weights.seldom(a & b), 3),
         "words shared": min(len(a & b), 5),
         "words of the earlier": min(len(a), 20),
         "words of the later": min(len(b), 20),
@@ -287,4 +297,4 @@ def _share(words: list[str], other: set[str], weights: Weights) -> float:
 
 
 def _weight(words: Iterable[str], weights: Weights) -> float:
-    return sum(weights.get(word, 1.0) for word in words)
+    return sum(weights.get(word, 1.0) for word in sorted(words))
