@@ -110,9 +110,10 @@ def _in_scope(pairs: Pairs, table: pa.Table, said: list[Said]) -> Pairs:
 
 def _talk_together(voice: Any, session: Any) -> npt.NDArray[np.bool_]:
     """Of each two voices, whether some session has claims of both; shape (voices + 1,) * 2, the last is nobody's."""
-    talks = np.zeros((int(session.max(initial=-1)) + 1, int(voice.max(initial=-1)) + 2), dtype=bool)
-    talks[session, voice] = True
-    return talks.T.astype(np.int32) @ talks.astype(np.int32) > 0
+    talks = np.zeros((int(session.max(initial=-1)) + 1, int(voice.max(initial=-1)) + 2), dtype=np.float32)
+    talks[session, voice] = 1.0
+    together: npt.NDArray[np.bool_] = talks.T @ talks > 0.0
+    return together
 
 
 def _codes(column: pa.ChunkedArray) -> Any:
