@@ -15,7 +15,7 @@ ROOT = Path(__file__).parent.parent
 
 def commands(data: Path | None) -> list[tuple[list[str], Path | None]]:
     """Each command's words, and the file it can't do without."""
-    amended = sorted(path.relative_to(ROOT) for path in (ROOT / "data" / "labelled").glob("amendments*.jsonl"))
+    amended = sorted(path.relative_to(ROOT) for path in (ROOT / "data" / "labelled").glob("amend*.jsonl"))
     shipped: list[tuple[list[str], Path | None]] = [
         (["bench.night", "data/samples"], None),
         (["bench.dedupe", "data/labelled/pairs.tsv"], None),

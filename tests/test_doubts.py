@@ -1,6 +1,7 @@
 """A later claim that may change an earlier one, through whole nights: both stand, and recall tells of both."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -35,12 +36,19 @@ def answered(said: tuple[str, ...]) -> list[tuple[str, str]]:
     return [turn for text in said for turn in (("user", text), ("assistant", "Noted."))]
 
 
+@pytest.fixture(scope="module")
+def two_nights(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("doubts")
+    nights = Settings(store=folder / "store")
+    run_night([session(folder, "a", 2, answered(FIRST), "law")], nights)
+    run_night([session(folder, "b", 9, answered(LATER), "law")], nights)
+    return folder
+
+
 @pytest.fixture
-def doubting(tmp_path: Path) -> Settings:
-    nights = Settings(store=tmp_path / "store")
-    run_night([session(tmp_path, "a", 2, answered(FIRST), "law")], nights)
-    run_night([session(tmp_path, "b", 9, answered(LATER), "law")], nights)
-    return nights
+def doubting(two_nights: Path, tmp_path: Path) -> Settings:
+    shutil.copytree(two_nights, tmp_path, dirs_exist_ok=True)
+    return Settings(store=tmp_path / "store")
 
 
 def test_a_doubt_leaves_both_standing_and_is_told(doubting: Settings) -> None:
@@ -93,7 +101,7 @@ def test_a_doubt_that_is_not_found_again_is_gone_and_one_taken_back_stays(doubti
     assert settled_doubts(Store.open(doubting.store), MERGES.empty()) == []
 
 
-def test_a_night_without_news_raises_no_doubt_again(doubting: Settings) -> None:
+def test_a_night_without_news_raises_no_doubt_again(doubting: Settings, two_nights: Path) -> None:
     before = Store.open(doubting.store).versions([MERGES, OBSERVATIONS])
-    assert run_night([doubting.store.parent / "a.jsonl"], doubting).release is None
+    assert run_night([two_nights / "a.jsonl"], doubting).release is None
     assert Store.open(doubting.store).versions([MERGES, OBSERVATIONS]) == before
