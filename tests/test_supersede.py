@@ -73,11 +73,12 @@ def test_a_refusal_to_stop_is_no_giving_up() -> None:
 
 def test_two_people_two_projects_and_unknown_times_stay_apart() -> None:
     said = "My favourite author is Haruki Murakami", "My favourite author is Olga Tokarczuk now"
-    talk = {"pack": "personal", "category": "plan"}
+    talk = {"pack": "personal", "category": "preference"}
     ada, ben = {**talk, "speaker": "Ada"}, {**talk, "speaker": "Ben"}
     assert successors(table(observation(0, said[0], **ada), observation(1, said[1], **ada))) == {"o000": "o001"}
     assert successors(table(observation(0, said[0], **ada), observation(1, said[1], **ben))) == {}
     shared = "The summer holiday goes to Brittany", "The summer holiday goes to Slovenia instead"
+    ada, ben = ({**who, "category": "plan"} for who in (ada, ben))
     of_both = observation(0, shared[0], **ada), observation(1, shared[1], **ben)
     assert successors(table(*of_both)) == {}  # nothing tells that they share a holiday
     talk_with_her = observation(2, "The tent is in the cellar", **ben) | {"session_id": of_both[0]["session_id"]}

@@ -110,9 +110,7 @@ def test_a_supersession_taken_back_stays_so(amended: Path, tmp_path: Path) -> No
     assert rows[merge["loser_id"]]["superseded_by"] != merge["winner_id"]
 
 
-def test_an_echo_after_somebody_else_spoke_is_stale_and_a_message_asked_for_its_other_claim_is_not(
-    tmp_path: Path,
-) -> None:
+def test_an_echo_after_somebody_else_spoke_is_stale_and_so_is_a_message_asked_for_what_changed(tmp_path: Path) -> None:
     first = [
         ("user", "The wedding cake will be lemon with elderflower cream, three tiers."),
         ("user", "My aunt bakes it."),

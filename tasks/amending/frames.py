@@ -40,8 +40,8 @@ def frame_traits(old: Said, new: Said, weights: Weights) -> dict[str, float]:
     """Name -> 0 or 1, a share of words by weight from 0 to 1, or a count of words up to ENOUGH."""
     a, b = old.claim, new.claim
     kept, places = _aligned(a.words, b.words)
-    worth = _weight(a.words, weights)
-    frame = _weight(kept, weights) / worth if worth else 0.0
+    worth = weights.total(set(_stems(a.words)))
+    frame = weights.total(set(_stems(kept))) / worth if worth else 0.0
     values = [(before, left) for before, left, right in places if _value(left) and _value(right)]
     gone, come = set(a.content) - set(b.content), set(b.content) - set(a.content)
     governs = not _governs(a.words, gone).isdisjoint(_governs(b.words, come))
@@ -159,7 +159,3 @@ def _value(words: Words) -> bool:
 
 def _stems(words: Iterable[str]) -> list[str]:
     return [stem(word) for word in words if carries(word)]
-
-
-def _weight(words: Iterable[str], weights: Weights) -> float:
-    return sum(weights.get(word, 1.0) for word in sorted(set(_stems(words))))

@@ -31,6 +31,10 @@ class Weights(dict[str, float]):
         """The highest weight: that of a word said once."""
         return max(self.values(), default=1.0)
 
+    def total(self, words: Iterable[str]) -> float:
+        """Weight of all the words, in an order of their own: the sum is the same to the last bit."""
+        return sum(self.get(word, 1.0) for word in sorted(words))
+
     def seldom(self, words: Iterable[str]) -> int:
         """How many of the words SELDOM claims have at most; none, of a handful of claims: there that is a good part."""
         return sum(self.get(word, 0.0) >= self._seldom for word in words)
@@ -219,8 +223,8 @@ def _by_company(
     named = ((new.beside | (new.blamed & value_stems(old.claim))) & set(old.claim.content)) - old.cue.old
     if not named or old.category == "event" or not both_new(old.claim, new.claim):
         return None
-    everything = sum(weights.get(w, 1.0) for w in set(old.claim.content))
-    more = sum(weights.get(w, 1.0) for w in named) / everything if everything else 0.0
+    everything = weights.total(set(old.claim.content))
+    more = weights.total(named) / everything if everything else 0.0
     values = named & value_stems(old.claim)
     if values:
         more = max(more, NAMED_BESIDE)
@@ -301,8 +305,8 @@ def _needed(old: Said, new: Said, value: str, limits: Amending) -> float:
 
 def _share(common: set[str], old: Claim, new: Claim, weights: Weights) -> float:
     """Weight of the words in common over that of the claim with less of it, 0 to 1."""
-    sides = [sum(weights.get(w, 1.0) for w in set(c.content)) for c in (old, new)]
-    return sum(weights.get(w, 1.0) for w in common) / min(sides) if min(sides) > 0 else 0.0
+    sides = [weights.total(set(c.content)) for c in (old, new)]
+    return weights.total(common) / min(sides) if min(sides) > 0 else 0.0
 
 
 def both_new(old: Claim, new: Claim) -> bool:

@@ -112,8 +112,8 @@ class Surroundings:
 
     def _share(self, words: frozenset[str], among: frozenset[str]) -> float:
         """Weight of the words that are among others, over that of all."""
-        whole = sum(self.weights.get(word, 1.0) for word in sorted(words))
-        return sum(self.weights.get(word, 1.0) for word in sorted(words & among)) / whole if whole else 0.0
+        whole = self.weights.total(words)
+        return self.weights.total(words & among) / whole if whole else 0.0
 
 
 def _direction(vectors: Floats) -> Floats:

@@ -6,7 +6,7 @@ signs reaches changes that nobody states ("Our hearing is on 17 July at 10:30").
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tasks.amending.cues import Strength, complains
@@ -152,7 +152,7 @@ def traits(old: Said, new: Said, scores: Mapping[str, float], weights: Weights, 
 
 def _overlap(old: Said, new: Said, scores: Mapping[str, float], weights: Weights) -> dict[str, float]:
     a, b = set(old.claim.content), set(new.claim.content)
-    common, first, second = _weight(a & b, weights), _weight(a, weights), _weight(b, weights)
+    common, first, second = weights.total(a & b), weights.total(a), weights.total(b)
     words, later = _stems(old), _stems(new)
     half, later_half = max(1, len(words) // 2), max(1, len(later) // 2)
     return {
@@ -233,7 +233,7 @@ def _counted(said: Said) -> set[str]:
 
 def _cues(old: Said, new: Said, weights: Weights) -> dict[str, float]:
     a = set(old.claim.content)
-    worth = _weight(a, weights) or 1.0
+    worth = weights.total(a) or 1.0
     values = value_stems(old.claim)
     named, subject = (new.cue.old & a) - old.cue.old, new.cue.subject & a
     return {
@@ -242,14 +242,14 @@ def _cues(old: Said, new: Said, weights: Weights) -> dict[str, float]:
         "hinted": new.cue.strength is Strength.HINTED,
         "earlier stated": old.cue.strength is Strength.STATED,
         "names it": bool(named),
-        "names of it": _weight(named, weights) / worth,
+        "names of it": weights.total(named) / worth,
         "names another": bool(new.cue.old) and not named,
         "subject": len(subject) / len(new.cue.subject) if new.cue.subject else 0.0,
         "another subject": bool(new.cue.subject) and not subject,
-        "beside": _weight(new.beside & a, weights) / worth,
+        "beside": weights.total(new.beside & a) / worth,
         "value beside": bool(new.beside & values),
         "has company": bool(new.beside),
-        "blamed": _weight(new.blamed & a, weights) / worth,
+        "blamed": weights.total(new.blamed & a) / worth,
         "value blamed": bool(new.blamed & values),
         "complains": complains(new.text),
     }
@@ -292,9 +292,5 @@ def _stems(said: Said) -> list[str]:
 
 
 def _share(words: list[str], other: set[str], weights: Weights) -> float:
-    worth = _weight(set(words), weights)
-    return _weight(set(words) & other, weights) / worth if worth else 0.0
-
-
-def _weight(words: Iterable[str], weights: Weights) -> float:
-    return sum(weights.get(word, 1.0) for word in sorted(words))
+    worth = weights.total(set(words))
+    return weights.total(set(words) & other) / worth if worth else 0.0
