@@ -1,10 +1,10 @@
 """LoCoMo: how much of a question's evidence recall finds, beside BM25, vectors alone and plain rank fusion.
 
-    python -m bench.locomo FILE [--pool conversation|all] [--json] [--encoder NAME]
+    python -m bench.locomo FILE [--pool conversation|all] [--json] [--encoder NAME] [--reranker SPEC]
 
 Each conversation becomes a released store in a scratch folder and `Memory.recall` answers its questions, kind
 `message`. Figures are the mean share of evidence turns among the first 5, 10, 25 and 50. About 3 minutes a
-conversation on one core, nearly all of it the encoder's.
+conversation on one core, nearly all of it the encoder's. `--reranker cross-encoder:MODEL` or `llm:SPEC` adds a line.
 """
 
 import argparse
@@ -27,9 +27,11 @@ from rich.table import Table
 from bench.locomo_data import CATEGORIES, Conversation, Question, conversations, messages
 from schemas.messages import MESSAGES
 from schemas.passages import PASSAGES
+from schemas.settings import Settings
 from slowwave.engines.encoder import Encoder, Vectors
 from slowwave.engines.sentence_transformer import load_encoder
 from slowwave.recall.memory import Memory
+from slowwave.recall.rerank import Reranker, reranker_named
 from slowwave.store import Store
 from slowwave.store.releases import publish
 from slowwave.store.upkeep import keep_house
@@ -40,6 +42,7 @@ CUTS = (5, 10, 25, 50)
 RRF_K = 60
 SYSTEMS = ("BM25", "vectors", "plain RRF", "slowwave, no vectors", "slowwave")
 """BM25 and the vectors see the speaker before each turn, BM25 the date too."""
+RERANKED = "slowwave, reranked"
 
 Ranking = list[str]
 """Turn ids, best first."""
@@ -85,9 +88,11 @@ def _unique(rows: pa.Table, conversation: str) -> pa.Table:
     return named.cast(MESSAGES.schema)
 
 
-def recalled(root: Path, questions: Sequence[str], encoder: Encoder | None) -> list[Ranking]:
-    """What `Memory.recall` answers: the turns its hits cite, in order."""
-    memory = Memory.open(root, encoder=encoder)
+def recalled(
+    root: Path, questions: Sequence[str], encoder: Encoder | None, reranker: Reranker | None = None
+) -> list[Ranking]:
+    """What `Memory.recall` answers: the turns its hits cite, in order. A reranker that fails is logged."""
+    memory = Memory.open(root, encoder=encoder, reranker=reranker)
     hits = (memory.recall(question, k=max(CUTS), kinds=("message",)) for question in questions)
     return [[source.message for hit in some for source in hit.sources] for some in hits]
 
@@ -108,7 +113,7 @@ def plain_rrf(scores: Sequence[npt.NDArray[np.float64]]) -> npt.NDArray[np.float
     return fused
 
 
-def rankings(pool: Pool, encoder: Encoder) -> dict[str, list[Ranking]]:
+def rankings(pool: Pool, encoder: Encoder, reranker: Reranker | None = None) -> dict[str, list[Ranking]]:
     """Every system's answer to every question of the pool."""
     ids, texts = zip(*pool.turns, strict=True)
     questions = [question.text for question, _ in pool.asked]
@@ -120,6 +125,8 @@ def rankings(pool: Pool, encoder: Encoder) -> dict[str, list[Ranking]]:
         with tempfile.TemporaryDirectory(prefix="slowwave-locomo-") as scratch:
             stored(pool, Path(scratch), used)
             found[name] = recalled(Path(scratch), questions, used)
+            if used is not None and reranker is not None:
+                found[RERANKED] = recalled(Path(scratch), questions, used, reranker)
     return found
 
 
@@ -141,11 +148,14 @@ def recall_at(ranking: Ranking, evidence: frozenset[str]) -> list[float]:
     return [len(evidence.intersection(ranking[:cut])) / len(evidence) for cut in CUTS]
 
 
-def figures(pools: Sequence[Pool], encoder: Encoder) -> dict[str, dict[str, list[float]]]:
+def figures(
+    pools: Sequence[Pool], encoder: Encoder, reranker: Reranker | None = None
+) -> dict[str, dict[str, list[float]]]:
     """Per system, overall and by category: mean evidence recall at each cut, in percent; and the questions."""
     shares: dict[str, list[tuple[int, list[float]]]] = {name: [] for name in SYSTEMS}
+    shares |= {RERANKED: []} if reranker is not None else {}
     for pool in track(pools, "conversations", console=Console(stderr=True)):
-        for name, answers in rankings(pool, encoder).items():
+        for name, answers in rankings(pool, encoder, reranker).items():
             for (question, evidence), ranking in zip(pool.asked, answers, strict=True):
                 shares[name].append((question.category, recall_at(ranking, evidence)))
     groups: list[tuple[str, set[int]]] = [("all", set(CATEGORIES)), *((n, {c}) for c, n in CATEGORIES.items())]
@@ -176,12 +186,13 @@ def main() -> None:
     parser.add_argument("file", type=Path)
     parser.add_argument("--pool", choices=("conversation", "all"), default="conversation")
     parser.add_argument("--encoder", default="all-MiniLM-L6-v2")
+    parser.add_argument("--reranker", default="", metavar="SPEC")
     parser.add_argument("--json", action="store_true", dest="as_json")
     given = parser.parse_args()
     os.environ["SLOWWAVE_RECALL__CACHED_ANSWERS"] = "0"  # leave no answers in the user's cache
     read = conversations(given.file)
     pools = [Pool("all", tuple(read))] if given.pool == "all" else [Pool(c.id, (c,)) for c in read]
-    found = figures(pools, load_encoder(given.encoder))
+    found = figures(pools, load_encoder(given.encoder), reranker_named(given.reranker, Settings()))
     if given.as_json:
         print(json.dumps({"cuts": CUTS, "systems": found}, indent=2))
     else:

@@ -1,0 +1,100 @@
+"""What must hold beside recall's speed: nothing near is missed, and a release that changes is no error to anybody."""
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from schemas.passages import PASSAGES
+from slowwave.engines.encoder import Encoder, Vectors
+from slowwave.recall.memory import Memory
+from slowwave.recall.query import checked_query
+from slowwave.recall.search import POOLS, nearest_rows
+from slowwave.store import Store
+from slowwave.store.releases import publish
+from slowwave.store.upkeep import keep_house
+
+NEAREST = 10
+READERS = 8
+SWAPS = 3
+"""Releases that are published while the readers ask."""
+ROWS = 100
+"""Rows that are written again for each."""
+PAUSE = 1.5
+"""Seconds between two releases: more than a memory waits between two looks for one."""
+
+
+def nearest_found(memory: Memory, encoder: Encoder, queries: Sequence[str]) -> float:
+    """Share of each query's ten nearest passages, by brute force in double precision, that recall's vectors bring."""
+    view, pool = memory._current(), POOLS["message"]
+    vectors = encoder.encode(queries)
+    keys = np.array(view.read(PASSAGES, ["passage_id"])["passage_id"].to_pylist())
+    cosines = np.concatenate([_cosines(batch, vectors) for batch in view.dataset(PASSAGES).to_batches(["vector"])])
+    held = view.vectors(PASSAGES)
+    shares = []
+    for at, (text, vector) in enumerate(zip(queries, vectors, strict=True)):
+        wanted = set(keys[np.argsort(-cosines[:, at], kind="stable")[:NEAREST]])
+        if held is None:
+            asked = checked_query(text, NEAREST, "message", None, None, None, None)
+            found = nearest_rows(view, pool, asked, NEAREST, vector, ["passage_id"])["passage_id"].to_pylist()
+        else:
+            found = keys[np.argsort(-np.where(held[1], held[0] @ vector, -np.inf), kind="stable")[:NEAREST]].tolist()
+        shares.append(len(wanted.intersection(found)) / NEAREST)
+    return round(float(np.mean(shares)), 4)
+
+
+def _cosines(batch: pa.RecordBatch, vectors: Vectors) -> npt.NDArray[np.float64]:
+    """Of a batch's rows with every query, in double precision; shape (rows, queries)."""
+    rows = batch.column("vector").flatten().to_numpy().reshape(batch.num_rows, -1)
+    return rows.astype(np.float64) @ vectors.T.astype(np.float64)
+
+
+@dataclass
+class Swapped:
+    """What readers met while releases changed under them."""
+
+    queries: int = 0
+    releases: set[str] = field(default_factory=set)
+    errors: list[str] = field(default_factory=list)
+
+    def as_dict(self) -> dict[str, object]:
+        """Plain values, ready for JSON."""
+        return {"queries": self.queries, "releases": sorted(self.releases), "errors": self.errors}
+
+
+def swapped(root: Path, encoder: Encoder, queries: Sequence[str]) -> Swapped:
+    """Eight threads ask one memory while releases are published: what they asked, and every error."""
+    memory, met, lock, over = Memory.open(root, encoder=encoder), Swapped(), threading.Lock(), threading.Event()
+
+    def read(start: int) -> None:
+        at = start
+        while not over.is_set():
+            try:
+                memory.recall(queries[at % len(queries)], kinds=("message",))
+                with lock:
+                    met.queries += 1
+                    met.releases.add(memory.release.name)
+                    met.errors += [note for note in memory.notes if note not in met.errors]
+            except Exception as trouble:  # any: that is what is counted
+                with lock:
+                    met.errors.append(f"{type(trouble).__name__}: {trouble}")
+            at += 1
+
+    readers = [threading.Thread(target=read, args=(n,)) for n in range(READERS)]
+    for reader in readers:
+        reader.start()
+    store = Store.open(root)
+    some = store.table(PASSAGES).search().limit(ROWS).to_arrow().cast(PASSAGES.schema)
+    for _ in range(SWAPS):
+        store.merge(PASSAGES, some)  # the same rows again: a new version of the table that says the same
+        keep_house(store, fragments=20)
+        publish(store, "bench", encoder.name)
+        over.wait(PAUSE)
+    over.set()
+    for reader in readers:
+        reader.join()
+    return met
