@@ -3,6 +3,7 @@
 SlowwaveError
 ├── StoreError
 │   ├── StoreMissing       no store, or no such space, at this path
+│   ├── StoreUnreadable    a store that is half there, or was there before
 │   ├── StoreLocked        another run is writing
 │   ├── NoRelease          nothing has been released yet, or not under that name
 │   ├── SchemaMismatch     a table on disk has other columns than this version expects
@@ -28,6 +29,14 @@ class StoreMissing(StoreError):
     def __init__(self, path: Path) -> None:
         self.path = path
         super().__init__(f"no store at {path}: run `slowwave run` first, or name another with --store")
+
+
+class StoreUnreadable(StoreError):
+    """The store can't be read: files of it are broken or gone."""
+
+    def __init__(self, path: Path, why: str) -> None:
+        self.path, self.why = path, why
+        super().__init__(f"the store at {path} can't be read: {why}")
 
 
 class StoreLocked(StoreError):

@@ -6,23 +6,19 @@ Four things keep what somebody wrote from steering whoever reads it:
 3. every line of a message but its first is indented, so that none can pass itself off as another message;
 4. paragraphs that address the memory rather than the people in the conversation are left out; `left_out` counts them.
 
-The fourth goes by patterns and can be evaded; the first three can't. A person's own "remember that I …" is no such
-passage: it is addressed to the agent, and meant. Nor is talk about memories, prompts, tags and claims, which coding is
-full of: a pattern asks for an order, and for whom it is meant.
+The first three are `slowwave/text/fence.py`'s, which recall shares, and can't be evaded; the fourth goes by patterns
+and can. A person's own "remember that I …" is no such passage: it is addressed to the agent, and meant. Nor is talk of
+memories, prompts, tags and claims, which coding is full of: a pattern asks for an order, and for whom it is meant.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
-from schemas.ids import content_id
+from slowwave.text.fence import defanged as defanged
+from slowwave.text.fence import entry as entry
+from slowwave.text.fence import fenced as fenced
 
 LEFT_OUT = "[left out: a text that addresses the memory]"
-
-TEMPLATE_MARK = re.compile(
-    r"<\|[^|<>\n]{1,40}\|>|<｜[^｜<>\n]{1,40}｜>|</?s>|\[/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS)\]|<</?SYS>>"
-    r"|</?(?:start_of_turn|end_of_turn|bos|eos|pad|unk|think|tool_call|tool_response|system|assistant|user)>",
-    re.IGNORECASE,
-)
 
 FORGED = re.compile(
     r"^\W{0,3}(?:<\|(?:im_start|im_end|start_header_id|end_header_id|eot_id|end_of_turn|begin_of_text|system|user|assistant)\|>"
@@ -120,13 +116,6 @@ LONE = 0.6
 PARAGRAPH_END = re.compile(r"\n\s*\n")
 
 
-def defanged(text: str) -> str:
-    """The text with chat templates' own marks made harmless; as long as before, so places stay the same."""
-    return TEMPLATE_MARK.sub(
-        lambda m: m[0].replace("<", "‹").replace(">", "›").replace("[", "(").replace("]", ")"), text
-    )
-
-
 def tainted(text: str) -> list[tuple[int, int]]:
     """Where a text addresses the memory: spans (start, end), in order, apart.
 
@@ -165,19 +154,6 @@ def overlaps(span: tuple[int, int], others: Iterable[tuple[int, int]]) -> bool:
 def steers(text: str) -> bool:
     """Whether a text has a passage that addresses the memory."""
     return bool(tainted(text))
-
-
-def entry(label: str, text: str) -> str:
-    """One message or claim: its label and text, later lines indented so that none can be taken for a label."""
-    lines = [line for line in defanged(text).splitlines() if line.strip()]
-    return f"{defanged(label)} " + "\n    ".join(lines)
-
-
-def fenced(entries: Sequence[str]) -> dict[str, str]:
-    """The values `mark` and `fenced` of a prompt: entries between two lines with a mark made of their own hash."""
-    body = "\n".join(entries)
-    mark = content_id("fence", body)
-    return {"mark": mark, "fenced": f"<<<{mark}\n{body}\n{mark}>>>"}
 
 
 def _paragraphs(text: str) -> list[tuple[int, int]]:

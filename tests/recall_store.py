@@ -82,7 +82,7 @@ def passage_rows(messages: list[dict[str, object]], vectors: bool) -> list[dict[
     return rows
 
 
-def _observation(key: str, summary: str, quote: str, message: str, **other: object) -> dict[str, object]:
+def observation(key: str, summary: str, quote: str, message: str, **other: object) -> dict[str, object]:
     row: dict[str, object] = {
         "observation_id": key,
         "session_id": "hash-ses-a",
@@ -105,7 +105,7 @@ def _observation(key: str, summary: str, quote: str, message: str, **other: obje
     return row | other
 
 
-def _summary(key: str, tier: int, text: str, members: list[str]) -> dict[str, object]:
+def summary(key: str, tier: int, text: str, members: list[str]) -> dict[str, object]:
     return {
         "summary_id": key,
         "scope": "session",
@@ -157,17 +157,17 @@ def build(
         store,
         OBSERVATIONS,
         [
-            _observation("o-new", "The session cache moves into Postgres.", moves, "ses-a-m1"),
-            _observation("o-old", "The session cache stays in Redis.", "x", "ses-a-m0", status="superseded"),
+            observation("o-new", "The session cache moves into Postgres.", moves, "ses-a-m1"),
+            observation("o-old", "The session cache stays in Redis.", "x", "ses-a-m0", status="superseded"),
         ],
     )
     add(
         store,
         SUMMARIES,
         [
-            _summary("s-0", 0, "Redis was dropped for Postgres.", ["ses-a-m0", "ses-a-m1"]),
-            _summary("s-1", 0, "The parser learnt all line endings.", ["ses-a-m2", "ses-a-m3"]),
-            _summary("s-top", -1, "A morning of repairs to cache and parser.", ["s-0", "s-1"]),
+            summary("s-0", 0, "Redis was dropped for Postgres.", ["ses-a-m0", "ses-a-m1"]),
+            summary("s-1", 0, "The parser learnt all line endings.", ["ses-a-m2", "ses-a-m3"]),
+            summary("s-top", -1, "A morning of repairs to cache and parser.", ["s-0", "s-1"]),
         ],
     )
     if index:

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from schemas.context_settings import ActiveSettings
 from slowwave.engines.hash_encoder import HashEncoder
 from slowwave.recall.active import ActiveMemory, entities, shown
+from slowwave.recall.effect import effect_of
 from slowwave.recall.tokens import bytes_by_four
 
 
@@ -76,6 +77,15 @@ def test_bounds_hold_for_any_talk(texts: list[str], budget: int, capacity: int) 
     assert sum(bytes_by_four(shown(trace)) for trace in chosen) <= budget
     assert all(0 <= trace.strength <= 1 and 0 <= trace.activation <= 1 for trace in mind.traces)
     assert [trace.number for trace in chosen] == sorted(trace.number for trace in chosen)
+
+
+def test_the_effect_is_the_share_of_statements_that_are_new_or_change_something() -> None:
+    assert effect_of("The harbour wall was built in 1962.", 0.3) == pytest.approx(0.7)  # how far it is from memory
+    assert effect_of("Where are the readings kept?", 0.0) == 0.0  # a question states nothing
+    assert effect_of("We moved the readings from port 8080 to 9090.", 0.9) == 1.0  # near, and yet a change
+    assert effect_of("Is it true? I prefer tea. The wall is old stone.", 0.8) == pytest.approx((1.0 + 0.2) / 2)
+    assert effect_of("The harbour wall was built in 1962.", None) == 0.0  # not known
+    assert [effect_of(text, 0.0) for text in ("", "Thanks!", "ok", "```\nx = 1\n```")] == [0.0] * 4
 
 
 def test_an_effect_that_is_no_share_is_refused() -> None:

@@ -60,7 +60,7 @@ def test_run_then_recall_shows_the_source(tmp_path: Path) -> None:
     done = typed("run", chat, "--plain", "--store", tmp_path / "s")
     assert done.exit_code == 0, done.output
     assert "Released r1: 2 messages" in done.output
-    hits = json.loads(typed("recall", "PostgreSQL", "--json", "--store", tmp_path / "s").output)
+    hits = json.loads(typed("recall", "PostgreSQL", "--json", "--store", tmp_path / "s").output)["hits"]
     assert hits
     assert {"session": "s-1", "message": "m-1"}.items() <= hits[0]["sources"][0].items()
     again = typed("run", chat, "--plain", "--store", tmp_path / "s")

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -114,6 +115,101 @@ def test_the_five_tools_over_stdio(store: Path) -> None:
     ]
 
 
+def test_the_conditions_of_recall_and_context(store: Path) -> None:
+    async def use() -> list[CallToolResult]:
+        async with Client(served(store)) as client:
+            said = {"query": "tide gauge readings"}
+            return [
+                await client.call_tool("recall", {**said, "as_of": "2026-10-31"}),
+                await client.call_tool("recall", {**said, "speaker": "Zed"}),
+                await client.call_tool("recall", {**said, "files": ["db.py"]}),
+                await client.call_tool("recall", {**said, "speaker": "", "files": [], "as_of": ""}),
+                await client.call_tool("context", {**said, "as_of": "2026-10-31"}),
+                await client.call_tool("context", {**said, "as_of": "2026-11-02"}),
+            ]
+
+    *recalled, before, after = asyncio.run(use())
+    early, nobody, nowhere, anything = (json.loads(text_of(one)) for one in recalled)
+    assert early["hits"] == []
+    assert nobody["reason"] == "nobody called 'Zed' speaks in this memory"
+    assert nowhere["reason"] == "no claim and no message is about 'db.py'"
+    assert anything["hits"]
+    assert (anything["release"], anything["stale"]) == ("r1", False)
+    assert text_of(before) == "Nothing in the memory answers this."
+    assert "PostgreSQL 17" in text_of(after)
+
+
+def test_an_argument_that_no_tool_knows_is_refused(store: Path) -> None:
+    needed = {
+        "recall": {"query": "gauge"},
+        "context": {"query": "gauge"},
+        "show": {"id": "x"},
+        "remember": {"note": "x"},
+    }
+
+    async def use() -> tuple[list[dict[str, Any]], dict[str, CallToolResult]]:
+        async with Client(served(store)) as client:
+            tools = (await client.list_tools()).tools
+            odd = {t.name: await client.call_tool(t.name, {**needed.get(t.name, {}), "speker": "Ann"}) for t in tools}
+            return [tool.input_schema for tool in tools], odd
+
+    schemas, refused = asyncio.run(use())
+    assert all(schema["additionalProperties"] is False for schema in schemas)
+    assert len(refused) == 5
+    for result in refused.values():
+        assert result.is_error
+        assert "speker" in result.content[0].text  # type: ignore[union-attr]
+    assert not journals_hold(store, "x")
+
+
+def journals_hold(store: Path, note: str) -> bool:
+    files = [path for folder in journals(store / "default") if folder.is_dir() for path in folder.iterdir()]
+    return any(json.loads(line)["content"] == note for path in files for line in path.read_text().splitlines())
+
+
+def test_a_store_that_goes_away_leaves_old_answers_and_lines(store: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "store"
+    shutil.copytree(store, copy)
+    asked, never = {"query": "tide gauge readings", "k": 3}, {"query": "never asked before"}
+
+    async def use(*calls: tuple[str, dict[str, Any]]) -> list[CallToolResult]:
+        async with Client(served(copy)) as client:
+            return [await client.call_tool(name, arguments) for name, arguments in calls]
+
+    (fresh, _) = asyncio.run(use(("recall", asked), ("context", {"query": asked["query"]})))
+    cache = shutil.copytree(copy / "cache", tmp_path / "cache")
+    for table in (copy / "default").glob("*.lance"):
+        shutil.rmtree(table)
+    shutil.rmtree(copy / "cache")
+    shutil.move(cache, copy / "cache")
+    calls = [("recall", asked), ("recall", never), ("context", {"query": asked["query"]})]
+    again, nothing, block, *broken = asyncio.run(use(*calls, ("briefing", {}), ("show", {"id": "abcdef"})))
+    told = json.loads(text_of(again))
+    assert told["hits"] == json.loads(text_of(fresh))["hits"]
+    assert (told["release"], told["stale"]) == (None, True)
+    assert json.loads(text_of(nothing))["reason"] == "the store can't be read, and this was never asked before"
+    assert text_of(block).startswith("The store can't be read; this is from the answer it gave last.\n\n")
+    for result in broken:
+        assert result.is_error
+        assert "no store at" in result.content[0].text  # type: ignore[union-attr]
+
+
+def test_a_store_that_is_half_there_is_a_line(store: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "store"
+    shutil.copytree(store, copy)
+    for data in (copy / "default").glob("[ost]*.lance/data/*"):  # observations, sessions, summaries, topics
+        data.write_bytes(b"gone")
+
+    async def use() -> list[CallToolResult]:
+        async with Client(served(copy)) as client:
+            return [await client.call_tool("briefing", {}), await client.call_tool("show", {"id": "abcdef"})]
+
+    for result in asyncio.run(use()):
+        assert result.is_error
+        assert "can't be read" in result.content[0].text  # type: ignore[union-attr]
+        assert "\n" not in result.content[0].text  # type: ignore[union-attr]
+
+
 def test_before_the_first_night_a_call_says_what_to_do(tmp_path: Path) -> None:
     async def use() -> CallToolResult:
         async with Client(served(tmp_path)) as client:
@@ -172,14 +268,21 @@ def test_the_hook_in_the_docs(store: Path, tmp_path: Path) -> None:
     program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -c "from slowwave.cli.main import main; main()" "$@"\n')
     program.chmod(0o755)
 
-    def given(path: str, **event: str) -> str:
+    def sent(path: str, event: bytes) -> str:
         env = {**environment(store), "PATH": path}
-        sent = json.dumps(event)
-        done = subprocess.run([sys.executable, hook], input=sent, capture_output=True, text=True, env=env, check=True)
-        return done.stdout
+        done = subprocess.run([sys.executable, hook], input=event, capture_output=True, env=env, check=True)
+        return done.stdout.decode()
+
+    def given(path: str, **event: object) -> str:
+        return sent(path, json.dumps(event).encode())
 
     path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
     said = json.loads(given(path, hook_event_name="UserPromptSubmit", prompt="tide gauge readings?"))
     assert said["hookSpecificOutput"]["hookEventName"] == "UserPromptSubmit"
     assert "PostgreSQL 17" in said["hookSpecificOutput"]["additionalContext"]
     assert given("/nonexistent", hook_event_name="UserPromptSubmit", prompt="tide gauge readings?") == ""
+    odd = json.loads(given(path, hook_event_name="UserPromptSubmit", prompt="\0tide gauge\0\ud83d readings?"))
+    assert "PostgreSQL 17" in odd["hookSpecificOutput"]["additionalContext"]
+    for prompt in (None, 5, ["tide"], "", "\0", "\ud800"):
+        assert given(path, hook_event_name="UserPromptSubmit", prompt=prompt) == ""
+    assert [sent(path, event) for event in (b"", b"no json", b"[]", b"{}", b"\xff")] == [""] * 5

@@ -1,6 +1,7 @@
 """The numpy encoder of queries gives what sentence-transformers gives, without torch."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -79,3 +80,33 @@ def test_encoding_a_query_imports_no_torch() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
+
+
+THREADS = """
+import threading
+import numpy as np
+from threadpoolctl import threadpool_info
+from slowwave.engines.blas import one_blas_thread
+from slowwave.engines.query_encoder import QueryEncoder, load_query_encoder
+
+def blas():
+    return {one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas"}
+
+before, seen, hidden = blas(), [], QueryEncoder._hidden
+QueryEncoder._hidden = lambda self, ids: (seen.append(blas()), hidden(self, ids))[1]
+encoder = load_query_encoder("all-MiniLM-L6-v2")
+readers = [threading.Thread(target=lambda: [encoder.encode([f"question {n}"]) for n in range(5)]) for _ in range(8)]
+for one in readers: one.start()
+for one in readers: one.join()
+first, second = one_blas_thread(), one_blas_thread()
+first.__enter__(); second.__enter__(); first.__exit__(None, None, None)
+between = blas()
+second.__exit__(None, None, None)
+print(before, len(seen), set().union(*seen), between, blas())
+"""
+
+
+def test_a_query_is_encoded_on_one_blas_thread_and_the_others_come_back() -> None:
+    env = {**os.environ, "OPENBLAS_NUM_THREADS": "2", "OMP_NUM_THREADS": "2"}
+    done = subprocess.run([sys.executable, "-c", THREADS], capture_output=True, text=True, check=True, env=env)
+    assert done.stdout.strip() == "{2} 40 {1} {1} {2}"

@@ -18,7 +18,7 @@ from schemas.errors import NoRelease, StoreMissing, UsageError
 from schemas.passages import PASSAGES
 from slowwave.cli.recall import recall as recall_command
 from slowwave.engines.hash_encoder import HashEncoder
-from slowwave.recall.dates import Named, named_dates
+from slowwave.recall.dates import named_dates
 from slowwave.recall.fusion import reciprocal_rank, standardised_sum
 from slowwave.recall.layout import Layout
 from slowwave.recall.lexical import heard_words, word_lanes
@@ -233,7 +233,8 @@ def test_a_named_speaker_is_asked_about_not_searched_for(memory: Memory) -> None
     ],
 )
 def test_dates_that_a_query_names(text: str, years: set[int], months: set[int], days: set[int]) -> None:
-    assert named_dates(text) == Named(frozenset(years), frozenset(months), frozenset(days))
+    named = named_dates(text)
+    assert (named.years, named.months, named.days) == (years, months, days)
 
 
 def test_a_named_month_brings_what_was_said_in_it(memory: Memory) -> None:
@@ -280,11 +281,20 @@ def test_the_command_prints_what_memory_returns(root: Path) -> None:
     asked = ["Nina Lisbon", "-k", "2", "--kind", "message", "--store", str(root)]
     told = CliRunner().invoke(app, [*asked, "--json"])
     assert told.exit_code == 0
-    hits = json.loads(told.stdout)
+    answer = json.loads(told.stdout)
     recalled = Memory.open(root).recall("Nina Lisbon", 2, "message")
-    assert hits == json.loads(json.dumps([hit.as_dict() for hit in recalled]))
-    assert hits[0]["sources"][0] == {"session": "ses-b", "message": "ses-b:0", "quote": TALK["ses-b"][0]}
+    assert answer == {**json.loads(json.dumps(recalled.as_dict())), "notes": []}
+    assert (answer["reason"], answer["stale"], answer["relevance"]) == (None, False, recalled.relevance)
+    assert answer["hits"][0]["sources"][0] == {"session": "ses-b", "message": "ses-b:0", "quote": TALK["ses-b"][0]}
     assert "session ses-b, message ses-b:0" in CliRunner().invoke(app, asked).stdout
+    silent = json.loads(CliRunner().invoke(app, [*asked, "--speaker", "Zed", "--json"]).stdout)
+    assert (silent["hits"], silent["reason"]) == ([], "nobody called 'Zed' speaks in this memory")
+    of_ben = json.loads(CliRunner().invoke(app, [*asked, "--speaker", "ben", "--json"]).stdout)
+    assert {hit["id"] for hit in of_ben["hits"]} == {"ses-b-m1", "ses-b-m3"}
+    neither = CliRunner().invoke(app, [*asked, "--file", "db.py", "--file", "src/x.py"]).stdout
+    assert neither.strip() == "Nothing found: no claim and no message is about 'db.py' or 'src/x.py'."
+    then = json.loads(CliRunner().invoke(app, [*asked, "--as-of", "2025-03-05", "--json"]).stdout)
+    assert {hit["id"][:5] for hit in then["hits"]} == {"ses-a"}
     refused = CliRunner().invoke(app, ["?", "--store", str(root)])
     assert refused.exit_code == 1
     assert "no words" in refused.stderr

@@ -13,10 +13,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 from schemas.errors import StoreMissing, UsageError
 from schemas.messages import MESSAGES
 from schemas.passages import PASSAGES
+from slowwave.cli.main import app
 from slowwave.engines.encoder import Vectors
 from slowwave.engines.hash_encoder import HashEncoder
 from slowwave.recall.answers import Answers
@@ -175,6 +177,18 @@ def test_nothing_relevant_is_nothing_with_a_reason(tmp_path: Path) -> None:
     assert all(hit.relevance is not None and hit.relevance >= 0.9 for hit in unasked)
 
 
+def test_a_block_that_nobody_asked_for_keeps_the_stricter_floor(tmp_path: Path) -> None:
+    store = Store.open(tmp_path, create=True)
+    build(tmp_path, calibrate=lambda draft: _scaled(draft, store))
+    memory = Memory.open(tmp_path, encoder=HashEncoder())
+    passing = "deploy on Sundays"  # two words that were said, of two matters
+    assert memory.context(passing, 300).text
+    assert memory.context(passing, 300, automatic=True).text == ""
+    wanted = memory.context("why did we drop Redis?", 300, automatic=True)
+    assert "Redis" in wanted.text
+    assert wanted.tokens <= memory.context("why did we drop Redis?", 300).tokens
+
+
 def test_why_nothing_is_found(memory: Memory, tmp_path: Path) -> None:
     assert memory.recall("cache", workspace="nowhere").reason == "nothing in memory matches"
     build_wordless(tmp_path / "empty")
@@ -199,6 +213,11 @@ def test_the_async_twin(memory: Memory) -> None:
         return list(await asyncio.gather(memory.arecall(NINA), memory.arecall("Redis cache", k=2)))
 
     assert asyncio.run(both()) == [memory.recall(NINA), memory.recall("Redis cache", k=2)]
+    many = asyncio.run(memory.arecall_many([NINA, "Redis cache"], 2, "message"))
+    assert many == memory.recall_many([NINA, "Redis cache"], 2, "message")
+    block = asyncio.run(memory.acontext(NINA, 200, format="json"))
+    assert block == memory.context(NINA, 200, format="json")
+    assert block.text
 
 
 def test_an_open_memory_notices_a_release_and_a_pinned_one_does_not(store: Store, memory: Memory) -> None:
@@ -255,6 +274,31 @@ def test_a_store_that_is_gone_leaves_the_last_answers(
         Memory.open(store.root, space="other")
     build(store.root)
     assert not fresh.recall(NINA, k=2).stale
+
+
+def test_a_block_of_an_old_answer_says_so(store: Store, memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLOWWAVE_ENCODER", "hash-384")
+    fresh = memory.context(NINA, 300, format="json")
+    assert not fresh.stale
+    assert "stale" not in json.loads(fresh.text)
+    shutil.rmtree(store.root)
+    gone = Memory.open(store.root)
+    for budget in (40, 80, 300):
+        block = gone.context(NINA, budget, format="json")
+        assert block.stale
+        assert block.tokens <= budget
+        assert not block.text or json.loads(block.text)["stale"] is True
+    assert "Nina" in block.text
+    typed = ["--budget", "300", "--store", str(store.root)]
+    told = CliRunner().invoke(app, ["context", NINA, *typed, "--json"])
+    assert json.loads(told.stdout) == json.loads(block.text)
+    assert "note: the store can't be read; this is from the answer it gave last" in told.stderr
+    assert json.loads(CliRunner().invoke(app, ["context", "never asked", *typed, "--json"]).stdout) == {"stale": True}
+    recalled = json.loads(
+        CliRunner().invoke(app, ["recall", "never asked", "--store", str(store.root), "--json"]).stdout
+    )
+    assert (recalled["stale"], recalled["hits"]) == (True, [])
+    assert recalled["notes"]
 
 
 def test_files_that_vanish_under_an_open_memory(store: Store, memory: Memory) -> None:

@@ -16,10 +16,12 @@ from schemas.sessions import SESSIONS
 from schemas.settings import Settings
 from schemas.topics import SUMMARIES, TOPICS
 from slowwave.cli.main import app
+from slowwave.recall.memory import Memory
 from slowwave.recall.show import show
 from slowwave.store import Store
 from slowwave.store.digest import table_digest
 from slowwave.store.snapshot import Snapshot
+from tests.talk_files import session
 
 SAMPLES = Path(__file__).parent.parent / "data" / "samples"
 
@@ -170,3 +172,24 @@ def test_consolidating_what_is_consolidated_changes_nothing(folder: Path, tmp_pa
     before = {t.name: table_digest(t, Store.open(copy).read(t)) for t in RELEASED}
     assert typed("consolidate", "--store", copy).exit_code == 0
     assert {t.name: table_digest(t, Store.open(copy).read(t)) for t in RELEASED} == before
+
+
+def test_what_stands_over_the_lines_of_a_block_is_found(tmp_path: Path) -> None:
+    names = [*(f"marit-thesis-2026-{n}" for n in range(5)), "marit-thesis-2026-1-again", "e2b4f9d7-aaaa-4000", "tea"]
+    for n, name in enumerate(names):
+        said = ("The tide gauge of the harbour reads metres.", f"We decided to paint gauge number {n} in blue.")
+        session(tmp_path, name, n + 1, [("user", said[0]), ("assistant", said[1])])
+    store = tmp_path / "s"
+    assert typed("run", tmp_path, "--plain", "--store", store).exit_code == 0
+    native = {row["native_id"]: row["session_id"] for row in rows(store, SESSIONS)}
+    memory = Memory.open(store)
+    blocks = [memory.context(f"gauge number {n} blue, tide gauge harbour metres", 120).text for n in range(len(names))]
+    blocks.append(memory.briefing(2_000).text)
+    tags = {line.rpartition(", 2026-")[0] for block in blocks for line in block.split("\n") if ", 2026-" in line}
+    tags = {tag for tag in tags if not tag.startswith("topic ")}
+    assert {"e2b4f9d7", "tea", "marit-thesis-2026-0", "marit-thesis-2026-1", "marit-thesis-2026-1-"} <= tags
+    found = {json.loads(typed("show", tag, "--json", "--store", store).output)["id"] for tag in tags}
+    assert found == {native[name] for name in names}
+    several = typed("show", "marit-th", "--store", store)
+    assert several.exit_code == 1
+    assert "6 rows have ids that begin with 'marit-th': session marit-thesis-2026-0, session" in several.output

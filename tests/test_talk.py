@@ -20,6 +20,7 @@ from slowwave.engines.hash_encoder import HashEncoder
 from slowwave.engines.llm import EngineUnavailable, Request
 from slowwave.engines.scripted import ScriptedLLM
 from slowwave.engines.streaming import FirstOf, WholeAnswers, speaking
+from slowwave.recall.active import entities
 from slowwave.recall.memory import Memory
 from slowwave.recall.talk import INSTRUCTIONS, Conversation
 from slowwave.recall.web import WebSearch
@@ -111,6 +112,31 @@ def test_without_a_memory_it_talks_and_writes_down(tmp_path: Path) -> None:
         ("user", "Hello there", "boats"),
         ("assistant", "You said: Hello there", "boats"),
     ]
+
+
+def test_a_turn_leaves_a_trace_by_how_far_it_is_from_memory(settings: Settings) -> None:
+    talk = Conversation(
+        WholeAnswers(ScriptedLLM(lambda request: "I see.")),
+        Memory.open(settings.store),
+        settings,
+        encoder=HashEncoder(),
+    )
+    for said in (CHAT[1][1], "The lighthouse keeper feeds eleven puffins."):
+        "".join(talk.say(said))
+    assert talk.recalled is not None
+    assert talk.recalled.block is not None
+    relevance = talk.recalled.block.relevance
+    assert relevance is not None
+    assert relevance < 0.7
+    assert talk.turns.active is not None
+    traces = talk.turns.active.traces
+    weights = settings.context.active
+    whole = weights.novelty + weights.entities + weights.effect
+    # The first turn states a decision; both answers have no effect of their own.
+    named = min(1.0, entities(CHAT[1][1]) / weights.entities_full)
+    first = (weights.novelty * 1.0 + weights.entities * named + weights.effect * 1.0) / whole
+    assert traces[0].strength == pytest.approx(first)
+    assert traces[2].strength >= weights.effect * (1.0 - relevance) / whole > 0
 
 
 def test_what_breaks_off_or_is_stopped_is_kept(tmp_path: Path) -> None:
@@ -272,6 +298,9 @@ def test_the_command(settings: Settings) -> None:
         "Where are the tide gauge readings kept?",
         "nothing",
     ]
+    typed = "Do zebras graze in the savannah of Namibia?\n/why\n/quit\n"
+    silent = CliRunner().invoke(app, ["talk", "--llm", "scripted", "--store", str(settings.store)], input=typed)
+    assert "No memory was recalled: nothing relevant: the nearest memory reaches" in silent.output
     off = CliRunner().invoke(app, ["talk", "--llm", "off", "--store", str(settings.store)])
     assert off.exit_code == 1
     assert "no language model is set" in off.output

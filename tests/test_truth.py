@@ -3,12 +3,14 @@
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from flows.nightly import run_night
 from schemas.observations import MERGES, OBSERVATIONS
 from schemas.registry import TABLES
 from schemas.settings import Settings
 from slowwave import Memory
+from slowwave.cli.main import app
 from slowwave.engines.hash_encoder import HashEncoder
 from slowwave.store import Store
 from tasks.supersede import unsupersede
@@ -77,6 +79,38 @@ def test_as_of_a_day_in_between_the_old_was_true(amended: Path) -> None:
     assert "7070" in hits[0].text
     assert {h.status for h in hits} == {"active"}
     assert not any("8200" in h.text for h in hits)
+
+
+def test_a_block_as_of_a_day_in_between_tells_the_old_and_nothing_later(amended: Path) -> None:
+    then, now = (memory(amended).context(ASKED, 200, as_of=day).text for day in ("2026-03-05", None))
+    assert "7070" in then
+    assert "8200" not in then
+    assert "8200" in now
+    assert memory(amended).context(ASKED, 200, as_of="2026-03-01").text == ""
+    typed = ["context", ASKED, "--budget", "200", "--as-of", "2026-03-05", "--store", str(amended)]
+    assert CliRunner().invoke(app, typed).stdout == then + "\n"
+
+
+def test_a_block_as_of_a_moment_within_a_session_that_changed_its_mind(tmp_path: Path) -> None:
+    run_night([session(tmp_path, "one", 2, FIRST[:2] + LATER[2:])], settings(tmp_path))
+    then = memory(tmp_path).context(ASKED, 200, as_of="2026-03-02T10:01:30Z").text
+    now = memory(tmp_path).context(ASKED, 200).text
+    assert "listens on port 7070" in then
+    assert "8200" not in then
+    assert "8200" in now
+    assert "listens on port 7070" not in now
+
+
+def test_as_of_leaves_out_summaries_that_tell_of_what_came_later(amended: Path) -> None:
+    asked = "booking API port backups"
+    ends = [hit.observed_at for hit in memory(amended).recall(asked, 50, "summary")]
+    some = memory(amended).recall(asked, 50, "summary", as_of="2026-03-05")
+    assert some
+    assert all(hit.observed_at is not None and hit.observed_at.day <= 5 for hit in some)
+    assert any(at is not None and at.day == 9 for at in ends)
+    begun = "2026-03-02T10:01:30Z"  # two minutes before the first session's end, which its summary tells of
+    assert memory(amended).recall(asked, 50, "summary", as_of=begun) == []
+    assert memory(amended).recall(asked, 50, "message", as_of=begun) != []
 
 
 def test_a_night_without_news_makes_no_version(amended: Path) -> None:

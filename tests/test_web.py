@@ -163,6 +163,36 @@ def test_an_engine_that_fails_falls_through_to_the_next(web: Web) -> None:
     assert only.notes == ("searxng: status 500",)
 
 
+class Clumsy:
+    """An engine of somebody else's, which fails in a way of its own."""
+
+    name = "clumsy"
+
+    def __init__(self, gives: object) -> None:
+        self.gives = gives
+
+    def search(self, query: str, limit: int) -> Any:
+        if isinstance(self.gives, Exception):
+            raise self.gives
+        return self.gives
+
+
+def test_anybodys_engine_and_judge_may_fail_in_any_way(web: Web) -> None:
+    troubles = [RuntimeError("no quota"), KeyError("items"), None, ["https://a.example"]]
+    engines = [*(Clumsy(one) for one in troubles), SearXNG(web.url, 5)]
+    found = WebSearch(settings(web, pages=False), engines=engines).answer("latest harbour fees")
+    assert len(found.results) == 3
+    assert found.notes[:2] == ("clumsy: RuntimeError no quota", "clumsy: KeyError 'items'")
+    assert [note.startswith("clumsy: the answer is no list of results") for note in found.notes[2:]] == [True, True]
+
+    def judge(message: str) -> bool:
+        raise RuntimeError("out of memory")
+
+    decision = WebSearch(settings(web), judge).decide("Explain how a B-tree splits")
+    assert not decision.search
+    assert "could not be asked (RuntimeError out of memory)" in decision.why
+
+
 def test_what_is_not_set_up_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SLOWWAVE_GOOGLE_KEY", raising=False)
     engines, lacking = engines_from(WebSettings(engines=("searxng", "google")))

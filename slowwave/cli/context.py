@@ -1,5 +1,6 @@
 """`slowwave context QUERY` and `slowwave briefing`: what a model's prompt gets from the memory, within a budget."""
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -23,6 +24,10 @@ def context(
     query: Annotated[str, typer.Argument(help="What the model will be asked, or a report of a problem.")],
     budget: Budget = None,
     workspace: Annotated[str | None, typer.Option(help="Only what was said in this workspace.")] = None,
+    automatic: Annotated[
+        bool, typer.Option("--automatic", help="Nobody asked: the stricter floor holds, as befits a hook.")
+    ] = False,
+    as_of: Annotated[str | None, typer.Option(help="What was known and true on this date or time (ISO, UTC).")] = None,
     tokenizer: TokenizerOption = None,
     as_json: JsonOption = False,
     store: StoreOption = None,
@@ -33,10 +38,20 @@ def context(
     with errors_as_lines():
         memory, counter = _opened(store, space, release), _counter(tokenizer)
         block = memory.context(
-            query, budget, tokenizer=counter, format="json" if as_json else "markdown", workspace=workspace
+            query,
+            budget,
+            tokenizer=counter,
+            format="json" if as_json else "markdown",
+            workspace=workspace,
+            automatic=automatic,
+            as_of=as_of,
         )
         _note(memory, block)
-        typer.echo(block.text or ("{}" if as_json else "Nothing found."))
+        if block.stale:
+            told = "this is from the answer it gave last" if block.text else f"nothing is told: {block.reason}"
+            typer.echo(f"note: the store can't be read; {told}", err=True)
+        nothing = json.dumps({"stale": True} if block.stale else {}) if as_json else "Nothing found."
+        typer.echo(block.text or nothing)
 
 
 def briefing(
@@ -52,6 +67,8 @@ def briefing(
         memory, counter = _opened(store, space, release), _counter(tokenizer)
         block = memory.briefing(budget, tokenizer=counter, format="json" if as_json else "markdown")
         _note(memory, block)
+        if block.stale:
+            typer.echo("note: the store can't be read; this is the last briefing", err=True)
         typer.echo(block.text or ("{}" if as_json else "Nothing known yet."))
 
 

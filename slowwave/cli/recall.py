@@ -18,9 +18,14 @@ def recall(
     kind: Kinds = None,
     workspace: Annotated[str | None, typer.Option(help="Only what was said in this workspace.")] = None,
     category: Annotated[str | None, typer.Option(help="Only observations of this category.")] = None,
+    speaker: Annotated[str | None, typer.Option(help="Only what this person said: whole name, or first name.")] = None,
+    file: Annotated[
+        list[str] | None, typer.Option("--file", help="Only what is about this file, src/db.py or db.py; repeatable.")
+    ] = None,
     since: Annotated[str | None, typer.Option(help="Only what was said from this date or time (ISO, UTC).")] = None,
     until: Annotated[str | None, typer.Option(help="Only what was said to this date or time (ISO, UTC).")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON list of hits.")] = False,
+    as_of: Annotated[str | None, typer.Option(help="What was known and true on this date or time (ISO, UTC).")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object: hits, reason, stale, …")] = False,
     store: Annotated[Path | None, typer.Option(help="Folder of the store.")] = None,
     space: Annotated[str | None, typer.Option(help="Whose memory.")] = None,
     release: Annotated[str | None, typer.Option(help="An earlier release, by name (r3) or id.")] = None,
@@ -34,14 +39,15 @@ def recall(
     with errors_as_lines():
         settings = settings_from(store, space)
         memory = Memory.open(settings.store, settings.space, release)
-        hits = memory.recall(query, k, kind or KINDS, workspace, category, since, until)
+        conditions = (workspace, category, since, until)
+        hits = memory.recall(query, k, kind or KINDS, *conditions, speaker=speaker, files=file or None, as_of=as_of)
     note_hits(settings.store / settings.space, hits)
     for note in memory.notes:
         typer.echo(f"note: {note}", err=True)
     if hits.stale:
         typer.echo("note: the store can't be read; this is the answer it gave last", err=True)
     if as_json:
-        typer.echo(json.dumps([hit.as_dict() for hit in hits], ensure_ascii=False, indent=2))
+        typer.echo(json.dumps({**hits.as_dict(), "notes": memory.notes}, ensure_ascii=False, indent=2))
         return
     typer.echo("\n\n".join(_lines(n, hit) for n, hit in enumerate(hits, 1)) or f"Nothing found: {hits.reason}.")
 

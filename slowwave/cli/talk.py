@@ -67,14 +67,14 @@ def _conversation(settings: "Settings", workspace: str | None) -> "Conversation"
 
 
 def _memory(settings: "Settings") -> "Memory | None":
-    """The memory; none, with a word about it, before the first night."""
-    from schemas.errors import NoRelease, StoreMissing
+    """The memory; none, with a word about it, before the first night or where it can't be read."""
+    from schemas.errors import StoreError
     from slowwave.recall.memory import Memory
 
     try:
         return Memory.open(settings.store, settings.space)
-    except (StoreMissing, NoRelease) as missing:
-        ERR.print(f"slowwave: nothing to remember yet ({missing})", highlight=False, soft_wrap=True)
+    except StoreError as missing:
+        ERR.print(f"slowwave: talking without a memory: {missing}", highlight=False, soft_wrap=True)
         return None
 
 
@@ -144,7 +144,9 @@ def _why(conversation: "Conversation") -> str:
     if recalled is None:
         return "Nothing was asked yet."
     tokens = f"{recalled.block.tokens:,} tokens\n" if recalled.block and recalled.text else ""
-    lines = [tokens + (recalled.text or "Nothing was recalled.")]
+    lines = [tokens + recalled.text] if recalled.text else []
+    if recalled.reason:
+        lines.append(f"No memory was recalled: {recalled.reason.rstrip('.')}.")
     if recalled.web.query:
         lines.append(f"The web was asked for {recalled.web.query!r} ({recalled.web.why}).")
     elif recalled.web.why:

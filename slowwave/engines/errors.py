@@ -3,6 +3,8 @@
 EngineError
 ├── EngineUnavailable  a language model's engine can answer nothing (defined in llm.py)
 ├── EncoderNotFound    no model of that name: not a folder, not an installed package, not on the hub
+├── RerankerNotFound   no cross-encoder of that name: not a folder, not on the hub, or no head that scores pairs
+├── RerankFailed       a reranker gave no scores that can be used
 └── WrongDimension     a model whose vectors do not fit the store's tables
 """
 
@@ -38,3 +40,25 @@ class WrongDimension(EngineError):
             f"encoder {name!r} makes vectors of {got} dimensions, the store holds {expected}: nothing was written. "
             f"Choose an encoder of {expected} dimensions."
         )
+
+
+class RerankerNotFound(EngineError):
+    """No cross-encoder of that name could be loaded; `tried` lists each place with what was wrong there."""
+
+    def __init__(self, name: str, tried: Sequence[str]) -> None:
+        self.name = name
+        self.tried = tuple(tried)
+        places = "".join(f"\n  - {place}" for place in self.tried)
+        super().__init__(
+            f"no cross-encoder {name!r}. Tried:{places}\n"
+            "Name a folder or a hub model in `recall.reranker` (SLOWWAVE_RECALL__RERANKER=cross-encoder:NAME),\n"
+            "or leave it empty: hits then keep recall's own order."
+        )
+
+
+class RerankFailed(EngineError):
+    """A reranker called `name` gave no scores that can be used: `why`."""
+
+    def __init__(self, name: str, why: str) -> None:
+        self.name, self.why = name, why
+        super().__init__(f"{name}: {why}")

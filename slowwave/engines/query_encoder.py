@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from slowwave.engines.blas import one_blas_thread
 from slowwave.engines.encoder import Encoder, Vectors
 from slowwave.engines.hash_encoder import HashEncoder
 from slowwave.engines.sentence_transformer import _folder, _packaged_folder, load_encoder
@@ -94,7 +95,8 @@ class QueryEncoder:
         for length, rows in rows_by_length.items():
             size = max(1, MAX_BATCH_TOKENS // length)
             for some in (rows[at : at + size] for at in range(0, len(rows), size)):
-                pooled = self._hidden(np.array([ids[row] for row in some])).mean(axis=1)
+                with one_blas_thread():
+                    pooled = self._hidden(np.array([ids[row] for row in some])).mean(axis=1)
                 vectors[some] = pooled / np.linalg.norm(pooled, axis=1, keepdims=True)
         return vectors
 

@@ -1,20 +1,20 @@
-"""The last answers, kept on this machine: what is told when the store can't be reached.
+"""The last answers and the last briefing, kept on this machine: what is told when the store can't be reached.
 
-One small SQLite file a store and space, in the user's cache folder, readable by the user alone; the oldest answers make
-room. `SLOWWAVE_RECALL__CACHED_ANSWERS=0` keeps none. A cache that can't be used costs nothing but itself.
+A small SQLite file of each a store and space, in the user's cache folder, readable by the user alone; the oldest
+answers make room. `SLOWWAVE_RECALL__CACHED_ANSWERS=0` keeps none. A cache that can't be used costs nothing but itself.
 """
 
 import json
 import logging
-import os
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from schemas.ids import content_id
 from slowwave.recall.hits import Hit, Hits
+from slowwave.store.cached import cached_file
 
 LOG = logging.getLogger(__name__)
 TABLE = "CREATE TABLE IF NOT EXISTS answers (id TEXT PRIMARY KEY, hits TEXT, at INTEGER)"
@@ -24,16 +24,11 @@ TROUBLE = (sqlite3.Error, OSError, ValueError, KeyError, TypeError)
 T = TypeVar("T")
 
 
-def cache_folder() -> Path:
-    """Where answers are kept: `$XDG_CACHE_HOME/slowwave`, else `~/.cache/slowwave`."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "slowwave"
-
-
 class Answers:
     """The last `size` answers from one space of one store."""
 
-    def __init__(self, store: Path, space: str, size: int) -> None:
-        self.path = cache_folder() / f"answers-{content_id(str(store.absolute()), space)}.sqlite"
+    def __init__(self, store: Path, space: str, size: int, what: str = "answers") -> None:
+        self.path = cached_file(store, space, what)
         self.size = size
 
     @property
@@ -43,16 +38,22 @@ class Answers:
 
     def keep(self, question: str, hits: Hits) -> None:
         """Note an answer; `question` is everything it depends on."""
-        if self.size > 0:
-            told = json.dumps([hit.as_dict() for hit in hits], ensure_ascii=False)
-            self._tried(lambda: self._write(content_id(question), told), None)
+        self.keep_plain(question, [hit.as_dict() for hit in hits])
 
     def told(self, question: str) -> Hits | None:
         """The last answer to just this question, marked as stale; None when there is none."""
-        if not self.any:
-            return None
-        found = self._tried(lambda: self._read(content_id(question)), None)
+        found = self.told_plain(question, lambda plain: [Hit.from_dict(one) for one in plain])
         return None if found is None else Hits(found, None if found else "nothing was found then either", stale=True)
+
+    def keep_plain(self, question: str, answer: object) -> None:
+        """Note an answer of another kind, as plain values that JSON has."""
+        if self.size > 0:
+            told = json.dumps(answer, ensure_ascii=False)
+            self._tried(lambda: self._write(content_id(question), told), None)
+
+    def told_plain(self, question: str, parsed: Callable[[Any], T]) -> T | None:
+        """What was noted for just this question, parsed; None when it is nothing, or of another version."""
+        return self._tried(lambda: self._read(content_id(question), parsed), None) if self.any else None
 
     def _write(self, key: str, told: str) -> None:
         if not self.path.is_file():
@@ -64,10 +65,10 @@ class Answers:
             db.execute("INSERT OR REPLACE INTO answers VALUES (?, ?, ?)", (key, told, last + 1))
             db.execute("DELETE FROM answers WHERE at <= ?", (last + 1 - self.size,))
 
-    def _read(self, key: str) -> list[Hit] | None:
+    def _read(self, key: str, parsed: Callable[[Any], T]) -> T | None:
         with closing(self._opened()) as db:
             row = db.execute("SELECT hits FROM answers WHERE id = ?", (key,)).fetchone()
-        return [Hit.from_dict(plain) for plain in json.loads(row[0])] if row else None
+        return parsed(json.loads(row[0])) if row else None
 
     def _opened(self) -> sqlite3.Connection:
         db = sqlite3.connect(self.path, timeout=0.2)

@@ -5,21 +5,21 @@ with its source. It depends on the release alone: nothing of the clock, of the o
 encoder gets into it, so the same release gives the same bytes, and a model's cache of its prompt hits.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import zip_longest
-from typing import cast
+from typing import Any, cast
 
 import pyarrow.compute as pc
 
-from schemas.errors import UsageError
 from schemas.messages import MESSAGES
 from schemas.observations import OBSERVATIONS, PERSONAL
 from schemas.sessions import SESSIONS
 from schemas.table import Table
 from schemas.topics import SUMMARIES, TOPICS
 from slowwave.recall.context import Context
-from slowwave.recall.rendering import RENDERERS, Format, Line, LineSource, Part
+from slowwave.recall.rendering import RENDERERS, Format, Line, LineSource, Part, as_stale_json
+from slowwave.recall.tags import session_tags
 from slowwave.recall.tokens import Tokenizer, cached
 from slowwave.recall.view import View
 
@@ -29,33 +29,59 @@ MOST_LINES = 200
 """Lines that are looked at of each kind: the foremost ones."""
 
 Row = dict[str, object]
+Kinds = Sequence[Sequence[Line]]
+"""What a briefing is made of: facts, topics, sessions."""
 
 
-def briefed(view: View, budget: int, count: Tokenizer, format: Format = "markdown") -> Context:
+def known(view: View) -> Kinds:
+    """All lines that a briefing may have, the foremost of each kind first."""
+    return [facts(view), topic_tops(view), session_masters(view)]
+
+
+def as_plain(kinds: Kinds) -> list[list[dict[str, object]]]:
+    """The lines as plain values, for the cache."""
+    return [[{"text": one.text, **one.source.as_dict(), "short": one.source.short} for one in kind] for kind in kinds]
+
+
+def from_plain(plain: Sequence[Sequence[Mapping[str, Any]]]) -> Kinds:
+    """The lines that `as_plain` wrote down."""
+    return [[_from_plain(dict(one)) for one in kind] for kind in plain]
+
+
+def _from_plain(line: dict[str, Any]) -> Line:
+    text, at = str(line.pop("text")), line.pop("at", None)
+    return Line(text, LineSource(**line, at=datetime.fromisoformat(at) if at else None))
+
+
+def briefed(
+    kinds: Kinds, budget: int, count: Tokenizer, format: Format = "markdown", *, stale: bool = False
+) -> Context:
     """The block, at most `budget` tokens: facts, topics and sessions in turn, as many as fit whole.
 
-    Raises:
-        UsageError: a budget below 0, or an unknown format.
+    Args:
+        kinds: what may stand in it.
+        budget: by `count`.
+        count: tokens of a text.
+        format: how it reads.
+        stale: what may stand in it is of the last briefing.
     """
-    if budget < 0 or format not in RENDERERS:
-        raise UsageError(f"budget is {budget} (at least 0), format is {format!r} (one of {', '.join(RENDERERS)})")
-    kinds = [facts(view), topic_tops(view), session_masters(view)]
     in_turn = [line for round_ in zip_longest(*kinds) for line in round_ if line is not None]
-    counted, render = cached(count), RENDERERS[format]
+    render = as_stale_json if stale and format == "json" else RENDERERS[format]
+    counted = cached(count)
+
+    def size(lines: Sequence[Line]) -> int:
+        return counted(render([Part("briefing", tuple(lines))])) if lines else 0
+
     chosen: list[Line] = []
     for line in in_turn:
-        if _size(in_order(kinds, [*chosen, line]), counted, format) <= budget:
+        if size(in_order(kinds, [*chosen, line])) <= budget:
             chosen.append(line)
     part = Part("briefing", tuple(in_order(kinds, chosen)))
     parts = (part,) if part.lines else ()
-    return Context(render(parts), _size(part.lines, counted, format), parts)
+    return Context(render(parts), size(part.lines), parts, stale)
 
 
-def _size(lines: Sequence[Line], count: Tokenizer, format: Format) -> int:
-    return count(RENDERERS[format]([Part("briefing", tuple(lines))])) if lines else 0
-
-
-def in_order(kinds: Sequence[Sequence[Line]], chosen: Sequence[Line]) -> list[Line]:
+def in_order(kinds: Kinds, chosen: Sequence[Line]) -> list[Line]:
     """The lines chosen: topics, then sessions from the oldest on, then facts nearest to the end."""
     taken = set(map(id, chosen))
     facts_, topics, sessions = ([line for line in kind if id(line) in taken] for kind in kinds)
@@ -82,6 +108,7 @@ def facts(view: View) -> list[Line]:
     rows.sort(key=lambda row: -round(cast(float, row["confidence"]), 6))
     rows = rows[:MOST_LINES]
     native = _native(view, [str(row["session_id"]) for row in rows])
+    tags = session_tags(view)
     said = view.by_id(MESSAGES, [_first(row) for row in rows], ["message_id", "native_id", "seq"])
     return [
         _line(
@@ -92,6 +119,7 @@ def facts(view: View) -> list[Line]:
                 cast(int, said[_first(row)]["seq"]),
                 _time(row["observed_at"]),
                 str(row["speaker"]) if row["speaker"] else None,
+                short=tags.get(native[str(row["session_id"])]),
             ),
         )
         for row in rows
@@ -120,10 +148,11 @@ def session_masters(view: View) -> list[Line]:
     rows.sort(key=lambda row: str(row["summary_id"]))
     rows.sort(key=lambda row: _moment(row["last_at"]), reverse=True)
     native = _native(view, [str(row["scope_id"]) for row in rows[:MOST_LINES]])
+    tags = session_tags(view)
     return [
-        _line(str(row["text"]), LineSource(native[str(row["scope_id"])], at=_time(row["last_at"])))
+        _line(str(row["text"]), LineSource(session, at=_time(row["last_at"]), short=tags.get(session)))
         for row in rows[:MOST_LINES]
-        if row["text"] and str(row["scope_id"]) in native
+        if row["text"] and (session := native.get(str(row["scope_id"])))
     ]
 
 

@@ -15,6 +15,7 @@ from slowwave.recall.claim_layout import ClaimLayout
 from slowwave.recall.fusion import standardised_sum
 from slowwave.recall.messages import Heard, cosines, cosines_to, stated_length, top
 from slowwave.recall.query import Query, content_words, word_share
+from slowwave.recall.scope import claims_allowed
 from slowwave.recall.search import Candidates, Pool, Scores, Vector, nearest_rows, text_lane
 from slowwave.recall.view import Ints, Mask, View
 
@@ -44,7 +45,7 @@ def claim_candidates(
         whole: of the query with the names; it ranks nothing, but tells how relevant a claim is.
     """
     layout = ClaimLayout.of(view)
-    allowed = layout.allowed(query)
+    allowed = claims_allowed(view, query)
     near, cosine = _nearest(view, pool, query, layout, allowed, limit, vector)
     words = _words(view, pool, query, layout, limit) if full_text and (vector is None or said.share is None) else None
     through = layout.made_in(np.concatenate(said.best(limit)))

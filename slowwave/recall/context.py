@@ -11,11 +11,21 @@ recapped: the sentences that cover most of what matters are kept whole, nothing 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
+from numbers import Integral
 
 from schemas.context_settings import ContextSettings
 from schemas.errors import UsageError
 from slowwave.recall.packing import Piece, pack
-from slowwave.recall.rendering import RENDERERS, Format, Line, LineSource, Name, Part, costs
+from slowwave.recall.rendering import (
+    RENDERERS,
+    Format,
+    Line,
+    LineSource,
+    Name,
+    Part,
+    as_stale_json,
+    costs,
+)
 from slowwave.recall.signs import Statement
 from slowwave.recall.terms import content_words
 from slowwave.recall.tokens import Tokenizer, cached
@@ -37,6 +47,12 @@ class Context:
     """Of `text`, by the tokenizer asked for; never over the budget."""
     parts: tuple[Part, ...]
     """What stands in it, with full sources."""
+    stale: bool = False
+    """Its memories are those of the last answer to the query, since the store could not be read."""
+    reason: str | None = None
+    """Why it holds no memories; None where it does."""
+    relevance: float | None = None
+    """Of what is nearest to the query in memory, 0 to 1, as `Hits.relevance`; None where that is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +72,11 @@ class Said:
 
 
 Turn = Mapping[str, object] | tuple[str, str] | str
-"""A turn of the conversation: role and content (or text), or words alone."""
+"""A turn of the conversation: role and content (or text), or words alone.
+
+Content is a text, a list of parts of which those with a text count (OpenAI's and Anthropic's), or None: a call of a
+tool, which says nothing.
+"""
 
 
 def assembled(
@@ -68,6 +88,8 @@ def assembled(
     web: Iterable[object] = (),
     conversation: Iterable[Turn] = (),
     format: Format = "markdown",
+    *,
+    stale: bool = False,
 ) -> Context:
     """The block, at most `budget` tokens by `count`.
 
@@ -75,15 +97,13 @@ def assembled(
         memories: sentences of past sessions with their relevance.
         web: results, each with `url`, `title` and `text`, as attributes or keys; the best one first.
         conversation: turns, the latest last.
+        stale: the memories are of an old answer.
 
     Raises:
-        UsageError: a budget below 0, an unknown format, a turn or result without text.
+        UsageError: a budget that is none, an unknown format, a turn or result without text.
     """
-    if budget < 0:
-        raise UsageError(f"budget is {budget}; it is the number of tokens the block may have")
-    if format not in RENDERERS:
-        raise UsageError(f"format is {format!r}; it is one of {', '.join(RENDERERS)}")
-    block = _Block(budget, cached(count), format)
+    check_block(budget, format)
+    block = _Block(budget, cached(count), format, stale)
     said: dict[Name, list[Said]] = {
         "web": web_sentences(web, query),
         "memories": list(memories),
@@ -93,11 +113,24 @@ def assembled(
     return block.filled({name: (some, shares[name]) for name, some in said.items() if some})
 
 
+def check_block(budget: int, format: str) -> None:
+    """Refuse what no block can have.
+
+    Raises:
+        UsageError: a budget that is no whole number of 0 or more, or an unknown format.
+    """
+    if not isinstance(budget, Integral) or isinstance(budget, bool) or budget < 0:
+        raise UsageError(f"budget is {budget!r}; it is the number of tokens the block may have")
+    if format not in RENDERERS:
+        raise UsageError(f"format is {format!r}; it is one of {', '.join(RENDERERS)}")
+
+
 class _Block:
     """A block being filled."""
 
-    def __init__(self, budget: int, count: Tokenizer, format: Format) -> None:
-        self.budget, self.count, self.format, self.render = budget, count, format, RENDERERS[format]
+    def __init__(self, budget: int, count: Tokenizer, format: Format, stale: bool = False) -> None:
+        self.budget, self.count, self.format, self.stale = budget, count, format, stale
+        self.render = as_stale_json if stale and format == "json" else RENDERERS[format]
 
     def filled(self, said: Mapping[Name, tuple[Sequence[Said], float]]) -> Context:
         """Each part within its share, then, with what the others left, as large as it gets; memories first."""
@@ -141,7 +174,7 @@ class _Block:
             _, n, at = least
             parts[n] = Part(parts[n].name, parts[n].lines[:at] + parts[n].lines[at + 1 :])
         shown = tuple(part for part in parts if part.lines)
-        return Context(self.render(shown), self.size(shown), shown)
+        return Context(self.render(shown), self.size(shown), shown, self.stale)
 
 
 def _length(part: Part) -> int:
@@ -165,8 +198,13 @@ def _ended(text: str) -> str:
     return "" if text[-1:] in ".!?…:;" else "."
 
 
-def remembered(memories: Sequence[Statement]) -> list[Said]:
-    """Past sessions' sentences: the likeliest session last, each in its order."""
+def remembered(memories: Sequence[Statement], tags: Mapping[str, str] | None = None) -> list[Said]:
+    """Past sessions' sentences: the likeliest session last, each in its order.
+
+    Args:
+        memories: the sentences.
+        tags: how headings name the sessions (`tags.session_tags`).
+    """
     worth: dict[str, float] = {}
     for one in memories:
         worth[one.message.session_id] = max(worth.get(one.message.session_id, 0.0), one.relevance)
@@ -182,6 +220,7 @@ def remembered(memories: Sequence[Statement]) -> list[Said]:
                 one.message.seq,
                 one.message.at,
                 one.message.speaker,
+                short=(tags or {}).get(one.message.session),
             ),
             (order[one.message.session_id], one.message.seq, one.start),
             one.number,
@@ -228,15 +267,30 @@ def _sentences(text: str, query: str, source: LineSource, worth: float, place: t
 
 
 def _turn(turn: Turn) -> tuple[str, str]:
-    """Role and text."""
+    """Role and text.
+
+    Raises:
+        UsageError: it is no turn.
+    """
     if isinstance(turn, str):
         return "", turn
-    if isinstance(turn, tuple):
-        return turn[0], turn[1]
-    text = turn.get("content", turn.get("text"))
-    if not isinstance(text, str):
-        raise UsageError(f"a turn has content or text, a string: got {turn!r:.80}")
+    if isinstance(turn, tuple) and len(turn) == 2:
+        return str(turn[0] or ""), _content(turn[1], turn)
+    if not isinstance(turn, Mapping) or not ("content" in turn or "text" in turn):
+        raise UsageError(f"a turn is a text, a pair of role and text, or has content or text: got {turn!r:.80}")
+    content = turn.get("content")
+    text = _content(turn.get("text") if content is None else content, turn)
     return str(turn.get("speaker") or turn.get("role") or ""), text
+
+
+def _content(content: object, turn: object) -> str:
+    """The text of a turn's content: whole, or its parts that have one, a paragraph each."""
+    if content is None or isinstance(content, str):
+        return content or ""
+    if not isinstance(content, Sequence) or isinstance(content, bytes):
+        raise UsageError(f"a turn's content is a text, a list of parts or None: got {turn!r:.80}")
+    parts = (part.get("text") if isinstance(part, Mapping) else part for part in content)
+    return "\n\n".join(part for part in parts if isinstance(part, str))
 
 
 def _field(result: object, name: str) -> str:

@@ -1,4 +1,4 @@
-"""Dates that a query names, matched with when things were said.
+"""Dates that a query names.
 
 Two kinds: parts of dates ("in May", "7 May 2023", "2023-05-07") and spans counted back from when the question is asked
 ("yesterday", "two weeks ago", "last spring"). Each is evidence among the rest and never a condition.
@@ -6,14 +6,9 @@ Two kinds: parts of dates ("in May", "7 May 2023", "2023-05-07") and spans count
 
 import calendar
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-
-import numpy as np
-import numpy.typing as npt
-
-from slowwave.recall.layout import NO_TIME
-from slowwave.recall.view import Ints, Mask
 
 MONTHS = {name.lower(): n for names in (calendar.month_name, calendar.month_abbr) for n, name in enumerate(names) if n}
 MONTHS["sept"] = 9
@@ -50,26 +45,48 @@ LAST = re.compile(
 )
 
 
+ASKS_WHAT = frozenset("happen happened discuss discussed talk talked say said mention mentioned news".split())  # noqa: SIM905
+"""Words that beside a time ask for whatever there is."""
+
+Span = tuple[datetime, datetime]
+"""First and last moment (excluded)."""
+Date = tuple[int | None, int | None, int | None]
+"""Year, month and day of the month, as far as they are told together."""
+
+
 @dataclass(frozen=True)
 class Named:
     """Parts of dates that a query names."""
 
     years: frozenset[int] = frozenset()
-    months: frozenset[int] = frozenset()
-    days: frozenset[int] = frozenset()
+    dates: frozenset[Date] = frozenset()
+    """The months, each with the day and the year that it is named with."""
+
+    @property
+    def months(self) -> frozenset[int]:
+        """Of all dates."""
+        return frozenset(month for _, month, _ in self.dates if month is not None)
+
+    @property
+    def days(self) -> frozenset[int]:
+        """Of all dates."""
+        return frozenset(day for *_, day in self.dates if day is not None)
 
 
 def named_dates(text: str) -> Named:
     """The years, months and days of the month that a text names; a day counts only beside its month."""
-    years, months, days = {int(year) for year in YEAR.findall(text)}, set[int](), set[int]()
+    years = {int(year) for year in YEAR.findall(text)}
+    dates = set[Date]()
     for pattern in (ISO, *WRITTEN):
         for found in pattern.finditer(text):
             said = found.groupdict()
             if MODAL.fullmatch(said["month"]):
                 continue
-            months.add(MONTHS.get(said["month"].lower()) or int(said["month"]))
-            days.update({int(said["day"])} if said.get("day") else ())
-    return Named(frozenset(years), frozenset(months), frozenset(days))
+            month = MONTHS.get(said["month"].lower()) or int(said["month"])
+            year = said.get("year") or (str(*years) if len(years) == 1 else None)
+            dates.add((int(year) if year else None, month, int(said["day"]) if said.get("day") else None))
+    with_days = {month for _, month, day in dates if day is not None}
+    return Named(frozenset(years), frozenset(one for one in dates if one[2] is not None or one[1] not in with_days))
 
 
 def named_spans(text: str, now: datetime) -> list[tuple[datetime, datetime]]:
@@ -78,14 +95,23 @@ def named_spans(text: str, now: datetime) -> list[tuple[datetime, datetime]]:
     "two months ago" is the month around that day, since people round. Seasons are the northern hemisphere's.
     """
     day = now.replace(hour=0, minute=0, second=0, microsecond=0)
-    spans = [span for found in AGO.finditer(text) if (span := _ago(day, found["n"].lower(), found["unit"].lower()))]
-    spans += [_last(day, found["which"].lower(), found["unit"].lower()) for found in LAST.finditer(text)]
-    spans += [(day - timedelta(days=back), day - timedelta(days=back - 1)) for back in _days_back(text)]
-    return spans
+    spans = [_counted(_ago, day, found["n"].lower(), found["unit"].lower()) for found in AGO.finditer(text)]
+    spans += [_counted(_last, day, found["which"].lower(), found["unit"].lower()) for found in LAST.finditer(text)]
+    spans += [_counted(_day_back, day, found.lower()) for found in DAY_WORD.findall(text)]
+    return [span for span in spans if span]
 
 
-def _days_back(text: str) -> list[int]:
-    return [DAYS[found.lower()] for found in DAY_WORD.findall(text)]
+def _counted(count: Callable[..., Span | None], day: datetime, *words: str) -> Span | None:
+    """A stretch counted back from a day; None where it leaves the years 1 to 9999."""
+    try:
+        return count(day, *words)
+    except (OverflowError, ValueError):  # timedelta's and replace's words for it
+        return None
+
+
+def _day_back(day: datetime, word: str) -> Span:
+    start = day - timedelta(days=DAYS[word])
+    return start, start + timedelta(days=1)
 
 
 def _ago(day: datetime, number: str, unit: str) -> tuple[datetime, datetime] | None:
@@ -130,19 +156,8 @@ def _season(day: datetime, month: int, *, this: bool) -> tuple[datetime, datetim
     return start, end
 
 
-def date_masks(text: str, moment: Ints, now: datetime) -> list[Mask]:
-    """For each year, month, day and span that a text names the passages said in it."""
-    named, spans = named_dates(text), named_spans(text, now)
-    if not (named.years or named.months or spans):
-        return []
-    known = moment != NO_TIME
-    edges = [(round(start.timestamp() * 1e6), round(end.timestamp() * 1e6)) for start, end in spans]
-    within = [known & (moment >= start) & (moment < end) for start, end in edges]
-    at = np.where(known, moment, 0).astype("datetime64[us]")
-    month = at.astype("datetime64[M]")
-    parts: list[tuple[npt.NDArray[np.int64], frozenset[int]]] = [
-        (at.astype("datetime64[Y]").astype(np.int64) + 1970, named.years),
-        (month.astype(np.int64) % 12 + 1, named.months),
-        ((at.astype("datetime64[D]") - month).astype(np.int64) + 1, named.days),
-    ]
-    return within + [known & (values == wanted) for values, some in parts for wanted in sorted(some)]
+def time_words(text: str) -> frozenset[str]:
+    """The words of a text, in lower case, that tell of a time, and what asks for whatever there was then."""
+    named = [found[0] for pattern in (ISO, *WRITTEN, YEAR, AGO, LAST, DAY_WORD) for found in pattern.finditer(text)]
+    words = {word.lower() for one in named for word in re.findall(r"\w+", one) if not MODAL.fullmatch(word)}
+    return frozenset(words | ASKS_WHAT) if words else frozenset()

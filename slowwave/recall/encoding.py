@@ -60,7 +60,10 @@ class QueryVectors:
         with self._lock:
             if made_with not in self._loaded:
                 self._loaded[made_with] = self._load(made_with)
-            return self._loaded[made_with]
+            loaded = self._loaded[made_with]
+        if loaded is None:
+            self._note(f"the encoder {made_with!r} of this release can't be loaded: answered by full text alone")
+        return loaded
 
     def _load(self, made_with: str) -> Encoder | None:
         from slowwave.engines.errors import EncoderNotFound
@@ -69,5 +72,4 @@ class QueryVectors:
         try:
             return load_query_encoder(self.chosen if Path(self.chosen).name == made_with else made_with)
         except EncoderNotFound:
-            self._note(f"the encoder {made_with!r} of this release can't be loaded: answered by full text alone")
             return None

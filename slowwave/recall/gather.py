@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Sequence, Set
 from dataclasses import dataclass
+from datetime import datetime
 from itertools import groupby
 from typing import cast
 
@@ -12,14 +13,15 @@ from schemas.messages import MESSAGES
 from schemas.observations import OBSERVATIONS
 from schemas.passages import PASSAGES
 from schemas.sessions import SESSIONS
+from slowwave.engines.blas import one_blas_thread
 from slowwave.recall.query import Query
 from slowwave.recall.search import Vector
-from slowwave.recall.searching import READ_TROUBLE
-from slowwave.recall.sessions import RankedSession, ranked_sessions, rows_where, told_before
+from slowwave.recall.sessions import RankedSession, ranked_sessions, rows_where, said_by_then, told_before
 from slowwave.recall.signs import Claimed, Heard, Statement, rarities
 from slowwave.recall.statements import WEIGHTS, Weights, statements
 from slowwave.recall.truth import Change, Truth
 from slowwave.recall.view import View
+from slowwave.store.trouble import READ_TROUBLE
 
 HEARD = ["message_id", "session_id", "native_id", "seq", "role", "origin", "speaker", "text", "ts"]
 LEAST = 0.02
@@ -77,14 +79,18 @@ def looked_at(
 ) -> Looked:
     """The likeliest sessions and those of the hits."""
     share = {one.session_id: one.probability for one in _likely(view, query, vector, settings.sessions)}
-    messages = _messages(view, list(share), hits)
+    messages = _messages(view, list(share), hits, query.as_of)
     groups = [list(group) for _, group in groupby(messages, key=lambda one: one.session_id)]
     return Looked(
         [_around(group, hits, settings.session_messages) for group in groups],
         share,
         _closeness(view, vector, [one.message_id for one in messages]),
         _claims(
-            view, {one.session_id for one in messages}, [key for key, p in share.items() if p >= LEAST], hits[:ABOUT]
+            view,
+            {one.session_id for one in messages},
+            [key for key, p in share.items() if p >= LEAST],
+            hits[:ABOUT],
+            query.as_of,
         ),
         rarities([one for one in messages if one.session_id in share]),
     )
@@ -98,8 +104,8 @@ def _likely(view: View, query: Query, vector: Vector | None, limit: int) -> list
         return ranked_sessions(view, query, vector, limit, full_text=False)
 
 
-def _messages(view: View, sessions: Sequence[str], hits: Sequence[str]) -> list[Heard]:
-    """What was said in the sessions, and the hits, in order; what was taken back is left out."""
+def _messages(view: View, sessions: Sequence[str], hits: Sequence[str], as_of: datetime | None) -> list[Heard]:
+    """What was said in the sessions by then, and the hits, in order; what was taken back is left out."""
     rows = rows_where(view, MESSAGES, HEARD, "session_id", sessions)
     unique = {str(row["message_id"]): row for row in rows} | view.by_id(MESSAGES, hits, HEARD)
     ids = sorted({str(row["session_id"]) for row in unique.values()})
@@ -119,15 +125,15 @@ def _messages(view: View, sessions: Sequence[str], hits: Sequence[str]) -> list[
             row["ts"],  # type: ignore[arg-type]
         )
         for key, row in unique.items()
-        if row["origin"] in SPOKEN and row["text"] and key not in gone
+        if row["origin"] in SPOKEN and row["text"] and key not in gone and said_by_then(row["ts"], as_of)
     ]
     return sorted(kept, key=lambda one: (one.session_id, one.seq))
 
 
 def _claims(
-    view: View, sessions: Collection[str], likely: Collection[str], hits: Collection[str]
+    view: View, sessions: Collection[str], likely: Collection[str], hits: Collection[str], as_of: datetime | None
 ) -> dict[str, Claimed]:
-    """What the night made of each message of the sessions.
+    """What the night made of each message of the sessions; what had not changed by `as_of` counts as it was then.
 
     What was superseded counts as that where the query may be about the later claim too: it is of the same session, of
     a likely one, or a hit. A later claim on another matter takes nothing back; the night's guesses are at times such.
@@ -140,7 +146,8 @@ def _claims(
     superseded: dict[str, list[str]] = {}
     for row in rows:
         change = truth.changes.get(str(row["observation_id"]))
-        taken_back = change is not None and _concerned(truth, change, near, hits)
+        changed = change is not None and truth.in_force(change, as_of)
+        taken_back = change is not None and changed and _concerned(truth, change, near, hits, as_of)
         into = superseded if taken_back else active if change or row["status"] in ("active", "duplicate") else None
         for key in cast(list[str], row["message_ids"]) if into is not None else ():
             cast(dict[str, list[str]], into).setdefault(key, []).append(str(row["quote"]))
@@ -149,9 +156,9 @@ def _claims(
     }
 
 
-def _concerned(truth: Truth, change: Change, likely: Set[str], hits: Collection[str]) -> bool:
+def _concerned(truth: Truth, change: Change, likely: Set[str], hits: Collection[str], as_of: datetime | None) -> bool:
     """Whether what holds instead is of the claim's session, of a likely one, or of a hit; yes where it is gone."""
-    heir = truth.rows.get(truth.successor(change, None))
+    heir = truth.rows.get(truth.successor(change, as_of))
     if heir is None or heir["session_id"] == change.session or heir["session_id"] in likely:
         return True
     return not set(cast(list[str], heir["message_ids"])).isdisjoint(hits)
@@ -163,7 +170,8 @@ def _closeness(view: View, vector: Vector | None, messages: Sequence[str]) -> di
     known = [(str(row["message_id"]), row["vector"]) for row in rows if row["vector"] is not None]
     if vector is None or not known:
         return {}
-    cosines = np.array([v for _, v in known], dtype=np.float32) @ vector
+    with one_blas_thread():
+        cosines = np.array([v for _, v in known], dtype=np.float32) @ vector
     best: dict[str, float] = {}
     for (key, _), cosine in zip(known, cosines.tolist(), strict=True):
         best[key] = max(best.get(key, -1.0), cosine)

@@ -85,3 +85,8 @@ class Hits(list[Hit]):
         """Answered from the local cache, since the store could not be read."""
         self.relevance = relevance
         """Of what is nearest in memory, on the release's scale: what the floor is held against."""
+
+    def as_dict(self) -> dict[str, object]:
+        """Plain values, ready for JSON."""
+        hits = [hit.as_dict() for hit in self]
+        return {"hits": hits, "reason": self.reason, "stale": self.stale, "relevance": self.relevance}

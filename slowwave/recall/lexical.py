@@ -7,13 +7,14 @@ recall @10 goes from 73 to 77 with the sum, to 81 with the best.)
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 from lance.query import MatchQuery
 
 from slowwave.recall import terms
+from slowwave.recall.dates import time_words
 from slowwave.recall.layout import Layout
 from slowwave.recall.query import Query, content_words
 from slowwave.recall.search import Pool, Scores, conditions
@@ -43,15 +44,23 @@ class HeardWords:
     """Of the telling words, by their worth, 0 to 1; a word that nobody ever said counts as the rarest, never heard."""
 
 
-def heard_words(view: View, pool: Pool, query: Query, layout: Layout, allowed: Mask) -> HeardWords:
+def heard_words(
+    view: View, pool: Pool, query: Query, layout: Layout, allowed: Mask, *, dated: bool = False
+) -> HeardWords:
     """Look the query's words up, and hear them over neighbouring passages.
 
     Telling are words that are neither idle ("what do we use") nor names of speakers or workspaces: what is asked about
-    Ann is told by Ann, who does not name herself. Where there is no other, the names are, or else the idle words.
+    Ann is told by Ann, who does not name herself. Nor are words that tell of a time, where something was said then
+    (`dated`). Where there is no other, the names are, or else the idle words.
     """
-    words, lanes = looked_up(query), word_lanes(view, pool, query, layout)
+    words, lanes = looked_up(query), _heard_lanes(view, pool, query, layout)
     content = set(terms.content_words(query.text)).intersection(words)
-    telling = content - layout.names.keys() - layout.places.keys() or content or set(words)
+    idle = (
+        layout.names.keys()
+        | layout.places.keys()
+        | (time_words(layout.without_speakers(query.text)) if dated else set())
+    )
+    telling = content - idle or content or set(words)
     total, told, best = (np.zeros(len(layout.row_ids)) for _ in range(3))
     rarest, bound = float(np.log1p((len(total) + 0.5) / 0.5)), 0.0
     for word, (positions, scores) in zip(words, lanes, strict=True):
@@ -65,6 +74,18 @@ def heard_words(view: View, pool: Pool, query: Query, layout: Layout, allowed: M
         best[heard] = 0.0
     total[~allowed] = told[~allowed] = 0.0
     return HeardWords(total, told / bound if bound else told)
+
+
+def _heard_lanes(view: View, pool: Pool, query: Query, layout: Layout) -> list[tuple[Ints, Scores]]:
+    """`word_lanes`; of a query for one speaker or file those of everybody too: what answers Ben is heard beside him."""
+    lanes = word_lanes(view, pool, query, layout)
+    if not query.narrowed:
+        return lanes
+    others = word_lanes(view, pool, replace(query, speaker=None, files=()), layout)
+    return [
+        (np.concatenate([own[0], other[0]]), np.concatenate([own[1], other[1]]))
+        for own, other in zip(lanes, others, strict=True)
+    ]
 
 
 def _heard_all_over(word: str, layout: Layout, best: Scores) -> Ints:
@@ -95,8 +116,8 @@ def word_lanes(view: View, pool: Pool, query: Query, layout: Layout) -> list[tup
 
     Words that the index leaves out are left out here too. A word's passages are remembered while the release is read.
     """
-    where = conditions(pool, query)
-    scope = (query.workspace, query.since, query.until)
+    where = conditions(view, pool, query)
+    scope = (query.workspace, query.since, query.until, query.speaker, query.files)
 
     def lane(word: str) -> tuple[Ints, Scores]:
         scanner = view.dataset(pool.table).scanner(

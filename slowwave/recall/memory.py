@@ -7,54 +7,59 @@ Opening reads one small table; the encoder is loaded by the first query that nee
 new releases, and may be asked by many threads.
 """
 
-import asyncio
-import logging
-import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
+from functools import partial
 from pathlib import Path
-from threading import Lock
 from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
-from schemas.errors import NoRelease, StoreError, UsageError
-from schemas.runs import RELEASES
+from schemas.errors import NoRelease, UsageError
 from schemas.settings import Settings
 from slowwave.engines.encoder import Encoder
 from slowwave.recall.answers import Answers
 from slowwave.recall.encoding import QueryVectors
 from slowwave.recall.hits import KINDS, Hits
-from slowwave.recall.query import Query, When, checked_query
-from slowwave.recall.searching import READ_TROUBLE, Search
+from slowwave.recall.live import Live
+from slowwave.recall.notes import Notes
+from slowwave.recall.query import Files, Query, When, checked_query, read_once
+from slowwave.recall.reranking import reranking
+from slowwave.recall.searching import Search
+from slowwave.recall.twins import async_twin
 from slowwave.recall.view import View
 from slowwave.store.releases import Release
+from slowwave.store.trouble import TROUBLE, unread
 
 if TYPE_CHECKING:
     from slowwave.recall.context import Context, Turn
     from slowwave.recall.rendering import Format
+    from slowwave.recall.rerank import Reranker
     from slowwave.recall.tokens import Tokenizer
     from slowwave.store.snapshot import Snapshot
 
-LOG = logging.getLogger(__name__)
-TROUBLE = (*READ_TROUBLE, StoreError)
-"""What a store raises that is gone, or half there."""
+BRIEFINGS = 8
+"""Last briefings that are kept: of the live release, and of others that were asked by name."""
 
 
 class Memory:
     """The released memory of one space."""
 
-    def __init__(self, settings: Settings, root: Path, release: str | None, encoder: Encoder | None) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        root: Path,
+        release: str | None,
+        encoder: Encoder | None,
+        reranker: "Reranker | None" = None,
+    ) -> None:
         self.settings, self.root, self.space = settings, root, settings.space
-        self.notes: list[str] = []
-        """What this memory could not use, and what it did instead; each once."""
-        self._named = release
+        self._notes = Notes()
         self._vectors = QueryVectors(settings.encoder, encoder, self._note)
+        self._reranking = reranking(reranker, settings, self._note)
         self._answers = Answers(root, settings.space, settings.recall.cached_answers)
-        self._view: View | None = None
-        self._stamp = 0
-        self._looked = 0.0
-        self._looking = Lock()
+        self._briefings = Answers(root, settings.space, min(settings.recall.cached_answers, BRIEFINGS), "briefings")
+        self._live = Live(root, settings.space, release, settings.recall.refresh_seconds, self._note)
 
     @classmethod
     def open(
@@ -64,25 +69,29 @@ class Memory:
         release: str | None = None,
         *,
         encoder: Encoder | None = None,
+        reranker: "Reranker | None" = None,
     ) -> "Memory":
         """The live release of a space, or the one of that id or name (`r3`); `store` defaults to the settings' one.
 
-        `encoder` takes the place of the model that the release names. A store that can't be reached, but gave answers
-        before, is opened all the same: those answers are told, marked as stale, until it is back.
+        `encoder` takes the place of the model that the release names, `reranker` of the settings' one. A store that
+        can't be reached, but gave answers before, is opened all the same: those answers are told, marked as stale,
+        until it is back.
 
         Raises:
             StoreMissing: there is no such store or space.
+            StoreUnreadable: what is there is broken.
             NoRelease: nothing is released yet, or not under that name.
-            UsageError: the encoder given is not the one the stored vectors were made with, or `space` is no name.
+            UsageError: the encoder given is not the one the stored vectors were made with, `space` is no name, or the
+                settings name no reranker.
         """
         settings = _settings(space)
-        memory = cls(settings, Path(store) if store is not None else settings.store, release, encoder)
+        memory = cls(settings, Path(store) if store is not None else settings.store, release, encoder, reranker)
         try:
-            memory._view = memory._opened()
+            memory._live.view = memory._live.opened()
         except TROUBLE as trouble:
-            if isinstance(trouble, NoRelease) or not memory._answers.any:
+            if isinstance(trouble, NoRelease) or not (memory._answers.any or memory._briefings.any):
                 raise
-            memory._note(f"the store can't be read ({trouble}): answered from the last answers")
+            memory._note(f"{unread(trouble)}: answered from the last answers")
             return memory
         made_with = memory.release.encoder
         if encoder is not None and made_with is not None and encoder.name != made_with:
@@ -90,13 +99,18 @@ class Memory:
         return memory
 
     @property
+    def notes(self) -> list[str]:
+        """What the last answer could not use, and what was done instead; none when nothing was amiss."""
+        return list(self._notes.last)
+
+    @property
     def release(self) -> Release:
         """The release that answers.
 
         Raises:
-            StoreMissing: the store can't be reached, and could not when this was opened.
+            StoreError: the store can't be reached, and could not when this was opened.
         """
-        return (self._view or self._opened()).release
+        return (self._live.view or self._live.opened()).release
 
     @property
     def snapshot(self) -> "Snapshot":
@@ -115,6 +129,8 @@ class Memory:
         since: When = None,
         until: When = None,
         *,
+        speaker: str | None = None,
+        files: Files = None,
         automatic: bool = False,
         now: datetime | None = None,
         as_of: When = None,
@@ -127,15 +143,22 @@ class Memory:
         property of observations: when it is given, nothing else answers.
 
         Args:
+            speaker: who said it, by the whole name in whatever case, or by the first name of those who have more;
+                summaries have no speaker, and don't answer.
+            files: a path or several, one of which it is about: a claim that names it, or one that ends in it (`db.py`:
+                also `src/db.py`), and messages that name it or in which such a claim was made; no summaries.
             automatic: nobody asked: the stricter floor holds, for each hit.
             now: what "yesterday" in the query counts back from; the clock's time, unless given.
             as_of: answer as on that day: what was said later is left out, and what was true then is active.
 
         Raises:
-            UsageError: a query without words or over-long, k under 1, an unknown kind, a bound that is no date.
+            UsageError: a query without words or over-long, k under 1, an unknown kind, a bound that is no date, an
+                empty name or path.
         """
         asked = (k, kinds, workspace, category, since, until)
-        return self.recall_many([query], *asked, automatic=automatic, now=now, as_of=as_of)[0]
+        return self.recall_many(
+            [query], *asked, speaker=speaker, files=files, automatic=automatic, now=now, as_of=as_of
+        )[0]
 
     def recall_many(
         self,
@@ -147,6 +170,8 @@ class Memory:
         since: When = None,
         until: When = None,
         *,
+        speaker: str | None = None,
+        files: Files = None,
         automatic: bool = False,
         now: datetime | None = None,
         as_of: When = None,
@@ -156,34 +181,23 @@ class Memory:
         Raises:
             UsageError: one of the queries, or a condition, can't be carried out as put; nothing is searched.
         """
-        some = tuple(kinds) if isinstance(kinds, Iterator) else kinds  # read once, for every query
-        asked = [checked_query(query, k, some, workspace, category, since, until, now, as_of) for query in queries]
-        try:
-            answers = self._search().answers(asked, automatic=automatic)
-        except TROUBLE as trouble:
-            self._note(f"the store can't be read ({trouble}): answered from the last answers")
-            return [self._last_answer(query, automatic) for query in asked]
+        if isinstance(queries, str | bytes):
+            raise UsageError(f"queries is {queries!r:.40}; it is a list of texts: `recall` takes one")
+        kinds, files = read_once(kinds), read_once(files)
+        bounds = (workspace, category, since, until, now, as_of, speaker, files)
+        asked = [checked_query(query, k, kinds, *bounds) for query in queries]
+        with self._notes.of_one_answer():
+            try:
+                answers = self._search().answers(asked, automatic=automatic)
+            except TROUBLE as trouble:
+                self._notes.instead(f"{unread(trouble)}: answered from the last answers")
+                return [self._last_answer(query, automatic) for query in asked]
         for query, hits in zip(asked, answers, strict=True):
             self._answers.keep(self._question(query, automatic), hits)
         return answers
 
-    async def arecall(
-        self,
-        query: str,
-        k: int = 10,
-        kinds: Iterable[str] | str = KINDS,
-        workspace: str | None = None,
-        category: str | None = None,
-        since: When = None,
-        until: When = None,
-        *,
-        automatic: bool = False,
-        now: datetime | None = None,
-        as_of: When = None,
-    ) -> Hits:
-        """`recall` on a thread of its own, for callers that must not be held up."""
-        asked = (k, kinds, workspace, category, since, until)
-        return await asyncio.to_thread(self.recall, query, *asked, automatic=automatic, now=now, as_of=as_of)
+    arecall = async_twin(recall)
+    arecall_many = async_twin(recall_many)
 
     def context(
         self,
@@ -192,9 +206,11 @@ class Memory:
         *,
         web: Iterable[object] = (),
         conversation: Iterable["Turn"] = (),
-        tokenizer: "Tokenizer | None" = None,
+        tokenizer: "Tokenizer | str | None" = None,
         format: "Format" = "markdown",
         workspace: str | None = None,
+        automatic: bool = False,
+        as_of: When = None,
     ) -> "Context":
         """A prompt block of at most `budget` tokens: web results, memories, conversation; the best nearest the end.
 
@@ -202,12 +218,15 @@ class Memory:
         matters to the query; none where recall finds nothing relevant. What does not fit is recapped, never cut.
 
         Args:
-            budget: tokens by `tokenizer`; both by default the settings'.
+            budget: tokens by `tokenizer`, a function or a name; both by default the settings'.
             web: results with url, title and text, the best first.
-            conversation: turns (role and content), the latest last.
+            conversation: turns (role and content, as chat APIs have them), the latest last.
+            as_of: as on that day: what was said later is left out, and what was true then is not superseded.
+            automatic: nobody asked the memory: the stricter floor holds, so that "thanks, go on" brings nothing.
 
         Raises:
-            UsageError: a query that `recall` refuses, a budget below 0, an unknown format or tokenizer.
+            UsageError: a query that `recall` refuses, a budget below 0, an unknown format or tokenizer, a turn or
+                result that is none.
         """
         from slowwave.recall.prompts import context_of
 
@@ -220,12 +239,23 @@ class Memory:
             tokenizer=tokenizer,
             format=format,
             workspace=workspace,
+            automatic=automatic,
+            as_of=as_of,
         )
 
+    acontext = async_twin(context)
+
     def briefing(
-        self, budget: int | None = None, *, tokenizer: "Tokenizer | None" = None, format: "Format" = "markdown"
+        self, budget: int | None = None, *, tokenizer: "Tokenizer | str | None" = None, format: "Format" = "markdown"
     ) -> "Context":
-        """What is known, for the start of a conversation: the same bytes as long as the release is the same."""
+        """What is known, for the start of a conversation: the same bytes as long as the release is the same.
+
+        Where the store can't be read it is made of what the last one was made of, and marked as stale.
+
+        Raises:
+            UsageError: a budget below 0, an unknown format or tokenizer.
+            StoreError: the store can't be read, and no briefing is kept of before.
+        """
         from slowwave.recall.prompts import briefing_of
 
         return briefing_of(self, budget, tokenizer=tokenizer, format=format)
@@ -233,7 +263,8 @@ class Memory:
     def _search(self) -> Search:
         view = self._current()
         made_with = view.release.encoder
-        return Search(view, self.settings.recall, lambda texts: self._vectors.encoded(made_with, texts), self._note)
+        encoded = partial(self._vectors.encoded, made_with)
+        return Search(view, self.settings.recall, encoded, self._note, self._reranking)
 
     def _last_answer(self, query: Query, automatic: bool) -> Hits:
         told = self._answers.told(self._question(query, automatic))
@@ -244,51 +275,13 @@ class Memory:
         )
 
     def _question(self, query: Query, automatic: bool) -> str:
-        return repr((query, automatic, self._named))
+        return repr((query, automatic, self._live.named))
 
     def _current(self) -> View:
-        """The view that answers: of a newer release, when there is one. Others go on with the old one meanwhile."""
-        view, wait = self._view, self.settings.recall.refresh_seconds
-        late = view is None or (self._named is None and time.monotonic() - self._looked >= wait)
-        if late and self._looking.acquire(blocking=view is None):
-            try:
-                return self._looked_again()
-            finally:
-                self._looking.release()
-        return view or self._opened()
-
-    def _looked_again(self) -> View:
-        """The live release's view; the one there is, where nothing was added to the releases or they can't be read."""
-        self._looked = time.monotonic()
-        view = self._view
-        try:
-            if view is not None and self._stamped() == self._stamp:
-                return view
-            fresh = self._opened()
-        except TROUBLE as trouble:
-            if view is None:
-                raise
-            self._note(f"the releases can't be read ({trouble}): answered from {view.release.name}")
-            return view
-        if view is None or fresh.release.release_id != view.release.release_id:
-            LOG.info("answering from release %s", fresh.release.name)
-            self._view = view = fresh
-        return view
-
-    def _opened(self) -> View:
-        self._stamp = self._stamped()
-        self._looked = time.monotonic()
-        return View.open(self.root, self.space, self._named)
-
-    def _stamped(self) -> int:
-        """When a row was last added to the releases; 0 where there are none."""
-        versions = self.root / self.space / f"{RELEASES.name}.lance" / "_versions"
-        return versions.stat().st_mtime_ns if versions.is_dir() else 0
+        return self._live.current()
 
     def _note(self, what: str) -> None:
-        if what not in self.notes:
-            self.notes.append(what)
-            LOG.warning(what)
+        self._notes.add(what)
 
 
 def _settings(space: str) -> Settings:

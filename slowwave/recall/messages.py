@@ -14,16 +14,21 @@ from datetime import datetime
 import numpy as np
 import pyarrow as pa
 
-from slowwave.recall.dates import date_masks
+from slowwave.engines.blas import one_blas_thread
 from slowwave.recall.fusion import standardised_sum
 from slowwave.recall.layout import Layout
 from slowwave.recall.lexical import heard_words, rarity
+from slowwave.recall.moments import date_masks
 from slowwave.recall.query import WORD, Query
+from slowwave.recall.scope import passages_allowed
 from slowwave.recall.search import Candidates, Pool, Scores, Vector, nearest_rows
 from slowwave.recall.view import Ints, Mask, View
 
 WEIGHTS = {"lexical": 1.0, "vector": 0.6, "speaker": 0.35, "length": 0.6}
 """Of each signal, after it has been standardised."""
+
+DATED = 2.0
+"""What a date weighs against a word as rare."""
 
 LONG = 40
 """Words from which a longer passage is no better: a short one is mostly phatic, a long one is not more to the point."""
@@ -31,7 +36,7 @@ LONG = 40
 QUESTION = re.compile(r"(?<![^.!?\n])[^.!?\n]*\?+")
 """What is asked states nothing: it does not count for a passage's length."""
 
-COLUMNS = ["passage_id", "message_id", "session_id", "seq", "part", "text", "ts"]
+COLUMNS = ["passage_id", "message_id", "session_id", "seq", "part", "speaker", "text", "ts"]
 
 
 @dataclass(frozen=True)
@@ -72,11 +77,12 @@ def heard(view: View, pool: Pool, query: Query, vector: Vector | None, full_text
         full_text: whether the index of full text may be asked.
     """
     layout = Layout.of(view)
-    allowed = layout.allowed(query)
-    words = heard_words(view, pool, query, layout, allowed) if full_text else None
+    allowed = passages_allowed(view, query)
+    dated = _dated(query, layout, allowed)
+    words = heard_words(view, pool, query, layout, allowed, dated=dated is not None) if full_text else None
     lexical, share = (words.worth, words.share) if words else (np.zeros(len(allowed)), None)
     cosine = None if vector is None else cosines_to(view, pool, layout.offsets, vector)
-    return Heard(layout, allowed, lexical, share, _dated(query, layout, allowed), cosine)
+    return Heard(layout, allowed, lexical, share, dated, cosine)
 
 
 def message_candidates(
@@ -117,15 +123,18 @@ def cosines_to(view: View, pool: Pool, offsets: Ints, vector: Vector) -> Scores 
     if held is None:
         return None
     matrix, known = held
-    return np.where(known, matrix @ vector, np.nan)[offsets].astype(np.float64)
+    with one_blas_thread():
+        near = matrix @ vector
+    return np.where(known, near, np.nan)[offsets].astype(np.float64)
 
 
 def _dated(query: Query, layout: Layout, allowed: Mask) -> Scores | None:
-    masks = [mask & allowed for mask in date_masks(query.text, layout.moment, query.now or datetime.now().astimezone())]
+    text = layout.without_speakers(query.text)  # a speaker called April is no month
+    masks = [mask & allowed for mask in date_masks(text, layout.moment, query.now or datetime.now().astimezone())]
     if not any(mask.any() for mask in masks):
         return None
     worth: Scores = rarity(masks, int(allowed.sum())) @ np.array(masks, dtype=np.float64)
-    return worth
+    return DATED * worth
 
 
 def top(scores: Scores, n: int, above: float = 0.0) -> Ints:
@@ -168,5 +177,6 @@ def cosines(vectors: pa.ChunkedArray, query: Vector) -> Scores:
     dots = np.full(len(column), np.nan)
     if known.any():
         flat = column.drop_null().flatten().to_numpy().reshape(-1, len(query))
-        dots[known] = flat @ query
+        with one_blas_thread():
+            dots[known] = flat @ query
     return dots

@@ -1,16 +1,20 @@
 """`Memory.context` and `Memory.briefing`, behind their two thin methods: what a memory gives to a model's prompt."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from slowwave.recall.briefing import briefed
-from slowwave.recall.context import Context, Said, Turn, assembled, remembered
+from schemas.errors import StoreError
+from slowwave.recall.briefing import Kinds, as_plain, briefed, from_plain, known
+from slowwave.recall.context import Context, Said, Turn, assembled, check_block, remembered
 from slowwave.recall.gather import gathered
 from slowwave.recall.hits import Hits
-from slowwave.recall.query import checked_query
+from slowwave.recall.query import When, checked_query
 from slowwave.recall.rendering import Format, LineSource
+from slowwave.recall.tags import session_tags
 from slowwave.recall.terms import content_words
-from slowwave.recall.tokens import Tokenizer, tokenizer_named
+from slowwave.recall.tokens import Tokenizer, tokenizer_of
+from slowwave.store.trouble import TROUBLE, reading, unread
 
 if TYPE_CHECKING:
     from slowwave.recall.memory import Memory
@@ -23,51 +27,80 @@ def context_of(
     *,
     web: Iterable[object] = (),
     conversation: Iterable[Turn] = (),
-    tokenizer: Tokenizer | None = None,
+    tokenizer: Tokenizer | str | None = None,
     format: Format = "markdown",
     workspace: str | None = None,
+    automatic: bool = False,
+    as_of: When = None,
 ) -> Context:
     """The block for a query; see `Memory.context`."""
     settings = memory.settings.context
-    return assembled(
-        query,
-        _memories(memory, query, workspace),
-        settings.budget if budget is None else budget,
-        tokenizer or tokenizer_named(settings.tokenizer),
-        settings,
-        web,
-        conversation,
-        format,
-    )
+    room = settings.budget if budget is None else budget
+    check_block(room, format)
+    count = tokenizer_of(tokenizer, settings.tokenizer)
+    with memory._notes.of_one_answer():
+        memories, hits = _memories(memory, query, workspace, automatic, as_of)
+    block = assembled(query, memories, room, count, settings, web, conversation, format, stale=hits.stale)
+    held = any(part.name == "memories" for part in block.parts)
+    why = hits.reason or ("what was found does not fit the budget" if memories else "nothing found bears on it")
+    return replace(block, reason=None if held else why, relevance=None if hits.stale else hits.relevance)
 
 
 def briefing_of(
-    memory: "Memory", budget: int | None = None, *, tokenizer: Tokenizer | None = None, format: Format = "markdown"
+    memory: "Memory",
+    budget: int | None = None,
+    *,
+    tokenizer: Tokenizer | str | None = None,
+    format: Format = "markdown",
 ) -> Context:
     """The ambient block of the release; see `Memory.briefing`."""
     settings = memory.settings.context
-    return briefed(
-        memory._current(),
-        settings.briefing_budget if budget is None else budget,
-        tokenizer or tokenizer_named(settings.tokenizer),
-        format,
-    )
+    room = settings.briefing_budget if budget is None else budget
+    check_block(room, format)
+    count = tokenizer_of(tokenizer, settings.tokenizer)
+    with memory._notes.of_one_answer():
+        kinds, stale = _known(memory)
+    return briefed(kinds, room, count, format, stale=stale)
 
 
-def _memories(memory: "Memory", query: str, workspace: str | None) -> list[Said]:
-    """What the memory has to say; where the store can't be read, the last answer to this query."""
+def _known(memory: "Memory") -> tuple[Kinds, bool]:
+    """What a briefing is made of, and whether it is of the last one, since the store can't be read."""
+    question = repr(("briefing", memory._live.named))
+    try:
+        with reading(memory.root / memory.space):
+            view = memory._current()
+            kinds = known(view)
+    except StoreError as trouble:
+        told = memory._briefings.told_plain(question, from_plain)
+        if told is None:
+            raise
+        memory._notes.instead(f"{unread(trouble)}: answered from the last briefing")
+        return told, True
+    view.once("briefing kept", lambda: memory._briefings.keep_plain(question, as_plain(kinds)))
+    return kinds, False
+
+
+def _memories(
+    memory: "Memory", query: str, workspace: str | None, automatic: bool, as_of: When
+) -> tuple[list[Said], Hits]:
+    """What the memory has to say, and the hits it goes by; where the store can't be read, the last answer."""
     settings = memory.settings.context
-    hits = memory.recall(query, settings.hits, ("message",), workspace)
+    hits = memory.recall(query, settings.hits, ("message",), workspace, automatic=automatic, as_of=as_of)
     if hits.stale:
-        return _told(hits)
-    view = memory._current()
-    asked = checked_query(query, settings.hits, ("message",), workspace, None, None, None)
-    vector = memory._vectors.encoded(view.release.encoder, [asked.text]).get(asked.text)
-    return remembered(gathered(view, asked, vector, [hit.id for hit in hits], settings))
+        return _told(hits), hits
+    asked = checked_query(query, settings.hits, ("message",), workspace, None, None, None, as_of=as_of)
+    try:
+        view = memory._current()
+        vector = memory._vectors.encoded(view.release.encoder, [asked.text]).get(asked.text)
+        found = gathered(view, asked, vector, [hit.id for hit in hits], settings)
+        return remembered(found, session_tags(view)), hits
+    except TROUBLE as trouble:
+        memory._notes.instead(f"{unread(trouble)}: answered with what was just found, and no more")
+        return _told(hits), Hits(hits, hits.reason, stale=True)
 
 
 def _told(hits: Hits) -> list[Said]:
-    """Hits of an old answer as they are, the first one last."""
+    """Hits of an old answer that held then, as they are, the first one last."""
     return [
         Said(
             " ".join(hit.text.split()),
@@ -76,6 +109,6 @@ def _told(hits: Hits) -> list[Said]:
             LineSource(source.session, source.message, at=hit.observed_at),
             (float(-n), 0, 0),
         )
-        for n, hit in enumerate(hits)
+        for n, hit in enumerate(hit for hit in hits if hit.status == "active")
         for source in hit.sources[:1]
     ]

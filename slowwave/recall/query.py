@@ -1,11 +1,11 @@
 """A query, checked: every request that can't be carried out as put is refused here, with what would be."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
 from numbers import Integral
-from typing import cast
+from typing import TypeVar, cast
 
 from schemas.errors import UsageError
 from slowwave.recall.hits import KINDS, Kind
@@ -28,7 +28,9 @@ STOP_WORDS = frozenset(
 """English words that Lance's index leaves out: looking them up finds nothing."""
 
 
+T = TypeVar("T")
 When = datetime | date | str | None
+Files = Iterable[str] | str | None
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,14 @@ class Query:
     """When it is asked, for words like "yesterday"; the clock's time where None."""
     as_of: datetime | None = None
     """What was true then is asked for; now, where None."""
+    speaker: str | None = None
+    files: tuple[str, ...] = ()
+    """Paths, one of which a row is to be about; with forward slashes."""
+
+    @property
+    def narrowed(self) -> bool:
+        """Whether it is asked for what somebody said, or what is about some files."""
+        return self.speaker is not None or bool(self.files)
 
     @property
     def terms(self) -> str:
@@ -63,12 +73,14 @@ def checked_query(
     until: When,
     now: datetime | None = None,
     as_of: When = None,
+    speaker: str | None = None,
+    files: Files = None,
 ) -> Query:
     """The query, its text cleaned of control characters, its bounds in UTC.
 
     Raises:
-        UsageError: an empty, wordless or over-long text, k under 1, an unknown kind, an empty workspace or category,
-            a date that is none, or bounds the wrong way round.
+        UsageError: an empty, wordless or over-long text, k under 1, an unknown kind, an empty workspace, category or
+            speaker, a file that is no path, a date that is none, or bounds the wrong way round.
     """
     if not isinstance(k, Integral) or isinstance(k, bool) or k < 1:
         raise UsageError(f"k is {k!r}; it is the number of hits wanted, at least 1")
@@ -77,15 +89,41 @@ def checked_query(
     end = min((bound for bound in (end, then) if bound is not None), default=None)
     if start and end and start > end:
         raise UsageError(f"since ({start.isoformat()}) is after until ({end.isoformat()}): nothing lies between")
-    for name, value in (("workspace", workspace), ("category", category)):
+    for name, value in (("workspace", workspace), ("category", category), ("speaker", speaker)):
         if value is not None and not _is_name(value):
             raise UsageError(f"{name} is {value!r}; it is a name without control characters, or None for any")
     asked_at = _bound(now, "now", time.min) or then
-    return Query(_cleaned(text), k, _known_kinds(kinds), workspace, category, start, end, asked_at, then)
+    about = (speaker, _paths(files))
+    return Query(_cleaned(text), k, _known_kinds(kinds), workspace, category, start, end, asked_at, then, *about)
+
+
+def read_once(some: T) -> T | tuple[str, ...]:
+    """An iterator's values; anything else as it is: what is asked of many queries is read but once."""
+    return tuple(some) if isinstance(some, Iterator) else some
 
 
 def _is_name(value: object) -> bool:
-    return isinstance(value, str) and bool(value) and not CONTROL.search(value)
+    return isinstance(value, str) and bool(value.strip()) and not CONTROL.search(value)
+
+
+def one_path(path: str) -> str:
+    """A path as it is compared: with forward slashes, not from `./` on."""
+    return path.strip().replace("\\", "/").removeprefix("./")
+
+
+def _paths(files: Files) -> tuple[str, ...]:
+    """The paths asked for, in order, each once."""
+    if files is None:
+        return ()
+    try:
+        asked = (files,) if isinstance(files, str) else tuple(files)
+    except TypeError:
+        asked = ()
+    wrong = [one for one in asked if not (_is_name(one) and one_path(one).strip("/"))]
+    if wrong or not asked:
+        told = repr(wrong[0] if wrong else files)
+        raise UsageError(f"files has {told:.80}; it is one path or several, like src/db.py, or None for any")
+    return tuple(dict.fromkeys(map(one_path, asked)))
 
 
 def _cleaned(text: str) -> str:

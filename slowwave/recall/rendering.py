@@ -6,14 +6,15 @@ Markdown names a session once, in a heading with its day, and each line's messag
     ferry-1, 2026-02-02
     4. Bookings go into MySQL.
 
-A session id of more than a dozen characters is cut to its first eight; the parts of the block have all ids in full.
+A session id of more than a dozen characters is cut to its first eight, or to as many more as tell it from the store's
+other sessions, so that `slowwave show` finds it; the parts of the block have all ids in full.
 """
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import groupby
+from itertools import groupby, pairwise
 from typing import Literal
 
 Format = Literal["markdown", "json"]
@@ -41,6 +42,8 @@ class LineSource:
     url: str | None = None
     topic: str | None = None
     """A topic's name, for a summary of it."""
+    short: str | None = None
+    """The session's id as a heading has it, where the store's sessions are known; else the block's tell it apart."""
 
     def as_dict(self) -> dict[str, str | int]:
         """What is known of it, as plain values."""
@@ -90,7 +93,7 @@ def heading(source: LineSource, names: Mapping[str, str]) -> str:
     day = f", {source.at:%Y-%m-%d}" if source.at else ""
     if source.topic is not None:
         return f"topic {source.topic}{day}"
-    return names[source.session] + day if source.session is not None else ""
+    return (source.short or names[source.session]) + day if source.session is not None else ""
 
 
 def tag(source: LineSource) -> str:
@@ -104,19 +107,35 @@ def tag(source: LineSource) -> str:
 
 def short_ids(sessions: Iterable[str]) -> dict[str, str]:
     """Each session's id as it stands in a block: whole where it is short, else as much as tells it from the others."""
-    ids = sorted(set(sessions))
-    length = SHORT_ID
-    while len({one[:length] for one in ids}) < len(ids):
-        length += 1
-    return {one: one if len(one) <= WHOLE_ID else one[:length] for one in ids}
+    ids = ["", *sorted(set(sessions)), ""]
+    shared = [_shared(*pair) for pair in pairwise(ids)]  # of sorted ids neighbours share the most
+    return {
+        one: one if len(one) <= WHOLE_ID else one[: max(SHORT_ID, before + 1, after + 1)]
+        for one, (before, after) in zip(ids[1:-1], pairwise(shared), strict=True)
+    }
+
+
+def _shared(one: str, other: str) -> int:
+    """How many characters two ids begin alike with."""
+    length = min(len(one), len(other))
+    return next((at for at in range(length) if one[at] != other[at]), length)
 
 
 def as_json(parts: Sequence[Part]) -> str:
     """One object, a list of lines a part, each with its source in full; empty parts are left out."""
+    return _json(parts, {})
+
+
+def as_stale_json(parts: Sequence[Part]) -> str:
+    """`as_json` of an old answer: it says so."""
+    return _json(parts, {"stale": True})
+
+
+def _json(parts: Sequence[Part], head: Mapping[str, object]) -> str:
     block = {
         part.name: [{"text": line.text, **line.source.as_dict()} for line in part.lines] for part in parts if part.lines
     }
-    return json.dumps(block, ensure_ascii=False, separators=(",", ":")) if block else ""
+    return json.dumps({**head, **block}, ensure_ascii=False, separators=(",", ":")) if block else ""
 
 
 RENDERERS: dict[Format, Renderer] = {"markdown": markdown, "json": as_json}

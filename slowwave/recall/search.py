@@ -21,6 +21,7 @@ from schemas.table import UTC_US, Table
 from schemas.topics import SUMMARIES
 from slowwave.recall.hits import Kind
 from slowwave.recall.query import Query, content_words, word_share
+from slowwave.recall.scope import narrowing
 from slowwave.recall.terms import STOP
 from slowwave.recall.view import View
 
@@ -71,7 +72,7 @@ POOLS: Mapping[Kind, Pool] = {
         "summary_id",
         "first_at",
         "last_at",
-        ("summary_id", "text", "scope", "tier", "member_ids", "last_at"),
+        ("summary_id", "text", "scope", "tier", "member_ids", "first_at", "last_at"),
     ),
 }
 
@@ -101,7 +102,7 @@ class Candidates:
         return [str(row[self.pool.table.key]) for row in self.rows]
 
 
-def conditions(pool: Pool, query: Query) -> pc.Expression | None:
+def conditions(view: View, pool: Pool, query: Query) -> pc.Expression | None:
     """The filter of a pool's rows; None when all may answer."""
     wanted: list[pc.Expression] = []
     if query.workspace is not None:
@@ -112,6 +113,9 @@ def conditions(pool: Pool, query: Query) -> pc.Expression | None:
         if query.category is not None:
             wanted.append(pc.field("category") == pa.scalar(query.category))
     wanted.extend(_overlap(pool, query.since, query.until))
+    if pool.kind == "summary" and query.as_of is not None:  # it tells of all its time, the end too
+        wanted.append(pc.field(pool.last) <= pa.scalar(query.as_of, UTC_US))
+    wanted.extend(narrowing(view, pool.kind, query))
     return reduce(and_, wanted) if wanted else None
 
 
@@ -151,7 +155,7 @@ def text_lane(
         .scanner(
             columns=[*(pool.columns if columns is None else columns), "_score"],
             full_text_query=MatchQuery(query.terms, pool.text),
-            filter=conditions(pool, query),
+            filter=conditions(view, pool, query),
             prefilter=True,
             limit=limit,
             with_row_id=row_ids,
@@ -180,7 +184,7 @@ def nearest_rows(
         .scanner(
             columns=[*columns, "_distance"],
             nearest={"column": "vector", "q": vector, "k": limit, "metric": "dot", "use_index": False},
-            filter=conditions(pool, query),
+            filter=conditions(view, pool, query),
             prefilter=True,
             with_row_id=row_ids,
         )

@@ -5,7 +5,7 @@ nothing under it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -16,17 +16,19 @@ from slowwave.recall.claims import claim_candidates
 from slowwave.recall.doubts import doubted
 from slowwave.recall.fusion import best_of_each, reciprocal_rank
 from slowwave.recall.hits import Hits, Kind
+from slowwave.recall.layout import Layout
 from slowwave.recall.messages import Heard, heard, message_candidates
+from slowwave.recall.moments import asks_of_time_alone, in_time, timely, timely_scores
 from slowwave.recall.named import bare
 from slowwave.recall.query import Query
+from slowwave.recall.reranking import Reranking
+from slowwave.recall.scope import unmet
 from slowwave.recall.search import POOLS, Candidates, Pool, Scores, Vector, lanes
 from slowwave.recall.sessions import told_before
 from slowwave.recall.sources import Found, hits_with_sources, merged, without_echoes
 from slowwave.recall.truth import truthful, what_holds_first
 from slowwave.recall.view import View
-
-READ_TROUBLE = (OSError, RuntimeError, ValueError)
-"""What Lance raises for an index or a file it can't read."""
+from slowwave.store.trouble import READ_TROUBLE
 
 
 @dataclass(frozen=True)
@@ -48,14 +50,17 @@ class Search:
         settings: RecallSettings,
         encoded: Callable[[Sequence[str]], Mapping[str, Vector]],
         note: Callable[[str], None],
+        reranking: Reranking | None = None,
     ) -> None:
         """Set up; nothing is read yet.
 
         Args:
             encoded: vectors of texts, all in one call; empty when there is no encoder.
             note: told what could not be used.
+            reranking: orders the first hits of each answer anew.
         """
         self.view, self.settings, self._encode, self._note = view, settings, encoded, note
+        self._reranking = reranking
         self._bared: dict[Query, str] = {}
 
     def answers(self, queries: Sequence[Query], *, automatic: bool = False) -> list[Hits]:
@@ -66,8 +71,9 @@ class Search:
         return [self._answer(query, vectors, automatic) for query in queries]
 
     def _asks(self, kind: Kind, query: Query) -> bool:
-        """Whether a pool can answer: it has rows, and the category that is asked for."""
-        return self.view.count(POOLS[kind].table) > 0 and (query.category is None or kind == "observation")
+        """Whether a pool can answer: it has rows, and what the conditions are about."""
+        has = (query.category is None or kind == "observation") and not (query.narrowed and kind == "summary")
+        return has and self.view.count(POOLS[kind].table) > 0
 
     def _bare(self, query: Query) -> str:
         """What of the query is compared with what was said: without those who said it, and where."""
@@ -79,6 +85,8 @@ class Search:
         return self._bared[query]
 
     def _answer(self, query: Query, vectors: Mapping[str, Vector], automatic: bool) -> Hits:
+        if reason := unmet(self.view, query):
+            return Hits(reason=reason)
         asked = [kind for kind in query.kinds if self._asks(kind, query)]
         answers = self._answers(asked, query, vectors)
         if not any(one.found for one in answers):
@@ -92,10 +100,19 @@ class Search:
         if best < floor and judged and (automatic or not told_before(self.view, query, vectors.get(query.text))):
             reason = f"nothing relevant: the nearest memory reaches {best:.2f}, the floor is {floor:.2f}"
             return Hits(reason=reason, relevance=best)
-        found = merged([one.found for one in answers], self.settings.rrf_k)
-        kept = [one for one in found if not automatic or one.relevance >= floor]
+        kept = self._kept(answers, query, floor if automatic else 0.0)
         shown = doubted(self.view, without_echoes(truthful(self.view, kept, query)), query)[: query.k]
         return Hits(hits_with_sources(self.view, what_holds_first(shown)), relevance=best)
+
+    def _kept(self, answers: Sequence[Answer], query: Query, least: float) -> list[Found]:
+        """The hits of all kinds as one list, best first; by the reranker, where there is one."""
+        anything, asked = not self._of_time_alone(query), self._timed(query)
+
+        def first(depth: int) -> list[Found]:
+            found = timely(merged([one.found[:depth] for one in answers], self.settings.rrf_k), asked)
+            return [one for one in found if one.relevance >= least and (one.relevance or anything)]
+
+        return first(query.k) if self._reranking is None else self._reranking.reranked(query, first)
 
     def _elsewhere(self, query: Query, vectors: Mapping[str, Vector]) -> float:
         """Relevance of the best of the kinds not asked for: a summary may say what a terse claim is about."""
@@ -120,25 +137,40 @@ class Search:
     def _found(
         self, pool: Pool, query: Query, vector: Vector | None, whole: Vector | None, said: Heard | None
     ) -> Answer:
-        """The k best rows of a pool, one an owner, best first."""
+        """The best rows of a pool, one an owner, best first: k, or as many as a reranker wants."""
         candidates, scores = self._scored(pool, query, vector, whole, said)
         if not candidates.rows:
             return Answer([], 0.0, False)
-        relevance, nearest = self._relevance(candidates)
+        relevance, nearest = self._relevance(candidates, query)
+        if self._of_time_alone(query):
+            scores = np.where(relevance > 0.0, scores, scores.min() - 1.0)
         owners = [str(row[pool.owner]) for row in candidates.rows]
         cosine = candidates.signals.get("vector", np.full(len(owners), np.nan))
+        depth = query.k if self._reranking is None else self._reranking.depth(query)
         found = [
             Found(pool.kind, owners[i], candidates.rows[i], float(scores[i]), float(cosine[i]), float(relevance[i]))
-            for i in best_of_each(scores, owners, candidates.ids)[: query.k]
+            for i in best_of_each(scores, owners, candidates.ids)[:depth]
         ]
         return Answer(found, max(float(relevance.max()), nearest or 0.0), nearest is not None)
 
-    def _relevance(self, candidates: Candidates) -> tuple[Scores, float | None]:
+    def _timed(self, query: Query) -> Query:
+        """The query as its times are read: a speaker called April is no month."""
+        if not self.view.count(PASSAGES):
+            return query
+        return replace(query, text=Layout.of(self.view).without_speakers(query.text))
+
+    def _of_time_alone(self, query: Query) -> bool:
+        return self.view.count(PASSAGES) > 0 and asks_of_time_alone(Layout.of(self.view), self._timed(query))
+
+    def _relevance(self, candidates: Candidates, query: Query) -> tuple[Scores, float | None]:
         """0 to 1 a row: its cosine, and the share of the query's words heard there, on the release's scale.
 
         Also the relevance of the row nearest to the whole query, candidate or not. Where there is no scale the share
-        of the words stands alone, and the second is None.
+        of the words stands alone, and the second is None. A query of a time alone is answered by all that was then.
         """
+        inside = in_time(candidates, self._timed(query)) if self._of_time_alone(query) else None
+        if inside is not None:
+            return inside.astype(np.float64), float(inside.any())
         cosine, scales = candidates.cosine, self._calibration.scales if self._calibration else {}
         scale = scales.get(candidates.pool.kind)
         if scale is None or cosine is None:
@@ -164,7 +196,7 @@ class Search:
             if said is not None and pool.kind == "observation":
                 return claim_candidates(self.view, pool, query, limit, vector, said, full_text, named)
             found = lanes(self.view, pool, query, limit, vector, full_text)
-            return found, reciprocal_rank(found, self.settings.rrf_k)
+            return found, timely_scores(found, reciprocal_rank(found, self.settings.rrf_k), self._timed(query))
 
         full_text = self._full_text(pool)
         try:

@@ -19,10 +19,12 @@ import pyarrow.compute as pc
 from schemas.observations import OBSERVATIONS
 from schemas.passages import PASSAGES
 from schemas.table import Table
+from slowwave.engines.blas import one_blas_thread
 from slowwave.recall.calibrate import Calibration
 from slowwave.recall.layout import Layout
 from slowwave.recall.lexical import word_lanes
 from slowwave.recall.query import Query
+from slowwave.recall.scope import passages_allowed
 from slowwave.recall.search import POOLS, Vector, nearest_rows
 from slowwave.recall.terms import content_words
 from slowwave.recall.view import Ints, View
@@ -80,14 +82,15 @@ def ranked_sessions(
     shares = np.exp((total - total.max()) / TEMPERATURE)
     best = np.argsort(-shares, kind="stable")[:limit]
     names = _names(view, layout, [numbers[i] for i in best])
-    first = taken_up(view, names[:FOLLOWING]) + names[FOLLOWING:]
+    first = taken_up(view, names[:FOLLOWING], query.as_of) + names[FOLLOWING:]
     return [RankedSession(name, float(shares[i] / shares.sum())) for name, i in zip(first, best, strict=True)]
 
 
-def taken_up(view: View, sessions: Sequence[str]) -> list[str]:
-    """The sessions in their order, but each that changed what one before it had settled before that one."""
+def taken_up(view: View, sessions: Sequence[str], as_of: datetime | None = None) -> list[str]:
+    """The sessions in their order, but each that had changed by then what one before it settled before that one."""
     columns = ["observation_id", "session_id", "superseded_by", "observed_at"]
     rows = rows_where(view, OBSERVATIONS, columns, "session_id", sessions) if len(sessions) > 1 else []
+    rows = [row for row in rows if said_by_then(row["observed_at"], as_of)]
     session = {str(row["observation_id"]): str(row["session_id"]) for row in rows}
     changed = Counter((str(row["session_id"]), session.get(str(row["superseded_by"]))) for row in rows)
     began: dict[str, datetime] = {}
@@ -104,6 +107,11 @@ def taken_up(view: View, sessions: Sequence[str]) -> list[str]:
         place = next((n for n in earlier if _cosine(view, ordered[n], one) >= ONE_MATTER), len(ordered))
         ordered.insert(place, one)
     return ordered
+
+
+def said_by_then(at: object, as_of: datetime | None) -> bool:
+    """Whether something was said by a moment; what has no time only where no moment is given."""
+    return as_of is None or (isinstance(at, datetime) and at <= as_of)
 
 
 def _cosine(view: View, one: str, other: str) -> float:
@@ -182,8 +190,9 @@ def _nearest(view: View, query: Query, layout: Layout, vector: Vector) -> tuple[
         rows = nearest_rows(view, POOLS["message"], query, NEAREST, vector, [], row_ids=True)
         return layout.positions(rows["_rowid"].to_numpy()), 1.0 - rows["_distance"].to_numpy().astype(np.float64)
     matrix, known = held
-    cosines = (matrix @ vector)[layout.offsets].astype(np.float64)
-    some = np.flatnonzero(known[layout.offsets] & layout.allowed(query))
+    with one_blas_thread():
+        cosines = (matrix @ vector)[layout.offsets].astype(np.float64)
+    some = np.flatnonzero(known[layout.offsets] & passages_allowed(view, query))
     best = some[np.argsort(-cosines[some], kind="stable")[:NEAREST]]
     return best, cosines[best]
 

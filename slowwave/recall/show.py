@@ -1,7 +1,7 @@
 """Drill down and up: any row of the memory by its id, what it stands on down to the messages, and what holds it.
 
-Ids may be cut to their first characters, as long as they are unique; a message is also found by its transcript's own
-id. Reads one release.
+Ids may be cut to their first characters, as long as they are unique. Sessions and messages are also found by their
+transcript's own id, a session's cut like the others: what stands over the lines of a context block. Reads one release.
 """
 
 from collections.abc import Iterator, Sequence
@@ -26,6 +26,8 @@ KINDS: dict[str, Table] = {
     "session": SESSIONS,
     "message": MESSAGES,
 }
+NATIVE = ("message", "session")
+"""What transcripts give ids of their own."""
 SHORTEST = 6
 """Characters of an id that name a row."""
 COLUMNS = {
@@ -86,7 +88,7 @@ def show(snapshot: Snapshot, wanted: str, depth: int | None = None) -> Shown:
 
     Args:
         snapshot: a release.
-        wanted: an id or its first characters, or a transcript's own id of a message or session.
+        wanted: an id or its first characters, or a transcript's own id of a message or session; a session's may be cut.
         depth: how many levels down; None: to the messages.
 
     Raises:
@@ -97,6 +99,16 @@ def show(snapshot: Snapshot, wanted: str, depth: int | None = None) -> Shown:
     return Shown(view.node(kind, row, depth if depth is not None else 99), tuple(view.above(kind, row)))
 
 
+def _begins(row: Row, wanted: str) -> bool:
+    return any(str(value).startswith(wanted) for value in row.values())
+
+
+def _named(kind: str, row: Row, wanted: str) -> str:
+    """A candidate's id: the one that begins as wanted."""
+    key = str(row[KINDS[kind].key])
+    return key if key.startswith(wanted) else str(row.get("native_id", key))
+
+
 class _View:
     """One release, read by key."""
 
@@ -104,25 +116,32 @@ class _View:
         self.snapshot = snapshot
 
     def find(self, wanted: str) -> tuple[str, Row]:
-        """Kind and row of an id."""
-        if len(wanted) < SHORTEST:
+        """Kind and row of an id; one that a row has whole is no cut one of others."""
+        found = list(self._whole(wanted))
+        if not found and len(wanted) < SHORTEST:
             raise UsageError(f"id {wanted!r} is too short: {SHORTEST} characters at least")
-        found = list(self._matches(wanted))
+        found = found or list(self._cut(wanted))
         if not found:
             raise UsageError(f"nothing in release {self.snapshot.release.name} has the id {wanted!r}")
         if len(found) > 1:
-            some = ", ".join(f"{kind} {row[KINDS[kind].key]}" for kind, row in found[:5])
+            some = ", ".join(f"{kind} {_named(kind, row, wanted)}" for kind, row in found[:5])
             raise UsageError(f"{len(found)} rows have ids that begin with {wanted!r}: {some}")
         return found[0]
 
-    def _matches(self, wanted: str) -> Iterator[tuple[str, Row]]:
+    def _whole(self, wanted: str) -> Iterator[tuple[str, Row]]:
+        """The rows that have just this id, their own or their transcript's."""
         for kind, table in KINDS.items():
-            ids = self.snapshot.read(table, [table.key])[table.key].to_pylist()
-            yield from ((kind, row) for row in self.rows(kind, [i for i in ids if i.startswith(wanted)]))
-        for kind in ("message", "session"):
-            for row in self.rows(kind, [wanted], by="native_id"):
-                if not str(row[KINDS[kind].key]).startswith(wanted):
+            yield from ((kind, row) for row in self.rows(kind, [wanted]))
+            for row in self.rows(kind, [wanted], by="native_id") if kind in NATIVE else ():
+                if row[table.key] != wanted:
                     yield kind, row
+
+    def _cut(self, wanted: str) -> Iterator[tuple[str, Row]]:
+        """The rows whose ids begin so; of the transcripts' own those of sessions."""
+        for kind, table in KINDS.items():
+            columns = [table.key, *(["native_id"] if kind == "session" else [])]
+            ids = [row[table.key] for row in self.snapshot.read(table, columns).to_pylist() if _begins(row, wanted)]
+            yield from ((kind, row) for row in self.rows(kind, ids))
 
     def rows(self, kind: str, ids: Sequence[str], by: str | None = None) -> list[Row]:
         """Rows by key or another column, in the order of the ids."""

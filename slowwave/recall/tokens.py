@@ -43,6 +43,19 @@ def tokenizer_named(name: str) -> Tokenizer:
     return _from_file(Path(name).expanduser())
 
 
+def tokenizer_of(given: Tokenizer | str | None, otherwise: str) -> Tokenizer:
+    """A tokenizer as it was asked for, itself or by its name; the one called `otherwise` where none was.
+
+    Raises:
+        UsageError: there is none of that name, or what was given can't be called.
+    """
+    if given is None or isinstance(given, str):
+        return tokenizer_named(otherwise if given is None else given)
+    if not callable(given):
+        raise UsageError(f"tokenizer is {given!r:.80}; it is a function of a text, or a name like minilm")
+    return given
+
+
 def cached(tokenizer: Tokenizer) -> Tokenizer:
     """The same counts, each text counted once."""
     return lru_cache(maxsize=CACHED_TEXTS)(tokenizer)

@@ -8,7 +8,7 @@ it, marked; of those shown, below all others. Read once a release; costs nothing
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import cast
@@ -21,13 +21,14 @@ from schemas.observations import OBSERVATIONS
 from slowwave.recall.layout import Layout
 from slowwave.recall.messages import QUESTION
 from slowwave.recall.query import Query
+from slowwave.recall.scope import claim_passes
 from slowwave.recall.sources import Found, Row
 from slowwave.recall.terms import content_words
 from slowwave.recall.view import View
 
 COLUMNS = [
     *("observation_id", "session_id", "workspace", "category", "summary", "quote", "message_ids", "status"),
-    *("observed_at", "canonical_id", "superseded_by", "valid_to"),
+    *("observed_at", "canonical_id", "superseded_by", "valid_to", "speaker", "files"),
 ]
 NEXT_TO = (-1, 1, 2, 3)
 """Messages before and after the one that a claim was made in, where its echo is looked for: others may speak first."""
@@ -147,7 +148,8 @@ def truthful(view: View, found: Sequence[Found], query: Query) -> list[Found]:
         changes = _stale(view, truth, found, query)
         heirs = {at: truth.successor(change, query.as_of) for at, change in changes.items()}
         marked = [_marked(one, heirs.get(at)) for at, one in enumerate(found)]
-        marked = _in_order(truth, marked, changes, heirs, query)
+        wanted = {heir for heir in heirs.values() if _wanted(view, truth.rows.get(heir), query)}
+        marked = _in_order(truth, marked, changes, heirs, wanted, query)
     return _scored(_statements_first(marked))
 
 
@@ -221,9 +223,18 @@ def _marked(one: Found, heir: str | None) -> Found:
 
 
 def _in_order(
-    truth: Truth, found: list[Found], changes: Mapping[int, Change], heirs: Mapping[int, str], query: Query
+    truth: Truth,
+    found: list[Found],
+    changes: Mapping[int, Change],
+    heirs: Mapping[int, str],
+    wanted: Set[str],
+    query: Query,
 ) -> list[Found]:
-    """Each successor in the place of the best that it succeeds, or above; each stale one below what holds instead."""
+    """Each successor in the place of the best that it succeeds, or above; each stale one below what holds instead.
+
+    Args:
+        wanted: the successors that the query's conditions let through.
+    """
     place: dict[int, float] = {at: float(at) for at in range(len(found))}
     everything = list(found)
     for heir in dict.fromkeys(heirs.values()):
@@ -231,7 +242,7 @@ def _in_order(
         claims = [at for at, one in enumerate(found) if one.id == heir]
         row = truth.rows.get(heir)
         leads = [at for at in losers if _leads(found[at], changes[at], query)]
-        if leads and not claims and row is not None and _wanted(row, query):
+        if leads and not claims and row is not None and heir in wanted:
             claims = [len(everything)]
             everything.append(replace(found[leads[0]], kind="observation", id=heir, row={**row, "superseded_by": None}))
         for at in claims:
@@ -250,8 +261,10 @@ def _leads(one: Found, change: Change, query: Query) -> bool:
     return one.kind == "observation"
 
 
-def _wanted(row: Row, query: Query) -> bool:
+def _wanted(view: View, row: Row | None, query: Query) -> bool:
     """Whether the query's conditions let a claim through."""
+    if row is None:
+        return False
     at = cast(datetime | None, row["observed_at"])
     return (
         "observation" in query.kinds
@@ -260,6 +273,7 @@ def _wanted(row: Row, query: Query) -> bool:
         and query.category in (None, row["category"])
         and (query.since is None or (at is not None and at >= query.since))
         and (query.until is None or (at is not None and at <= query.until))
+        and claim_passes(view, row, query)
     )
 
 

@@ -30,12 +30,12 @@ class Turns:
         self.running = RunningSummary(conversation, settings.pyramid)
         self.active = ActiveMemory(encoder, settings.context.active) if encoder else None
 
-    def add(self, role: str, content: str) -> None:
-        """One more turn, of `user` or `assistant`."""
+    def add(self, role: str, content: str, effect: float = 0.0) -> None:
+        """One more turn, of `user` or `assistant`; `effect` as `ActiveMemory.hear` has it."""
         self.said.append({"role": "user" if role == "user" else "assistant", "content": content})
         self.running.add(role, content)
         if self.active:
-            self.active.hear(role, content)
+            self.active.hear(role, content, effect)
 
     def recent(self, budget: int) -> list[Message]:
         """The latest turns that fit the budget of tokens, from a person's on."""

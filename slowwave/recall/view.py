@@ -21,6 +21,7 @@ from schemas.errors import StoreMissing
 from schemas.runs import RELEASES
 from schemas.table import Table
 from slowwave.store.releases import Release, parse_releases, pick_release
+from slowwave.store.trouble import reading
 
 FLAT_ROWS = 100_000
 """Up to here a table's vectors are held in memory and compared one by one: exact, and faster than an index."""
@@ -76,6 +77,7 @@ class View:
 
         Raises:
             StoreMissing: there is no such store or space.
+            StoreUnreadable: what is there is broken.
             NoRelease: nothing is released yet, or not under that name.
         """
         folder = root / space
@@ -149,8 +151,10 @@ def known_releases(folder: Path) -> list[Release]:
 
     Raises:
         StoreMissing: there is no such store or space.
+        StoreUnreadable: what is there is broken.
     """
     path = folder / f"{RELEASES.name}.lance"
     if not path.is_dir():
         raise StoreMissing(folder)
-    return parse_releases(lance.dataset(str(path)).to_table())
+    with reading(folder):
+        return parse_releases(lance.dataset(str(path)).to_table())

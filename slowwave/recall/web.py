@@ -27,7 +27,7 @@ from slowwave.recall.web_words import ASKED, INFORMATION, OURS, TIMELY
 LOG = logging.getLogger(__name__)
 
 Judge = Callable[[str], bool]
-"""Whether a question needs the web. May raise a SlowwaveError, which counts as no."""
+"""Whether a question needs the web. Whatever it raises counts as no."""
 
 MAX_QUERY = 300
 """Characters of a query: engines read no more."""
@@ -93,9 +93,9 @@ class WebSearch:
         if self.judge is None:
             return Decision(False, "no word asks for it")
         try:
-            needs = self.judge(message)
-        except SlowwaveError as trouble:
-            return Decision(False, f"no word asks for it, and the model could not be asked ({trouble})")
+            needs = bool(self.judge(message))
+        except Exception as trouble:  # a judge may be anybody's code
+            return Decision(False, f"no word asks for it, and the model could not be asked ({_told(trouble)})")
         return Decision(needs, f"the model says that it needs {'it' if needs else 'none'}")
 
     def search(self, message: str, why: str = "asked for") -> WebAnswer:
@@ -108,21 +108,39 @@ class WebSearch:
         if not WORD.search(query):
             return WebAnswer(why=why, notes=(*notes, "nothing of the query was left"))
         for engine in self.engines:
+            name = getattr(engine, "name", type(engine).__name__)
             try:
-                found = engine.search(query, self.settings.results)
-            except WebTrouble as trouble:
-                notes.append(f"{trouble}")
-                LOG.warning("web search: %s", trouble)
+                found = _results(name, engine.search(query, self.settings.results))
+            except Exception as trouble:  # an engine may be anybody's code
+                told = str(trouble) if isinstance(trouble, WebTrouble) else f"{name}: {_told(trouble)}"
+                notes.append(told)
+                LOG.warning("web search: %s", told)
                 continue
             if found:
                 results, more = with_page_texts(found, self.settings)
                 return WebAnswer(tuple(one for one in results if one.text), query, why, (*notes, *more))
-            notes.append(f"{engine.name} found nothing")
+            notes.append(f"{name} found nothing")
         return WebAnswer((), query if self.engines else None, why, (*notes, *self._without_engines()))
 
     def _without_engines(self) -> list[str]:
         """What to set up, where nothing is."""
         return [] if self.engines else [f"no engine can be asked: {'; '.join(self.lacking) or 'none is named'}"]
+
+
+def _results(engine: str, found: object) -> list[WebResult]:
+    """What an engine gave, where it is what the Protocol says.
+
+    Raises:
+        WebTrouble: it is something else.
+    """
+    if not isinstance(found, Sequence) or not all(isinstance(one, WebResult) for one in found):
+        raise WebTrouble(engine, f"the answer is no list of results: {found!r:.80}")
+    return list(found)
+
+
+def _told(trouble: Exception) -> str:
+    """An error in one line; one of another's making with its type."""
+    return str(trouble) if isinstance(trouble, SlowwaveError) else f"{type(trouble).__name__} {trouble}".rstrip()
 
 
 def decided_by_words(message: str, interests: Sequence[str] = ()) -> Decision | None:

@@ -4,7 +4,9 @@
     <store>/<space>/notes/2026-11-21.jsonl                   what agents and people asked to be remembered that day
 
 Like `recalls.jsonl` these belong to no release and are written without the writer's lock, each line in one append. A
-space's night reads those of its own space.
+space's night reads those of its own space. A folder that is not there is made, since a note may come before the first
+night; but not where this machine has had answers from it: then the store is away (a disk that is not mounted), and what
+was written in its place would be lost under it.
 """
 
 import json
@@ -14,11 +16,16 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
-from schemas.errors import UsageError
+from schemas.errors import StoreUnreadable, UsageError
 from schemas.ids import content_id
+from slowwave.store.cached import answered_before
 
 FOLDERS = ("talk", "notes")
 NOTED = "Noted."
+AWAY = (
+    "it answered before and is not there now, so nothing was noted: bring it back (is its disk mounted?), "
+    "or begin a new one with `slowwave run`"
+)
 MAX_NOTE = 10_000
 """Characters of a note: more is a document, and no one thing to be remembered."""
 
@@ -41,6 +48,7 @@ class Journal:
         """Write down a message; its id.
 
         Raises:
+            StoreUnreadable: the store is away.
             OSError: the folder can't be written to.
         """
         message = f"m{self.count + 1}"
@@ -70,6 +78,7 @@ def remember(
 
     Raises:
         UsageError: the note is empty or over-long.
+        StoreUnreadable: the store is away.
         OSError: the folder can't be written to.
     """
     text = note.strip()
@@ -108,6 +117,9 @@ def _line(
 
 def _append(path: Path, raw: bytes) -> None:
     """All of it in one write, for the owner's eyes alone."""
+    space_dir = path.parent.parent
+    if not space_dir.is_dir() and answered_before(space_dir.parent, space_dir.name):
+        raise StoreUnreadable(space_dir, AWAY)
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     try:

@@ -11,6 +11,7 @@ from schemas.errors import StoreMissing
 from schemas.runs import RELEASES
 from schemas.table import Table
 from slowwave.store.releases import Release, parse_releases, pick_release
+from slowwave.store.trouble import reading
 
 
 class Snapshot:
@@ -21,6 +22,7 @@ class Snapshot:
 
         Raises:
             StoreMissing: there is no such store or space.
+            StoreUnreadable: what is there is broken.
             NoRelease: nothing is released yet, or not under that name.
         """
         self.dir = root / space
@@ -28,7 +30,8 @@ class Snapshot:
             raise StoreMissing(self.dir)
         self._db = lancedb.connect(self.dir)
         self._tables: dict[str, LanceTable] = {}
-        rows = self._open(RELEASES).to_arrow()
+        with reading(self.dir):
+            rows = self._open(RELEASES).to_arrow()
         self.release: Release = pick_release(parse_releases(rows), release, self.dir)
 
     def _open(self, table: Table) -> LanceTable:

@@ -18,6 +18,7 @@ from lancedb.table import LanceTable
 from schemas.errors import BadRows, SchemaMismatch, StoreMissing
 from schemas.registry import TABLES
 from schemas.table import Table
+from slowwave.store.trouble import reading
 
 IDS_AT_ONCE = 2_000
 """Keys in one filter: longer lists cost more to plan than a second scan."""
@@ -37,6 +38,7 @@ class Store:
 
         Raises:
             StoreMissing: there is none, and create is False.
+            StoreUnreadable: a table is broken.
             SchemaMismatch: a table has other columns than this version's schema.
         """
         directory = root / space
@@ -55,7 +57,8 @@ class Store:
                 raise StoreMissing(self.dir)
             self._db.create_table(table.name, schema=table.schema, exist_ok=True)
             return
-        found = self.table(table).schema.names
+        with reading(self.dir):
+            found = self.table(table).schema.names
         if found != table.schema.names:
             raise SchemaMismatch(table.name, found, table.schema.names)
 

@@ -1,0 +1,88 @@
+"""The view that answers: of the release in force, which is looked for again now and then while a memory stays open."""
+
+import logging
+import time
+from collections.abc import Callable
+from pathlib import Path
+from threading import Lock
+
+from schemas.runs import RELEASES
+from slowwave.recall.view import View
+from slowwave.store.trouble import TROUBLE, reading
+
+LOG = logging.getLogger(__name__)
+
+
+class Live:
+    """A space's live release, or the one that is named; shared by threads."""
+
+    def __init__(self, root: Path, space: str, named: str | None, wait: float, note: Callable[[str], None]) -> None:
+        """Set up; nothing is read yet.
+
+        Args:
+            root: the store's folder.
+            space: a folder in it.
+            named: a release's id or name, which stays; None for the live one.
+            wait: least seconds between two looks for a newer one.
+            note: told with each answer that a newer release can't be read.
+        """
+        self.root, self.space, self.named, self._wait, self._note = root, space, named, wait, note
+        self.view: View | None = None
+        """The view that answered last; None as long as the store could not be read."""
+        self._behind: str | None = None
+        self._stamp = 0
+        self._looked = 0.0
+        self._looking = Lock()
+
+    def opened(self) -> View:
+        """The release in force by now, read anew.
+
+        Raises:
+            StoreError: the store can't be reached or read, or has no such release.
+        """
+        with reading(self.root / self.space):
+            self._stamp = self._stamped()
+            self._looked = time.monotonic()
+            return View.open(self.root, self.space, self.named)
+
+    def current(self) -> View:
+        """The view that answers: of a newer release, when there is one. Others go on with the old one meanwhile.
+
+        Raises:
+            StoreError: there is no view yet, and the store can't be reached or read.
+        """
+        view = self.view
+        late = view is None or (self.named is None and time.monotonic() - self._looked >= self._wait)
+        if late and self._looking.acquire(blocking=view is None):
+            try:
+                view = self._looked_again()
+            finally:
+                self._looking.release()
+        if self._behind is not None:
+            self._note(self._behind)
+        return view or self.opened()
+
+    def _looked_again(self) -> View:
+        """The live release's view; the one there is, where nothing was added to the releases or they can't be read."""
+        self._looked = time.monotonic()
+        view = self.view
+        try:
+            if view is not None and self._stamped() == self._stamp:
+                self._behind = None
+                return view
+            fresh = self.opened()
+        except TROUBLE as trouble:
+            if view is None:
+                raise
+            self._behind = f"the releases can't be read ({trouble}): answered from {view.release.name}"
+            return view
+        self._behind = None
+        if view is None or fresh.release.release_id != view.release.release_id:
+            LOG.info("answering from release %s", fresh.release.name)
+            self.view = view = fresh
+        return view
+
+    def _stamped(self) -> int:
+        """When a row was last added to the releases; 0 where there are none."""
+        versions = self.root / self.space / f"{RELEASES.name}.lance" / "_versions"
+        return versions.stat().st_mtime_ns if versions.is_dir() else 0

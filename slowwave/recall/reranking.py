@@ -1,0 +1,120 @@
+"""Where a reranker acts: on the first hits of an answer, and never at the answer's cost.
+
+By then the floors have decided that something is relevant; afterwards what is stale is put below what holds, as ever.
+A reranker that raises, gives no usable scores or is not done in time is noted, and the answer is what it would have
+been without one. It runs on a thread of its own: one that hangs holds up one query for its seconds, and is left alone
+by the others as long as it does.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import datetime
+from queue import Empty, SimpleQueue
+from threading import Lock, Thread
+from typing import TYPE_CHECKING
+
+from schemas.settings import RecallSettings, Settings
+from slowwave.recall.query import Query
+from slowwave.recall.search import POOLS
+from slowwave.recall.sources import Found
+
+if TYPE_CHECKING:
+    from slowwave.recall.rerank import Reranker
+
+NOTE_CHARS = 300
+"""Length of what a note tells of a trouble."""
+
+
+def reranking(given: "Reranker | None", settings: Settings, note: Callable[[str], None]) -> "Reranking | None":
+    """The reranker given, else the settings' one; None where there is neither, and then nothing is imported.
+
+    Raises:
+        UsageError: the setting names no reranker.
+    """
+    if given is None and settings.recall.reranker:
+        from slowwave.recall.rerank import reranker_named
+
+        given = reranker_named(settings.recall.reranker, settings)
+    return None if given is None else Reranking(given, settings.recall, note)
+
+
+class Reranking:
+    """A reranker, held to its time and its answers; shared by threads."""
+
+    def __init__(self, reranker: "Reranker", settings: RecallSettings, note: Callable[[str], None]) -> None:
+        self.reranker, self.top, self.seconds, self._note = reranker, settings.rerank_top, settings.rerank_seconds, note
+        self._turn = Lock()
+        self._late: Thread | None = None
+
+    def depth(self, query: Query) -> int:
+        """Hits of each kind that are wanted: more than are shown, so that there is something to bring up."""
+        return max(query.k, self.top)
+
+    def reranked(self, query: Query, first: Callable[[int], list[Found]]) -> list[Found]:
+        """What was found, its first `top` in the reranker's order; as without one, where that fails.
+
+        Args:
+            first: so many hits of each kind as one list, best first.
+        """
+        found = first(self.depth(query))
+        scores = self._scores(query.text, [shown(one) for one in found[: self.top]]) if len(found) > 1 else None
+        return first(query.k) if scores is None else reordered(found, scores)
+
+    def _scores(self, query: str, texts: Sequence[str]) -> list[float] | None:
+        """Scores of the texts; None, and a note, where there are none."""
+        outcome = self._outcome(query, texts)
+        if isinstance(outcome, str):
+            self._note(f"the reranker {self.reranker.name!r} failed ({outcome}): answered in recall's own order")
+            return None
+        return outcome
+
+    def _outcome(self, query: str, texts: Sequence[str]) -> list[float] | str:
+        """Scores, or why there are none."""
+        late = self._late
+        if late is not None and late.is_alive():
+            return "it is still busy with an earlier query"
+        outcomes: SimpleQueue[list[float] | str] = SimpleQueue()
+        # A daemon: no process waits at its end for a reranker that hangs.
+        worker = Thread(target=self._work, args=(query, texts, outcomes), name="slowwave-rerank", daemon=True)
+        worker.start()
+        try:
+            return outcomes.get(timeout=self.seconds)
+        except Empty:
+            self._late = worker
+            return f"no answer within {self.seconds:g} s"
+
+    def _work(self, query: str, texts: Sequence[str], outcomes: "SimpleQueue[list[float] | str]") -> None:
+        try:
+            with self._turn:
+                outcomes.put(usable(self.reranker.rerank(query, texts), len(texts)))
+        except BaseException as trouble:  # a reranker may be anybody's code, and no query fails for its sake
+            outcomes.put(" ".join((str(trouble) or type(trouble).__name__).split())[:NOTE_CHARS])
+
+
+def shown(one: Found) -> str:
+    """What a reranker reads of a hit: the day and the speaker, which a query may name, and the claim or the passage."""
+    pool = POOLS[one.kind]
+    at, speaker = one.row.get(pool.last), one.row.get("speaker")
+    said = f"{speaker}: {one.row[pool.text]}" if speaker else str(one.row[pool.text])
+    return f"{at:%Y-%m-%d} {said}" if isinstance(at, datetime) else said
+
+
+def usable(scores: Sequence[float], texts: int) -> list[float]:
+    """The scores as numbers.
+
+    Raises:
+        ValueError: not one a text, or one that is no number.
+    """
+    numbers = [float(score) for score in scores]
+    if len(numbers) != texts:
+        raise ValueError(f"{len(numbers)} scores for {texts} texts")
+    if not all(map(math.isfinite, numbers)):
+        raise ValueError("a score that is no finite number")
+    return numbers
+
+
+def reordered(found: Sequence[Found], scores: Sequence[float]) -> list[Found]:
+    """The first hits by their new scores, equal ones in their order; hits keep the scores of their places."""
+    order = [*sorted(range(len(scores)), key=lambda at: -scores[at]), *range(len(scores), len(found))]
+    return [replace(found[at], score=one.score) for at, one in zip(order, found, strict=True)]

@@ -1,0 +1,33 @@
+"""What a store that is gone, or half there, raises: Lance's bare errors, and the project's own, which is one line."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from schemas.errors import StoreError, StoreUnreadable
+
+READ_TROUBLE = (OSError, RuntimeError, ValueError)
+"""What Lance raises for an index or a file it can't read."""
+TROUBLE = (*READ_TROUBLE, StoreError)
+"""What a store raises that is gone, or half there."""
+TOLD = 300
+"""Characters of Lance's own words: the rest is paths within its sources."""
+
+
+def unread(trouble: Exception) -> str:
+    """That the store can't be read and why, in a line."""
+    why = " ".join(str(trouble).split())[:TOLD]
+    return why if isinstance(trouble, StoreUnreadable) else f"the store can't be read ({why})"
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """A table that can't be read inside is an error of the store.
+
+    Raises:
+        StoreUnreadable: in place of Lance's.
+    """
+    try:
+        yield
+    except READ_TROUBLE as trouble:
+        raise StoreUnreadable(path, " ".join(str(trouble).split())[:TOLD]) from trouble

@@ -1,0 +1,38 @@
+"""What somebody wrote on its way into a prompt: fenced, so that whatever it says it stays data.
+
+Three things keep a text from steering whoever reads it; none goes by what the text says:
+1. it stands between two lines with a mark that is the hash of all that is fenced, so that no text can hold its own;
+2. the marks by which chat templates tell turns apart are taken the angle brackets off: a tokenizer would obey them;
+3. every line of a message but its first is indented, so that none can pass itself off as another message.
+"""
+
+import re
+from collections.abc import Sequence
+
+from schemas.ids import content_id
+
+TEMPLATE_MARK = re.compile(
+    r"<\|[^|<>\n]{1,40}\|>|<｜[^｜<>\n]{1,40}｜>|</?s>|\[/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS)\]|<</?SYS>>"
+    r"|</?(?:start_of_turn|end_of_turn|bos|eos|pad|unk|think|tool_call|tool_response|system|assistant|user)>",
+    re.IGNORECASE,
+)
+
+
+def defanged(text: str) -> str:
+    """The text with chat templates' own marks made harmless; as long as before, so places stay the same."""
+    return TEMPLATE_MARK.sub(
+        lambda m: m[0].replace("<", "‹").replace(">", "›").replace("[", "(").replace("]", ")"), text
+    )
+
+
+def entry(label: str, text: str) -> str:
+    """One message or claim: its label and text, later lines indented so that none can be taken for a label."""
+    lines = [line for line in defanged(text).splitlines() if line.strip()]
+    return f"{defanged(label)} " + "\n    ".join(lines)
+
+
+def fenced(entries: Sequence[str]) -> dict[str, str]:
+    """The values `mark` and `fenced` of a prompt: entries between two lines with a mark made of their own hash."""
+    body = "\n".join(entries)
+    mark = content_id("fence", body)
+    return {"mark": mark, "fenced": f"<<<{mark}\n{body}\n{mark}>>>"}

@@ -1,0 +1,198 @@
+"""Conditions on who spoke and on files: they hold for every kind and in every way that rows are looked up."""
+
+import inspect
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from schemas.errors import UsageError
+from schemas.messages import MESSAGES
+from schemas.observations import OBSERVATIONS
+from schemas.passages import PASSAGES
+from slowwave.engines.hash_encoder import HashEncoder
+from slowwave.recall.memory import Memory
+from slowwave.store import Store
+from slowwave.store.releases import publish
+from slowwave.store.upkeep import keep_house
+from tests.recall_store import START, add, build, build_wordless, message_rows, observation, passage_rows
+
+SAID = [
+    ("Ada Lovelace", "The connection pool in src/db.py leaks connections under load."),
+    ("Bob", "Agreed, the pool closes connections in a finally block now."),
+    ("Ada Lovelace", "Connections in mydb.py and in db.pyc are fine, and so is the pool there."),
+    ("Ada Byron", "On Windows the pool of connections stands in src\\db.py."),
+    ("bob", "A pool of connections for the billiard hall, db.py/pool is no file of ours."),
+]
+ASKED = "connections of the pool"
+WAYS = ("held", "lance", "words", "no index")
+
+
+def messages() -> list[dict[str, object]]:
+    first = message_rows()[0]
+    return [
+        first
+        | {"message_id": f"m{n}", "session_id": "hash-db", "seq": n, "native_id": f"db:{n}", "speaker": speaker}
+        | {"text": text, "role": "user", "origin": "human"}
+        for n, (speaker, text) in enumerate(SAID)
+    ]
+
+
+def claims() -> list[dict[str, object]]:
+    said: dict[str, Any] = {"session_id": "hash-db"}
+    return [
+        observation(
+            "o-ada", "The connection pool leaks.", "x", "m0", speaker="Ada Lovelace", files=["src/db.py"], **said
+        ),
+        observation(
+            "o-bob", "The pool closes connections.", "x", "m1", speaker="Bob", files=["./lib/src/db.py"], **said
+        ),
+        observation(
+            "o-mine", "The pool of mydb is fine.", "x", "m2", speaker="Ada Lovelace", files=["mydb.py"], **said
+        ),
+        observation(
+            "o-bad", "Pool connections!", "x", "m4", speaker="Bob", files=["db.py"], status="quarantined", **said
+        ),
+        observation("o-none", "The pool of connections is for the hall.", "x", "m4", **said),
+    ]
+
+
+def stored(root: Path, *, vectors: bool = True, index: bool = True) -> Store:
+    store = build(root, vectors=vectors, index=False)
+    add(store, MESSAGES, messages())
+    add(store, PASSAGES, passage_rows(messages(), vectors))
+    add(store, OBSERVATIONS, claims())
+    if index:
+        keep_house(store, fragments=20)
+    publish(store, "more", "hash-384" if vectors else None)
+    return store
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+@pytest.fixture(params=WAYS)
+def memory(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Memory:
+    """The same store read in each way: vectors in memory, compared by Lance, none at all; without full text."""
+    stored(tmp_path / "store", vectors=request.param != "words", index=request.param != "no index")
+    if request.param == "lance":
+        monkeypatch.setattr("slowwave.recall.view.FLAT_ROWS", 0)
+    return Memory.open(tmp_path / "store", encoder=None if request.param == "words" else HashEncoder())
+
+
+def found(memory: Memory, **conditions: Any) -> set[str]:
+    return {hit.id for hit in memory.recall(ASKED, 50, **conditions)}
+
+
+def test_only_the_speaker_answers(memory: Memory) -> None:
+    assert {"m0", "m1", "o-ada", "o-bob", "o-none"} <= found(memory)
+    assert found(memory, speaker="ada  LOVELACE") == {"m0", "m2", "o-ada", "o-mine"}
+    assert found(memory, speaker="Bob") == {"m1", "m4", "o-bob"}  # in whatever case; what is in quarantine never does
+    assert found(memory, speaker="bob", kinds="message") == {"m1", "m4"}
+    assert found(memory, speaker="Bob", workspace="home") == set()
+
+
+def test_a_first_name_stands_for_those_who_have_more(memory: Memory) -> None:
+    assert found(memory, speaker="ada") == {"m0", "m2", "m3", "o-ada", "o-mine"}
+    for nobody in ("Lovelace", "Ad", "Zed", "' OR 1=1 --"):
+        silent = memory.recall(ASKED, speaker=nobody)
+        assert silent == []
+        assert silent.reason == f"nobody called {nobody!r} speaks in this memory"
+
+
+def test_only_what_is_about_the_files_answers(memory: Memory) -> None:
+    about = {"m0", "m1", "m3", "o-ada", "o-bob"}  # Bob names no file; the claim made in his message does
+    assert found(memory, files="src/db.py") == found(memory, files=".\\src\\db.py") == about
+    assert found(memory, files="db.py") == about
+    assert found(memory, files=iter(["lib/src/db.py", "mydb.py"])) == {"m1", "m2", "o-bob", "o-mine"}
+    assert found(memory, files="db.py", speaker="Bob") == {"m1", "o-bob"}
+    for path in ("b.py", "DB.py", "%", ".*", "x' OR 'a'='a"):
+        silent = memory.recall(ASKED, files=path)
+        assert silent == []
+        assert silent.reason == f"no claim and no message is about {path!r}"
+
+
+def test_summaries_have_neither(memory: Memory) -> None:
+    assert memory.recall("Redis was dropped for Postgres", kinds="summary") != []
+    for conditions in ({"speaker": "Bob"}, {"files": "db.py"}):
+        silent = memory.recall("Redis was dropped for Postgres", kinds="summary", **conditions)  # type: ignore[arg-type]
+        assert (silent, silent.reason) == ([], "summaries have neither a speaker nor files")
+
+
+def test_what_is_asked_is_heard_beside_the_speaker_too(tmp_path: Path) -> None:
+    stored(tmp_path / "store", vectors=False)
+    memory = Memory.open(tmp_path / "store")
+    best = memory.recall("leaks under load", 1, "message", speaker="Bob")  # words of Ada's, which he answers
+    assert [hit.id for hit in best] == ["m1"]
+
+
+def test_a_successor_by_somebody_else_is_named_and_not_brought_in(tmp_path: Path) -> None:
+    store = stored(tmp_path / "store")
+    said: dict[str, Any] = {"session_id": "hash-db", "observed_at": START}
+    changed = {"status": "superseded", "superseded_by": "o-heir", "valid_to": START, "files": ["port.toml"]}
+    old = observation("o-port", "The pool listens on port 7070.", "x", "m0", speaker="Ada Lovelace", **said, **changed)
+    heir = observation("o-heir", "The pool listens on port 8200.", "x", "m1", speaker="Bob", **said)
+    add(store, OBSERVATIONS, [old, heir])
+    publish(store, "changed", "hash-384")
+    memory = Memory.open(tmp_path / "store", encoder=HashEncoder())
+    asked = ("Which port does the pool listen on?", 50, "observation")
+    assert {"o-port", "o-heir"} <= {hit.id for hit in memory.recall(*asked)}
+    for conditions in ({"speaker": "Ada Lovelace"}, {"files": "port.toml"}):
+        hits = {hit.id: hit for hit in memory.recall(*asked, **conditions)}  # type: ignore[arg-type]
+        assert "o-heir" not in hits
+        assert hits["o-port"].superseded_by == "o-heir"
+
+
+@pytest.mark.parametrize(
+    "conditions",
+    [
+        {"speaker": ""},
+        {"speaker": " "},
+        {"speaker": "Ann\nBen"},
+        {"speaker": 5},
+        {"speaker": ["Ann"]},
+        {"files": ""},
+        {"files": []},
+        {"files": "./"},
+        {"files": " / "},
+        {"files": 5},
+        {"files": ["db.py", ""]},
+        {"files": ["db.py", None]},
+        {"files": "db\x00.py"},
+        {"files": b"db.py"},
+    ],
+)
+def test_what_is_no_name_and_no_path_is_refused(tmp_path: Path, conditions: dict[str, Any]) -> None:
+    build(tmp_path)
+    with pytest.raises(UsageError, match=next(iter(conditions))):
+        Memory.open(tmp_path).recall("cache", **conditions)
+
+
+def test_an_old_answer_is_told_to_the_same_conditions_alone(tmp_path: Path) -> None:
+    store = stored(tmp_path / "store")
+    memory = Memory.open(store.root, encoder=HashEncoder())
+    before = memory.recall(ASKED, speaker="Bob", files=["db.py"])
+    assert before
+    shutil.rmtree(store.root)
+    again = Memory.open(store.root)
+    told = again.recall(ASKED, speaker="Bob", files="db.py")
+    assert (told, told.stale) == (before, True)
+    for other in ({"speaker": "Bob"}, {"files": "db.py"}, {"speaker": "Ada", "files": "db.py"}, {}):
+        assert again.recall(ASKED, **other).reason == "the store can't be read, and this was never asked before"
+
+
+def test_a_memory_without_claims_or_words(tmp_path: Path) -> None:
+    build_wordless(tmp_path)
+    assert Memory.open(tmp_path).recall("x", speaker="Ann").reason == "nobody called 'Ann' speaks in this memory"
+    assert Memory.open(tmp_path).recall("x", files="db.py").reason == "no claim and no message is about 'db.py'"
+
+
+def test_the_async_twins_have_their_methods_parameters() -> None:
+    for name in ("recall", "recall_many", "context"):
+        method, twin = getattr(Memory, name), getattr(Memory, f"a{name}")
+        assert inspect.iscoroutinefunction(twin)
+        assert inspect.signature(twin) == inspect.signature(method)
+        assert (twin.__name__, twin.__doc__.partition(" ")[0]) == (f"a{name}", f"`{name}`")

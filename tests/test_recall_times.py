@@ -1,0 +1,145 @@
+"""Times that a query names: what was said then comes first; a query of nothing else is answered."""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from schemas.messages import MESSAGES
+from schemas.observations import OBSERVATIONS
+from schemas.passages import PASSAGES
+from schemas.sessions import SESSIONS
+from schemas.topics import SUMMARIES
+from slowwave import Memory
+from slowwave.engines.hash_encoder import HashEncoder
+from slowwave.recall.calibrate import calibration
+from slowwave.recall.dates import named_dates, time_words
+from slowwave.recall.view import View
+from slowwave.store import Store
+from slowwave.store.releases import Release, publish
+from slowwave.store.upkeep import keep_house
+from tests.recall_store import add, observation, passage_rows, session_rows, summary
+
+DAYS = [datetime(2026, 8, 28, 9, tzinfo=UTC) + timedelta(days=n) for n in range(0, 64, 2)]
+"""From 28 August to 29 October."""
+NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
+
+
+def _message(n: int, at: datetime) -> dict[str, object]:
+    text = f"Note {n}: the tide gauge at berth {n} was read and the harbour log filled in."
+    return {
+        "message_id": f"m{n:02}",
+        "session_id": f"hash-{n:02}",
+        "seq": 0,
+        "native_id": f"n{n:02}",
+        "role": "user",
+        "origin": "human",
+        "speaker": None,
+        "blocks": [],
+        "text": text,
+        "ts": at,
+        "workspace": "harbour",
+        "source": "generic",
+        "tokens": 16,
+        "identity": "",
+        "prev_hash": "",
+        "hash": "",
+    }
+
+
+@pytest.fixture(scope="module")
+def memory(tmp_path_factory: pytest.TempPathFactory) -> Memory:
+    """A note every other day, a claim and a summary of each, all in the same words."""
+    root: Path = tmp_path_factory.mktemp("times") / "store"
+    messages = [_message(n, at) for n, at in enumerate(DAYS)]
+    store = Store.open(root, create=True)
+    add(store, MESSAGES, messages)
+    add(store, PASSAGES, passage_rows(messages, vectors=True))
+    told = [(f"{n:02}", at, str(message["text"])) for n, (at, message) in enumerate(zip(DAYS, messages, strict=True))]
+    add(
+        store,
+        OBSERVATIONS,
+        [observation(f"o{n}", text, text, f"m{n}", observed_at=at, session_id=f"hash-{n}") for n, at, text in told],
+    )
+    add(
+        store,
+        SUMMARIES,
+        [summary(f"s{n}", 0, text, [f"m{n}"]) | {"first_at": at, "last_at": at} for n, at, text in told],
+    )
+    add(store, SESSIONS, [session_rows()[0] | {"session_id": f"hash-{n}", "native_id": f"ses-{n}"} for n, *_ in told])
+    keep_house(store, fragments=20)
+
+    def calibrated(release: Release) -> str:
+        return calibration(View(store.dir, release), HashEncoder()).to_json()
+
+    publish(store, "run", HashEncoder().name, calibrated)
+    return Memory.open(root)
+
+
+SEPTEMBER = (datetime(2026, 9, 1, tzinfo=UTC), datetime(2026, 10, 1, tzinfo=UTC))
+OCTOBER = (datetime(2026, 10, 1, tzinfo=UTC), datetime(2026, 11, 1, tzinfo=UTC))
+
+
+@pytest.mark.parametrize("kinds", ["message", "observation", "summary", ("observation", "message", "summary")])
+@pytest.mark.parametrize(
+    ("asked", "when"),
+    [
+        ("the tide gauge in September", SEPTEMBER),
+        ("which berths had the tide gauge read in Sept. 2026?", SEPTEMBER),
+        ("the harbour log last month", OCTOBER),
+    ],
+)
+def test_what_was_said_in_the_time_named_comes_first(
+    memory: Memory, kinds: str, asked: str, when: tuple[datetime, datetime]
+) -> None:
+    hits = memory.recall(asked, k=8, kinds=kinds, now=NOW)
+    assert len(hits) == 8
+    inside = [hit.observed_at is not None and when[0] <= hit.observed_at < when[1] for hit in hits]
+    assert sum(inside) >= 7
+    assert inside[0]
+
+
+def test_a_whole_date_is_more_than_its_parts(memory: Memory) -> None:
+    """Other messages are of September, of a 29th, and of 2026."""
+    for asked in ("the gauge on 29 September", "the gauge on 2026-09-29", "the gauge on September 29th, 2026"):
+        first = memory.recall(asked, k=1, now=NOW)[0]
+        assert first.observed_at is not None
+        assert first.observed_at.date().isoformat() == "2026-09-29"
+
+
+@pytest.mark.parametrize(
+    "asked", ["what happened last month?", "What did we do in October?", "what was said on 2026-10-05?"]
+)
+def test_a_query_of_a_time_alone_is_answered_by_what_was_said_then(memory: Memory, asked: str) -> None:
+    hits = memory.recall(asked, k=3, now=NOW)
+    assert hits
+    assert all(hit.observed_at is not None and hit.observed_at.month == OCTOBER[0].month for hit in hits)
+
+
+def test_a_time_in_which_nothing_was_said_makes_nothing_relevant(memory: Memory) -> None:
+    assert memory.recall("what happened in January?", now=NOW) == []
+    assert memory.recall("which violin concerto did I rehearse last month?", now=NOW, kinds="message") == []
+
+
+def test_a_speaker_called_april_is_no_month(tmp_path: Path) -> None:
+    store = Store.open(tmp_path / "store", create=True)
+    spring = datetime(2026, 4, 3, 9, tzinfo=UTC)
+    messages = [_message(0, spring) | {"speaker": "Ben"}, _message(1, NOW) | {"speaker": "April"}]
+    add(store, MESSAGES, messages)
+    add(store, PASSAGES, passage_rows(messages, vectors=True))
+    add(store, SESSIONS, [session_rows()[0] | {"session_id": f"hash-{n}", "native_id": n} for n in ("00", "01")])
+    keep_house(store, fragments=20)
+    publish(store, "run", HashEncoder().name)
+    hits = Memory.open(tmp_path / "store").recall("What did April say of the tide gauge?", k=1, now=NOW)
+    assert hits[0].observed_at == NOW
+
+
+def test_the_parts_of_a_date_stay_together() -> None:
+    assert named_dates("on 7 May 2023 or in June").dates == {(2023, 5, 7), (2023, 6, None)}
+    assert named_dates("2024-11-05 and 2023-02-01").dates == {(2024, 11, 5), (2023, 2, 1)}
+    assert named_dates("in 2023").dates == set()
+
+
+def test_words_that_tell_of_a_time() -> None:
+    assert {"last", "month", "happened"} <= time_words("what happened last month?")
+    assert time_words("what may happen") == frozenset()
