@@ -144,6 +144,16 @@ def test_files_named(text, expected):
     assert files_named(text) == expected
 
 
+def test_no_sentence_ends_within_code() -> None:
+    odd = "It calls `strptime(row['time'], '%d.%m.%Y %H:%M')` and stores the naive result"
+    assert [s.text for s in sentences(f"{odd}. Port Aven is fine. It`s late. So it is.")] == [
+        odd,
+        "Port Aven is fine",
+        "It`s late",
+        "So it is",
+    ]
+
+
 def test_sentences_keep_code_words_whole_and_leave_code_blocks_out():
     text = "Done! Use file.py with Python 3.11.\n\n## Next\n- run `a.b()`\n```py\nx = 1. Not this\n```\n| a | b |"
     assert [(s.text, s.item) for s in sentences(text)][1:] == [

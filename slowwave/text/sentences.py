@@ -53,13 +53,24 @@ def sentences(text: str, names: tuple[str, ...] = ()) -> list[Sentence]:
     position = 0
     for begin, end, item in _paragraphs(text):
         offset = begin
-        for piece in segment("en", text[begin:end]):
+        for piece in _pieces(text[begin:end]):
             start, stop = _trimmed(piece, offset, opener, closer)
             if stop > start:
                 found.append(Sentence(start, stop, text[start:stop], item, position))
             offset += len(piece)
             position += bool(piece.strip())
     return found
+
+
+def _pieces(prose: str) -> Iterator[str]:
+    """The prose cut into sentences, but nowhere within `code`: a dot in "%d.%m.%Y" ends nothing."""
+    held, left = "", len(prose)
+    for piece in segment("en", prose):
+        held, left = held + piece, left - len(piece)
+        if held.count("`") % 2 and "`" in prose[len(prose) - left :]:
+            continue
+        yield held
+        held = ""
 
 
 def _trimmed(piece: str, offset: int, opener: re.Pattern[str], closer: re.Pattern[str]) -> tuple[int, int]:
