@@ -11,7 +11,9 @@ import pyarrow as pa
 
 from schemas.passages import PASSAGES
 from slowwave.engines.encoder import Encoder, Vectors
+from slowwave.recall.layout import Layout
 from slowwave.recall.memory import Memory
+from slowwave.recall.messages import cosines_to, top
 from slowwave.recall.query import checked_query
 from slowwave.recall.search import POOLS, nearest_rows
 from slowwave.store import Store
@@ -34,15 +36,16 @@ def nearest_found(memory: Memory, encoder: Encoder, queries: Sequence[str]) -> f
     vectors = encoder.encode(queries)
     keys = np.array(view.read(PASSAGES, ["passage_id"])["passage_id"].to_pylist())
     cosines = np.concatenate([_cosines(batch, vectors) for batch in view.dataset(PASSAGES).to_batches(["vector"])])
-    held = view.vectors(PASSAGES)
-    shares = []
+    layout, shares = Layout.of(view), []
     for at, (text, vector) in enumerate(zip(queries, vectors, strict=True)):
         wanted = set(keys[np.argsort(-cosines[:, at], kind="stable")[:NEAREST]])
-        if held is None:
+        near = cosines_to(view, pool, layout.offsets, vector)
+        if near is None:
             asked = checked_query(text, NEAREST, "message", None, None, None, None)
             found = nearest_rows(view, pool, asked, NEAREST, vector, ["passage_id"])["passage_id"].to_pylist()
         else:
-            found = keys[np.argsort(-np.where(held[1], held[0] @ vector, -np.inf), kind="stable")[:NEAREST]].tolist()
+            best = top(np.where(np.isnan(near), -np.inf, near), NEAREST, -np.inf)
+            found = keys[layout.offsets[best]].tolist()
         shares.append(len(wanted.intersection(found)) / NEAREST)
     return round(float(np.mean(shares)), 4)
 
@@ -74,11 +77,11 @@ def swapped(root: Path, encoder: Encoder, queries: Sequence[str]) -> Swapped:
         at = start
         while not over.is_set():
             try:
-                memory.recall(queries[at % len(queries)], kinds=("message",))
+                hits = memory.recall(queries[at % len(queries)], kinds=("message",))
                 with lock:
                     met.queries += 1
                     met.releases.add(memory.release.name)
-                    met.errors += [note for note in memory.notes if note not in met.errors]
+                    met.errors += [note for note in hits.notes if note not in met.errors]
             except Exception as trouble:  # any: that is what is counted
                 with lock:
                     met.errors.append(f"{type(trouble).__name__}: {trouble}")

@@ -88,6 +88,24 @@ def test_the_effect_is_the_share_of_statements_that_are_new_or_change_something(
     assert [effect_of(text, 0.0) for text in ("", "Thanks!", "ok", "```\nx = 1\n```")] == [0.0] * 4
 
 
+@pytest.mark.parametrize(
+    ("said", "effect"),
+    [
+        ("Please replace foo with bar.", 0.25),
+        ("Now move the port from 8080 to 9090, please.", 0.25),
+        ("Could you switch the test over to pytest.", 0.25),
+        ("That movie moved me to tears.", 0.25),
+        ("My company moved me to Berlin last year.", 1.0),
+        ("We switch to Postgres.", 1.0),
+        ("No, change the port to 9090.", 1.0),
+        ("Please use tabs from now on.", 1.0),
+        ("Please remember that I live in Porto.", 1.0),
+    ],
+)
+def test_a_request_is_no_change_unless_it_is_meant_to_stand(said: str, effect: float) -> None:
+    assert effect_of(said, 0.75) == effect
+
+
 def test_an_effect_that_is_no_share_is_refused() -> None:
     with pytest.raises(ValueError, match="share"):
         memory().hear("Ada", "hello", effect=2)

@@ -21,6 +21,7 @@ from mcp_types import CallToolResult, TextContent
 
 from flows.nightly import run_night
 from schemas.settings import Settings
+from slowwave.recall.tokens import bytes_by_four
 from slowwave.store.journal import journals
 from slowwave.store.recalls import recalled_spans, span_hash
 
@@ -167,7 +168,9 @@ def journals_hold(store: Path, note: str) -> bool:
     return any(json.loads(line)["content"] == note for path in files for line in path.read_text().splitlines())
 
 
-def test_a_store_that_goes_away_leaves_old_answers_and_lines(store: Path, tmp_path: Path) -> None:
+def test_a_store_that_goes_away_leaves_old_answers_and_lines(
+    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     copy = tmp_path / "store"
     shutil.copytree(store, copy)
     asked, never = {"query": "tide gauge readings", "k": 3}, {"query": "never asked before"}
@@ -182,13 +185,21 @@ def test_a_store_that_goes_away_leaves_old_answers_and_lines(store: Path, tmp_pa
         shutil.rmtree(table)
     shutil.rmtree(copy / "cache")
     shutil.move(cache, copy / "cache")
-    calls = [("recall", asked), ("recall", never), ("context", {"query": asked["query"]})]
-    again, nothing, block, *broken = asyncio.run(use(*calls, ("briefing", {}), ("show", {"id": "abcdef"})))
+    monkeypatch.setenv("SLOWWAVE_CONTEXT__TOKENIZER", "bytes/4")
+    about = {"query": asked["query"]}
+    calls: list[tuple[str, dict[str, Any]]] = [("recall", asked), ("recall", never)]
+    calls += [("context", about), ("context", {**about, "budget": 60}), ("context", never)]
+    again, nothing, block, short, unknown, *broken = asyncio.run(
+        use(*calls, ("briefing", {}), ("show", {"id": "abcdef"}))
+    )
     told = json.loads(text_of(again))
     assert told["hits"] == json.loads(text_of(fresh))["hits"]
     assert (told["release"], told["stale"]) == (None, True)
     assert json.loads(text_of(nothing))["reason"] == "the store can't be read, and this was never asked before"
-    assert text_of(block).startswith("The store can't be read; this is from the answer it gave last.\n\n")
+    assert text_of(block).startswith("# Memories\n(from before: the store can't be read now)\n")
+    assert bytes_by_four(text_of(short)) <= 60
+    assert "(from before" in text_of(short)
+    assert text_of(unknown) == "The store can't be read now, and nothing of before is told."
     for result in broken:
         assert result.is_error
         assert "no store at" in result.content[0].text  # type: ignore[union-attr]

@@ -13,7 +13,7 @@ from schemas.topics import SUMMARIES
 from slowwave import Memory
 from slowwave.engines.hash_encoder import HashEncoder
 from slowwave.recall.calibrate import calibration
-from slowwave.recall.dates import named_dates, time_words
+from slowwave.recall.dates import named_dates, named_spans, time_words
 from slowwave.recall.view import View
 from slowwave.store import Store
 from slowwave.store.releases import Release, publish
@@ -134,12 +134,120 @@ def test_a_speaker_called_april_is_no_month(tmp_path: Path) -> None:
     assert hits[0].observed_at == NOW
 
 
+@pytest.fixture(scope="module")
+def planning(tmp_path_factory: pytest.TempPathFactory) -> Memory:
+    """A talk in October about a date in December, and small talk on that date and all through May."""
+    root: Path = tmp_path_factory.mktemp("planning") / "store"
+    october, december = datetime(2026, 10, 5, 9, tzinfo=UTC), datetime(2026, 12, 12, 9, tzinfo=UTC)
+    said = [
+        (october, "For the release of 12 December we freeze the schema on the 1st and leave out the invoice export."),
+        (october, "The session cache stays in Redis, Postgres is too slow for it."),
+        (december, "The logo is blue now."),
+        (december, "We decided on lemonade for the party."),
+        (december, "The office plants need water."),
+        *((datetime(2026, 5, day, 9, tzinfo=UTC), f"The garden fence needs paint, coat {day}.") for day in range(1, 9)),
+    ]
+    messages = [_message(n, at) | {"text": text} for n, (at, text) in enumerate(said)]
+    store = Store.open(root, create=True)
+    add(store, MESSAGES, messages)
+    add(store, PASSAGES, passage_rows(messages, vectors=True))
+    add(
+        store,
+        OBSERVATIONS,
+        [
+            observation(f"o{n}", text, text, f"m{n:02}", observed_at=at, session_id=f"hash-{n:02}")
+            for n, (at, text) in enumerate(said)
+        ],
+    )
+    add(
+        store,
+        SESSIONS,
+        [session_rows()[0] | {"session_id": f"hash-{n:02}", "native_id": f"p{n}"} for n in range(len(said))],
+    )
+    keep_house(store, fragments=20)
+
+    def calibrated(release: Release) -> str:
+        return calibration(View(store.dir, release), HashEncoder()).to_json()
+
+    publish(store, "run", HashEncoder().name, calibrated)
+    return Memory.open(root)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "What did we leave out of the release of 12 December?",
+        "Which schema freeze was agreed for the 12 December release?",
+        "When does the invoice export come, if it is left out on 12 December?",
+        "When is the schema frozen for the release?",
+    ],
+)
+def test_a_question_about_a_date_is_answered_though_it_was_said_on_another(planning: Memory, asked: str) -> None:
+    hits = planning.recall(asked, k=4, now=NOW)
+    assert "freeze the schema" in hits[0].text
+
+
+def test_what_is_of_the_time_and_of_nothing_else_is_not_brought_up(planning: Memory) -> None:
+    """May is a verb here, and 2024.1 a version."""
+    for asked in ("May I use Redis for the session cache?", "Redis 2026.5 for the session cache"):
+        assert "Redis" in planning.recall(asked, k=1, now=NOW)[0].text
+
+
+def test_what_was_said_on_the_day_is_there_for_who_asks_for_it(planning: Memory) -> None:
+    hits = planning.recall("what happened on 12 December?", k=3, kinds="message", now=NOW)
+    assert {hit.observed_at.date().isoformat() for hit in hits if hit.observed_at} == {"2026-12-12"}
+
+
+@pytest.mark.parametrize(
+    ("text", "dates"),
+    [
+        ("2026-10-12T10:00:00Z", {(2026, 10, 12)}),
+        ("2026-13-45 or 2026-00-10", set()),
+        ("39 May, 31 Feb", set()),
+        ("14/07/2026 and 12.10.2026", {(2026, 7, 14), (2026, 10, 12)}),
+        ("3/4/2026 is read in two ways", set()),
+        ("on 12 dec 2026, 5 may 2026", {(2026, 12, 12), (2026, 5, 5)}),
+        ("between 3 and 5 May", {(None, 5, 3), (None, 5, 4), (None, 5, 5)}),
+        ("May I? it may 5 times", set()),
+        ("March of the penguins", set()),
+        ("What did April say?", set()),
+        ("in April, since Jan", {(None, 4, None), (None, 1, None)}),
+        ("last September", {(None, 9, None)}),
+        ("the 3 March 2026 talk", {(2026, 3, 3)}),
+    ],
+)
+def test_dates_are_read_as_they_are_written(text: str, dates: set[tuple[int | None, int | None, int | None]]) -> None:
+    assert named_dates(text).dates == dates
+
+
+@pytest.mark.parametrize("text", ["Windows Server 2019", "port 2000", "error 2013 in mysql", "upgrade to 2024.1"])
+def test_a_number_alone_is_no_year(text: str) -> None:
+    assert not named_dates(text).years
+    assert named_dates("what did we buy in 2019?").years == {2019}
+
+
+@pytest.mark.parametrize(
+    ("text", "start", "days"),
+    [
+        ("the day before yesterday", "2026-11-20", 1),
+        ("a year ago today", "2025-05-24", 365),
+        ("the last 3 weeks", "2026-11-01", 22),
+        ("on Friday", "2026-11-20", 1),
+        ("since Monday", "2026-11-16", 7),
+    ],
+)
+def test_more_spans(text: str, start: str, days: int) -> None:
+    (span,) = named_spans(text, NOW)
+    assert (span[0].date().isoformat(), (span[1] - span[0]).days) == (start, days)
+
+
 def test_the_parts_of_a_date_stay_together() -> None:
-    assert named_dates("on 7 May 2023 or in June").dates == {(2023, 5, 7), (2023, 6, None)}
+    assert named_dates("on 7 May 2023 or in June").dates == {(2023, 5, 7), (None, 6, None)}
     assert named_dates("2024-11-05 and 2023-02-01").dates == {(2024, 11, 5), (2023, 2, 1)}
     assert named_dates("in 2023").dates == set()
 
 
 def test_words_that_tell_of_a_time() -> None:
-    assert {"last", "month", "happened"} <= time_words("what happened last month?")
-    assert time_words("what may happen") == frozenset()
+    assert {"last", "month", "happened"} <= time_words("what happened last month?", NOW)
+    for none in ("what may happen", "9999 years ago", "upgrade to 2024.1"):
+        assert time_words(none, NOW) == frozenset()

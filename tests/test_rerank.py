@@ -218,6 +218,75 @@ def test_a_reranker_that_hangs_is_not_waited_for(root: Path, monkeypatch: pytest
     assert ids(memory.recall(ASKED, *HERE)) == ids(plain)[::-1]
 
 
+def test_no_call_is_begun_for_a_query_that_no_longer_waits(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLOWWAVE_RECALL__RERANK_SECONDS", "0.3")
+    free, begun = threading.Event(), threading.Event()
+
+    def scores(texts: list[str]) -> Sequence[float]:
+        begun.set()
+        free.wait()
+        return range(len(texts))
+
+    reranker = Scoring(scores)
+    memory, plain = opened(root, reranker), opened(root).recall(ASKED, *HERE)
+    answers: list[Hits] = []
+    together = [threading.Thread(target=lambda: answers.append(memory.recall(ASKED, *HERE))) for _ in range(4)]
+    for thread in together:
+        thread.start()
+    for thread in together:
+        thread.join()
+    assert begun.is_set()
+    assert answers == [plain] * 4
+    (hanging,) = [thread for thread in threading.enumerate() if thread.name == "slowwave-rerank"]
+    memory.recall(ASKED, *HERE)
+    assert "still busy with an earlier query" in memory.notes[0]
+    free.set()
+    hanging.join()
+    assert memory._reranking is not None
+    memory._reranking.seconds = 30.0
+    assert ids(memory.recall(ASKED, *HERE)) == ids(plain)[::-1]
+    assert len(reranker.asked) == 2  # the one that hung, and the one that was waited for
+
+
+def test_queries_that_come_together_are_reranked_in_turn(root: Path) -> None:
+    reranker = inverting()
+    memory, plain = opened(root, reranker), opened(root).recall(ASKED, *HERE)
+    answers: list[Hits] = []
+    together = [threading.Thread(target=lambda: answers.append(memory.recall(ASKED, *HERE))) for _ in range(4)]
+    for thread in together:
+        thread.start()
+    for thread in together:
+        thread.join()
+    assert [ids(hits) for hits in answers] == [ids(plain)[::-1]] * 4
+
+
+class Nameless:
+    """No reranker by its Protocol, as anybody may hand one in: it has no name, and fails."""
+
+    def rerank(self, query: str, texts: Sequence[str]) -> Sequence[float]:
+        raise ValueError("no scores today")
+
+
+class Unspeakable(Exception):
+    """Trouble that can't be told either."""
+
+    def __str__(self) -> str:
+        raise SystemExit("not even this")
+
+
+def test_a_reranker_without_a_name_is_noted_by_its_class(root: Path) -> None:
+    memory = opened(root, Nameless())
+    assert memory.recall(ASKED, 3) == opened(root).recall(ASKED, 3)
+    assert memory.notes == ["the reranker 'Nameless' failed (no scores today): answered in recall's own order"]
+
+
+def test_trouble_without_words_is_noted_by_its_class(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLOWWAVE_RECALL__RERANK_SECONDS", "5")
+    memory = opened(root, Scoring(_raising(Unspeakable())))
+    assert memory.recall(ASKED, 3) == opened(root).recall(ASKED, 3)
+    assert memory.notes == ["the reranker 'scoring' failed (Unspeakable): answered in recall's own order"]
+
+
 def test_a_cross_encoder_scores_as_its_model_does_whatever_stands_beside(model: Path) -> None:
     import torch
     from transformers import AutoTokenizer, BertForSequenceClassification

@@ -1,6 +1,8 @@
 """A store that goes away, is half there, and comes back: what is told meanwhile, and that no trace of it stays."""
 
 import json
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -9,15 +11,18 @@ from typer.testing import CliRunner, Result
 
 from flows.nightly import run_night
 from schemas.errors import StoreMissing, StoreUnreadable
+from schemas.messages import MESSAGES
 from schemas.settings import Settings
 from slowwave.cli.main import app
 from slowwave.engines.hash_encoder import HashEncoder
 from slowwave.recall.memory import Memory
 from slowwave.recall.notes import Notes
+from slowwave.recall.rendering import STALE
 from slowwave.recall.tokens import bytes_by_four
 from slowwave.store import Store
 from slowwave.store.journal import Journal, journals, remember
-from tests.recall_store import build
+from slowwave.store.releases import publish
+from tests.recall_store import add, build, message_rows
 from tests.talk_files import session
 
 SAID = [
@@ -62,12 +67,16 @@ def test_the_last_briefing_is_told_when_the_store_goes_away(root: Path) -> None:
     there = away(root)
     for one in (memory, Memory.open(root)):
         again = one.briefing(300)
-        assert (again.text, again.tokens, again.stale) == (before.text, before.tokens, True)
+        assert again.text.splitlines()[:2] == ["# Known", STALE]
+        assert (again.text.replace(f"{STALE}\n", ""), again.stale) == (before.text, True)
+        assert before.tokens < again.tokens <= 300
         assert len(one.notes) == 1
         assert "answered from the last briefing" in one.notes[0]
-        other = one.briefing(40, tokenizer=bytes_by_four)  # of any size: the lines are kept, not the block
-        assert other.stale
-        assert 0 < bytes_by_four(other.text) <= 40
+        sizes = range(20, 120, 5)  # of any size: the lines are kept, not the block
+        others = [one.briefing(size, tokenizer=bytes_by_four) for size in sizes]
+        assert all(bytes_by_four(other.text) <= size for other, size in zip(others, sizes, strict=True))
+        assert all(other.stale and (STALE in other.text) == bool(other.text) for other in others)
+        assert others[-1].text
         assert json.loads(one.briefing(format="json").text)["stale"] is True
     there.rename(root)
     assert memory.briefing(300) == before
@@ -79,8 +88,12 @@ def test_the_commands_tell_the_last_briefing_or_one_line(root: Path) -> None:
     assert "Porto" in told.stdout
     there = away(root)
     again = typed("briefing", "--store", root)
-    assert (again.exit_code, again.stdout) == (0, told.stdout)
-    assert "this is the last briefing" in again.stderr
+    assert (again.exit_code, again.stdout.replace(f"{STALE}\n", "")) == (0, told.stdout)
+    assert STALE in again.stdout
+    assert "answered from the last briefing" in again.stderr
+    for budget, stdout in (("0", "{}"), ("300", None)):
+        block = json.loads(typed("briefing", "--json", "--budget", budget, "--store", root).stdout)
+        assert block == {"stale": True} if stdout else block["stale"] is True
     never = typed("context", "tide gauge readings", "--store", root)
     assert (never.exit_code, never.stdout) == (0, "Nothing found.\n")
     assert "this was never asked before" in never.stderr
@@ -115,6 +128,66 @@ def test_a_briefing_never_given_is_an_error_of_the_store(root: Path) -> None:
     assert block.stale
     assert [part.name for part in block.parts] == ["conversation"]
     assert block.reason == "the store can't be read, and this was never asked before"
+
+
+def test_a_block_of_an_old_answer_says_so_where_it_is_old_and_within_its_budget(root: Path) -> None:
+    memory, asked = Memory.open(root), "Where do the tide gauge readings go?"
+    fresh = memory.context(asked, 200, tokenizer=bytes_by_four)
+    assert "PostgreSQL" in fresh.text
+    assert STALE not in fresh.text
+    there = away(root)
+    assert f"# Memories\n{STALE}\n" in memory.context(asked, 200, conversation=["The gauge again."]).text
+    for budget in range(0, 90, 5):
+        block = memory.context(asked, budget, tokenizer=bytes_by_four)
+        assert bytes_by_four(block.text) == block.tokens <= budget
+        assert (STALE in block.text) == bool(block.parts)
+    only_talk = memory.context("never asked before", 200, conversation=["The gauge again."])
+    assert (only_talk.stale, STALE in only_talk.text) == (True, False)
+    there.rename(root)
+    assert memory.context(asked, 200, tokenizer=bytes_by_four) == fresh
+
+
+@pytest.mark.parametrize(
+    "command", [["recall", "tide gauge readings"], ["context", "tide gauge readings"], ["briefing"]]
+)
+def test_a_command_tells_a_trouble_once(root: Path, command: list[str]) -> None:
+    memory = Memory.open(root)
+    memory.recall("tide gauge readings")
+    memory.recall("tide gauge readings", memory.settings.context.hits, ("message",))
+    memory.briefing()
+    away(root)
+    program = "from slowwave.cli.main import app; app()"  # a process of its own: the log goes where it goes for a user
+    words = [sys.executable, "-c", program, *command, "--store", str(root)]
+    told = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert told.stderr.count("\n") == told.stderr.count("can't be read") == 1
+    assert told.stderr.startswith("note: the store can't be read")
+    assert "answered from the last" in told.stderr
+
+
+def test_the_blocks_commands_tell_what_could_not_be_used(tmp_path: Path) -> None:
+    build(tmp_path / "store", encoder="no such model")
+    told = typed("context", "Why did we drop Redis?", "--store", tmp_path / "store")
+    assert "Redis" in told.stdout
+    assert told.stderr.startswith("note: ")
+    assert "can't be loaded: answered by full text alone" in told.stderr
+
+
+def test_a_release_that_can_not_be_read_at_first_is_looked_for_again(tmp_path: Path) -> None:
+    store = build(tmp_path / "store")
+    memory = Memory.open(store.root, encoder=HashEncoder())
+    assert memory.release.name == "r1"
+    add(store, MESSAGES, [message_rows()[0] | {"message_id": "x", "seq": 9, "native_id": "x"}])
+    publish(store, "run-2", "hash-384")
+    data = store.dir / "releases.lance" / "data"
+    there = data.rename(tmp_path / "data")
+    for _ in range(2):  # for as long as it can't be read
+        memory.recall("Redis cache")
+        assert memory.release.name == "r1"
+        (note,) = memory.notes
+        assert "answered from r1" in note
+    there.rename(data)
+    memory.recall("Redis cache")
+    assert (memory.release.name, memory.notes) == ("r2", [])
 
 
 def test_notes_are_of_the_last_answer_alone(tmp_path: Path) -> None:

@@ -1,8 +1,9 @@
 """What the commands share: options, settings from them, errors as one line."""
 
+import logging
 import os
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 # What is printed is data, paths and reasons: none of it is markup.
 OUT = Console(markup=False, highlight=False)
 ERR = Console(stderr=True, markup=False, highlight=False)
+
+PRINTED = logging.NullHandler()
+"""Takes the log lines of a memory's notes where a command prints the notes themselves."""
 
 StoreOption = Annotated[Path | None, typer.Option("--store", help="Folder of the store.", show_default=False)]
 SpaceOption = Annotated[str | None, typer.Option("--space", help="Whose memory.", show_default=False)]
@@ -74,6 +78,19 @@ def errors_as_lines() -> Iterator[None]:
     except (SlowwaveError, OSError) as error:
         ERR.print(f"slowwave: {error}", style="red", highlight=False, soft_wrap=True)
         raise typer.Exit(1) from None
+
+
+def notes_not_logged() -> None:
+    """Before a memory is opened whose notes are printed: no log line says them too, unless logging was set up."""
+    from slowwave.recall.notes import LOG
+
+    LOG.addHandler(PRINTED)  # with any handler at all Python's last resort, a line on stderr, is not taken
+
+
+def notes_on_stderr(notes: Iterable[str]) -> None:
+    """What an answer could not use, a line each: stdout is the answer's alone."""
+    for note in notes:
+        typer.echo(f"note: {note}", err=True)
 
 
 def quiet_prefect() -> None:

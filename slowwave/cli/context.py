@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from slowwave.cli.common import JsonOption, ReleaseOption, SpaceOption, StoreOption, errors_as_lines
+from slowwave.cli.common import (
+    JsonOption,
+    ReleaseOption,
+    SpaceOption,
+    StoreOption,
+    errors_as_lines,
+    notes_not_logged,
+    notes_on_stderr,
+)
 
 if TYPE_CHECKING:
     from slowwave.recall.context import Context
@@ -46,12 +54,7 @@ def context(
             automatic=automatic,
             as_of=as_of,
         )
-        _note(memory, block)
-        if block.stale:
-            told = "this is from the answer it gave last" if block.text else f"nothing is told: {block.reason}"
-            typer.echo(f"note: the store can't be read; {told}", err=True)
-        nothing = json.dumps({"stale": True} if block.stale else {}) if as_json else "Nothing found."
-        typer.echo(block.text or nothing)
+        _told(memory, block, "Nothing found.", as_json)
 
 
 def briefing(
@@ -66,22 +69,31 @@ def briefing(
     with errors_as_lines():
         memory, counter = _opened(store, space, release), _counter(tokenizer)
         block = memory.briefing(budget, tokenizer=counter, format="json" if as_json else "markdown")
-        _note(memory, block)
-        if block.stale:
-            typer.echo("note: the store can't be read; this is the last briefing", err=True)
-        typer.echo(block.text or ("{}" if as_json else "Nothing known yet."))
+        _told(memory, block, "Nothing known yet.", as_json)
 
 
-def _note(memory: "Memory", block: "Context") -> None:
+def _told(memory: "Memory", block: "Context", nothing: str, as_json: bool) -> None:
+    """Print the block, and on stderr what was amiss; note that it was handed out.
+
+    Args:
+        nothing: what stands for an empty block that is no JSON.
+    """
     from slowwave.recall.handed import note_block
 
     note_block(memory.root / memory.space, block)
+    notes_on_stderr(block.notes)
+    if block.stale and not block.text and block.reason:
+        typer.echo(f"note: nothing is told: {block.reason}", err=True)
+    if as_json:
+        nothing = json.dumps({"stale": True} if block.stale else {})
+    typer.echo(block.text or nothing)
 
 
 def _opened(store: Path | None, space: str | None, release: str | None) -> "Memory":
     from schemas.settings import Settings
     from slowwave.recall.memory import Memory
 
+    notes_not_logged()
     return Memory.open(store, space or Settings().space, release)
 
 

@@ -31,23 +31,21 @@ def recall(
     release: Annotated[str | None, typer.Option(help="An earlier release, by name (r3) or id.")] = None,
 ) -> None:
     """Search the released memory and print what answers the query, each with its sources."""
-    from slowwave.cli.common import errors_as_lines, settings_from
+    from slowwave.cli.common import errors_as_lines, notes_not_logged, notes_on_stderr, settings_from
     from slowwave.recall.handed import note_hits
     from slowwave.recall.hits import KINDS
     from slowwave.recall.memory import Memory
 
     with errors_as_lines():
+        notes_not_logged()
         settings = settings_from(store, space)
         memory = Memory.open(settings.store, settings.space, release)
         conditions = (workspace, category, since, until)
         hits = memory.recall(query, k, kind or KINDS, *conditions, speaker=speaker, files=file or None, as_of=as_of)
     note_hits(settings.store / settings.space, hits)
-    for note in memory.notes:
-        typer.echo(f"note: {note}", err=True)
-    if hits.stale:
-        typer.echo("note: the store can't be read; this is the answer it gave last", err=True)
+    notes_on_stderr(hits.notes)
     if as_json:
-        typer.echo(json.dumps({**hits.as_dict(), "notes": memory.notes}, ensure_ascii=False, indent=2))
+        typer.echo(json.dumps(hits.as_dict(), ensure_ascii=False, indent=2))
         return
     typer.echo("\n\n".join(_lines(n, hit) for n, hit in enumerate(hits, 1)) or f"Nothing found: {hits.reason}.")
 

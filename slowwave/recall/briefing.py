@@ -18,7 +18,7 @@ from schemas.sessions import SESSIONS
 from schemas.table import Table
 from schemas.topics import SUMMARIES, TOPICS
 from slowwave.recall.context import Context
-from slowwave.recall.rendering import RENDERERS, Format, Line, LineSource, Part, as_stale_json
+from slowwave.recall.rendering import Format, Line, LineSource, Part, renderer
 from slowwave.recall.tags import session_tags
 from slowwave.recall.tokens import Tokenizer, cached
 from slowwave.recall.view import View
@@ -66,7 +66,7 @@ def briefed(
         stale: what may stand in it is of the last briefing.
     """
     in_turn = [line for round_ in zip_longest(*kinds) for line in round_ if line is not None]
-    render = as_stale_json if stale and format == "json" else RENDERERS[format]
+    render = renderer(format, stale=stale)
     counted = cached(count)
 
     def size(lines: Sequence[Line]) -> int:

@@ -9,7 +9,7 @@ recapped: the sentences that cover most of what matters are kept whole, nothing 
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import groupby, pairwise
 from numbers import Integral
 
@@ -23,8 +23,8 @@ from slowwave.recall.rendering import (
     LineSource,
     Name,
     Part,
-    as_stale_json,
     costs,
+    renderer,
 )
 from slowwave.recall.signs import Statement
 from slowwave.recall.terms import content_words
@@ -53,6 +53,8 @@ class Context:
     """Why it holds no memories; None where it does."""
     relevance: float | None = None
     """Of what is nearest to the query in memory, 0 to 1, as `Hits.relevance`; None where that is not known."""
+    notes: tuple[str, ...] = field(default=(), compare=False)
+    """What could not be used, and what was done instead. It makes no other block of this one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +132,7 @@ class _Block:
 
     def __init__(self, budget: int, count: Tokenizer, format: Format, stale: bool = False) -> None:
         self.budget, self.count, self.format, self.stale = budget, count, format, stale
-        self.render = as_stale_json if stale and format == "json" else RENDERERS[format]
+        self.render = renderer(format, stale=stale)
 
     def filled(self, said: Mapping[Name, tuple[Sequence[Said], float]]) -> Context:
         """Each part within its share, then, with what the others left, as large as it gets; memories first."""

@@ -1,28 +1,42 @@
 """Dates that a query names.
 
 Two kinds: parts of dates ("in May", "7 May 2023", "2023-05-07") and spans counted back from when the question is asked
-("yesterday", "two weeks ago", "last spring"). Each is evidence among the rest and never a condition.
+("yesterday", "two weeks ago", "last spring"). Each is evidence among the rest and never a condition. What may be
+something else is no date: "May I …", "Windows Server 2019", version 2024.1, a person called April.
 """
 
-import calendar
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-MONTHS = {name.lower(): n for names in (calendar.month_name, calendar.month_abbr) for n, name in enumerate(names) if n}
-MONTHS["sept"] = 9
-MONTH = r"(?P<month>" + "|".join(sorted(MONTHS, key=len, reverse=True)) + r")\b\.?"
-DAY = r"\b(?P<day>[0-3]?\d)(?:st|nd|rd|th)?"
-ISO = re.compile(r"\b(?P<year>(?:19|20)\d\d)-(?P<month>[01]?\d)(?:-(?P<day>[0-3]?\d))?\b")
+NAMES = "january february march april may june july august september october november december".split()  # noqa: SIM905
+MONTHS = {short: n for n, name in enumerate(NAMES, 1) for short in (name, name[:3])} | {"sept": 9}
+"""In English whatever the process's locale is."""
+MONTH = r"\b(?P<month>" + "|".join(sorted(MONTHS, key=len, reverse=True)) + r")\b\.?"
+DAY = r"(?P<day>[0-3]?\d)(?:st|nd|rd|th)?"
+YEAR = r"(?P<year>(?:19|20)\d\d)\b(?![.\d]\d)"
+ISO = re.compile(r"\b(?P<year>(?:19|20)\d\d)-(?P<month>[01]\d)(?:-(?P<day>[0-3]\d))?(?![\d-])")
+NUMERIC = re.compile(r"\b(?P<day>[0-3]?\d)(?P<mark>[./])(?P<month>[0-3]?\d)(?P=mark)(?P<year>(?:19|20)\d\d)\b")
 WRITTEN = (
-    re.compile(rf"{DAY}\s+(?:of\s+)?{MONTH}", re.I),
-    re.compile(rf"\b{MONTH}\s+{DAY}\b", re.I),
-    re.compile(rf"\b{MONTH}", re.I),
+    re.compile(
+        rf"\b(?:(?P<first>[0-3]?\d)(?:st|nd|rd|th)?\s*(?:-|–|to|and)\s*)?{DAY}\s+(?:of\s+)?{MONTH}(?:,?\s+{YEAR})?",
+        re.I,
+    ),
+    re.compile(rf"{MONTH}\s+{DAY}\b(?!\d|[:.]\d)(?:,?\s+{YEAR})?", re.I),
+    re.compile(
+        rf"(?P<in>\b(?:in|of|since|during|until|till|before|after|from|by|last|this|next|early|late|mid)[\s-]+)?{MONTH}(?:,?\s+{YEAR})?",
+        re.I,
+    ),
 )
-YEAR = re.compile(r"\b(?:19|20)\d\d\b")
-MODAL = re.compile(r"\b(?:may|march|mar|sun|dec|jan)\b")
-"""Words that are months only with a capital."""
+ALONE = re.compile(
+    rf"\b(?:in|since|during|of|until|till|before|after|from|by|year|spring|summer|autumn|fall|winter|early|late)\s+{YEAR}",
+    re.I,
+)
+MODAL = frozenset(("may", "march", "mar", "dec", "jan"))
+"""Words that in lower case are months only beside a year."""
+CALLED = MODAL | {"april", "june", "august", "jun", "aug"}
+"""Words that by themselves are months only where a word before says so ("in April"): people are called so too."""
 
 COUNTS = ("a", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 NUMBERS = {word: n for n, word in enumerate(COUNTS, 1)}
@@ -30,23 +44,18 @@ NUMBERS |= {"an": 1, "one": 1, "couple of": 2, "a couple of": 2}
 UNIT_DAYS = {"day": 1, "night": 1, "week": 7, "month": 30, "year": 365}
 MAX_DAYS_BACK = 40_000
 SEASONS = {"spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12}
-WEEKDAYS = [name.lower() for name in calendar.day_name]
-DAYS = {"today": 0, "tonight": 0, "yesterday": 1}
-DAY_WORD = re.compile(r"\b(today|tonight|yesterday)\b", re.I)
-AGO = re.compile(
-    rf"\b(?P<n>\d{{1,4}}|{'|'.join(sorted(NUMBERS, key=len, reverse=True))})\s+"
-    rf"(?P<unit>{'|'.join(UNIT_DAYS)})s?\s+ago\b",
-    re.I,
-)
+WEEKDAYS = "monday tuesday wednesday thursday friday saturday sunday".split()  # noqa: SIM905
+DAYS = {"today": 0, "tonight": 0, "yesterday": 1, "day before yesterday": 2}
+DAY_WORD = re.compile(r"(?<!ago )\b(day before yesterday|today|tonight|yesterday)\b", re.I)
+NUMBER = rf"(?P<n>\d{{1,4}}|{'|'.join(sorted(NUMBERS, key=len, reverse=True))})"
+AGO = re.compile(rf"\b{NUMBER}\s+(?P<unit>{'|'.join(UNIT_DAYS)})s?\s+ago\b", re.I)
+RECENT = re.compile(rf"\b(?:last|past)\s+{NUMBER}\s+(?P<unit>{'|'.join(UNIT_DAYS)})s\b", re.I)
+ON = re.compile(rf"\b(?P<which>on|since)\s+(?P<unit>{'|'.join(WEEKDAYS)})\b", re.I)
 LAST = re.compile(
     r"\b(?P<which>last|this|past)\s+"
     rf"(?P<unit>weekend|week|month|year|night|{'|'.join(SEASONS)}|{'|'.join(WEEKDAYS)})\b",
     re.I,
 )
-
-
-ASKS_WHAT = frozenset("happen happened discuss discussed talk talked say said mention mentioned news".split())  # noqa: SIM905
-"""Words that beside a time ask for whatever there is."""
 
 Span = tuple[datetime, datetime]
 """First and last moment (excluded)."""
@@ -75,30 +84,83 @@ class Named:
 
 def named_dates(text: str) -> Named:
     """The years, months and days of the month that a text names; a day counts only beside its month."""
-    years = {int(year) for year in YEAR.findall(text)}
-    dates = set[Date]()
-    for pattern in (ISO, *WRITTEN):
-        for found in pattern.finditer(text):
-            said = found.groupdict()
-            if MODAL.fullmatch(said["month"]):
-                continue
-            month = MONTHS.get(said["month"].lower()) or int(said["month"])
-            year = said.get("year") or (str(*years) if len(years) == 1 else None)
-            dates.add((int(year) if year else None, month, int(said["day"]) if said.get("day") else None))
+    dates = {date for date, _ in _dates(text)}
     with_days = {month for _, month, day in dates if day is not None}
+    years = {int(found["year"]) for found in ALONE.finditer(text)} | {date[0] for date in dates if date[0] is not None}
     return Named(frozenset(years), frozenset(one for one in dates if one[2] is not None or one[1] not in with_days))
 
 
-def named_spans(text: str, now: datetime) -> list[tuple[datetime, datetime]]:
+def _dates(text: str) -> Iterator[tuple[Date, str]]:
+    """Each date with the words that name it."""
+    for found in (*ISO.finditer(text), *NUMERIC.finditer(text)):
+        date = _numeric(found)
+        if date is not None:
+            yield date, found[0]
+    read: list[range] = []
+    for pattern in WRITTEN:
+        for found in pattern.finditer(text):
+            if not any(found.start("month") in other for other in read):
+                read.append(range(*found.span()))
+                yield from ((date, found[0]) for date in _written(text, found))
+
+
+def _numeric(found: re.Match[str]) -> Date | None:
+    """A date in figures, the day before the month; where only the other order can be, that; None where none can."""
+    said = found.groupdict()
+    year, month, day = int(said["year"]), int(said["month"]), int(said["day"]) if said.get("day") else None
+    if said.get("mark") == "/" and day is not None and month > len(NAMES):
+        month, day = day, month
+    elif said.get("mark") == "/" and day is not None and day <= len(NAMES):
+        return None  # 3/4/2026 is read in two ways
+    return (year, month, day) if _is_date(month, day) else None
+
+
+def _written(text: str, found: re.Match[str]) -> Iterator[Date]:
+    """The dates that a match of `WRITTEN` names: of "3 to 5 May" each."""
+    said = found.groupdict()
+    name, year = said["month"], int(said["year"]) if said["year"] else None
+    day, bare = int(said["day"]) if said.get("day") else None, "day" not in said
+    if name.islower() and name in MODAL and year is None and not said.get("in"):
+        return
+    if bare and year is None and not said["in"] and name.lower() in CALLED:
+        return
+    if bare and re.match(r"\s+(?:I|we|you|he|she|it|they|of)\b", text[found.end() :]) and not said["in"]:
+        return
+    first = int(said["first"]) if said.get("first") else day
+    for one in range(first or 0, (day or 0) + 1) if first is not None and day is not None and first <= day else (day,):
+        if _is_date(MONTHS[name.lower()], one):
+            yield year, MONTHS[name.lower()], one
+
+
+def _is_date(month: int, day: int | None) -> bool:
+    longest = 29 if month == 2 else 30 if month in (4, 6, 9, 11) else 31
+    return 1 <= month <= len(NAMES) and (day is None or 1 <= day <= longest)
+
+
+def named_spans(text: str, now: datetime) -> list[Span]:
     """First and last moment (excluded) of each stretch of time that a text counts back from `now`.
 
     "two months ago" is the month around that day, since people round. Seasons are the northern hemisphere's.
     """
+    return [span for span, _ in _spans(text, now)]
+
+
+def _spans(text: str, now: datetime) -> Iterator[tuple[Span, str]]:
+    """Each stretch with the words that name it."""
     day = now.replace(hour=0, minute=0, second=0, microsecond=0)
-    spans = [_counted(_ago, day, found["n"].lower(), found["unit"].lower()) for found in AGO.finditer(text)]
-    spans += [_counted(_last, day, found["which"].lower(), found["unit"].lower()) for found in LAST.finditer(text)]
-    spans += [_counted(_day_back, day, found.lower()) for found in DAY_WORD.findall(text)]
-    return [span for span in spans if span]
+    counts: tuple[tuple[re.Pattern[str], Callable[..., Span | None], tuple[str, ...]], ...] = (
+        (AGO, _ago, ("n", "unit")),
+        (RECENT, _recent, ("n", "unit")),
+        (LAST, _last, ("which", "unit")),
+        (ON, _last, ("which", "unit")),
+    )
+    for pattern, count, parts in counts:
+        for found in pattern.finditer(text):
+            if (span := _counted(count, day, *(found[part].lower() for part in parts))) is not None:
+                yield span, found[0]
+    for found in DAY_WORD.finditer(text):
+        if (span := _counted(_day_back, day, found[0].lower())) is not None:
+            yield span, found[0]
 
 
 def _counted(count: Callable[..., Span | None], day: datetime, *words: str) -> Span | None:
@@ -122,13 +184,21 @@ def _ago(day: datetime, number: str, unit: str) -> tuple[datetime, datetime] | N
     return middle - timedelta(days=half), middle + timedelta(days=half + 1)
 
 
+def _recent(day: datetime, number: str, unit: str) -> Span | None:
+    """The days up to now."""
+    n = NUMBERS.get(number) or (int(number) if number.isdigit() else 0)
+    if not 0 < n * UNIT_DAYS[unit] < MAX_DAYS_BACK:
+        return None
+    return day - timedelta(days=n * UNIT_DAYS[unit]), day + timedelta(days=1)
+
+
 def _last(day: datetime, which: str, unit: str) -> tuple[datetime, datetime]:
     """The stretch before the one that `day` stands in ("last month"), or that one so far ("this month")."""
     if unit in SEASONS:
         return _season(day, SEASONS[unit], this=which == "this")
     if unit in WEEKDAYS:
         start = day - timedelta(days=(day.weekday() - WEEKDAYS.index(unit) - 1) % 7 + 1)
-        return start, start + timedelta(days=1)
+        return start, day + timedelta(days=1) if which == "since" else start + timedelta(days=1)
     starts = {
         "week": day - timedelta(days=day.weekday()),
         "weekend": day - timedelta(days=(day.weekday() - 5) % 7),
@@ -156,8 +226,16 @@ def _season(day: datetime, month: int, *, this: bool) -> tuple[datetime, datetim
     return start, end
 
 
-def time_words(text: str) -> frozenset[str]:
+ASKS_WHAT = frozenset(
+    """anything everything something show list tell told summarize summarise happen happened discuss discussed talk
+    talked say said mention mentioned decide decided agree agreed settle settled change changed work worked plan planned
+    learn learned go going new news recent recently""".split()  # noqa: SIM905
+)
+"""Words that beside a time ask for whatever there is."""
+
+
+def time_words(text: str, now: datetime) -> frozenset[str]:
     """The words of a text, in lower case, that tell of a time, and what asks for whatever there was then."""
-    named = [found[0] for pattern in (ISO, *WRITTEN, YEAR, AGO, LAST, DAY_WORD) for found in pattern.finditer(text)]
-    words = {word.lower() for one in named for word in re.findall(r"\w+", one) if not MODAL.fullmatch(word)}
+    named = [words for _, words in (*_dates(text), *_spans(text, now))] + [found[0] for found in ALONE.finditer(text)]
+    words = {word.lower() for one in named for word in re.findall(r"\w+", one)}
     return frozenset(words | ASKS_WHAT) if words else frozenset()

@@ -76,7 +76,12 @@ class Hits(list[Hit]):
     """The hits of one query, best first: a list that also says why it is empty, and whether it is an old answer."""
 
     def __init__(
-        self, hits: Iterable[Hit] = (), reason: str | None = None, stale: bool = False, relevance: float = 0.0
+        self,
+        hits: Iterable[Hit] = (),
+        reason: str | None = None,
+        stale: bool = False,
+        relevance: float = 0.0,
+        notes: tuple[str, ...] = (),
     ) -> None:
         super().__init__(hits)
         self.reason = reason
@@ -85,8 +90,11 @@ class Hits(list[Hit]):
         """Answered from the local cache, since the store could not be read."""
         self.relevance = relevance
         """Of what is nearest in memory, on the release's scale: what the floor is held against."""
+        self.notes = notes
+        """What this answer could not use, and what was done instead; of `recall_many` that of all it was asked."""
 
     def as_dict(self) -> dict[str, object]:
         """Plain values, ready for JSON."""
         hits = [hit.as_dict() for hit in self]
-        return {"hits": hits, "reason": self.reason, "stale": self.stale, "relevance": self.relevance}
+        told = {"reason": self.reason, "stale": self.stale, "relevance": self.relevance, "notes": list(self.notes)}
+        return {"hits": hits, **told}

@@ -41,9 +41,11 @@ class Live:
             StoreError: the store can't be reached or read, or has no such release.
         """
         with reading(self.root / self.space):
-            self._stamp = self._stamped()
+            stamp = self._stamped()  # before: a release that comes meanwhile is found by the next look
             self._looked = time.monotonic()
-            return View.open(self.root, self.space, self.named)
+            view = View.open(self.root, self.space, self.named)
+            self._stamp = stamp  # after: one that could not be read is looked for again
+            return view
 
     def current(self) -> View:
         """The view that answers: of a newer release, when there is one. Others go on with the old one meanwhile.
@@ -52,15 +54,21 @@ class Live:
             StoreError: there is no view yet, and the store can't be reached or read.
         """
         view = self.view
-        late = view is None or (self.named is None and time.monotonic() - self._looked >= self._wait)
-        if late and self._looking.acquire(blocking=view is None):
+        if view is None:
+            with self._looking:
+                view = self._looked_again()
+        elif self._late() and self._looking.acquire(blocking=False):
             try:
                 view = self._looked_again()
             finally:
                 self._looking.release()
         if self._behind is not None:
             self._note(self._behind)
-        return view or self.opened()
+        return view
+
+    def _late(self) -> bool:
+        """Whether it is time to look for a newer release."""
+        return self.named is None and time.monotonic() - self._looked >= self._wait
 
     def _looked_again(self) -> View:
         """The live release's view; the one there is, where nothing was added to the releases or they can't be read."""

@@ -21,6 +21,7 @@ from slowwave.engines.encoder import Encoder
 from slowwave.recall.answers import Answers
 from slowwave.recall.encoding import QueryVectors
 from slowwave.recall.hits import KINDS, Hits
+from slowwave.recall.last_answers import LastAnswers
 from slowwave.recall.live import Live
 from slowwave.recall.notes import Notes
 from slowwave.recall.query import Files, Query, When, checked_query, read_once
@@ -100,7 +101,10 @@ class Memory:
 
     @property
     def notes(self) -> list[str]:
-        """What the last answer could not use, and what was done instead; none when nothing was amiss."""
+        """What the last answer could not use, and what was done instead; none when nothing was amiss.
+
+        With several threads the last answer may be another's: `Hits.notes` and `Context.notes` are an answer's own.
+        """
         return list(self._notes.last)
 
     @property
@@ -146,7 +150,8 @@ class Memory:
             speaker: who said it, by the whole name in whatever case, or by the first name of those who have more;
                 summaries have no speaker, and don't answer.
             files: a path or several, one of which it is about: a claim that names it, or one that ends in it (`db.py`:
-                also `src/db.py`), and messages that name it or in which such a claim was made; no summaries.
+                also `src/db.py`; an absolute one also by what is left of it in its workspace), and messages that name
+                it or in which such a claim was made; no summaries.
             automatic: nobody asked: the stricter floor holds, for each hit.
             now: what "yesterday" in the query counts back from; the clock's time, unless given.
             as_of: answer as on that day: what was said later is left out, and what was true then is active.
@@ -187,13 +192,9 @@ class Memory:
         bounds = (workspace, category, since, until, now, as_of, speaker, files)
         asked = [checked_query(query, k, kinds, *bounds) for query in queries]
         with self._notes.of_one_answer():
-            try:
-                answers = self._search().answers(asked, automatic=automatic)
-            except TROUBLE as trouble:
-                self._notes.instead(f"{unread(trouble)}: answered from the last answers")
-                return [self._last_answer(query, automatic) for query in asked]
-        for query, hits in zip(asked, answers, strict=True):
-            self._answers.keep(self._question(query, automatic), hits)
+            answers = self._answered(asked, automatic)
+            for hits in answers:
+                hits.notes = self._notes.so_far
         return answers
 
     arecall = async_twin(recall)
@@ -266,16 +267,17 @@ class Memory:
         encoded = partial(self._vectors.encoded, made_with)
         return Search(view, self.settings.recall, encoded, self._note, self._reranking)
 
-    def _last_answer(self, query: Query, automatic: bool) -> Hits:
-        told = self._answers.told(self._question(query, automatic))
-        return (
-            Hits(reason="the store can't be read, and this was never asked before", stale=True)
-            if told is None
-            else told
-        )
-
-    def _question(self, query: Query, automatic: bool) -> str:
-        return repr((query, automatic, self._live.named))
+    def _answered(self, asked: Sequence[Query], automatic: bool) -> list[Hits]:
+        """An answer to each query, kept for later; where the store can't be read, the last one."""
+        last = LastAnswers(self._answers, self._live.named, self.settings.recall.automatic_floor)
+        try:
+            answers = self._search().answers(asked, automatic=automatic)
+        except TROUBLE as trouble:
+            self._notes.instead(f"{unread(trouble)}: answered from the last answers")
+            return [last.told(query, automatic) for query in asked]
+        for query, hits in zip(asked, answers, strict=True):
+            last.keep(query, automatic, hits)
+        return answers
 
     def _current(self) -> View:
         return self._live.current()

@@ -9,7 +9,6 @@ Weights were found on LoCoMo's open part and kept round; `bench/locomo.py` measu
 
 import re
 from dataclasses import dataclass
-from datetime import datetime
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +17,7 @@ from slowwave.engines.blas import one_blas_thread
 from slowwave.recall.fusion import standardised_sum
 from slowwave.recall.layout import Layout
 from slowwave.recall.lexical import heard_words, rarity
-from slowwave.recall.moments import date_masks
+from slowwave.recall.moments import asked_time, date_masks
 from slowwave.recall.query import WORD, Query
 from slowwave.recall.scope import passages_allowed
 from slowwave.recall.search import Candidates, Pool, Scores, Vector, nearest_rows
@@ -78,8 +77,9 @@ def heard(view: View, pool: Pool, query: Query, vector: Vector | None, full_text
     """
     layout = Layout.of(view)
     allowed = passages_allowed(view, query)
-    dated = _dated(query, layout, allowed)
-    words = heard_words(view, pool, query, layout, allowed, dated=dated is not None) if full_text else None
+    dated = _dated(view, query, layout, allowed)
+    of_time = asked_time(query).words if dated is not None else frozenset[str]()
+    words = heard_words(view, pool, query, layout, allowed, of_time) if full_text else None
     lexical, share = (words.worth, words.share) if words else (np.zeros(len(allowed)), None)
     cosine = None if vector is None else cosines_to(view, pool, layout.offsets, vector)
     return Heard(layout, allowed, lexical, share, dated, cosine)
@@ -128,9 +128,8 @@ def cosines_to(view: View, pool: Pool, offsets: Ints, vector: Vector) -> Scores 
     return np.where(known, near, np.nan)[offsets].astype(np.float64)
 
 
-def _dated(query: Query, layout: Layout, allowed: Mask) -> Scores | None:
-    text = layout.without_speakers(query.text)  # a speaker called April is no month
-    masks = [mask & allowed for mask in date_masks(text, layout.moment, query.now or datetime.now().astimezone())]
+def _dated(view: View, query: Query, layout: Layout, allowed: Mask) -> Scores | None:
+    masks = [mask & allowed for mask in date_masks(view, layout, query)]
     if not any(mask.any() for mask in masks):
         return None
     worth: Scores = rarity(masks, int(allowed.sum())) @ np.array(masks, dtype=np.float64)

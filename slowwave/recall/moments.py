@@ -1,120 +1,161 @@
-"""Dates that a query names, matched with when things were said."""
+"""The times that a query names, held against when things were said.
+
+Evidence among the rest: what was said then is worth more (`messages.DATED`), and of what is relevant anyhow it stands
+above what was said at another time and does not name that time either: a question may be about a date, or of one.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import cast
+from functools import lru_cache
 
 import numpy as np
 
-from slowwave.recall.dates import Date, named_dates, named_spans, time_words
+from slowwave.recall.dates import Date, Named, Span, named_dates, named_spans, time_words
 from slowwave.recall.layout import NO_TIME, Layout
 from slowwave.recall.query import Query
 from slowwave.recall.search import POOLS, Candidates, Scores
 from slowwave.recall.sources import Found
 from slowwave.recall.terms import content_words
-from slowwave.recall.view import Ints, Mask
+from slowwave.recall.view import Ints, Mask, View
 
 TIMELY = 0.01
 """What a row of the time that a query names has over another: of two reciprocal ranks, that is a hundred places."""
 
-
-def date_masks(text: str, moment: Ints, now: datetime) -> list[Mask]:
-    """For each year, month, day, whole date and span that a text names the passages said in it."""
-    named, spans = named_dates(text), named_spans(text, now)
-    if not (named.years or named.months or spans):
-        return []
-    at = _parts(moment)
-    single: list[Date] = [(year, None, None) for year in sorted(named.years)]
-    single += [(None, month, None) for month in sorted(named.months)] + [
-        (None, None, day) for day in sorted(named.days)
-    ]
-    whole = [date for date in sorted(named.dates, key=repr) if date[0] is not None or date[2] is not None]
-    within = [(moment >= _micros(start)) & (moment < _micros(end)) for start, end in spans]
-    return [mask & (moment != NO_TIME) for mask in (*within, *map(at.on, (*single, *whole)))]
+Calendar = tuple[Ints, Ints, Ints]
+"""Years, months and days of the month, in UTC."""
 
 
 @dataclass(frozen=True)
-class _Parts:
-    """Year, month and day of the month of many moments."""
+class AskedTime:
+    """The times that a query names, and the words that name them."""
 
-    parts: tuple[Ints, Ints, Ints]
+    named: Named
+    spans: tuple[Span, ...]
+    words: frozenset[str]
+    about: frozenset[str]
+    """What it is about beside."""
 
-    def on(self, date: Date) -> Mask:
-        """Which of them are of a date, as far as it is told."""
-        mask: Mask = np.ones(len(self.parts[0]), dtype=bool)
-        for values, wanted in zip(self.parts, date, strict=True):
-            if wanted is not None:
-                mask &= values == wanted
-        return mask
+    def __bool__(self) -> bool:
+        return bool(self.named.years or self.named.dates or self.spans)
+
+    def alone(self, layout: Layout) -> bool:
+        """Whether it asks for nothing but what was said then, by whomever and wherever: "What did Ann say in May?"."""
+        return bool(self) and not self.about - layout.names.keys() - layout.places.keys()
+
+    def masks(self, moment: Ints, calendar: Calendar) -> list[Mask]:
+        """For each year, month, day, whole date and span the rows said in it."""
+        named = self.named
+        single: list[Date] = [(year, None, None) for year in sorted(named.years)]
+        single += [(None, month, None) for month in sorted(named.months)]
+        single += [(None, None, day) for day in sorted(named.days)]
+        whole = [date for date in sorted(named.dates, key=repr) if date[0] is not None or date[2] is not None]
+        dates = [_on(calendar, date) for date in (*single, *whole)] if single else []
+        return [mask & (moment != NO_TIME) for mask in (*self._within(moment), *dates)]
+
+    def inside(self, first: Ints, last: Ints) -> Mask:
+        """Which stretches, from first to last, lie in a time named; of a year beside a month only that month."""
+        return self._at(first) & self._at(last)
+
+    def named_in(self, text: str) -> bool:
+        """Whether a text names a date that is asked for."""
+        return bool(self.named.dates) and not self.named.dates.isdisjoint(_told_dates(text, self.named.dates))
+
+    def _at(self, moment: Ints) -> Mask:
+        dates = self.named.dates or {(year, None, None) for year in self.named.years}
+        calendar = calendar_of(moment) if dates else None
+        on = [_on(calendar, date) for date in sorted(dates, key=repr)] if calendar is not None else []
+        either: Mask = np.any([*self._within(moment), *on], axis=0) & (moment != NO_TIME)
+        return either
+
+    def _within(self, moment: Ints) -> list[Mask]:
+        return [(moment >= _micros(start)) & (moment < _micros(end)) for start, end in self.spans]
 
 
-def _parts(moment: Ints) -> _Parts:
+def asked_time(query: Query) -> AskedTime:
+    """What times the query names; read once a query and day."""
+    now = query.now or datetime.now().astimezone().replace(hour=0, minute=0, second=0, microsecond=0)
+    return _asked(query.text, now)
+
+
+@lru_cache(maxsize=256)
+def _asked(text: str, now: datetime) -> AskedTime:
+    words = time_words(text, now)
+    about = frozenset(content_words(text)) - words
+    return AskedTime(named_dates(text), tuple(named_spans(text, now)), words, about)
+
+
+def calendar_of(moment: Ints) -> Calendar:
+    """Of moments in microseconds since 1970; those of no time are of 1970."""
     at = np.where(moment != NO_TIME, moment, 0).astype("datetime64[us]")
     month = at.astype("datetime64[M]")
     years: Ints = at.astype("datetime64[Y]").astype(np.int64) + 1970
     months: Ints = month.astype(np.int64) % 12 + 1
     days: Ints = (at.astype("datetime64[D]") - month).astype(np.int64) + 1
-    return _Parts((years, months, days))
+    return years, months, days
 
 
-def _micros(moment: datetime) -> int:
-    return round(moment.timestamp() * 1e6)
-
-
-def asked_times(text: str, moment: Ints, now: datetime) -> Mask | None:
-    """Which moments (microseconds since 1970, UTC) lie in a time that a text names; None where it names none.
-
-    Of a year that is named beside a month only that month counts.
-    """
-    named, spans = named_dates(text), named_spans(text, now)
-    if not (named.years or named.dates or spans):
-        return None
-    at = _parts(moment)
-    dates = named.dates or {(year, None, None) for year in named.years}
-    within = [(moment >= _micros(start)) & (moment < _micros(end)) for start, end in spans]
-    either: Mask = np.any([*within, *(at.on(date) for date in sorted(dates, key=repr))], axis=0)
-    known: Mask = either & (moment != NO_TIME)
-    return known
-
-
-def timely_scores(candidates: Candidates, scores: Scores, query: Query) -> Scores:
-    """Reciprocal ranks of a pool's rows, with what those of the time that the query names have over others."""
-    inside = in_time(candidates, query)
-    return scores if inside is None else scores + TIMELY * inside
+def date_masks(view: View, layout: Layout, query: Query) -> list[Mask]:
+    """For each time that a query names the passages said in it."""
+    asked = asked_time(query)
+    if not asked:
+        return []
+    return asked.masks(layout.moment, view.once("calendar", lambda: calendar_of(layout.moment)))
 
 
 def in_time(candidates: Candidates, query: Query) -> Mask | None:
     """Which rows of a pool lie in the time that the query names; None where it names none."""
-    return _inside(candidates.rows, candidates.pool.first, candidates.pool.last, query)
+    asked, pool = asked_time(query), candidates.pool
+    if not asked:
+        return None
+    return asked.inside(*(_moments([row[name] for row in candidates.rows]) for name in (pool.first, pool.last)))
 
 
-def asks_of_time_alone(layout: Layout, query: Query) -> bool:
-    """Whether a query names a time and, beside it, at most speakers and workspaces: "What did Ann say last week?"."""
-    of_time = time_words(query.text)
-    about = set(content_words(query.text)) - of_time - layout.names.keys() - layout.places.keys()
-    return bool(of_time) and not about
+def timely_scores(candidates: Candidates, scores: Scores, relevance: Scores, least: float, query: Query) -> Scores:
+    """Reciprocal ranks of a pool's rows; what is relevant and of the time that the query names has more."""
+    inside = in_time(candidates, query)
+    return scores if inside is None else scores + TIMELY * (inside & (relevance >= least))
 
 
-def timely(found: Sequence[Found], query: Query) -> list[Found]:
-    """What was found, best first, with what those of the time that the query names have over others."""
-    edges = [(one.row[POOLS[one.kind].first], one.row[POOLS[one.kind].last]) for one in found]
-    inside = _inside([{"first": first, "last": last} for first, last in edges], "first", "last", query)
-    if inside is None:
+def timely(found: Sequence[Found], least: float, query: Query) -> list[Found]:
+    """What was found, best first; what is relevant and of the time that the query names, or names it, has more."""
+    asked = asked_time(query)
+    if not asked:
         return list(found)
-    lifted = [replace(one, score=one.score + TIMELY * float(there)) for one, there in zip(found, inside, strict=True)]
+    edges = [(one.row[POOLS[one.kind].first], one.row[POOLS[one.kind].last]) for one in found]
+    inside = asked.inside(_moments([first for first, _ in edges]), _moments([last for _, last in edges])).tolist()
+    lifted = [
+        replace(one, score=one.score + TIMELY)
+        if one.relevance >= least and (there or asked.named_in(str(one.row[POOLS[one.kind].text])))
+        else one
+        for one, there in zip(found, inside, strict=True)
+    ]
     return sorted(lifted, key=lambda one: -one.score)
 
 
-def _inside(rows: Sequence[dict[str, object]], first: str, last: str, query: Query) -> Mask | None:
-    """Which rows lie in the time that a query names from first to last; None where it names none."""
-    now = query.now or datetime.now().astimezone()
-    masks = [
-        asked_times(query.text, np.array([_moment(row[name]) for row in rows], dtype=np.int64), now)
-        for name in (first, last)
-    ]
-    return None if masks[0] is None or masks[1] is None else masks[0] & masks[1]
+def _told_dates(text: str, wanted: frozenset[Date]) -> set[Date]:
+    """Those of the dates wanted that a text names, as far as both tell the year and the day."""
+    told = named_dates(text).dates
+    return {date for date in wanted if any(_agree(date, other) for other in told)}
 
 
-def _moment(at: object) -> int:
-    return NO_TIME if at is None else _micros(cast(datetime, at))
+def _agree(one: Date, other: Date) -> bool:
+    return all(a is None or b is None or a == b for a, b in zip(one, other, strict=True))
+
+
+def _on(calendar: Calendar, date: Date) -> Mask:
+    """Which rows are of a date, as far as it is told."""
+    mask: Mask = np.ones(len(calendar[0]), dtype=bool)
+    for values, wanted in zip(calendar, date, strict=True):
+        if wanted is not None:
+            mask &= values == wanted
+    return mask
+
+
+def _moments(times: Sequence[object]) -> Ints:
+    moments: Ints = np.array([_micros(at) if isinstance(at, datetime) else NO_TIME for at in times], dtype=np.int64)
+    return moments
+
+
+def _micros(moment: datetime) -> int:
+    return round(moment.timestamp() * 1e6)

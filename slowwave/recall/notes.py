@@ -16,6 +16,11 @@ class Notes:
         """Each once; never changed in place."""
         self._open = local()
 
+    @property
+    def so_far(self) -> tuple[str, ...]:
+        """Those of the answer that this thread is at."""
+        return tuple(getattr(self._open, "notes", None) or ())
+
     def add(self, what: str) -> None:
         """A note of the answer that this thread is at, else of the last one; logged when it is new."""
         mine: list[str] | None = getattr(self._open, "notes", None)

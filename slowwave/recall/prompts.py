@@ -40,10 +40,11 @@ def context_of(
     count = tokenizer_of(tokenizer, settings.tokenizer)
     with memory._notes.of_one_answer():
         memories, hits = _memories(memory, query, workspace, automatic, as_of)
+        notes = memory._notes.so_far
     block = assembled(query, memories, room, count, settings, web, conversation, format, stale=hits.stale)
     held = any(part.name == "memories" for part in block.parts)
     why = hits.reason or ("what was found does not fit the budget" if memories else "nothing found bears on it")
-    return replace(block, reason=None if held else why, relevance=None if hits.stale else hits.relevance)
+    return replace(block, reason=None if held else why, relevance=None if hits.stale else hits.relevance, notes=notes)
 
 
 def briefing_of(
@@ -60,7 +61,8 @@ def briefing_of(
     count = tokenizer_of(tokenizer, settings.tokenizer)
     with memory._notes.of_one_answer():
         kinds, stale = _known(memory)
-    return briefed(kinds, room, count, format, stale=stale)
+        notes = memory._notes.so_far
+    return replace(briefed(kinds, room, count, format, stale=stale), notes=notes)
 
 
 def _known(memory: "Memory") -> tuple[Kinds, bool]:

@@ -6,6 +6,8 @@ Markdown names a session once, in a heading with its day, and each line's messag
     ferry-1, 2026-02-02
     4. Bookings go into MySQL.
 
+A block of an old answer says so under the title of what is old: with `STALE` in Markdown, with `"stale": true` in JSON.
+
 A session id of more than a dozen characters is cut to its first eight, or to as many more as tell it from the store's
 other sessions, so that `slowwave show` finds it; the parts of the block have all ids in full.
 """
@@ -25,6 +27,9 @@ TITLES: dict[Name, str] = {
     "conversation": "# Conversation",
     "briefing": "# Known",
 }
+OF_MEMORY: frozenset[Name] = frozenset({"memories", "briefing"})
+"""Parts that are old in the block of an old answer; web and conversation never are."""
+STALE = "(from before: the store can't be read now)"
 WHOLE_ID, SHORT_ID = 12, 8
 
 
@@ -74,8 +79,19 @@ Renderer = Callable[[Sequence[Part]], str]
 
 def markdown(parts: Sequence[Part]) -> str:
     """The parts with a title each; empty ones are left out."""
+    return _markdown(parts, TITLES)
+
+
+def as_stale_markdown(parts: Sequence[Part]) -> str:
+    """`markdown` of an old answer: under the title of what is old it says so."""
+    return _markdown(
+        parts, {name: f"{title}\n{STALE}" if name in OF_MEMORY else title for name, title in TITLES.items()}
+    )
+
+
+def _markdown(parts: Sequence[Part], titles: Mapping[Name, str]) -> str:
     names = short_ids({line.source.session for part in parts for line in part.lines if line.source.session})
-    return "\n".join("\n".join([TITLES[part.name], *_lines(part, names)]) for part in parts if part.lines)
+    return "\n".join("\n".join([titles[part.name], *_lines(part, names)]) for part in parts if part.lines)
 
 
 def _lines(part: Part, names: Mapping[str, str]) -> list[str]:
@@ -139,6 +155,12 @@ def _json(parts: Sequence[Part], head: Mapping[str, object]) -> str:
 
 
 RENDERERS: dict[Format, Renderer] = {"markdown": markdown, "json": as_json}
+STALE_RENDERERS: dict[Format, Renderer] = {"markdown": as_stale_markdown, "json": as_stale_json}
+
+
+def renderer(format: Format, *, stale: bool) -> Renderer:
+    """What renders a block in a format; `stale` for one of an old answer."""
+    return (STALE_RENDERERS if stale else RENDERERS)[format]
 
 
 def costs(source: LineSource, format: Format, count: Callable[[str], int]) -> tuple[int, int]:

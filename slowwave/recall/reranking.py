@@ -2,11 +2,13 @@
 
 By then the floors have decided that something is relevant; afterwards what is stale is put below what holds, as ever.
 A reranker that raises, gives no usable scores or is not done in time is noted, and the answer is what it would have
-been without one. It runs on a thread of its own: one that hangs holds up one query for its seconds, and is left alone
-by the others as long as it does.
+been without one. It runs on a thread of its own, one call at a time: queries that come together wait for their turn
+and, where it hangs, each for its own seconds, no longer. Once a call is overdue, and until it ends, the queries that
+come are answered without it at once. No call is begun for a query that no longer waits.
 """
 
 import math
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -45,7 +47,9 @@ class Reranking:
     def __init__(self, reranker: "Reranker", settings: RecallSettings, note: Callable[[str], None]) -> None:
         self.reranker, self.top, self.seconds, self._note = reranker, settings.rerank_top, settings.rerank_seconds, note
         self._turn = Lock()
-        self._late: Thread | None = None
+        """Held by the one call there is, from before its thread starts until the reranker comes back."""
+        self._due = math.inf
+        """When that call should be done; infinite while there is none."""
 
     def depth(self, query: Query) -> int:
         """Hits of each kind that are wanted: more than are shown, so that there is something to bring up."""
@@ -65,31 +69,61 @@ class Reranking:
         """Scores of the texts; None, and a note, where there are none."""
         outcome = self._outcome(query, texts)
         if isinstance(outcome, str):
-            self._note(f"the reranker {self.reranker.name!r} failed ({outcome}): answered in recall's own order")
+            self._note(f"the reranker {_name(self.reranker)!r} failed ({outcome}): answered in recall's own order")
             return None
         return outcome
 
     def _outcome(self, query: str, texts: Sequence[str]) -> list[float] | str:
         """Scores, or why there are none."""
-        late = self._late
-        if late is not None and late.is_alive():
+        due = time.monotonic() + self.seconds
+        if time.monotonic() >= self._due:
             return "it is still busy with an earlier query"
+        # The query waits for the turn itself, not its thread: one that gives up leaves nobody behind who takes it.
+        if not self._turn.acquire(timeout=self.seconds):
+            return f"no turn within {self.seconds:g} s: it is busy with earlier queries"
+        self._due = due
         outcomes: SimpleQueue[list[float] | str] = SimpleQueue()
         # A daemon: no process waits at its end for a reranker that hangs.
         worker = Thread(target=self._work, args=(query, texts, outcomes), name="slowwave-rerank", daemon=True)
-        worker.start()
         try:
-            return outcomes.get(timeout=self.seconds)
+            worker.start()
+        except RuntimeError as trouble:  # no more threads, or the process is at its end
+            self._done()
+            return _why(trouble)
+        try:
+            return outcomes.get(timeout=max(0.0, due - time.monotonic()))
         except Empty:
-            self._late = worker
             return f"no answer within {self.seconds:g} s"
 
     def _work(self, query: str, texts: Sequence[str], outcomes: "SimpleQueue[list[float] | str]") -> None:
+        outcome: list[float] | str
         try:
-            with self._turn:
-                outcomes.put(usable(self.reranker.rerank(query, texts), len(texts)))
+            outcome = usable(self.reranker.rerank(query, texts), len(texts))
         except BaseException as trouble:  # a reranker may be anybody's code, and no query fails for its sake
-            outcomes.put(" ".join((str(trouble) or type(trouble).__name__).split())[:NOTE_CHARS])
+            outcome = _why(trouble)
+        self._done()
+        outcomes.put(outcome)
+
+    def _done(self) -> None:
+        self._due = math.inf
+        self._turn.release()
+
+
+def _name(reranker: "Reranker") -> str:
+    """What notes call it: its class where it has no name."""
+    try:
+        return str(reranker.name)
+    except Exception:  # as anybody's code may; that it failed is what is to be told
+        return type(reranker).__name__
+
+
+def _why(trouble: BaseException) -> str:
+    """A trouble's own words on one line; its class where it has none, or can't say them."""
+    try:
+        words = " ".join(str(trouble).split())
+    except BaseException:  # the words are the reranker's code too
+        words = ""
+    return (words or type(trouble).__name__)[:NOTE_CHARS]
 
 
 def shown(one: Found) -> str:

@@ -5,12 +5,12 @@ holds first, so that each becomes a list of known values: nothing that stands in
 and files are read once a release; passages' texts once for each of the paths asked for last.
 """
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -18,14 +18,20 @@ from schemas.observations import OBSERVATIONS
 from schemas.passages import PASSAGES
 from slowwave.recall.claim_layout import ClaimLayout
 from slowwave.recall.hits import Kind
-from slowwave.recall.layout import Layout, codes
-from slowwave.recall.query import Query, one_path
+from slowwave.recall.layout import Layout, codes, place
+from slowwave.recall.paths import Written, lasts, ways_written
+from slowwave.recall.query import Query
 from slowwave.recall.view import Ints, Kept, Mask, View
 
 KEPT_PATHS = 64
 """Conditions on files whose rows are remembered (one byte a passage and a claim)."""
-BEFORE, AFTER = r"(?<![\w.-])", r"(?![\w/\\]|[.-]\w)"
-"""Where a path begins and ends within a text: `db.py` stands in "src/db.py." and not in "mydb.py" or "db.pyc"."""
+UNKNOWN = -1
+"""The place of a workspace that is not told."""
+KEPT_NAMES = 256
+"""Names of speakers that are remembered with those whom they mean."""
+MOST_KEYS = 300
+"""Rows about some files up to which Lance filters by their keys: it compares them anew for each word looked up.
+Of more a mask is laid over what it finds (100,000 passages, a third of them about the file: 590 ms a query, or 85)."""
 
 
 @dataclass(frozen=True)
@@ -88,27 +94,61 @@ def claims_allowed(view: View, query: Query) -> Mask:
 
 
 def claim_passes(view: View, claim: Mapping[str, object], query: Query) -> bool:
-    """Whether one claim (columns speaker and files) was made by the speaker, and is about the files, asked for."""
+    """Whether one claim (with workspace, speaker, files) was made by the speaker, and is about the files, asked for."""
     if query.speaker is not None and claim["speaker"] not in speakers_meant(view, query.speaker):
         return False
-    return not query.files or any(is_file(one, query.files) for one in cast(list[str], claim["files"]))
+    ways = ways_to(view, query.files) if query.files else []
+    here = [way for way in ways if way.in_rows_of(claim["workspace"])]
+    return not ways or any(way.means(one) for one in cast(list[str], claim["files"]) for way in here)
 
 
 def narrowing(view: View, kind: Kind, query: Query) -> list[pc.Expression]:
-    """The conditions on speaker and files as filters of the rows of a kind; summaries have neither."""
+    """The conditions on speaker and files as filters of the rows of a kind; summaries have neither.
+
+    Files that very many rows are about are no filter here: `sieve` is for these.
+    """
     if kind == "summary":
         return []
     wanted: list[pc.Expression] = []
     if query.speaker is not None:
         names = pa.array(sorted(speakers_meant(view, query.speaker)), pa.string())
         wanted.append(pc.field("speaker").isin(names))
-    if query.files:
+    if query.files and sieve(view, kind, query) is None:
         found = about(view, query.files)
         claims = kind == "observation"
         table = OBSERVATIONS if claims else PASSAGES
         rows = np.flatnonzero(found.claims) if claims else Layout.of(view).offsets[found.passages]
         wanted.append(pc.field(table.key).isin(view.keys(table).take(rows).combine_chunks()))
     return wanted
+
+
+@dataclass(frozen=True)
+class Sieve:
+    """What lets those of many rows through that are about some files."""
+
+    mask: Mask
+    place: Callable[[npt.NDArray[np.uint64]], Ints]
+    """Where the rows of some row ids stand in the mask."""
+
+    def passed(self, row_ids: npt.NDArray[np.uint64]) -> Mask:
+        """Which of these rows pass."""
+        return self.mask[self.place(row_ids)]
+
+    @property
+    def share(self) -> float:
+        """Of all rows, those that pass."""
+        return float(self.mask.mean())
+
+
+def sieve(view: View, kind: Kind, query: Query) -> Sieve | None:
+    """What takes the place of a filter by files, where they are in more rows than Lance should compare; else None."""
+    if kind == "summary" or not query.files:
+        return None
+    found = about(view, query.files)
+    mask = found.claims if kind == "observation" else found.passages
+    if np.count_nonzero(mask) <= MOST_KEYS:
+        return None
+    return Sieve(mask, ClaimLayout.of(view).offsets if kind == "observation" else Layout.of(view).positions)
 
 
 def unmet(view: View, query: Query) -> str | None:
@@ -124,11 +164,18 @@ def unmet(view: View, query: Query) -> str | None:
 
 def speakers_meant(view: View, name: str) -> frozenset[str]:
     """The speakers of that name, in whatever case; where nobody has just that one, those whose first names it is."""
-    known = {*ClaimFacts.of(view).speakers, *(Layout.of(view).speakers if view.count(PASSAGES) else ())}
-    plain = {one: _plain(one) for one in known}
-    wanted = _plain(name)
-    exact = frozenset(one for one, said in plain.items() if said == wanted)
-    return exact or frozenset(one for one, said in plain.items() if said.startswith(f"{wanted} "))
+    kept: Kept[str, frozenset[str]] = view.once("speakers meant", lambda: Kept(KEPT_NAMES))
+    meant = kept.get(wanted := _plain(name))
+    if meant is None:
+        plain = view.once("speakers", lambda: {one: _plain(one) for one in _speakers(view)})
+        exact = frozenset(one for one, said in plain.items() if said == wanted)
+        meant = exact or frozenset(one for one, said in plain.items() if said.startswith(f"{wanted} "))
+        kept.put(wanted, meant)
+    return meant
+
+
+def _speakers(view: View) -> set[str]:
+    return {*ClaimFacts.of(view).speakers, *(Layout.of(view).speakers if view.count(PASSAGES) else ())}
 
 
 def about(view: View, files: Sequence[str]) -> About:
@@ -141,38 +188,62 @@ def about(view: View, files: Sequence[str]) -> About:
     return found
 
 
-def is_file(path: str, files: Sequence[str]) -> bool:
-    """Whether a path is one of the files, or ends in one."""
-    whole = one_path(path)
-    return any(whole == one or whole.endswith(f"/{one}") for one in files)
+def ways_to(view: View, files: Sequence[str]) -> list[Written]:
+    """How rows may write the paths: as they are, and what is left of an absolute one within a workspace."""
+    return ways_written(files, view.once("workspaces", lambda: _workspaces(view)))
+
+
+def _workspaces(view: View) -> set[str]:
+    passages = Layout.of(view).workspaces if view.count(PASSAGES) else ()
+    return {*passages, *(ClaimLayout.of(view).workspaces if view.count(OBSERVATIONS) else ())}
 
 
 def _about(view: View, files: Sequence[str]) -> About:
-    facts = ClaimFacts.of(view)
-    claims: Mask = np.zeros(len(facts.speaker), dtype=bool)
-    claims[facts.naming[np.isin(facts.path, [n for n, path in enumerate(facts.paths) if is_file(path, files)])]] = True
+    ways = ways_to(view, files)
+    claims = _claims_naming(view, ways)
     if not view.count(PASSAGES):
         return About(claims, np.zeros(0, dtype=bool))
     layout = Layout.of(view)
-    passages = _naming(view, files)[layout.offsets]
+    named = (_of(way, layout.workspace, layout.workspaces) & mask for way, mask in _naming(view, ways))
+    passages: Mask = np.any([*named], axis=0)
     if claims.any():
         passages[ClaimLayout.of(view).places(np.flatnonzero(claims))[1]] = True
     messages = np.unique(layout.message[passages])
     return About(claims, passages | np.isin(layout.message, messages[messages >= 0]))
 
 
-def _naming(view: View, files: Sequence[str]) -> Mask:
-    """Which passages' texts name one of the files, by offset."""
-    written = (r"[/\\]".join(map(re.escape, one.split("/"))) for one in files)
-    pattern = re.compile(f"{BEFORE}(?:{'|'.join(written)}){AFTER}")
-    lasts = {one.rpartition("/")[2] or one for one in files}  # looked for first: plain, so that Arrow does it
-    masks: list[Mask] = [np.zeros(0, dtype=bool)]
+def _claims_naming(view: View, ways: Sequence[Written]) -> Mask:
+    """Which claims name a file in one of the ways, by offset."""
+    facts = ClaimFacts.of(view)
+    claims: Mask = np.zeros(len(facts.speaker), dtype=bool)
+    for way in ways if len(claims) else ():
+        layout, paths = ClaimLayout.of(view), [n for n, path in enumerate(facts.paths) if way.means(path)]
+        naming = facts.naming[np.isin(facts.path, paths)]
+        claims[naming[_of(way, layout.workspace[naming], layout.workspaces)]] = True
+    return claims
+
+
+def _of(way: Written, workspace: Ints, workspaces: tuple[str, ...]) -> Mask:
+    """Which rows, by the places of their workspaces, may write a path in a way."""
+    if way.workspace is None:
+        return np.ones(len(workspace), dtype=bool)
+    return np.isin(workspace, [place(workspaces, way.workspace), UNKNOWN])
+
+
+def _naming(view: View, ways: Sequence[Written]) -> list[tuple[Written, Mask]]:
+    """Which passages' texts name one of the files in each way, by position."""
+    patterns, ends = [way.pattern for way in ways], lasts(path for way in ways for path in way.paths)
+    masks: list[list[Mask]] = [[np.zeros(0, dtype=bool)] for _ in ways]
     for batch in view.dataset(PASSAGES).to_batches(columns=["text"]):
-        texts = batch.column("text")
-        near = np.any([pc.match_substring(texts, one).to_numpy(zero_copy_only=False) for one in lasts], axis=0)
-        near[near] = [bool(pattern.search(text)) for text in texts.filter(pa.array(near)).to_pylist()]
-        masks.append(near)
-    return np.concatenate(masks)
+        texts = batch.column("text")  # a last part is looked for first: plain, so that Arrow does it
+        near = np.any([pc.match_substring(texts, one).to_numpy(zero_copy_only=False) for one in ends], axis=0)
+        some = texts.filter(pa.array(near)).to_pylist()
+        for pattern, found in zip(patterns, masks, strict=True):
+            named = np.zeros(len(near), dtype=bool)
+            named[near] = [bool(pattern.search(text)) for text in some]
+            found.append(named)
+    offsets = Layout.of(view).offsets
+    return [(way, np.concatenate(found)[offsets]) for way, found in zip(ways, masks, strict=True)]
 
 
 def _among(code: Ints, values: tuple[str, ...], wanted: frozenset[str]) -> Mask:

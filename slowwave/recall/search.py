@@ -3,7 +3,7 @@
 Every condition is an Arrow expression, every query a plain bag of terms: nothing that stands in a query is ever parsed.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import reduce
@@ -21,13 +21,16 @@ from schemas.table import UTC_US, Table
 from schemas.topics import SUMMARIES
 from slowwave.recall.hits import Kind
 from slowwave.recall.query import Query, content_words, word_share
-from slowwave.recall.scope import narrowing
+from slowwave.recall.scope import narrowing, sieve
 from slowwave.recall.terms import STOP
 from slowwave.recall.view import View
 
 Vector = npt.NDArray[np.float32]
 
 Scores = npt.NDArray[np.float64]
+
+MORE = 1.5
+"""How many more rows than should be needed are asked for, where not all of them pass: they lie unevenly."""
 
 
 @dataclass(frozen=True)
@@ -150,19 +153,38 @@ def text_lane(
     view: View, pool: Pool, query: Query, limit: int, columns: Sequence[str] | None = None, row_ids: bool = False
 ) -> pa.Table:
     """The rows full text finds, with their BM25 `_score`; the pool's columns unless others are named."""
-    found: pa.Table = (
-        view.dataset(pool.table)
-        .scanner(
-            columns=[*(pool.columns if columns is None else columns), "_score"],
+    where, wanted = conditions(view, pool, query), [*(pool.columns if columns is None else columns), "_score"]
+
+    def best(n: int) -> pa.Table:
+        scanner = view.dataset(pool.table).scanner(
+            columns=wanted,
             full_text_query=MatchQuery(query.terms, pool.text),
-            filter=conditions(view, pool, query),
+            filter=where,
             prefilter=True,
-            limit=limit,
-            with_row_id=row_ids,
+            limit=n,
+            with_row_id=True,
         )
-        .to_table()
-    )
-    return found
+        return scanner.to_table()
+
+    found = sifted(view, pool, query, limit, best)
+    return found if row_ids else found.drop_columns("_rowid")
+
+
+def sifted(view: View, pool: Pool, query: Query, limit: int, best: Callable[[int], pa.Table]) -> pa.Table:
+    """The best `limit` rows that pass the query's sieve, where it has one; `best` finds so many, with `_rowid`.
+
+    More are asked for until enough have passed: of rows that pass as often as others the first look has enough.
+    """
+    strict = sieve(view, pool.kind, query)
+    if strict is None:
+        return best(limit)
+    asked, rows = int(MORE * limit / strict.share), view.count(pool.table)
+    while True:
+        found = best(min(asked, rows))
+        passed = found.filter(pa.array(strict.passed(found["_rowid"].to_numpy())))
+        if len(passed) >= limit or len(found) < asked:
+            return passed.slice(0, limit)
+        asked *= 4
 
 
 def vector_lane(view: View, pool: Pool, query: Query, limit: int, vector: Vector) -> pa.Table:
@@ -179,18 +201,20 @@ def nearest_rows(
     view: View, pool: Pool, query: Query, limit: int, vector: Vector, columns: Sequence[str], row_ids: bool = False
 ) -> pa.Table:
     """The rows nearest to the query, best first, with their `_distance`: compared one by one, by Lance."""
-    found: pa.Table = (
-        view.dataset(pool.table)
-        .scanner(
+    where = conditions(view, pool, query)
+
+    def best(n: int) -> pa.Table:
+        scanner = view.dataset(pool.table).scanner(
             columns=[*columns, "_distance"],
-            nearest={"column": "vector", "q": vector, "k": limit, "metric": "dot", "use_index": False},
-            filter=conditions(view, pool, query),
+            nearest={"column": "vector", "q": vector, "k": n, "metric": "dot", "use_index": False},
+            filter=where,
             prefilter=True,
-            with_row_id=row_ids,
+            with_row_id=True,
         )
-        .to_table()
-    )
-    return found
+        return scanner.to_table()
+
+    found = sifted(view, pool, query, limit, best)
+    return found if row_ids else found.drop_columns("_rowid")
 
 
 def united(pool: Pool, lanes: Mapping[str, pa.Table]) -> Candidates:

@@ -4,8 +4,9 @@ A search lives as long as its questions and reads one view throughout, so that a
 nothing under it.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from slowwave.recall.fusion import best_of_each, reciprocal_rank
 from slowwave.recall.hits import Hits, Kind
 from slowwave.recall.layout import Layout
 from slowwave.recall.messages import Heard, heard, message_candidates
-from slowwave.recall.moments import asks_of_time_alone, in_time, timely, timely_scores
+from slowwave.recall.moments import asked_time, in_time, timely, timely_scores
 from slowwave.recall.named import bare
 from slowwave.recall.query import Query
 from slowwave.recall.reranking import Reranking
@@ -98,7 +99,8 @@ class Search:
             best = max(best, self._elsewhere(query, vectors))
         # A long report is near to no single message, and may yet tell of what a session was about.
         if best < floor and judged and (automatic or not told_before(self.view, query, vectors.get(query.text))):
-            reason = f"nothing relevant: the nearest memory reaches {best:.2f}, the floor is {floor:.2f}"
+            reached = math.floor(best * 100) / 100  # rounded, it might read as the floor
+            reason = f"nothing relevant: the nearest memory reaches {reached:.2f}, the floor is {floor:.2f}"
             return Hits(reason=reason, relevance=best)
         kept = self._kept(answers, query, floor if automatic else 0.0)
         shown = doubted(self.view, without_echoes(truthful(self.view, kept, query)), query)[: query.k]
@@ -106,10 +108,10 @@ class Search:
 
     def _kept(self, answers: Sequence[Answer], query: Query, least: float) -> list[Found]:
         """The hits of all kinds as one list, best first; by the reranker, where there is one."""
-        anything, asked = not self._of_time_alone(query), self._timed(query)
+        anything, telling = not self._of_time_alone(query), self.settings.floor
 
         def first(depth: int) -> list[Found]:
-            found = timely(merged([one.found[:depth] for one in answers], self.settings.rrf_k), asked)
+            found = timely(merged([one.found[:depth] for one in answers], self.settings.rrf_k), telling, query)
             return [one for one in found if one.relevance >= least and (one.relevance or anything)]
 
         return first(query.k) if self._reranking is None else self._reranking.reranked(query, first)
@@ -144,6 +146,8 @@ class Search:
         relevance, nearest = self._relevance(candidates, query)
         if self._of_time_alone(query):
             scores = np.where(relevance > 0.0, scores, scores.min() - 1.0)
+        elif pool.kind == "summary":  # what is said of passages and claims tells their times already
+            scores = timely_scores(candidates, scores, relevance, self.settings.floor, query)
         owners = [str(row[pool.owner]) for row in candidates.rows]
         cosine = candidates.signals.get("vector", np.full(len(owners), np.nan))
         depth = query.k if self._reranking is None else self._reranking.depth(query)
@@ -153,14 +157,8 @@ class Search:
         ]
         return Answer(found, max(float(relevance.max()), nearest or 0.0), nearest is not None)
 
-    def _timed(self, query: Query) -> Query:
-        """The query as its times are read: a speaker called April is no month."""
-        if not self.view.count(PASSAGES):
-            return query
-        return replace(query, text=Layout.of(self.view).without_speakers(query.text))
-
     def _of_time_alone(self, query: Query) -> bool:
-        return self.view.count(PASSAGES) > 0 and asks_of_time_alone(Layout.of(self.view), self._timed(query))
+        return self.view.count(PASSAGES) > 0 and asked_time(query).alone(Layout.of(self.view))
 
     def _relevance(self, candidates: Candidates, query: Query) -> tuple[Scores, float | None]:
         """0 to 1 a row: its cosine, and the share of the query's words heard there, on the release's scale.
@@ -168,7 +166,7 @@ class Search:
         Also the relevance of the row nearest to the whole query, candidate or not. Where there is no scale the share
         of the words stands alone, and the second is None. A query of a time alone is answered by all that was then.
         """
-        inside = in_time(candidates, self._timed(query)) if self._of_time_alone(query) else None
+        inside = in_time(candidates, query) if self._of_time_alone(query) else None
         if inside is not None:
             return inside.astype(np.float64), float(inside.any())
         cosine, scales = candidates.cosine, self._calibration.scales if self._calibration else {}
@@ -196,7 +194,7 @@ class Search:
             if said is not None and pool.kind == "observation":
                 return claim_candidates(self.view, pool, query, limit, vector, said, full_text, named)
             found = lanes(self.view, pool, query, limit, vector, full_text)
-            return found, timely_scores(found, reciprocal_rank(found, self.settings.rrf_k), self._timed(query))
+            return found, reciprocal_rank(found, self.settings.rrf_k)
 
         full_text = self._full_text(pool)
         try:

@@ -1,0 +1,169 @@
+"""Conditions on files: absolute paths, files that very many rows are about, and whom a name means."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from schemas.messages import MESSAGES
+from schemas.observations import OBSERVATIONS
+from schemas.passages import PASSAGES
+from slowwave.engines.hash_encoder import HashEncoder
+from slowwave.recall import scope
+from slowwave.recall.hits import KINDS
+from slowwave.recall.layout import Layout
+from slowwave.recall.lexical import word_lanes
+from slowwave.recall.memory import Memory
+from slowwave.recall.paths import ways_written
+from slowwave.recall.query import Query, checked_query
+from slowwave.recall.search import POOLS, conditions, nearest_rows, text_lane
+from slowwave.recall.view import View
+from slowwave.store.releases import publish
+from slowwave.store.upkeep import keep_house
+from tests.recall_store import add, build, message_rows, observation, passage_rows
+
+HOME = "/home/ada/tidepool-ingest"
+POLL = f"{HOME}/src/ingest/poll.py"
+SAID: list[tuple[str | None, str]] = [
+    (HOME, "The poll loop in src/ingest/poll.py sleeps too long."),
+    (HOME, f"Edited {POLL}: the poll loop sleeps a second."),
+    ("/home/ada/other", "The poll loop of src/ingest/poll.py here is another."),
+    (None, "A poll loop, src/ingest/poll.py, in no workspace."),
+    (HOME, "The poll loop is tested now."),
+]
+ASKED = "poll loop sleeps"
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+@pytest.fixture(params=["held", "lance", "words"])
+def memory(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Memory:
+    vectors = request.param != "words"
+    store = build(tmp_path, vectors=vectors, index=False)
+    first = message_rows()[0]
+    rows = [
+        first
+        | {"message_id": f"m{n}", "session_id": "hash-poll", "seq": n, "native_id": f"poll:{n}", "text": text}
+        | {"workspace": workspace}
+        for n, (workspace, text) in enumerate(SAID)
+    ]
+    claim: dict[str, Any] = {"session_id": "hash-poll"}
+    claims = [
+        observation(
+            "o-near", "The poll loop sleeps.", "x", "m4", files=["src/ingest/poll.py"], workspace=HOME, **claim
+        ),
+        observation("o-whole", "The poll loop is edited.", "x", "m1", files=[POLL], workspace=HOME, **claim),
+        observation("o-far", "The poll loop is odd.", "x", "m2", files=["src/ingest/poll.py"], workspace="w", **claim),
+    ]
+    add(store, MESSAGES, rows)
+    add(store, PASSAGES, passage_rows(rows, vectors))
+    add(store, OBSERVATIONS, claims)
+    keep_house(store, fragments=20)
+    publish(store, "more", "hash-384" if vectors else None)
+    if request.param == "lance":
+        monkeypatch.setattr("slowwave.recall.view.FLAT_ROWS", 0)
+    return Memory.open(tmp_path, encoder=HashEncoder() if vectors else None)
+
+
+def found(memory: Memory, files: str, **conditions: Any) -> set[str]:
+    return {hit.id for hit in memory.recall(ASKED, 50, files=files, **conditions)}
+
+
+def test_an_absolute_path_finds_both_spellings_of_its_own_workspace(memory: Memory) -> None:
+    own = {"m0", "m1", "m3", "m4", "o-near", "o-whole"}
+    assert found(memory, POLL) == own
+    assert found(memory, POLL.replace("/", "\\")) == own
+    assert found(memory, POLL, workspace=HOME) == own - {"m3"}
+    assert found(memory, "src/ingest/poll.py") == own | {"m2", "o-far"}
+    assert found(memory, "/home/ada/other/src/ingest/poll.py") == {"m2", "m3"}
+    assert found(memory, "/elsewhere/src/ingest/poll.py") == set()
+
+
+def test_what_is_left_of_a_path_within_a_workspace() -> None:
+    ways = ways_written(["/a/b/c.py", "d.py"], ["/a", "/a/b/", "/a/b/c.py", "/", "", "/a/bc", "a"])
+    assert [(way.paths, way.workspace) for way in ways] == [
+        (("/a/b/c.py", "d.py"), None),
+        (("b/c.py",), "/a"),
+        (("c.py",), "/a/b/"),
+    ]
+    drive = ways_written(["C:/work/x.py"], ["C:\\work"])
+    assert [way.paths for way in drive] == [("C:/work/x.py",), ("x.py",)]
+    assert len(ways_written(["a/x.py"], ["a"])) == 1  # not absolute: it lies anywhere
+
+
+def _view_and_query(memory: Memory, text: str = ASKED) -> tuple[View, Query]:
+    asked = checked_query(text, 5, ("message", "observation"), None, None, None, None, files="poll.py")
+    return memory._current(), asked
+
+
+def test_files_of_very_many_rows_are_no_filter_of_keys(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+    view, asked = _view_and_query(memory)
+    for kind in KINDS[:2]:
+        assert "is_in(" in str(conditions(view, POOLS[kind], asked))
+    monkeypatch.setattr(scope, "MOST_KEYS", 0)
+    for kind in KINDS[:2]:
+        assert scope.narrowing(view, kind, asked) == []
+        assert len(scope.narrowing(view, kind, replace(asked, speaker="Ann"))) == 1
+
+
+def test_what_a_sieve_lets_through_is_what_the_filter_does(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+    filtered = [found(memory, name, **more) for name in ("poll.py", POLL) for more in ({}, {"workspace": HOME})]
+    assert all(filtered)
+    monkeypatch.setattr(scope, "MOST_KEYS", 0)
+    again = Memory.open(memory.root, encoder=HashEncoder() if memory.release.encoder else None)
+    assert [found(again, name, **more) for name in ("poll.py", POLL) for more in ({}, {"workspace": HOME})] == filtered
+
+
+def test_a_sieve_loses_no_row_to_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = build(tmp_path, index=False)
+    first = message_rows()[0]
+    rows = [
+        first
+        | {"message_id": f"m{n}", "session_id": f"hash-{n}", "seq": 0, "native_id": f"n{n}"}
+        | {"text": f"Tide tide tide {n}." if n < 60 else f"The tide of number {n} is read by a loop in src/poll.py."}
+        for n in range(66)
+    ]
+    add(store, MESSAGES, rows)
+    add(store, PASSAGES, passage_rows(rows, vectors=True))
+    keep_house(store, fragments=20)
+    publish(store, "more", "hash-384")
+    view, asked = _view_and_query(Memory.open(tmp_path), "tide")
+    (vector,), pool, layout = HashEncoder().encode(["Tide tide tide 1."]), POOLS["message"], Layout.of(view)
+
+    def looked_up(view: View) -> list[list[float]]:
+        near = nearest_rows(view, pool, asked, 3, vector, ["message_id"])
+        said = text_lane(view, pool, asked, 3, ["message_id"])
+        assert near.column_names == ["message_id", "_distance"]
+        assert said.column_names == ["message_id", "_score"]
+        ((positions, scores),) = word_lanes(view, pool, asked, layout)
+        assert np.all(scores[:-1] >= scores[1:])
+        assert np.all(positions >= 0)
+        return [near["_distance"].to_pylist(), said["_score"].to_pylist(), scores.tolist()]
+
+    monkeypatch.setattr("slowwave.recall.lexical.ROWS_A_WORD", 3)
+    filtered = looked_up(view)
+    assert [len(one) for one in filtered] == [3, 3, 3]
+    monkeypatch.setattr(scope, "MOST_KEYS", 0)
+    monkeypatch.setattr("slowwave.recall.search.MORE", 0.1)  # the rows lie as unevenly as can be
+    sieved = looked_up(View(view.dir, view.release))
+    for one, other in zip(sieved, filtered, strict=True):
+        assert one == pytest.approx(other)
+
+
+def test_names_are_read_once_a_release(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+    view, plain, plained = memory._current(), scope._plain, list[str]()
+
+    def counted(name: str) -> str:
+        plained.append(name)
+        return plain(name)
+
+    monkeypatch.setattr(scope, "_plain", counted)
+    assert scope.speakers_meant(view, "ann") == scope.speakers_meant(view, " ANN ") == {"Ann"}
+    once = len(plained)
+    assert scope.speakers_meant(view, "Ann") == {"Ann"}
+    assert len(plained) == once + 1  # the name that is asked for, and no other
