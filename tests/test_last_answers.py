@@ -101,5 +101,6 @@ def test_the_benchs_checks_hold_on_a_small_store(tmp_path: Path, monkeypatch: py
     memory = Memory.open(tmp_path / "store", encoder=HashEncoder())
     assert nearest_found(memory, HashEncoder(), ["Redis cache", "Nina moved to Lisbon"]) == 0.9  # of nine passages all
     monkeypatch.setattr("bench.recall_checks.PAUSE", 0.05)
+    monkeypatch.setattr("bench.recall_checks.READERS", 2)  # eight of them: tests/test_recall_live.py
     met = swapped(tmp_path / "store", HashEncoder(), ["Redis cache", "Nina moved to Lisbon"])
     assert (met.errors, met.queries > 0) == ([], True)

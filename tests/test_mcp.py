@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +18,12 @@ pytest.importorskip("mcp", reason="the extra `mcp` is not installed")
 
 import httpx
 from mcp import Client, StdioServerParameters
+from mcp.server import MCPServer
 from mcp_types import CallToolResult, TextContent
 
 from flows.nightly import run_night
 from schemas.settings import Settings
+from slowwave.mcp.server import make_server
 from slowwave.recall.tokens import bytes_by_four
 from slowwave.store.journal import journals
 from slowwave.store.recalls import recalled_spans, span_hash
@@ -57,6 +60,18 @@ def environment(store: Path) -> dict[str, str]:
 
 def served(store: Path) -> StdioServerParameters:
     return StdioServerParameters(command=COMMAND[0], args=COMMAND[1:], env=environment(store))
+
+
+@pytest.fixture
+def inside(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], MCPServer[Any]]:
+    """The server in this process, which starts at once: what stdio carries has a test of its own."""
+
+    def server(store: Path) -> MCPServer[Any]:
+        for name in ("SLOWWAVE_STORE", "SLOWWAVE_ENCODER", "XDG_CONFIG_HOME", "XDG_CACHE_HOME"):
+            monkeypatch.setenv(name, environment(store)[name])
+        return make_server(Settings(store=store, encoder="hash-384"))
+
+    return server
 
 
 def text_of(result: CallToolResult) -> str:
@@ -116,9 +131,9 @@ def test_the_five_tools_over_stdio(store: Path) -> None:
     ]
 
 
-def test_the_conditions_of_recall_and_context(store: Path) -> None:
+def test_the_conditions_of_recall_and_context(store: Path, inside: Callable[[Path], MCPServer[Any]]) -> None:
     async def use() -> list[CallToolResult]:
-        async with Client(served(store)) as client:
+        async with Client(inside(store)) as client:
             said = {"query": "tide gauge readings"}
             return [
                 await client.call_tool("recall", {**said, "as_of": "2026-10-31"}),
@@ -140,7 +155,7 @@ def test_the_conditions_of_recall_and_context(store: Path) -> None:
     assert "PostgreSQL 17" in text_of(after)
 
 
-def test_an_argument_that_no_tool_knows_is_refused(store: Path) -> None:
+def test_an_argument_that_no_tool_knows_is_refused(store: Path, inside: Callable[[Path], MCPServer[Any]]) -> None:
     needed = {
         "recall": {"query": "gauge"},
         "context": {"query": "gauge"},
@@ -149,7 +164,7 @@ def test_an_argument_that_no_tool_knows_is_refused(store: Path) -> None:
     }
 
     async def use() -> tuple[list[dict[str, Any]], dict[str, CallToolResult]]:
-        async with Client(served(store)) as client:
+        async with Client(inside(store)) as client:
             tools = (await client.list_tools()).tools
             odd = {t.name: await client.call_tool(t.name, {**needed.get(t.name, {}), "speker": "Ann"}) for t in tools}
             return [tool.input_schema for tool in tools], odd
@@ -169,14 +184,14 @@ def journals_hold(store: Path, note: str) -> bool:
 
 
 def test_a_store_that_goes_away_leaves_old_answers_and_lines(
-    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, inside: Callable[[Path], MCPServer[Any]]
 ) -> None:
     copy = tmp_path / "store"
     shutil.copytree(store, copy)
     asked, never = {"query": "tide gauge readings", "k": 3}, {"query": "never asked before"}
 
     async def use(*calls: tuple[str, dict[str, Any]]) -> list[CallToolResult]:
-        async with Client(served(copy)) as client:
+        async with Client(inside(copy)) as client:
             return [await client.call_tool(name, arguments) for name, arguments in calls]
 
     (fresh, _) = asyncio.run(use(("recall", asked), ("context", {"query": asked["query"]})))
@@ -205,14 +220,16 @@ def test_a_store_that_goes_away_leaves_old_answers_and_lines(
         assert "no store at" in result.content[0].text  # type: ignore[union-attr]
 
 
-def test_a_store_that_is_half_there_is_a_line(store: Path, tmp_path: Path) -> None:
+def test_a_store_that_is_half_there_is_a_line(
+    store: Path, tmp_path: Path, inside: Callable[[Path], MCPServer[Any]]
+) -> None:
     copy = tmp_path / "store"
     shutil.copytree(store, copy)
     for data in (copy / "default").glob("[ost]*.lance/data/*"):  # observations, sessions, summaries, topics
         data.write_bytes(b"gone")
 
     async def use() -> list[CallToolResult]:
-        async with Client(served(copy)) as client:
+        async with Client(inside(copy)) as client:
             return [await client.call_tool("briefing", {}), await client.call_tool("show", {"id": "abcdef"})]
 
     for result in asyncio.run(use()):
@@ -221,9 +238,11 @@ def test_a_store_that_is_half_there_is_a_line(store: Path, tmp_path: Path) -> No
         assert "\n" not in result.content[0].text  # type: ignore[union-attr]
 
 
-def test_before_the_first_night_a_call_says_what_to_do(tmp_path: Path) -> None:
+def test_before_the_first_night_a_call_says_what_to_do(
+    tmp_path: Path, inside: Callable[[Path], MCPServer[Any]]
+) -> None:
     async def use() -> CallToolResult:
-        async with Client(served(tmp_path)) as client:
+        async with Client(inside(tmp_path)) as client:
             return await client.call_tool("recall", {"query": "anything"})
 
     result = asyncio.run(use())
