@@ -91,8 +91,8 @@ def test_what_is_left_of_a_path_within_a_workspace() -> None:
         (("b/c.py",), "/a"),
         (("c.py",), "/a/b/"),
     ]
-    drive = ways_written(["C:/work/x.py"], ["C:\\work"])
-    assert [way.paths for way in drive] == [("C:/work/x.py",), ("x.py",)]
+    drive = ways_written(["C:/code/x.py"], ["C:\\code"])
+    assert [way.paths for way in drive] == [("C:/code/x.py",), ("x.py",)]
     assert len(ways_written(["a/x.py"], ["a"])) == 1  # not absolute: it lies anywhere
 
 

@@ -1,5 +1,6 @@
 """Times that a query names: what was said then comes first; a query of nothing else is answered."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -25,8 +26,38 @@ DAYS = [datetime(2026, 8, 28, 9, tzinfo=UTC) + timedelta(days=n) for n in range(
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
 
 
-def _message(n: int, at: datetime) -> dict[str, object]:
-    text = f"Note {n}: the tide gauge at berth {n} was read and the harbour log filled in."
+Said = tuple[datetime, str, str | None]
+"""When, what, and by whom."""
+
+
+def _released(root: Path, said: Sequence[Said], *, told: bool = True) -> Memory:
+    """A message a session; where `told`, a claim and a summary of each too, and the release's own scale."""
+    messages = [_message(n, *one) for n, one in enumerate(said)]
+    store = Store.open(root, create=True)
+    add(store, MESSAGES, messages)
+    add(store, PASSAGES, passage_rows(messages, vectors=True))
+    add(
+        store,
+        SESSIONS,
+        [session_rows()[0] | {"session_id": one["session_id"], "native_id": one["session_id"]} for one in messages],
+    )
+    claims, summaries = [], []
+    for n, (at, text, _) in enumerate(said if told else ()):
+        where = {"observed_at": at, "session_id": f"hash-{n:02}"}
+        claims.append(observation(f"o{n:02}", text, text, f"m{n:02}", **where))
+        summaries.append(summary(f"s{n:02}", 0, text, [f"m{n:02}"]) | {"first_at": at, "last_at": at})
+    add(store, OBSERVATIONS, claims)
+    add(store, SUMMARIES, summaries)
+    keep_house(store, fragments=20)
+
+    def calibrated(release: Release) -> str:
+        return calibration(View(store.dir, release), HashEncoder()).to_json()
+
+    publish(store, "run", HashEncoder().name, calibrated if told else None)
+    return Memory.open(root)
+
+
+def _message(n: int, at: datetime, text: str, speaker: str | None) -> dict[str, object]:
     return {
         "message_id": f"m{n:02}",
         "session_id": f"hash-{n:02}",
@@ -34,7 +65,7 @@ def _message(n: int, at: datetime) -> dict[str, object]:
         "native_id": f"n{n:02}",
         "role": "user",
         "origin": "human",
-        "speaker": None,
+        "speaker": speaker,
         "blocks": [],
         "text": text,
         "ts": at,
@@ -47,33 +78,14 @@ def _message(n: int, at: datetime) -> dict[str, object]:
     }
 
 
+def _note(n: int, at: datetime, speaker: str | None = None) -> Said:
+    return at, f"Note {n}: the tide gauge at berth {n} was read and the harbour log filled in.", speaker
+
+
 @pytest.fixture(scope="module")
 def memory(tmp_path_factory: pytest.TempPathFactory) -> Memory:
     """A note every other day, a claim and a summary of each, all in the same words."""
-    root: Path = tmp_path_factory.mktemp("times") / "store"
-    messages = [_message(n, at) for n, at in enumerate(DAYS)]
-    store = Store.open(root, create=True)
-    add(store, MESSAGES, messages)
-    add(store, PASSAGES, passage_rows(messages, vectors=True))
-    told = [(f"{n:02}", at, str(message["text"])) for n, (at, message) in enumerate(zip(DAYS, messages, strict=True))]
-    add(
-        store,
-        OBSERVATIONS,
-        [observation(f"o{n}", text, text, f"m{n}", observed_at=at, session_id=f"hash-{n}") for n, at, text in told],
-    )
-    add(
-        store,
-        SUMMARIES,
-        [summary(f"s{n}", 0, text, [f"m{n}"]) | {"first_at": at, "last_at": at} for n, at, text in told],
-    )
-    add(store, SESSIONS, [session_rows()[0] | {"session_id": f"hash-{n}", "native_id": f"ses-{n}"} for n, *_ in told])
-    keep_house(store, fragments=20)
-
-    def calibrated(release: Release) -> str:
-        return calibration(View(store.dir, release), HashEncoder()).to_json()
-
-    publish(store, "run", HashEncoder().name, calibrated)
-    return Memory.open(root)
+    return _released(tmp_path_factory.mktemp("times") / "store", [_note(n, at) for n, at in enumerate(DAYS)])
 
 
 SEPTEMBER = (datetime(2026, 9, 1, tzinfo=UTC), datetime(2026, 10, 1, tzinfo=UTC))
@@ -122,22 +134,15 @@ def test_a_time_in_which_nothing_was_said_makes_nothing_relevant(memory: Memory)
 
 
 def test_a_speaker_called_april_is_no_month(tmp_path: Path) -> None:
-    store = Store.open(tmp_path / "store", create=True)
     spring = datetime(2026, 4, 3, 9, tzinfo=UTC)
-    messages = [_message(0, spring) | {"speaker": "Ben"}, _message(1, NOW) | {"speaker": "April"}]
-    add(store, MESSAGES, messages)
-    add(store, PASSAGES, passage_rows(messages, vectors=True))
-    add(store, SESSIONS, [session_rows()[0] | {"session_id": f"hash-{n}", "native_id": n} for n in ("00", "01")])
-    keep_house(store, fragments=20)
-    publish(store, "run", HashEncoder().name)
-    hits = Memory.open(tmp_path / "store").recall("What did April say of the tide gauge?", k=1, now=NOW)
+    memory = _released(tmp_path / "store", [_note(0, spring, "Ben"), _note(1, NOW, "April")], told=False)
+    hits = memory.recall("What did April say of the tide gauge?", k=1, now=NOW)
     assert hits[0].observed_at == NOW
 
 
 @pytest.fixture(scope="module")
 def planning(tmp_path_factory: pytest.TempPathFactory) -> Memory:
     """A talk in October about a date in December, and small talk on that date and all through May."""
-    root: Path = tmp_path_factory.mktemp("planning") / "store"
     october, december = datetime(2026, 10, 5, 9, tzinfo=UTC), datetime(2026, 12, 12, 9, tzinfo=UTC)
     said = [
         (october, "For the release of 12 December we freeze the schema on the 1st and leave out the invoice export."),
@@ -147,30 +152,7 @@ def planning(tmp_path_factory: pytest.TempPathFactory) -> Memory:
         (december, "The office plants need water."),
         *((datetime(2026, 5, day, 9, tzinfo=UTC), f"The garden fence needs paint, coat {day}.") for day in range(1, 9)),
     ]
-    messages = [_message(n, at) | {"text": text} for n, (at, text) in enumerate(said)]
-    store = Store.open(root, create=True)
-    add(store, MESSAGES, messages)
-    add(store, PASSAGES, passage_rows(messages, vectors=True))
-    add(
-        store,
-        OBSERVATIONS,
-        [
-            observation(f"o{n}", text, text, f"m{n:02}", observed_at=at, session_id=f"hash-{n:02}")
-            for n, (at, text) in enumerate(said)
-        ],
-    )
-    add(
-        store,
-        SESSIONS,
-        [session_rows()[0] | {"session_id": f"hash-{n:02}", "native_id": f"p{n}"} for n in range(len(said))],
-    )
-    keep_house(store, fragments=20)
-
-    def calibrated(release: Release) -> str:
-        return calibration(View(store.dir, release), HashEncoder()).to_json()
-
-    publish(store, "run", HashEncoder().name, calibrated)
-    return Memory.open(root)
+    return _released(tmp_path_factory.mktemp("planning") / "store", [(at, text, None) for at, text in said])
 
 
 @pytest.mark.parametrize(

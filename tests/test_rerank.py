@@ -218,6 +218,17 @@ def test_a_reranker_that_hangs_is_not_waited_for(root: Path, monkeypatch: pytest
     assert ids(memory.recall(ASKED, *HERE)) == ids(plain)[::-1]
 
 
+def asked_together(memory: Memory) -> list[Hits]:
+    """The answers to four threads that ask the same at once."""
+    answers: list[Hits] = []
+    threads = [threading.Thread(target=lambda: answers.append(memory.recall(ASKED, *HERE))) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return answers
+
+
 def test_no_call_is_begun_for_a_query_that_no_longer_waits(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SLOWWAVE_RECALL__RERANK_SECONDS", "0.3")
     free, begun = threading.Event(), threading.Event()
@@ -229,12 +240,7 @@ def test_no_call_is_begun_for_a_query_that_no_longer_waits(root: Path, monkeypat
 
     reranker = Scoring(scores)
     memory, plain = opened(root, reranker), opened(root).recall(ASKED, *HERE)
-    answers: list[Hits] = []
-    together = [threading.Thread(target=lambda: answers.append(memory.recall(ASKED, *HERE))) for _ in range(4)]
-    for thread in together:
-        thread.start()
-    for thread in together:
-        thread.join()
+    answers = asked_together(memory)
     assert begun.is_set()
     assert answers == [plain] * 4
     (hanging,) = [thread for thread in threading.enumerate() if thread.name == "slowwave-rerank"]
@@ -251,12 +257,7 @@ def test_no_call_is_begun_for_a_query_that_no_longer_waits(root: Path, monkeypat
 def test_queries_that_come_together_are_reranked_in_turn(root: Path) -> None:
     reranker = inverting()
     memory, plain = opened(root, reranker), opened(root).recall(ASKED, *HERE)
-    answers: list[Hits] = []
-    together = [threading.Thread(target=lambda: answers.append(memory.recall(ASKED, *HERE))) for _ in range(4)]
-    for thread in together:
-        thread.start()
-    for thread in together:
-        thread.join()
+    answers = asked_together(memory)
     assert [ids(hits) for hits in answers] == [ids(plain)[::-1]] * 4
 
 

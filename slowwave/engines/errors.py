@@ -9,6 +9,7 @@ EngineError
 """
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from schemas.errors import SlowwaveError
 
@@ -17,18 +18,29 @@ class EngineError(SlowwaveError):
     """A model could not be had or could not be used."""
 
 
-class EncoderNotFound(EngineError):
-    """No encoder of that name could be loaded; `tried` lists each place with what was wrong there."""
+class ModelNotFound(EngineError):
+    """No model of that name could be loaded; `tried` lists each place with what was wrong there."""
+
+    WHAT: ClassVar[str]
+    """What was looked for."""
+    INSTEAD: ClassVar[str]
+    """What else can be done."""
 
     def __init__(self, name: str, tried: Sequence[str]) -> None:
         self.name = name
         self.tried = tuple(tried)
         places = "".join(f"\n  - {place}" for place in self.tried)
-        super().__init__(
-            f"no encoder {name!r}. Tried:{places}\n"
-            "Name a folder, an installed model package or a hub model in `encoder` (SLOWWAVE_ENCODER),\n"
-            "or turn vectors off (SLOWWAVE_EMBEDDINGS=false): recall is then full text alone."
-        )
+        super().__init__(f"no {self.WHAT} {name!r}. Tried:{places}\n{self.INSTEAD}")
+
+
+class EncoderNotFound(ModelNotFound):
+    """No encoder of that name could be loaded."""
+
+    WHAT = "encoder"
+    INSTEAD = (
+        "Name a folder, an installed model package or a hub model in `encoder` (SLOWWAVE_ENCODER),\n"
+        "or turn vectors off (SLOWWAVE_EMBEDDINGS=false): recall is then full text alone."
+    )
 
 
 class WrongDimension(EngineError):
@@ -42,18 +54,14 @@ class WrongDimension(EngineError):
         )
 
 
-class RerankerNotFound(EngineError):
-    """No cross-encoder of that name could be loaded; `tried` lists each place with what was wrong there."""
+class RerankerNotFound(ModelNotFound):
+    """No cross-encoder of that name could be loaded."""
 
-    def __init__(self, name: str, tried: Sequence[str]) -> None:
-        self.name = name
-        self.tried = tuple(tried)
-        places = "".join(f"\n  - {place}" for place in self.tried)
-        super().__init__(
-            f"no cross-encoder {name!r}. Tried:{places}\n"
-            "Name a folder or a hub model in `recall.reranker` (SLOWWAVE_RECALL__RERANKER=cross-encoder:NAME),\n"
-            "or leave it empty: hits then keep recall's own order."
-        )
+    WHAT = "cross-encoder"
+    INSTEAD = (
+        "Name a folder or a hub model in `recall.reranker` (SLOWWAVE_RECALL__RERANKER=cross-encoder:NAME),\n"
+        "or leave it empty: hits then keep recall's own order."
+    )
 
 
 class RerankFailed(EngineError):

@@ -27,7 +27,7 @@ from slowwave.recall.hits import KINDS
 from slowwave.recall.memory import Memory
 from slowwave.recall.show import show
 from slowwave.store.journal import remember
-from slowwave.store.trouble import READ_TROUBLE
+from slowwave.store.trouble import READ_TROUBLE, in_a_line
 
 LOG = logging.getLogger(__name__)
 INSTRUCTIONS = (
@@ -178,7 +178,7 @@ def trouble_as_lines() -> Iterator[None]:
         raise ToolError(str(refused)) from None
     except READ_TROUBLE as trouble:
         LOG.warning("the store can't be read", exc_info=trouble)
-        raise ToolError(f"the store can't be read: {' '.join(str(trouble).split()):.300}") from None
+        raise ToolError(f"the store can't be read: {in_a_line(trouble)}") from None
 
 
 def strict_tool(method: Callable[..., Any], annotations: ToolAnnotations, structured: bool | None = None) -> Tool:

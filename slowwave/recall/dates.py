@@ -176,23 +176,25 @@ def _day_back(day: datetime, word: str) -> Span:
     return start, start + timedelta(days=1)
 
 
-def _ago(day: datetime, number: str, unit: str) -> tuple[datetime, datetime] | None:
-    n = NUMBERS.get(number) or (int(number) if number.isdigit() else 0)
-    if not 0 < n * UNIT_DAYS[unit] < MAX_DAYS_BACK:
-        return None
-    middle, half = day - timedelta(days=n * UNIT_DAYS[unit]), UNIT_DAYS[unit] // 2
-    return middle - timedelta(days=half), middle + timedelta(days=half + 1)
+def _ago(day: datetime, number: str, unit: str) -> Span | None:
+    """The unit of time around a day so long ago."""
+    middle, half = _back(day, number, unit), UNIT_DAYS[unit] // 2
+    return None if middle is None else (middle - timedelta(days=half), middle + timedelta(days=half + 1))
 
 
 def _recent(day: datetime, number: str, unit: str) -> Span | None:
     """The days up to now."""
-    n = NUMBERS.get(number) or (int(number) if number.isdigit() else 0)
-    if not 0 < n * UNIT_DAYS[unit] < MAX_DAYS_BACK:
-        return None
-    return day - timedelta(days=n * UNIT_DAYS[unit]), day + timedelta(days=1)
+    start = _back(day, number, unit)
+    return None if start is None else (start, day + timedelta(days=1))
 
 
-def _last(day: datetime, which: str, unit: str) -> tuple[datetime, datetime]:
+def _back(day: datetime, number: str, unit: str) -> datetime | None:
+    """The day so many units before; None where it is the same, or too long ago to be meant."""
+    days = UNIT_DAYS[unit] * (NUMBERS.get(number) or (int(number) if number.isdigit() else 0))
+    return day - timedelta(days=days) if 0 < days < MAX_DAYS_BACK else None
+
+
+def _last(day: datetime, which: str, unit: str) -> Span:
     """The stretch before the one that `day` stands in ("last month"), or that one so far ("this month")."""
     if unit in SEASONS:
         return _season(day, SEASONS[unit], this=which == "this")
@@ -216,7 +218,7 @@ def _last(day: datetime, which: str, unit: str) -> tuple[datetime, datetime]:
     return first.get(unit, start - timedelta(days=7)), start
 
 
-def _season(day: datetime, month: int, *, this: bool) -> tuple[datetime, datetime]:
+def _season(day: datetime, month: int, *, this: bool) -> Span:
     """Three months from `month`: the latest that began ("this"), or that is over ("last")."""
     start = day.replace(month=month, day=1)
     start = start if start <= day else start.replace(year=start.year - 1)

@@ -3,8 +3,8 @@
 from dataclasses import dataclass, replace
 
 from slowwave.recall.answers import Answers
-from slowwave.recall.dates import named_spans
 from slowwave.recall.hits import Hits
+from slowwave.recall.moments import asked_time
 from slowwave.recall.query import Query
 
 NEVER = "the store can't be read, and this was never asked before"
@@ -38,6 +38,6 @@ class LastAnswers:
 
     def _question(self, query: Query, automatic: bool) -> str:
         """Everything that an answer depends on; when it is asked, only where a time is counted back from there."""
-        if query.now is not None and not named_spans(query.text, query.now):
+        if query.now is not None and not asked_time(query).spans:
             query = replace(query, now=None)
         return repr((query, automatic, self.release))

@@ -56,8 +56,7 @@ def heard_words(
     """
     words, lanes = looked_up(query), _heard_lanes(view, pool, query, layout)
     content = set(terms.content_words(query.text)).intersection(words)
-    idle = layout.names.keys() | layout.places.keys() | of_time
-    telling = content - idle or content or set(words)
+    telling = content - layout.names.keys() - layout.places.keys() - of_time or content or set(words)
     total, told, best = (np.zeros(len(layout.row_ids)) for _ in range(3))
     rarest, bound = float(np.log1p((len(total) + 0.5) / 0.5)), 0.0
     for word, (positions, scores) in zip(words, lanes, strict=True):

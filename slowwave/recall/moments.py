@@ -50,7 +50,7 @@ class AskedTime:
         single += [(None, month, None) for month in sorted(named.months)]
         single += [(None, None, day) for day in sorted(named.days)]
         whole = [date for date in sorted(named.dates, key=repr) if date[0] is not None or date[2] is not None]
-        dates = [_on(calendar, date) for date in (*single, *whole)] if single else []
+        dates = (_on(calendar, date) for date in (*single, *whole))
         return [mask & (moment != NO_TIME) for mask in (*self._within(moment), *dates)]
 
     def inside(self, first: Ints, last: Ints) -> Mask:
@@ -59,12 +59,13 @@ class AskedTime:
 
     def named_in(self, text: str) -> bool:
         """Whether a text names a date that is asked for."""
-        return bool(self.named.dates) and not self.named.dates.isdisjoint(_told_dates(text, self.named.dates))
+        told = named_dates(text).dates if self.named.dates else ()
+        return any(_agree(date, other) for date in self.named.dates for other in told)
 
     def _at(self, moment: Ints) -> Mask:
         dates = self.named.dates or {(year, None, None) for year in self.named.years}
-        calendar = calendar_of(moment) if dates else None
-        on = [_on(calendar, date) for date in sorted(dates, key=repr)] if calendar is not None else []
+        calendar = calendar_of(moment)
+        on = (_on(calendar, date) for date in dates)
         either: Mask = np.any([*self._within(moment), *on], axis=0) & (moment != NO_TIME)
         return either
 
@@ -133,13 +134,8 @@ def timely(found: Sequence[Found], least: float, query: Query) -> list[Found]:
     return sorted(lifted, key=lambda one: -one.score)
 
 
-def _told_dates(text: str, wanted: frozenset[Date]) -> set[Date]:
-    """Those of the dates wanted that a text names, as far as both tell the year and the day."""
-    told = named_dates(text).dates
-    return {date for date in wanted if any(_agree(date, other) for other in told)}
-
-
 def _agree(one: Date, other: Date) -> bool:
+    """Whether two dates may be one, as far as both tell the year, the month and the day."""
     return all(a is None or b is None or a == b for a, b in zip(one, other, strict=True))
 
 

@@ -14,9 +14,14 @@ TOLD = 300
 """Characters of Lance's own words: the rest is paths within its sources."""
 
 
+def in_a_line(trouble: Exception) -> str:
+    """An error's own words, as far as they tell something."""
+    return " ".join(str(trouble).split())[:TOLD]
+
+
 def unread(trouble: Exception) -> str:
     """That the store can't be read and why, in a line."""
-    why = " ".join(str(trouble).split())[:TOLD]
+    why = in_a_line(trouble)
     return why if isinstance(trouble, StoreUnreadable) else f"the store can't be read ({why})"
 
 
@@ -30,4 +35,4 @@ def reading(path: Path) -> Iterator[None]:
     try:
         yield
     except READ_TROUBLE as trouble:
-        raise StoreUnreadable(path, " ".join(str(trouble).split())[:TOLD]) from trouble
+        raise StoreUnreadable(path, in_a_line(trouble)) from trouble
