@@ -1,21 +1,21 @@
 """Fits the weights that tell what of a past session matters to a bug report, and shows what they are worth.
 
-    python -m bench.fit_statements DECISIONS REPORTS [DECISIONS REPORTS …] [--families NAME …] [--stores DIR …] [--json]
+    python -m bench.fit_statements DECISIONS REPORTS [DECISIONS REPORTS …] [--stores DIR …] [--write] [--json]
 
 DECISIONS are conversations and REPORTS their cases, as for `bench.context`; a night runs over each into a scratch
 store, or, with as many `--stores`, into these, which are kept. A sentence of a case's session settles as much as the
-share of its words that stand in the decision; a word matters when it stands there. Two logistic regressions: the
-first weighs the sentences' signs, the second, over its log-odds, the words'. Every set weighs alike. The first table
-is of sets that the fit did not see: each by weights from the others (of one family are sets with the same cases, such
-as those in longer turns; they are left out together). Last come the weights from all sets, for
-`slowwave/recall/statements.py`. Some 2 minutes a set, most of it the night's.
+share of its words that stand in the decision; a word matters when it stands there. Two ridge regressions, logistic: the
+first weighs the sentences' signs and each dimension of their vectors, the second, over its log-odds, the words' signs.
+Every case weighs alike. The first table is of sets that the fit did not see: each by weights from the others. Last come
+the weights from all sets, which `--write` puts into `slowwave/recall/weights.json`. Some 2 minutes a set, most of it
+the night's.
 """
 
 import argparse
 import json
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -38,10 +38,14 @@ from slowwave.recall.signs import SENTENCE_SIGNS, WORD_SIGNS, Matrix, Talk, word
 from slowwave.recall.statements import Weights, settled
 from slowwave.recall.terms import content_words
 
-PENALTY = 1.0
-"""C of the regressions: 1 over the weight of the squared weights."""
-SENTENCES, WORDS = 100.0, 1000.0
-"""What a set's sentences and words weigh together."""
+ENCODER = "all-MiniLM-L6-v2"
+WRITTEN = Path(__file__).parent.parent / "slowwave" / "recall" / "weights.json"
+SENTENCE_PENALTY, WORD_PENALTY = 0.1, 1.0
+"""C of the regressions: 1 over the weight of the squared weights, of signs in their deviations."""
+MEANING = 3.0
+"""What a dimension of the vectors counts against a sign's deviation in that penalty."""
+SENTENCES, WORDS = 4.0, 50.0
+"""What a case's sentences and words weigh together."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +82,7 @@ class Result:
 
 def case_set(decisions: Path, reports: Path, store: Path) -> CaseSet:
     """The cases, after a night over the conversations."""
-    run_night([decisions.absolute()], Settings(store=store, encoder="all-MiniLM-L6-v2"))
+    run_night([decisions.absolute()], Settings(store=store, encoder=ENCODER))
     memory = Memory.open(store)
     rows = [json.loads(line) for line in reports.read_text(encoding="utf-8").splitlines()]
     return CaseSet(decisions.stem, memory, [case for row in rows for case in _case(memory, row)])
@@ -92,52 +96,59 @@ def _case(memory: Memory, row: dict[str, Any]) -> list[Case]:
     hits = [hit.id for hit in memory.recall(row["report"], memory.settings.context.hits, ("message",))]
     at = looked_at(view, query, vector, hits, memory.settings.context)
     names = {str(r["session_id"]): r["native_id"] for r in view.read(SESSIONS, ["session_id", "native_id"]).to_pylist()}
+    talks = (Talk(messages, at.claims, at.closeness, at.rarity, at.encoded) for messages in at.sessions)
     return [
-        Case(
-            query, vector, hits, row["decision"], row["stale"], Talk(messages, at.claims, at.closeness, at.rarity)
-        )
-        for messages in at.sessions
-        if names[messages[0].session_id] == row["session_id"]
-    ]  # fmt: skip
+        Case(query, vector, hits, row["decision"], row["stale"], talk)
+        for talk in talks
+        if names[talk.turns[0].session_id] == row["session_id"]
+    ]
 
 
 def fit(sets: Sequence[CaseSet]) -> Weights:
     """Weights from the sets together."""
-    x, y, w = (np.concatenate(some) for some in zip(*(_sentences(one) for one in sets), strict=True))
-    bias, sentence = _regression(x, y, w)
-    first = Weights(bias, dict(zip(SENTENCE_SIGNS, sentence, strict=True)), 0.0, {})
-    x, y, w = (np.concatenate(some) for some in zip(*(_words(one, first) for one in sets), strict=True))
-    word_bias, word = _regression(x, y, w)
-    return Weights(bias, first.sentence, word_bias, dict(zip(WORD_SIGNS, word, strict=True)))
+    cases = [case for one in sets for case in one.cases]
+    signs = np.concatenate([case.talk.signs() for case in cases])
+    meaning = np.concatenate([_meaning(case.talk) for case in cases])
+    y, w = (np.concatenate(some) for some in zip(*map(_settling, cases), strict=True))
+    spread = signs.std(axis=0) + 1e-9
+    bias, told = _regression(np.hstack([signs / spread, meaning * MEANING]), y, w, SENTENCE_PENALTY)
+    sentence = dict(zip(SENTENCE_SIGNS, (told[: len(spread)] / spread).round(3).tolist(), strict=True))
+    direction = tuple((told[len(spread) :] * MEANING).round(3).tolist())
+    first = Weights(bias, sentence, 0.0, {}, ENCODER, direction)
+    x, y, w = (np.concatenate(some) for some in zip(*(_words(case, first) for case in cases), strict=True))
+    word_bias, told = _regression(x, y, w, WORD_PENALTY)
+    return replace(first, word_bias=word_bias, word=dict(zip(WORD_SIGNS, told.round(3).tolist(), strict=True)))
 
 
-def _sentences(one: CaseSet) -> tuple[Matrix, Matrix, Matrix]:
-    """Signs, the share of the words that stand in the decision, and how much each sentence weighs."""
-    wanted = [(case, set(content_words(case.decision))) for case in one.cases]
-    x = np.concatenate([case.talk.signs() for case in one.cases])
-    told = [(len(s.words & words) / len(s.words), len(s.words)) for case, words in wanted for s in case.talk.found]
-    y, w = np.array(told, dtype=np.float64).T
-    return x, y, w / w.sum() * SENTENCES
+def _meaning(talk: Talk) -> Matrix:
+    found = talk.meaning()
+    if found is None:
+        raise SystemExit("a store without vectors: nothing to fit a direction on")
+    return found
 
 
-def _words(one: CaseSet, weights: Weights) -> tuple[Matrix, Matrix, Matrix]:
-    """Signs of each session's words, whether they stand in the decision, and what each weighs."""
-    signs, told = [], []
-    for case in one.cases:
-        last = max(message.seq for message in case.talk.turns)
-        words, matrix = word_signs(case.talk.found, settled(case.talk, weights), last)
-        wanted = set(content_words(case.decision))
-        signs.append(matrix)
-        told += [float(word in wanted) for word in words]
-    return np.concatenate(signs), np.array(told), np.full(len(told), WORDS / len(told))
+def _settling(case: Case) -> tuple[Matrix, Matrix]:
+    """Of each sentence the share of the words that stand in the decision, and what it weighs."""
+    wanted = set(content_words(case.decision))
+    told = [(len(s.words & wanted) / len(s.words), len(s.words)) for s in case.talk.found]
+    y, w = np.array(told, dtype=np.float64).reshape(-1, 2).T
+    return y, w / w.sum() * SENTENCES
 
 
-def _regression(x: Matrix, y: Matrix, w: Matrix) -> tuple[float, list[float]]:
+def _words(case: Case, weights: Weights) -> tuple[Matrix, Matrix, Matrix]:
+    """Signs of the session's words, whether they stand in the decision, and what each weighs."""
+    last = max(message.seq for message in case.talk.turns)
+    words, signs = word_signs(case.talk.found, settled(case.talk, weights), last)
+    wanted = set(content_words(case.decision))
+    return signs, np.array([float(word in wanted) for word in words]), np.full(len(words), WORDS / len(words))
+
+
+def _regression(x: Matrix, y: Matrix, w: Matrix, penalty: float) -> tuple[float, Matrix]:
     """Bias and weights, from shares: each row counts as one that holds, and as one that doesn't, by its share."""
-    model = LogisticRegression(C=PENALTY, max_iter=5_000, tol=1e-8)
+    model = LogisticRegression(C=penalty, max_iter=5_000, tol=1e-6)
     label = np.concatenate([np.ones(len(y)), np.zeros(len(y))])
     model.fit(np.concatenate([x, x]), label, np.concatenate([w * y, w * (1 - y)]))
-    return round(float(model.intercept_[0]), 2), [round(float(one), 2) for one in model.coef_[0]]
+    return round(float(model.intercept_[0]), 3), model.coef_[0]
 
 
 def judged(one: CaseSet, weights: Weights) -> Result:
@@ -154,12 +165,9 @@ def judged(one: CaseSet, weights: Weights) -> Result:
     return Result(one.name, [float(np.mean(some)) for some in shares], [float(np.mean(some or [0])) for some in stale])
 
 
-def unseen(sets: Sequence[CaseSet], families: Sequence[str]) -> list[Result]:
-    """Each set by weights from those of other families."""
-    return [
-        judged(one, fit([other for other, its in zip(sets, families, strict=True) if its != family]))
-        for one, family in zip(sets, families, strict=True)
-    ]
+def unseen(sets: Sequence[CaseSet]) -> list[Result]:
+    """Each set by weights from the others."""
+    return [judged(one, fit([other for other in sets if other is not one])) for one in sets]
 
 
 def table_of(results: Sequence[Result], title: str) -> Table:
@@ -177,26 +185,25 @@ def main() -> None:
     """A night a set, a fit without each, the tables; the weights of all sets."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="conversations and reports, in turn")
-    parser.add_argument(
-        "--families", nargs="*", default=[], metavar="NAME", help="sets named alike are left out together"
-    )
     parser.add_argument("--stores", nargs="*", type=Path, default=[], metavar="DIR")
+    parser.add_argument("--write", action="store_true", help="keep the weights from all sets")
     parser.add_argument("--json", action="store_true", dest="as_json")
     given = parser.parse_args()
     pairs = list(zip(given.files[::2], given.files[1::2], strict=True))
-    families = given.families or [str(n) for n in range(len(pairs))]
     with tempfile.TemporaryDirectory(prefix="slowwave-statements-") as scratch:
         stores = given.stores or [Path(scratch) / str(n) for n in range(len(pairs))]
         sets = [case_set(*pair, store) for pair, store in zip(pairs, stores, strict=True)]
-        results = unseen(sets, families) if len(set(families)) > 1 else []
+        results = unseen(sets) if len(sets) > 1 else []
         weights = fit(sets)
         final = [judged(one, weights) for one in sets]
+    if given.write:
+        WRITTEN.write_bytes(orjson.dumps(asdict(weights)) + b"\n")
     if given.as_json:
         print(orjson.dumps({"unseen": results, "fitted": final, "weights": weights}).decode())
         return
     console = Console(width=120)
     console.print(table_of(results, "sets that the fit did not see"), table_of(final, "sets it did see"))
-    console.print(weights)
+    console.print(replace(weights, direction=()))
 
 
 if __name__ == "__main__":

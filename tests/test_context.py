@@ -1,6 +1,7 @@
 """Context blocks: packing within any budget, the order, the sources; a real night's store under them."""
 
 import json
+import math
 import os
 import re
 from collections.abc import Callable
@@ -194,7 +195,10 @@ def test_side_talk_is_told_by_words_that_no_other_message_holds() -> None:
     told = {name: signs[:, n].tolist() for n, name in enumerate(SENTENCE_SIGNS)}
     assert told["opens"] == [1, 0, 0, 0, 0, 0]
     assert told["agreed"] == [0, 1, 1, 0, 0, 0]  # both sentences of the message that is agreed to
-    assert told["kept"] == [0, 1, 0, 0, 0, 0]  # the 20 minutes come back
+    assert told["taken up"] == pytest.approx([0, 0.4, 0, 1, 1, 0])  # the editor and its sessions were named before
+    assert told["shared"] == pytest.approx([0.75, 1, 0, 1, 1, 0])  # both sides say "locked", "sessions", "editor"
+    assert told["figures"] == pytest.approx([0, math.log(2), 0, math.log(2), 0, 0])  # the 20 minutes
+    assert told["number"] == [0, 0, 1, 0, 0, 1]
     assert told["reports"] == [0, 0, 1, 0, 0, 1]
     assert told["topical"][1] > 0.5 > told["topical"][2] == 0
     found = statements(heard(talk), 0.9, {}, {}, {}, "editor")

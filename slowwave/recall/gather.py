@@ -1,6 +1,7 @@
 """What memories a query's block may show: sentences of the likeliest sessions and of the messages that recall found."""
 
-from collections.abc import Collection, Sequence, Set
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import groupby
@@ -17,7 +18,7 @@ from slowwave.engines.blas import one_blas_thread
 from slowwave.recall.query import Query
 from slowwave.recall.search import Vector
 from slowwave.recall.sessions import RankedSession, ranked_sessions, rows_where, said_by_then, told_before
-from slowwave.recall.signs import Claimed, Heard, Statement, rarities
+from slowwave.recall.signs import Claimed, Encoded, Heard, Statement, rarities
 from slowwave.recall.statements import WEIGHTS, Weights, statements
 from slowwave.recall.truth import Change, Truth
 from slowwave.recall.view import View
@@ -26,9 +27,12 @@ from slowwave.store.trouble import READ_TROUBLE
 HEARD = ["message_id", "session_id", "native_id", "seq", "role", "origin", "speaker", "text", "ts"]
 LEAST = 0.02
 """Of the likeliest word's probability; a sentence without a word as likely as that is not shown."""
+CLAIMED = ["observation_id", "message_ids", "quote", "status", "session_id", "vector"]
 SPOKEN = ("human", "model")
 ABOUT = 10
 """Of recall's hits the first, whose claims are taken to be about the query's matter."""
+
+Row = Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +49,8 @@ class Looked:
     """message_id -> what the night made of it."""
     rarity: dict[str, float]
     """stem -> its inverse document frequency among the likely sessions."""
+    encoded: Encoded
+    """What the night encoded of the messages and their claims."""
 
 
 def gathered(
@@ -65,10 +71,11 @@ def gathered(
         return []
     ranks = {key: n for n, key in enumerate(hits)}
     at = looked_at(view, query, vector, hits, settings)
+    encoded = at.encoded if view.release.encoder == weights.encoder else None
     found: list[Statement] = []
     for heard in at.sessions:
         share = at.share.get(heard[0].session_id, 0.0)
-        found += statements(heard, share, ranks, at.closeness, at.claims, query.text, at.rarity, weights)
+        found += statements(heard, share, ranks, at.closeness, at.claims, query.text, at.rarity, weights, encoded)
     best = [max(one.worths.values()) for one in found]
     least = LEAST * max(best, default=0.0)
     return [one for one, worth in zip(found, best, strict=True) if worth >= least]
@@ -81,18 +88,15 @@ def looked_at(
     share = {one.session_id: one.probability for one in _likely(view, query, vector, settings.sessions)}
     messages = _messages(view, list(share), hits, query.as_of)
     groups = [list(group) for _, group in groupby(messages, key=lambda one: one.session_id)]
+    claims = rows_where(view, OBSERVATIONS, CLAIMED, "session_id", {one.session_id for one in messages})
+    passages = rows_where(view, PASSAGES, ["message_id", "vector"], "message_id", [one.message_id for one in messages])
     return Looked(
         [_around(group, hits, settings.session_messages) for group in groups],
         share,
-        _closeness(view, vector, [one.message_id for one in messages]),
-        _claims(
-            view,
-            {one.session_id for one in messages},
-            [key for key, p in share.items() if p >= LEAST],
-            hits[:ABOUT],
-            query.as_of,
-        ),
+        _closeness(passages, vector),
+        _claims(view, claims, [key for key, p in share.items() if p >= LEAST], hits[:ABOUT], query.as_of),
         rarities([one for one in messages if one.session_id in share]),
+        _encoded(passages, claims),
     )
 
 
@@ -131,16 +135,14 @@ def _messages(view: View, sessions: Sequence[str], hits: Sequence[str], as_of: d
 
 
 def _claims(
-    view: View, sessions: Collection[str], likely: Collection[str], hits: Collection[str], as_of: datetime | None
+    view: View, rows: Sequence[Row], likely: Collection[str], hits: Collection[str], as_of: datetime | None
 ) -> dict[str, Claimed]:
-    """What the night made of each message of the sessions; what had not changed by `as_of` counts as it was then.
+    """What the night made of each message, by its claims; what had not changed by `as_of` counts as it was then.
 
     What was superseded counts as that where the query may be about the later claim too: it is of the same session, of
     a likely one, or a hit. A later claim on another matter takes nothing back; the night's guesses are at times such.
     What the night withdrew, since it reads the session otherwise by now, counts as nothing.
     """
-    columns = ["observation_id", "message_ids", "quote", "status", "session_id"]
-    rows = rows_where(view, OBSERVATIONS, columns, "session_id", sessions)
     truth, near = Truth.of(view), set(likely)
     active: dict[str, list[str]] = {}
     superseded: dict[str, list[str]] = {}
@@ -164,10 +166,9 @@ def _concerned(truth: Truth, change: Change, likely: Set[str], hits: Collection[
     return not set(cast(list[str], heir["message_ids"])).isdisjoint(hits)
 
 
-def _closeness(view: View, vector: Vector | None, messages: Sequence[str]) -> dict[str, float]:
+def _closeness(passages: Sequence[Row], vector: Vector | None) -> dict[str, float]:
     """Each message's best cosine to the query, standardised; empty without an encoder."""
-    rows = rows_where(view, PASSAGES, ["message_id", "vector"], "message_id", messages)
-    known = [(str(row["message_id"]), row["vector"]) for row in rows if row["vector"] is not None]
+    known = [(str(row["message_id"]), row["vector"]) for row in passages if row["vector"] is not None]
     if vector is None or not known:
         return {}
     with one_blas_thread():
@@ -178,6 +179,21 @@ def _closeness(view: View, vector: Vector | None, messages: Sequence[str]) -> di
     values = np.array(list(best.values()))
     spread = float(values.std()) or 1.0
     return {key: (value - float(values.mean())) / spread for key, value in best.items()}
+
+
+def _encoded(passages: Sequence[Row], claims: Sequence[Row]) -> Encoded:
+    """The vectors of messages and claims; a claim of several messages is the first one's."""
+    parts: dict[str, list[Vector]] = defaultdict(list)
+    for row in passages:
+        if row["vector"] is not None:
+            parts[str(row["message_id"])].append(np.array(row["vector"], dtype=np.float32))
+    told: dict[str, list[tuple[str, Vector]]] = defaultdict(list)
+    for row in claims:
+        if row["vector"] is not None:
+            made = " ".join(str(row["quote"]).split()), np.array(row["vector"], dtype=np.float32)
+            for key in cast(list[str], row["message_ids"])[:1]:
+                told[key].append(made)
+    return Encoded({key: np.mean(some, axis=0) for key, some in parts.items()}, told)
 
 
 def _around(messages: list[Heard], hits: Collection[str], most: int) -> list[Heard]:

@@ -1,9 +1,10 @@
 """Signs by which a sentence of a past session is told to settle something, and a word of it to matter.
 
-What is settled is said again: its words come back in other messages, its figures later on; side talk and remarks about
-the work done don't. Beside that counts who says it and when, whether a person agrees next, whether the night made a
-claim of it, and a few turns of speech. All signs are cheap: no text is encoded. Which of them count how much is fitted
-(`bench/fit_statements.py`), and stands in `statements.py`.
+What is settled is said again: its words come back in other messages and from the other side; side talk and remarks
+about the work done don't. Beside that counts who says it and where, its figures, whether a person agrees next, whether
+the night made a claim of it, a few turns of speech, and what it means: where its vector lies among the session's. All
+signs are cheap: no text is encoded, the vectors are the night's. Which of them count how much is fitted
+(`bench/fit_statements.py`), and stands in `weights.json`.
 """
 
 import math
@@ -16,6 +17,7 @@ from datetime import datetime
 import numpy as np
 import numpy.typing as npt
 
+from slowwave.recall.search import Vector
 from slowwave.recall.terms import content_words, stems
 from slowwave.text.sentences import sentences
 
@@ -37,7 +39,6 @@ BINDS = re.compile(
     re.I,
 )
 MEASURES = re.compile(r"\b(?:p9\d|roughly|about|around|approximately|currently)\b|%|\bpercent of\b", re.I)
-OWN = re.compile(r"^(?:i|we)\b", re.I)
 ASKS = re.compile(r"\?[\"'”’)*_]*\s*$")
 DIGIT = re.compile(r"\d")
 
@@ -84,6 +85,22 @@ class Claimed:
     superseded: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """What the night encoded of some sessions; all of one encoder."""
+
+    messages: Mapping[str, Vector]
+    """message_id -> the mean over its passages."""
+    claims: Mapping[str, Sequence[tuple[str, Vector]]]
+    """message_id -> quotes that became claims, each with the claim's vector."""
+
+    def vector(self, one: "Statement", otherwise: Vector) -> Vector:
+        """A sentence's: its claim's, else its message's."""
+        key = one.message.message_id
+        told = (vector for quote, vector in self.claims.get(key, ()) if _alike(quote, one.text))
+        return next(told, self.messages.get(key, otherwise))
+
+
 def standing(message: Heard, claimed: Claimed) -> Iterator[Statement]:
     """A message's sentences that say something and are not superseded."""
     for one in sentences(message.text):
@@ -112,6 +129,7 @@ class Talk:
         claims: Mapping[str, Claimed],
         closeness: Mapping[str, float],
         rarity: Mapping[str, float],
+        encoded: Encoded | None = None,
     ) -> None:
         """Read them.
 
@@ -120,16 +138,22 @@ class Talk:
             claims: message_id -> what the night made of it.
             closeness: message_id -> how near its vector is to the query's, standardised.
             rarity: stem -> its inverse document frequency among the sessions looked at; 1 for one that isn't there.
+            encoded: what the night encoded of the session; None: meaning counts for nothing.
         """
         self.claims, self.closeness, self.rarity = claims, closeness, rarity
+        self.encoded = encoded
         self.found = [s for message in messages for s in standing(message, claims.get(message.message_id, Claimed()))]
         self.stems = [stems(one.words) for one in self.found]
         self.turns = list(messages)
         self.place = {message.message_id: n for n, message in enumerate(messages)}
-        words = [content_words(message.text) for message in messages]
-        self.held = [stems(some) for some in words]
+        self.held = [stems(content_words(message.text)) for message in messages]
+        self.first: dict[str, int] = {}
+        self.said_by: dict[bool, set[str]] = {True: set(), False: set()}
+        for n, (held, message) in enumerate(zip(self.held, messages, strict=True)):
+            self.said_by[message.human] |= held
+            for stem in held:
+                self.first.setdefault(stem, n)
         self.holding = Counter(stem for held in self.held for stem in held)
-        self.last_figure = {word: n for n, some in enumerate(words) for word in some if DIGIT.search(word)}
         lengths = [len(held) for held in self.held if held]
         self.usual = math.log(sum(lengths) / len(lengths)) if lengths else 0.0
 
@@ -138,21 +162,28 @@ class Talk:
         rows = [[sign(self, n) for sign in SENTENCE_SIGNS.values()] for n in range(len(self.found))]
         return np.array(rows, dtype=np.float64).reshape(len(rows), len(SENTENCE_SIGNS))
 
+    def meaning(self) -> Matrix | None:
+        """Sentences by the encoder's dimensions: each one's vector, less the mean of the session's messages.
+
+        A sentence that became a claim has the claim's vector, another one its message's; without either it is 0.
+        """
+        if self.encoded is None or not self.encoded.messages:
+            return None
+        known = [self.encoded.messages[key] for key in self.place if key in self.encoded.messages]
+        nothing = np.zeros_like(next(iter(self.encoded.messages.values())))
+        mean = np.mean(known, axis=0) if known else nothing
+        rows = [self.encoded.vector(one, mean) - mean for one in self.found]
+        return np.array(rows, dtype=np.float64).reshape(len(rows), len(nothing))
+
     def at(self, n: int) -> int:
         """Place of the n-th sentence's message in the session, from 0."""
         return self.place[self.found[n].message.message_id]
 
-    def human(self, n: int) -> float:
-        """A person says it."""
-        return float(self.found[n].message.human)
-
-    def late(self, n: int) -> float:
-        """A person says it late in the session, 0 to 1."""
-        return self.human(n) * self.at(n) / max(1, len(self.turns) - 1)
-
     def long(self, n: int) -> float:
         """A person says it, at length: logarithm of the message's words against the session's usual."""
-        return self.human(n) * (math.log(max(1, len(self.held[self.at(n)]))) - self.usual)
+        if not self.found[n].message.human:
+            return 0.0
+        return math.log(max(1, len(self.held[self.at(n)]))) - self.usual
 
     def opens(self, n: int) -> float:
         """It stands in the first message, which tells what is the matter."""
@@ -168,14 +199,22 @@ class Talk:
         some = self.stems[n]
         return sum(self.rarity.get(s, 1.0) * math.log(max(1, self.holding[s])) for s in some) / max(1, len(some))
 
-    def takes_up(self, n: int) -> float:
-        """Share of its words that the message before had."""
+    def taken_up(self, n: int) -> float:
+        """Share of its words that an earlier message had."""
         at = self.at(n)
-        return len(self.stems[n] & self.held[at - 1]) / max(1, len(self.stems[n])) if at else 0.0
+        return sum(self.first.get(stem, at) < at for stem in self.stems[n]) / max(1, len(self.stems[n]))
 
-    def kept(self, n: int) -> float:
-        """A figure in it comes back in a later message."""
-        return float(any(self.last_figure.get(word, -1) > self.at(n) for word in self.found[n].words))
+    def shared(self, n: int) -> float:
+        """Share of its words that the other side has too: a person's that the model says, and the reverse."""
+        return len(self.stems[n] & self.said_by[not self.found[n].message.human]) / max(1, len(self.stems[n]))
+
+    def figures(self, n: int) -> float:
+        """Logarithm of its words with a figure, and one."""
+        return math.log1p(sum(DIGIT.search(word) is not None for word in self.found[n].words))
+
+    def number(self, n: int) -> float:
+        """Which sentence of its message it is, from 0."""
+        return float(self.found[n].number)
 
     def claim(self, n: int) -> float:
         """The night made a claim of it."""
@@ -186,32 +225,26 @@ class Talk:
         """Deviations that its message is nearer to the query than others."""
         return self.closeness.get(self.found[n].message.message_id, 0.0)
 
-    def length(self, n: int) -> float:
-        """Logarithm of its words."""
-        return math.log(len(self.found[n].words))
-
 
 def _told(pattern: re.Pattern[str]) -> Callable[[Talk, int], float]:
     return lambda talk, n: float(pattern.search(talk.found[n].text) is not None)
 
 
 SENTENCE_SIGNS: dict[str, Callable[[Talk, int], float]] = {
-    "human": Talk.human,
-    "late": Talk.late,
     "long": Talk.long,
     "opens": Talk.opens,
     "agreed": Talk.agreed,
     "topical": Talk.topical,
-    "takes up": Talk.takes_up,
-    "kept": Talk.kept,
+    "taken up": Talk.taken_up,
+    "shared": Talk.shared,
+    "figures": Talk.figures,
+    "number": Talk.number,
     "claim": Talk.claim,
     "close": Talk.close,
-    "length": Talk.length,
     "recounts": _told(RECOUNTS),
     "reports": _told(REPORTS),
     "measures": _told(MEASURES),
     "binds": _told(BINDS),
-    "own": _told(OWN),
 }
 WORD_SIGNS = ("best", "any", "held", "last", "first", "figure")
 """Log-odds of the best sentence that holds it, and that any does; the logarithm of how many messages hold it; how late
@@ -249,4 +282,8 @@ def _word(word: str, held_by: Sequence[Statement], logits: Sequence[float], last
 
 
 def _holds(quotes: Sequence[str], sentence: str) -> bool:
-    return any(sentence in quote or quote in sentence for quote in quotes)
+    return any(_alike(quote, sentence) for quote in quotes)
+
+
+def _alike(quote: str, sentence: str) -> bool:
+    return sentence in quote or quote in sentence

@@ -5,7 +5,7 @@ it settles something is told by its signs (`signs.py`). A word matters when sent
 several messages hold it, if it comes up late, and if it has a figure. What was superseded, or the session itself takes
 back later, is left out.
 
-Weights are log-odds, by `bench/fit_statements.py` from the four sets of bug reports in `data/labelled`;
+Weights are log-odds, by `bench/fit_statements.py` from the sets of bug reports in `data/labelled`;
 what they are worth on sets that the fit did not see stands in `docs/log.md`.
 """
 
@@ -14,15 +14,18 @@ import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib.resources import files
 from itertools import pairwise
 
 import numpy as np
+import orjson
 
 from slowwave.recall.signs import (
     RECOUNTS,
     SENTENCE_SIGNS,
     WORD_SIGNS,
     Claimed,
+    Encoded,
     Heard,
     Statement,
     Talk,
@@ -58,31 +61,20 @@ class Weights:
     word_bias: float
     word: Mapping[str, float]
     """By the names of `WORD_SIGNS`."""
+    encoder: str = ""
+    """Whose dimensions `direction` has."""
+    direction: tuple[float, ...] = ()
+    """Of what settles something, among the vectors of a session; by each dimension of the encoder. Empty: meaning
+    counts for nothing."""
 
 
-WEIGHTS = Weights(
-    sentence_bias=-2.47,
-    sentence={
-        "human": 0.47,
-        "late": 0.51,
-        "long": 0.66,
-        "opens": -1.0,
-        "agreed": 0.31,
-        "topical": 1.64,
-        "takes up": 0.89,
-        "kept": 0.37,
-        "claim": 0.24,
-        "close": 0.27,
-        "length": 0.08,
-        "recounts": -0.47,
-        "reports": -0.49,
-        "measures": -0.38,
-        "binds": 0.31,
-        "own": -0.3,
-    },
-    word_bias=-1.15,
-    word={"best": 0.24, "any": 0.94, "held": 0.52, "last": -0.24, "first": 1.06, "figure": 0.7},
-)
+def _fitted() -> Weights:
+    told = orjson.loads(files("slowwave.recall").joinpath("weights.json").read_bytes())
+    return Weights(**told | {"direction": tuple(told["direction"])})
+
+
+WEIGHTS = _fitted()
+"""Those that ship, by `python -m bench.fit_statements`."""
 TAKEN_BACK = 0.4
 """Share of a sentence's words from which a message that changes something changes what it says."""
 DIRECT_WORDS = 12
@@ -101,6 +93,7 @@ def statements(
     query: str,
     rarity: Mapping[str, float] | None = None,
     weights: Weights = WEIGHTS,
+    encoded: Encoded | None = None,
 ) -> list[Statement]:
     """Sentences of one session's messages, in order; what is superseded or taken back is left out.
 
@@ -113,9 +106,10 @@ def statements(
         query: its text.
         rarity: stem -> its inverse document frequency among the sessions looked at; 1 for one that isn't there.
         weights: of the signs.
+        encoded: what the night encoded, by the encoder that `weights` knows; None: meaning counts for nothing.
     """
     asked = frozenset(content_words(query))
-    talk = Talk(messages, claims, closeness, rarity or {})
+    talk = Talk(messages, claims, closeness, rarity or {}, encoded)
     logits = settled(talk, weights)
     gone = _taken_back(talk.found)
     kept = [(one, logit) for n, (one, logit) in enumerate(zip(talk.found, logits, strict=True)) if n not in gone]
@@ -133,7 +127,11 @@ def statements(
 def settled(talk: Talk, weights: Weights) -> list[float]:
     """The log-odds that each sentence settles something, if the query is about its session."""
     told = np.array([weights.sentence.get(name, 0.0) for name in SENTENCE_SIGNS])
-    logits: list[float] = (weights.sentence_bias + talk.signs() @ told).tolist()
+    total = weights.sentence_bias + talk.signs() @ told
+    meaning = talk.meaning() if weights.direction else None
+    if meaning is not None:
+        total = total + meaning @ np.array(weights.direction)
+    logits: list[float] = total.tolist()
     return logits
 
 

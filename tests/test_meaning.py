@@ -1,0 +1,102 @@
+"""What a sentence means counts: where it lies among its session's, in the direction of what settles something."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from flows.nightly import run_night
+from schemas.settings import Settings
+from slowwave.engines.sentence_transformer import load_encoder
+from slowwave.recall.gather import gathered, looked_at
+from slowwave.recall.memory import Memory
+from slowwave.recall.query import Query, checked_query
+from slowwave.recall.search import Vector
+from slowwave.recall.signs import SENTENCE_SIGNS, WORD_SIGNS, Encoded, Heard, Talk
+from slowwave.recall.statements import WEIGHTS, Weights, settled, statements
+from tests.test_context import TALK, chat
+
+NO_WEIGHTS = Weights(0.0, {}, 0.0, {"any": 1.0})
+
+
+def heard(*texts: str) -> list[Heard]:
+    return [Heard(f"m{n}", "s", "s", f"m{n}", n, n % 2 == 0, None, text, None) for n, text in enumerate(texts)]
+
+
+def vector(*values: float) -> Vector:
+    return np.array(values, dtype=np.float32)
+
+
+ENCODED = Encoded(
+    {"m0": vector(1, 0), "m1": vector(0, 1)},
+    {"m1": [("Keep ten backups", vector(0, 5))]},
+)
+SAID = heard("Where do backups go?", "To the cellar. Keep ten backups.", "The cellar floods.")
+
+
+def test_a_sentence_has_its_claims_vector_else_its_messages_less_the_sessions_mean() -> None:
+    meaning = Talk(SAID, {}, {}, {}, ENCODED).meaning()
+    assert meaning is not None
+    # the mean of the two messages that have a vector is (.5, .5); the last message has none
+    assert meaning.tolist() == [[0.5, -0.5], [-0.5, 0.5], [-0.5, 4.5], [0, 0]]
+
+
+@pytest.mark.parametrize("encoded", [None, Encoded({}, {})])
+def test_without_vectors_nothing_is_known_of_the_meaning(encoded: Encoded | None) -> None:
+    talk = Talk(SAID, {}, {}, {}, encoded)
+    assert talk.meaning() is None
+    assert settled(talk, replace(NO_WEIGHTS, encoder="two", direction=(1.0, 0.0))) == [0, 0, 0, 0]
+
+
+def test_of_a_session_without_sentences_or_vectors_the_meaning_is_empty() -> None:
+    elsewhere = Talk([], {}, {}, {}, ENCODED)
+    unknown = Talk(heard("???"), {}, {}, {}, ENCODED)
+    for talk in (elsewhere, unknown):
+        meaning = talk.meaning()
+        assert meaning is not None
+        assert meaning.shape == (0, 2)
+        assert settled(talk, replace(NO_WEIGHTS, direction=(1.0, 1.0))) == []
+
+
+def test_what_lies_in_the_direction_is_worth_more() -> None:
+    along, against = (
+        statements(SAID, 0.9, {}, {}, {}, "backups", None, replace(NO_WEIGHTS, direction=d), ENCODED)
+        for d in ((0.0, 1.0), (0.0, -1.0))
+    )
+    assert [one.text for one in along] == [one.text for one in against]
+    assert along[2].relevance > 0.89 > 0.1 > against[2].relevance
+    assert along[2].worths["ten"] > against[2].worths["ten"]
+    assert along[3].relevance == against[3].relevance
+
+
+def test_the_weights_that_ship_fit_the_encoder_that_ships() -> None:
+    assert WEIGHTS.encoder == Settings().encoder
+    assert len(WEIGHTS.direction) == load_encoder(WEIGHTS.encoder).dim
+    assert set(WEIGHTS.sentence) == set(SENTENCE_SIGNS)
+    assert set(WEIGHTS.word) == set(WORD_SIGNS)
+
+
+def test_vectors_of_another_encoder_count_for_nothing(tmp_path: Path) -> None:
+    run_night([chat(tmp_path / "chat.jsonl")], Settings(store=tmp_path / "store", encoder="hash-384"))
+    memory = Memory.open(tmp_path / "store")
+    query = "which encoding does the nightly import of supplier files assume, and when is a file rejected?"
+
+    hits = [hit.id for hit in memory.recall(query, 3, "message")]
+    assert hits
+
+    def worths(weights: Weights) -> list[dict[str, float]]:
+        view, asked = memory._current(), checked(query)
+        vector = memory._vectors.encoded(view.release.encoder, [query])[query]
+        found = gathered(view, asked, vector, hits, memory.settings.context, weights)
+        return [dict(one.worths) for one in found]
+
+    asked = looked_at(memory._current(), checked(query), None, [], memory.settings.context)
+    assert len(asked.encoded.messages) == len(TALK)
+    assert asked.closeness == {}
+    assert worths(WEIGHTS) == worths(replace(WEIGHTS, direction=())) != []
+    assert worths(replace(WEIGHTS, encoder="hash-384")) != worths(WEIGHTS)
+
+
+def checked(text: str) -> Query:
+    return checked_query(text, 1, "message", None, None, None, None)
