@@ -96,11 +96,12 @@ def _case(memory: Memory, row: dict[str, Any]) -> list[Case]:
     hits = [hit.id for hit in memory.recall(row["report"], memory.settings.context.hits, ("message",))]
     at = looked_at(view, query, vector, hits, memory.settings.context)
     names = {str(r["session_id"]): r["native_id"] for r in view.read(SESSIONS, ["session_id", "native_id"]).to_pylist()}
-    talks = (Talk(messages, at.claims, at.closeness, at.rarity, at.encoded) for messages in at.sessions)
+    vectors = at.vectors()
+    talks = (Talk(messages, at.claims, at.closeness, at.rarity, vectors) for messages in at.sessions)
     return [
         Case(query, vector, hits, row["decision"], row["stale"], talk)
         for talk in talks
-        if names[talk.turns[0].session_id] == row["session_id"]
+        if talk.found and names[talk.turns[0].session_id] == row["session_id"]
     ]
 
 
@@ -189,6 +190,8 @@ def main() -> None:
     parser.add_argument("--write", action="store_true", help="keep the weights from all sets")
     parser.add_argument("--json", action="store_true", dest="as_json")
     given = parser.parse_args()
+    if len(given.files) % 2:
+        parser.error("conversations and reports come in pairs: the last file has no other")
     pairs = list(zip(given.files[::2], given.files[1::2], strict=True))
     with tempfile.TemporaryDirectory(prefix="slowwave-statements-") as scratch:
         stores = given.stores or [Path(scratch) / str(n) for n in range(len(pairs))]

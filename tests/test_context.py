@@ -195,7 +195,7 @@ def test_side_talk_is_told_by_words_that_no_other_message_holds() -> None:
     told = {name: signs[:, n].tolist() for n, name in enumerate(SENTENCE_SIGNS)}
     assert told["opens"] == [1, 0, 0, 0, 0, 0]
     assert told["agreed"] == [0, 1, 1, 0, 0, 0]  # both sentences of the message that is agreed to
-    assert told["taken up"] == pytest.approx([0, 0.4, 0, 1, 1, 0])  # the editor and its sessions were named before
+    assert told["said before"] == pytest.approx([0, 0.4, 0, 1, 1, 0])  # the editor and its sessions were named before
     assert told["shared"] == pytest.approx([0.75, 1, 0, 1, 1, 0])  # both sides say "locked", "sessions", "editor"
     assert told["figures"] == pytest.approx([0, math.log(2), 0, math.log(2), 0, 0])  # the 20 minutes
     assert told["number"] == [0, 0, 1, 0, 0, 1]

@@ -1,19 +1,20 @@
 """What a sentence means counts: where it lies among its session's, in the direction of what settles something."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
+import orjson
 import pytest
 
 from flows.nightly import run_night
 from schemas.settings import Settings
 from slowwave.engines.sentence_transformer import load_encoder
-from slowwave.recall.gather import gathered, looked_at
+from slowwave.recall.gather import Looked, gathered, looked_at
 from slowwave.recall.memory import Memory
 from slowwave.recall.query import Query, checked_query
 from slowwave.recall.search import Vector
-from slowwave.recall.signs import SENTENCE_SIGNS, WORD_SIGNS, Encoded, Heard, Talk
+from slowwave.recall.signs import SENTENCE_SIGNS, WORD_SIGNS, Heard, NightVectors, Talk
 from slowwave.recall.statements import WEIGHTS, Weights, settled, statements
 from tests.test_context import TALK, chat
 
@@ -28,7 +29,7 @@ def vector(*values: float) -> Vector:
     return np.array(values, dtype=np.float32)
 
 
-ENCODED = Encoded(
+VECTORS = NightVectors(
     {"m0": vector(1, 0), "m1": vector(0, 1)},
     {"m1": [("Keep ten backups", vector(0, 5))]},
 )
@@ -36,22 +37,22 @@ SAID = heard("Where do backups go?", "To the cellar. Keep ten backups.", "The ce
 
 
 def test_a_sentence_has_its_claims_vector_else_its_messages_less_the_sessions_mean() -> None:
-    meaning = Talk(SAID, {}, {}, {}, ENCODED).meaning()
+    meaning = Talk(SAID, {}, {}, {}, VECTORS).meaning()
     assert meaning is not None
     # the mean of the two messages that have a vector is (.5, .5); the last message has none
     assert meaning.tolist() == [[0.5, -0.5], [-0.5, 0.5], [-0.5, 4.5], [0, 0]]
 
 
-@pytest.mark.parametrize("encoded", [None, Encoded({}, {})])
-def test_without_vectors_nothing_is_known_of_the_meaning(encoded: Encoded | None) -> None:
-    talk = Talk(SAID, {}, {}, {}, encoded)
+@pytest.mark.parametrize("vectors", [None, NightVectors({}, {})])
+def test_without_vectors_nothing_is_known_of_the_meaning(vectors: NightVectors | None) -> None:
+    talk = Talk(SAID, {}, {}, {}, vectors)
     assert talk.meaning() is None
     assert settled(talk, replace(NO_WEIGHTS, encoder="two", direction=(1.0, 0.0))) == [0, 0, 0, 0]
 
 
 def test_of_a_session_without_sentences_or_vectors_the_meaning_is_empty() -> None:
-    elsewhere = Talk([], {}, {}, {}, ENCODED)
-    unknown = Talk(heard("???"), {}, {}, {}, ENCODED)
+    elsewhere = Talk([], {}, {}, {}, VECTORS)
+    unknown = Talk(heard("???"), {}, {}, {}, VECTORS)
     for talk in (elsewhere, unknown):
         meaning = talk.meaning()
         assert meaning is not None
@@ -61,13 +62,47 @@ def test_of_a_session_without_sentences_or_vectors_the_meaning_is_empty() -> Non
 
 def test_what_lies_in_the_direction_is_worth_more() -> None:
     along, against = (
-        statements(SAID, 0.9, {}, {}, {}, "backups", None, replace(NO_WEIGHTS, direction=d), ENCODED)
+        statements(SAID, 0.9, {}, {}, {}, "backups", None, replace(NO_WEIGHTS, direction=d), VECTORS)
         for d in ((0.0, 1.0), (0.0, -1.0))
     )
     assert [one.text for one in along] == [one.text for one in against]
     assert along[2].relevance > 0.89 > 0.1 > against[2].relevance
     assert along[2].worths["ten"] > against[2].worths["ten"]
     assert along[3].relevance == against[3].relevance
+
+
+def test_the_quote_likest_in_length_is_meant_and_an_empty_one_never() -> None:
+    told = [("", vector(9, 9)), ("Keep ten backups. Then stop", vector(8, 8)), ("Keep ten backups", vector(1, 2))]
+    for quotes in (told, told[::-1]):
+        found = NightVectors({}, {"m1": quotes})
+        one = Talk(SAID, {}, {}, {}).found[2]
+        assert one.text.startswith("Keep ten")
+        own = found.of(one)
+        assert own is not None
+        assert own.tolist() == [1, 2]
+    assert NightVectors({}, {"m1": told[:1]}).of(one) is None
+
+
+def test_the_nights_vectors_are_those_of_passages_and_claims() -> None:
+    passages: list[dict[str, object]] = [
+        {"message_id": "long", "vector": [1.0, 0.0]},
+        {"message_id": "long", "vector": [0.0, 1.0]},
+        {"message_id": "bare", "vector": None},
+    ]
+    claims: list[dict[str, object]] = [
+        {"message_ids": ["long", "bare"], "quote": "in two\n  lines", "vector": [2.0, 2.0]},
+        {"message_ids": ["bare"], "quote": "without", "vector": None},
+    ]
+    found = Looked([], {}, {}, {}, {}, passages, claims).vectors()
+    assert {key: one.tolist() for key, one in found.messages.items()} == {"long": [0.5, 0.5]}
+    assert {key: [(quote, one.tolist()) for quote, one in some] for key, some in found.claims.items()} == {
+        "long": [("in two lines", [2.0, 2.0])]
+    }
+
+
+def test_weights_are_read_as_they_are_written() -> None:
+    told = orjson.loads(orjson.dumps(asdict(WEIGHTS)))
+    assert Weights(**told | {"direction": tuple(told["direction"])}) == WEIGHTS
 
 
 def test_the_weights_that_ship_fit_the_encoder_that_ships() -> None:
@@ -92,7 +127,7 @@ def test_vectors_of_another_encoder_count_for_nothing(tmp_path: Path) -> None:
         return [dict(one.worths) for one in found]
 
     asked = looked_at(memory._current(), checked(query), None, [], memory.settings.context)
-    assert len(asked.encoded.messages) == len(TALK)
+    assert len(asked.vectors().messages) == len(TALK)
     assert asked.closeness == {}
     assert worths(WEIGHTS) == worths(replace(WEIGHTS, direction=())) != []
     assert worths(replace(WEIGHTS, encoder="hash-384")) != worths(WEIGHTS)

@@ -1,7 +1,7 @@
 """What memories a query's block may show: sentences of the likeliest sessions and of the messages that recall found."""
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence, Set
+from collections.abc import Collection, Sequence, Set
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import groupby
@@ -18,7 +18,7 @@ from slowwave.engines.blas import one_blas_thread
 from slowwave.recall.query import Query
 from slowwave.recall.search import Vector
 from slowwave.recall.sessions import RankedSession, ranked_sessions, rows_where, said_by_then, told_before
-from slowwave.recall.signs import Claimed, Encoded, Heard, Statement, rarities
+from slowwave.recall.signs import Claimed, Heard, NightVectors, Statement, rarities
 from slowwave.recall.statements import WEIGHTS, Weights, statements
 from slowwave.recall.truth import Change, Truth
 from slowwave.recall.view import View
@@ -32,7 +32,7 @@ SPOKEN = ("human", "model")
 ABOUT = 10
 """Of recall's hits the first, whose claims are taken to be about the query's matter."""
 
-Row = Mapping[str, object]
+Row = dict[str, object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +49,25 @@ class Looked:
     """message_id -> what the night made of it."""
     rarity: dict[str, float]
     """stem -> its inverse document frequency among the likely sessions."""
-    encoded: Encoded
-    """What the night encoded of the messages and their claims."""
+    passages: list[Row]
+    """Of the messages, with their vectors."""
+    made: list[Row]
+    """Claims of the sessions, with their vectors."""
+
+    def vectors(self) -> NightVectors:
+        """What the night encoded of the messages and their claims; a claim of several messages is the first one's.
+
+        Whether a claim still holds does not matter here: its sentence means what it means.
+        """
+        parts: dict[str, list[Vector]] = defaultdict(list)
+        for row in self.passages:
+            if row["vector"] is not None:
+                parts[str(row["message_id"])].append(np.array(row["vector"], dtype=np.float32))
+        told: dict[str, list[tuple[str, Vector]]] = defaultdict(list)
+        for row in self.made:
+            for key in cast(list[str], row["message_ids"])[:1] if row["vector"] is not None else ():
+                told[key].append((_quote(row), np.array(row["vector"], dtype=np.float32)))
+        return NightVectors({key: np.mean(some, axis=0) for key, some in parts.items()}, told)
 
 
 def gathered(
@@ -71,11 +88,11 @@ def gathered(
         return []
     ranks = {key: n for n, key in enumerate(hits)}
     at = looked_at(view, query, vector, hits, settings)
-    encoded = at.encoded if view.release.encoder == weights.encoder else None
+    vectors = at.vectors() if view.release.encoder == weights.encoder else None
     found: list[Statement] = []
     for heard in at.sessions:
         share = at.share.get(heard[0].session_id, 0.0)
-        found += statements(heard, share, ranks, at.closeness, at.claims, query.text, at.rarity, weights, encoded)
+        found += statements(heard, share, ranks, at.closeness, at.claims, query.text, at.rarity, weights, vectors)
     best = [max(one.worths.values()) for one in found]
     least = LEAST * max(best, default=0.0)
     return [one for one, worth in zip(found, best, strict=True) if worth >= least]
@@ -96,7 +113,8 @@ def looked_at(
         _closeness(passages, vector),
         _claims(view, claims, [key for key, p in share.items() if p >= LEAST], hits[:ABOUT], query.as_of),
         rarities([one for one in messages if one.session_id in share]),
-        _encoded(passages, claims),
+        passages,
+        claims,
     )
 
 
@@ -152,7 +170,7 @@ def _claims(
         taken_back = change is not None and changed and _concerned(truth, change, near, hits, as_of)
         into = superseded if taken_back else active if change or row["status"] in ("active", "duplicate") else None
         for key in cast(list[str], row["message_ids"]) if into is not None else ():
-            cast(dict[str, list[str]], into).setdefault(key, []).append(str(row["quote"]))
+            cast(dict[str, list[str]], into).setdefault(key, []).append(_quote(row))
     return {
         key: Claimed(tuple(active.get(key, ())), tuple(superseded.get(key, ()))) for key in active.keys() | superseded
     }
@@ -181,19 +199,9 @@ def _closeness(passages: Sequence[Row], vector: Vector | None) -> dict[str, floa
     return {key: (value - float(values.mean())) / spread for key, value in best.items()}
 
 
-def _encoded(passages: Sequence[Row], claims: Sequence[Row]) -> Encoded:
-    """The vectors of messages and claims; a claim of several messages is the first one's."""
-    parts: dict[str, list[Vector]] = defaultdict(list)
-    for row in passages:
-        if row["vector"] is not None:
-            parts[str(row["message_id"])].append(np.array(row["vector"], dtype=np.float32))
-    told: dict[str, list[tuple[str, Vector]]] = defaultdict(list)
-    for row in claims:
-        if row["vector"] is not None:
-            made = " ".join(str(row["quote"]).split()), np.array(row["vector"], dtype=np.float32)
-            for key in cast(list[str], row["message_ids"])[:1]:
-                told[key].append(made)
-    return Encoded({key: np.mean(some, axis=0) for key, some in parts.items()}, told)
+def _quote(claim: Row) -> str:
+    """In one line, as sentences are."""
+    return " ".join(str(claim["quote"]).split())
 
 
 def _around(messages: list[Heard], hits: Collection[str], most: int) -> list[Heard]:

@@ -86,19 +86,23 @@ class Claimed:
 
 
 @dataclass(frozen=True, slots=True)
-class Encoded:
-    """What the night encoded of some sessions; all of one encoder."""
+class NightVectors:
+    """What the night encoded of some sessions; all by one encoder."""
 
     messages: Mapping[str, Vector]
     """message_id -> the mean over its passages."""
     claims: Mapping[str, Sequence[tuple[str, Vector]]]
     """message_id -> quotes that became claims, each with the claim's vector."""
 
-    def vector(self, one: "Statement", otherwise: Vector) -> Vector:
-        """A sentence's: its claim's, else its message's."""
+    def of(self, one: "Statement") -> Vector | None:
+        """A sentence's: that of the claim whose quote is likest in length, else its message's; None without either."""
         key = one.message.message_id
-        told = (vector for quote, vector in self.claims.get(key, ()) if _alike(quote, one.text))
-        return next(told, self.messages.get(key, otherwise))
+        matches = [
+            (abs(len(quote) - len(one.text)), quote, n)
+            for n, (quote, _) in enumerate(self.claims.get(key, ()))
+            if _alike(quote, one.text)
+        ]
+        return self.claims[key][min(matches)[2]][1] if matches else self.messages.get(key)
 
 
 def standing(message: Heard, claimed: Claimed) -> Iterator[Statement]:
@@ -106,7 +110,7 @@ def standing(message: Heard, claimed: Claimed) -> Iterator[Statement]:
     for one in sentences(message.text):
         plain = " ".join(one.text.split())
         words = frozenset(content_words(plain))
-        if words and not _holds(claimed.superseded, one.text):
+        if words and not _holds(claimed.superseded, plain):
             asks = bool(ASKS.search(message.text[one.start : one.end + 2].rstrip() or plain))
             yield Statement(message, one.start, one.position, plain, words, asks=asks)
 
@@ -129,7 +133,7 @@ class Talk:
         claims: Mapping[str, Claimed],
         closeness: Mapping[str, float],
         rarity: Mapping[str, float],
-        encoded: Encoded | None = None,
+        vectors: NightVectors | None = None,
     ) -> None:
         """Read them.
 
@@ -138,10 +142,10 @@ class Talk:
             claims: message_id -> what the night made of it.
             closeness: message_id -> how near its vector is to the query's, standardised.
             rarity: stem -> its inverse document frequency among the sessions looked at; 1 for one that isn't there.
-            encoded: what the night encoded of the session; None: meaning counts for nothing.
+            vectors: what the night encoded of the session; None: meaning counts for nothing.
         """
         self.claims, self.closeness, self.rarity = claims, closeness, rarity
-        self.encoded = encoded
+        self.vectors = vectors
         self.found = [s for message in messages for s in standing(message, claims.get(message.message_id, Claimed()))]
         self.stems = [stems(one.words) for one in self.found]
         self.turns = list(messages)
@@ -167,13 +171,14 @@ class Talk:
 
         A sentence that became a claim has the claim's vector, another one its message's; without either it is 0.
         """
-        if self.encoded is None or not self.encoded.messages:
+        if self.vectors is None or not self.vectors.messages:
             return None
-        known = [self.encoded.messages[key] for key in self.place if key in self.encoded.messages]
-        nothing = np.zeros_like(next(iter(self.encoded.messages.values())))
-        mean = np.mean(known, axis=0) if known else nothing
-        rows = [self.encoded.vector(one, mean) - mean for one in self.found]
-        return np.array(rows, dtype=np.float64).reshape(len(rows), len(nothing))
+        width = len(next(iter(self.vectors.messages.values())))
+        heard = [self.vectors.messages[key] for key in self.place if key in self.vectors.messages]
+        mean = np.mean(heard, axis=0) if heard else np.zeros(width)
+        own = (self.vectors.of(one) for one in self.found)
+        rows = [np.zeros(width) if vector is None else vector - mean for vector in own]
+        return np.array(rows, dtype=np.float64).reshape(len(rows), width)
 
     def at(self, n: int) -> int:
         """Place of the n-th sentence's message in the session, from 0."""
@@ -199,7 +204,7 @@ class Talk:
         some = self.stems[n]
         return sum(self.rarity.get(s, 1.0) * math.log(max(1, self.holding[s])) for s in some) / max(1, len(some))
 
-    def taken_up(self, n: int) -> float:
+    def said_before(self, n: int) -> float:
         """Share of its words that an earlier message had."""
         at = self.at(n)
         return sum(self.first.get(stem, at) < at for stem in self.stems[n]) / max(1, len(self.stems[n]))
@@ -235,7 +240,7 @@ SENTENCE_SIGNS: dict[str, Callable[[Talk, int], float]] = {
     "opens": Talk.opens,
     "agreed": Talk.agreed,
     "topical": Talk.topical,
-    "taken up": Talk.taken_up,
+    "said before": Talk.said_before,
     "shared": Talk.shared,
     "figures": Talk.figures,
     "number": Talk.number,
@@ -286,4 +291,4 @@ def _holds(quotes: Sequence[str], sentence: str) -> bool:
 
 
 def _alike(quote: str, sentence: str) -> bool:
-    return sentence in quote or quote in sentence
+    return bool(quote) and (sentence in quote or quote in sentence)

@@ -20,13 +20,14 @@ from itertools import pairwise
 import numpy as np
 import orjson
 
+from slowwave.engines.blas import one_blas_thread
 from slowwave.recall.signs import (
     RECOUNTS,
     SENTENCE_SIGNS,
     WORD_SIGNS,
     Claimed,
-    Encoded,
     Heard,
+    NightVectors,
     Statement,
     Talk,
     word_signs,
@@ -93,7 +94,7 @@ def statements(
     query: str,
     rarity: Mapping[str, float] | None = None,
     weights: Weights = WEIGHTS,
-    encoded: Encoded | None = None,
+    vectors: NightVectors | None = None,
 ) -> list[Statement]:
     """Sentences of one session's messages, in order; what is superseded or taken back is left out.
 
@@ -106,10 +107,10 @@ def statements(
         query: its text.
         rarity: stem -> its inverse document frequency among the sessions looked at; 1 for one that isn't there.
         weights: of the signs.
-        encoded: what the night encoded, by the encoder that `weights` knows; None: meaning counts for nothing.
+        vectors: what the night encoded, by the encoder that `weights` knows; None: meaning counts for nothing.
     """
     asked = frozenset(content_words(query))
-    talk = Talk(messages, claims, closeness, rarity or {}, encoded)
+    talk = Talk(messages, claims, closeness, rarity or {}, vectors)
     logits = settled(talk, weights)
     gone = _taken_back(talk.found)
     kept = [(one, logit) for n, (one, logit) in enumerate(zip(talk.found, logits, strict=True)) if n not in gone]
@@ -130,7 +131,8 @@ def settled(talk: Talk, weights: Weights) -> list[float]:
     total = weights.sentence_bias + talk.signs() @ told
     meaning = talk.meaning() if weights.direction else None
     if meaning is not None:
-        total = total + meaning @ np.array(weights.direction)
+        with one_blas_thread():
+            total = total + meaning @ np.array(weights.direction)
     logits: list[float] = total.tolist()
     return logits
 
