@@ -15,7 +15,7 @@ import argparse
 import json
 import tempfile
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -200,7 +200,7 @@ def main() -> None:
         weights = fit(sets)
         final = [judged(one, weights) for one in sets]
     if given.write:
-        WRITTEN.write_bytes(orjson.dumps(asdict(weights)) + b"\n")
+        WRITTEN.write_bytes(weights.to_json())
     if given.as_json:
         print(orjson.dumps({"unseen": results, "fitted": final, "weights": weights}).decode())
         return

@@ -1,10 +1,9 @@
 """What a sentence means counts: where it lies among its session's, in the direction of what settles something."""
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import orjson
 import pytest
 
 from flows.nightly import run_night
@@ -14,15 +13,11 @@ from slowwave.recall.gather import Looked, gathered, looked_at
 from slowwave.recall.memory import Memory
 from slowwave.recall.query import Query, checked_query
 from slowwave.recall.search import Vector
-from slowwave.recall.signs import SENTENCE_SIGNS, WORD_SIGNS, Heard, NightVectors, Talk
+from slowwave.recall.signs import SENTENCE_SIGNS, WORD_SIGNS, NightVectors, Talk
 from slowwave.recall.statements import WEIGHTS, Weights, settled, statements
-from tests.test_context import TALK, chat
+from tests.test_context import TALK, chat, heard
 
 NO_WEIGHTS = Weights(0.0, {}, 0.0, {"any": 1.0})
-
-
-def heard(*texts: str) -> list[Heard]:
-    return [Heard(f"m{n}", "s", "s", f"m{n}", n, n % 2 == 0, None, text, None) for n, text in enumerate(texts)]
 
 
 def vector(*values: float) -> Vector:
@@ -33,7 +28,9 @@ VECTORS = NightVectors(
     {"m0": vector(1, 0), "m1": vector(0, 1)},
     {"m1": [("Keep ten backups", vector(0, 5))]},
 )
-SAID = heard("Where do backups go?", "To the cellar. Keep ten backups.", "The cellar floods.")
+SAID = heard(
+    [(True, "Where do backups go?"), (False, "To the cellar. Keep ten backups."), (True, "The cellar floods.")]
+)
 
 
 def test_a_sentence_has_its_claims_vector_else_its_messages_less_the_sessions_mean() -> None:
@@ -52,7 +49,7 @@ def test_without_vectors_nothing_is_known_of_the_meaning(vectors: NightVectors |
 
 def test_of_a_session_without_sentences_or_vectors_the_meaning_is_empty() -> None:
     elsewhere = Talk([], {}, {}, {}, VECTORS)
-    unknown = Talk(heard("???"), {}, {}, {}, VECTORS)
+    unknown = Talk(heard([(True, "???")]), {}, {}, {}, VECTORS)
     for talk in (elsewhere, unknown):
         meaning = talk.meaning()
         assert meaning is not None
@@ -84,11 +81,7 @@ def test_the_quote_likest_in_length_is_meant_and_an_empty_one_never() -> None:
 
 
 def test_the_nights_vectors_are_those_of_passages_and_claims() -> None:
-    passages: list[dict[str, object]] = [
-        {"message_id": "long", "vector": [1.0, 0.0]},
-        {"message_id": "long", "vector": [0.0, 1.0]},
-        {"message_id": "bare", "vector": None},
-    ]
+    passages = [("long", vector(1, 0)), ("long", vector(0, 1))]
     claims: list[dict[str, object]] = [
         {"message_ids": ["long", "bare"], "quote": "in two\n  lines", "vector": [2.0, 2.0]},
         {"message_ids": ["bare"], "quote": "without", "vector": None},
@@ -101,8 +94,7 @@ def test_the_nights_vectors_are_those_of_passages_and_claims() -> None:
 
 
 def test_weights_are_read_as_they_are_written() -> None:
-    told = orjson.loads(orjson.dumps(asdict(WEIGHTS)))
-    assert Weights(**told | {"direction": tuple(told["direction"])}) == WEIGHTS
+    assert Weights.from_json(WEIGHTS.to_json()) == WEIGHTS
 
 
 def test_the_weights_that_ship_fit_the_encoder_that_ships() -> None:
@@ -131,6 +123,15 @@ def test_vectors_of_another_encoder_count_for_nothing(tmp_path: Path) -> None:
     assert asked.closeness == {}
     assert worths(WEIGHTS) == worths(replace(WEIGHTS, direction=())) != []
     assert worths(replace(WEIGHTS, encoder="hash-384")) != worths(WEIGHTS)
+
+
+def test_passages_without_vectors_are_left_out(tmp_path: Path) -> None:
+    run_night([chat(tmp_path / "chat.jsonl")], Settings(store=tmp_path / "store", embeddings=False))
+    memory = Memory.open(tmp_path / "store")
+    query = "which encoding does the nightly import of supplier files assume, and when is a file rejected?"
+    asked = looked_at(memory._current(), checked(query), None, [], memory.settings.context)
+    assert asked.sessions != []
+    assert asked.vectors() == NightVectors({}, {})
 
 
 def checked(text: str) -> Query:

@@ -49,8 +49,8 @@ class Looked:
     """message_id -> what the night made of it."""
     rarity: dict[str, float]
     """stem -> its inverse document frequency among the likely sessions."""
-    passages: list[Row]
-    """Of the messages, with their vectors."""
+    passages: list[tuple[str, Vector]]
+    """Of the messages' passages the message_id and the vector, where there is one."""
     made: list[Row]
     """Claims of the sessions, with their vectors."""
 
@@ -60,9 +60,8 @@ class Looked:
         Whether a claim still holds does not matter here: its sentence means what it means.
         """
         parts: dict[str, list[Vector]] = defaultdict(list)
-        for row in self.passages:
-            if row["vector"] is not None:
-                parts[str(row["message_id"])].append(np.array(row["vector"], dtype=np.float32))
+        for key, vector in self.passages:
+            parts[key].append(vector)
         told: dict[str, list[tuple[str, Vector]]] = defaultdict(list)
         for row in self.made:
             for key in cast(list[str], row["message_ids"])[:1] if row["vector"] is not None else ():
@@ -106,7 +105,7 @@ def looked_at(
     messages = _messages(view, list(share), hits, query.as_of)
     groups = [list(group) for _, group in groupby(messages, key=lambda one: one.session_id)]
     claims = rows_where(view, OBSERVATIONS, CLAIMED, "session_id", {one.session_id for one in messages})
-    passages = rows_where(view, PASSAGES, ["message_id", "vector"], "message_id", [one.message_id for one in messages])
+    passages = _passages(view, [one.message_id for one in messages])
     return Looked(
         [_around(group, hits, settings.session_messages) for group in groups],
         share,
@@ -184,15 +183,19 @@ def _concerned(truth: Truth, change: Change, likely: Set[str], hits: Collection[
     return not set(cast(list[str], heir["message_ids"])).isdisjoint(hits)
 
 
-def _closeness(passages: Sequence[Row], vector: Vector | None) -> dict[str, float]:
+def _passages(view: View, messages: Sequence[str]) -> list[tuple[str, Vector]]:
+    rows = rows_where(view, PASSAGES, ["message_id", "vector"], "message_id", messages)
+    return [(str(row["message_id"]), np.array(row["vector"], np.float32)) for row in rows if row["vector"] is not None]
+
+
+def _closeness(passages: Sequence[tuple[str, Vector]], vector: Vector | None) -> dict[str, float]:
     """Each message's best cosine to the query, standardised; empty without an encoder."""
-    known = [(str(row["message_id"]), row["vector"]) for row in passages if row["vector"] is not None]
-    if vector is None or not known:
+    if vector is None or not passages:
         return {}
     with one_blas_thread():
-        cosines = np.array([v for _, v in known], dtype=np.float32) @ vector
+        cosines = np.array([one for _, one in passages]) @ vector
     best: dict[str, float] = {}
-    for (key, _), cosine in zip(known, cosines.tolist(), strict=True):
+    for (key, _), cosine in zip(passages, cosines.tolist(), strict=True):
         best[key] = max(best.get(key, -1.0), cosine)
     values = np.array(list(best.values()))
     spread = float(values.std()) or 1.0

@@ -97,12 +97,9 @@ class NightVectors:
     def of(self, one: "Statement") -> Vector | None:
         """A sentence's: that of the claim whose quote is likest in length, else its message's; None without either."""
         key = one.message.message_id
-        matches = [
-            (abs(len(quote) - len(one.text)), quote, n)
-            for n, (quote, _) in enumerate(self.claims.get(key, ()))
-            if _alike(quote, one.text)
-        ]
-        return self.claims[key][min(matches)[2]][1] if matches else self.messages.get(key)
+        matches = [made for made in self.claims.get(key, ()) if _alike(made[0], one.text)]
+        likest = min(matches, key=lambda made: (abs(len(made[0]) - len(one.text)), made[0]), default=None)
+        return self.messages.get(key) if likest is None else likest[1]
 
 
 def standing(message: Heard, claimed: Claimed) -> Iterator[Statement]:

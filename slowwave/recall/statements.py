@@ -13,7 +13,7 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from importlib.resources import files
 from itertools import pairwise
 
@@ -68,13 +68,18 @@ class Weights:
     """Of what settles something, among the vectors of a session; by each dimension of the encoder. Empty: meaning
     counts for nothing."""
 
+    def to_json(self) -> bytes:
+        """As `weights.json` keeps them."""
+        return orjson.dumps(asdict(self), option=orjson.OPT_APPEND_NEWLINE)
 
-def _fitted() -> Weights:
-    told = orjson.loads(files("slowwave.recall").joinpath("weights.json").read_bytes())
-    return Weights(**told | {"direction": tuple(told["direction"])})
+    @classmethod
+    def from_json(cls, text: bytes) -> "Weights":
+        """As `to_json` wrote them."""
+        told = orjson.loads(text)
+        return cls(**told | {"direction": tuple(told["direction"])})
 
 
-WEIGHTS = _fitted()
+WEIGHTS = Weights.from_json(files("slowwave.recall").joinpath("weights.json").read_bytes())
 """Those that ship, by `python -m bench.fit_statements`."""
 TAKEN_BACK = 0.4
 """Share of a sentence's words from which a message that changes something changes what it says."""
