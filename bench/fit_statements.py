@@ -35,7 +35,7 @@ from slowwave.recall.memory import Memory
 from slowwave.recall.query import Query, checked_query
 from slowwave.recall.search import Vector
 from slowwave.recall.signs import SENTENCE_SIGNS, WORD_SIGNS, Matrix, Talk, word_signs
-from slowwave.recall.statements import Weights, settled
+from slowwave.recall.statements import Weights, standing_parts
 from slowwave.recall.terms import content_words
 
 ENCODER = "all-MiniLM-L6-v2"
@@ -139,7 +139,8 @@ def _settling(case: Case) -> tuple[Matrix, Matrix]:
 def _words(case: Case, weights: Weights) -> tuple[Matrix, Matrix, Matrix]:
     """Signs of the session's words, whether they stand in the decision, and what each weighs."""
     last = max(message.seq for message in case.talk.turns)
-    words, signs = word_signs(case.talk.found, settled(case.talk, weights), last)
+    kept = standing_parts(case.talk, weights)
+    words, signs = word_signs([part for part, _ in kept], [logit for _, logit in kept], last)
     wanted = set(content_words(case.decision))
     return signs, np.array([float(word in wanted) for word in words]), np.full(len(words), WORDS / len(words))
 

@@ -19,10 +19,11 @@ from schemas.observations import OBSERVATIONS
 from schemas.sessions import SESSIONS
 from schemas.settings import Settings
 from slowwave.cli.main import app
-from slowwave.recall.context import Context, Said, assembled
+from slowwave.recall.context import Context, assembled
 from slowwave.recall.memory import Memory
 from slowwave.recall.packing import Piece, pack
 from slowwave.recall.rendering import Format, LineSource, short_ids
+from slowwave.recall.said import Said
 from slowwave.recall.sessions import taken_up
 from slowwave.recall.signs import SENTENCE_SIGNS, Claimed, Heard, Talk
 from slowwave.recall.statements import statements

@@ -5,12 +5,12 @@
 
 The order is web, memories, conversation; in each part what is more relevant stands nearer to the end, where the query
 comes. Each part has its share of the budget (settings); what one doesn't use goes to the others. What does not fit is
-recapped: the sentences that cover most of what matters are kept whole, nothing is cut within one.
+recapped: the sentences that cover most of what matters are kept, of long memories their clauses, with an ellipsis where
+something is left out. Nothing is cut within one.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby, pairwise
 from numbers import Integral
 
 from schemas.context_settings import ContextSettings
@@ -19,13 +19,13 @@ from slowwave.recall.packing import Piece, pack
 from slowwave.recall.rendering import (
     RENDERERS,
     Format,
-    Line,
     LineSource,
     Name,
     Part,
     costs,
     renderer,
 )
+from slowwave.recall.said import GAP, Said, goes_on, lines_of
 from slowwave.recall.signs import Statement
 from slowwave.recall.terms import content_words
 from slowwave.recall.tokens import Tokenizer, cached
@@ -35,7 +35,6 @@ MAX_PIECES = 600
 """Sentences that the packing chooses from: the most relevant ones."""
 FADES = 0.85
 """Of relevance, for each turn or page further from the query."""
-GAP = " … "
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,22 +54,6 @@ class Context:
     """Of what is nearest to the query in memory, 0 to 1, as `Hits.relevance`; None where that is not known."""
     notes: tuple[str, ...] = field(default=(), compare=False)
     """What could not be used, and what was done instead. It makes no other block of this one."""
-
-
-@dataclass(frozen=True, slots=True)
-class Said:
-    """A sentence that may be shown, with where it comes from."""
-
-    text: str
-    words: frozenset[str]
-    relevance: float
-    source: LineSource
-    place: tuple[float, int, int]
-    """Where it stands in its part: the group's worth, the line, the place in it."""
-    start: int = 0
-    """Number of the sentence in its text: those that don't follow each other are joined by an ellipsis."""
-    worths: Mapping[str, float] | None = None
-    """What each of its words is worth; by default all its relevance."""
 
 
 Turn = Mapping[str, object] | tuple[str, str] | str
@@ -153,20 +136,25 @@ class _Block:
     def part(self, name: Name, said: Sequence[Said], budget: int) -> Part:
         """The sentences that cover most, as lines."""
         likely = sorted(sorted(said, key=lambda one: -one.relevance)[:MAX_PIECES], key=lambda one: one.place)
-        chosen = pack(self.pieces(likely), budget - 1, lambda some: self.size([Part(name, joined(likely, some))]))
-        return Part(name, joined(likely, chosen))
+        chosen = pack(self.pieces(likely), budget - 1, lambda some: self.size([Part(name, lines_of(likely, some))]))
+        return Part(name, lines_of(likely, chosen))
 
     def pieces(self, said: Sequence[Said]) -> list[Piece]:
         """With their prices."""
         groups = {source: n for n, source in enumerate(dict.fromkeys(one.source.session for one in said))}
         lines = {place: n for n, place in enumerate(dict.fromkeys(one.place[:2] for one in said))}
+        wholes = {place: n for n, place in enumerate(dict.fromkeys((*one.place[:2], one.start) for one in said))}
         found = []
-        for one in said:
+        for n, one in enumerate(said):
             tag, heading = costs(one.source, self.format, self.count)
             cost = self.count(one.text + GAP)
             line, group = lines[one.place[:2]], groups[one.source.session]
             worths = dict.fromkeys(one.words, one.relevance) if one.worths is None else one.worths
-            found.append(Piece(worths, cost, line, tag, group, heading))
+            whole, needs = (
+                wholes[*one.place[:2], one.start],
+                n - 1 if one.leans and goes_on(said[n - 1], one) else None,
+            )
+            found.append(Piece(worths, cost, line, tag, group, heading, whole, needs))
         return found
 
     def within(self, parts: list[Part]) -> Context:
@@ -181,23 +169,6 @@ class _Block:
 
 def _length(part: Part) -> int:
     return sum(len(line.text) for line in part.lines)
-
-
-def joined(said: Sequence[Said], chosen: Sequence[int]) -> tuple[Line, ...]:
-    """Lines of the sentences chosen, those of one message on one line."""
-    lines = []
-    for _, group in groupby((said[i] for i in sorted(chosen)), key=lambda one: one.place[:2]):
-        some = list(group)
-        text = some[0].text
-        for before, one in pairwise(some):
-            text += (_ended(text) + " " if one.start == before.start + 1 else GAP) + one.text
-        lines.append(Line(text + _ended(text), some[0].source, max(one.relevance for one in some)))
-    return tuple(lines)
-
-
-def _ended(text: str) -> str:
-    """What a sentence lacks to be ended: its full stop is cut off with what closes it idly."""
-    return "" if text[-1:] in ".!?…:;" else "."
 
 
 def remembered(memories: Sequence[Statement], tags: Mapping[str, str] | None = None) -> list[Said]:
@@ -226,6 +197,9 @@ def remembered(memories: Sequence[Statement], tags: Mapping[str, str] | None = N
             ),
             (order[one.message.session_id], one.message.seq, one.start),
             one.number,
+            one.clause,
+            one.ends,
+            one.leans,
             one.worths,
         )
         for one in memories

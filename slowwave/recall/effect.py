@@ -9,7 +9,7 @@ state nothing, and a request ("replace foo with bar") changes nothing yet, unles
 import re
 
 from slowwave.recall.signs import ASKS
-from slowwave.recall.statements import CHANGES
+from slowwave.recall.taken_back import CHANGES
 from slowwave.recall.terms import content_words
 from slowwave.text.sentences import sentences
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from slowwave.recall.context import Context
 from slowwave.recall.hits import Hit
+from slowwave.recall.said import OMITTED
 from slowwave.store.recalls import log_recall
 
 FROM_MEMORY = ("memories", "briefing")
@@ -20,5 +21,6 @@ def note_block(space_dir: Path, block: Context) -> bool:
     shown: dict[str, list[str]] = {}
     for part in block.parts:
         for line in part.lines if part.name in FROM_MEMORY else ():
-            shown.setdefault("/".join(filter(None, (line.source.session, line.source.message))), []).append(line.text)
+            key = "/".join(filter(None, (line.source.session, line.source.message)))
+            shown.setdefault(key, []).extend(line.text.split(OMITTED))
     return log_recall(space_dir, shown)

@@ -10,6 +10,9 @@ single piece.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+COMPLETES = 0.1
+"""What a word counts that is shown already, where it completes a sentence of which a part is shown."""
+
 Counter = Callable[[Sequence[int]], int]
 """Tokens of the block that shows these pieces (their indices, ascending)."""
 
@@ -30,6 +33,10 @@ class Piece:
     """Lines of one group share its heading."""
     heading: int = 0
     """Tokens of the group's heading, paid with the first of its lines."""
+    whole: int | None = None
+    """Pieces of one sentence have the same: one that is begun is rather completed."""
+    needs: int | None = None
+    """Index of the piece without which this one is not shown."""
 
 
 def pack(pieces: Sequence[Piece], budget: int, count: Counter) -> list[int]:
@@ -49,7 +56,7 @@ def pack(pieces: Sequence[Piece], budget: int, count: Counter) -> list[int]:
 def _covering(pieces: Sequence[Piece], budget: int) -> list[int]:
     """The greedy choice in its order, or the best single piece where that is worth more."""
     chosen = _greedy(pieces, budget)
-    single = [i for i, piece in enumerate(pieces) if _price(piece, set(), set()) <= budget]
+    single = [i for i, piece in enumerate(pieces) if piece.needs is None and _price(piece, set(), set()) <= budget]
     best = max(single, key=lambda i: (_total(pieces, [i]), -i), default=None)
     if best is not None and _total(pieces, [best]) > _total(pieces, chosen):
         return [best]
@@ -65,8 +72,10 @@ def _greedy(pieces: Sequence[Piece], budget: int) -> list[int]:
         lines, groups = {pieces[i].line for i in chosen}, {pieces[i].group for i in chosen}
         prices = {i: _price(pieces[i], lines, groups) for i in left}
         left = {i for i in left if prices[i] <= room}
-        gains = {i: sum(max(0.0, r - shown.get(w, 0.0)) for w, r in pieces[i].worths.items()) for i in left}
-        best = max(left, key=lambda i: (gains[i] / prices[i], -i), default=None)
+        begun = {pieces[i].whole for i in chosen if pieces[i].whole is not None}
+        ready = [i for i in left if pieces[i].needs is None or pieces[i].needs in chosen]
+        gains = {i: _gain(pieces[i], shown, COMPLETES if pieces[i].whole in begun else 0.0) for i in ready}
+        best = max(ready, key=lambda i: (gains[i] / prices[i], -i), default=None)
         if best is None or gains[best] <= 0:
             break
         chosen.append(best)
@@ -74,6 +83,11 @@ def _greedy(pieces: Sequence[Piece], budget: int) -> list[int]:
         _show(pieces[best], shown)
         room -= prices[best]
     return chosen
+
+
+def _gain(piece: Piece, shown: Mapping[str, float], again: float) -> float:
+    """Worth that it adds; of what other pieces have shown as well, `again` of it."""
+    return sum(max(worth - shown.get(word, 0.0), again * worth) for word, worth in piece.worths.items())
 
 
 def _price(piece: Piece, lines: set[int], groups: set[int]) -> int:

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 
 from schemas.errors import StoreError
 from slowwave.recall.briefing import Kinds, as_plain, briefed, from_plain, known
-from slowwave.recall.context import Context, Said, Turn, assembled, check_block, remembered
+from slowwave.recall.context import Context, Turn, assembled, check_block, remembered
 from slowwave.recall.gather import gathered
 from slowwave.recall.hits import Hits
 from slowwave.recall.query import When, checked_query
 from slowwave.recall.rendering import Format, LineSource
+from slowwave.recall.said import Said
 from slowwave.recall.tags import session_tags
 from slowwave.recall.terms import content_words
 from slowwave.recall.tokens import Tokenizer, tokenizer_of

@@ -63,7 +63,7 @@ class Heard:
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A sentence of a message."""
+    """A sentence of a message, or a clause of one."""
 
     message: Heard
     start: int
@@ -75,6 +75,12 @@ class Statement:
     asks: bool = False
     worths: Mapping[str, float] = field(default_factory=dict)
     """Its words, each with the probability that it matters."""
+    clause: int = 0
+    """Of a clause: its number in the sentence."""
+    ends: bool = True
+    """Whether the sentence ends with it."""
+    leans: bool = False
+    """Whether it says nothing without the clause before it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,26 +3,23 @@
 A sentence matters when its session does and it settles something, or when recall found its message for the query. That
 it settles something is told by its signs (`signs.py`). A word matters when sentences that hold it do, more so if
 several messages hold it, if it comes up late, and if it has a figure. What was superseded, or the session itself takes
-back later, is left out.
+back later (`taken_back.py`), is left out. Beside a long report sentences come in clauses, each with its sentence's
+log-odds; a direct question gets whole sentences, since the clause that answers need not have its words.
 
 Weights are log-odds, by `bench/fit_statements.py` from the sets of bug reports in `data/labelled`;
 what they are worth on sets that the fit did not see stands in `docs/log.md`.
 """
 
 import math
-import re
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from importlib.resources import files
-from itertools import pairwise
 
 import numpy as np
 import orjson
 
 from slowwave.engines.blas import one_blas_thread
 from slowwave.recall.signs import (
-    RECOUNTS,
     SENTENCE_SIGNS,
     WORD_SIGNS,
     Claimed,
@@ -32,24 +29,9 @@ from slowwave.recall.signs import (
     Talk,
     word_signs,
 )
-from slowwave.recall.terms import Quantity, content_words, quantities, stems
-
-HEDGES = re.compile(
-    r"\b(?:could|would|might|may|maybe|perhaps|possibly|option|either|i['’]d|what about|i think|hm+|propose|suggest)\b",
-    re.I,
-)
-CHANGES = re.compile(
-    r"^(?:no\b|not\b|actually\b|hm+\b|wait\b|change\b|right, then|then\b)|\bthen$|"
-    r"\b(?:instead|forget|no longer|any ?more|rather than|changed? (?:my|our) mind|scrap|on second thought|"
-    r"too (?:\w+) *(?:[,;:]|$)|(?:not|isn['’]t) (?:enough|acceptable|the same))",
-    re.I,
-)
-REFUSES = re.compile(
-    r"\btoo (?:long|short|much|many|few|little|big|small|large|high|low|slow|fast|often|rare|rarely|late|early|strict|"
-    r"loose|tight|coarse|fine|heavy|expensive|aggressive|generous)\b|\b(?:not|isn['’]t) (?:enough|acceptable)\b",
-    re.I,
-)
-CHANGED = re.compile(r"\b(?:changed|now|updated|adjusted|instead|replaced)\b", re.I)
+from slowwave.recall.taken_back import taken_back
+from slowwave.recall.terms import content_words
+from slowwave.text.clauses import clauses, leans
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +63,6 @@ class Weights:
 
 WEIGHTS = Weights.from_json(files("slowwave.recall").joinpath("weights.json").read_bytes())
 """Those that ship, by `python -m bench.fit_statements`."""
-TAKEN_BACK = 0.4
-"""Share of a sentence's words from which a message that changes something changes what it says."""
 DIRECT_WORDS = 12
 """A query of up to so many words asks for what a message says; one of more tells a case, whose words are met all over:
 then the sessions' ranking decides and what recall hits does not count."""
@@ -101,7 +81,7 @@ def statements(
     weights: Weights = WEIGHTS,
     vectors: NightVectors | None = None,
 ) -> list[Statement]:
-    """Sentences of one session's messages, in order; what is superseded or taken back is left out.
+    """Sentences of one session's messages, or their clauses, in order, without what is superseded or taken back.
 
     Args:
         messages: of one session, in order.
@@ -114,19 +94,55 @@ def statements(
         weights: of the signs.
         vectors: what the night encoded, by the encoder that `weights` knows; None: meaning counts for nothing.
     """
-    asked = frozenset(content_words(query))
+    asked, direct = frozenset(content_words(query)), is_direct(query)
     talk = Talk(messages, claims, closeness, rarity or {}, vectors)
-    logits = settled(talk, weights)
-    gone = _taken_back(talk.found)
-    kept = [(one, logit) for n, (one, logit) in enumerate(zip(talk.found, logits, strict=True)) if n not in gone]
+    kept = standing_parts(talk, weights, whole=direct)
     matters = mattering([one for one, _ in kept], [logit for _, logit in kept], messages, weights)
     found: list[Statement] = []
     for one, logit in kept:
         key = one.message.message_id
-        hit = FIRST_HIT * NEXT_HIT ** ranks[key] if key in ranks and len(asked) <= DIRECT_WORDS else 0.0
+        hit = FIRST_HIT * NEXT_HIT ** ranks[key] if key in ranks and direct else 0.0
         missed = 1 - hit * (0.5 + 0.5 * len(one.words & asked) / max(1, min(len(asked), len(one.words))))
         worths = {word: 1 - (1 - probability * matters[word]) * missed for word in sorted(one.words)}
         found.append(replace(one, relevance=1 - (1 - probability * _sigmoid(logit)) * missed, worths=worths))
+    return found
+
+
+def is_direct(query: str) -> bool:
+    """Whether a query asks for what a message says."""
+    return len(set(content_words(query))) <= DIRECT_WORDS
+
+
+def standing_parts(talk: Talk, weights: Weights, *, whole: bool = False) -> list[tuple[Statement, float]]:
+    """What the session does not take back, each part with its sentence's log-odds to settle something.
+
+    Args:
+        whole: sentences, which answer what is asked for directly; else clauses, of which a case needs some.
+    """
+    parts = [
+        (part, logit)
+        for one, logit in zip(talk.found, settled(talk, weights), strict=True)
+        for part in ([one] if whole else in_clauses(one))
+    ]
+    gone = taken_back([part for part, _ in parts])
+    for n, (part, _) in enumerate(parts):
+        if part.leans and n - 1 in gone:
+            gone.add(n)
+    return [part for n, part in enumerate(parts) if n not in gone]
+
+
+def in_clauses(one: Statement) -> list[Statement]:
+    """A sentence's clauses, each as a statement; a question stays whole."""
+    texts = [one.text] if one.asks else clauses(one.text)
+    if len(texts) == 1:
+        return [one]
+    found, start = [], one.start
+    for n, text in enumerate(texts):
+        words = frozenset(content_words(text))
+        if words:
+            ends, leaning = n == len(texts) - 1, n > 0 and leans(text)
+            found.append(replace(one, start=start, text=text, words=words, clause=n, ends=ends, leans=leaning))
+        start += len(text) + 1
     return found
 
 
@@ -149,67 +165,6 @@ def mattering(
     words, signs = word_signs(found, logits, max((message.seq for message in messages), default=0))
     told = weights.word_bias + signs @ np.array([weights.word.get(name, 0.0) for name in WORD_SIGNS])
     return {word: _sigmoid(logit) for word, logit in zip(words, told.tolist(), strict=True)}
-
-
-def _taken_back(found: Sequence[Statement]) -> set[int]:
-    """Places of the sentences that the session takes back: with another figure, or with words that say so."""
-    told = [quantities(one.text) for one in found]
-    settled = [n for n, one in enumerate(found) if told[n] and _settles(one)]
-    refused = _refused(found, told)
-    changing = _changing(found)
-    gone = set()
-    for n, one in enumerate(found):
-        later = (told[m] for m in settled if found[m].message.seq > one.message.seq) if told[n] else ()
-        if n in refused or _changed(one, changing) or any(_refigured(told[n], some) for some in later):
-            gone.add(n)
-    return gone
-
-
-def _settles(one: Statement) -> bool:
-    """Whether a sentence may change what was said: a human's that doesn't ask, or one that reports a change."""
-    if one.asks or RECOUNTS.search(one.text) or HEDGES.search(one.text):
-        return False
-    return one.message.human or bool(CHANGED.search(one.text))
-
-
-def _refigured(earlier: Sequence[Quantity], later: Sequence[Quantity]) -> bool:
-    """Whether a quantity of the earlier sentence has another value in the later one, which does not keep the first."""
-    kept = {(one.value, one.scale) for one in later}
-    return any((old.value, old.scale) not in kept and any(old.rivals(new) for new in later) for old in earlier)
-
-
-def _refused(found: Sequence[Statement], told: Sequence[Sequence[Quantity]]) -> set[int]:
-    """Places of sentences with a figure that the next message, a person's, finds too much or too little."""
-    seqs = sorted({one.message.seq for one in found})
-    after = dict(pairwise(seqs))
-    refusing: dict[int, set[tuple[float, str | None]]] = defaultdict(set)
-    for one in found:
-        too = REFUSES.search(one.text) if one.message.human and not one.asks else None
-        meant = quantities(one.text[: too.start()])[-1:] if too else []
-        refusing[one.message.seq] |= {(figure.value, figure.scale) for figure in meant}
-    return {
-        n
-        for n, one in enumerate(found)
-        for old in told[n]
-        if (old.value, old.scale) in refusing.get(after.get(one.message.seq, -1), ())
-    }
-
-
-def _changing(found: Sequence[Statement]) -> list[tuple[int, frozenset[str]]]:
-    """Number and words of the human's messages that say that they change something."""
-    words: dict[int, set[str]] = defaultdict(set)
-    for one in found:
-        words[one.message.seq] |= one.words
-    says = (one for one in found if one.message.human)
-    seqs = sorted({one.message.seq for one in says if CHANGES.search(one.text) or CHANGES.search(one.message.text)})
-    return [(seq, stems(words[seq])) for seq in seqs]
-
-
-def _changed(one: Statement, changing: Sequence[tuple[int, frozenset[str]]]) -> bool:
-    """Whether the next message that changes something is about what the sentence says."""
-    said = stems(one.words)
-    after = next((words for seq, words in changing if seq > one.message.seq), frozenset())
-    return len(said & after) >= max(2.0, TAKEN_BACK * len(said))
 
 
 def _sigmoid(logit: float) -> float:

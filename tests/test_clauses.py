@@ -1,0 +1,155 @@
+"""Clauses: what of a long sentence a block may show without the rest, and how its lines say what is left out."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schemas.context_settings import ContextSettings
+from slowwave.recall.context import Context, assembled, remembered
+from slowwave.recall.handed import note_block
+from slowwave.recall.packing import Piece, pack
+from slowwave.recall.signs import Statement
+from slowwave.recall.statements import statements
+from slowwave.recall.tokens import tokenizer_named
+from slowwave.store.recalls import recalled_spans, span_hash
+from slowwave.text.clauses import LONGEST, clauses, leans
+from tests.test_context import heard
+
+MINILM = tokenizer_named("minilm")
+REPORT = (
+    "A nightly export was rejected because its checksum file was missing, the operator retried it by hand twice, and "
+    "afterwards the dashboard showed duplicated rows for several customers"
+)
+
+
+@pytest.mark.parametrize(
+    ("sentence", "count"),
+    [
+        ("Signed URLs live 15 minutes; the key stays in Vault.", 2),
+        ("The relay polls every 250 ms, takes 200 rows, publishes, deletes.", 3),
+        ("The queue lives in Redis and it keeps jobs for 3 days.", 2),
+        ("Corrections go through a reversal, because the ledger only grows.", 2),
+        ("Uploads stop at 25 MB — larger files go through the agent.", 2),
+        # what is left would say something else
+        ("Reject the whole file, unless the supplier is on the list.", 1),
+        ("If the feed is dead, use the last known rate.", 1),
+        ("We don't mail the customers, call them or visit them.", 1),
+        ("Either keep the cursor, drop the offset or return both.", 1),
+        ("The job writes WebP at 320, 800 and 1600 pixels.", 1),
+        ("Only `one, two and, three four` is accepted.", 1),
+        ('She said "keep the mirror, drop the cache" at lunch.', 1),
+        ("Roles (ledger writer, ledger corrector, auditor here) come from LDAP.", 1),
+        ("Right, done.", 1),
+        ("", 1),
+    ],
+)
+def test_a_sentence_is_cut_where_both_sides_stand_alone(sentence: str, count: int) -> None:
+    assert len(clauses(sentence)) == count
+
+
+@given(st.lists(st.sampled_from(["rows", "stay,", "35", "days;", "(or", "more)", "-", '"', "and", "the", "`", "so"])))
+def test_clauses_are_the_sentence(words: list[str]) -> None:
+    sentence = " ".join(words)
+    assert " ".join(clauses(sentence)) == sentence
+
+
+def test_what_is_no_prose_is_not_cut() -> None:
+    assert len(clauses("one two three, " * (LONGEST // 10))) == 1
+
+
+def test_a_reason_leans_on_what_it_is_for() -> None:
+    assert leans("because the ledger only grows")
+    assert leans("otherwise they keep hammering")
+    assert not leans("sodium lamps stay on")
+
+
+def found_in(turns: list[tuple[bool, str]], query: str = REPORT) -> list[Statement]:
+    return statements(heard(turns), 0.9, {}, {}, {}, query)
+
+
+def block_of(found: list[Statement], budget: int) -> Context:
+    return assembled(REPORT, remembered(found), budget, MINILM, ContextSettings())
+
+
+def test_of_a_sentence_only_the_clause_that_is_taken_back_goes() -> None:
+    talk = [
+        (False, "Exports time out after 15 minutes, the checksum file lies beside them, because partners ask for it."),
+        (True, "Exports time out after 6 hours."),
+    ]
+    block = block_of(found_in(talk), 200).text
+    assert "… the checksum file lies beside them, because partners ask for it." in block
+    assert "15 minutes" not in block
+    assert "6 hours" in block
+
+
+def test_a_reason_goes_with_what_is_taken_back() -> None:
+    talk = [
+        (False, "The checksum file lies beside the export; exports time out after 15 minutes, because partners wait."),
+        (True, "Exports time out after 6 hours."),
+    ]
+    assert [one.text for one in found_in(talk)] == [
+        "The checksum file lies beside the export;",
+        "Exports time out after 6 hours",
+    ]
+
+
+def test_a_doubt_in_a_sentence_is_one_of_all_its_clauses() -> None:
+    talk = [
+        (True, "Exports time out after 15 minutes."),
+        (True, "Maybe we drop the checksum file, exports time out after 6 hours."),
+    ]
+    assert found_in(talk)[0].text == "Exports time out after 15 minutes"
+
+
+TALK = [
+    (True, "Where does the export's checksum go?"),
+    (False, "The checksum file lies beside the export, lunch was rather good today, the operator signs it with GPG."),
+    (True, "The checksum file beside the export, signed with GPG by the operator."),
+]
+
+
+def test_what_is_left_out_of_a_sentence_is_marked() -> None:
+    found = found_in(TALK)
+    parts = [one for one in found if one.message.message_id == "m1"]
+    assert [one.clause for one in parts] == [0, 1, 2]
+    shown = {
+        "The checksum file lies beside the export …": [parts[0]],
+        "… lunch was rather good today …": [parts[1]],
+        "… the operator signs it with GPG.": [parts[2]],
+        "The checksum file lies beside the export … the operator signs it with GPG.": [parts[0], parts[2]],
+        "The checksum file lies beside the export, lunch was rather good today, the operator signs it with GPG.": parts,
+    }
+    for text, some in shown.items():
+        assert [line.text for line in block_of(some, 200).parts[0].lines] == [text]
+
+
+def test_with_room_to_spare_a_sentence_is_whole() -> None:
+    """Although its words are all said elsewhere."""
+    last = (True, "Good: the checksum file lies beside the export, the operator signs it with GPG, lunch was good.")
+    block = block_of(found_in([*TALK, last]), 400)
+    assert all("…" not in line.text for line in block.parts[0].lines)
+
+
+def test_a_reason_is_never_shown_without_what_it_is_for() -> None:
+    talk = [
+        (False, "Lunch was rather good today, because checksum files lie beside exports that GPG signs."),
+        (True, "Checksum files lie beside exports that GPG signs."),
+    ]
+    assert [one.leans for one in found_in(talk)] == [False, True, False]
+    pieces = [Piece({"lunch": 0.1}, 20, 0), Piece({"checksum": 0.9}, 5, 0, needs=0), Piece({"gpg": 0.1}, 5, 1)]
+    assert pack(pieces, 10, lambda some: sum(pieces[i].cost for i in some)) == [2]
+    assert pack(pieces, 30, lambda some: sum(pieces[i].cost for i in some)) == [0, 1, 2]
+
+
+def test_a_direct_question_gets_whole_sentences() -> None:
+    assert [one.text for one in found_in(TALK, "who signs the export?")][1].count(",") == 2
+
+
+def test_each_piece_of_a_line_is_known_as_an_echo(tmp_path: Path) -> None:
+    parts = [one for one in found_in(TALK) if one.message.message_id == "m1"]
+    note_block(tmp_path, block_of([parts[0], parts[2]], 200))
+    noted = recalled_spans(tmp_path)
+    assert span_hash("The checksum file lies beside the export") in noted
+    assert span_hash("the operator signs it with GPG") in noted
