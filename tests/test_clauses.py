@@ -12,6 +12,8 @@ from slowwave.recall.handed import note_block
 from slowwave.recall.packing import Piece, pack
 from slowwave.recall.signs import Statement
 from slowwave.recall.statements import statements
+from slowwave.recall.taken_back import without
+from slowwave.recall.terms import quantities
 from slowwave.recall.tokens import tokenizer_named
 from slowwave.store.recalls import recalled_spans, span_hash
 from slowwave.text.clauses import LONGEST, clauses, leans
@@ -73,26 +75,64 @@ def block_of(found: list[Statement], budget: int) -> Context:
     return assembled(REPORT, remembered(found), budget, MINILM, ContextSettings())
 
 
-def test_of_a_sentence_only_the_clause_that_is_taken_back_goes() -> None:
+def test_of_a_sentence_only_the_figure_that_is_taken_back_goes() -> None:
     talk = [
-        (False, "Exports time out after 15 minutes, the checksum file lies beside them, because partners ask for it."),
+        (
+            False,
+            "Nightly exports time out after 15 min, the checksum lies beside them, because partners ask for it.",
+        ),
         (True, "Exports time out after 6 hours."),
     ]
     block = block_of(found_in(talk), 200).text
-    assert "… the checksum file lies beside them, because partners ask for it." in block
-    assert "15 minutes" not in block
+    assert "Nightly exports time out after …, the checksum lies beside them, because partners ask for it." in block
+    assert "15 min" not in block
     assert "6 hours" in block
 
 
-def test_a_reason_goes_with_what_is_taken_back() -> None:
+TAKEN_BACK = [
+    (False, "The checksum file lies beside the export; wait 15 minutes for exports, because partners wait."),
+    (True, "Wait 6 hours for exports."),
+]
+
+
+def test_a_clause_that_says_nothing_without_its_figure_goes_and_its_reason_with_it() -> None:
+    found = found_in(TAKEN_BACK)
+    assert [one.text for one in found] == ["The checksum file lies beside the export;", "Wait 6 hours for exports"]
+
+
+@pytest.mark.parametrize(
+    ("said", "left"),
+    [
+        ("Nightly exports (15 minutes) time out.", "Nightly exports (…) time out"),
+        ("Nightly exports use a 15-minute timeout.", "Nightly exports use a … timeout"),
+        ("Nightly exports need timeout=15 minutes.", "Nightly exports need …"),
+        ("Nightly exports take 15 or 20 minutes.", "Nightly exports take … or …"),
+        ("Nightly exports stop at 2026-11-02 or later.", "Nightly exports stop at … or later"),
+    ],
+)
+def test_a_figure_goes_as_a_whole_word(said: str, left: str) -> None:
+    (one,) = found_in([(True, said)])
+    figure = without(one, quantities(one.text))
+    assert figure is not None
+    assert figure.text == left
+
+
+def test_an_ellipsis_is_never_doubled() -> None:
     talk = [
-        (False, "The checksum file lies beside the export; exports time out after 15 minutes, because partners wait."),
-        (True, "Exports time out after 6 hours."),
+        (
+            False,
+            "Exports stop for good after 15 minutes; the checksums lie there; stale rows go after 15 minutes.",
+        ),
+        (True, "Exports stop for good after 6 hours, stale rows go after 6 hours."),
     ]
-    assert [one.text for one in found_in(talk)] == [
-        "The checksum file lies beside the export;",
-        "Exports time out after 6 hours",
+    found = [one for one in found_in(talk) if one.message.message_id == "m0"]
+    assert [one.text for one in found] == [
+        "Exports stop for good after …;",
+        "the checksums lie there;",
+        "stale rows go after …",
     ]
+    lines = block_of([found[0], found[2]], 200).parts[0].lines
+    assert [line.text for line in lines] == ["Exports stop for good after … stale rows go after …"]
 
 
 def test_a_doubt_in_a_sentence_is_one_of_all_its_clauses() -> None:

@@ -1,5 +1,6 @@
 """Sentences and clauses that a block may show, and the lines that those chosen make."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
@@ -9,6 +10,7 @@ from slowwave.recall.rendering import Line, LineSource
 OMITTED = "…"
 """Something is left out here."""
 GAP = f" {OMITTED} "
+AGAIN = re.compile(rf"{OMITTED}(?: {OMITTED})+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,7 @@ def lines_of(said: Sequence[Said], chosen: Sequence[int]) -> tuple[Line, ...]:
         for before, one in pairwise(some):
             text = _followed(text, before, one) + one.text
         last = _ended(text) if some[-1].ends else _cut(text) + " " + OMITTED
+        last = AGAIN.sub(OMITTED, last)
         lines.append(Line(last, some[0].source, max(one.relevance for one in some)))
     return tuple(lines)
 
@@ -63,7 +66,7 @@ def goes_on(before: Said, after: Said) -> bool:
 
 def _cut(text: str) -> str:
     """Without the mark that leads on to a clause which is left out."""
-    return text.rstrip(",;–—- ")
+    return text.rstrip(",;–—- " + OMITTED)
 
 
 def _ended(text: str) -> str:

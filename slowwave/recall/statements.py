@@ -29,7 +29,7 @@ from slowwave.recall.signs import (
     Talk,
     word_signs,
 )
-from slowwave.recall.taken_back import taken_back
+from slowwave.recall.taken_back import taken_back, without
 from slowwave.recall.terms import content_words
 from slowwave.text.clauses import clauses, leans
 
@@ -124,11 +124,15 @@ def standing_parts(talk: Talk, weights: Weights, *, whole: bool = False) -> list
         for one, logit in zip(talk.found, settled(talk, weights), strict=True)
         for part in ([one] if whole else in_clauses(one))
     ]
-    gone = taken_back([part for part, _ in parts])
-    for n, (part, _) in enumerate(parts):
-        if part.leans and n - 1 in gone:
-            gone.add(n)
-    return [part for n, part in enumerate(parts) if n not in gone]
+    back = taken_back([part for part, _ in parts])
+    kept: list[tuple[Statement, float]] = []
+    gone = False
+    for n, (part, logit) in enumerate(parts):
+        left = without(part, back[n]) if n in back else part
+        gone = left is None or (gone and part.leans)
+        if left is not None and not gone:
+            kept.append((left, logit))
+    return kept
 
 
 def in_clauses(one: Statement) -> list[Statement]:

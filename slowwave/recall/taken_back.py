@@ -3,10 +3,12 @@
 import re
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 
+from slowwave.recall.said import OMITTED
 from slowwave.recall.signs import RECOUNTS, Statement
-from slowwave.recall.terms import Quantity, quantities, stems
+from slowwave.recall.terms import Quantity, content_words, quantities, stems
 
 HEDGES = re.compile(
     r"\b(?:could|would|might|may|maybe|perhaps|possibly|option|either|i['’]d|what about|i think|hm+|propose|suggest)\b",
@@ -27,9 +29,15 @@ CHANGED = re.compile(r"\b(?:changed|now|updated|adjusted|instead|replaced)\b", r
 TAKEN_BACK = 0.4
 """Share of a sentence's words from which a message that changes something changes what it says."""
 
+BEFORE, AFTER = re.compile(r"[\w$€£=_./:-]*$"), re.compile(r"(?:[\w%_]|[./:,-](?=\w))*")
+"""What belongs to a figure's word beside it: "v2", "timeout=30", "5-second"."""
+LONGEST_WORD = 40
+LEFT = 3
+"""Words that a statement must have left without what is taken back."""
 
-def taken_back(found: Sequence[Statement]) -> set[int]:
-    """Places of what the session takes back: with another figure, or with words that say so.
+
+def taken_back(found: Sequence[Statement]) -> dict[int, list[Quantity]]:
+    """Places of what the session takes back, each with the figures that are; with none where all of it is.
 
     Args:
         found: sentences, or their clauses, in order.
@@ -39,12 +47,33 @@ def taken_back(found: Sequence[Statement]) -> set[int]:
     settled = [n for n, one in enumerate(found) if told[n] and _sentence(one) not in unsure and _changes(one)]
     refused = _refused(found, told)
     changing = _changing(found)
-    gone = set()
+    gone: dict[int, list[Quantity]] = {}
     for n, one in enumerate(found):
-        later = (told[m] for m in settled if found[m].message.seq > one.message.seq) if told[n] else ()
-        if n in refused or _changed(one, changing) or any(_refigured(told[n], some) for some in later):
-            gone.add(n)
+        later = [told[m] for m in settled if found[m].message.seq > one.message.seq] if told[n] else []
+        figures = [old for old in told[n] if old in refused.get(n, ()) or any(_refigured(old, some) for some in later)]
+        changed = _changed(one, changing)
+        if changed or figures:
+            gone[n] = [] if changed else figures
     return gone
+
+
+def without(one: Statement, figures: Sequence[Quantity]) -> Statement | None:
+    """What is left of it without the figures, an ellipsis in the place of each; None where that says nothing."""
+    kept, at = [], 0
+    for figure in figures:
+        start, end = _word_around(one.text, figure)
+        kept += [one.text[at:start]] if start >= at else []
+        at = max(at, end)
+    text = OMITTED.join([*kept, one.text[at:]])
+    words = frozenset(content_words(text))
+    return replace(one, text=text, words=words) if figures and len(words) >= LEFT else None
+
+
+def _word_around(text: str, figure: Quantity) -> tuple[int, int]:
+    """Where the figure stands, with what belongs to its word."""
+    before = BEFORE.search(text, max(0, figure.start - LONGEST_WORD), figure.start)
+    after = AFTER.match(text, figure.end, figure.end + LONGEST_WORD)
+    return (before.start() if before else figure.start), (after.end() if after else figure.end)
 
 
 def _sentence(one: Statement) -> tuple[str, int]:
@@ -57,14 +86,13 @@ def _changes(one: Statement) -> bool:
     return one.message.human or bool(CHANGED.search(one.text))
 
 
-def _refigured(earlier: Sequence[Quantity], later: Sequence[Quantity]) -> bool:
-    """Whether a quantity of the earlier sentence has another value in the later one, which does not keep the first."""
-    kept = {(one.value, one.scale) for one in later}
-    return any((old.value, old.scale) not in kept and any(old.rivals(new) for new in later) for old in earlier)
+def _refigured(old: Quantity, later: Sequence[Quantity]) -> bool:
+    """Whether a quantity has another value in a later sentence, which does not keep the first."""
+    return any(old.rivals(new) for new in later) and all((old.value, old.scale) != (n.value, n.scale) for n in later)
 
 
-def _refused(found: Sequence[Statement], told: Sequence[Sequence[Quantity]]) -> set[int]:
-    """Places of sentences with a figure that the next message, a person's, finds too much or too little."""
+def _refused(found: Sequence[Statement], told: Sequence[Sequence[Quantity]]) -> dict[int, list[Quantity]]:
+    """Places of figures that the next message, a person's, finds too much or too little."""
     seqs = sorted({one.message.seq for one in found})
     after = dict(pairwise(seqs))
     refusing: dict[int, set[tuple[float, str | None]]] = defaultdict(set)
@@ -72,11 +100,10 @@ def _refused(found: Sequence[Statement], told: Sequence[Sequence[Quantity]]) -> 
         too = REFUSES.search(one.text) if one.message.human and not one.asks else None
         meant = quantities(one.text[: too.start()])[-1:] if too else []
         refusing[one.message.seq] |= {(figure.value, figure.scale) for figure in meant}
+    next_refuses = {seq: refusing.get(after.get(seq, -1), set()) for seq in seqs}
     return {
-        n
+        n: [old for old in told[n] if (old.value, old.scale) in next_refuses[one.message.seq]]
         for n, one in enumerate(found)
-        for old in told[n]
-        if (old.value, old.scale) in refusing.get(after.get(one.message.seq, -1), ())
     }
 
 

@@ -65,6 +65,9 @@ class Quantity:
     """Stems of the content words around it."""
     slots: frozenset[str]
     """Those right before and after it: "zoom 14", "14 retries"."""
+    start: int = 0
+    end: int = 0
+    """Where it stands in the text, with its unit."""
 
     def rivals(self, other: "Quantity") -> bool:
         """Whether both give another value to what is one thing, as far as the words around them tell."""
@@ -80,7 +83,8 @@ def stems(words: Iterable[str]) -> frozenset[str]:
 
 def quantities(text: str) -> list[Quantity]:
     """Numbers of a text, in digits or spelt out from two on, in order."""
-    pieces = [match.group().lower() for match in PIECE.finditer(text)]
+    spans = [match.span() for match in PIECE.finditer(text)]
+    pieces = [text[start:end].lower() for start, end in spans]
     found = []
     for at, piece in enumerate(pieces):
         number = float(piece.replace(",", "").rstrip(".")) if _plain(piece) else SPELT.get(piece)
@@ -90,7 +94,8 @@ def quantities(text: str) -> list[Quantity]:
         scale, factor = _scale(unit)
         around = [*pieces[max(0, at - AROUND) : at], *pieces[at + 1 : at + 1 + AROUND]]
         beside = [*pieces[max(0, at - 1) : at], unit]
-        found.append(Quantity(number * factor, scale, _telling(around), _telling(beside)))
+        start, end = spans[at][0], spans[at + 1 if scale else at][1]
+        found.append(Quantity(number * factor, scale, _telling(around), _telling(beside), start, end))
     return found
 
 
