@@ -1,5 +1,6 @@
 """Clauses: what of a long sentence a block may show without the rest, and how its lines say what is left out."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,19 @@ REPORT = (
         ("We don't mail the customers, call them or visit them.", 1),
         ("Either keep the cursor, drop the offset or return both.", 1),
         ("The job writes WebP at 320, 800 and 1600 pixels.", 1),
+        ("The ports 1, 2, 3 and 4 are open for partners.", 1),
+        ("The relay retries the uploads after 5 - 10 minutes on production.", 1),
+        ("Never do these on production: delete ledger rows; truncate the queue; rotate the keys.", 1),
+        ("If the check fails, alert the operator; drop the whole queue; page the manager.", 1),
+        ("Delete the old archive; except the paid invoices.", 1),
+        ("Mail the customer about it, and only if he asks twice.", 1),
+        ("Operators must avoid retrying uploads by hand, deleting rows of the export.", 1),
+        ("Backups are deleted after 90 days, excluding the checksum files.", 1),
+        ("It needs both the operators on production, and the auditors of the bank.", 1),
+        ("Uploads wait since the migration of the ledger export ended.", 1),
+        ("Die Zeilen werden jede Nacht gelöscht, wenn der Kunde kündigt.", 1),
+        ("The ledger 'only grows forever, and shrinks again' in tests.", 1),
+        ("The operators get a mail, and if the export is late on Monday, drop the rows from production.", 1),
         ("Only `one, two and, three four` is accepted.", 1),
         ('She said "keep the mirror, drop the cache" at lunch.', 1),
         ("Roles (ledger writer, ledger corrector, auditor here) come from LDAP.", 1),
@@ -133,6 +147,50 @@ def test_an_ellipsis_is_never_doubled() -> None:
     ]
     lines = block_of([found[0], found[2]], 200).parts[0].lines
     assert [line.text for line in lines] == ["Exports stop for good after … stale rows go after …"]
+
+
+def test_a_report_of_a_change_in_a_sentence_is_one_of_all_its_clauses() -> None:
+    talk = [
+        (True, "The ledger export timeout is 30 seconds for partners."),
+        (False, "I updated the relay config as you asked, the ledger export timeout is 60 seconds on production."),
+    ]
+    assert "30" not in found_in(talk)[0].words
+
+
+def test_a_figure_that_another_clause_of_the_sentence_keeps_stays() -> None:
+    talk = [
+        (True, "The operators get 5 retries by hand."),
+        (True, "The operators get 5 retries by hand; the partners get 10 retries by mail."),
+    ]
+    assert found_in(talk)[0].text == "The operators get 5 retries by hand"
+
+
+def test_within_a_sentence_then_begins_no_change() -> None:
+    talk = [
+        (False, "The relay polls the outbox every second and publishes the ledger rows to Kafka."),
+        (True, "Good: the relay polls the outbox, then publishes the ledger rows to Kafka."),
+    ]
+    assert found_in(talk)[0].message.message_id == "m0"
+
+
+def test_a_sentence_with_a_clause_of_idle_words_stays_whole() -> None:
+    found = found_in([(True, "You can have them all, because the ledger export keeps the duplicated rows.")])
+    assert [one.clause for one in found] == [0]
+    assert found[0].ends
+
+
+def test_a_question_stays_whole() -> None:
+    found = found_in([(True, "Do the uploads stop at 25 MB; is the checksum file signed by the operator?")])
+    assert len(found) == 1
+
+
+def test_a_reason_is_packed_after_its_clause() -> None:
+    talk = [(False, "Lunch was rather good today, because the checksum files lie beside exports that GPG signs.")]
+    found = [replace(one, worths=dict.fromkeys(one.words, 0.1 + one.clause)) for one in found_in(talk)]
+    assert [one.leans for one in found] == [False, True]
+    for budget in range(10, 60):
+        lines = [line.text for part in block_of(found, budget).parts for line in part.lines]
+        assert not any(text.startswith("…") for text in lines)
 
 
 def test_a_doubt_in_a_sentence_is_one_of_all_its_clauses() -> None:

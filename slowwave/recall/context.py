@@ -31,8 +31,8 @@ from slowwave.recall.terms import content_words
 from slowwave.recall.tokens import Tokenizer, cached
 from slowwave.text.sentences import sentences
 
-MAX_PIECES = 600
-"""Sentences that the packing chooses from: the most relevant ones."""
+MAX_PIECES = 1_200
+"""Sentences and clauses that the packing chooses from: the most relevant ones."""
 FADES = 0.85
 """Of relevance, for each turn or page further from the query."""
 
@@ -150,10 +150,8 @@ class _Block:
             cost = self.count(one.text + GAP)
             line, group = lines[one.place[:2]], groups[one.source.session]
             worths = dict.fromkeys(one.words, one.relevance) if one.worths is None else one.worths
-            whole, needs = (
-                wholes[*one.place[:2], one.start],
-                n - 1 if one.leans and goes_on(said[n - 1], one) else None,
-            )
+            whole = wholes[*one.place[:2], one.start]
+            needs = n - 1 if one.leans and n and goes_on(said[n - 1], one) else None
             found.append(Piece(worths, cost, line, tag, group, heading, whole, needs))
         return found
 

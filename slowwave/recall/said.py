@@ -10,6 +10,7 @@ from slowwave.recall.rendering import Line, LineSource
 OMITTED = "…"
 """Something is left out here."""
 GAP = f" {OMITTED} "
+LEADS_ON = re.compile(r"(?:[,;]|\s[–—-])$")
 AGAIN = re.compile(rf"{OMITTED}(?: {OMITTED})+")
 
 
@@ -43,7 +44,7 @@ def lines_of(said: Sequence[Said], chosen: Sequence[int]) -> tuple[Line, ...]:
         text = (OMITTED + " " if some[0].clause else "") + some[0].text
         for before, one in pairwise(some):
             text = _followed(text, before, one) + one.text
-        last = _ended(text) if some[-1].ends else _cut(text) + " " + OMITTED
+        last = _ended(text) if some[-1].ends else _omitted(text)
         last = AGAIN.sub(OMITTED, last)
         lines.append(Line(last, some[0].source, max(one.relevance for one in some)))
     return tuple(lines)
@@ -55,7 +56,7 @@ def _followed(text: str, before: Said, after: Said) -> str:
         return text + " "
     if after.start == before.start + 1 and before.ends and not after.clause:
         return _ended(text) + " "
-    return _cut(text) + GAP
+    return _omitted(text) + " "
 
 
 def goes_on(before: Said, after: Said) -> bool:
@@ -64,9 +65,10 @@ def goes_on(before: Said, after: Said) -> bool:
     return same and after.clause == before.clause + 1
 
 
-def _cut(text: str) -> str:
-    """Without the mark that leads on to a clause which is left out."""
-    return text.rstrip(",;–—- " + OMITTED)
+def _omitted(text: str) -> str:
+    """With an ellipsis for the mark that leads on to what is left out."""
+    cut = LEADS_ON.sub("", text)
+    return cut if cut.endswith(OMITTED) else f"{cut} {OMITTED}"
 
 
 def _ended(text: str) -> str:

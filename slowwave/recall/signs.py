@@ -263,8 +263,8 @@ def word_signs(found: Sequence[Statement], logits: Sequence[float], last: int) -
     """The sentences' words, and each by `WORD_SIGNS`.
 
     Args:
-        found: sentences.
-        logits: the log-odds that each settles something.
+        found: sentences, or their clauses.
+        logits: the log-odds that each, or its sentence, settles something.
         last: number of the session's last message.
     """
     holding: dict[str, list[int]] = defaultdict(list)
@@ -278,7 +278,8 @@ def word_signs(found: Sequence[Statement], logits: Sequence[float], last: int) -
 
 def _word(word: str, held_by: Sequence[Statement], logits: Sequence[float], last: int) -> list[float]:
     places = {one.message.seq for one in held_by}
-    none = float(np.logaddexp(0.0, logits).sum())  # minus the logarithm that none does
+    by_sentence = {(one.message.seq, one.number): logit for one, logit in zip(held_by, logits, strict=True)}
+    none = float(np.logaddexp(0.0, list(by_sentence.values())).sum())  # minus the logarithm that none does
     return [
         max(logits),
         none + math.log(max(1e-9, -math.expm1(-none))),

@@ -136,16 +136,17 @@ def standing_parts(talk: Talk, weights: Weights, *, whole: bool = False) -> list
 
 
 def in_clauses(one: Statement) -> list[Statement]:
-    """A sentence's clauses, each as a statement; a question stays whole."""
+    """A sentence's clauses, each as a statement; a question stays whole, and one with a clause of idle words."""
     texts = [one.text] if one.asks else clauses(one.text)
     if len(texts) == 1:
         return [one]
-    found, start = [], one.start
-    for n, text in enumerate(texts):
-        words = frozenset(content_words(text))
-        if words:
-            ends, leaning = n == len(texts) - 1, n > 0 and leans(text)
-            found.append(replace(one, start=start, text=text, words=words, clause=n, ends=ends, leans=leaning))
+    told = [frozenset(content_words(text)) for text in texts]
+    if not all(told):
+        return [one]
+    found, start, last = [], one.start, len(texts) - 1
+    for n, (text, words) in enumerate(zip(texts, told, strict=True)):
+        leaning = n > 0 and leans(text)
+        found.append(replace(one, start=start, text=text, words=words, clause=n, ends=n == last, leans=leaning))
         start += len(text) + 1
     return found
 

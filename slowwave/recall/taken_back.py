@@ -43,18 +43,42 @@ def taken_back(found: Sequence[Statement]) -> dict[int, list[Quantity]]:
         found: sentences, or their clauses, in order.
     """
     told = [quantities(one.text) for one in found]
-    unsure = {_sentence(one) for one in found if one.asks or RECOUNTS.search(one.text) or HEDGES.search(one.text)}
-    settled = [n for n, one in enumerate(found) if told[n] and _sentence(one) not in unsure and _changes(one)]
+    later = _Later(found, told)
     refused = _refused(found, told)
     changing = _changing(found)
     gone: dict[int, list[Quantity]] = {}
     for n, one in enumerate(found):
-        later = [told[m] for m in settled if found[m].message.seq > one.message.seq] if told[n] else []
-        figures = [old for old in told[n] if old in refused.get(n, ()) or any(_refigured(old, some) for some in later)]
+        figures = [old for old in told[n] if old in refused.get(n, ()) or later.refigures(old, one.message.seq)]
         changed = _changed(one, changing)
         if changed or figures:
             gone[n] = [] if changed else figures
     return gone
+
+
+class _Later:
+    """Figures by which a session may change earlier ones: of sentences that are sure, a human's or of a change."""
+
+    def __init__(self, found: Sequence[Statement], told: Sequence[Sequence[Quantity]]) -> None:
+        unsure = {_sentence(one) for one in found if one.asks or RECOUNTS.search(one.text) or HEDGES.search(one.text)}
+        sure = {_sentence(one) for one in found if one.message.human or CHANGED.search(one.text)} - unsure
+        self.kept: dict[tuple[str, int], set[tuple[float, str | None]]] = defaultdict(set)
+        self.about: dict[tuple[str | None, str], list[tuple[Statement, Quantity]]] = defaultdict(list)
+        for one, figures in zip(found, told, strict=True):
+            self.kept[_sentence(one)] |= {(new.value, new.scale) for new in figures}
+            for new in figures if _sentence(one) in sure else ():
+                for stem in new.near if new.scale else new.slots:
+                    self.about[new.scale, stem].append((one, new))
+
+    def refigures(self, old: Quantity, seq: int) -> bool:
+        """Whether a later message gives the figure another value, in a sentence that does not keep the first."""
+        value = (old.value, old.scale)
+        for stem in old.near if old.scale else old.slots:
+            for one, new in reversed(self.about.get((old.scale, stem), ())):
+                if one.message.seq <= seq:
+                    break
+                if old.rivals(new) and value not in self.kept[_sentence(one)]:
+                    return True
+        return False
 
 
 def without(one: Statement, figures: Sequence[Quantity]) -> Statement | None:
@@ -81,16 +105,6 @@ def _sentence(one: Statement) -> tuple[str, int]:
     return one.message.message_id, one.number
 
 
-def _changes(one: Statement) -> bool:
-    """Whether it may change what was said: a human says it, or it reports a change."""
-    return one.message.human or bool(CHANGED.search(one.text))
-
-
-def _refigured(old: Quantity, later: Sequence[Quantity]) -> bool:
-    """Whether a quantity has another value in a later sentence, which does not keep the first."""
-    return any(old.rivals(new) for new in later) and all((old.value, old.scale) != (n.value, n.scale) for n in later)
-
-
 def _refused(found: Sequence[Statement], told: Sequence[Sequence[Quantity]]) -> dict[int, list[Quantity]]:
     """Places of figures that the next message, a person's, finds too much or too little."""
     seqs = sorted({one.message.seq for one in found})
@@ -110,11 +124,16 @@ def _refused(found: Sequence[Statement], told: Sequence[Sequence[Quantity]]) -> 
 def _changing(found: Sequence[Statement]) -> list[tuple[int, frozenset[str]]]:
     """Number and words of the human's messages that say that they change something."""
     words: dict[int, set[str]] = defaultdict(set)
+    texts: dict[int, str] = {}
+    saying: set[int] = set()
     for one in found:
         words[one.message.seq] |= one.words
-    says = (one for one in found if one.message.human)
-    seqs = sorted({one.message.seq for one in says if CHANGES.search(one.text) or CHANGES.search(one.message.text)})
-    return [(seq, stems(words[seq])) for seq in seqs]
+        if one.message.human:
+            texts[one.message.seq] = one.message.text
+            # within a sentence "then" or "wait" begins no change
+            saying |= {one.message.seq} if CHANGES.search(one.text, min(1, one.clause)) else set()
+    saying |= {seq for seq, text in texts.items() if CHANGES.search(text)}
+    return [(seq, stems(words[seq])) for seq in sorted(saying)]
 
 
 def _changed(one: Statement, changing: Sequence[tuple[int, frozenset[str]]]) -> bool:

@@ -2,41 +2,57 @@
 
 A sentence is cut at its semicolons, dashes and commas, and before a reason or another clause ("because …", "and it …").
 It is not cut where what is left would say something else: before a condition, an exception or a contrast ("…, unless
-it is Sunday"), after what leads in ("If it fails, …"), after a negation, which may hold for what follows too ("no mail,
-calls or visits"), and nowhere in a choice ("either A, B or C"). Code, quotes and brackets stay whole. The rules are for
-English; another language's sentences are cut less well, but only ever at punctuation.
+it is Sunday"), after what leads in ("If it fails, …"), after a negation, which may hold for what follows too ("never
+these: mail, calls or visits"), between figures ("5 - 10"), and nowhere in a choice ("either A, B or C"). Code, quotes
+and brackets stay whole, and so does a sentence without one of the commonest words of English, whose rules these are.
 """
 
 import re
 
 MIN_WORDS = 2
 """Words of three letters or more, or with a figure, that each side of a cut has at least."""
+NEAR = 200
+"""Characters after a cut that are looked at."""
 LONGEST = 2_000
 """Characters of a sentence that is cut; a longer one is no prose."""
 CUT = re.compile(
-    r"(?P<full>;)\s+|\s+[–—-]\s+|,\s+|"
-    r"\s+(?=(?:because|so that|(?:since|and) (?:the|an?|it|they|we|i|you|this|that|these|each|every)|"
-    r"and (?:then|is|are|was|were|will|can|must|should|has|have|only|all|any))\b)",
+    r";\s+|\s+[–—-]\s+|,\s+|"
+    r"\s+(?=(?:because|so that|and (?:the|an?|it|they|we|i|you|this|that|these|each|every|"
+    r"then|is|are|was|were|will|can|must|should|has|have|all|any))\b)",
     re.I,
 )
+ENGLISH = re.compile(r"\b(?:the|a|is|are|and|to|of|for|we|it|with|by|at|that|this|be|from|has|have)\b", re.I)
+CONDITIONS = (
+    "if|unless|when(?:ever)?|until|till|once|while|provided|assuming|given|in case|as (?:long|soon)|subject to|"
+    "though|although|where|before|after"
+)
 LIMITS = re.compile(
-    r"(?:but|except|unless|if|only|not|no|never|without|until|till|when(?:ever)?|where|provided|though|although|rather|"
-    r"instead|than|or|nor|whether|even|just|at (?:most|least)|as long|while|before|after|once|too|either|please|right|"
-    r"which|who|whose|that)\b",
+    rf"(?:(?:and|yet|however|so|then|also) )?(?:but|except|exclud\w+|exempt\w*|other than|apart from|aside from|save|"
+    rf"unlike|{CONDITIONS}|only|not|no|never|none|without|rather|instead|than|or|nor|whether|even|just|"
+    r"at (?:most|least)|up to|within|per|too|either|please|right|which|who|whose|that|includ\w+)\b",
     re.I,
 )
 LEADS_IN = re.compile(
-    r"(?:if|when(?:ever)?|unless|until|once|before|after|while|although|though|since|because|as|for|in|on|at|with(?:out)?|"
-    r"instead|given|should|either|not|no)\b",
+    rf"(?:(?:and|so|then|but|also) )?(?:{CONDITIONS}|since|because|as|for|in|on|at|under|during|with(?:out)?|instead|"
+    r"should|either|not|no)\b",
     re.I,
 )
-LEANS = re.compile(r"(?:because|since|so|else|otherwise|as|which|who|whose|that|where(?:as)?)\b", re.I)
-DENIES = re.compile(r"\b(?:not|no|never|neither|nor|without|none|cannot|\w+n['’]t)\b", re.I)
-CHOOSES = re.compile(r"\b(?:or|either|whether)\b", re.I)
-FIGURES = re.compile(r"\d\S*,\s+\d")
-"""A list of figures."""
+LEANS = re.compile(
+    r"(?:because|since|so|else|otherwise|as|which|who|whose|that|where(?:as)?|"
+    r"and (?:it|they|this|that|these|then|is|are|was|were|will|can|must|should|has|have))\b",
+    re.I,
+)
+DENIES = re.compile(
+    r"\b(?:not|no|never|neither|nor|none|nobody|nothing|without|cannot|\w+n['’]t|avoid\w*|refus\w+|reject\w*|forbid\w*|"
+    r"forbidden|prohibit\w*|prevent\w*|deny|denie\w+|wrong|instead|except\w*|exclud\w+|against|ban|banned)\b",
+    re.I,
+)
+CHOOSES = re.compile(r"\b(?:or|either|whether|both|between)\b", re.I)
+FIGURE_ENDS, FIGURE_BEGINS = re.compile(r"\d[^\s,]*$"), re.compile(r"\d")
 WORD = re.compile(r"[^\W_]{3,}|\w*\d\w*")
-PAIRS = (("(", ")"), ("[", "]"), ("{", "}"), ("“", "”"))
+PAIRS = (("(", ")"), ("[", "]"), ("{", "}"), ("“", "”"), ("«", "»"))
+OPENS, CLOSES = re.compile(r"(?<!\w)['‘](?=\w)"), re.compile(r"(?<=[\w.!?])['’](?!\w)")
+"""Single quotes, as far as they are no apostrophes."""
 
 
 def clauses(sentence: str) -> list[str]:
@@ -45,31 +61,36 @@ def clauses(sentence: str) -> list[str]:
     Args:
         sentence: in one line.
     """
-    if len(sentence) > LONGEST:
+    if len(sentence) > LONGEST or CHOOSES.search(sentence) or not ENGLISH.search(sentence):
         return [sentence]
     found, start = [], 0
-    chooses = CHOOSES.search(sentence) is not None
-    listed = {figures.end() - 1 for figures in FIGURES.finditer(sentence)}
+    segment = 0
     for cut in CUT.finditer(sentence):
         before, after = sentence[start : cut.start()], sentence[cut.end() :]
-        said = _says_something(before) and _says_something(after)
-        if not said or cut.end() in listed or not _closed(sentence[: cut.start()]):
-            continue
-        if cut["full"] or not (chooses or LIMITS.match(after) or LEADS_IN.match(before) or DENIES.search(before)):
+        last = sentence[segment : cut.start()]
+        if _apart(before, last, after) and _closed(sentence[: cut.start()]):
             found.append(sentence[start : cut.end()].rstrip())
             start = cut.end()
+        segment = cut.end()
     return [*found, sentence[start:]]
 
 
+def _apart(before: str, last: str, after: str) -> bool:
+    """Whether what stands before a cut, the last segment of it, and what comes after say their own."""
+    if LIMITS.match(after) or LEADS_IN.match(before) or LEADS_IN.match(last) or DENIES.search(before):
+        return False
+    if FIGURE_ENDS.search(before) and FIGURE_BEGINS.match(after):
+        return False
+    return all(len(WORD.findall(side)) >= MIN_WORDS for side in (before, after[:NEAR]))
+
+
 def leans(clause: str) -> bool:
-    """Whether a clause says nothing without the one before it: a reason, a result."""
+    """Whether a clause says nothing without the one before it: a reason, a result, more of the same."""
     return LEANS.match(clause) is not None
-
-
-def _says_something(text: str) -> bool:
-    return len(WORD.findall(text)) >= MIN_WORDS
 
 
 def _closed(text: str) -> bool:
     """Whether no code, quote or bracket is open at its end."""
-    return text.count("`") % 2 == text.count('"') % 2 == 0 and all(text.count(a) <= text.count(b) for a, b in PAIRS)
+    if text.count("`") % 2 or text.count('"') % 2 or any(text.count(a) > text.count(b) for a, b in PAIRS):
+        return False
+    return len(OPENS.findall(text)) <= len(CLOSES.findall(text))
