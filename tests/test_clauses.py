@@ -249,5 +249,6 @@ def test_each_piece_of_a_line_is_known_as_an_echo(tmp_path: Path) -> None:
     parts = [one for one in found_in(TALK) if one.message.message_id == "m1"]
     note_block(tmp_path, block_of([parts[0], parts[2]], 200))
     noted = recalled_spans(tmp_path)
+    assert span_hash("The checksum file lies beside the export … the operator signs it with GPG") in noted
     assert span_hash("The checksum file lies beside the export") in noted
     assert span_hash("the operator signs it with GPG") in noted

@@ -20,6 +20,7 @@ from slowwave.recall.search import Vector
 from slowwave.recall.sessions import RankedSession, ranked_sessions, rows_where, said_by_then, told_before
 from slowwave.recall.signs import Claimed, Heard, NightVectors, Statement, rarities
 from slowwave.recall.statements import WEIGHTS, Weights, is_direct, statements
+from slowwave.recall.terms import content_words
 from slowwave.recall.truth import Change, Truth
 from slowwave.recall.view import View
 from slowwave.store.trouble import READ_TROUBLE
@@ -88,7 +89,7 @@ def gathered(
     ranks = {key: n for n, key in enumerate(hits)}
     at = looked_at(view, query, vector, hits, settings)
     vectors = at.vectors() if view.release.encoder == weights.encoder else None
-    direct = is_direct(query.text)
+    direct = is_direct(content_words(query.text))
     found: list[Statement] = []
     for heard in at.sessions:
         share = at.share.get(heard[0].session_id, 0.0)

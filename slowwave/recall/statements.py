@@ -11,7 +11,7 @@ what they are worth on sets that the fit did not see stands in `docs/log.md`.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from importlib.resources import files
 
@@ -94,7 +94,8 @@ def statements(
         weights: of the signs.
         vectors: what the night encoded, by the encoder that `weights` knows; None: meaning counts for nothing.
     """
-    asked, direct = frozenset(content_words(query)), is_direct(query)
+    asked = frozenset(content_words(query))
+    direct = is_direct(asked)
     talk = Talk(messages, claims, closeness, rarity or {}, vectors)
     kept = standing_parts(talk, weights, whole=direct)
     matters = mattering([one for one, _ in kept], [logit for _, logit in kept], messages, weights)
@@ -108,9 +109,9 @@ def statements(
     return found
 
 
-def is_direct(query: str) -> bool:
-    """Whether a query asks for what a message says."""
-    return len(set(content_words(query))) <= DIRECT_WORDS
+def is_direct(asked: Collection[str]) -> bool:
+    """Whether a query of these content words asks for what a message says."""
+    return len(asked) <= DIRECT_WORDS
 
 
 def standing_parts(talk: Talk, weights: Weights, *, whole: bool = False) -> list[tuple[Statement, float]]:

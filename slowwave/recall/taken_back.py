@@ -48,7 +48,7 @@ def taken_back(found: Sequence[Statement]) -> dict[int, list[Quantity]]:
     changing = _changing(found)
     gone: dict[int, list[Quantity]] = {}
     for n, one in enumerate(found):
-        figures = [old for old in told[n] if old in refused.get(n, ()) or later.refigures(old, one.message.seq)]
+        figures = [old for old in told[n] if old in refused[n] or later.refigures(old, one.message.seq)]
         changed = _changed(one, changing)
         if changed or figures:
             gone[n] = [] if changed else figures
@@ -105,8 +105,8 @@ def _sentence(one: Statement) -> tuple[str, int]:
     return one.message.message_id, one.number
 
 
-def _refused(found: Sequence[Statement], told: Sequence[Sequence[Quantity]]) -> dict[int, list[Quantity]]:
-    """Places of figures that the next message, a person's, finds too much or too little."""
+def _refused(found: Sequence[Statement], told: Sequence[Sequence[Quantity]]) -> list[list[Quantity]]:
+    """Of each one's figures those that the next message, a person's, finds too much or too little."""
     seqs = sorted({one.message.seq for one in found})
     after = dict(pairwise(seqs))
     refusing: dict[int, set[tuple[float, str | None]]] = defaultdict(set)
@@ -115,10 +115,10 @@ def _refused(found: Sequence[Statement], told: Sequence[Sequence[Quantity]]) -> 
         meant = quantities(one.text[: too.start()])[-1:] if too else []
         refusing[one.message.seq] |= {(figure.value, figure.scale) for figure in meant}
     next_refuses = {seq: refusing.get(after.get(seq, -1), set()) for seq in seqs}
-    return {
-        n: [old for old in told[n] if (old.value, old.scale) in next_refuses[one.message.seq]]
-        for n, one in enumerate(found)
-    }
+    return [
+        [old for old in figures if (old.value, old.scale) in next_refuses[one.message.seq]]
+        for one, figures in zip(found, told, strict=True)
+    ]
 
 
 def _changing(found: Sequence[Statement]) -> list[tuple[int, frozenset[str]]]:
@@ -130,8 +130,8 @@ def _changing(found: Sequence[Statement]) -> list[tuple[int, frozenset[str]]]:
         words[one.message.seq] |= one.words
         if one.message.human:
             texts[one.message.seq] = one.message.text
-            # within a sentence "then" or "wait" begins no change
-            saying |= {one.message.seq} if CHANGES.search(one.text, min(1, one.clause)) else set()
+            if CHANGES.search(one.text, min(1, one.clause)):  # within a sentence "then" or "wait" begins no change
+                saying.add(one.message.seq)
     saying |= {seq for seq, text in texts.items() if CHANGES.search(text)}
     return [(seq, stems(words[seq])) for seq in sorted(saying)]
 

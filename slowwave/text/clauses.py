@@ -44,11 +44,11 @@ LEANS = re.compile(
 )
 DENIES = re.compile(
     r"\b(?:not|no|never|neither|nor|none|nobody|nothing|without|cannot|\w+n['’]t|avoid\w*|refus\w+|reject\w*|forbid\w*|"
-    r"forbidden|prohibit\w*|prevent\w*|deny|denie\w+|wrong|instead|except\w*|exclud\w+|against|ban|banned)\b",
+    r"prohibit\w*|prevent\w*|deny|denie\w+|wrong|instead|except\w*|exclud\w+|against|ban|banned)\b",
     re.I,
 )
 CHOOSES = re.compile(r"\b(?:or|either|whether|both|between)\b", re.I)
-FIGURE_ENDS, FIGURE_BEGINS = re.compile(r"\d[^\s,]*$"), re.compile(r"\d")
+FIGURE_ENDS = re.compile(r"\d[^\s,]*$")
 WORD = re.compile(r"[^\W_]{3,}|\w*\d\w*")
 PAIRS = (("(", ")"), ("[", "]"), ("{", "}"), ("“", "”"), ("«", "»"))
 OPENS, CLOSES = re.compile(r"(?<!\w)['‘](?=\w)"), re.compile(r"(?<=[\w.!?])['’](?!\w)")
@@ -63,8 +63,7 @@ def clauses(sentence: str) -> list[str]:
     """
     if len(sentence) > LONGEST or CHOOSES.search(sentence) or not ENGLISH.search(sentence):
         return [sentence]
-    found, start = [], 0
-    segment = 0
+    found, start, segment = [], 0, 0
     for cut in CUT.finditer(sentence):
         before, after = sentence[start : cut.start()], sentence[cut.end() :]
         last = sentence[segment : cut.start()]
@@ -79,7 +78,7 @@ def _apart(before: str, last: str, after: str) -> bool:
     """Whether what stands before a cut, the last segment of it, and what comes after say their own."""
     if LIMITS.match(after) or LEADS_IN.match(before) or LEADS_IN.match(last) or DENIES.search(before):
         return False
-    if FIGURE_ENDS.search(before) and FIGURE_BEGINS.match(after):
+    if FIGURE_ENDS.search(before) and after[:1].isdecimal():
         return False
     return all(len(WORD.findall(side)) >= MIN_WORDS for side in (before, after[:NEAR]))
 
