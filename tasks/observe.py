@@ -25,7 +25,7 @@ from tasks.observing.coding import coding_logit, files_named, hedges, is_coding,
 from tasks.observing.scores import Scored, content_words, personal_logit, within_budget, word_count
 from tasks.observing.units import MIN_WORDS, Unit, plain, speakers, touch, units
 
-VERSION = 4
+VERSION = 5
 """Raised when the method changes: every claim made under an older one is pending again."""
 
 OBSERVER = "extractive"
