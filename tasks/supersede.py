@@ -24,7 +24,7 @@ from tasks.deduping.rows import only_row, with_values
 
 __all__ = ["KINDS", "VERSION", "Superseded", "affirmed_at", "supersede", "unsupersede"]
 
-VERSION = "supersede/5"
+VERSION = "supersede/6"
 QUOTED = 160
 """Characters of each quote in the ledger's reason."""
 KINDS = ("supersession", "doubt")

@@ -13,7 +13,7 @@ from slowwave.engines.query_encoder import load_query_encoder
 from tasks.amending.evidence import Evidence
 from tasks.amending.held import held_claims
 from tasks.amending.judge import Verdict
-from tasks.amending.likely import Model, fitted, weighed
+from tasks.amending.likely import LIKELY, PERHAPS, Model, fitted, weighed
 from tasks.amending.surroundings import turns_of
 from tasks.amending.traits import Company, companies
 from tasks.supersede import supersede, unsupersede
@@ -30,7 +30,7 @@ EARLIER = (
     "The kitchen will be painted sage green",
 )
 MORE = "The bundle for Marlow against Denholm has 240 pages"
-PERHAPS_MOVED = "For Marlow against Denholm the listing office gave us room 6"
+PERHAPS_MOVED = "For Marlow against Denholm the listing office gave us room 6 at Reading"
 NOTICE = "Marlow against Denholm: by the new notice the hearing is on 17 July at 10:30 in room 2"
 
 
@@ -121,7 +121,7 @@ def test_what_may_be_a_change_is_a_doubt_and_both_stand() -> None:
     found = supersede(claims(*EARLIER, PERHAPS_MOVED), DedupeSettings(), "k")
     doubt = found.merges.to_pylist()[0]
     assert (doubt["kind"], doubt["rule"], doubt["loser_id"], doubt["winner_id"]) == ("doubt", "perhaps", "o000", "o008")
-    assert 0.15 <= dict(doubt["scores"])["likely"] < 0.3
+    assert PERHAPS <= dict(doubt["scores"])["likely"] < LIKELY
     assert found.observations.num_rows == 0
     undone = unsupersede(OBSERVATIONS.empty(), found.merges, doubt["merge_id"])
     assert undone.observations.num_rows == 0

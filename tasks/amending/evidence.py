@@ -7,6 +7,7 @@ from typing import Any
 from schemas.settings import DedupeSettings
 from tasks.amending.held import Held
 from tasks.amending.judge import Said, Verdict, Weights, amends, likeness, read_said, word_weights
+from tasks.amending.kinds import KnownKinds
 from tasks.amending.limits import APART, LATER, WITHIN, Amending
 from tasks.amending.pairing import Nearest, ScoredPair, nearest_sessions, scored_pairs
 from tasks.amending.surroundings import Surroundings
@@ -33,6 +34,7 @@ class Evidence:
     company: dict[tuple[int, int], Company]
     """(earlier row, later row) of two sessions -> the pair among the others of its claims."""
     around: Surroundings
+    known: KnownKinds
 
     @classmethod
     def of(cls, held: Held, settings: DedupeSettings) -> "Evidence":
@@ -50,6 +52,7 @@ class Evidence:
             nearest=nearest_sessions(held, rows, pairs),
             company=companies(_between_sessions(held, rows, said, pairs)),
             around=Surroundings(held, rows, said, weights),
+            known=KnownKinds([row["summary"] for row in rows]),
         )
 
     def by_rule(self, old: int, new: int, cosine: float | None, alike: float) -> Verdict | None:
@@ -68,6 +71,7 @@ class Evidence:
         return (
             traits(earlier, later, scores, self.weights, self.company[old, new])
             | self.around.traits(old, new)
+            | self.known.traits(old, new)
             | by_rules
             | {
                 "by a rule": float(ruled is not None),

@@ -16,7 +16,7 @@ import orjson
 from tasks.amending.evidence import Evidence
 from tasks.amending.judge import LIKELY_RULE, PERHAPS_RULE, Verdict
 
-LIKELY = 0.3
+LIKELY = 0.25
 """Probability from which a claim counts as changed though no plain rule says so."""
 UNLIKELY = 0.1
 """Probability under which one does not, though a plain rule says so."""
