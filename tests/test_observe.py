@@ -109,6 +109,20 @@ def test_a_session_of_one_message_is_skipped_with_the_reason():
     assert result.claims.schema == SCHEMA
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["The Volta importer writes one Parquet file a tenant", "Volta polls Stripe every 90 seconds"],
+)
+def test_what_a_thing_does_is_stated_without_any_cue(text):
+    claims = claims_of(said((*HUMAN, None, f"{text}."), (*MODEL, None, "Noted."), source="codex"), max_share=1.0)
+    assert [(claim["summary"], claim["category"]) for claim in claims] == [(text, "context")]
+
+
+@pytest.mark.parametrize("text", ["What writes the Parquet files of Volta?", "Read what Volta polls and report back."])
+def test_to_ask_what_a_thing_does_states_nothing(text):
+    assert claims_of(said((*HUMAN, None, text), (*MODEL, None, "Sure."), source="codex"), max_share=1.0) == []
+
+
 def test_the_pack_can_be_forced():
     assert {c["category"] for c in claims_of(CHAT, pack="personal")} <= set(PERSONAL)
     assert {c["category"] for c in claims_of(CODE, pack="coding")} <= set(CODING)
