@@ -37,7 +37,8 @@ from schemas.settings import Settings
 from slowwave.store import Store
 from tasks.amending.evidence import Evidence
 from tasks.amending.held import affirmed_at, held_claims
-from tasks.amending.likely import Model, retires, worth_weighing
+from tasks.amending.likely import Model, retires, weighable
+from tasks.amending.prior import adjusted
 
 WRITTEN = Path(__file__).parent.parent / "tasks" / "amending" / "likely.json"
 PENALTY = 0.03
@@ -129,15 +130,9 @@ def labelled_claims(name: str, table: pa.Table, cases: Sequence[Case]) -> Labell
     ]
     holding = [{n for n, case in enumerate(cases) if case.holds(text)} for text in texts]
     found = []
-    for a, b, cosine, alike in known.pairs:
-        old, new = known.held.in_order(a, b)
-        if cosine is None or (old, new) not in known.company:
-            continue
-        ruled = known.by_rule(old, new, cosine, alike)
-        if ruled is None and not worth_weighing(known, old, new, cosine):
-            continue
+    for old, new, traits in weighable(known):
         change = bool(outdated[old] & holding[new]) or (None if outdated[old] else False)
-        found.append(Pair(old, new, known.traits(old, new, cosine, alike, ruled), change, ruled is not None))
+        found.append(Pair(old, new, traits, change, (old, new) in known.by_rule))
     stale = [[row for row, of in enumerate(outdated) if n in of] for n in range(len(cases))]
     return Labelled(name, len(rows), found, stale)
 
@@ -149,17 +144,19 @@ def fit(files: Sequence[Labelled]) -> Model:
     matrix = np.array([[pair.traits[name] for name in names] for pair in known])
     scaler = StandardScaler()
     regression = LogisticRegression(C=PENALTY, max_iter=5_000)
-    regression.fit(scaler.fit_transform(matrix), [pair.change for pair in known])
+    changes = [bool(pair.change) for pair in known]
+    regression.fit(scaler.fit_transform(matrix), changes)
     weights: npt.NDArray[np.float64] = regression.coef_[0] / scaler.scale_
     bias = float(regression.intercept_[0] - (weights * scaler.mean_).sum())
-    return Model(round(bias, 4), {name: round(float(w), 4) for name, w in zip(names, weights, strict=True)})
+    told = {name: round(float(w), 4) for name, w in zip(names, weights, strict=True)}
+    return Model(round(bias, 4), told, round(sum(changes) / len(changes), 4))
 
 
 def judged(file: Labelled, model: Model) -> Result:
     """What the rules retire of a file's claims, and what they and a model do."""
     best: dict[int, tuple[float, Pair]] = {}
-    for pair in file.pairs:
-        probability = model.probability(pair.traits)
+    probabilities = adjusted([model.probability(pair.traits) for pair in file.pairs], model.share)
+    for pair, probability in zip(file.pairs, probabilities, strict=True):
         if retires(probability, ruled=pair.ruled) and probability > best.get(pair.old, (0.0, pair))[0]:
             best[pair.old] = (probability, pair)
     ruled = {pair.old for pair in file.pairs if pair.ruled}
@@ -202,7 +199,7 @@ def main() -> None:
     results = [judged(file, fit([f for f in files if f is not file])) for file in files] if len(files) > 1 else []
     if args.write:
         model = fit(files)
-        told = {"bias": model.bias, "weights": model.weights}
+        told = {"bias": model.bias, "share": model.share, "weights": model.weights}
         WRITTEN.write_bytes(orjson.dumps(told, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS) + b"\n")
     if args.json:
         print(orjson.dumps(results).decode())

@@ -1,6 +1,7 @@
 """Changes that nobody states: the company a pair is in, the model's arithmetic, and what it retires."""
 
 import math
+from dataclasses import replace
 from datetime import timedelta
 
 import pyarrow as pa
@@ -13,7 +14,7 @@ from slowwave.engines.query_encoder import load_query_encoder
 from tasks.amending.evidence import Evidence
 from tasks.amending.held import held_claims
 from tasks.amending.judge import Verdict
-from tasks.amending.likely import LIKELY, PERHAPS, Model, fitted, weighed
+from tasks.amending.likely import LIKELY, PERHAPS, UNLIKELY, Likelihood, Model, fitted, likelihoods, weighed
 from tasks.amending.surroundings import turns_of
 from tasks.amending.traits import Company, companies
 from tasks.supersede import supersede, unsupersede
@@ -56,14 +57,14 @@ def test_a_pair_stands_among_the_others_of_its_claims() -> None:
 
 
 def test_the_model_is_a_logistic_regression() -> None:
-    model = Model(-1.0, {"cosine": 2.0, "stated": 1.0})
+    model = Model(-1.0, {"cosine": 2.0, "stated": 1.0}, 0.05)
     assert model.probability({"cosine": 0.5, "stated": 1.0, "unheard": 9.0}) == pytest.approx(1 / (1 + math.exp(-1)))
     assert model.probability({"cosine": -1e9}) == pytest.approx(0.0, abs=1e-12)
 
 
 def test_the_weights_that_ship_are_of_traits_that_are_read() -> None:
     known = evidence(*EARLIER, NOTICE)
-    assert set(fitted().weights) == set(known.traits(0, 8, 0.6, 1.2, None))
+    assert set(fitted().weights) == set(known.traits(0, 8, 0.6, 1.2))
 
 
 def test_talk_around_two_claims_is_compared_by_turns_and_sessions() -> None:
@@ -86,18 +87,31 @@ def test_turns_are_counted_by_session() -> None:
 
 
 def test_a_rule_that_is_most_unlikely_only_raises_a_doubt() -> None:
-    known = evidence(*EARLIER, NOTICE)
     ruled = Verdict("none", {"shared": 0.1, "cosine": 0.1}, "number 14 → 10:30", instead=True)
-    found = weighed(known, 1, 8, 0.44, 0.6, ruled)  # the bundle for any hearing
-    assert found is not None
-    assert (found.rule, found.reason) == (
-        "perhaps",
-        f"perhaps told anew ({found.scores['likely']:.0%}): {ruled.reason}",
+    found = weighed(ruled, Likelihood(0.04, 0.3, 0.44, False))
+    assert found == Verdict(
+        "perhaps", {"shared": 0.3, "cosine": 0.44, "likely": 0.04}, f"perhaps told anew (4%): {ruled.reason}"
     )
-    assert found.scores["likely"] < 0.1
-    likely = weighed(known, 0, 8, 0.7, 1.4, ruled)
-    assert likely is not None
-    assert (likely.rule, likely.reason) == (ruled.rule, ruled.reason)
+    likely = weighed(ruled, Likelihood(UNLIKELY, 0.3, 0.7, False))
+    assert likely == replace(ruled, scores=ruled.scores | {"likely": UNLIKELY})
+
+
+def test_where_nothing_is_weighed_rules_decide_alone() -> None:
+    ruled = Verdict("stated", {"shared": 0.5}, "moved")
+    assert weighed(ruled, None) is ruled
+    assert weighed(None, None) is None
+    assert weighed(None, Likelihood(0.09, 0.3, 0.4, True)) is None
+
+
+def test_pairs_of_two_sessions_are_weighed_where_they_stand_out() -> None:
+    known = evidence(*EARLIER, NOTICE)
+    found = likelihoods(known)
+    assert (0, 8) in found
+    assert found.keys() <= known.company.keys()
+    assert found[0, 8].probability == max(likelihood.probability for likelihood in found.values())
+    assert likelihoods(evidence(*EARLIER[:4], NOTICE)) == {}
+    without = Evidence.of(held_claims(claims(*EARLIER, NOTICE, vectors=False), {}), DedupeSettings())
+    assert likelihoods(without) == {}
 
 
 def test_a_new_date_that_nobody_calls_new_retires_the_old_one_alone() -> None:
@@ -150,22 +164,19 @@ def test_among_a_handful_of_claims_the_likest_tells_nothing() -> None:
 
 
 def test_without_vectors_rules_decide_alone() -> None:
-    known = evidence(*EARLIER, NOTICE)
-    ruled = Verdict("stated", {"shared": 0.5}, "moved")
-    assert weighed(known, 0, 8, None, 0.5, ruled) is ruled
-    assert weighed(known, 0, 8, None, 0.5, None) is None
     assert supersede(claims(*EARLIER, NOTICE, vectors=False), DedupeSettings(), "k").merges.num_rows == 0
 
 
 def test_a_fit_learns_what_tells_changes_from_others() -> None:
     pairs = [Pair(n, n + 100, {"stated": float(n % 2), "noise": float(n % 3)}, n % 2 == 1) for n in range(60)]
     model = fit([Labelled("a", 60, pairs, [[1], [3]])])
+    assert model.share == 0.5
     assert model.weights["stated"] > 4 * abs(model.weights["noise"])
     assert model.probability({"stated": 1.0, "noise": 1.0}) > 0.5 > model.probability({"stated": 0.0, "noise": 1.0})
 
 
 def test_a_file_is_judged_by_its_cases() -> None:
-    model = Model(-2.0, {"stated": 4.0})
+    model = Model(-2.0, {"stated": 4.0}, 0.4)
     told, silent = {"stated": 1.0}, {"stated": 0.0}
     pairs = [
         Pair(0, 9, told, True),

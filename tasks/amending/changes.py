@@ -11,7 +11,7 @@ from tasks.amending.cues import Strength
 from tasks.amending.evidence import Evidence, of_two_people
 from tasks.amending.held import Held
 from tasks.amending.judge import PERHAPS_RULE, Said, Verdict, echoes, values_of
-from tasks.amending.likely import weighed
+from tasks.amending.likely import likelihoods, weighed
 from tasks.amending.limits import Amending
 
 MAX_RETIRED = 8
@@ -55,17 +55,18 @@ def changes_among(held: Held, freed: Set[int], settings: DedupeSettings, back: s
     What echoes a claim in its session goes with it: the assistant's "Noted, port 7070".
     """
     known = Evidence.of(held, settings)
+    likely = likelihoods(known)
     found: list[Change] = []
-    for a, b, cosine, alike in known.pairs:
+    for a, b, _, _ in known.pairs:
         old, new = held.in_order(a, b)
         loser, winner = (new, old) if held.last[old] > held.last[new] else (old, new)
         settled = held.times[old] == held.times[new] or (loser in held.retired and loser not in freed)
         taken_back = frozenset((known.rows[a]["observation_id"], known.rows[b]["observation_id"])) in back
         if settled or taken_back or of_two_people(known.said[a], known.said[b]):
             continue
-        verdict = known.by_rule(old, new, cosine, alike)
+        verdict = known.by_rule.get((old, new))
         if winner == new:  # a guess overturns nothing said again since
-            verdict = weighed(known, old, new, cosine, alike, verdict)
+            verdict = weighed(verdict, likely.get((old, new)))
         if verdict is not None:
             found.append(_change(held, loser, winner, verdict))
     echo = _echoes(known)

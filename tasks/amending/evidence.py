@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from schemas.settings import DedupeSettings
@@ -55,15 +56,22 @@ class Evidence:
             known=KnownKinds([row["summary"] for row in rows]),
         )
 
-    def by_rule(self, old: int, new: int, cosine: float | None, alike: float) -> Verdict | None:
-        """What the plain rules say of a pair."""
-        return amends(self.said[old], self.said[new], cosine, self.weights, self._limits(old, new, alike))
+    @cached_property
+    def by_rule(self) -> dict[tuple[int, int], Verdict]:
+        """(earlier row, later row) -> what the plain rules say, where they say that it changes."""
+        found = {}
+        for a, b, cosine, alike in self.pairs:
+            old, new = self.held.in_order(a, b)
+            if not of_two_people(self.said[old], self.said[new]):
+                limits = self._limits(old, new, alike)
+                verdict = amends(self.said[old], self.said[new], cosine, self.weights, limits)
+                if verdict is not None:
+                    found[old, new] = verdict
+        return found
 
-    def traits(self, old: int, new: int, cosine: float, alike: float, ruled: Verdict | None) -> dict[str, float]:
-        """Everything that may tell whether a claim of a later session changes the earlier one, by name.
-
-        ruled: what the plain rules say of the pair.
-        """
+    def traits(self, old: int, new: int, cosine: float, alike: float) -> dict[str, float]:
+        """Everything that may tell whether a claim of a later session changes the earlier one, by name."""
+        ruled = self.by_rule.get((old, new))
         earlier, later = self.said[old], self.said[new]
         scores = likeness(earlier.claim, later.claim, cosine, self.weights)
         session = self.rows[old]["session_id"]

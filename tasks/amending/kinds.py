@@ -1,7 +1,7 @@
 """What is known of the world: which things are of one kind ("V60", "AeroPress"), and which phrases tell one relation.
 
 "Tickets are rendered with Typst" changes "We render them with WeasyPrint" since either is a way to make PDFs, which no
-vector of a small model knows. Two lists beside this file, a line each (`name: member, member, …`): `kinds.txt`, of which
+vector of a small model knows. Two lists beside this file, a line each (`name: member, …`): `kinds.txt`, of which
 somebody mostly has one at a time, and `relations.txt`, in what words one and the same thing is told ("looks after", "is
 responsible for"). They are signs among many (`tasks.amending.likely`), so that a list may be broad; none decides alone.
 """

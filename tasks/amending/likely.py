@@ -6,7 +6,7 @@ every change is known.
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
@@ -15,15 +15,16 @@ import orjson
 
 from tasks.amending.evidence import Evidence
 from tasks.amending.judge import LIKELY_RULE, PERHAPS_RULE, Verdict
+from tasks.amending.prior import adjusted
 
-LIKELY = 0.25
+LIKELY = 0.2
 """Probability from which a claim counts as changed though no plain rule says so."""
 UNLIKELY = 0.1
 """Probability under which one does not, though a plain rule says so."""
-PERHAPS = 0.15
+PERHAPS = 0.1
 """Probability from which that is doubted: the claim stands, and whoever is told it is told of the later one too."""
 NEAR = 5
-"""A pair is weighed where fewer others of one of its claims are liker: ten a claim, however many there are."""
+"""A pair that no rule names is weighed where fewer others of one of its claims are liker: ten a claim at most."""
 
 LEAST_COSINE = 0.15
 """Under it two claims are of two matters, whatever words they share."""
@@ -38,6 +39,8 @@ class Model:
 
     bias: float
     weights: Mapping[str, float]
+    share: float
+    """Of changes among the pairs that it was fitted on."""
 
     def probability(self, traits: Mapping[str, float]) -> float:
         """0 to 1."""
@@ -49,23 +52,60 @@ class Model:
 def fitted() -> Model:
     """The one that ships."""
     told = orjson.loads(files("tasks.amending").joinpath("likely.json").read_bytes())
-    return Model(float(told["bias"]), {str(name): float(weight) for name, weight in told["weights"].items()})
+    weights = {str(name): float(weight) for name, weight in told["weights"].items()}
+    return Model(float(told["bias"]), weights, float(told["share"]))
 
 
-def weighed(
-    known: Evidence, old: int, new: int, cosine: float | None, alike: float, ruled: Verdict | None
-) -> Verdict | None:
-    """The verdict on a pair when everything is weighed: what the plain rules say, and what no rule sees.
+@dataclass(frozen=True)
+class Likelihood:
+    """What is thought of two claims of two sessions when everything is weighed."""
+
+    probability: float
+    """That the later one changes the earlier."""
+    shared: float
+    cosine: float
+    instead: bool
+    """Whether the later has another value in the earlier one's place."""
+
+
+def likelihoods(known: Evidence) -> dict[tuple[int, int], Likelihood]:
+    """(earlier row, later row) -> what is thought of them, under the share of changes of these claims (`prior.py`).
+
+    Of the pairs that are weighed; none among a handful of claims.
+    """
+    if len(known.rows) < FEWEST:
+        return {}
+    found = {}
+    for old, new, signs in weighable(known):
+        probability = fitted().probability(signs)
+        found[old, new] = Likelihood(probability, signs["shared"], signs["cosine"], bool(signs["another value"]))
+    told = adjusted([likelihood.probability for likelihood in found.values()], fitted().share)
+    return {pair: replace(found[pair], probability=p) for pair, p in zip(found, told, strict=True)}
+
+
+def weighable(known: Evidence) -> Iterator[tuple[int, int, dict[str, float]]]:
+    """(earlier row, later row, traits) of the pairs of two sessions that a rule names, or that may be a change anyhow.
+
+    Such a later claim states something, and the pair is near and among the likest of one of its two claims.
+    """
+    for a, b, cosine, alike in known.pairs:
+        pair = old, new = known.held.in_order(a, b)
+        if cosine is None or pair not in known.company:
+            continue
+        if pair in known.by_rule or (cosine >= LEAST_COSINE and _stands_out(known, old, new)):
+            yield old, new, known.traits(old, new, cosine, alike)
+
+
+def weighed(ruled: Verdict | None, likelihood: Likelihood | None) -> Verdict | None:
+    """The verdict on a pair from what the plain rules say and from what is thought of it when everything is weighed.
 
     A rule stands, but is a doubt where that is most unlikely. Without one the pair is a change from LIKELY on, a doubt
-    from PERHAPS on. Of two claims of one session, among a handful of claims, and without vectors rules decide alone.
+    from PERHAPS on. Where nothing is weighed, of two claims of one session, among a handful of claims, and without
+    vectors, rules decide alone.
     """
-    if cosine is None or (old, new) not in known.company or len(known.rows) < FEWEST:
+    if likelihood is None:
         return ruled
-    if ruled is None and not worth_weighing(known, old, new, cosine):
-        return None
-    signs = known.traits(old, new, cosine, alike, ruled)
-    probability = fitted().probability(signs)
+    probability = likelihood.probability
     change = retires(probability, ruled=ruled is not None)
     if ruled is not None and change:
         return replace(ruled, scores=ruled.scores | {"likely": probability})
@@ -74,9 +114,9 @@ def weighed(
     why = f"{'most likely' if change else 'perhaps'} told anew ({probability:.0%})"
     return Verdict(
         LIKELY_RULE if change else PERHAPS_RULE,
-        {"shared": signs["shared"], "cosine": signs["cosine"], "likely": probability},
+        {"shared": likelihood.shared, "cosine": likelihood.cosine, "likely": probability},
         f"{why}: {ruled.reason}" if ruled else why,
-        instead=bool(signs["another value"]),
+        instead=likelihood.instead,
     )
 
 
@@ -85,8 +125,6 @@ def retires(probability: float, *, ruled: bool) -> bool:
     return probability >= (UNLIKELY if ruled else LIKELY)
 
 
-def worth_weighing(known: Evidence, old: int, new: int, cosine: float) -> bool:
-    """Whether the later claim states something, and the pair is near and among the likest of one of its two claims."""
+def _stands_out(known: Evidence, old: int, new: int) -> bool:
     company = known.company[old, new]
-    likest = min(company.nearer_before, company.nearer_after) < NEAR
-    return likest and cosine >= LEAST_COSINE and not ASKS.search(known.said[new].text)
+    return min(company.nearer_before, company.nearer_after) < NEAR and not ASKS.search(known.said[new].text)
