@@ -12,6 +12,7 @@ from schemas.observations import CODING, PERSONAL
 from schemas.settings import ObserveSettings
 from slowwave.text.sentences import sentences
 from tasks.observe import SCHEMA, observe, observe_key
+from tasks.observing.categories import STATEMENT
 from tasks.observing.coding import files_named
 
 START = datetime(2026, 3, 1, 9, tzinfo=UTC)
@@ -110,12 +111,15 @@ def test_a_session_of_one_message_is_skipped_with_the_reason():
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["The Volta importer writes one Parquet file a tenant", "Volta polls Stripe every 90 seconds"],
+    "text", ["The Volta importer writes one Parquet file a tenant", "Volta polls Stripe every 90 seconds"]
 )
 def test_what_a_thing_does_is_stated_without_any_cue(text):
-    claims = claims_of(said((*HUMAN, None, f"{text}."), (*MODEL, None, "Noted."), source="codex"), max_share=1.0)
-    assert [(claim["summary"], claim["category"]) for claim in claims] == [(text, "context")]
+    assert STATEMENT.pattern.search(text)
+
+
+@pytest.mark.parametrize("text", ["Two bug reports from the weekend", "Your points about Volta", "Keeps, or else"])
+def test_what_merely_looks_like_a_verb_states_nothing(text):
+    assert not STATEMENT.pattern.search(text)
 
 
 @pytest.mark.parametrize("text", ["What writes the Parquet files of Volta?", "Read what Volta polls and report back."])

@@ -8,7 +8,7 @@ from typing import Any
 from schemas.settings import DedupeSettings
 from tasks.amending.held import Held
 from tasks.amending.judge import Said, Verdict, Weights, amends, likeness, read_said, word_weights
-from tasks.amending.kinds import KnownKinds
+from tasks.amending.kinds import KnownKinds, kinds, relations
 from tasks.amending.limits import APART, LATER, WITHIN, Amending
 from tasks.amending.pairing import Nearest, ScoredPair, nearest_sessions, scored_pairs
 from tasks.amending.surroundings import Surroundings
@@ -53,7 +53,7 @@ class Evidence:
             nearest=nearest_sessions(held, rows, pairs),
             company=companies(_between_sessions(held, rows, said, pairs)),
             around=Surroundings(held, rows, said, weights),
-            known=KnownKinds([row["summary"] for row in rows]),
+            known=KnownKinds([row["summary"] for row in rows], kinds(), relations()),
         )
 
     @cached_property

@@ -8,8 +8,9 @@ responsible for"). They are signs among many (`tasks.amending.likely`), so that 
 
 import math
 import re
+import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -17,19 +18,32 @@ from importlib.resources import files
 from tasks.deduping.normalise import stem
 
 WORD = re.compile(r"[^\W_][\w+#.'-]*[\w+#]|[^\W_]")
+SHORTEST = 4
+"""Letters from which an "s" at the end is taken for a plural's."""
 MOST = 3
 """Things that are counted; more say no more."""
-LEAST_WORTH = 0.3
-"""Of a claim's relations together, so that a common one alone makes no whole."""
+HOLDERS = {
+    name: holder
+    for holder, names in {
+        "person": ("first names female", "first names male", "people around me"),
+        "place": ("rooms", "room kind", "home kinds"),
+        "environment": ("environment name",),
+    }.items()
+    for name in names
+}
+"""Kinds of what has things of its own: staging another database than production, Ada another pet than Ben."""
 
 Member = tuple[str, ...]
-"""Stems of its words, in order."""
+"""Forms of its words, in order."""
+Form = Callable[[str], str]
+"""A lower-case word -> what it is compared by."""
 
 
 @dataclass(frozen=True)
 class Lexicon:
     """Members of named lists, to be found in a text."""
 
+    form: Form
     lists: Mapping[Member, frozenset[str]]
     """Member -> names of the lists that have it."""
     sizes: Mapping[str, int]
@@ -37,94 +51,94 @@ class Lexicon:
     """Words of the longest member."""
 
     @classmethod
-    def of(cls, lines: Iterable[str]) -> "Lexicon":
-        """From lines `name: member, member`; an empty one says nothing."""
+    def of(cls, lines: Iterable[str], form: Form) -> "Lexicon":
+        """From lines `name: member, member`; raises ValueError for a line without a name or without members."""
         lists: dict[Member, set[str]] = {}
         for line in lines:
             name, _, told = line.partition(":")
-            for member in (stems(one) for one in told.split(",")):
-                if member:
-                    lists.setdefault(member, set()).add(name)
+            members = {forms(one, form) for one in told.split(",")} - {()}
+            if not name or not members:
+                raise ValueError(f"a line `name: member, member` is needed, not {line!r}")
+            for member in members:
+                lists.setdefault(member, set()).add(name)
         sizes = Counter(name for names in lists.values() for name in names)
         frozen = {member: frozenset(names) for member, names in lists.items()}
-        return cls(frozen, sizes, max(map(len, frozen), default=0))
+        return cls(form, frozen, sizes, max(map(len, frozen), default=0))
 
     def named_in(self, text: str) -> dict[Member, frozenset[str]]:
         """The members that a text names, with their lists; where two overlap, the first, and of these the longest."""
-        said, found, at = stems(text), dict[Member, frozenset[str]](), 0
+        said, found, at = forms(text, self.form), dict[Member, frozenset[str]](), 0
         while at < len(said):
             longest = range(min(self.longest, len(said) - at), 0, -1)
             member = next((said[at : at + n] for n in longest if said[at : at + n] in self.lists), None)
             if member is not None:
                 found[member] = self.lists[member]
-            at += len(member or " ")
+            at += len(member) if member is not None else 1
         return found
 
 
 @cache
 def kinds() -> Lexicon:
-    """The things that ship."""
-    return _shipped("kinds.txt")
+    """The things that ship; names, so that no stem makes one of another ("Withings", "with")."""
+    return Lexicon.of(_shipped("kinds.txt"), singular)
 
 
 @cache
 def relations() -> Lexicon:
-    """The phrases that ship."""
-    return _shipped("relations.txt")
+    """The phrases that ship, by the stems of their words."""
+    return Lexicon.of(_shipped("relations.txt"), stem)
 
 
-def _shipped(name: str) -> Lexicon:
-    return Lexicon.of(files("tasks.amending").joinpath(name).read_text("utf-8").splitlines())
+def _shipped(name: str) -> list[str]:
+    return files("tasks.amending").joinpath(name).read_text("utf-8").splitlines()
 
 
-def stems(text: str) -> Member:
-    """Its words, without case and ending."""
-    return tuple(stem(word) for word in WORD.findall(text.casefold().replace("’", "'")))
+def forms(text: str, form: Form) -> Member:
+    """Its words without case and accents, each as it is compared."""
+    plain = unicodedata.normalize("NFKD", text.casefold().replace("’", "'"))
+    bare = "".join(c for c in plain if not unicodedata.combining(c))
+    return tuple(form(word) for word in WORD.findall(bare))
+
+
+def singular(word: str) -> str:
+    """A lower-case name without the ending of a plural or a possessive."""
+    word = word.removesuffix("'s")
+    if len(word) < SHORTEST or not word.endswith("s") or word.endswith(("ss", "us", "is")):
+        return word
+    return f"{word[:-3]}y" if word.endswith("ies") and len(word) > SHORTEST else word[:-1]
 
 
 class KnownKinds:
     """What the claims name, read once; a kind or a relation counts the more, the fewer claims have it."""
 
-    def __init__(self, texts: Sequence[str]) -> None:
-        self.words = [frozenset(stems(text)) for text in texts]
-        self.named = [kinds().named_in(text) for text in texts]
-        self.told = [_lists(relations().named_in(text)) for text in texts]
+    def __init__(self, texts: Sequence[str], kinds: Lexicon, relations: Lexicon) -> None:
+        self.sizes = kinds.sizes
+        self.words = [frozenset(forms(text, kinds.form)) for text in texts]
+        self.named = [kinds.named_in(text) for text in texts]
+        self.told = [_lists(relations.named_in(text)) for text in texts]
         self.worth = _Worth(_lists(named) for named in self.named)
         self.worth_told = _Worth(self.told)
 
     def traits(self, old: int, new: int) -> dict[str, float]:
-        """Name -> 0 or 1, a share or a worth from 0 to 1, or a count up to MOST; of two claims by their place."""
+        """Name -> 0 or 1, a worth from 0 to 1, or a count up to MOST; of two claims by their place."""
         gone, come = self._without(old, new), self._without(new, old)
-        ours, theirs = _lists(gone), _lists(come)
-        both, kept = ours & theirs, self.named[old].keys() & self.named[new].keys()
-        of_kept = {kind for member in kept for kind in self.named[old][member]}
-        changed, comes = _having(gone, theirs), _having(come, ours)
-        told, later = self.told[old], self.told[new]
-        rarest, rarest_told = self.worth.most(both), self.worth_told.most(told & later)
-        least_told = min(self.worth_told.total(told), self.worth_told.total(later))
+        both, told = gone & come, self.told[old] & self.told[new]
+        kind, relation = self.worth.most(both), self.worth_told.most(told)
         return {
             "another of a kind": float(bool(both)),
-            "another of a kind, none kept": float(bool(both - of_kept)),
-            "rarest kind": rarest,
-            "narrowest kind": max((kinds().sizes[kind] ** -0.5 for kind in both), default=0.0),
-            "of a kind gone": min(changed, MOST),
-            "of a kind come": min(comes, MOST),
-            "share of a kind gone": changed / max(1, len(gone)),
-            "share of a kind come": comes / max(1, len(come)),
-            "of a kind kept": min(len(kept), MOST),
-            "of a kind": float(bool(gone)),
+            "rarest kind": kind,
+            "narrowest kind": max((self.sizes[name] ** -0.5 for name in both), default=0.0),
+            "of a kind kept": min(len(self.named[old].keys() & self.named[new].keys()), MOST),
+            "another holder": float(not _holders(gone).isdisjoint(_holders(come))),
             "none of its kind": float(bool(gone) and not both),
-            "one relation": float(bool(told & later)),
-            "rarest relation": rarest_told,
-            "relations": self.worth_told.total(told & later),
-            "share of relations": self.worth_told.total(told & later) / max(LEAST_WORTH, least_told),
-            "rarest kind and relation": rarest * rarest_told,
-            "a kind and a relation": float(bool(both) and bool(told & later)),
+            "rarest relation": relation,
+            "rarest kind and relation": kind * relation,
+            "a kind and a relation": float(bool(both and told)),
         }
 
-    def _without(self, one: int, other: int) -> dict[Member, frozenset[str]]:
-        """What a claim names and the other, as far as its words go, does not."""
-        return {member: of for member, of in self.named[one].items() if not self.words[other].issuperset(member)}
+    def _without(self, one: int, other: int) -> frozenset[str]:
+        """The kinds of what a claim names and the other does not, in whatever order it has the words."""
+        return _lists({m: of for m, of in self.named[one].items() if not self.words[other].issuperset(m)})
 
 
 class _Worth:
@@ -135,20 +149,15 @@ class _Worth:
         self.claims = len(having)
         self.counts = Counter(name for one in having for name in one)
 
-    def of(self, name: str) -> float:
-        return math.log(1 + self.claims / self.counts[name]) / math.log(1 + self.claims)
-
     def most(self, names: Set[str]) -> float:
-        return max(map(self.of, names), default=0.0)
+        """Of the list that the fewest claims have."""
+        fewest = min((self.counts[name] for name in names), default=None)
+        return 0.0 if fewest is None else math.log(1 + self.claims / fewest) / math.log(1 + self.claims)
 
-    def total(self, names: Set[str]) -> float:
-        """In an order of their own: the sum is the same to the last bit."""
-        return sum(map(self.of, sorted(names)))
+
+def _holders(of: Set[str]) -> set[str]:
+    return {HOLDERS[kind] for kind in of & HOLDERS.keys()}
 
 
 def _lists(named: Mapping[Member, frozenset[str]]) -> frozenset[str]:
     return frozenset(name for names in named.values() for name in names)
-
-
-def _having(named: Mapping[Member, frozenset[str]], some: Set[str]) -> int:
-    return sum(not names.isdisjoint(some) for names in named.values())

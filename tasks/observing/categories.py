@@ -68,8 +68,8 @@ STATEMENT = Cue(
         r"is|are|was|were|(?:it|that)['’]s|uses?|allows?|wants|has|have|needs?|runs?|lives?|takes|requires?|moved|"
         r"costs?|owns|handles?|supports?|depends|"
         r"deploys?|stores?|expires?|starts?|ends?|lists?|means|maintains?|became|replaced|"
-        r"(?<=\w )(?:writes|keeps|reads|sends|returns|flushes|holds|renders|polls|retries|caches|rounds|sorts|uploads|"
-        r"exports|imports|reports|caps|limits|waits|goes|comes|gets|points|belongs|stays)"
+        r"(?<=\w )(?:writes|keeps|sends|flushes|holds|renders|polls|retries|uploads|waits|goes|comes|gets|belongs|"
+        r"stays)"
     ),
 )
 """What is stated without any cue: a claim where it is new and names things."""
