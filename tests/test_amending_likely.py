@@ -31,7 +31,7 @@ EARLIER = (
     "The kitchen will be painted sage green",
 )
 MORE = "The bundle for Marlow against Denholm has 240 pages"
-PERHAPS_MOVED = "For Marlow against Denholm the listing office gave us room 6 at Reading"
+PERHAPS_MOVED = "For Marlow against Denholm the listing office gave us room 6"
 NOTICE = "Marlow against Denholm: by the new notice the hearing is on 17 July at 10:30 in room 2"
 
 

@@ -27,7 +27,7 @@ FIRST = (
     "Invoices are sent by post to clients over seventy.",
     "The kitchen will be painted sage green.",
 )
-LATER = ("Marlow against Denholm has room 6 at Reading.",)
+LATER = ("The listing office gave Marlow against Denholm room 6.",)
 ASKED = "What do we know about Marlow against Denholm?"
 
 
