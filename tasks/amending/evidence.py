@@ -35,7 +35,7 @@ class Evidence:
     company: dict[tuple[int, int], Company]
     """(earlier row, later row) of two sessions -> the pair among the others of its claims."""
     around: Surroundings
-    known: KnownKinds
+    kinds: KnownKinds
 
     @classmethod
     def of(cls, held: Held, settings: DedupeSettings) -> "Evidence":
@@ -53,7 +53,7 @@ class Evidence:
             nearest=nearest_sessions(held, rows, pairs),
             company=companies(_between_sessions(held, rows, said, pairs)),
             around=Surroundings(held, rows, said, weights),
-            known=KnownKinds([row["summary"] for row in rows], kinds(), relations()),
+            kinds=KnownKinds([row["summary"] for row in rows], kinds(), relations()),
         )
 
     @cached_property
@@ -79,7 +79,7 @@ class Evidence:
         return (
             traits(earlier, later, scores, self.weights, self.company[old, new])
             | self.around.traits(old, new)
-            | self.known.traits(old, new)
+            | self.kinds.traits(old, new)
             | by_rules
             | {
                 "by a rule": float(ruled is not None),

@@ -18,7 +18,7 @@ from tasks.amending.judge import LIKELY_RULE, PERHAPS_RULE, Verdict
 from tasks.amending.prior import adjusted
 
 LIKELY = 0.2
-"""Probability from which a claim counts as changed though no plain rule says so."""
+"""Probability, adjusted as all of these, from which a claim counts as changed though no plain rule says so."""
 UNLIKELY = 0.1
 """Probability under which one does not, though a plain rule says so."""
 PERHAPS = 0.1
@@ -71,7 +71,8 @@ class Likelihood:
 def likelihoods(known: Evidence) -> dict[tuple[int, int], Likelihood]:
     """(earlier row, later row) -> what is thought of them, under the share of changes of these claims (`prior.py`).
 
-    Of the pairs that are weighed; none among a handful of claims.
+    Of the pairs that are weighed, those that are settled or taken back too, so that what a night writes moves no share;
+    none among a handful of claims.
     """
     if len(known.rows) < FEWEST:
         return {}
@@ -99,9 +100,8 @@ def weighable(known: Evidence) -> Iterator[tuple[int, int, dict[str, float]]]:
 def weighed(ruled: Verdict | None, likelihood: Likelihood | None) -> Verdict | None:
     """The verdict on a pair from what the plain rules say and from what is thought of it when everything is weighed.
 
-    A rule stands, but is a doubt where that is most unlikely. Without one the pair is a change from LIKELY on, a doubt
-    from PERHAPS on. Where nothing is weighed, of two claims of one session, among a handful of claims, and without
-    vectors, rules decide alone.
+    A rule stands, but is a doubt under UNLIKELY. Without one the pair is a change from LIKELY on, a doubt from PERHAPS
+    on. Rules decide alone where nothing is weighed: in one session, among a handful of claims, without vectors.
     """
     if likelihood is None:
         return ruled

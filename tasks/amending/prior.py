@@ -13,8 +13,9 @@ import numpy.typing as npt
 
 ASSUMED = 200
 """Pairs of the share that was fitted which every store is taken to have besides its own: a small one tells little."""
-FURTHEST = 10.0
-"""How many times the share that was fitted a store's may be, and the other way round."""
+FURTHEST = 3.0
+"""How many times the share that was fitted a store's may be, and the other way round: what somebody plainly states is a
+change however little changes in a big store."""
 ROUNDS = 200
 """At most; a few dozen reach SETTLED."""
 SETTLED = 1e-9
@@ -25,11 +26,14 @@ EDGE = 1e-12
 def adjusted(probabilities: Sequence[float], fitted: float) -> list[float]:
     """The probabilities of one store's pairs under its own share of changes; `fitted`: the share where they are from.
 
-    All are from 0 to 1, and the order of the pairs stays. Raises ValueError unless 0 < fitted < 1.
+    The order of the pairs stays. Raises ValueError unless 0 < fitted < 1, and for a probability that is none.
     """
     if not 0 < fitted < 1:
         raise ValueError(f"a share of changes between 0 and 1 is needed, not {fitted}")
-    told = np.clip(np.asarray(probabilities, dtype=np.float64), EDGE, 1 - EDGE)
+    told = np.asarray(probabilities, dtype=np.float64)
+    if not ((told >= 0) & (told <= 1)).all():
+        raise ValueError("probabilities from 0 to 1 are needed")
+    told = np.clip(told, EDGE, 1 - EDGE)
     odds = told / (1 - told) / _odds(fitted)
     share = fitted
     for _ in range(ROUNDS):
