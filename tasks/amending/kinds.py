@@ -95,9 +95,11 @@ def _shipped(name: str) -> list[str]:
 
 def forms(text: str, form: Form) -> Member:
     """Its words without case and accents, each as it is compared."""
-    plain = unicodedata.normalize("NFKD", text.casefold().replace("’", "'"))
-    bare = "".join(c for c in plain if not unicodedata.combining(c))
-    return tuple(form(word) for word in WORD.findall(bare))
+    plain = text.casefold()
+    if not plain.isascii():
+        whole = unicodedata.normalize("NFKD", plain.replace("’", "'"))
+        plain = "".join(c for c in whole if not unicodedata.combining(c))
+    return tuple(map(form, WORD.findall(plain)))
 
 
 def singular(word: str) -> str:
