@@ -8,7 +8,7 @@ from typing import Any
 
 from schemas.settings import DedupeSettings
 from tasks.amending.cues import Strength
-from tasks.amending.evidence import Evidence, of_two_people
+from tasks.amending.evidence import Evidence
 from tasks.amending.held import Held
 from tasks.amending.judge import PERHAPS_RULE, Said, Verdict, echoes, values_of
 from tasks.amending.likely import likelihoods, weighed
@@ -62,7 +62,7 @@ def changes_among(held: Held, freed: Set[int], settings: DedupeSettings, back: s
         loser, winner = (new, old) if held.last[old] > held.last[new] else (old, new)
         settled = held.times[old] == held.times[new] or (loser in held.retired and loser not in freed)
         taken_back = frozenset((known.rows[a]["observation_id"], known.rows[b]["observation_id"])) in back
-        if settled or taken_back or of_two_people(known.said[a], known.said[b]):
+        if settled or taken_back:
             continue
         verdict = known.by_rule.get((old, new))
         if winner == new:  # a guess overturns nothing said again since

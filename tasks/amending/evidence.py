@@ -62,7 +62,7 @@ class Evidence:
         found = {}
         for a, b, cosine, alike in self.pairs:
             old, new = self.held.in_order(a, b)
-            if not of_two_people(self.said[old], self.said[new]):
+            if not _of_two_people(self.said[old], self.said[new]):
                 limits = self._limits(old, new, alike)
                 verdict = amends(self.said[old], self.said[new], cosine, self.weights, limits)
                 if verdict is not None:
@@ -118,7 +118,7 @@ def said_rows(rows: list[dict[str, Any]]) -> list[Said]:
     ]
 
 
-def of_two_people(a: Said, b: Said) -> bool:
+def _of_two_people(a: Said, b: Said) -> bool:
     """Whether each speaks of themselves, and they are two."""
     return a.claim.first_person and b.claim.first_person and a.claim.speaker != b.claim.speaker
 
@@ -130,6 +130,6 @@ def _between_sessions(
     found = {}
     for a, b, _, alike in pairs:
         apart = rows[a]["session_id"] != rows[b]["session_id"] and held.times[a] != held.times[b]
-        if apart and not of_two_people(said[a], said[b]):
+        if apart and not _of_two_people(said[a], said[b]):
             found[held.in_order(a, b)] = alike
     return found
