@@ -1,0 +1,108 @@
+"""`make serve` as it is: a real server, a real worker, a night that its schedule starts, and one Ctrl-C."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+from urllib.request import Request, urlopen
+
+import pytest
+import yaml
+
+from slowwave.store import Store
+from slowwave.store.releases import releases
+
+ROOT = Path(__file__).parent.parent
+SAMPLES = ROOT / "data" / "samples" / "codex"
+PATIENCE = 240
+
+
+def write_deployments(folder: Path) -> Path:
+    """The nightly deployment as it ships, but for its schedule and what it reads and writes."""
+    declared = yaml.safe_load((ROOT / "deployments" / "prefect.yaml").read_text())
+    nightly = next(one for one in declared["deployments"] if one["name"] == "nightly")
+    nightly["schedules"] = [{"interval": 10, "active": True}]
+    overrides = {"store": str(folder / "store"), "encoder": "hash-384", "keywords": {"top": 0}}
+    nightly["parameters"] = {"paths": [str(SAMPLES)], "overrides": overrides}
+    written = folder / "prefect.yaml"
+    written.write_text(yaml.safe_dump({**declared, "deployments": [nightly]}))
+    return written
+
+
+def free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
+
+
+def processes_of(session: int) -> list[int]:
+    listed = subprocess.run(["ps", "-A", "-o", "pid="], capture_output=True, text=True, check=True).stdout
+    found = []
+    for pid in map(int, listed.split()):
+        try:
+            if os.getsid(pid) == session:
+                found.append(pid)
+        except ProcessLookupError:
+            continue
+    return found
+
+
+def states_of_runs(port: int) -> set[str]:
+    asked = Request(f"http://127.0.0.1:{port}/api/flow_runs/filter", b"{}", {"Content-Type": "application/json"})
+    try:
+        with urlopen(asked, timeout=5) as answer:
+            runs: list[dict[str, Any]] = json.load(answer)
+    except OSError:  # the server is on its way
+        return set()
+    return {run["state_name"] for run in runs if run["auto_scheduled"]}
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
+    """`deployments/serve.sh` in a session of its own, of which nothing is left at the end."""
+    port = free_port()
+    given = {
+        "PORT": str(port),
+        "DEPLOYMENTS": str(write_deployments(tmp_path)),
+        "PREFECT_HOME": str(tmp_path / "prefect"),
+        "PREFECT_WORKER_QUERY_SECONDS": "2",
+        "PREFECT_SERVER_UI_ENABLED": "false",
+        "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
+    }
+    command = [str(ROOT / "deployments" / "serve.sh"), str(Path(sys.executable).parent)]
+    with (tmp_path / "log").open("wb") as log:
+        started = subprocess.Popen(command, env={**os.environ, **given}, stdout=log, stderr=log, start_new_session=True)
+        try:
+            yield started, port
+        finally:
+            for pid in processes_of(started.pid):
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            started.wait()
+
+
+def test_a_scheduled_night_comes_and_one_ctrl_c_ends_all(
+    served: tuple[subprocess.Popen[bytes], int], tmp_path: Path
+) -> None:
+    script, port = served
+    until = time.monotonic() + PATIENCE
+    while "Completed" not in (states := states_of_runs(port)):
+        assert script.poll() is None
+        assert time.monotonic() < until, (states, (tmp_path / "log").read_text()[-5_000:])
+        time.sleep(0.5)
+    assert [one.name for one in releases(Store.open(tmp_path / "store"))] == ["r1"]
+    errors = [line for line in (tmp_path / "log").read_text().splitlines() if "| ERROR" in line]
+    assert [line for line in errors if "schedule" in line] == []  # of those that plan runs
+    assert len(processes_of(script.pid)) >= 3
+
+    os.killpg(script.pid, signal.SIGINT)
+    assert script.wait(PATIENCE) == 130
+    assert processes_of(script.pid) == []
+    assert "KeyboardInterrupt" not in (tmp_path / "log").read_text()
