@@ -1,21 +1,21 @@
-"""Settings: small typed classes, a sentence a field. From `slowwave.toml`, then `SLOWWAVE_*`, then the command line.
+"""Settings: small typed classes, a sentence a field. From files, then `SLOWWAVE_*`, then the command line.
 
-A field of a section is `SLOWWAVE_<SECTION>__<FIELD>` in the environment: `SLOWWAVE_PYRAMID__STEP=10`.
+Which files, and what a project's may say: `settings_files.py`. A field of a section is `SLOWWAVE_<SECTION>__<FIELD>` in
+the environment: `SLOWWAVE_PYRAMID__STEP=10`.
 """
 
 import os
-import tomllib
 from functools import cache
 from pathlib import Path
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
+from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
 from schemas.context_settings import ContextSettings
-from schemas.errors import UsageError
 from schemas.extract_settings import ExtractSettings
 from schemas.llm_settings import LLMSettings
+from schemas.settings_files import OF_PROJECT, settings_of_files
 from schemas.web_settings import WebSettings
 
 GistStrategy = Literal["off", "extractive", "llm", "truncated"]
@@ -32,22 +32,6 @@ def default_store() -> Path:
     return data / "slowwave" / "store"
 
 
-def refuse_unknown_settings() -> None:
-    """A name in the settings file that is none of the settings' is an error, not a silence.
-
-    Raises:
-        UsageError: an unknown name, or a file that was named and is not there.
-    """
-    path = config_file()
-    if path is None:
-        return
-    if not path.is_file():
-        raise UsageError(f"there is no settings file {path} (SLOWWAVE_CONFIG)")
-    unknown = set(tomllib.loads(path.read_text(encoding="utf-8"))) - set(Settings.model_fields)
-    if unknown:
-        raise UsageError(f"{path} sets what there is not: {', '.join(sorted(unknown))}; `slowwave config` lists all")
-
-
 class Section(BaseModel):
     """A group of settings; an unknown field is an error, not a silence."""
 
@@ -62,7 +46,9 @@ class ReadSettings(Section):
     )
     batch_messages: int = Field(2_000, gt=0, description="Messages held before they are written to the vault.")
     batch_files: int = Field(200, gt=0, description="Finished files whose rows are written together.")
-    exclude: tuple[str, ...] = Field((), description="Globs of paths and workspaces that are never read.")
+    exclude: tuple[str, ...] = Field(
+        (), description="Globs of paths and workspaces that are never read.", json_schema_extra=OF_PROJECT
+    )
 
 
 class ObserveSettings(Section):
@@ -205,14 +191,5 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Command line over environment over file over defaults."""
-        return init_settings, env_settings, TomlConfigSettingsSource(settings_cls, toml_file=config_file())
-
-
-def config_file() -> Path | None:
-    """The settings file in force: `SLOWWAVE_CONFIG`, `./slowwave.toml`, or the one in the user's config folder."""
-    named = os.environ.get("SLOWWAVE_CONFIG")
-    if named:
-        return Path(named).expanduser()
-    home = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
-    return next((p for p in (Path("slowwave.toml"), home / "slowwave" / "slowwave.toml") if p.is_file()), None)
+        """Command line over environment over files over defaults; neither `.env` nor pyproject.toml is read."""
+        return init_settings, env_settings, InitSettingsSource(settings_cls, settings_of_files(settings_cls))

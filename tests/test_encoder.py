@@ -88,7 +88,7 @@ def test_unknown_encoder_says_what_was_tried(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     with pytest.raises(EncoderNotFound) as caught:
         load_encoder("no-such-org/no-such-model")
-    assert [place.split()[0] for place in caught.value.tried] == ["folder", "installed", "hub"]
+    assert [place.split()[0] for place in caught.value.tried] == ["installed", "folder", "hub"]
 
 
 def test_each_distinct_text_is_encoded_once(fake_encoder: HashEncoder) -> None:

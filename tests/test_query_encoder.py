@@ -54,6 +54,16 @@ def test_gelu_by_hand() -> None:
     )
 
 
+def test_a_folder_of_that_name_in_a_project_is_not_taken_for_the_packaged_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, quick: QueryEncoder
+) -> None:
+    shutil.copytree(quick.folder, tmp_path / "all-MiniLM-L6-v2")
+    monkeypatch.chdir(tmp_path)
+    found = load_query_encoder("all-MiniLM-L6-v2")
+    assert isinstance(found, QueryEncoder)
+    assert found.folder == quick.folder
+
+
 def test_another_kind_of_model_falls_back(quick: QueryEncoder, tmp_path: Path) -> None:
     folder = tmp_path / "clone"
     shutil.copytree(quick.folder, folder)

@@ -37,7 +37,7 @@ def load_query_encoder(name: str) -> Encoder:
     if name == HashEncoder().name:
         return HashEncoder()
     tried: list[str] = []
-    folder = _folder(name, tried) or _packaged_folder(name, tried)
+    folder = _packaged_folder(name, tried) or _folder(name, tried)
     if folder is not None and is_plain_bert(folder):
         return QueryEncoder(folder, Path(name).name)
     return load_encoder(name)

@@ -1,4 +1,6 @@
-"""The real encoder: a sentence-transformers model, found as a folder, then an installed package, then on the hub.
+"""The real encoder: a sentence-transformers model, found in an installed package, then as a folder, then on the hub.
+
+A folder of the same name in whatever project the process works in must not take the place of the packaged model.
 
 On a GPU when there is one. torch is imported when a model is loaded (about 5 s), not before. A text's vector does not
 depend on the texts it is encoded with, to the last bit on a CPU: so a night that was cut and run again has the same
@@ -32,7 +34,7 @@ MAX_BATCH = 1_024
 
 
 def load_encoder(name: str) -> Encoder:
-    """The encoder called `name`: a folder, the name of a packaged model, or a hub name (`sentence-transformers/…`).
+    """The encoder called `name`: that of a packaged model, a folder, or a hub name (`sentence-transformers/…`).
 
     `hash-384` is the plain one that ships: no model, no torch.
 
@@ -42,7 +44,7 @@ def load_encoder(name: str) -> Encoder:
     if name == HashEncoder().name:
         return HashEncoder()
     tried: list[str] = []
-    folder = _folder(name, tried) or _packaged_folder(name, tried)
+    folder = _packaged_folder(name, tried) or _folder(name, tried)
     model = _loaded(str(folder), local=True) if folder else _from_hub(name, tried)
     return SentenceTransformerEncoder(model, Path(name).name)
 

@@ -1,0 +1,163 @@
+"""The files that settings come from: the user's own, and a project's, which may say little.
+
+A `slowwave.toml` in the folder of a command came with that project, perhaps from a stranger. It may set what concerns
+the project alone: the fields marked `OF_PROJECT`. Whatever else stands in it has no effect, and a line says so, once a
+process. It is no error: a stranger's file must not be able to turn a memory off either.
+"""
+
+import logging
+import os
+import tomllib
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+from pydantic.config import JsonDict
+
+from schemas.errors import UsageError
+
+LOG = logging.getLogger(__name__)
+
+OF_PROJECT: JsonDict = {"project": True}
+"""Marks a field that a project's own file may set (`json_schema_extra`)."""
+NAME = "slowwave.toml"
+LARGEST = 64 * 1024
+"""Bytes of a project's file; a larger one is left out unread."""
+NAMED = 8
+"""Refused names that are told one by one."""
+
+
+def user_file() -> Path | None:
+    """The user's own settings file: the one that `SLOWWAVE_CONFIG` names, or else that of the config folder, if any."""
+    named = os.environ.get("SLOWWAVE_CONFIG")
+    if named:
+        return Path(named).expanduser()
+    return path if (path := _usual_place()).is_file() else None
+
+
+def project_file() -> Path | None:
+    """The settings file of the folder that the process works in, unless that is the user's own."""
+    try:
+        own, here = user_file(), Path.cwd() / NAME
+        return here if here.is_file() and not (own and own.exists() and own.samefile(here)) else None
+    except OSError:  # a link into a place where nobody may look
+        return None
+
+
+def user_settings(model: type[BaseModel]) -> dict[str, Any]:
+    """What the user's own file sets.
+
+    Args:
+        model: whose fields the settings are.
+
+    Raises:
+        UsageError: the file that was named is not there, can't be read, or sets what there is not.
+    """
+    path = user_file()
+    if path is None:
+        return {}
+    if not path.is_file():
+        raise UsageError(f"there is no settings file {path} (SLOWWAVE_CONFIG)")
+    table = _table(path)
+    if unknown := set(table) - set(model.model_fields):
+        raise UsageError(f"{path} sets what there is not: {', '.join(sorted(unknown))}; `slowwave config` lists all")
+    return table
+
+
+def project_excludes(model: type[BaseModel]) -> list[str]:
+    """Globs of what the project's file leaves out of a night, none of which reaches out of the project's folder.
+
+    Raises nothing: what can't be read or may not be set there is told and left out.
+    """
+    path = project_file()
+    if path is None:
+        return []
+    try:
+        allowed, refused = _sorted_out(_table(path, LARGEST), model)
+    except UsageError as unreadable:
+        _tell(f"{unreadable}; it is left out")
+        return []
+    patterns = allowed.get("read.exclude", [])
+    if not _stay_inside(patterns):
+        patterns, refused = [], [*refused, "read.exclude with other than globs relative to its folder"]
+    if refused:
+        more = f" and {len(refused) - NAMED} more" if len(refused) > NAMED else ""
+        _tell(
+            f"{path} is a project's settings file and may not set {', '.join(refused[:NAMED])}{more}: left out; "
+            f"if you mean it, set it in {user_file() or _usual_place()}"
+        )
+    return [glob for pattern in patterns for glob in _below(path.parent, pattern)]
+
+
+def settings_of_files(model: type[BaseModel]) -> dict[str, Any]:
+    """What both files set: the user's, and what the project's may add to it.
+
+    Raises:
+        UsageError: as `user_settings`.
+    """
+    own, excluded = user_settings(model), project_excludes(model)
+    read = own.get("read", {})
+    kept = read.get("exclude", []) if isinstance(read, dict) else None
+    if not excluded or not isinstance(kept, list):
+        return own
+    return {**own, "read": {**read, "exclude": [*kept, *excluded]}}
+
+
+def _usual_place() -> Path:
+    return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "slowwave" / NAME
+
+
+def _table(path: Path, largest: int | None = None) -> dict[str, Any]:
+    """A TOML file's table; the error says in a line why there is none."""
+    try:
+        with path.open("rb") as stream:
+            content = stream.read() if largest is None else stream.read(largest + 1)
+        if largest is not None and len(content) > largest:
+            raise UsageError(f"{path} is larger than {largest // 1024} KiB")
+        return tomllib.loads(content.decode("utf-8-sig"))
+    except OSError as error:
+        raise UsageError(f"{path} can't be read: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path} is no UTF-8 text ({error.reason} at byte {error.start}): save it as UTF-8") from None
+    except RecursionError:
+        raise UsageError(f"{path} is no valid TOML: nested too deeply") from None
+    except ValueError as error:
+        raise UsageError(f"{path} is no valid TOML: {error}") from None
+
+
+def _sorted_out(table: dict[str, Any], model: type[BaseModel], above: str = "") -> tuple[dict[str, Any], list[str]]:
+    """By dotted name what a project may set, and the names of all else."""
+    allowed: dict[str, Any] = {}
+    refused: list[str] = []
+    for name, value in table.items():
+        field = model.model_fields.get(name)
+        section = field.annotation if field else None
+        if isinstance(value, dict) and isinstance(section, type) and issubclass(section, BaseModel):
+            more, others = _sorted_out(value, section, f"{above}{name}.")
+            allowed, refused = allowed | more, refused + others
+        elif field is not None and field.json_schema_extra == OF_PROJECT:
+            allowed[above + name] = value
+        else:
+            refused.append(above + name[:80])
+    return allowed, refused
+
+
+def _stay_inside(patterns: object) -> bool:
+    """Whether these are globs below a folder: none is absolute, none climbs."""
+    return isinstance(patterns, list) and all(
+        isinstance(one, str) and one and not one.startswith(("/", "~")) and ".." not in one.split("/")
+        for one in patterns
+    )
+
+
+def _below(folder: Path, pattern: str) -> list[str]:
+    """What `fnmatch` takes for a project's pattern: it reaches no other folder, and `*` is all of the project."""
+    root = "".join(f"[{char}]" if char in "*?[" else char for char in str(folder).rstrip("/"))
+    return [root, f"{root}/{pattern}"] if pattern == "*" else [f"{root}/{pattern}"]
+
+
+@cache
+def _tell(line: str) -> None:
+    """Warn once a process, in one line whatever names a stranger chose."""
+    LOG.warning("%s", "".join(char if char.isprintable() else ascii(char)[1:-1] for char in line))
