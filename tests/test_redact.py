@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from slowwave.text.redact import redact, redact_text
 from tasks.read.records import Block, Message
-from tasks.redact import redact, redact_message, redact_text
+from tasks.redact import redact_message
 
 MIXED = "a1B2c3D4e5F6g7H8i9J0kLmNoPqRsTuVwXyZ0123456789AbCdEfGhIjKlMnOpQr"
 HEX = "0123456789abcdef" * 8
@@ -60,6 +61,12 @@ ASSIGNED = [  # text, the secret in it
     ("aws_secret_access_key = " + MIXED[:40], MIXED[:40]),
     ("accessToken: 'q1w2e3r4t5y6'", "q1w2e3r4t5y6"),
     ("İpassword=abcd1234", "abcd1234"),
+    ('"{\\\\\\"db_password\\\\\\": \\\\\\"tr0ub4dor\\\\\\"}"', "tr0ub4dor"),  # JSON in JSON in JSON
+    ("\x1b[36mdb_password\x1b[0m=\x1b[35mhunter22\x1b[0m", "hunter22"),
+    (r"\nBearer " + MIXED[:30] + r"\n", MIXED[:30]),
+    ("Bearer%20" + MIXED[:30], MIXED[:30]),
+    (r"https:\/\/app:pa55w@db.local\/shop", "pa55w"),
+    ("https://q1w2e3r4t5y6u7i8:x-oauth-basic@github.com", "q1w2e3r4t5y6u7i8"),
 ]
 
 CLEAN = [
@@ -88,6 +95,9 @@ CLEAN = [
     "Forgot your password? The password is on the note.",
     "sk-learn and task-12345678901234567890123456789012 are not keys",
     "git@github.com:user/repo1.git and https://example.com:8080/a@b",
+    "redis://[[username]:[password]]@localhost:6379/0",
+    r'r"https?:\/\/(?:[\w_-]+(?:\.[\w_-]+)+)(?:[\w.,@?^=%&:\/~+#-]*)"',
+    "risk-a1B2c3D4e5F6g7H8i9J0kLmNoPqRsTuVwXyZ and desk-" + MIXED,
     'grep -r "BEGIN RSA PRIVATE KEY" .',
     "-----BEGIN PUBLIC KEY-----\nMIIBIjANBgkqhkiG9w0BAQEFAAOCAQ8A\n-----END PUBLIC KEY-----",
 ]
@@ -116,23 +126,25 @@ def test_what_only_looks_like_a_secret_stays(text: str) -> None:
 def test_a_private_key_goes_as_a_whole_even_when_its_end_is_cut_off() -> None:
     assert redact_text(f"key:\n{PEM}\nthanks") == "key:\n[redacted:private-key]\nthanks"
     assert redact_text(PEM.replace("\n", "\\n")) == "[redacted:private-key]"
-    cut = redact_text(PEM[: PEM.index("-----END") - 10])
-    assert cut == "[redacted:private-key]"
+    cut = PEM[: PEM.index("-----END") - 10]
+    assert redact_text(cut) == redact_text(cut.replace("\n", "\\\\n")) == "[redacted:private-key]"
 
 
 def test_arguments_in_json_stay_json_and_a_member_is_judged_by_its_name() -> None:
+    named = TOKENS["npm-token"]  # a file's name or an address may stand there
     arguments = {
         "cmd": 'export PASSWORD="hunter2" && run',
         "env": {"DB_PASSWORD": 'tr0"ub4dor', "n": 2**70},
         "key": "up",
     }
-    message = Message("s", "1", "assistant", "model", [Block("tool_call", json.dumps(arguments))], "")
+    message = Message("s", "1", "assistant", "model", [Block("tool_call", json.dumps(arguments), name=named)], "")
     found = redact_message(message)
     after = json.loads(message.blocks[0].text or "")
     assert after["cmd"] == 'export PASSWORD="[redacted:password]" && run'
     assert after["env"] == {"DB_PASSWORD": "[redacted:password]", "n": 2**70}
     assert after["key"] == "up"
-    assert found == Counter(password=2)
+    assert message.blocks[0].name == "[redacted:npm-token]"
+    assert found == Counter({"password": 2, "npm-token": 1})
 
 
 def test_a_secret_that_stands_in_block_and_text_counts_once() -> None:

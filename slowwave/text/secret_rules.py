@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from detect_secrets.plugins.aws import AWSKeyDetector
 from detect_secrets.plugins.azure_storage_key import AzureStorageKeyDetector
 from detect_secrets.plugins.base import RegexBasedDetector
-from detect_secrets.plugins.github_token import GitHubTokenDetector
-from detect_secrets.plugins.gitlab_token import GitLabTokenDetector
 from detect_secrets.plugins.mailchimp import MailchimpDetector
 from detect_secrets.plugins.pypi_token import PypiTokenDetector
 from detect_secrets.plugins.sendgrid import SendGridDetector
@@ -35,16 +33,34 @@ class Rule:
     holds: Callable[[re.Match[str]], bool] = lambda match: True
 
 
+_HEX = "[0-9A-Fa-f]"
+_ESCAPES = (
+    *(r"\\[abefnrtv0]", rf"\\x{_HEX}{{2}}", rf"\\u{_HEX}{{4}}", rf"%{_HEX}{{2}}"),
+    *(r"\[[mKJH]", *(rf"[\[;?]\d{{{n}}}[A-Za-z]" for n in (1, 2, 3))),  # how a terminal's code for colours may end
+)
+AFTER = "(?![A-Za-z0-9])"
+"""What follows a token is no letter and no digit."""
+
+
+def stands_alone(start: str = "") -> str:
+    """The pattern of what may stand before a token, put after its first letters `start`.
+
+    Anything but a letter or digit of the same word: the `n` of `\\n`, the `20` of `%20` and the `m` of a colour's code
+    are none. A look-behind has one width, hence one for each.
+    """
+    return "|".join((f"(?:(?<![A-Za-z0-9]{start})", *(f"(?<={escape}{start})" for escape in _ESCAPES))) + ")"
+
+
 def token(name: str, *prefixes: str, tail: str) -> Rule:
     """An issuer's token: one of its prefixes, then its tail, with no letter or digit around them."""
     starts = "|".join(map(re.escape, prefixes))
-    return Rule(name, re.compile(rf"(?<![A-Za-z0-9_])(?:{starts}){tail}(?![A-Za-z0-9])"), prefixes)
+    return Rule(name, re.compile(rf"(?={starts}){stands_alone()}(?:{starts}){tail}{AFTER}"), prefixes)
 
 
 def plugin(name: str, detector: type[RegexBasedDetector], *hints: str) -> list[Rule]:
     """The patterns of a detect-secrets plugin, kept from matching inside a longer word (a hash, a base64 blob)."""
     return [
-        Rule(name, re.compile(rf"(?<![A-Za-z0-9/+_])(?:{found.pattern})(?![A-Za-z0-9])", found.flags), hints)
+        Rule(name, re.compile(rf"(?={found.pattern}){stands_alone()}(?:{found.pattern}){AFTER}", found.flags), hints)
         for found in detector().denylist
     ]
 
@@ -80,22 +96,43 @@ def _is_credential(match: re.Match[str]) -> bool:
 _PRIVATE_KEY = re.compile(
     r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----(?:"
     r"(?:(?!-----(?:BEGIN|END) )[\s\S]){32,20000}?-----END (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----"
-    r"|(?:(?:\s|\\[nr])*[A-Za-z0-9+/=]{16,})+)"  # cut off: the lines of base64 there are
+    r"|(?:(?:\s|\\+[nr])*[A-Za-z0-9+/=]{16,})+)"  # cut off: the lines of base64 there are
     r"|PuTTY-User-Key-File-\d:[\s\S]{32,20000}?Private-MAC: [0-9a-f]+"
 )
+_QUOTE = r"\\{0,7}[\"'`]"
+"""As it is, or escaped: JSON inside of JSON inside of JSON has three backslashes before its quotes."""
+_S = r"\\?/"
+"""A slash, as some escape it in JSON too."""
 _BEARER = re.compile(
-    r"(?i:\bbearer[ \t]+|\bauthorization\\?[\"']?[ \t]*[:=][ \t]*\\?[\"']?(?:basic|token)[ \t]+)"
+    rf"(?i:bearer{stands_alone('bearer')}(?:[ \t]|%20)+"
+    rf"|\bauthorization(?:{_QUOTE})?[ \t]*[:=][ \t]*(?:{_QUOTE})?(?:basic|token)(?:[ \t]|%20)+)"
     r"(?P<secret>[A-Za-z0-9._~+/=-]{12,})"
 )
-_URL_PASSWORD = re.compile(r"://[^\s:/@'\"`<>]{0,64}:(?P<secret>[^\s/'\"`<>]+)@")
-_JWT = re.compile(r"eyJ(?<![A-Za-z0-9_-]eyJ)[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)?")
-_TELEGRAM = re.compile(r"(?<![A-Za-z0-9])\d{8,10}:AA[A-Za-z0-9_-]{33}(?![A-Za-z0-9_-])")
+_URL_PASSWORD = re.compile(
+    rf":{_S}{_S}(?:[^\s:/@'\"`<>(\[]{{0,64}}|\[redacted:[a-z-]+\]):(?!x-oauth-basic@)(?P<secret>[^\s/'\"`<>]+)@"
+)
+_URL_USER = re.compile(rf":{_S}{_S}(?P<secret>[^\s:/@'\"`<>(\[]+):x-oauth-basic@")
+_JWT = re.compile(rf"eyJ{stands_alone('eyJ')}[A-Za-z0-9_-]{{8,}}\.eyJ[A-Za-z0-9_-]{{8,}}(?:\.[A-Za-z0-9_-]*)?")
+_TELEGRAM = re.compile(rf"{stands_alone()}(?:bot)?(?P<secret>\d{{8,10}}:AA[A-Za-z0-9_-]{{33}}){AFTER}")
+_SLACK_HOOK = re.compile(
+    rf"https:{_S}{_S}hooks\.slack\.com{_S}"
+    rf"(?:services{_S}T\w+{_S}B\w+{_S}\w+|(?:workflows|triggers){_S}[TE]\w+{_S}\w+(?:{_S}\w+){{1,2}})",
+    re.ASCII,
+)
+_GITLAB = (
+    *("glpat-", "gldt-", "glft-", "glsoat-", "glrt-", "GR1348941", "glcbt-", "glptt-", "glimt-", "glagent-", "gloas-"),
+)
 _ALNUM, _WORD = "[A-Za-z0-9]", "[A-Za-z0-9_-]"
 
+_IN_URL = ("://", r":\/\/")  # the second as some write it in JSON
+
+KEYS: tuple[Rule, ...] = (Rule("private-key", _PRIVATE_KEY, ("private key", "putty-user-key")),)
+"""Secrets of many lines; the hints are looked for in the text in lower case."""
+
 PHRASES: tuple[Rule, ...] = (
-    Rule("private-key", _PRIVATE_KEY, ("private key", "putty-user-key")),
     Rule("authorization", _BEARER, ("bearer", "authorization"), _is_credential),
-    Rule("url-password", _URL_PASSWORD, ("://",), _is_filled_in),
+    Rule("url-password", _URL_PASSWORD, _IN_URL, _is_filled_in),
+    Rule("url-token", _URL_USER, ("x-oauth-basic",), _is_filled_in),
 )
 """Secrets that may be short or stand among white space; the hints are looked for in the text in lower case."""
 
@@ -105,14 +142,15 @@ TOKENS: tuple[Rule, ...] = (
     token("openrouter-key", "sk-or-", tail=_WORD + "{24,}"),
     token("openai-key", "sk-proj-", "sk-svcacct-", "sk-admin-", tail=_WORD + "{20,}"),
     token("openai-key", "sk-", tail=_ALNUM + "{32,}"),
-    *plugin("github-token", GitHubTokenDetector, "ghp_", "gho_", "ghu_", "ghs_", "ghr_"),
-    token("github-token", "github_pat_", tail="[A-Za-z0-9_]{36,}"),
-    *plugin("gitlab-token", GitLabTokenDetector, "glpat-", "gldt-", "glft-", "glsoat-", "glrt-", "GR1348941")[:2],
+    token("github-token", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", tail="[A-Za-z0-9_]{36,}"),
+    token("gitlab-token", *_GITLAB, tail=_WORD + r"{20,}(?:\.[0-9a-z]{2}\.[0-9a-z]{7,})?"),
     token("google-api-key", "AIza", tail=_WORD + "{35}"),
     token("google-oauth", "ya29.", "GOCSPX-", tail=_WORD + "{20,}"),
     token("huggingface-token", "hf_", "api_org_", tail=_ALNUM + "{30,}"),
-    *plugin("slack-token", SlackDetector, "xox", "hooks.slack.com"),
-    token("slack-token", "xapp-", "xoxe.", "xoxc-", "xoxd-", tail="[A-Za-z0-9.%/+-]{20,}"),
+    token("slack-token", "xapp-", "xoxc-", "xoxe-", "xoxe.", tail=_WORD + "{20,}"),
+    *plugin("slack-token", SlackDetector, "xox")[:1],
+    token("slack-token", "xoxd-", tail="(?:[A-Za-z0-9/+_-]|%2[BFbf]|%3[Dd]){20,}"),
+    Rule("slack-token", _SLACK_HOOK, ("hooks.slack.com",)),
     *plugin("aws-access-key", AWSKeyDetector, "AKIA", "ASIA", "A3T", "ABIA", "ACCA")[:1],
     *plugin("azure-storage-key", AzureStorageKeyDetector, "AccountKey="),
     token("stripe-key", "sk_live_", "rk_live_", "sk_test_", "rk_test_", "whsec_", tail=_ALNUM + "{24,}"),
@@ -134,7 +172,8 @@ TOKENS: tuple[Rule, ...] = (
     token("notion-token", "ntn_", tail=_ALNUM + "{40,}"),
     token("docker-token", "dckr_pat_", "dckr_oat_", tail=_WORD + "{20,}"),
     token("vault-token", "hvs.", "hvb.", tail=_WORD + "{24,}"),
-    token("grafana-token", "glsa_", "glc_", tail="[A-Za-z0-9_+/=]{32,}"),
+    token("grafana-token", "glsa_", tail=_ALNUM + "{32}_[A-Fa-f0-9]{8}"),
+    token("grafana-token", "glc_", tail="[A-Za-z0-9+/=]{32,}"),
     token("supabase-key", "sbp_", "sb_secret_", tail="[A-Za-z0-9_]{20,}"),
     token("atlassian-token", "ATATT3", "ATCTT3", tail="[A-Za-z0-9_=-]{60,}"),
     token("sentry-token", "sntrys_", "sntryu_", tail="[A-Za-z0-9_+/=]{40,}"),
@@ -155,20 +194,24 @@ OTHER_HINTS = tuple(hint for hint in _HINTS if not re.fullmatch(r"[\w-]+", hint)
 CORES = ("pass", "pwd", "secret", "key", "token", "credential", "kennwort", "contrase")
 """In lower case; every telling name has one of them."""
 
-CLUES = (*CORES, "bearer", "authorization", "://")
+CLUES = (*CORES, "bearer", "authorization", *_IN_URL)
 """A text in lower case without any of them holds none but tokens."""
 
 CORE = re.compile("|".join(CORES))
 """Finds where a telling name may begin, in text in lower case."""
 
-_SIGN = r"(?:\\?[\"'`])?\]?[ \t]{0,3}(?::[ \t]?[A-Za-z_][\w.\[\] |]{0,30}?[ \t]?=|=>|:=|={1,3}|:)[ \t]{0,3}"
+_COLOUR = r"(?:\x1b\[[0-9;]*m){0,4}"
+_SIGN = (
+    rf"{_COLOUR}(?:{_QUOTE})?\]?[ \t]{{0,3}}"
+    rf"(?::[ \t]?[A-Za-z_][\w.\[\] |]{{0,30}}?[ \t]?=|=>|:=|={{1,3}}|:){_COLOUR}[ \t]{{0,3}}{_COLOUR}"
+)
 _IS = r"(?: (?:for|to|of) [^\n.:]{1,40}?)? (?i:is|was|ist|lautet)(?: now| set to)?:? "
 NAMED = re.compile(
     r"(?P<name>(?i:passw(?:ord|d|ort)|pass(?:phrase|code)?|pwd|secret|key|token|credentials?|kennwort|contrase[nñ]a))"
     r"(?P<suffix>[_-][A-Za-z0-9_-]{0,24}|[0-9]{0,3})"
     rf"(?:{_SIGN}|(?P<said>{_IS})|(?P<option>[ ]))"
-    r"(?:[rbfuRBFU@]{0,2}(?P<quote>\\?[\"'`])(?P<quoted>[^\"'`\s\\]{4,512})(?P=quote)"
-    r"|(?P<bare>[^\s\"'`\\,;(){}\[\]<>|&]{6,512}+)(?![(\[{]))"
+    rf"(?:[rbfuRBFU@]{{0,2}}(?P<quote>{_QUOTE})(?P<quoted>[^\"'`\s\\]{{4,512}})(?P=quote)"
+    r"|(?P<bare>[^\s\"'`\\,;(){}\[\]<>|&\x1b]{6,512}+)(?![(\[{]))"
 )
 """A telling name from its core on, what assigns (a sign, the word "is", a space after a --option), and the value."""
 
