@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from lancedb.expr import col, lit
 
-from schemas.errors import BadRows, NoRelease, SchemaMismatch, StoreLocked, StoreMissing
+from schemas.errors import BadRows, NewerStore, NoRelease, StoreLocked, StoreMissing
 from schemas.registry import RELEASED, TABLES
 from schemas.table import VECTOR_DIM
 from schemas.topics import SUMMARIES, TOPICS
@@ -131,7 +131,7 @@ def test_no_store_and_no_release_are_told_apart(tmp_path: Path, store: Store) ->
 
 def test_other_columns_on_disk_are_refused(store: Store) -> None:
     store.table(TOPICS).add_columns({"mood": "'calm'"})
-    with pytest.raises(SchemaMismatch, match="mood"):
+    with pytest.raises(NewerStore, match="mood"):
         Store.open(store.root)
 
 

@@ -6,7 +6,7 @@
 Like `recalls.jsonl` these belong to no release and are written without the writer's lock, each line in one append. A
 space's night reads those of its own space. A folder that is not there is made, since a note may come before the first
 night; but not where this machine has had answers from it: then the store is away (a disk that is not mounted), and what
-was written in its place would be lost under it.
+was written in its place would be lost under it. Secrets are replaced before anything is written, as a night would.
 """
 
 import json
@@ -19,6 +19,7 @@ from pathlib import Path
 from schemas.errors import StoreUnreadable, UsageError
 from schemas.ids import content_id
 from slowwave.store.cached import answered_before
+from slowwave.store.private import make_private_folder
 
 FOLDERS = ("talk", "notes")
 NOTED = "Noted."
@@ -38,11 +39,13 @@ def journals(space_dir: Path) -> list[Path]:
 class Journal:
     """One conversation being written down; its file is made with the first message."""
 
-    def __init__(self, space_dir: Path, workspace: str | None = None, at: datetime | None = None) -> None:
+    def __init__(
+        self, space_dir: Path, workspace: str | None = None, at: datetime | None = None, *, redact: bool = True
+    ) -> None:
         started = at or datetime.now(UTC)
         self.session = f"talk-{started:%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
         self.path = space_dir / "talk" / f"{self.session}.jsonl"
-        self.workspace, self.count = workspace, 0
+        self.workspace, self.redact, self.count = workspace, redact, 0
 
     def append(self, role: str, content: str, speaker: str | None = None, at: datetime | None = None) -> str:
         """Write down a message; its id.
@@ -52,7 +55,8 @@ class Journal:
             OSError: the folder can't be written to.
         """
         message = f"m{self.count + 1}"
-        _append(self.path, _line(self.session, message, role, content, self.workspace, speaker, at))
+        words = _clean(self.redact, content, self.workspace, speaker)
+        _append(self.path, _line(self.session, message, role, *words, at))
         self.count += 1
         return message
 
@@ -65,6 +69,7 @@ def remember(
     of_person: bool = False,
     speaker: str | None = None,
     at: datetime | None = None,
+    redact: bool = True,
 ) -> str:
     """Write down a note, a session of its own; the session's id.
 
@@ -75,6 +80,7 @@ def remember(
         of_person: whether these are the person's own words; else they are an agent's.
         speaker: who says it.
         at: when; now, unless given.
+        redact: whether secrets become placeholders, as the setting of that name says.
 
     Raises:
         UsageError: the note is empty or over-long.
@@ -85,12 +91,28 @@ def remember(
     if not text or len(text) > MAX_NOTE:
         raise UsageError(f"a note has 1 to {MAX_NOTE:,} characters, this one has {len(text):,}: nothing was noted")
     moment = at or datetime.now(UTC)
-    session = f"note-{content_id(text, workspace, moment.isoformat())[:16]}"
+    words = _clean(redact, text, workspace, speaker)
+    session = f"note-{content_id(words[0], words[1], moment.isoformat())[:16]}"
     role = "user" if of_person else "assistant"
-    said = _line(session, "m1", role, text, workspace, speaker, moment)
-    answer = _line(session, "m2", "agent", NOTED, workspace, "slowwave", moment)  # one message alone is no session
+    said = _line(session, "m1", role, *words, moment)
+    answer = _line(session, "m2", "agent", NOTED, words[1], "slowwave", moment)  # one message alone is no session
     _append(space_dir / "notes" / f"{moment:%Y-%m-%d}.jsonl", said + answer)
     return session
+
+
+def _clean(
+    redact: bool, content: str, workspace: str | None, speaker: str | None
+) -> tuple[str, str | None, str | None]:
+    """What a line says, of where and by whom, without secrets where they are to be left out."""
+    if not redact:
+        return content, workspace, speaker
+    from slowwave.text.redact import redact_text  # here: a command that writes nothing down need not load it
+
+    return (
+        redact_text(content),
+        redact_text(workspace) if workspace else None,
+        redact_text(speaker) if speaker else None,
+    )
 
 
 def _line(
@@ -120,7 +142,7 @@ def _append(path: Path, raw: bytes) -> None:
     space_dir = path.parent.parent
     if not space_dir.is_dir() and answered_before(space_dir.parent, space_dir.name):
         raise StoreUnreadable(space_dir, AWAY)
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_private_folder(path.parent)
     handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     try:
         written = os.write(handle, raw)

@@ -12,6 +12,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from schemas.errors import StoreLocked
+from slowwave.store.private import make_private_folder
 
 LOCK_FILE = "writer.lock"
 HOLDER_FILE = "writer.json"
@@ -38,7 +39,7 @@ def writer_lock(space_dir: Path, run_id: str, kind: str = "run") -> Iterator[Hol
     Raises:
         StoreLocked: another process, or another thread of this one, holds it.
     """
-    space_dir.mkdir(parents=True, exist_ok=True)
+    make_private_folder(space_dir)
     lock = FileLock(space_dir / LOCK_FILE)
     try:
         lock.acquire(timeout=0)

@@ -2,7 +2,7 @@
 
 One line a recall: when, and for each hit its id and the hashes of its sentences; never the words themselves. It lies in
 the space's folder beside the tables and belongs to no release: readers write it without the writer's lock, each line in
-one append. A line cut by a crash is passed over.
+one append. A line cut by a crash is passed over, and counted.
 """
 
 import hashlib
@@ -63,16 +63,28 @@ def log_recall(space_dir: Path, hits: Mapping[str, Iterable[str]], at: datetime 
         os.close(handle)
 
 
-def recalled_spans(space_dir: Path) -> dict[str, datetime]:
+class Recalled(dict[str, datetime]):
     """Hash of each sentence that was ever handed out -> when it first was."""
-    first: dict[str, datetime] = {}
-    for at, hashes in _lines(space_dir / FILE):
+
+    unread = 0
+    """Lines that were passed over."""
+
+
+def recalled_spans(space_dir: Path) -> Recalled:
+    """What was ever handed out from this space."""
+    first = Recalled()
+    for line in _lines(space_dir / FILE):
+        if line is None:
+            first.unread += 1
+            continue
+        at, hashes = line
         for one in hashes:
             first[one] = min(at, first.get(one, at))
     return first
 
 
-def _lines(path: Path) -> Iterator[tuple[datetime, list[str]]]:
+def _lines(path: Path) -> Iterator[tuple[datetime, list[str]] | None]:
+    """What each line says; None for one that says nothing."""
     if not path.is_file():
         return
     with path.open("rb") as stream:
@@ -81,6 +93,7 @@ def _lines(path: Path) -> Iterator[tuple[datetime, list[str]]]:
                 line = json.loads(raw)
                 at = datetime.fromisoformat(line["at"])
                 hashes = [str(one) for hit in line["hits"] for one in hit["spans"]]
-            except (ValueError, KeyError, TypeError):  # cut by a crash, or written by hand
+            except (ValueError, KeyError, TypeError, RecursionError):  # cut by a crash, or written by hand
+                yield None
                 continue
             yield (at if at.tzinfo else at.replace(tzinfo=UTC)), hashes

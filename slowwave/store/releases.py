@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import lance
 import pyarrow as pa
 
 from schemas.errors import NoRelease
 from schemas.ids import content_id
 from schemas.registry import RELEASED
 from schemas.runs import RELEASES
+from schemas.table import Table
+from slowwave.store.trouble import READ_TROUBLE, writing
 
 if TYPE_CHECKING:  # readers import this, and lancedb takes a second to import
     from lancedb.table import LanceTable
@@ -52,10 +55,10 @@ def releases(store: Store) -> list[Release]:
 
 
 def parse_releases(rows: pa.Table) -> list[Release]:
-    """Rows of the releases table as objects, oldest first."""
-    parsed = [
-        Release(**{**row, "versions": dict(row["versions"]), "counts": dict(row["counts"])}) for row in rows.to_pylist()
-    ]
+    """Rows of the releases table as objects, oldest first; what they are too old to say is None."""
+    names = [field.name for field in fields(Release)]
+    known = [{name: row.get(name) for name in names} for row in rows.to_pylist()]
+    parsed = [Release(**{**row, "versions": dict(row["versions"]), "counts": dict(row["counts"])}) for row in known]
     return sorted(parsed, key=lambda release: release.number)
 
 
@@ -82,13 +85,33 @@ def publish(
     known = releases(store)
     versions = store.versions(RELEASED)
     published = [r for r in known if r.restores is None]
-    if published and published[-1].versions == versions:
+    if published and not any(_has_news(store, table, published[-1].versions) for table in RELEASED):
         return None
     counts = {table.name: store.count(table) for table in RELEASED}
     if not published and not any(counts.values()):
         return None  # a first run that found nothing to read
     draft = _draft(store, known, run_id, versions, counts, encoder)
     return _add(store, known, replace(draft, calibration=calibrate(draft)) if calibrate else draft)
+
+
+def _has_news(store: Store, table: Table, published: dict[str, int]) -> bool:
+    """Whether a table's rows are others than those published; that it was made, or has new columns, is none."""
+    if table.name not in published:
+        return store.count(table) > 0
+    path, then = str(store.dir / f"{table.name}.lance"), published[table.name]
+    if store.table(table).version == then:
+        return False
+    try:
+        old, new = lance.dataset(path, version=then), lance.dataset(path)
+    except READ_TROUBLE:  # cleaned up since
+        return True
+    return _held(old) != _held(new)
+
+
+def _held(dataset: lance.LanceDataset) -> list[object]:
+    """What tells rows and indexes: a column of nulls has no file, and what was taken back is as it was."""
+    files = [fragment.metadata.to_json() for fragment in dataset.get_fragments()]
+    return [*files, *sorted(index.name for index in dataset.describe_indices())]
 
 
 def roll_back(store: Store, name: str, run_id: str) -> Release:
@@ -120,11 +143,12 @@ def _draft(
 
 
 def _add(store: Store, known: list[Release], release: Release) -> Release:
-    _pin(store, release)
-    _fsync_tree(store.dir, since=known[-1].created_at if known else None)
     row = {**vars(release), "versions": list(release.versions.items()), "counts": list(release.counts.items())}
-    store.append(RELEASES, pa.Table.from_pylist([row], schema=RELEASES.schema))
-    _fsync_tree(store.dir / f"{RELEASES.name}.lance", since=None)
+    with writing(store.dir):
+        _pin(store, release)
+        _fsync_tree(store.dir, since=known[-1].created_at if known else None)
+        store.append(RELEASES, pa.Table.from_pylist([row], schema=RELEASES.schema))
+        _fsync_tree(store.dir / f"{RELEASES.name}.lance", since=None)
     return release
 
 

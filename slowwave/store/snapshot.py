@@ -7,10 +7,10 @@ import pyarrow as pa
 from lancedb.expr import Expr
 from lancedb.table import LanceTable
 
-from schemas.errors import StoreMissing
-from schemas.runs import RELEASES
 from schemas.table import Table
-from slowwave.store.releases import Release, parse_releases, pick_release
+from slowwave.store.other_versions import known_releases, lacking, refuse_gone
+from slowwave.store.releases import Release, pick_release
+from slowwave.store.stand_ins import opened_table, stand_in_table
 from slowwave.store.trouble import reading
 
 
@@ -23,35 +23,45 @@ class Snapshot:
         Raises:
             StoreMissing: there is no such store or space.
             StoreUnreadable: what is there is broken.
+            SchemaMismatch, NewerStore: another version of slowwave released what this one can't use.
             NoRelease: nothing is released yet, or not under that name.
         """
         self.dir = root / space
-        if not (self.dir / f"{RELEASES.name}.lance").is_dir():
-            raise StoreMissing(self.dir)
+        self.release: Release = pick_release(known_releases(self.dir), release, self.dir)
         self._db = lancedb.connect(self.dir)
         self._tables: dict[str, LanceTable] = {}
-        with reading(self.dir):
-            rows = self._open(RELEASES).to_arrow()
-        self.release: Release = pick_release(parse_releases(rows), release, self.dir)
-
-    def _open(self, table: Table) -> LanceTable:
-        opened = self._db.open_table(table.name)
-        if not isinstance(opened, LanceTable):
-            raise TypeError(f"expected a local LanceDB table, got {type(opened).__name__}")
-        return opened
 
     def table(self, table: Table) -> LanceTable:
-        """The LanceDB table, checked out at the pinned version; opened once and kept."""
+        """The LanceDB table, checked out at the pinned version; opened once and kept.
+
+        What is younger than the release stands empty: a table without rows, a column of nulls.
+
+        Raises:
+            StoreUnreadable: it is broken or gone.
+            SchemaMismatch, NewerStore: another version of slowwave wrote what this one can't use.
+        """
         if table.name not in self._tables:
-            opened = self._open(table)
-            opened.checkout(self.release.versions[table.name])
-            self._tables[table.name] = opened
+            with reading(self.dir):
+                self._tables[table.name] = self._opened(table)
         return self._tables[table.name]
 
+    def _opened(self, table: Table) -> LanceTable:
+        refuse_gone(self.dir, [self.release], [table])
+        if table.name not in self.release.versions:
+            return stand_in_table(self, table, None)
+        found = opened_table(self._db, table.name)
+        found.checkout(self.release.versions[table.name])
+        return stand_in_table(self, table, found) if lacking(table, found.schema) else found
+
     def read(self, table: Table, columns: list[str] | None = None, where: Expr | None = None) -> pa.Table:
-        """Rows of a table in Arrow, in no order that may be relied on."""
-        query = self.table(table).search()
-        if where is not None:
-            query = query.where(where)
-        found: pa.Table = query.select(columns or table.schema.names).to_arrow()
+        """Rows of a table in Arrow, in no order that may be relied on.
+
+        Raises:
+            StoreUnreadable: the table is broken or gone.
+        """
+        with reading(self.dir):
+            query = self.table(table).search()
+            if where is not None:
+                query = query.where(where)
+            found: pa.Table = query.select(columns or table.schema.names).to_arrow()
         return found.cast(pa.schema([table.schema.field(name) for name in found.schema.names]))

@@ -15,10 +15,15 @@ import pyarrow.compute as pc
 from lancedb.expr import Expr, col
 from lancedb.table import LanceTable
 
-from schemas.errors import BadRows, SchemaMismatch, StoreMissing
+from schemas.errors import BadRows, StoreMissing
 from schemas.registry import TABLES
+from schemas.runs import RELEASES
 from schemas.table import Table
-from slowwave.store.trouble import reading
+from slowwave.store.other_versions import is_there, known_releases, lacking, refuse_gone
+from slowwave.store.private import close_to_others, make_private_folder
+from slowwave.store.stand_ins import opened_table, stand_in_table
+from slowwave.store.trouble import reading, writing
+from slowwave.store.whole import refuse_torn, take_back_torn
 
 IDS_AT_ONCE = 2_000
 """Keys in one filter: longer lists cost more to plan than a second scan."""
@@ -31,50 +36,66 @@ class Store:
         self.root, self.space = root, space
         self.dir = root / space
         self._db = lancedb.connect(self.dir, read_consistency_interval=timedelta(0))
+        self._stand_ins: dict[str, LanceTable] = {}
 
     @classmethod
     def open(cls, root: Path, space: str = "default", *, create: bool = False) -> "Store":
-        """Open a space's tables; with `create`, make those that are missing.
+        """Open a space's tables; with `create`, make what an older version of slowwave did not have.
 
         Raises:
             StoreMissing: there is none, and create is False.
-            StoreUnreadable: a table is broken.
-            SchemaMismatch: a table has other columns than this version's schema.
+            StoreUnreadable: a table is broken, or gone though a release names it.
+            SchemaMismatch, NewerStore: a table has other columns than this version can use.
         """
         directory = root / space
-        if not create and not (directory / "releases.lance").is_dir():
+        if not create and not is_there(directory, RELEASES.name):
             raise StoreMissing(directory)
+        known = known_releases(directory) if is_there(directory, RELEASES.name) else []
+        refuse_gone(directory, known)
         if create:
-            directory.mkdir(parents=True, exist_ok=True)
+            make_private_folder(directory)
+            close_to_others(directory)
         store = cls(root, space)
-        for table in TABLES.values():
-            store._ensure(table, create=create)
+        with reading(directory):
+            lacks = [(table, store._lacks(table)) for table in TABLES.values()]  # all, before anything is changed
+        with writing(directory):
+            for table, fields in lacks:
+                if create and fields is not None:
+                    take_back_torn(directory, table, known[-1].versions.get(table.name, 0) if known else 0)
+                (store._make if create else store._stand_in)(table, fields)
         return store
 
-    def _ensure(self, table: Table, *, create: bool) -> None:
-        if not (self.dir / f"{table.name}.lance" / "_versions").is_dir():
-            if not create:
-                raise StoreMissing(self.dir)
+    def _lacks(self, table: Table) -> list[pa.Field] | None:
+        """The columns that a table is too old to have; None where there is no such table."""
+        return lacking(table, self.table(table).schema) if is_there(self.dir, table.name) else None
+
+    def _make(self, table: Table, lacks: list[pa.Field] | None) -> None:
+        if lacks is None:
             self._db.create_table(table.name, schema=table.schema, exist_ok=True)
-            return
-        with reading(self.dir):
-            found = self.table(table).schema.names
-        if found != table.schema.names:
-            raise SchemaMismatch(table.name, found, table.schema.names)
+        elif lacks:
+            self.table(table).add_columns(pa.schema(lacks))
+
+    def _stand_in(self, table: Table, lacks: list[pa.Field] | None) -> None:
+        if lacks is None or lacks:
+            self._stand_ins[table.name] = stand_in_table(self, table, None if lacks is None else self.table(table))
 
     def table(self, table: Table) -> LanceTable:
         """The LanceDB table at its newest version, for what this class does not do."""
-        opened = self._db.open_table(table.name)
-        if not isinstance(opened, LanceTable):
-            raise TypeError(f"expected a local LanceDB table, got {type(opened).__name__}")
-        return opened
+        if table.name in self._stand_ins:
+            return self._stand_ins[table.name]
+        return opened_table(self._db, table.name)
 
     def read(self, table: Table, columns: list[str] | None = None, where: Expr | None = None) -> pa.Table:
-        """Rows of a table in Arrow, in no order that may be relied on."""
-        query = self.table(table).search()
-        if where is not None:
-            query = query.where(where)
-        found: pa.Table = query.select(columns or table.schema.names).to_arrow()
+        """Rows of a table in Arrow, in no order that may be relied on.
+
+        Raises:
+            StoreUnreadable: the table is broken.
+        """
+        with reading(self.dir):
+            query = self.table(table).search()
+            if where is not None:
+                query = query.where(where)
+            found: pa.Table = query.select(columns or table.schema.names).to_arrow()
         return found.cast(pa.schema([table.schema.field(name) for name in found.schema.names]))
 
     def read_ids(
@@ -100,7 +121,8 @@ class Store:
     def count(self, table: Table, where: Expr | None = None) -> int:
         """Rows of a table."""
         if where is None:
-            return int(self.table(table).count_rows())
+            with reading(self.dir):
+                return int(self.table(table).count_rows())
         return int(self.read(table, [table.key], where).num_rows)
 
     def append(self, table: Table, rows: pa.Table) -> int:
@@ -108,10 +130,14 @@ class Store:
 
         Raises:
             BadRows: a null or repeated key among them.
+            StoreUnwritable: no room, no right, or a table that is broken.
         """
         if rows.num_rows == 0:
             return 0
-        self.table(table).add(self._checked(table, rows), on_bad_vectors="null")
+        fit = self._checked(table, rows)
+        with writing(self.dir):
+            self.table(table).add(fit, on_bad_vectors="null")
+            refuse_torn(self.dir, table)
         return int(rows.num_rows)
 
     def merge(self, table: Table, rows: pa.Table) -> int:
@@ -119,11 +145,15 @@ class Store:
 
         Raises:
             BadRows: a null or repeated key among them.
+            StoreUnwritable: no room, no right, or a table that is broken.
         """
         if rows.num_rows == 0:
             return 0
-        builder = self.table(table).merge_insert(table.key).when_matched_update_all().when_not_matched_insert_all()
-        builder.use_index(False).execute(self._checked(table, rows), on_bad_vectors="null")
+        fit = self._checked(table, rows)
+        with writing(self.dir):
+            builder = self.table(table).merge_insert(table.key).when_matched_update_all().when_not_matched_insert_all()
+            builder.use_index(False).execute(fit, on_bad_vectors="null")
+            refuse_torn(self.dir, table)
         return int(rows.num_rows)
 
     def merge_changed(self, table: Table, rows: pa.Table) -> int:
@@ -133,13 +163,19 @@ class Store:
         return self.merge(table, pa.Table.from_pylist(fresh, schema=table.schema))
 
     def delete_ids(self, table: Table, ids: Iterable[str]) -> None:
-        """Remove rows by key. The vault has no such call on its way through the night."""
-        for chunk in _chunks(list(ids), IDS_AT_ONCE):
-            self.table(table).delete(col(table.key).isin(chunk))
+        """Remove rows by key. The vault has no such call on its way through the night.
+
+        Raises:
+            StoreUnwritable: no room, no right, or a table that is broken.
+        """
+        with writing(self.dir):
+            for chunk in _chunks(list(ids), IDS_AT_ONCE):
+                self.table(table).delete(col(table.key).isin(chunk))
 
     def versions(self, tables: Iterable[Table]) -> dict[str, int]:
         """Newest version of each table."""
-        return {t.name: int(self.table(t).version) for t in tables}
+        with reading(self.dir):
+            return {t.name: int(self.table(t).version) for t in tables}
 
     @staticmethod
     def _checked(table: Table, rows: pa.Table) -> pa.Table:

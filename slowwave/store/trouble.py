@@ -1,22 +1,25 @@
 """What a store that is gone, or half there, raises: Lance's bare errors, and the project's own, which is one line."""
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from schemas.errors import StoreError, StoreUnreadable
+from schemas.errors import StoreError, StoreUnreadable, StoreUnwritable
 
 READ_TROUBLE = (OSError, RuntimeError, ValueError)
 """What Lance raises for an index or a file it can't read."""
 TROUBLE = (*READ_TROUBLE, StoreError)
 """What a store raises that is gone, or half there."""
 TOLD = 300
-"""Characters of Lance's own words: the rest is paths within its sources."""
+"""Characters of Lance's own words, at most."""
+SOURCE = re.compile(r"\.rs:\d+")
 
 
 def in_a_line(trouble: Exception) -> str:
-    """An error's own words, as far as they tell something."""
-    return " ".join(str(trouble).split())[:TOLD]
+    """An error's own words, as far as they tell something: not where in Lance's sources it came up."""
+    words = " ".join(str(trouble).split()).split(", ")
+    return ", ".join(word for word in words if not SOURCE.search(word))[:TOLD]
 
 
 def unread(trouble: Exception) -> str:
@@ -36,3 +39,16 @@ def reading(path: Path) -> Iterator[None]:
         yield
     except READ_TROUBLE as trouble:
         raise StoreUnreadable(path, in_a_line(trouble)) from trouble
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """What can't be written inside is an error of the store: a full disk, a lost right, a broken table.
+
+    Raises:
+        StoreUnwritable: in place of Lance's.
+    """
+    try:
+        yield
+    except READ_TROUBLE as trouble:
+        raise StoreUnwritable(path, in_a_line(trouble)) from trouble

@@ -10,6 +10,8 @@ from schemas.registry import RELEASED, TABLES
 from schemas.table import Table
 from slowwave.store.releases import releases, unpin
 from slowwave.store.store import Store
+from slowwave.store.trouble import writing
+from slowwave.store.whole import refuse_torn
 
 FTS_CONFIG = FTS(with_position=False, stem=True, remove_stop_words=True, ascii_folding=True)
 
@@ -45,26 +47,38 @@ def compact(store: Store, table: Table, fragments: int) -> bool:
 
 
 def keep_house(store: Store, fragments: int) -> list[str]:
-    """Compact and index what this run made; names the tables that were touched. Runs before a release."""
-    touched = [t.name for t in TABLES.values() if compact(store, t, fragments)]
-    return touched + [t.name for t in RELEASED if index_text(store, t)]
+    """Compact and index what this run made; names the tables that were touched. Runs before a release.
+
+    Raises:
+        StoreUnwritable: no room, no right, or a table that is broken.
+    """
+    with writing(store.dir):
+        touched = [t.name for t in TABLES.values() if compact(store, t, fragments)]
+        touched += [t.name for t in RELEASED if index_text(store, t)]
+        for table in TABLES.values():
+            refuse_torn(store.dir, table)
+        return touched
 
 
 def drop_old_versions(store: Store, keep: int) -> int:
     """Unpin all but the newest releases and delete the versions that none pins; returns the bytes freed.
 
     `lancedb`'s own clean-up stops at the first tagged version, so this goes through `lance`.
+
+    Raises:
+        StoreUnwritable: no right, or a table that is broken.
     """
     old = releases(store)[:-keep]
-    freed = 0
-    for table in RELEASED:
-        for release in old:
-            unpin(store.table(table), release)
     if not old:
         return 0
-    for table in TABLES.values():
-        dataset = lance.dataset(str(store.dir / f"{table.name}.lance"))
-        # A day of grace: a reader that opened a version an hour ago still finds its files.
-        stats = dataset.cleanup_old_versions(timedelta(days=1), error_if_tagged_old_versions=False)
-        freed += int(stats.bytes_removed)
-    return freed
+    with writing(store.dir):
+        for table in RELEASED:
+            for release in old:
+                unpin(store.table(table), release)
+        return sum(_freed(store, table) for table in TABLES.values())
+
+
+def _freed(store: Store, table: Table) -> int:
+    dataset = lance.dataset(str(store.dir / f"{table.name}.lance"))
+    # A day of grace: a reader that opened a version an hour ago still finds its files.
+    return int(dataset.cleanup_old_versions(timedelta(days=1), error_if_tagged_old_versions=False).bytes_removed)

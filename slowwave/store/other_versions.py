@@ -1,0 +1,88 @@
+"""Stores that another version of slowwave wrote.
+
+What is younger than a store is made by its next writer, and stands empty for readers until then (`stand_ins.py`). What
+a store has too much of was written by a newer slowwave, which alone knows what it means: such a store is refused. A
+table that is gone though a release names it is neither: that store is damaged.
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import pyarrow as pa
+
+from schemas.errors import NewerStore, SchemaMismatch, StoreMissing, StoreUnreadable
+from schemas.messages import MESSAGES
+from schemas.registry import TABLES
+from schemas.runs import RELEASES
+from schemas.sessions import SESSIONS
+from schemas.table import Table
+from slowwave.store.releases import Release, parse_releases
+from slowwave.store.trouble import reading
+from slowwave.store.whole import last_whole
+
+
+def is_there(folder: Path, name: str) -> bool:
+    """Whether a space's folder holds this table."""
+    return (folder / f"{name}.lance" / "_versions").is_dir()
+
+
+def lacking(table: Table, found: pa.Schema) -> list[pa.Field]:
+    """The columns that a stored table is too old to have; all may be null.
+
+    Raises:
+        NewerStore: it has columns that this version does not know.
+        SchemaMismatch: it lacks columns that may not be null, or has them in another type.
+    """
+    unknown = [name for name in found.names if name not in table.schema.names]
+    missing = [field for field in table.schema if field.name not in found.names]
+    held = [field for field in table.schema if field.name in found.names]
+    wrong = [f"{f.name} as {found.field(f.name).type}" for f in held if found.field(f.name).type != f.type]
+    needed = [field.name for field in missing if not field.nullable]
+    if needed or wrong:
+        raise SchemaMismatch(table.name, needed, [*wrong, *unknown])
+    if unknown:
+        raise NewerStore(table.name, f"table {table.name!r} has {', '.join(unknown)}")
+    return missing
+
+
+def known_releases(folder: Path) -> list[Release]:
+    """The releases of a space, oldest first.
+
+    Raises:
+        StoreMissing: there is no such store or space.
+        StoreUnreadable: what is there is broken.
+        SchemaMismatch, NewerStore: another version of slowwave released what this one can't use.
+    """
+    if not is_there(folder, RELEASES.name):
+        raise StoreMissing(folder)
+    with reading(folder):
+        rows = last_whole(folder / f"{RELEASES.name}.lance")
+        lacking(RELEASES, rows.schema)
+        found = parse_releases(rows.to_table())
+    for release in found[-1:]:
+        for name in sorted(release.versions.keys() - TABLES.keys()):
+            raise NewerStore(name, f"release {release.name} names a table {name!r}")
+    return found
+
+
+def refuse_gone(folder: Path, releases: Iterable[Release], tables: Iterable[Table] = TABLES.values()) -> None:
+    """Check that the tables which releases name are there.
+
+    Raises:
+        StoreUnreadable: one is gone.
+    """
+    named = {name: release.name for release in releases for name in release.versions}
+    for table in tables:
+        if table.name in named and not is_there(folder, table.name):
+            raise StoreUnreadable(folder, _gone(table.name, named[table.name]))
+
+
+def _gone(name: str, release: str) -> str:
+    """What is gone, and how to go on."""
+    tables = " ".join(f"--table {one.name}" for one in (MESSAGES, SESSIONS) if one.name != name)
+    save = f"save the rest by `slowwave export OUT {tables}` and `slowwave run OUT --store NEW`"
+    anew = "begin a new store with `slowwave run --store NEW`"
+    return (
+        f"table {name!r}, which release {release} names, is gone: put {name}.lance back from a backup, "
+        f"or {anew if name == MESSAGES.name else save}"
+    )

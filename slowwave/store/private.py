@@ -1,0 +1,40 @@
+"""What slowwave writes is for its owner's eyes alone: folders 0700, files 0600, whatever the umask says."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+FOLDER = 0o700
+OTHERS = 0o077
+"""What group and others may do."""
+
+
+@contextmanager
+def private_files() -> Iterator[None]:
+    """Within the block all that this process makes is its owner's alone; Lance makes files by the umask."""
+    before = os.umask(OTHERS)
+    try:
+        yield
+    finally:
+        os.umask(before)
+
+
+def make_private_folder(folder: Path) -> None:
+    """Make a folder, and those above it that are missing, closed to others; one that is there stays as it is.
+
+    `Path.mkdir` gives its mode to the last folder only.
+    """
+    for one in reversed([folder, *folder.parents]):
+        if not one.exists():
+            one.mkdir(mode=FOLDER, exist_ok=True)
+
+
+def close_to_others(folder: Path) -> None:
+    """Close a folder that others may look into, and all that is in it; one that is somebody else's stays as it is."""
+    if not folder.stat().st_mode & OTHERS:
+        return
+    for path in [*folder.rglob("*"), folder]:
+        if not path.is_symlink():
+            with suppress(PermissionError, FileNotFoundError):  # another's, or a file of a reader's that is gone
+                path.chmod(path.stat().st_mode & ~OTHERS)

@@ -1,0 +1,78 @@
+"""Whether what a table names lies on the disk whole.
+
+Of a small file that a full disk takes but in part Lance says nothing: it commits a version that can't be read. So each
+write is looked at, and a writer takes back what an earlier one could not finish.
+"""
+
+from pathlib import Path
+
+import lance
+
+from schemas.errors import StoreUnreadable
+from schemas.table import Table
+from slowwave.store.trouble import READ_TROUBLE
+
+STEPS_BACK = 8
+"""Versions that one write and the upkeep after it may have made."""
+
+
+def refuse_torn(folder: Path, table: Table) -> None:
+    """Look at the newest version of a table.
+
+    Raises:
+        OSError: a file of it is not as long as it was meant to be.
+    """
+    if torn := torn_file(lance.dataset(_path(folder, table))):
+        raise OSError(f"only a part of {torn} is there")
+
+
+def torn_file(dataset: lance.LanceDataset) -> str | None:
+    """A data file of a version that is shorter than it was meant to be, or gone; None when all are whole."""
+    data = Path(dataset.uri) / "data"
+    for fragment in dataset.get_fragments():
+        for file in fragment.metadata.files:
+            path = data / file.path
+            if file.file_size_bytes and not (path.is_file() and path.stat().st_size == file.file_size_bytes):
+                return path.name
+    return None
+
+
+def last_whole(path: Path) -> lance.LanceDataset:
+    """A table as it is, or as it was before a last write that was not finished."""
+    newest = lance.dataset(str(path))
+    if torn_file(newest) is None or newest.version == 1:
+        return newest
+    before = lance.dataset(str(path), version=newest.version - 1)
+    return newest if torn_file(before) else before
+
+
+def take_back_torn(folder: Path, table: Table, released: int) -> None:
+    """Make the newest whole version of a table the newest one; whoever wrote more was told, and marked nothing done.
+
+    Args:
+        folder: the space's.
+        table: one that is there.
+        released: its version in the newest release, which is never gone behind.
+
+    Raises:
+        StoreUnreadable: what was released is torn.
+    """
+    path = _path(folder, table)
+    newest = lance.dataset(path)
+    torn = torn_file(newest)
+    if torn is None:
+        return
+    older = sorted((v["version"] for v in newest.versions() if released <= v["version"] < newest.version), reverse=True)
+    for version in older[:STEPS_BACK]:
+        try:
+            found = lance.dataset(path, version=version)
+        except READ_TROUBLE:
+            continue
+        if torn_file(found) is None:
+            found.restore()  # type: ignore[no-untyped-call]
+            return
+    raise StoreUnreadable(folder, f"{torn} of table {table.name!r} is torn or gone: put it back from a backup")
+
+
+def _path(folder: Path, table: Table) -> str:
+    return str(folder / f"{table.name}.lance")
