@@ -81,6 +81,8 @@ def parent_session(path: Path) -> str:
 def agent_type(path: Path) -> str | None:
     """What kind of agent a sub-agent's file is of, from the small `.meta.json` beside it."""
     meta = path.with_name(path.name.split(".jsonl")[0] + ".meta.json")
+    if not meta.is_file():
+        return None
     try:
         with meta.open("rb") as stream:
             found = orjson.loads(stream.read(_META_BYTES))

@@ -4,10 +4,11 @@
 unpacked into a temporary file first, because both formats are read from their end.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+import lance
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -23,7 +24,7 @@ COLUMNS = (
 )
 ROWS = 4096
 _PARQUET, _ARROW, _STREAM = b"PAR1", b"ARROW1", b"\xff\xff\xff\xff"
-_DAMAGED = (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError, *DAMAGE)
+DAMAGED = (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError, *DAMAGE)
 
 
 def sniff(head: Head) -> bool:
@@ -31,49 +32,65 @@ def sniff(head: Head) -> bool:
     if not head.data.startswith((_PARQUET, _ARROW, _STREAM)):
         return False
     try:
-        with plain_file(head.path) as path, _batches(path) as (schema, _):
-            return {"role", "content"} <= set(schema.names)
-    except _DAMAGED:
+        return {"role", "content"} <= set(column_names(head))
+    except DAMAGED:
         return not head.data.startswith(_STREAM)
+
+
+def column_names(head: Head) -> list[str]:
+    """The names of a Parquet or Arrow file's columns; none of another file.
+
+    Raises:
+        OSError, pa.ArrowInvalid and others of `DAMAGED`: the file is damaged.
+    """
+    if not head.data.startswith((_PARQUET, _ARROW, _STREAM)):
+        return []
+    with plain_file(head.path) as path, _batches(path, COLUMNS) as (schema, _):
+        return list(schema.names)
 
 
 def read(path: Path, limits: Limits) -> Iterator[Record]:
     """Records in order of the rows; `line` is the row, from 1."""
-    yield from generic.records(_rows(path), path.name.split(".")[0])
+    yield from generic.records(rows_of(path, COLUMNS), path.name.split(".")[0])
 
 
-def _rows(path: Path) -> Iterator[tuple[int, dict[str, object]] | Rejected]:
+def rows_of(path: Path, columns: Sequence[str]) -> Iterator[tuple[int, dict[str, object]] | Rejected]:
+    """Number (from 1) and values of each row, of those of the columns that the file has; nulls are left out."""
     number = 0
     try:
-        with plain_file(path) as plain, _batches(plain) as (_, batches):
+        with plain_file(path) as plain, _batches(plain, columns) as (_, batches):
             for batch in batches:
                 for row in _dicts(batch):
                     number += 1
                     yield (number, row) if isinstance(row, dict) else Rejected(number, row)
-    except _DAMAGED as error:
+    except DAMAGED as error:
         yield Rejected(number + 1, f"file is damaged after row {number}: {error}")
 
 
 @contextmanager
-def _batches(path: Path) -> Iterator[tuple[pa.Schema, Iterator[pa.RecordBatch]]]:
-    """The file's schema and its record batches, of the columns we know."""
+def _batches(path: Path, columns: Sequence[str]) -> Iterator[tuple[pa.Schema, Iterator[pa.RecordBatch]]]:
+    """The file's schema and its record batches, of the columns asked for."""
+    if path.is_dir():
+        dataset = lance.dataset(str(path))
+        yield dataset.schema, dataset.to_batches(columns=[name for name in columns if name in dataset.schema.names])
+        return
     with path.open("rb") as stream:
         magic = stream.read(6)
         stream.seek(0)
         if magic.startswith(_PARQUET):
             file = pq.ParquetFile(stream)
-            names = [name for name in COLUMNS if name in file.schema_arrow.names]
+            names = [name for name in columns if name in file.schema_arrow.names]
             yield file.schema_arrow, file.iter_batches(ROWS, columns=names)
         elif magic == _ARROW:
             reader = pa.ipc.open_file(stream)
-            yield reader.schema, (_known(reader.get_batch(i)) for i in range(reader.num_record_batches))
+            yield reader.schema, (_known(reader.get_batch(i), columns) for i in range(reader.num_record_batches))
         else:
             with pa.ipc.open_stream(stream) as flow:
-                yield flow.schema, map(_known, flow)
+                yield flow.schema, (_known(batch, columns) for batch in flow)
 
 
-def _known(batch: pa.RecordBatch) -> pa.RecordBatch:
-    return batch.select([name for name in COLUMNS if name in batch.schema.names])
+def _known(batch: pa.RecordBatch, columns: Sequence[str]) -> pa.RecordBatch:
+    return batch.select([name for name in columns if name in batch.schema.names])
 
 
 def _dicts(batch: pa.RecordBatch) -> Iterator[dict[str, object] | str]:

@@ -66,7 +66,7 @@ def indexed_session(path: Path, native_id: str) -> Session:
         found = index.stat()
     except OSError:
         return Session(native_id)
-    if found.st_size > MAX_INDEX_BYTES:
+    if found.st_size > MAX_INDEX_BYTES or not index.is_file():
         return Session(native_id)
     return _by_id(index, found.st_mtime_ns, found.st_size).get(native_id) or Session(native_id)
 

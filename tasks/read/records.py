@@ -32,6 +32,26 @@ class Block:
     """An image's media type; its bytes are never kept."""
 
 
+@dataclass(slots=True, frozen=True)
+class StoredSession:
+    """What a store knew a session by, of which this is an export."""
+
+    session_id: str
+    source: str
+    inactive: tuple[str, ...] = ()
+    """Ids of its messages that were taken back."""
+
+
+@dataclass(slots=True, frozen=True)
+class StoredMessage:
+    """What a store knew a message by, of which this is an export; its content may have been redacted since."""
+
+    message_id: str
+    identity: str
+    source: str
+    workspace: str | None
+
+
 @dataclass(slots=True)
 class Session:
     """What a transcript says of its conversation. May be yielded again as more is learnt: later non-null fields win."""
@@ -41,6 +61,12 @@ class Session:
     title: str | None = None
     kind: SessionKind | None = None
     parent_id: str | None = None
+    stored: StoredSession | None = None
+
+    @property
+    def key(self) -> str:
+        """What its messages name it by."""
+        return self.stored.session_id if self.stored else self.native_id
 
 
 @dataclass(slots=True)
@@ -53,6 +79,7 @@ class Message:
     """
 
     session: str
+    """Its session's `key`."""
     native_id: str
     role: Role
     origin: Origin
@@ -65,6 +92,7 @@ class Message:
     speaker: str | None = None
     identity: str | None = None
     line: int = 0
+    stored: StoredMessage | None = None
 
 
 @dataclass(slots=True)

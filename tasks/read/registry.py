@@ -14,6 +14,7 @@ from tasks.read import (
     codex,
     columnar,
     cursor,
+    exported,
     gemini,
     generic,
     openai_chat,
@@ -30,6 +31,7 @@ from tasks.read.records import Head, Reader
 READERS: tuple[Reader, ...] = (
     openclaw_sqlite.READER,
     pmm.READER,
+    exported.READER,
     columnar.READER,
     claude_code.READER,
     codex.READER,
@@ -73,6 +75,8 @@ def detect(path: Path) -> Reader:
 
 
 def _head_of(path: Path) -> Head:
+    if path.exists() and not (path.is_file() or path.is_dir()):  # whoever opens a pipe waits for one who writes
+        raise UnknownFormat(path, "it is neither a file nor a folder")
     try:
         return read_head(path)
     except DAMAGE as error:
@@ -100,13 +104,17 @@ def find_files(paths: Iterable[Path]) -> Iterator[Path]:
 
 def _below(folder: Path) -> Iterator[Path]:
     for root, folders, files in os.walk(folder, followlinks=False):
+        if exported.MANIFEST in files and exported.is_export(Path(root)):
+            folders.clear()
+            yield Path(root, exported.MANIFEST)  # of which its tables are parts
+            continue
         if any(name.endswith(".lance") for name in folders):
             folders.clear()  # a store among the transcripts: its tables are none
             continue
         folders[:] = [name for name in folders if name not in JUNK_FOLDERS]
         for name in files:
             path = Path(root, name)
-            if is_candidate(path) and not path.is_symlink() and path.is_file():
+            if is_candidate(path) and not path.is_symlink():
                 yield path
 
 

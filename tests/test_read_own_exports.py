@@ -1,0 +1,106 @@
+"""What slowwave exports, `run` reads back: the same messages under the same ids, in whatever form, in another store."""
+
+import json
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from flows.export import export_tables
+from flows.nightly import run_night
+from schemas.messages import MESSAGES
+from schemas.observations import OBSERVATIONS
+from schemas.quarantine import QUARANTINE
+from schemas.sessions import SESSIONS
+from schemas.settings import Settings
+from schemas.table import Table
+from slowwave.store import Store
+from tasks.export import FORMATS
+from tasks.job import Job
+from tasks.night.read import read_transcripts
+from tasks.read.records import Limits, Rejected
+from tasks.read.registry import detect, find_files
+from tasks.verify import broken_chains
+
+SAMPLES = Path(__file__).parent.parent / "data" / "samples"
+READ = [SAMPLES / "claude-code", SAMPLES / "openclaw", SAMPLES / "generic"]
+
+
+def settings(store: Path) -> Settings:
+    return Settings(store=store, encoder="hash-384", gists="off")
+
+
+def rows(store: Path, table: Table, *left_out: str) -> dict[str, dict[str, object]]:
+    found = Store.open(store).read(table).drop_columns(list(left_out)).to_pylist()
+    return {row[table.key]: row for row in found}
+
+
+def read_into(store: Path, *paths: Path) -> None:
+    read_transcripts.fn(Job(settings(store), "run"), list(paths))
+
+
+@pytest.fixture(scope="module")
+def old(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store of a night over three tools' transcripts."""
+    root = tmp_path_factory.mktemp("old")
+    run_night(READ, settings(root))
+    return root
+
+
+def exported(old: Path, to: Path, form: str, tables: Sequence[str] = ()) -> Path:
+    export_tables(settings(old), to, form, list(tables))
+    return to
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_messages_and_sessions_come_back_as_they_were(old: Path, tmp_path: Path, form: str) -> None:
+    new = tmp_path / "new"
+    read_into(new, exported(old, tmp_path / "out", form))
+    assert rows(new, MESSAGES) == rows(old, MESSAGES)  # ids, order, chain and all
+    assert rows(new, SESSIONS, "path") == rows(old, SESSIONS, "path")
+    assert rows(new, QUARANTINE) == {}
+    assert broken_chains(Store.open(new))[1] == []
+
+
+def test_a_night_over_an_export_claims_the_same_and_their_transcripts_are_no_news(old: Path, tmp_path: Path) -> None:
+    new, out = tmp_path / "new", exported(old, tmp_path / "out", "jsonl")
+    run_night([out], settings(new))
+    assert rows(new, OBSERVATIONS).keys() == rows(old, OBSERVATIONS).keys()
+    assert run_night([out], settings(new)).release is None
+    read_into(new, *READ)
+    assert rows(new, MESSAGES) == rows(old, MESSAGES)
+
+
+def test_of_an_export_that_was_packed_or_holds_no_sessions_the_messages_are_read(old: Path, tmp_path: Path) -> None:
+    out = exported(old, tmp_path / "out", "parquet", ["messages"])
+    moved = shutil.move(out / "messages.parquet", tmp_path / "kept.parquet")
+    read_into(tmp_path / "new", Path(moved))
+    same = rows(tmp_path / "new", MESSAGES)
+    assert same.keys() == rows(old, MESSAGES).keys()
+    assert {row["session_id"] for row in same.values()} == rows(tmp_path / "new", SESSIONS).keys()
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_an_export_is_one_transcript_and_its_other_tables_are_none(old: Path, tmp_path: Path, form: str) -> None:
+    out = exported(old, tmp_path / "out", form)
+    assert [path.name for path in find_files([tmp_path])] == ["manifest.json"]
+    assert detect(out / "manifest.json").name == "slowwave"
+    assert form == "lance" or detect(out / f"messages.{form}").name == "slowwave"
+
+
+def test_rows_that_are_no_messages_are_quarantined_with_the_reason(old: Path, tmp_path: Path) -> None:
+    path = exported(old, tmp_path / "out", "jsonl") / "messages.jsonl"
+    good = json.loads(path.read_text().splitlines()[0])
+    bad = [{"role": "wizard"}, {"message_id": "x"}, {"blocks": [{"type": "spell"}]}, {"text": None}, {"session_id": 5}]
+    path.write_text("".join(json.dumps(good | change) + "\n" for change in ({}, *bad)) + '{"torn": ')
+    found = list(detect(path).read(path, Limits()))
+    reasons = [record.reason for record in found if isinstance(record, Rejected)]
+    assert [reason.split()[0] for reason in reasons] == ["role", "message_id", "blocks", "text", "session_id", "torn"]
+
+
+def test_an_export_without_messages_says_so(old: Path, tmp_path: Path) -> None:
+    out = exported(old, tmp_path / "out", "parquet", ["topics"])
+    (record,) = detect(out / "manifest.json").read(out / "manifest.json", Limits())
+    assert isinstance(record, Rejected)
+    assert "holds no messages" in record.reason
