@@ -12,6 +12,7 @@ from pydantic import BaseModel
 from schemas.ids import content_id
 from schemas.settings import Settings
 from slowwave.store.store import Store
+from tasks.progress import doing
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,8 @@ def reporting(step: str) -> Iterator[StepReport]:
     """A report whose seconds are those the block took."""
     report, start = StepReport(step), time.perf_counter()
     try:
-        yield report
+        with doing(step):
+            yield report
     finally:
         report.seconds = time.perf_counter() - start
 

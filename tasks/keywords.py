@@ -92,7 +92,7 @@ def vectorizer(settings: KeywordSettings) -> CountVectorizer:
     return CountVectorizer(analyzer=lambda text: phrases(text, settings.max_words))
 
 
-def _keybert(ngrams: NgramVectors) -> Any:
+def keybert_over(ngrams: NgramVectors) -> Any:
     """KeyBERT over the shared vectors. Imported here: it brings torch along, which a night without news never needs."""
     from keybert import KeyBERT
     from keybert.backend import BaseEmbedder
@@ -108,7 +108,7 @@ def _scored(
     candidates: list[list[str]], vectors: Vectors, backend: NgramVectors, settings: KeywordSettings
 ) -> list[list[str]]:
     """KeyBERT's keywords of one batch of texts, given as their candidates so that they are not cut up twice again."""
-    scored: list[Any] = _keybert(backend).extract_keywords(
+    scored: list[Any] = keybert_over(backend).extract_keywords(
         candidates,  # the vectorizer takes them as they are, and nothing else reads the texts
         vectorizer=CountVectorizer(analyzer=list),
         top_n=settings.top,

@@ -1,18 +1,82 @@
-"""Progress on a terminal for what lasts; silent where nobody watches."""
+"""How far the work is: at a terminal a bar for what lasts, elsewhere a plain line every ten seconds."""
 
+import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from threading import Event, Thread
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 CONSOLE = Console(stderr=True)
+EVERY = 10.0
+"""Seconds from one plain line to the next."""
+
+
+@dataclass(eq=False)
+class Doing:
+    """What is being done, and how far it is."""
+
+    what: str
+    total: int | None = None
+    done: int = 0
+
+    def __str__(self) -> str:
+        of = f" {self.done:,} of {self.total:,}" if self.total is not None else ""
+        return f"{self.what}{of}"
+
+
+DOING: list[Doing] = []
+"""What the process does now, the innermost last."""
+
+
+@contextmanager
+def doing(what: str, total: int | None = None) -> Iterator[Doing]:
+    """Note what the block does, for whoever tells it."""
+    now = Doing(what, total)
+    DOING.append(now)
+    try:
+        yield now
+    finally:
+        DOING.remove(now)
 
 
 @contextmanager
 def progress(label: str, total: int | None) -> Iterator[Callable[[int], None]]:
-    """A bar on stderr; call what is yielded with the number of items done since."""
+    """A bar on stderr, where that is a terminal; call what is yielded with the number of items done since."""
     columns = (TextColumn("{task.description:>10}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=CONSOLE, transient=True, disable=not CONSOLE.is_terminal) as bars:
+    bars = Progress(*columns, console=CONSOLE, transient=True, disable=not CONSOLE.is_terminal)
+    with doing(label, total) as now, bars:
         task = bars.add_task(label, total=total)
-        yield lambda done: bars.update(task, advance=done)
+
+        def advance(done: int) -> None:
+            now.done += done
+            bars.update(task, advance=done)
+
+        yield advance
+
+
+@contextmanager
+def told_in_lines() -> Iterator[None]:
+    """While the block works, tell on stderr every ten seconds what it is at; nothing at a terminal, which has bars."""
+    over, begun = Event(), time.monotonic()
+
+    def tell() -> None:
+        while not over.wait(EVERY):
+            now = str(DOING[-1]) if DOING else "working"
+            try:
+                print(f"slowwave: {now}, {time.monotonic() - begun:.0f} s", file=sys.stderr, flush=True)
+            except (OSError, ValueError):  # nobody reads any more
+                return
+
+    teller = Thread(target=tell, name="told in lines", daemon=True)
+    if not CONSOLE.is_terminal:
+        teller.start()
+    try:
+        yield
+    finally:
+        over.set()
+        if teller.is_alive():
+            teller.join()

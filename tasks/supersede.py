@@ -1,10 +1,10 @@
 """Retires claims that a later claim changes: OBSERVATIONS in, the rows that changed and MERGES rows out. No model.
 
-Candidates (vector neighbours, shared rare words) within one workspace and one speaker's talk of themselves → is the
-later one about the same thing, and does it say so (`tasks.amending.judge`) → the final word within a session, the
-newer across sessions unless the older was said again since. What is retired stays so until the older is said again or
-the newer is withdrawn. What may be a change and may not is a doubt: the claim stands, and the ledger tells of the later
-one. `unsupersede` takes either back.
+Candidates (vector neighbours, shared rare words) within one workspace and one speaker's talk of themselves → does the
+later one say in so many words what it changes, with both values (`tasks.amending.instead`) → the newer, unless the
+older was said again since. What is retired stays so until the older is said again or the newer is withdrawn. Whatever
+else speaks for a change (`tasks.amending.likely`) is a doubt: the claim stands, and the ledger tells of the later one.
+`unsupersede` takes either back.
 """
 
 from collections.abc import Mapping, Set
@@ -24,7 +24,7 @@ from tasks.deduping.rows import only_row, with_values
 
 __all__ = ["KINDS", "VERSION", "Superseded", "affirmed_at", "supersede", "unsupersede"]
 
-VERSION = "supersede/6"
+VERSION = "supersede/7"
 QUOTED = 160
 """Characters of each quote in the ledger's reason."""
 KINDS = ("supersession", "doubt")

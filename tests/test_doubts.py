@@ -27,7 +27,7 @@ FIRST = (
     "Invoices are sent by post to clients over seventy.",
     "The kitchen will be painted sage green.",
 )
-LATER = ("The listing office gave Marlow against Denholm room 6.",)
+LATER = ("Marlow against Denholm: by the new notice the hearing is on 17 July at 10:30 in room 2.",)
 ASKED = "What do we know about Marlow against Denholm?"
 
 
@@ -56,15 +56,22 @@ def test_a_doubt_leaves_both_standing_and_is_told(doubting: Settings) -> None:
     doubt = next(m for m in store.read(MERGES).to_pylist() if m["kind"] == "doubt")
     claims = {row["observation_id"]: row for row in store.read(OBSERVATIONS).to_pylist()}
     assert "3 June" in claims[doubt["loser_id"]]["summary"]
-    assert "room 6" in claims[doubt["winner_id"]]["summary"]
+    assert "17 July" in claims[doubt["winner_id"]]["summary"]
     assert {claims[doubt[name]]["status"] for name in ("loser_id", "winner_id")} == {"active"}
 
     hits = Memory.open(doubting.store).recall(ASKED, kinds="observation")
     told = {hit.id: hit for hit in hits}
     assert told[doubt["loser_id"]].perhaps_superseded_by == doubt["winner_id"]
     assert told[doubt["loser_id"]].status == "active"
-    assert [h.id for h in hits[:2]] == [doubt["winner_id"], doubt["loser_id"]]
     assert [h.score for h in hits] == sorted((h.score for h in hits), reverse=True)
+
+
+def test_a_doubt_moves_nothing(doubting: Settings) -> None:
+    told = Memory.open(doubting.store).recall(ASKED)
+    doubt = next(m for m in Store.open(doubting.store).read(MERGES).to_pylist() if m["kind"] == "doubt")
+    run_unmerge(doubt["merge_id"], doubting)
+    without = Memory.open(doubting.store).recall(ASKED)
+    assert [(h.id, h.score) for h in told] == [(h.id, h.score) for h in without]
 
 
 def test_what_does_not_answer_is_not_brought_up_by_a_doubt(doubting: Settings) -> None:
@@ -83,7 +90,7 @@ def test_a_doubt_is_listed_told_in_the_terminal_and_can_be_taken_back(doubting: 
     row = next(r for r in json.loads(listed.output) if r["kind"] == "doubt")
     assert row["state"] == "in force"
     shown = CliRunner().invoke(app, ["recall", ASKED, "--store", str(doubting.store)])
-    assert f"perhaps changed since: see {row['winner_id']}" in shown.output
+    assert f"(perhaps changed since by “{row['winner']}”, 2026-03-09)" in shown.output
 
     run_unmerge(row["merge_id"], doubting)
     undone = [m["undone"] for m in Store.open(doubting.store).read(MERGES).to_pylist() if m["kind"] == "doubt"]

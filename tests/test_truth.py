@@ -1,5 +1,7 @@
 """A decision amended in a later session, through a whole night: what recall says now, and of then."""
 
+import json
+import re
 from pathlib import Path
 
 import pytest
@@ -12,20 +14,21 @@ from schemas.settings import Settings
 from slowwave import Memory
 from slowwave.cli.main import app
 from slowwave.engines.hash_encoder import HashEncoder
+from slowwave.recall.hits import Hit
 from slowwave.store import Store
 from tasks.supersede import unsupersede
 from tests.talk_files import session
 
 FIRST = [
     ("user", "Decision: the booking API listens on port 7070."),
-    ("assistant", "Done, the booking API is on 7070."),
+    ("assistant", "Done, the booking API is on port 7070."),
     ("user", "Backups of the bookings are kept for 30 days."),
     ("assistant", "Noted."),
 ]
 LATER = [
     ("user", "Which port does the booking API listen on?"),
     ("assistant", "It is the one from the first session."),
-    ("user", "Port 7070 clashes with the crew tool, so move the booking API to port 8200."),
+    ("user", "Move the booking API from port 7070 to port 8200."),
     ("assistant", "The booking API listens on port 8200 now."),
 ]
 BACK = [
@@ -66,6 +69,14 @@ def test_what_holds_comes_first_and_what_does_not_is_marked(amended: Path) -> No
     assert {h.status for h in stale} == {"superseded"}
     claims = {r["observation_id"]: r for r in Store.open(amended).read(OBSERVATIONS).to_pylist()}
     assert all("8200" in claims[h.superseded_by]["summary"] for h in stale)
+    assert all(h.successor.text == claims[h.superseded_by]["summary"] for h in stale)
+    assert [Hit.from_dict(json.loads(json.dumps(hit.as_dict()))) for hit in hits] == hits
+
+
+def test_a_stale_hit_is_shown_with_what_holds_now_and_no_id(amended: Path) -> None:
+    told = CliRunner().invoke(app, ["recall", ASKED, "--store", str(amended)]).stdout
+    assert re.search(r"\(superseded by “[^”]*8200[^”]*”, 2026-03-09\)  .*7070", told)
+    assert not re.search("[0-9a-f]{32}", told)
 
 
 def test_the_question_asked_before_does_not_lead(amended: Path) -> None:
@@ -126,14 +137,14 @@ def test_who_says_the_old_again_takes_it_up_again(amended: Path, tmp_path: Path)
     rows = Store.open(tmp_path).read(OBSERVATIONS).to_pylist()
     by_text = {r["summary"]: r["status"] for r in rows if r["session_id"] and r["status"] != "duplicate"}
     assert by_text["Decision: the booking API listens on port 7070"] == "active"
-    assert by_text["The booking API listens on port 8200 now"] == "superseded"
+    assert by_text["Move the booking API from port 7070 to port 8200"] == "superseded"
 
 
 def test_a_supersession_taken_back_stays_so(amended: Path, tmp_path: Path) -> None:
     nights = settings(tmp_path)
     run_night([session(tmp_path, "a", 2, FIRST), session(tmp_path, "b", 9, LATER)], nights)
     store = Store.open(tmp_path)
-    merge = store.read(MERGES).to_pylist()[0]
+    merge = next(m for m in store.read(MERGES).to_pylist() if m["kind"] == "supersession")
     back = unsupersede(store.read(OBSERVATIONS), store.read(MERGES), merge["merge_id"])
     store.merge(OBSERVATIONS, back.observations)
     store.merge(MERGES, back.merges)
@@ -146,18 +157,21 @@ def test_a_supersession_taken_back_stays_so(amended: Path, tmp_path: Path) -> No
 
 def test_an_echo_after_somebody_else_spoke_is_stale_and_so_is_a_message_asked_for_what_changed(tmp_path: Path) -> None:
     first = [
-        ("user", "The wedding cake will be lemon with elderflower cream, three tiers."),
-        ("user", "My aunt bakes it."),
-        ("assistant", "Lemon and elderflower, three tiers. What about pictures?"),
+        ("user", "The wedding cake with three tiers comes from Konditorei Lindt."),
+        ("user", "My aunt paid for it."),
+        ("assistant", "Lindt, three tiers. What about pictures?"),
         ("user", "Harriet is coming from Enugu. Her flight lands on 14 April."),
     ]
     later = [
-        ("user", "The wedding cake will be pistachio with raspberry instead, no longer lemon with elderflower cream."),
-        ("user", "Harriet's flight is rebooked: her flight lands on 28 April now, no longer on 14 April."),
+        ("user", "The wedding cake comes from Bageriet Aspen instead of Konditorei Lindt."),
+        ("user", "Her flight was moved from 14 April to 28 April."),
     ]
     store = tmp_path / "store"
     run_night([session(tmp_path, "first", 1, first), session(tmp_path, "later", 9, later)], settings(store))
-    status = {hit.text: hit.status for hit in memory(store).recall("lemon elderflower wedding cake", k=10)}
-    assert status["Lemon and elderflower, three tiers. What about pictures?"] == "superseded"
-    landing = {hit.text: hit.status for hit in memory(store).recall("When does the flight of Harriet land?", k=10)}
+    status = {hit.text: hit.status for hit in memory(store).recall("the wedding cake of Lindt", k=10)}
+    assert status["Lindt, three tiers. What about pictures?"] == "superseded"
+    landing = {
+        hit.text: hit.status
+        for hit in memory(store).recall("When does her flight land in April?", k=10, kinds="message")
+    }
     assert landing["Harriet is coming from Enugu. Her flight lands on 14 April."] == "superseded"

@@ -1,15 +1,17 @@
 """What is known of the claims that may change each other, read once: their words, pairs, company and surroundings."""
 
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from schemas.settings import DedupeSettings
 from tasks.amending.held import Held
+from tasks.amending.instead import replaces
 from tasks.amending.judge import Said, Verdict, Weights, amends, likeness, read_said, word_weights
 from tasks.amending.kinds import KnownKinds, kinds, relations
-from tasks.amending.limits import APART, LATER, WITHIN, Amending
+from tasks.amending.limits import APART, LATER, Amending
 from tasks.amending.pairing import Nearest, ScoredPair, nearest_sessions, scored_pairs
 from tasks.amending.surroundings import Surroundings
 from tasks.amending.traits import Company, companies, traits
@@ -58,16 +60,35 @@ class Evidence:
 
     @cached_property
     def by_rule(self) -> dict[tuple[int, int], Verdict]:
-        """(earlier row, later row) -> what the plain rules say, where they say that it changes."""
+        """(earlier row, later row) of two sessions -> what the plain rules say, where they say that it changes.
+
+        Within one session they mostly take talk about a thing for a change of it.
+        """
         found = {}
-        for a, b, cosine, alike in self.pairs:
-            old, new = self.held.in_order(a, b)
-            if not _of_two_people(self.said[old], self.said[new]):
+        for old, new, cosine, alike in self._ordered():
+            apart = self.rows[old]["session_id"] != self.rows[new]["session_id"]
+            if apart and not _of_two_people(self.said[old], self.said[new]):
                 limits = self._limits(old, new, alike)
                 verdict = amends(self.said[old], self.said[new], cosine, self.weights, limits)
                 if verdict is not None:
                     found[old, new] = verdict
         return found
+
+    @cached_property
+    def stated(self) -> dict[tuple[int, int], Verdict]:
+        """(earlier row, later row) -> the verdict, where the later says in so many words what it changes."""
+        found = {}
+        for old, new, cosine, _ in self._ordered():
+            verdict = replaces(self.said[old], self.said[new], cosine, self.weights)
+            if verdict is not None and not _of_two_people(self.said[old], self.said[new]):
+                found[old, new] = verdict
+        return found
+
+    def _ordered(self) -> Iterator[ScoredPair]:
+        """The pairs, each with the earlier first; of what was said at one moment neither changes the other."""
+        for a, b, cosine, alike in self.pairs:
+            if self.held.times[a] != self.held.times[b]:
+                yield *self.held.in_order(a, b), cosine, alike
 
     def traits(self, old: int, new: int, cosine: float, alike: float) -> dict[str, float]:
         """Everything that may tell whether a claim of a later session changes the earlier one, by name."""
@@ -91,10 +112,7 @@ class Evidence:
         )
 
     def _limits(self, old: int, new: int, alike: float) -> Amending:
-        session = self.rows[old]["session_id"]
-        if session == self.rows[new]["session_id"]:
-            return WITHIN
-        near = self.nearest[new]
+        near, session = self.nearest[new], self.rows[old]["session_id"]
         return APART if near.once and near.session == session and alike >= near.alike - CLOSE else LATER
 
 

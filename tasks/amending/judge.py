@@ -94,10 +94,6 @@ def _opening(text: str, quote: str | None) -> str:
     return quote[:at] if quote and 0 < at <= LONGEST_OPENING else ""
 
 
-LIKELY_RULE, PERHAPS_RULE = "likely", "perhaps"
-"""The rules of verdicts that no plain rule gives: that a claim is changed, that it may be."""
-
-
 @dataclass(frozen=True)
 class Verdict:
     """That the later claim changes the earlier: by which rule, on what scores, why."""
@@ -107,18 +103,6 @@ class Verdict:
     reason: str
     instead: bool = False
     """Whether it gives another value, rather than only giving one up."""
-
-    @property
-    def plain(self) -> bool:
-        """Whether it tells what is given up or what comes instead; else only that something changes, or likely does."""
-        if self.guessed:
-            return False
-        return self.instead or self.rule in ("named", "subject", "slot", "reversal", "reaffirmed")
-
-    @property
-    def guessed(self) -> bool:
-        """Whether no plain rule gives it."""
-        return self.rule in (LIKELY_RULE, PERHAPS_RULE)
 
     @property
     def score(self) -> float:
@@ -267,13 +251,6 @@ def values_of(claim: Claim) -> frozenset[str]:
     """Figures, dates, names in code and names: what a claim sets something to, if it does."""
     days = {f"{month:02}-{day:02}" for _, month, day in claim.dates}
     return claim.figures | claim.identifiers | claim.names | days
-
-
-def echoes(a: Said, b: Said, cosine: float | None, weights: Weights, limits: Amending) -> bool:
-    """Whether one of two claims of a session says again what the other says, in whatever words."""
-    if Strength.STATED in (a.cue.strength, b.cue.strength) or conflict(a.claim, b.claim):
-        return False
-    return alike_by(likeness(a.claim, b.claim, cosine, weights)) >= limits.echo and reversal(a.claim, b.claim) is None
 
 
 def _by_statement(old: Said, new: Said, alike: float, scores: dict[str, float], limits: Amending) -> Verdict | None:

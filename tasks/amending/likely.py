@@ -14,15 +14,12 @@ from importlib.resources import files
 import orjson
 
 from tasks.amending.evidence import Evidence
-from tasks.amending.judge import LIKELY_RULE, PERHAPS_RULE, Verdict
+from tasks.amending.judge import Verdict
 from tasks.amending.prior import adjusted
 
-LIKELY = 0.2
-"""Probability, adjusted as all of these, from which a claim counts as changed though no plain rule says so."""
-UNLIKELY = 0.1
-"""Probability under which one does not, though a plain rule says so."""
-PERHAPS = 0.1
-"""Probability from which that is doubted: the claim stands, and whoever is told it is told of the later one too."""
+PERHAPS = 0.5
+"""Probability, adjusted as all of these, from which a claim may be changed: rather so than not."""
+PERHAPS_RULE = "perhaps"
 NEAR = 5
 """A pair that no rule names is weighed where fewer others of one of its claims are liker: ten a claim at most."""
 
@@ -64,8 +61,6 @@ class Likelihood:
     """That the later one changes the earlier."""
     shared: float
     cosine: float
-    instead: bool
-    """Whether the later has another value in the earlier one's place."""
 
 
 def likelihoods(known: Evidence) -> dict[tuple[int, int], Likelihood]:
@@ -79,7 +74,7 @@ def likelihoods(known: Evidence) -> dict[tuple[int, int], Likelihood]:
     found = {}
     for old, new, signs in weighable(known):
         probability = fitted().probability(signs)
-        found[old, new] = Likelihood(probability, signs["shared"], signs["cosine"], bool(signs["another value"]))
+        found[old, new] = Likelihood(probability, signs["shared"], signs["cosine"])
     told = adjusted([likelihood.probability for likelihood in found.values()], fitted().share)
     return {pair: replace(found[pair], probability=p) for pair, p in zip(found, told, strict=True)}
 
@@ -97,32 +92,18 @@ def weighable(known: Evidence) -> Iterator[tuple[int, int, dict[str, float]]]:
             yield old, new, known.traits(old, new, cosine, alike)
 
 
-def weighed(ruled: Verdict | None, likelihood: Likelihood | None) -> Verdict | None:
-    """The verdict on a pair from what the plain rules say and from what is thought of it when everything is weighed.
+def doubt(ruled: Verdict | None, likelihood: Likelihood | None) -> Verdict | None:
+    """That the later of two claims may change the earlier, None where that is not likely.
 
-    A rule stands, but is a doubt under UNLIKELY. Without one the pair is a change from LIKELY on, a doubt from PERHAPS
-    on. Rules decide alone where nothing is weighed: in one session, among a handful of claims, without vectors.
+    Where nothing is weighed (among a handful of claims, without vectors) a plain rule's word is enough.
     """
     if likelihood is None:
-        return ruled
-    probability = likelihood.probability
-    change = retires(probability, ruled=ruled is not None)
-    if ruled is not None and change:
-        return replace(ruled, scores=ruled.scores | {"likely": probability})
-    if ruled is None and probability < PERHAPS:
+        return None if ruled is None else replace(ruled, rule=PERHAPS_RULE, reason=f"perhaps: {ruled.reason}")
+    if likelihood.probability < PERHAPS:
         return None
-    why = f"{'most likely' if change else 'perhaps'} told anew ({probability:.0%})"
-    return Verdict(
-        LIKELY_RULE if change else PERHAPS_RULE,
-        {"shared": likelihood.shared, "cosine": likelihood.cosine, "likely": probability},
-        f"{why}: {ruled.reason}" if ruled else why,
-        instead=likelihood.instead,
-    )
-
-
-def retires(probability: float, *, ruled: bool) -> bool:
-    """Whether a claim counts as changed; `ruled`: whether a plain rule says so."""
-    return probability >= (UNLIKELY if ruled else LIKELY)
+    scores = {"shared": likelihood.shared, "cosine": likelihood.cosine, "likely": likelihood.probability}
+    why = f"perhaps told anew ({likelihood.probability:.0%})"
+    return Verdict(PERHAPS_RULE, scores, f"{why}: {ruled.reason}" if ruled else why)
 
 
 def _stands_out(known: Evidence, old: int, new: int) -> bool:

@@ -42,26 +42,10 @@ class Amending:
     """It only gives another value in much the same sentence, or says no to it."""
     silent_alone: float = math.inf
     """It only says much the same with a name, a number or a date of its own."""
-    echo: float = 1.2
-    """Said in one session without any difference of value: what retires the one retires the other."""
     least_shared: float = 0.1
     least_cosine: float = 0.25
 
 
-WITHIN = Amending(
-    named=1.1,
-    named_value=1.1,
-    subject=1.4,
-    slot=0.8,
-    person=0.8,
-    stated=1.15,
-    stated_alone=1.5,
-    stated_opposite=1.0,
-    hinted=1.4,
-    present_alone=1.6,
-    silent=1.6,
-)
-"""The same within one session, where much is said of one thing, and work in progress is no decision."""
 LATER = Amending(replaced=0.45, person=0.3)
 """The same for any claim of a later session."""
 APART = Amending(

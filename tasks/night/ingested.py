@@ -14,9 +14,9 @@ from schemas.messages import MESSAGES
 from schemas.quarantine import QUARANTINE
 from schemas.sessions import FILES, SESSIONS
 from slowwave.store.store import Store
+from slowwave.text.redact import redact_text
 from tasks.night.transcripts import Transcript
 from tasks.read.records import Inactive, Rejected, Session
-from tasks.redact import redact_text
 from tasks.vault import session_id
 
 EXCERPT = 2_000
@@ -37,19 +37,27 @@ class Ingested:
     stored: int = 0
     known: int = 0
 
-    def session(self, native_id: str) -> Session:
+    def session(self, key: str) -> Session:
         """What is known of a session so far."""
-        return self.sessions.setdefault(native_id, Session(native_id))
+        return self.sessions.setdefault(key, Session(key))
 
     def learn(self, fresh: Session) -> None:
         """Take over what a later record says of a session: its non-null fields win."""
-        held = self.session(fresh.native_id)
+        held = self.sessions.setdefault(fresh.key, Session(fresh.native_id, stored=fresh.stored))
         for name in ("workspace", "title", "kind", "parent_id"):
             setattr(held, name, getattr(fresh, name) or getattr(held, name))
 
     def session_ids(self) -> dict[str, Session]:
         """Sessions by our id."""
-        return {session_id(self.transcript.reader.source, native): s for native, s in self.sessions.items()}
+        return {self.id_of(session): session for session in self.sessions.values()}
+
+    def id_of(self, session: Session) -> str:
+        """Our id of a session."""
+        return session.stored.session_id if session.stored else session_id(self.source_of(session), session.native_id)
+
+    def source_of(self, session: Session) -> str:
+        """The tool whose session it is."""
+        return session.stored.source if session.stored else self.transcript.reader.source
 
     def taken_back(self) -> set[tuple[str, str]]:
         """Our session id and the transcript's message id of each message that was taken back."""
@@ -134,7 +142,8 @@ def _write_sessions(store: Store, finished: list[Ingested]) -> None:
                 natives = {native for s, native in taken_back if s == sid}
                 gone = inactive_ids(by_session[sid], natives)
                 gone |= set(rows.get(sid, {}).get("inactive") or []) - got.seen_again
-                rows[sid] = session_row(sid, info, got.transcript, by_session[sid], gone, rows.get(sid))
+                gone |= set(info.stored.inactive if info.stored else ())
+                rows[sid] = session_row(sid, info, got, by_session[sid], gone, rows.get(sid))
     if rows:
         store.merge_changed(SESSIONS, pa.Table.from_pylist(list(rows.values()), schema=SESSIONS.schema))
 
@@ -142,7 +151,7 @@ def _write_sessions(store: Store, finished: list[Ingested]) -> None:
 def session_row(
     sid: str,
     info: Session,
-    transcript: Transcript,
+    got: Ingested,
     messages: pl.DataFrame,
     inactive: set[str],
     held: dict[str, Any] | None,
@@ -152,8 +161,8 @@ def session_row(
     return {
         "session_id": sid,
         "native_id": info.native_id,
-        "source": transcript.reader.source,
-        "path": old.get("path") or str(transcript.path),
+        "source": got.source_of(info),
+        "path": old.get("path") or str(got.transcript.path),
         "workspace": info.workspace or old.get("workspace"),
         "title": info.title or old.get("title"),
         "kind": info.kind or old.get("kind") or "chat",

@@ -44,6 +44,7 @@ def observe_sessions(job: Job) -> StepReport:
                 _observe(job, group, key, report, mask, model)
                 advance(group.height)
         report.counts["echoes of recall left out"] = mask.echoes
+        report.counts["lines of recalls.jsonl that can't be read"] = mask.recalled.unread
     return report
 
 

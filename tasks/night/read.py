@@ -17,13 +17,14 @@ from prefect.cache_policies import NO_CACHE
 from schemas.messages import MESSAGES
 from schemas.sessions import FILES, SESSIONS
 from slowwave.store.store import Store
+from slowwave.text.redact import redact_text
 from tasks.job import Job, StepReport, reporting
 from tasks.night.ingested import Ingested, mend_sessions, quarantine_unreadable, write_ingested
 from tasks.night.transcripts import Transcript, find_pending
 from tasks.progress import progress
 from tasks.read.records import Inactive, Limits, Message, Record, Rejected, Session, Skipped
-from tasks.redact import redact_message, redact_text
-from tasks.vault import GENESIS, chained, identity, message_id, message_row, message_table, session_id
+from tasks.redact import redact_message
+from tasks.vault import GENESIS, chained, identity, message_id, message_row, message_table
 
 
 class Known:
@@ -146,11 +147,11 @@ def _excluded(session: Session, exclude: Sequence[str]) -> bool:
 def _row(
     message: Message, got: Ingested, known: Known, *, redact: bool, exclude: Sequence[str]
 ) -> dict[str, Any] | None:
-    source = got.transcript.reader.source
     session = got.session(message.session)
+    source, sid, known_as = got.source_of(session), got.id_of(session), message.stored
     try:
-        iid = identity(source, message)
-        mid = message_id(iid, message)
+        iid = known_as.identity if known_as else identity(source, message)
+        mid = known_as.message_id if known_as else message_id(iid, message)
     except (TypeError, UnicodeEncodeError) as error:  # a lone surrogate: no UTF-8 exists for it
         got.rejected.append(Rejected(message.line, f"message can't be stored as UTF-8: {error}"))
         return None
@@ -159,10 +160,11 @@ def _row(
         return None
     if redact:
         got.redacted.update(redact_message(message))
-    if known.holds(mid, iid, session_id(source, message.session)):
+    if known.holds(mid, iid, sid):
         got.known += 1
         if _short(mid) in known.inactive:
             got.seen_again.add(known.inactive[_short(mid)])
         return None
     got.stored += 1
-    return message_row(source, message, session.workspace, mid, iid)
+    workspace = known_as.workspace if known_as else session.workspace
+    return {**message_row(source, message, workspace, mid, iid), "session_id": sid}

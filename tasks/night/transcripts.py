@@ -1,8 +1,9 @@
 """Which transcripts are new: fingerprints held against the `files` table, originals ordered before resumed copies."""
 
 import hashlib
+import os
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from pathlib import Path
@@ -51,7 +52,7 @@ def find_pending(held: dict[str, dict[str, Any]], settings: Settings, paths: Ite
     """
     found = Found()
     for path in find_files(paths):
-        if any(fnmatch(str(path), pattern) for pattern in settings.read.exclude):
+        if is_excluded(path, settings.read.exclude):
             found.counts["files excluded"] += 1
             continue
         try:
@@ -66,6 +67,12 @@ def find_pending(held: dict[str, dict[str, Any]], settings: Settings, paths: Ite
     order = {path: place for place, path in enumerate(reading_order(t.path for t in found.pending))}
     found.pending.sort(key=lambda t: order[t.path])
     return found
+
+
+def is_excluded(path: Path, globs: Sequence[str]) -> bool:
+    """Whether one of the globs names a file, as it is given or from the root: `a/../b` lies in no folder `a`."""
+    names = {os.path.normpath(path), os.path.normpath(path.absolute())}
+    return any(fnmatch(name, glob) for name in names for glob in globs)
 
 
 def changed(path: Path, held: dict[str, Any] | None, settings: Settings) -> Transcript | None:

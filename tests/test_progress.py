@@ -1,0 +1,49 @@
+"""What somebody sees who waits: plain lines where there is no terminal, bars where there is one."""
+
+import os
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from slowwave.cli.main import app
+from tasks import progress
+from tests.talk_files import session
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "EVERY", 0.001)
+
+
+def test_a_piped_night_says_in_plain_lines_what_it_is_at(tmp_path: Path) -> None:
+    chat = session(tmp_path, "chat", 2, [("user", "The boiler in the cellar leaks.")])
+    done = CliRunner().invoke(app, ["run", str(chat), "--plain", "--no-embeddings", "--store", str(tmp_path / "s")])
+    assert "Released r1" in done.stdout
+    assert all(line.startswith("slowwave: ") and line.isprintable() for line in done.stderr.splitlines())
+    assert {line.split()[1].rstrip(",") for line in done.stderr.splitlines()} >= {"working", "publish"}
+
+
+def test_a_line_tells_how_far_the_innermost_is(capsys: pytest.CaptureFixture[str]) -> None:
+    told = ""
+    with progress.told_in_lines(), progress.doing("observe"), progress.progress("claims", 1_200) as advance:
+        advance(1_000)
+        until = time.monotonic() + 30
+        while "slowwave: claims 1,000 of 1,200, " not in told and time.monotonic() < until:
+            told += capsys.readouterr().err
+    assert "slowwave: claims 1,000 of 1,200, " in told
+
+
+def test_at_a_terminal_there_are_bars_and_no_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    master, slave = os.openpty()
+    with os.fdopen(slave, "w") as terminal:
+        monkeypatch.setattr("sys.stderr", terminal)
+        with progress.told_in_lines(), progress.progress("read", 10) as advance:
+            advance(5)
+            assert "told in lines" not in {one.name for one in threading.enumerate()}
+    shown = os.read(master, 65_536).decode()
+    os.close(master)
+    assert "\x1b[" in shown
+    assert "slowwave:" not in shown
