@@ -333,7 +333,7 @@ REVISED = {
         "The search cache holds pages 1 to 3 only.",
     ],
     "cache-2": [
-        "The search cache gets a TTL of 4 minutes instead of 10 minutes.",
+        "The TTL of the search cache is 4 minutes instead of 10 minutes.",
         "The search cache holds pages 1 to 2 only, instead of pages 1 to 3.",
     ],
     "mail": ["Mails go out in two lanes, eight workers for the first.", "Login codes expire after 240 seconds."],

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from schemas.ids import content_id
 from slowwave.recall.hits import Hit, Hits
 from slowwave.store.cached import cached_file
+from slowwave.store.private import make_private_folder
 
 LOG = logging.getLogger(__name__)
 TABLE = "CREATE TABLE IF NOT EXISTS answers (id TEXT PRIMARY KEY, hits TEXT, at INTEGER)"
@@ -57,7 +58,7 @@ class Answers:
 
     def _write(self, key: str, told: str) -> None:
         if not self.path.is_file():
-            self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            make_private_folder(self.path.parent)
             self.path.touch(mode=0o600)
         with closing(self._opened()) as db, db:
             db.execute(TABLE)

@@ -4,9 +4,10 @@
     block.text, block.tokens, block.parts
 
 The order is web, memories, conversation; in each part what is more relevant stands nearer to the end, where the query
-comes. Each part has its share of the budget (settings); what one doesn't use goes to the others. What does not fit is
-recapped: the sentences that cover most of what matters are kept, of long memories their clauses, with an ellipsis where
-something is left out. Nothing is cut within one.
+comes. Beside a direct question the memories open with recall's best messages, whole, the best first (`direct.py`). Each
+part has its share of the budget (settings); what one doesn't use goes to the others. What does not fit is recapped: the
+sentences that cover most of what matters are kept, of long memories their clauses, with an ellipsis where something is
+left out. Nothing is cut within one.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,7 +26,7 @@ from slowwave.recall.rendering import (
     costs,
     renderer,
 )
-from slowwave.recall.said import GAP, Said, goes_on, lines_of
+from slowwave.recall.said import GAP, Said, goes_on, lines_of, whole_lines
 from slowwave.recall.signs import Statement
 from slowwave.recall.terms import content_words
 from slowwave.recall.tokens import Tokenizer, cached
@@ -134,21 +135,44 @@ class _Block:
         return self.count(text) if text else 0
 
     def part(self, name: Name, said: Sequence[Said], budget: int) -> Part:
-        """The sentences that cover most, as lines."""
-        likely = sorted(sorted(said, key=lambda one: -one.relevance)[:MAX_PIECES], key=lambda one: one.place)
-        chosen = pack(self.pieces(likely), budget - 1, lambda some: self.size([Part(name, lines_of(likely, some))]))
-        return Part(name, lines_of(likely, chosen))
+        """Whole messages as far as they fit, then the sentences of others that cover most, as lines."""
+        first = whole_lines(self.whole(name, [one for one in said if one.rank is not None], budget))
+        shown = {(line.source.session, line.source.message) for line in first}
+        rest = [one for one in said if one.rank is None and (one.source.session, one.source.message) not in shown]
+        likely = sorted(sorted(rest, key=lambda one: -one.relevance)[:MAX_PIECES], key=lambda one: one.place)
+        spent = self.size([Part(name, first)]) if first else 0
+
+        def added(some: Sequence[int]) -> int:
+            return self.size([Part(name, first + lines_of(likely, some))]) - spent
+
+        chosen = pack(self.pieces(likely), budget - spent - 1, added)
+        return Part(name, first + lines_of(likely, chosen))
+
+    def whole(self, name: Name, said: Sequence[Said], budget: int) -> list[Said]:
+        """The first ones, up to one that does not fit: of that and what follows sentences may be shown."""
+        chosen: list[Said] = []
+        room = budget
+        for one in said:
+            tag, heading = costs(one.source, self.format, self.count)
+            cost = self.count(one.text) + tag + heading
+            if cost > room:
+                break
+            chosen.append(one)
+            room -= cost
+        while chosen and self.size([Part(name, whole_lines(chosen))]) > budget:
+            chosen.pop()
+        return chosen
 
     def pieces(self, said: Sequence[Said]) -> list[Piece]:
         """With their prices."""
-        groups = {source: n for n, source in enumerate(dict.fromkeys(one.source.session for one in said))}
+        groups = {group: n for n, group in enumerate(dict.fromkeys(one.source.group for one in said))}
         lines = {place: n for n, place in enumerate(dict.fromkeys(one.place[:2] for one in said))}
         wholes = {place: n for n, place in enumerate(dict.fromkeys((*one.place[:2], one.start) for one in said))}
         found = []
         for n, one in enumerate(said):
             tag, heading = costs(one.source, self.format, self.count)
             cost = self.count(one.text + GAP)
-            line, group = lines[one.place[:2]], groups[one.source.session]
+            line, group = lines[one.place[:2]], groups[one.source.group]
             worths = dict.fromkeys(one.words, one.relevance) if one.worths is None else one.worths
             whole = wholes[*one.place[:2], one.start]
             needs = n - 1 if one.leans and n and goes_on(said[n - 1], one) else None

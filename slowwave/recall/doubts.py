@@ -1,27 +1,25 @@
 """What may no longer hold: claims of which the night could not tell whether a later one changes them.
 
 Both claims stand (`tasks.supersede` writes such a doubt into the ledger of merges, `slowwave unmerge` takes it back).
-Where a query finds both, the later comes first, since it may be what is true now; and whoever is told the earlier is
-told of the later. Read once a release.
+Whoever is told the earlier is told of the later; a doubt neither hides nor moves anything. Read once a release.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from typing import cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from schemas.observations import MERGES, OBSERVATIONS
+from slowwave.recall.hits import Kind, Successor
 from slowwave.recall.query import Query
 from slowwave.recall.sources import Found
+from slowwave.recall.terms import content_words
 from slowwave.recall.view import View
 
-COLUMNS = ["observation_id", "status", "message_ids", "observed_at"]
-AS_NEAR = 0.2
-"""How much further from the query, by cosine, the later may be and still come first: both must answer it."""
+COLUMNS = ["observation_id", "status", "message_ids", "observed_at", "summary"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +28,17 @@ class Doubt:
 
     claim: str
     by: str
-    since: datetime | None
-    """When the later was said."""
+    successor: Successor
+    """What the later one says."""
+
+    def raised_by(self, query: Query) -> bool:
+        """Whether the later had been said by the query's `as_of`."""
+        said = self.successor.observed_at
+        return query.as_of is None or said is None or said <= query.as_of
+
+    def bears_on(self, query: Query) -> bool:
+        """Whether the later has a word of the query."""
+        return not set(content_words(query.text)).isdisjoint(content_words(self.successor.text))
 
 
 @dataclass
@@ -41,8 +48,6 @@ class Doubts:
     of_claim: dict[str, Doubt] = field(default_factory=dict)
     of_message: dict[str, list[Doubt]] = field(default_factory=lambda: defaultdict(list))
     """By the messages that the earlier claim was made in."""
-    said_in: dict[str, frozenset[str]] = field(default_factory=dict)
-    """Of each later claim, the messages that it was made in."""
 
     @classmethod
     def of(cls, view: View) -> "Doubts":
@@ -60,61 +65,27 @@ class Doubts:
         for pair in sorted(pairs, key=lambda one: (one["loser_id"], one["winner_id"])):
             old, new = claims.get(pair["loser_id"]), claims.get(pair["winner_id"])
             if old is not None and new is not None and old["status"] == new["status"] == "active":
-                found._add(
-                    Doubt(pair["loser_id"], pair["winner_id"], cast(datetime | None, new["observed_at"])), claims
-                )
+                doubt = Doubt(pair["loser_id"], pair["winner_id"], Successor.of_claim(new))
+                found.of_claim[doubt.claim] = doubt
+                for message in cast(list[str], old["message_ids"])[:1]:
+                    found.of_message[message].append(doubt)
         return found
 
-    def _add(self, doubt: Doubt, claims: Mapping[str, Mapping[str, object]]) -> None:
-        self.of_claim[doubt.claim] = doubt
-        for message in _ids(claims[doubt.claim])[:1]:
-            self.of_message[message].append(doubt)
-        self.said_in[doubt.by] = frozenset(_ids(claims[doubt.by])[:1])
-
-    def about(self, one: Found, as_of: datetime | None) -> list[Doubt]:
-        """The doubts about a hit that had been raised by then; by now, where no moment is given."""
-        if one.kind == "observation":
-            some: Iterable[Doubt] = [self.of_claim[one.id]] if one.id in self.of_claim else []
-        else:
-            some = self.of_message.get(one.id, ()) if one.kind == "message" else ()
-        return [doubt for doubt in some if as_of is None or doubt.since is None or doubt.since <= as_of]
-
-    def tells(self, one: Found, doubt: Doubt) -> bool:
-        """Whether a hit is the later claim, or the message that it was made in."""
-        return one.id == doubt.by or (one.kind == "message" and one.id in self.said_in[doubt.by])
+    def about(self, kind: Kind, id: str, query: Query) -> list[Doubt]:
+        """The doubts about a hit; a message makes other claims too, so about one those alone that bear on the query."""
+        some = [self.of_claim[id]] if kind == "observation" and id in self.of_claim else []
+        if kind == "message":
+            some = [doubt for doubt in self.of_message.get(id, ()) if doubt.bears_on(query)]
+        return [doubt for doubt in some if doubt.raised_by(query)]
 
 
 def doubted(view: View, found: Sequence[Found], query: Query) -> list[Found]:
-    """What was found, with the doubts about it (`perhaps_superseded_by`), and the later above what it doubts.
-
-    Only among the first `query.k` is the order changed; scores fall with the place as before.
-    """
+    """What was found, with the doubts about it (`perhaps_superseded_by`, and what the later says in `successor`)."""
     known = Doubts.of(view)
-    if not known.of_claim:
-        return list(found)
-    about = [known.about(one, query.as_of) if one.row.get("superseded_by") is None else [] for one in found]
-    place = {at: float(at) for at in range(len(found))}
-    for at, doubts in enumerate(about[: query.k]):
-        for doubt in doubts:
-            telling = (n for n, one in enumerate(found[: query.k]) if known.tells(one, doubt))
-            later = next((n for n in telling if _as_near(found[n], found[at])), None)
-            if later is not None:
-                place[later] = min(place[later], at - 0.5)
-    ids = {one.id for one in found}
-    marked = [_marked(one, doubts, ids) for one, doubts in zip(found, about, strict=True)]
-    order = sorted(place, key=lambda at: (place[at], at))
-    return [replace(marked[at], score=one.score) for at, one in zip(order, found, strict=True)]
+    return [_marked(one, known.about(one.kind, one.id, query)) for one in found]
 
 
-def _as_near(later: Found, earlier: Found) -> bool:
-    return not later.cosine < earlier.cosine - AS_NEAR
-
-
-def _marked(one: Found, doubts: Sequence[Doubt], found: Set[str]) -> Found:
-    """The hit with the doubt about it; a message has other claims too, so the doubted one must be found with it."""
-    meant = [doubt for doubt in doubts if one.kind == "observation" or doubt.claim in found]
-    return replace(one, row={**one.row, "perhaps_superseded_by": meant[0].by}) if meant else one
-
-
-def _ids(row: Mapping[str, object]) -> list[str]:
-    return cast(list[str], row["message_ids"])
+def _marked(one: Found, doubts: Sequence[Doubt]) -> Found:
+    if not doubts or one.row.get("superseded_by") is not None:
+        return one
+    return replace(one, row={**one.row, "perhaps_superseded_by": doubts[0].by, "successor": doubts[0].successor})

@@ -80,6 +80,8 @@ def gathered(
 ) -> list[Statement]:
     """Sentences with their relevance to the query; none where recall finds nothing and no session is about it.
 
+    For a direct query those of the messages that recall found: what else its sessions settle does not answer it.
+
     Args:
         hits: ids of the messages that recall found, best first.
         vector: the query's; None without an encoder.
@@ -95,7 +97,8 @@ def gathered(
         share = at.share.get(heard[0].session_id, 0.0)
         if not (share or direct):  # a mere hit, which counts for nothing
             continue
-        found += statements(heard, share, ranks, at.closeness, at.claims, query.text, at.rarity, weights, vectors)
+        told = statements(heard, share, ranks, at.closeness, at.claims, query.text, at.rarity, weights, vectors)
+        found += [one for one in told if one.message.message_id in ranks] if direct else told
     best = [max(one.worths.values()) for one in found]
     least = LEAST * max(best, default=0.0)
     return [one for one, worth in zip(found, best, strict=True) if worth >= least]

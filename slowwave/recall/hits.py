@@ -29,6 +29,20 @@ class Fragment:
 
 
 @dataclass(frozen=True, slots=True)
+class Successor:
+    """The claim that holds in place of a hit, or perhaps does."""
+
+    text: str
+    observed_at: datetime | None
+
+    @classmethod
+    def of_claim(cls, row: Mapping[str, object]) -> "Successor":
+        """From a claim's row, with `summary` and `observed_at`."""
+        at = row["observed_at"]
+        return cls(str(row["summary"]), at if isinstance(at, datetime) else None)
+
+
+@dataclass(frozen=True, slots=True)
 class Hit:
     """One memory that answers the query."""
 
@@ -51,25 +65,34 @@ class Hit:
     """The observation that holds in its place, where the status is superseded."""
     perhaps_superseded_by: str | None = None
     """A later observation that may change what this one says; the night could not tell, and both stand."""
+    successor: Successor | None = None
+    """What the one of these two that is set says, and when it was said."""
 
     def as_dict(self) -> dict[str, object]:
         """Plain values, ready for JSON."""
         plain = asdict(self)
-        plain["observed_at"] = self.observed_at.isoformat() if self.observed_at else None
+        for dated in (plain, plain["successor"] or {}):
+            if at := dated.get("observed_at"):
+                dated["observed_at"] = at.isoformat()
         return plain
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> "Hit":
         """The hit that `as_dict` wrote down, also after JSON."""
-        at = plain["observed_at"]
+        later = plain.get("successor")
         return cls(
             **{
                 **plain,
-                "observed_at": datetime.fromisoformat(at) if at else None,
+                "observed_at": _moment(plain["observed_at"]),
+                "successor": Successor(later["text"], _moment(later["observed_at"])) if later else None,
                 "sources": tuple(Source(**source) for source in plain["sources"]),
                 "pair": tuple(Fragment(**fragment) for fragment in plain["pair"]),
             }
         )
+
+
+def _moment(iso: str | None) -> datetime | None:
+    return datetime.fromisoformat(iso) if iso else None
 
 
 class Hits(list[Hit]):

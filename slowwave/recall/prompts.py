@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 from schemas.errors import StoreError
 from slowwave.recall.briefing import Kinds, as_plain, briefed, from_plain, known
 from slowwave.recall.context import Context, Turn, assembled, check_block, remembered
+from slowwave.recall.direct import whole_messages
 from slowwave.recall.gather import gathered
 from slowwave.recall.hits import Hits
 from slowwave.recall.query import When, checked_query
 from slowwave.recall.rendering import Format, LineSource
 from slowwave.recall.said import Said
+from slowwave.recall.statements import is_direct
 from slowwave.recall.tags import session_tags
 from slowwave.recall.terms import content_words
 from slowwave.recall.tokens import Tokenizer, tokenizer_of
@@ -96,7 +98,9 @@ def _memories(
         view = memory._current()
         vector = memory._vectors.encoded(view.release.encoder, [asked.text]).get(asked.text)
         found = gathered(view, asked, vector, [hit.id for hit in hits], settings)
-        return remembered(found, session_tags(view)), hits
+        tags = session_tags(view)
+        direct = is_direct(content_words(asked.text))
+        return (whole_messages(view, hits, tags) if direct else []) + remembered(found, tags), hits
     except TROUBLE as trouble:
         memory._notes.instead(f"{unread(trouble)}: answered with what was just found, and no more")
         return _told(hits), Hits(hits, hits.reason, stale=True)

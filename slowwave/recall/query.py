@@ -10,6 +10,8 @@ from typing import TypeVar, cast
 from schemas.errors import UsageError
 from slowwave.recall.hits import KINDS, Kind
 
+MOST_HITS = 1_000_000_000
+"""More than a store holds: whoever asks for more asks for all there are."""
 MAX_CHARS = 50_000
 """A longer query is refused: it is a document, and no index ranks by one."""
 
@@ -94,7 +96,9 @@ def checked_query(
             raise UsageError(f"{name} is {value!r}; it is a name without control characters, or None for any")
     asked_at = _bound(now, "now", time.min) or then
     about = (speaker, _paths(files))
-    return Query(_cleaned(text), k, _known_kinds(kinds), workspace, category, start, end, asked_at, then, *about)
+    return Query(
+        _cleaned(text), min(k, MOST_HITS), _known_kinds(kinds), workspace, category, start, end, asked_at, then, *about
+    )
 
 
 def read_once(some: T) -> T | tuple[str, ...]:

@@ -1,6 +1,7 @@
 """How a block of context reads: as Markdown or as JSON, every line with its source.
 
-Markdown names a session once, in a heading with its day, and each line's message by its number in the session:
+Markdown names a session and its day in a heading over the lines that follow each other, and each line's message by its
+number in the session:
 
     # Memories
     ferry-1, 2026-02-02
@@ -15,7 +16,7 @@ other sessions, so that `slowwave show` finds it; the parts of the block have al
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 from itertools import groupby, pairwise
 from typing import Literal
 
@@ -49,6 +50,11 @@ class LineSource:
     """A topic's name, for a summary of it."""
     short: str | None = None
     """The session's id as a heading has it, where the store's sessions are known; else the block's tell it apart."""
+
+    @property
+    def group(self) -> tuple[str | None, str | None, date | None]:
+        """Lines of which it is the same stand under one heading: those of one session, or topic, and day."""
+        return self.session, self.topic, self.at.date() if self.at else None
 
     def as_dict(self) -> dict[str, str | int]:
         """What is known of it, as plain values."""
@@ -96,7 +102,7 @@ def _markdown(parts: Sequence[Part], titles: Mapping[Name, str]) -> str:
 
 def _lines(part: Part, names: Mapping[str, str]) -> list[str]:
     found: list[str] = []
-    for _, lines in groupby(part.lines, key=lambda line: (line.source.session, line.source.topic)):
+    for _, lines in groupby(part.lines, key=lambda line: line.source.group):
         group = list(lines)
         head = heading(group[0].source, names)
         found += [head] if head else []

@@ -21,6 +21,7 @@ from slowwave.recall.layout import Layout
 from slowwave.recall.messages import Heard, heard, message_candidates
 from slowwave.recall.moments import asked_time, in_time, timely, timely_scores
 from slowwave.recall.named import bare
+from slowwave.recall.newest import newest_first
 from slowwave.recall.query import Query
 from slowwave.recall.reranking import Reranking
 from slowwave.recall.scope import unmet
@@ -103,7 +104,8 @@ class Search:
             reason = f"nothing relevant: the nearest memory reaches {reached:.2f}, the floor is {floor:.2f}"
             return Hits(reason=reason, relevance=best)
         kept = self._kept(answers, query, floor if automatic else 0.0)
-        shown = doubted(self.view, without_echoes(truthful(self.view, kept, query)), query)[: query.k]
+        told = newest_first(without_echoes(truthful(self.view, kept, query)))
+        shown = doubted(self.view, told, query)[: query.k]
         return Hits(hits_with_sources(self.view, what_holds_first(shown)), relevance=best)
 
     def _kept(self, answers: Sequence[Answer], query: Query, least: float) -> list[Found]:

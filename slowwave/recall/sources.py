@@ -12,7 +12,7 @@ from schemas.messages import MESSAGES
 from schemas.observations import OBSERVATIONS
 from schemas.sessions import SESSIONS
 from schemas.topics import SUMMARIES
-from slowwave.recall.hits import KINDS, Fragment, Hit, Kind, Source
+from slowwave.recall.hits import KINDS, Fragment, Hit, Kind, Source, Successor
 from slowwave.recall.layout import Layout
 from slowwave.recall.view import View
 
@@ -157,8 +157,8 @@ def _hit(one: Found, messages: Sequence[Message], pair: tuple[Fragment, ...]) ->
     sources = tuple(message.source(quote) for message in messages)
     moment = at if isinstance(at, datetime) else None
     status, heir = str(row.get("status", "active")), cast(str | None, row.get("superseded_by"))
-    doubt = cast(str | None, row.get("perhaps_superseded_by"))
-    return Hit(one.kind, one.id, str(text), one.score, moment, status, sources, pair, one.relevance, heir, doubt)
+    doubt, later = cast(str | None, row.get("perhaps_superseded_by")), cast(Successor | None, row.get("successor"))
+    return Hit(one.kind, one.id, str(text), one.score, moment, status, sources, pair, one.relevance, heir, doubt, later)
 
 
 def messages_by_id(view: View, ids: Iterable[str]) -> dict[str, Message]:

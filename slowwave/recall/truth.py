@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from schemas.messages import MESSAGES
 from schemas.observations import OBSERVATIONS
+from slowwave.recall.hits import Successor
 from slowwave.recall.layout import Layout
 from slowwave.recall.messages import QUESTION
 from slowwave.recall.query import Query
@@ -147,7 +148,7 @@ def truthful(view: View, found: Sequence[Found], query: Query) -> list[Found]:
     if truth.changes:
         changes = _stale(view, truth, found, query)
         heirs = {at: truth.successor(change, query.as_of) for at, change in changes.items()}
-        marked = [_marked(one, heirs.get(at)) for at, one in enumerate(found)]
+        marked = [_marked(one, heirs.get(at), truth) for at, one in enumerate(found)]
         wanted = {heir for heir in heirs.values() if _wanted(view, truth.rows.get(heir), query)}
         marked = _in_order(truth, marked, changes, heirs, wanted, query)
     return _scored(_statements_first(marked))
@@ -217,9 +218,11 @@ def _other_claims(view: View, truth: Truth, found: Sequence[Found]) -> dict[str,
     return told
 
 
-def _marked(one: Found, heir: str | None) -> Found:
+def _marked(one: Found, heir: str | None, truth: Truth) -> Found:
     status = "active" if heir is None else "superseded"
-    return replace(one, row={**one.row, "status": status, "superseded_by": heir})
+    row = truth.rows.get(heir) if heir is not None else None
+    successor = Successor.of_claim(row) if row is not None else None
+    return replace(one, row={**one.row, "status": status, "superseded_by": heir, "successor": successor})
 
 
 def _in_order(

@@ -7,6 +7,7 @@ pays for what it needs (at 100,000 passages about 0.2 s for their places and vec
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from threading import RLock
 from typing import Generic, TypeVar
@@ -17,11 +18,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from schemas.errors import StoreMissing
-from schemas.runs import RELEASES
+from schemas.errors import StoreUnreadable
+from schemas.registry import TABLES
 from schemas.table import Table
-from slowwave.store.releases import Release, parse_releases, pick_release
-from slowwave.store.trouble import reading
+from slowwave.store.other_versions import known_releases, lacking, refuse_gone
+from slowwave.store.releases import Release, pick_release
+from slowwave.store.stand_ins import stand_in
+from slowwave.store.trouble import READ_TROUBLE
 
 FLAT_ROWS = 100_000
 """Up to here a table's vectors are held in memory and compared one by one: exact, and faster than an index."""
@@ -78,10 +81,15 @@ class View:
         Raises:
             StoreMissing: there is no such store or space.
             StoreUnreadable: what is there is broken.
+            SchemaMismatch, NewerStore: another version of slowwave released what this one can't use.
             NoRelease: nothing is released yet, or not under that name.
         """
         folder = root / space
-        return cls(folder, pick_release(known_releases(folder), release, folder))
+        view = cls(folder, pick_release(known_releases(folder), release, folder))
+        for name in view.release.versions.keys() & TABLES.keys():
+            with suppress(*READ_TROUBLE, StoreUnreadable):  # told to whoever needs the table
+                view.dataset(TABLES[name])
+        return view
 
     def once(self, key: Hashable, make: Callable[[], T]) -> T:
         """What `make` gives, made by the first caller and kept as long as this view."""
@@ -92,11 +100,21 @@ class View:
         return self._made[key]  # type: ignore[return-value]
 
     def dataset(self, table: Table) -> lance.LanceDataset:
-        """The Lance dataset at the pinned version."""
+        """The Lance dataset at the pinned version; what is younger than the release stands empty.
+
+        Raises:
+            StoreUnreadable: it is gone.
+            SchemaMismatch, NewerStore: another version of slowwave wrote what this one can't use.
+        """
+        return self.once(("dataset", table.name), lambda: self._opened(table))
+
+    def _opened(self, table: Table) -> lance.LanceDataset:
+        if table.name not in self.release.versions:
+            return stand_in(self, table, None)
+        refuse_gone(self.dir, [self.release], [table])
         path = str(self.dir / f"{table.name}.lance")
-        return self.once(
-            ("dataset", table.name), lambda: lance.dataset(path, version=self.release.versions[table.name])
-        )
+        found = lance.dataset(path, version=self.release.versions[table.name])
+        return stand_in(self, table, found) if lacking(table, found.schema) else found
 
     def count(self, table: Table) -> int:
         """Rows of a table; none of one that is younger than the release."""
@@ -144,17 +162,3 @@ class View:
         matrix = np.zeros((len(column), column.type.list_size), dtype=np.float32)
         matrix[known] = column.drop_null().flatten().to_numpy().reshape(-1, column.type.list_size)
         return matrix, known
-
-
-def known_releases(folder: Path) -> list[Release]:
-    """The releases of a space, oldest first.
-
-    Raises:
-        StoreMissing: there is no such store or space.
-        StoreUnreadable: what is there is broken.
-    """
-    path = folder / f"{RELEASES.name}.lance"
-    if not path.is_dir():
-        raise StoreMissing(folder)
-    with reading(folder):
-        return parse_releases(lance.dataset(str(path)).to_table())
