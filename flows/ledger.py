@@ -2,7 +2,7 @@
 
 import secrets
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from typing import Any
 
@@ -10,9 +10,12 @@ import pyarrow as pa
 from prefect import Task
 
 from flows.report import RunReport
+from flows.under_prefect import run_under_prefect
+from schemas.errors import StoreError
 from schemas.runs import RUNS
 from schemas.settings import Settings
 from slowwave.store.lock import writer_lock
+from slowwave.store.private import private_files
 from slowwave.store.store import Store
 from tasks.job import Job, StepReport
 from tasks.night.llm import check_llm, close_model
@@ -22,8 +25,8 @@ Caller = Callable[..., StepReport]
 
 
 def as_task(step: Task[..., StepReport], *args: Any) -> StepReport:
-    """Run a step under Prefect."""
-    return step(*args)
+    """Run a step under Prefect; where Prefect fails, as a plain function."""
+    return run_under_prefect(step, step.fn, *args)
 
 
 def as_function(step: Task[..., StepReport], *args: Any) -> StepReport:
@@ -50,7 +53,7 @@ def running(kind: str, settings: Settings) -> Iterator[tuple[Job, RunReport]]:
     check_llm(settings)
     run_id, started = new_run_id(), datetime.now(UTC)
     job, report = Job(settings, run_id), RunReport(run_id, kind)
-    with writer_lock(settings.store / settings.space, run_id, kind) as died:
+    with private_files(), writer_lock(settings.store / settings.space, run_id, kind) as died:
         store = job.store
         if died:
             report.notes.append(f"run {died.run_id} was killed before it ended; what it had written is gone on from")
@@ -60,7 +63,8 @@ def running(kind: str, settings: Settings) -> Iterator[tuple[Job, RunReport]]:
             yield job, report
         except BaseException as error:
             report.notes.append(f"failed: {type(error).__name__}: {error}")
-            _add(store, run_id, kind, started, datetime.now(UTC), "failed", report)
+            with suppress(StoreError):  # a full disk has no room for this either: the error itself is what is told
+                _add(store, run_id, kind, started, datetime.now(UTC), "failed", report)
             raise
         finally:
             close_model(job)

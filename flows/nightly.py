@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from prefect import flow
-from prefect.artifacts import create_markdown_artifact
 
 from flows.ledger import Caller, as_function, as_task, running
 from flows.report import RunReport
+from flows.under_prefect import keep_artifact, run_under_prefect
 from schemas.settings import Settings
 from slowwave.store.journal import journals
 from tasks.job import Job
@@ -41,8 +41,21 @@ def nightly(paths: list[str] | None = None, overrides: dict[str, Any] | None = N
         overrides: settings by name, over those of the file and the environment.
     """
     report = run_night([Path(p) for p in paths or []], Settings(**overrides or {}), as_task)
-    create_markdown_artifact(report.markdown(), key="night-report", description="What the night did")
+    keep_artifact(report, "night-report", "What the night did")
     return report
+
+
+def run_night_under_prefect(paths: list[str], overrides: dict[str, Any]) -> RunReport:
+    """`nightly`, or the same night without Prefect where Prefect fails before it has begun.
+
+    Raises:
+        StoreLocked: another run is at it.
+    """
+
+    def run_plain(paths: list[str], overrides: dict[str, Any]) -> RunReport:
+        return run_night([Path(p) for p in paths], Settings(**overrides))
+
+    return run_under_prefect(nightly, run_plain, paths, overrides)
 
 
 def run_night(paths: list[Path], settings: Settings, call: Caller = as_function) -> RunReport:

@@ -45,8 +45,8 @@ class RunReport:
         """One sentence: what is live now."""
         if self.release is None:
             return "Nothing changed: the live release stays as it is."
-        counts = self.release.counts
-        kept = ", ".join(f"{counts[name]:,} {name}" for name in ("messages", "observations", "topics", "summaries"))
+        counts, told = self.release.counts, ("messages", "observations", "topics", "summaries")
+        kept = ", ".join(f"{counts.get(name, 0):,} {name}" for name in told)
         return f"Released {self.release.name}: {kept}."
 
     def all_notes(self) -> list[str]:

@@ -16,11 +16,11 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 from prefect import flow
-from prefect.artifacts import create_markdown_artifact
 
 from flows.ledger import Caller, as_function, as_task, running
 from flows.nightly import distil
 from flows.report import RunReport
+from flows.under_prefect import keep_artifact
 from schemas.errors import UsageError
 from schemas.gists import GISTS
 from schemas.marks import MARKS
@@ -134,7 +134,7 @@ FORGET: dict[str, Callable[[Store, pl.DataFrame], None]] = {
 def reprocess(step: str, selection: dict[str, Any] | None = None, overrides: dict[str, Any] | None = None) -> RunReport:
     """Reprocessing under Prefect; `selection` has the fields of `Selection`."""
     report = run_reprocess(step, Selection(**selection or {}), Settings(**overrides or {}), as_task)
-    create_markdown_artifact(report.markdown(), key="reprocess-report", description="What was done again")
+    keep_artifact(report, "reprocess-report", "What was done again")
     return report
 
 

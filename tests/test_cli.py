@@ -2,6 +2,9 @@
 
 import json
 import shutil
+import subprocess
+import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -135,6 +138,22 @@ def test_verify_passes_and_names_what_was_changed(store: Path, tmp_path: Path) -
     for table in (messages, Store.open(copy).table(SESSIONS)):
         table.delete(col("source") == lit("chatgpt"))
     assert "sessions were removed" in typed("verify", "--store", copy).output
+
+
+def test_config_shows_every_name_and_value_whole_at_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("SLOWWAVE_MODEL__COMPLETION_TOKENS_PER_SECOND", "12.5")
+    shown, listed = typed("config").output, json.loads(typed("config", "--json").output)
+    assert "…" not in shown
+    for name, one in listed.items():
+        assert f"{name} = {one['value']}  ({one['from']})\n" in shown
+
+
+def test_the_version_is_told_without_the_pipeline() -> None:
+    heavy = {"torch", "prefect", "lancedb", "pyarrow", "numpy", "polars"}
+    code = f"import sys\nfrom slowwave.cli.main import main\ntry: main()\nfinally: print(sys.modules.keys() & {heavy})"
+    done = subprocess.run([sys.executable, "-c", code, "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout == f"slowwave {version('slowwave')}\nset()\n"
 
 
 def test_config_says_where_each_value_comes_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,9 +23,13 @@ from mcp_types import CallToolResult, TextContent
 
 from flows.nightly import run_night
 from schemas.settings import Settings
+from slowwave.engines.scripted import ScriptedLLM
+from slowwave.engines.streaming import WholeAnswers
 from slowwave.mcp.server import make_server
+from slowwave.recall.memory import Memory
+from slowwave.recall.talk import Conversation
 from slowwave.recall.tokens import bytes_by_four
-from slowwave.store.journal import journals
+from slowwave.store.journal import Journal, journals
 from slowwave.store.recalls import recalled_spans, span_hash
 
 CHAT = [
@@ -181,6 +185,33 @@ def test_an_argument_that_no_tool_knows_is_refused(store: Path, inside: Callable
 def journals_hold(store: Path, note: str) -> bool:
     files = [path for folder in journals(store / "default") if folder.is_dir() for path in folder.iterdir()]
     return any(json.loads(line)["content"] == note for path in files for line in path.read_text().splitlines())
+
+
+@pytest.mark.parametrize("redact", [True, False])
+def test_a_secret_in_a_note_a_talk_or_a_question_reaches_no_file_unless_asked_to(
+    redact: bool, store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret = "gh" + "p_" + "a1B2c3D4e5F6" * 3
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    settings = Settings(store=tmp_path / "store", encoder="hash-384", redact=redact)
+    shutil.copytree(store / "default", settings.store / "default")
+    said = f"The gauge's deploy key is {secret}, keep it."
+
+    async def use() -> None:
+        async with Client(make_server(settings)) as client:
+            for tool, words in (("remember", "note"), ("recall", "query"), ("context", "query")):
+                result = await client.call_tool(tool, {words: said, "workspace": f"/home/{secret}"})
+                assert not result.is_error, result.content
+
+    asyncio.run(use())
+    journal = Journal(settings.store / "default", f"/home/{secret}", redact=redact)
+    model, memory = ScriptedLLM([f"I keep {secret}."]), Memory.open(settings.store)
+    talk = Conversation(WholeAnswers(model), memory, settings, journal=journal, space_dir=journal.path.parent.parent)
+    assert secret in "".join(talk.say(said))  # who talks sees what was said
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert {"cache", "talk", "notes"} <= {part for path in files for part in path.parts}
+    assert any(secret.encode() in path.read_bytes() for path in files) is not redact
+    assert ("The gauge's deploy key is [redacted:github-token], keep it." in journal.path.read_text()) is redact
 
 
 def test_a_store_that_goes_away_leaves_old_answers_and_lines(

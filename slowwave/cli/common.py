@@ -4,8 +4,9 @@ import logging
 import os
 import tomllib
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import chdir, contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -13,7 +14,7 @@ from pydantic import ValidationError
 from rich.console import Console
 
 from schemas.errors import SlowwaveError, UsageError
-from schemas.settings import Settings, config_file, refuse_unknown_settings
+from schemas.settings import Settings
 
 if TYPE_CHECKING:
     from slowwave.store.store import Store
@@ -43,13 +44,11 @@ def settings_from(store: Path | str | None = None, space: str | None = None, **m
     """Settings with the command line's words over those of the file and the environment.
 
     Raises:
-        UsageError: a value that is none of the setting's; the message names the setting and what it takes.
+        UsageError: a value that is none of the setting's; the message names the setting and what it takes. Or the
+            user's settings file can't be read.
     """
     try:
-        refuse_unknown_settings()
         return Settings(**overrides(Path(store) if store else None, space, **more))
-    except tomllib.TOMLDecodeError as error:
-        raise UsageError(f"{config_file()} is no valid TOML: {error}") from None
     except ValidationError as error:
         first = error.errors()[0]
         raise UsageError(
@@ -93,9 +92,46 @@ def notes_on_stderr(notes: Iterable[str]) -> None:
         typer.echo(f"note: {note}", err=True)
 
 
+@contextmanager
+def at_work() -> Iterator[None]:
+    """For what lasts: errors as lines, and where no terminal shows bars a line every ten seconds."""
+    from tasks.progress import told_in_lines
+
+    with errors_as_lines(), told_in_lines():
+        yield
+
+
 def quiet_prefect() -> None:
-    """Before Prefect is imported: no telemetry, no chatter, unless the user set it otherwise."""
+    """Import Prefect with no telemetry, no chatter and patience, unless the user set it otherwise.
+
+    Prefect obeys `.env`, `prefect.toml` and pyproject.toml of the folder that it is imported in: they may name a server
+    to report to, and a logging file that runs code. So it is imported in an empty one.
+    """
     os.environ.setdefault("DO_NOT_TRACK", "1")
     os.environ.setdefault("PREFECT_SERVER_ANALYTICS_ENABLED", "false")
+    # What it would log of an error, with a traceback, is raised and told as a line: on the terminal it is said once.
+    shown = os.environ.get("PREFECT_LOGGING_LEVEL", "CRITICAL")
+    os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", shown)
     os.environ.setdefault("PREFECT_LOGGING_LEVEL", "WARNING")
     os.environ.setdefault("PREFECT_SERVER_LOGGING_LEVEL", "ERROR")
+    # On a cold disk or a busy machine its server needs more than Prefect's 20 s.
+    os.environ.setdefault("PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS", "90")
+    # It remembers the folder it is imported in: there what is spawned, vLLM's engine too, looks for modules.
+    import multiprocessing.process  # noqa: F401
+
+    with TemporaryDirectory() as empty, chdir(empty):
+        import prefect.main  # noqa: F401
+
+
+def settings_of_prefect_here() -> str | None:
+    """The file of this folder that a server of Prefect's, started here, would obey; None where there is none."""
+    if Path("prefect.toml").exists():
+        return "prefect.toml"
+    project = Path("pyproject.toml")
+    try:
+        if Path(".env").is_file() and b"prefect" in Path(".env").read_bytes().lower():
+            return ".env"
+        theirs = project.is_file() and "prefect" in tomllib.loads(project.read_text(encoding="utf-8")).get("tool", {})
+    except (OSError, TypeError, ValueError, RecursionError):
+        theirs = True
+    return str(project) if theirs else None

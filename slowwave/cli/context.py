@@ -14,6 +14,7 @@ from slowwave.cli.common import (
     errors_as_lines,
     notes_not_logged,
     notes_on_stderr,
+    settings_from,
 )
 
 if TYPE_CHECKING:
@@ -90,11 +91,11 @@ def _told(memory: "Memory", block: "Context", nothing: str, as_json: bool) -> No
 
 
 def _opened(store: Path | None, space: str | None, release: str | None) -> "Memory":
-    from schemas.settings import Settings
     from slowwave.recall.memory import Memory
 
     notes_not_logged()
-    return Memory.open(store, space or Settings().space, release)
+    settings = settings_from(store, space)
+    return Memory.open(settings.store, settings.space, release)
 
 
 def _counter(name: str | None) -> "Tokenizer | None":

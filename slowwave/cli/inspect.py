@@ -13,6 +13,7 @@ from slowwave.cli.common import (
     JsonOption,
     SpaceOption,
     StoreOption,
+    at_work,
     errors_as_lines,
     opened_store,
     quiet_prefect,
@@ -22,8 +23,7 @@ from slowwave.cli.common import (
 
 def verify(store: StoreOption = None, space: SpaceOption = None) -> None:
     """Re-compute the vault's hash chains; names the first broken row of each session that has one."""
-    quiet_prefect()
-    with errors_as_lines():
+    with at_work():
         from tasks.verify import broken_chains
 
         checked, broken = broken_chains(opened_store(store, space))
@@ -45,10 +45,8 @@ def config(as_json: JsonOption = False) -> None:
         if as_json:
             OUT.print_json(data={row.name: {"value": row.value, "from": row.origin} for row in rows})
             return
-        table = Table("setting", "value", "from", "what it is")
-        for row in rows:
-            table.add_row(row.name, str(row.value), row.origin, row.description)
-        OUT.print(table)
+        for row in rows:  # no table: at 80 columns it would cut the names
+            typer.echo(f"{row.name} = {row.value}  ({row.origin})\n    {row.description}")
 
 
 def releases(as_json: JsonOption = False, store: StoreOption = None, space: SpaceOption = None) -> None:

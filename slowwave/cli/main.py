@@ -1,5 +1,8 @@
 """The `slowwave` command: `slowwave --help` lists what there is."""
 
+from importlib.metadata import version
+from typing import Annotated
+
 import typer
 
 from slowwave.cli.context import briefing, context
@@ -46,6 +49,22 @@ COMMANDS = (
 )
 for command in COMMANDS:
     app.command()(command)
+
+
+def print_version(asked: bool) -> None:
+    """Print name and version and end, where that was asked for."""
+    if asked:
+        typer.echo(f"slowwave {version('slowwave')}")
+        raise typer.Exit()
+
+
+@app.callback()
+def take_options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=print_version, is_eager=True, help="Print the version and end.")
+    ] = False,
+) -> None:
+    """Options of the command itself."""
 
 
 def main() -> None:

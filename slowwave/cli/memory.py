@@ -11,6 +11,7 @@ from slowwave.cli.common import (
     ReleaseOption,
     SpaceOption,
     StoreOption,
+    at_work,
     errors_as_lines,
     opened_store,
     quiet_prefect,
@@ -132,7 +133,7 @@ def consolidate(
 ) -> None:
     """Look for duplicates among all that is stored, and do what depends on what came out."""
     quiet_prefect()
-    with errors_as_lines():
+    with at_work():
         from flows.consolidate import run_consolidate
 
         run_consolidate(settings_from(store, space), workspace).print(OUT)
@@ -145,7 +146,7 @@ def rebuild(
 ) -> None:
     """Make topics or summaries anew; observations stay as they are."""
     quiet_prefect()
-    with errors_as_lines():
+    with at_work():
         from flows.consolidate import run_rebuild
 
         run_rebuild(what, settings_from(store, space)).print(OUT)

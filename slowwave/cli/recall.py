@@ -52,12 +52,24 @@ def recall(
 
 def _lines(number: int, hit: "Hit") -> str:
     when = f" {hit.observed_at:%Y-%m-%d}" if hit.observed_at else ""
-    stale = "" if hit.status == "active" else f" ({hit.status}: see {hit.superseded_by or 'what came later'})"
-    if hit.perhaps_superseded_by:
-        stale = f" (perhaps changed since: see {hit.perhaps_superseded_by})"
-    first = f"{number}. {hit.kind}{when}{stale}  {_short(hit.text, 300)}"
+    first = f"{number}. {hit.kind}{when}{tell_change(hit)}  {_short(hit.text, 300)}"
     sources = [f"   session {s.session}, message {s.message}: “{_short(s.quote, 160)}”" for s in hit.sources]
     return "\n".join([first, *sources])
+
+
+def tell_change(hit: "Hit") -> str:
+    """In brackets, what changed a hit or perhaps did; empty where nothing is known to have."""
+    if hit.perhaps_superseded_by:
+        return f" (perhaps changed since by {_later(hit)})"
+    return "" if hit.status == "active" else f" ({hit.status} by {_later(hit)})"
+
+
+def _later(hit: "Hit") -> str:
+    """What holds in a hit's place, by its words and date."""
+    if hit.successor is None:
+        return "what came later"
+    at = hit.successor.observed_at
+    return f"“{_short(hit.successor.text, 100)}”{f', {at:%Y-%m-%d}' if at else ''}"
 
 
 def _short(text: str, chars: int) -> str:

@@ -13,10 +13,13 @@ from slowwave.cli.common import (
     JsonOption,
     SpaceOption,
     StoreOption,
+    at_work,
     errors_as_lines,
+    notes_on_stderr,
     overrides,
     quiet_prefect,
     settings_from,
+    settings_of_prefect_here,
 )
 
 Paths = Annotated[list[Path] | None, typer.Argument(help="Files and folders; none: the installed tools' transcripts.")]
@@ -55,17 +58,21 @@ def run(
     space: SpaceOption = None,
 ) -> None:
     """Do a night: read what is new, distil it, release it."""
-    quiet_prefect()
-    with errors_as_lines():
-        from flows.nightly import nightly, run_night
-
+    with at_work():
         asked = llm_overrides(llm, max_tokens)
         given = overrides(store, space, gists=gists, embeddings=embeddings, redact=redact, **asked)
+        settings = settings_from(**given)
         absolute = [path.expanduser().absolute() for path in paths or []]
+        quiet_prefect()
+        from flows.nightly import run_night, run_night_under_prefect
+
+        if not plain and (theirs := settings_of_prefect_here()):
+            notes_on_stderr([f"Prefect would obey {theirs} of this folder, whoever wrote it: the night goes on plain"])
+            plain = True
         if plain:
-            report = run_night(absolute, settings_from(**given))
+            report = run_night(absolute, settings)
         else:
-            report = nightly([str(path) for path in absolute], given)
+            report = run_night_under_prefect([str(path) for path in absolute], given)
         report.print(OUT)
 
 
@@ -76,7 +83,6 @@ def sources(
     space: SpaceOption = None,
 ) -> None:
     """List what a night would read: where it lies, how much, and what can't be read."""
-    quiet_prefect()
     with errors_as_lines():
         from flows.sources import list_sources
 
@@ -101,7 +107,7 @@ def backfill(
 ) -> None:
     """Fill only what lacks a gist, and release."""
     quiet_prefect()
-    with errors_as_lines():
+    with at_work():
         if what != "gists":
             raise UsageError(f"nothing called {what!r} can be back-filled: gists can")
         from flows.reprocess import backfill_gists
@@ -124,7 +130,7 @@ def reprocess(
 ) -> None:
     """Do a step again, for some sessions or for all, and whatever depends on what came out differently."""
     quiet_prefect()
-    with errors_as_lines():
+    with at_work():
         from flows.reprocess import Selection, run_reprocess
 
         chosen = Selection(tuple(session or ()), workspace, since, until)
@@ -144,7 +150,7 @@ def export(
 ) -> None:
     """Write the released tables as Parquet, Lance or JSONL, with a manifest."""
     quiet_prefect()
-    with errors_as_lines():
+    with at_work():
         from flows.export import export_tables
 
         manifest: dict[str, Any] = export_tables(settings_from(store, space), to, form, table or [], release)

@@ -10,7 +10,7 @@ from slowwave.cli.common import (
     JsonOption,
     SpaceOption,
     StoreOption,
-    errors_as_lines,
+    at_work,
     overrides,
     quiet_prefect,
     settings_from,
@@ -29,7 +29,7 @@ def summarize(
 ) -> None:
     """Summarise a session, or every session of a workspace; only what is new is written."""
     quiet_prefect()
-    with errors_as_lines():
+    with at_work():
         if bool(session) == bool(workspace):
             raise UsageError("name a session, or --workspace, and not both")
         from flows.reprocess import Selection

@@ -58,7 +58,7 @@ def _conversation(settings: "Settings", workspace: str | None) -> "Conversation"
         speaker,
         _memory(settings),
         settings,
-        journal=Journal(folder, workspace),
+        journal=Journal(folder, workspace, redact=settings.redact),
         web=_web(settings, speaker),
         workspace=workspace,
         space_dir=folder,

@@ -142,7 +142,9 @@ class Tools:
     ) -> str:
         """Keep an explicit note: the next night ingests it, and from then on it is recalled like anything said."""
         try:
-            session = remember(self.space_dir, note, workspace=workspace, of_person=of_person)
+            session = remember(
+                self.space_dir, note, workspace=workspace, of_person=of_person, redact=self.settings.redact
+            )
         except (SlowwaveError, OSError) as refused:
             raise ToolError(f"not noted: {refused}") from None
         return f"Noted as {session}; recall knows it after the next night."

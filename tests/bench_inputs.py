@@ -1,0 +1,110 @@
+"""The smallest inputs of each measurement in `bench/`, written into a folder."""
+
+import json
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+LABELLED = ROOT / "data" / "labelled"
+PLAIN = ("--encoder", "hash-384")
+
+Words = list[object]
+"""Of a command line."""
+
+
+def runs(folder: Path) -> dict[str, list[tuple[Words, str]]]:
+    """What each measurement is called with, and what its answer then holds."""
+    (talk, report, store), (talk2, report2, store2) = decided(folder, 13), decided(folder, 4)
+    ferry = some(folder, "amendments_fresh.jsonl", slice(22))
+    pay = some(folder, "amendments_fresh4.jsonl", slice(24))
+    told, pairs = locomo(folder), some(folder, "pairs.tsv", slice(4, 12))
+    return {
+        "abstention": [([told, "--stride", 1, *PLAIN], "cosine < 0.5"), (["--cases", ferry, pay], "foreign")],
+        "all": [([], "skipped: no ")],
+        "amendments": [([pay, "--misses"], "amended decisions")],
+        "context": [([talk, "--reports", report, "--store", store, *PLAIN], "R@1")],
+        "dedupe": [([pairs, *PLAIN], "rules and vectors"), ([pairs, "--no-encoder", "--json"], "rules alone")],
+        "dedupe_scale": [(["--rows", 40, "--brute", 40], "40")],
+        "extraction": [([told, "--sessions", 1], "extractive")],
+        "fit_amendments": [([ferry, pay, "--none", told, "--json"], "amendments_fresh4")],
+        "fit_statements": [([talk, report, talk2, report2, "--stores", store, store2], "did not see")],
+        "keywords": [([abstracts(folder)], "same keywords")],
+        "locomo": [([told, *PLAIN], "plain RRF")],
+        "night": [([talk, *PLAIN], "nothing changed")],
+        "observe": [([told], "first person")],
+        "prototypes": [([told, *PLAIN], "flat")],
+        "questions": [([asked(folder), "--store", store], "in 5"), ([asked(folder), "--demo", "--store", store], "?")],
+        "readers": [([talk, "--rounds", 1], "generic")],
+        "recall_scale": [([folder / "scale", "--rows", 300, "--queries", 2, *PLAIN], "0 errors")],
+        "topics": [([some(folder, "topics.tsv", slice(12)), "--orders", 1, *PLAIN], "purity")],
+    }
+
+
+def some(folder: Path, name: str, lines: slice) -> Path:
+    """Some lines of a labelled file, in a file of their own."""
+    held = (LABELLED / name).read_text(encoding="utf-8").splitlines(keepends=True)
+    (folder / name).write_text("".join(held[lines]), encoding="utf-8")
+    return folder / name
+
+
+def decided(folder: Path, case: int) -> tuple[Path, Path, Path]:
+    """A session with a decision and one without, a report on the first, and where their store will be."""
+    report = (LABELLED / "bug_reports.jsonl").read_text(encoding="utf-8").splitlines()[case]
+    sessions = json.loads(report)["session_id"], "i18n-1034"
+    lines = (LABELLED / "decisions.jsonl").read_text(encoding="utf-8").splitlines()
+    rows = [line for line in lines if json.loads(line)["session_id"] in sessions]
+    talk, asks = folder / f"decisions-{case}.jsonl", folder / f"bug_reports-{case}.jsonl"
+    talk.write_text("\n".join(rows) + "\n", encoding="utf-8")
+    asks.write_text(report + "\n", encoding="utf-8")
+    return talk, asks, folder / f"store-{case}"
+
+
+def asked(folder: Path) -> Path:
+    """A question as `data/questions.toml` has them."""
+    path = folder / "questions.toml"
+    question = 'question = "How are numbers formatted?"\nexpect = "fixed pattern"\nsession = "i18n-1034"\ndemo = true'
+    path.write_text(f"[[question]]\n{question}\n")
+    return path
+
+
+def abstracts(folder: Path) -> Path:
+    """Two abstracts with their keyphrases, as Inspec has them."""
+    inspec = folder / "inspec"
+    inspec.mkdir(exist_ok=True)
+    texts = ["Tide gauges are read by a cheap pressure sensor.", "Sail boats need a harbour with deep water."]
+    for n, text in enumerate(texts):
+        (inspec / f"{n}.txt").write_text(text)
+        (inspec / f"{n}.key").write_text(" ".join(text.split()[:2]))
+    return inspec
+
+
+def locomo(folder: Path) -> Path:
+    """Two conversations of two sessions, as LoCoMo has them."""
+    path = folder / "locomo.json"
+    path.write_text(
+        json.dumps(
+            [
+                _conversation("Ana", "I moved to Porto in March with my dog Biscuit.", "Rita bakes bread on Sundays."),
+                _conversation("Ben", "I broke my ankle while skiing in Andorra.", "Carlos bought our red van in May."),
+            ]
+        )
+    )
+    return path
+
+
+def _conversation(name: str, *said: str) -> dict[str, object]:
+    sessions: dict[str, object] = {}
+    questions, facts = [], {}
+    for n, text in enumerate(said, 1):
+        turns = [
+            (name, text),
+            ("Cleo", "That is good to know, tell me more."),
+            (name, f"It was {n} years ago, I think."),
+        ]
+        sessions[f"session_{n}_date_time"] = f"1:0{n} pm on {n} May, 2023"
+        sessions[f"session_{n}"] = [
+            {"speaker": who, "dia_id": f"D{n}:{at}", "text": words} for at, (who, words) in enumerate(turns, 1)
+        ]
+        asks = f"What do we know of {text.split()[-2]}?"
+        questions.append({"question": asks, "answer": text.split()[0], "category": n, "evidence": [f"D{n}:1"]})
+        facts[f"session_{n}_observation"] = {name: [[text, f"D{n}:1"]]}
+    return {"sample_id": name, "conversation": sessions, "qa": questions, "observation": facts}

@@ -1,0 +1,122 @@
+"""Every measurement runs, each on the smallest input that it takes, and asks nothing of any network."""
+
+import importlib
+import os
+import socket
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import bench.abstention
+import bench.all
+import bench.fit_statements
+import bench.keywords
+import bench.recall_checks
+import bench.tiny_models
+from slowwave.engines.encoder import Encoder
+from tasks.night import vectors
+from tests.bench_inputs import ROOT, locomo, runs
+from tests.fake_llm_server import serving
+
+COMMANDS = sorted(path.stem for path in (ROOT / "bench").glob("*.py") if '__name__ == "__main__"' in path.read_text())
+LACKING = {"llm_engine": "vLLM", "tiny_models": "pip"}
+"""Measurements that need what a test can't have, and what it is."""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("bench")
+
+
+@pytest.fixture(autouse=True)
+def alone(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No network: who tries to leave this machine is refused, and fails the test however the refusal is taken."""
+    tried: list[Any] = []
+    connect, look_up = socket.socket.connect, socket.getaddrinfo
+
+    def connect_here(self: socket.socket, address: Any) -> None:
+        if self.family != socket.AF_UNIX and address[0] != "127.0.0.1":
+            tried.append(address)
+            raise OSError(f"the network is refused: {address}")
+        connect(self, address)
+
+    def look_up_here(host: Any, *more: Any, **options: Any) -> Any:
+        if host not in ("127.0.0.1", "localhost"):
+            tried.append(host)
+            raise OSError(f"the network is refused: {host}")
+        return look_up(host, *more, **options)
+
+    monkeypatch.setattr(socket.socket, "connect", connect_here)
+    monkeypatch.setattr(socket, "getaddrinfo", look_up_here)
+    yield
+    assert not tried
+
+
+@pytest.fixture(autouse=True)
+def surroundings(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody's settings and proxies, and for processes that a measurement starts no network either."""
+    for name in os.environ:
+        if name.startswith("SLOWWAVE_") or name.lower().endswith("_proxy"):
+            monkeypatch.delenv(name)
+    own = {"XDG_CACHE_HOME": str(folder / "cache"), "XDG_CONFIG_HOME": str(folder), "PYTHONPATH": str(ROOT)}
+    offline = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "PIP_NO_INDEX": "1"}
+    theirs = {"SLOWWAVE_RECALL__CACHED_ANSWERS": "0"}  # which some set themselves: so it is unset again
+    for name, value in {**own, **offline, **theirs, "SLOWWAVE_ENCODER": "hash-384", "COLUMNS": "200"}.items():
+        monkeypatch.setenv(name, value)
+
+
+@pytest.fixture(autouse=True)
+def small(encoder: Encoder, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What no word on the command line makes small; the model is loaded once."""
+    monkeypatch.setattr(bench.keywords, "load_encoder", lambda name: encoder)
+    monkeypatch.setattr(bench.fit_statements, "ENCODER", "hash-384")
+    monkeypatch.setattr(bench.abstention, "GROUPS", 1)
+    monkeypatch.setattr(bench.recall_checks, "SWAPS", 1)
+    monkeypatch.setattr(bench.recall_checks, "PAUSE", 0.05)
+    monkeypatch.setattr(bench.tiny_models, "CACHE", folder / "models")
+    monkeypatch.setattr(vectors, "shared_encoder", vectors.shared_encoder)  # bench.night puts its own there
+    known = {words[0].removeprefix("bench.") for words, _ in bench.all.commands(folder)}
+    assert known <= set(COMMANDS)
+    short = [(["bench.readers", "data/questions.toml"], None), (["bench.observe", "no"], Path("no/such/set"))]
+    monkeypatch.setattr(bench.all, "commands", lambda data: short)
+
+
+def called(name: str, words: list[object], monkeypatch: pytest.MonkeyPatch) -> object:
+    """What a measurement's `main` returns."""
+    monkeypatch.setattr(sys, "argv", [name, *map(str, words)])
+    return importlib.import_module(f"bench.{name}").main()
+
+
+def test_every_measurement_has_a_case(folder: Path) -> None:
+    assert sorted([*runs(folder), *LACKING]) == COMMANDS
+
+
+@pytest.mark.parametrize("name", sorted(set(COMMANDS) - set(LACKING)))
+def test_a_measurement_runs_on_its_smallest_input(
+    name: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for words, told in runs(folder)[name]:
+        assert not called(name, words, monkeypatch)
+        assert told in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", LACKING)
+def test_a_measurement_that_lacks_something_says_so_in_a_line(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "vllm", None)  # as where it is not installed
+    with pytest.raises(SystemExit) as stopped:
+        called(name, [], monkeypatch)
+    assert LACKING[name] in str(stopped.value)
+    assert "\n" not in str(stopped.value)
+
+
+def test_a_model_is_measured_beside_the_extractive_observer(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with serving(lambda prompt, nth: {"claims": []}) as server:
+        words = [locomo(folder), "--sessions", 1, "--llm", f"openai:fake@{server.url}", "--cache", folder / "kept"]
+        assert not called("extraction", words, monkeypatch)
+        assert server.seen
+    assert "openai fake" in capsys.readouterr().out
