@@ -6,10 +6,10 @@ FILEs are conversations with cases in them, as for `bench.amendments`; those aft
 in which no session changes what another said (LoCoMo's too, by its ending `.json`). A night runs over each. A pair of
 claims of two sessions is a change where the earlier has a case's stale words and the later its amended ones; an earlier
 one with stale words and any other later one is left out, all other pairs are none. Figures are of files that the fit
-did not see: each is judged by weights from the others. Columns: claims; pairs; changes among them; *by rules*, cases of
-which every claim with stale words is retired by the plain rules; *retired*, the same when everything is weighed; *by
-the right one*, some of them by a claim with the amended words; *others by rules* and *others*, claims without a case
-that are retired too, some of them rightly. `--write` puts the weights from all
+did not see: each is judged by weights from the others. Columns: claims; pairs; changes among them; *retired*, cases of
+which every claim with stale words is retired, since the later says so in so many words; *told*, of which every one is
+retired or doubted; *by the right one*, some of them by a claim with the amended words; *others retired* and *others
+told*, claims without a case, some of them rightly. `--write` puts the weights from all
 files into `tasks/amending/likely.json`.
 """
 
@@ -37,7 +37,7 @@ from schemas.settings import Settings
 from slowwave.store import Store
 from tasks.amending.evidence import Evidence
 from tasks.amending.held import affirmed_at, held_claims
-from tasks.amending.likely import Model, retires, weighable
+from tasks.amending.likely import PERHAPS, Model, weighable
 from tasks.amending.prior import adjusted
 
 WRITTEN = Path(__file__).parent.parent / "tasks" / "amending" / "likely.json"
@@ -54,8 +54,8 @@ class Pair:
     traits: dict[str, float]
     change: bool | None
     """Whether the later changes the earlier; None where that is not known."""
-    ruled: bool = False
-    """Whether a plain rule says so."""
+    stated: bool = False
+    """Whether the later says so in so many words."""
 
 
 @dataclass(frozen=True)
@@ -78,11 +78,11 @@ class Result:
     pairs: int
     changes: int
     cases: int
-    by_rules: int
     retired: int
+    told: int
     by_the_right_one: int
-    others_by_rules: int
-    others: int
+    others_retired: int
+    others_told: int
 
 
 def labelled(path: Path, *, changes: bool = True) -> Labelled:
@@ -132,7 +132,7 @@ def labelled_claims(name: str, table: pa.Table, cases: Sequence[Case]) -> Labell
     found = []
     for old, new, traits in weighable(known):
         change = bool(outdated[old] & holding[new]) or (None if outdated[old] else False)
-        found.append(Pair(old, new, traits, change, (old, new) in known.by_rule))
+        found.append(Pair(old, new, traits, change, (old, new) in known.stated))
     stale = [[row for row, of in enumerate(outdated) if n in of] for n in range(len(cases))]
     return Labelled(name, len(rows), found, stale)
 
@@ -153,26 +153,26 @@ def fit(files: Sequence[Labelled]) -> Model:
 
 
 def judged(file: Labelled, model: Model) -> Result:
-    """What the rules retire of a file's claims, and what they and a model do."""
+    """What is retired of a file's claims, and what a model doubts beside."""
     best: dict[int, tuple[float, Pair]] = {}
     probabilities = adjusted([model.probability(pair.traits) for pair in file.pairs], model.share)
     for pair, probability in zip(file.pairs, probabilities, strict=True):
-        if retires(probability, ruled=pair.ruled) and probability > best.get(pair.old, (0.0, pair))[0]:
+        if (pair.stated or probability >= PERHAPS) and probability > best.get(pair.old, (0.0, pair))[0]:
             best[pair.old] = (probability, pair)
-    ruled = {pair.old for pair in file.pairs if pair.ruled}
+    retired = {pair.old for pair in file.pairs if pair.stated}
     stale = {row for rows in file.stale for row in rows}
-    told = [rows for rows in file.stale if rows]
+    held = [rows for rows in file.stale if rows]
     return Result(
         file=file.name,
         claims=file.claims,
         pairs=len(file.pairs),
         changes=sum(pair.change is True for pair in file.pairs),
         cases=len(file.stale),
-        by_rules=sum(ruled.issuperset(rows) for rows in told),
-        retired=sum(best.keys() >= set(rows) for rows in told),
-        by_the_right_one=sum(any(row in best and best[row][1].change is True for row in rows) for rows in told),
-        others_by_rules=len(ruled - stale),
-        others=len(best.keys() - stale),
+        retired=sum(retired.issuperset(rows) for rows in held),
+        told=sum(best.keys() >= set(rows) for rows in held),
+        by_the_right_one=sum(any(row in best and best[row][1].change is True for row in rows) for rows in held),
+        others_retired=len(retired - stale),
+        others_told=len(best.keys() - stale),
     )
 
 

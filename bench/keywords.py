@@ -24,7 +24,7 @@ from sklearn.feature_extraction.text import CountVectorizer
 
 from schemas.settings import KeywordSettings
 from slowwave.engines.sentence_transformer import SentenceTransformerEncoder, load_encoder
-from tasks.keywords import NgramVectors, keywords, vectorizer
+from tasks.keywords import NgramVectors, keybert_over, keywords, vectorizer
 
 RANKS = (5, 10, 15)
 WORD = re.compile(r"\w+")
@@ -108,7 +108,7 @@ def measured(docs: list[Document], encoder: SentenceTransformerEncoder, settings
     ngrams = NgramVectors(encoder)
     ours, seconds = timed(lambda: keywords(texts, encoder, settings, vectors, ngrams))
     theirs, their_seconds = timed(lambda: per_document(texts, KeyBERT(model=encoder.model), settings, words))
-    cached = KeyBERT(model=ngrams)  # the same vectors: only how often they are made differs
+    cached = keybert_over(ngrams)  # the same vectors: only how often they are made differs
     return {
         "documents": len(docs),
         "settings": settings.model_dump(),

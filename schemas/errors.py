@@ -4,9 +4,11 @@ SlowwaveError
 ├── StoreError
 │   ├── StoreMissing       no store, or no such space, at this path
 │   ├── StoreUnreadable    a store that is half there, or was there before
+│   ├── StoreUnwritable    no room, no right, or a table that is broken
 │   ├── StoreLocked        another run is writing
 │   ├── NoRelease          nothing has been released yet, or not under that name
-│   ├── SchemaMismatch     a table on disk has other columns than this version expects
+│   ├── SchemaMismatch     a table on disk has columns that this version can't use
+│   ├── NewerStore         the store was written by a newer slowwave
 │   └── BadRows            rows that can't be stored: a null or repeated key
 ├── ChainBroken            a stored message was changed
 └── UsageError             a request that can't be carried out as put
@@ -39,6 +41,14 @@ class StoreUnreadable(StoreError):
         super().__init__(f"the store at {path} can't be read: {why}")
 
 
+class StoreUnwritable(StoreError):
+    """The store can't be written to; what was released stays as it is."""
+
+    def __init__(self, path: Path, why: str) -> None:
+        self.path, self.why = path, why
+        super().__init__(f"the store at {path} can't be written to, its last release stays: {why}")
+
+
 class StoreLocked(StoreError):
     """Another run holds the writer's lock."""
 
@@ -57,14 +67,25 @@ class NoRelease(StoreError):
 
 
 class SchemaMismatch(StoreError):
-    """A table on disk has other columns than this version of slowwave expects."""
+    """A table on disk has columns that this version of slowwave can't use."""
 
-    def __init__(self, table: str, found: list[str], expected: list[str]) -> None:
-        self.table, self.found, self.expected = table, found, expected
+    def __init__(self, table: str, missing: list[str], other: list[str]) -> None:
+        self.table, self.missing, self.other = table, missing, other
+        facts = [f"{name} {', '.join(of)}" for name, of in (("it lacks", missing), ("it has", other)) if of]
         super().__init__(
-            f"table {table!r} on disk differs from this version's: missing {sorted(set(expected) - set(found))}, "
-            f"unknown {sorted(set(found) - set(expected))}; export with the version that wrote it, "
-            "then run into a new store"
+            f"table {table!r} was written by a slowwave too far from this one ({'; '.join(facts)}): "
+            "`slowwave export OUT` with the version that wrote it, then `slowwave run OUT --store NEW` with this one"
+        )
+
+
+class NewerStore(StoreError):
+    """The store was written by a newer slowwave, which alone knows what there is in it."""
+
+    def __init__(self, table: str, what: str) -> None:
+        self.table, self.what = table, what
+        super().__init__(
+            f"{what}, which this slowwave does not know: a newer one wrote this store; "
+            "update slowwave, or name another store with --store"
         )
 
 
