@@ -35,7 +35,7 @@ LONG = 40
 QUESTION = re.compile(r"(?<![^.!?\n])[^.!?\n]*\?+")
 """What is asked states nothing: it does not count for a passage's length."""
 
-COLUMNS = ["passage_id", "message_id", "session_id", "seq", "part", "speaker", "text", "ts"]
+COLUMNS = ["passage_id", "message_id", "session_id", "seq", "part", "speaker", "workspace", "text", "ts"]
 
 
 @dataclass(frozen=True)

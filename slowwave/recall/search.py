@@ -59,7 +59,7 @@ POOLS: Mapping[Kind, Pool] = {
         "observation_id",
         "observed_at",
         "observed_at",
-        ("observation_id", "summary", "observed_at", "status", "quote", "message_ids", "speaker"),
+        ("observation_id", "summary", "observed_at", "status", "quote", "message_ids", "speaker", "workspace"),
     ),
     "message": Pool(
         "message",
@@ -67,7 +67,7 @@ POOLS: Mapping[Kind, Pool] = {
         "message_id",
         "ts",
         "ts",
-        ("passage_id", "message_id", "session_id", "seq", "part", "speaker", "text", "ts"),
+        ("passage_id", "message_id", "session_id", "seq", "part", "speaker", "workspace", "text", "ts"),
     ),
     "summary": Pool(
         "summary",
