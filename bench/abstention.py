@@ -32,19 +32,18 @@ from bench.amendment_cases import read_cases
 from bench.amendments import night_over
 from bench.locomo import recall_at
 from bench.locomo_data import Conversation, Question, conversations, messages
-from schemas.messages import MESSAGES
-from schemas.passages import PASSAGES
-from slowwave.engines.encoder import Encoder
-from slowwave.engines.sentence_transformer import load_encoder
-from slowwave.recall.calibrate import calibration
+from slowwave.engines.encoders.protocol import Encoder
+from slowwave.engines.encoders.sentence_transformer import load_encoder
+from slowwave.memory import Memory
 from slowwave.recall.hits import Hits
-from slowwave.recall.memory import Memory
-from slowwave.recall.view import View
+from slowwave.recall.release.calibration import calibration
+from slowwave.recall.release.view import View
+from slowwave.schemas.tables import MESSAGES, PASSAGES
 from slowwave.store import Store
 from slowwave.store.releases import publish
 from slowwave.store.upkeep import keep_house
-from tasks.embed import add_vectors, encode_once
-from tasks.passages import passages
+from slowwave.tasks.passages.cut import passages
+from slowwave.tasks.vectors import add_vectors, encode_once
 
 GROUPS = 4
 """Stores with turns taken out, a conversation: taking out all answers at once would leave little to be wrong about."""

@@ -23,11 +23,11 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.amendment_cases import Case, read_cases
-from flows.nightly import run_night
-from schemas.observations import MERGES, OBSERVATIONS
-from schemas.settings import Settings
 from slowwave import Memory
+from slowwave.flows.nightly import run_night
 from slowwave.recall.hits import Hit
+from slowwave.schemas.settings import Settings
+from slowwave.schemas.tables import MERGES, OBSERVATIONS
 
 TOP = 10
 

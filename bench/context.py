@@ -22,15 +22,14 @@ from rich.progress import track
 from rich.table import Table
 
 from bench.locomo import bm25
-from flows.nightly import run_night
-from schemas.passages import PASSAGES
-from schemas.sessions import SESSIONS
-from schemas.settings import Settings
-from slowwave.recall.memory import Memory
+from slowwave.context.tokens import tokenizer_named
+from slowwave.flows.nightly import run_night
+from slowwave.memory import Memory
 from slowwave.recall.query import checked_query
-from slowwave.recall.sessions import ranked_sessions
-from slowwave.recall.terms import content_words
-from slowwave.recall.tokens import tokenizer_named
+from slowwave.recall.retrieve.sessions import ranked_sessions
+from slowwave.schemas.settings import Settings
+from slowwave.schemas.tables import PASSAGES, SESSIONS
+from slowwave.text.terms import content_words
 
 BUDGETS = (250, 500)
 SYSTEMS = ("turns by BM25", "turns by recall", "turns by recall, session known", "slowwave")

@@ -21,10 +21,10 @@ from rich.table import Table
 from sklearn.metrics import average_precision_score
 
 from bench.pair_files import Labelled, PairFile, read_pairs
-from schemas.settings import Settings
+from slowwave.engines.encoders.sentence_transformer import load_encoder
 from slowwave.engines.errors import EncoderNotFound
-from slowwave.engines.sentence_transformer import load_encoder
-from tasks.deduping.decide import Decision, rules_of, same
+from slowwave.schemas.settings import Settings
+from slowwave.tasks.dedupe.decide import Decision, rules_of, same
 
 LEVELS = (95, 90, 85, 80)
 BLOCKED = -100.0

@@ -28,14 +28,13 @@ import pyarrow as pa
 from rich.console import Console
 from rich.table import Table
 
-from schemas.observations import OBSERVATIONS
-from schemas.settings import Settings
-from schemas.table import VECTOR_DIM
-from tasks.dedupe import dedupe
-from tasks.deduping.candidates import unique_pairs, vector_pairs, word_pairs
-from tasks.deduping.decide import decide, hopeful, rules_of, token_sort_ratios
-from tasks.deduping.normalise import Claim, read_claim
-from tasks.deduping.pairs import exact_pairs, unit_vectors
+from slowwave.schemas.settings import Settings
+from slowwave.schemas.tables import OBSERVATIONS, VECTOR_DIM
+from slowwave.tasks.dedupe.candidates import unique_pairs, vector_pairs, word_pairs
+from slowwave.tasks.dedupe.decide import decide, hopeful, rules_of, token_sort_ratios
+from slowwave.tasks.dedupe.dedupe import dedupe
+from slowwave.tasks.dedupe.normalise import Claim, read_claim
+from slowwave.tasks.dedupe.pairs import exact_pairs, unit_vectors
 
 PLANTED = 10
 """One row in so many repeats another."""

@@ -25,16 +25,14 @@ from rich.table import Table
 
 from bench.locomo_data import Conversation, conversations, messages
 from bench.observe import Claim, extractive, llm_facts, score
-from schemas.extract_settings import ExtractSettings
-from schemas.llm_settings import LLMSettings
-from schemas.settings import ObserveSettings, Settings
-from slowwave.engines.completions import DictCache, completion_rows, completions_of
-from slowwave.engines.select import chosen
-from slowwave.engines.usage import MeteredLLM
-from tasks.job import StepReport
-from tasks.night.distilled import Distilled, distilled
-from tasks.night.llm import Model
-from tasks.prompting import Library
+from slowwave.engines.llm.budget import MeteredLLM
+from slowwave.engines.llm.cache import DictCache, completion_rows, completions_of
+from slowwave.engines.llm.select import chosen
+from slowwave.schemas.settings import ExtractSettings, LLMSettings, ObserveSettings, Settings
+from slowwave.tasks.job import StepReport
+from slowwave.tasks.llm.ask import Model
+from slowwave.tasks.llm.library import Library
+from slowwave.tasks.observe.distil import Distilled, distilled
 
 
 @dataclass

@@ -31,16 +31,15 @@ from sklearn.preprocessing import StandardScaler
 from bench.amendment_cases import Case, read_cases
 from bench.amendments import night_over
 from bench.locomo_data import conversations
-from flows.nightly import run_night
-from schemas.observations import OBSERVATIONS
-from schemas.settings import Settings
+from slowwave.flows.nightly import run_night
+from slowwave.schemas.settings import Settings
+from slowwave.schemas.tables import OBSERVATIONS
 from slowwave.store import Store
-from tasks.amending.evidence import Evidence
-from tasks.amending.held import affirmed_at, held_claims
-from tasks.amending.likely import PERHAPS, Model, weighable
-from tasks.amending.prior import adjusted
+from slowwave.tasks.supersede.claims import affirmed_at, held_claims
+from slowwave.tasks.supersede.evidence import Evidence
+from slowwave.tasks.supersede.model import PERHAPS, Model, adjusted, weighable
 
-WRITTEN = Path(__file__).parent.parent / "tasks" / "amending" / "likely.json"
+WRITTEN = Path(__file__).parent.parent / "tasks" / "supersede" / "likely.json"
 PENALTY = 0.03
 """C of the regression: 1 over the weight of the squared weights."""
 

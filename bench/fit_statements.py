@@ -26,20 +26,20 @@ from rich.table import Table
 from sklearn.linear_model import LogisticRegression
 
 from bench.context import BUDGETS, COUNT, share
-from flows.nightly import run_night
-from schemas.sessions import SESSIONS
-from schemas.settings import Settings
-from slowwave.recall.context import assembled, remembered
-from slowwave.recall.gather import gathered, looked_at
-from slowwave.recall.memory import Memory
+from slowwave.context.build import assembled, remembered
+from slowwave.context.features import SENTENCE_SIGNS, WORD_SIGNS, Matrix, Talk, word_signs
+from slowwave.context.gather import gathered, looked_at
+from slowwave.context.statements import Weights, standing_parts
+from slowwave.flows.nightly import run_night
+from slowwave.memory import Memory
 from slowwave.recall.query import Query, checked_query
-from slowwave.recall.search import Vector
-from slowwave.recall.signs import SENTENCE_SIGNS, WORD_SIGNS, Matrix, Talk, word_signs
-from slowwave.recall.statements import Weights, standing_parts
-from slowwave.recall.terms import content_words
+from slowwave.recall.retrieve.pools import Vector
+from slowwave.schemas.settings import Settings
+from slowwave.schemas.tables import SESSIONS
+from slowwave.text.terms import content_words
 
 ENCODER = "all-MiniLM-L6-v2"
-WRITTEN = Path(__file__).parent.parent / "slowwave" / "recall" / "weights.json"
+WRITTEN = Path(__file__).parent.parent / "slowwave" / "context" / "weights.json"
 SENTENCE_PENALTY, WORD_PENALTY = 0.1, 1.0
 """C of the regressions: 1 over the weight of the squared weights, of signs in their deviations."""
 MEANING = 3.0

@@ -1,4 +1,4 @@
-"""Freeze what a night over the samples gives, and compare: a change that should change nothing is seen to change nothing.
+"""Freeze what a night over the samples gives, and compare: what should change nothing is seen to change nothing.
 
     python -m bench.golden data/samples --write golden.json    (before)
     python -m bench.golden data/samples --check golden.json    (after; exit status 1 and the names of what differs)
@@ -14,10 +14,10 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from flows.nightly import run_night
-from schemas.registry import RELEASED
-from schemas.settings import Settings
 from slowwave import Memory
+from slowwave.flows.nightly import run_night
+from slowwave.schemas.settings import Settings
+from slowwave.schemas.tables import RELEASED
 from slowwave.store.digest import table_digest
 from slowwave.store.snapshot import Snapshot
 

@@ -22,9 +22,9 @@ from rich.console import Console
 from rich.table import Table
 from sklearn.feature_extraction.text import CountVectorizer
 
-from schemas.settings import KeywordSettings
-from slowwave.engines.sentence_transformer import SentenceTransformerEncoder, load_encoder
-from tasks.keywords import NgramVectors, keybert_over, keywords, vectorizer
+from slowwave.engines.encoders.sentence_transformer import SentenceTransformerEncoder, load_encoder
+from slowwave.schemas.settings import KeywordSettings
+from slowwave.tasks.gists.keywords import NgramVectors, keybert_over, keywords, vectorizer
 
 RANKS = (5, 10, 15)
 WORD = re.compile(r"\w+")

@@ -19,19 +19,17 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from bench.tiny_models import model_folder
-from flows.nightly import run_night
-from schemas.extract_settings import ExtractSettings
-from schemas.llm_settings import LLMSettings
-from schemas.messages import MESSAGES
-from schemas.settings import KeywordSettings, ObserveSettings, Settings
-from slowwave.engines.checked import CheckedLLM
-from slowwave.engines.completions import CachedLLM, DictCache
-from slowwave.engines.llm import Request
-from slowwave.engines.vllm_offline import VLLMOffline
+from slowwave.engines.llm.cache import CachedLLM, DictCache
+from slowwave.engines.llm.checked import CheckedLLM
+from slowwave.engines.llm.protocol import Request
+from slowwave.engines.llm.vllm_offline import VLLMOffline
+from slowwave.flows.nightly import run_night
+from slowwave.schemas.settings import ExtractSettings, KeywordSettings, LLMSettings, ObserveSettings, Settings
+from slowwave.schemas.tables import MESSAGES
 from slowwave.store.store import Store
-from tasks.claims import read_answer
-from tasks.extract import Plan, planned
-from tasks.prompting import Library
+from slowwave.tasks.llm.claims import read_answer
+from slowwave.tasks.llm.library import Library
+from slowwave.tasks.observe.extract import Plan, planned
 
 SAMPLES = Path(__file__).parent.parent / "data" / "samples"
 

@@ -25,18 +25,17 @@ from rich.progress import track
 from rich.table import Table
 
 from bench.locomo_data import CATEGORIES, Conversation, Question, conversations, messages
-from schemas.messages import MESSAGES
-from schemas.passages import PASSAGES
-from schemas.settings import Settings
-from slowwave.engines.encoder import Encoder, Vectors
-from slowwave.engines.sentence_transformer import load_encoder
-from slowwave.recall.memory import Memory
-from slowwave.recall.rerank import Reranker, reranker_named
+from slowwave.engines.encoders.protocol import Encoder, Vectors
+from slowwave.engines.encoders.sentence_transformer import load_encoder
+from slowwave.engines.rerankers import Reranker, reranker_named
+from slowwave.memory import Memory
+from slowwave.schemas.settings import Settings
+from slowwave.schemas.tables import MESSAGES, PASSAGES
 from slowwave.store import Store
 from slowwave.store.releases import publish
 from slowwave.store.upkeep import keep_house
-from tasks.embed import add_vectors, encode_once
-from tasks.passages import passages
+from slowwave.tasks.passages.cut import passages
+from slowwave.tasks.vectors import add_vectors, encode_once
 
 CUTS = (5, 10, 25, 50)
 RRF_K = 60

@@ -14,8 +14,8 @@ from typing import Any
 import orjson
 import pyarrow as pa
 
-from schemas.ids import content_id
-from schemas.messages import MESSAGES
+from slowwave.schemas.ids import content_id
+from slowwave.schemas.tables import MESSAGES
 
 TURN_ID = re.compile(r"D\d+:\d+")
 CATEGORIES = {1: "multi-hop", 2: "temporal", 3: "open-domain", 4: "single-hop", 5: "adversarial"}

@@ -18,11 +18,11 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from flows.nightly import run_night
-from flows.report import RunReport
-from schemas.settings import Settings
-from slowwave.engines.encoder import Vectors
-from tasks.night import vectors
+from slowwave.engines.encoders.protocol import Vectors
+from slowwave.flows.nightly import run_night
+from slowwave.flows.report import RunReport
+from slowwave.schemas.settings import Settings
+from slowwave.tasks import vectors
 
 SMALL_TALK = ["I moved to Porto in March.", "The bakery at Rua das Flores closes at six.", "We leave on Friday."]
 

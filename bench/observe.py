@@ -21,10 +21,10 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.locomo_data import CATEGORIES, Conversation, Turn, conversations, messages
-from schemas.settings import ObserveSettings
-from tasks.observe import observe
-from tasks.observing.lexicon import FIRST_PERSON
-from tasks.observing.scores import content_words
+from slowwave.schemas.settings import ObserveSettings
+from slowwave.tasks.observe.lexicon import FIRST_PERSON
+from slowwave.tasks.observe.observe import observe
+from slowwave.tasks.observe.scores import content_words
 
 ADVERSARIAL = 5
 

@@ -24,11 +24,11 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.locomo_data import conversations, messages
-from schemas.settings import ObserveSettings, PrototypeSettings
-from slowwave.engines.encoder import Vectors
-from slowwave.engines.sentence_transformer import load_encoder
-from tasks.observe import observe
-from tasks.prototypes import Prototypes, extended
+from slowwave.engines.encoders.protocol import Vectors
+from slowwave.engines.encoders.sentence_transformer import load_encoder
+from slowwave.schemas.settings import ObserveSettings, PrototypeSettings
+from slowwave.tasks.observe.observe import observe
+from slowwave.tasks.prototypes.prototypes import Prototypes, extended
 
 CUTS = (5, 10, 25, 50)
 TAUS = (0.3, 0.4, 0.5, 0.6)

@@ -19,10 +19,10 @@ import orjson
 from rich.console import Console
 from rich.table import Table
 
-from tasks.read.errors import UnknownFormat
-from tasks.read.lines import open_binary
-from tasks.read.records import Limits, Message, Reader, Rejected
-from tasks.read.registry import detect, find_files
+from slowwave.tasks.ingest.formats.registry import detect, find_files
+from slowwave.tasks.ingest.parsing.errors import UnknownFormat
+from slowwave.tasks.ingest.parsing.lines import open_binary
+from slowwave.tasks.ingest.parsing.records import Limits, Message, Reader, Rejected
 
 
 @dataclass(frozen=True)

@@ -9,13 +9,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from schemas.passages import PASSAGES
-from slowwave.engines.encoder import Encoder, Vectors
-from slowwave.recall.layout import Layout
-from slowwave.recall.memory import Memory
-from slowwave.recall.messages import cosines_to, top
+from slowwave.engines.encoders.protocol import Encoder, Vectors
+from slowwave.memory import Memory
 from slowwave.recall.query import checked_query
-from slowwave.recall.search import POOLS, nearest_rows
+from slowwave.recall.release.passages import Layout
+from slowwave.recall.retrieve.messages import cosines_to, top
+from slowwave.recall.retrieve.pools import POOLS, nearest_rows
+from slowwave.schemas.tables import PASSAGES
 from slowwave.store import Store
 from slowwave.store.releases import publish
 from slowwave.store.upkeep import keep_house

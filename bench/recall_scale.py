@@ -29,19 +29,17 @@ from rich.progress import track
 from rich.table import Table
 
 from bench.recall_checks import nearest_found, swapped
-from schemas.ids import content_id
-from schemas.messages import MESSAGES
-from schemas.passages import PASSAGES
-from schemas.table import VECTOR_DIM
-from slowwave.engines.encoder import Encoder, Vectors
-from slowwave.engines.query_encoder import load_query_encoder
-from slowwave.engines.sentence_transformer import load_encoder
-from slowwave.recall.memory import Memory
+from slowwave.engines.encoders.protocol import Encoder, Vectors
+from slowwave.engines.encoders.query_encoder import load_query_encoder
+from slowwave.engines.encoders.sentence_transformer import load_encoder
+from slowwave.memory import Memory
+from slowwave.schemas.ids import content_id
+from slowwave.schemas.tables import MESSAGES, PASSAGES, VECTOR_DIM
 from slowwave.store import Store
 from slowwave.store.releases import publish
 from slowwave.store.upkeep import keep_house
-from tasks.read.records import Limits, Message
-from tasks.read.registry import detect
+from slowwave.tasks.ingest.formats.registry import detect
+from slowwave.tasks.ingest.parsing.records import Limits, Message
 
 SAMPLES = Path(__file__).resolve().parent.parent / "data" / "samples"
 BATCH = 20_000

@@ -25,13 +25,11 @@ from rich.console import Console
 from rich.table import Table
 from sklearn.metrics import adjusted_rand_score
 
-from schemas.observations import OBSERVATIONS
-from schemas.settings import TopicSettings
-from schemas.topics import BASE_TOPICS, TOPICS
-from slowwave.engines.sentence_transformer import load_encoder
-from tasks.assign import assign, base_topics, split, too_large
-from tasks.topics.base import base_of
-from tasks.topics.cluster import leaders
+from slowwave.engines.encoders.sentence_transformer import load_encoder
+from slowwave.schemas.settings import TopicSettings
+from slowwave.schemas.tables import BASE_TOPICS, OBSERVATIONS, TOPICS
+from slowwave.tasks.topics.assign import assign, base_topics, split, too_large
+from slowwave.tasks.topics.cluster import base_of, leaders
 
 Vectors = npt.NDArray[np.float32]
 START = datetime(2026, 11, 1, tzinfo=UTC)

@@ -11,18 +11,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from lancedb.expr import col, lit
 
-from flows.ledger import Caller, as_function, running
-from flows.nightly import distil
-from flows.report import RunReport
-from flows.reprocess import FORGET, Selection, run_reprocess
-from schemas.errors import UsageError
-from schemas.observations import MERGES, OBSERVATIONS
-from schemas.sessions import SESSIONS
-from schemas.settings import Settings
-from schemas.topics import SUMMARIES, TOPIC_HISTORY
+from slowwave.flows.nightly import distil
+from slowwave.flows.report import RunReport
+from slowwave.flows.reprocess import FORGET, Selection, run_reprocess
+from slowwave.flows.run import Caller, as_function, running
+from slowwave.schemas.errors import UsageError
+from slowwave.schemas.settings import Settings
+from slowwave.schemas.tables import MERGES, OBSERVATIONS, SESSIONS, SUMMARIES, TOPIC_HISTORY
 from slowwave.store.store import Store
-from tasks.dedupe import Deduped, unmerge
-from tasks.supersede import KINDS, Superseded, unsupersede
+from slowwave.tasks.dedupe.dedupe import Deduped, unmerge
+from slowwave.tasks.supersede.supersede import KINDS, Superseded, unsupersede
 
 REBUILT = ("topics", "summaries")
 

@@ -12,11 +12,11 @@ from typing import Any
 import orjson
 from prefect import flow
 
-from schemas.errors import UsageError
-from schemas.registry import RELEASED
-from schemas.settings import Settings
+from slowwave.schemas.errors import UsageError
+from slowwave.schemas.settings import Settings
+from slowwave.schemas.tables import RELEASED
 from slowwave.store.snapshot import Snapshot
-from tasks.export import FORMATS, write_table
+from slowwave.tasks.publish.export import FORMATS, write_table
 
 MANIFEST = "manifest.json"
 

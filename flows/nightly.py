@@ -1,6 +1,6 @@
 """The night: transcripts in, a released memory out.
 
-    prefect:  flows.nightly.nightly, at 03:00 (deployments/prefect.yaml)
+    prefect:  slowwave.flows.nightly.nightly, at 03:00 (deployments/prefect.yaml)
     by hand:  slowwave run [PATH…] [--plain]
 
 Every step asks which rows lack its output, works in batches, and marks last; so a night that was killed is
@@ -12,24 +12,24 @@ from typing import Any
 
 from prefect import flow
 
-from flows.ledger import Caller, as_function, as_task, running
-from flows.report import RunReport
-from flows.under_prefect import keep_artifact, run_under_prefect
-from schemas.settings import Settings
+from slowwave.flows.report import RunReport
+from slowwave.flows.run import Caller, as_function, as_task, running
+from slowwave.flows.under_prefect import keep_artifact, run_under_prefect
+from slowwave.schemas.settings import Settings
 from slowwave.store.journal import journals
-from tasks.job import Job
-from tasks.night.assign import assign_topics
-from tasks.night.boilerplate import find_boilerplate
-from tasks.night.dedupe import dedupe_observations
-from tasks.night.gists import write_gists
-from tasks.night.observe import observe_sessions
-from tasks.night.passages import write_passages
-from tasks.night.prototypes import update_prototypes
-from tasks.night.publish import publish_release, released_by
-from tasks.night.read import read_transcripts
-from tasks.night.rollup import roll_up
-from tasks.night.supersede import supersede_observations
-from tasks.read.registry import installed
+from slowwave.tasks.boilerplate.task import find_boilerplate
+from slowwave.tasks.dedupe.task import dedupe_observations
+from slowwave.tasks.gists.task import write_gists
+from slowwave.tasks.ingest.formats.registry import installed
+from slowwave.tasks.ingest.task import read_transcripts
+from slowwave.tasks.job import Job
+from slowwave.tasks.observe.task import observe_sessions
+from slowwave.tasks.passages.task import write_passages
+from slowwave.tasks.prototypes.task import update_prototypes
+from slowwave.tasks.publish.task import publish_release, released_by
+from slowwave.tasks.summarize.task import roll_up
+from slowwave.tasks.supersede.task import supersede_observations
+from slowwave.tasks.topics.task import assign_topics
 
 
 @flow(name="nightly", validate_parameters=False)

@@ -8,33 +8,32 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from flows.nightly import installed_roots
-from schemas.completions import COMPLETIONS
-from schemas.gists import GISTS
-from schemas.messages import MESSAGES
-from schemas.observations import OBSERVATIONS
-from schemas.runs import RUNS
-from schemas.sessions import FILES
-from schemas.settings import Settings
-from schemas.topics import TOPICS
-from slowwave.engines.completions import completion_id
-from slowwave.engines.llm import EngineUnavailable, Request, template_tokens
-from slowwave.engines.tokens import estimated_tokens
-from tasks import extract, narrate
-from tasks.chunks import is_spoken
-from tasks.job import Job
-from tasks.night.assign import assign_key
-from tasks.night.boilerplate import Mask
-from tasks.night.gists import gists_key
-from tasks.night.ingested import Ingested
-from tasks.night.llm import Model, check_llm, close_model, model_of
-from tasks.night.marks import pending_sessions, session_groups
-from tasks.night.observe import observations_key
-from tasks.night.pending import batches, inactive_messages, lacking, spoken_messages
-from tasks.night.read import Known, new_rows
-from tasks.night.rollup import summaries_key
-from tasks.night.transcripts import find_pending
-from tasks.plan import (
+from slowwave.engines.llm.budget import estimated_tokens
+from slowwave.engines.llm.cache import completion_id
+from slowwave.engines.llm.protocol import EngineUnavailable, Request, template_tokens
+from slowwave.flows.nightly import installed_roots
+from slowwave.schemas.settings import Settings
+from slowwave.schemas.tables import COMPLETIONS, FILES, GISTS, MESSAGES, OBSERVATIONS, RUNS, TOPICS
+from slowwave.tasks.boilerplate.task import Mask
+from slowwave.tasks.gists.task import gists_key
+from slowwave.tasks.ingest.parsing.records import Limits
+from slowwave.tasks.ingest.store_messages import Ingested
+from slowwave.tasks.ingest.task import Known, new_rows
+from slowwave.tasks.ingest.transcripts import find_pending
+from slowwave.tasks.job import Job
+from slowwave.tasks.llm.ask import Model, check_llm, close_model, model_of
+from slowwave.tasks.llm.chunks import is_spoken
+from slowwave.tasks.observe import extract
+from slowwave.tasks.observe.task import observations_key
+from slowwave.tasks.pending import (
+    batches,
+    inactive_messages,
+    lacking,
+    pending_sessions,
+    session_groups,
+    spoken_messages,
+)
+from slowwave.tasks.plan import (
     ANSWER_SHARE,
     CLAIMS_A_MESSAGE,
     GIST_ANSWER,
@@ -48,7 +47,9 @@ from tasks.plan import (
     summaries,
     topics,
 )
-from tasks.read.records import Limits
+from slowwave.tasks.summarize import narrate
+from slowwave.tasks.summarize.task import summaries_key
+from slowwave.tasks.topics.task import assign_key
 
 MESSAGES_AT_ONCE = 20_000
 

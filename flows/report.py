@@ -8,10 +8,10 @@ from rich.console import Console
 from rich.table import Table
 
 from slowwave.store.releases import Release
-from tasks.job import StepReport
+from slowwave.tasks.job import StepReport
 
 MODEL_MARK = ": "
-"""Between a model's name and what is counted of it (`tasks.night.llm.usage_counts`)."""
+"""Between a model's name and what is counted of it (`slowwave.tasks.llm.ask.usage_counts`)."""
 USAGE = ("requests", "cache hits", "prompt tokens", "prefix-cache tokens", "answer tokens")
 USAGE_HEADINGS = (
     "step",

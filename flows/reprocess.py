@@ -17,23 +17,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from prefect import flow
 
-from flows.ledger import Caller, as_function, as_task, running
-from flows.nightly import distil
-from flows.report import RunReport
-from flows.under_prefect import keep_artifact
-from schemas.errors import UsageError
-from schemas.gists import GISTS
-from schemas.marks import MARKS
-from schemas.observations import OBSERVATIONS
-from schemas.passages import PASSAGES
-from schemas.sessions import FILES, SESSIONS
-from schemas.settings import Settings
-from schemas.topics import SUMMARIES
+from slowwave.flows.nightly import distil
+from slowwave.flows.report import RunReport
+from slowwave.flows.run import Caller, as_function, as_task, running
+from slowwave.flows.under_prefect import keep_artifact
+from slowwave.schemas.errors import UsageError
+from slowwave.schemas.settings import Settings
+from slowwave.schemas.tables import FILES, GISTS, MARKS, OBSERVATIONS, PASSAGES, SESSIONS, SUMMARIES
 from slowwave.store.store import Store
-from tasks.job import Job
-from tasks.night.gists import write_gists
-from tasks.night.publish import publish_release, released_by
-from tasks.night.read import read_transcripts
+from slowwave.tasks.gists.task import write_gists
+from slowwave.tasks.ingest.task import read_transcripts
+from slowwave.tasks.job import Job
+from slowwave.tasks.publish.task import publish_release, released_by
 
 
 @dataclass(frozen=True)

@@ -6,13 +6,13 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from schemas.sessions import FILES
-from schemas.settings import Settings
+from slowwave.schemas.settings import Settings
+from slowwave.schemas.tables import FILES
 from slowwave.store.journal import journals
 from slowwave.store.store import Store
-from tasks.night.transcripts import changed
-from tasks.read.errors import UnknownFormat
-from tasks.read.registry import detect, find_files, installed
+from slowwave.tasks.ingest.formats.registry import detect, find_files, installed
+from slowwave.tasks.ingest.parsing.errors import UnknownFormat
+from slowwave.tasks.ingest.transcripts import changed
 
 
 @dataclass

@@ -3,16 +3,16 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from flows.ledger import Caller, as_function, running
-from flows.report import RunReport
-from flows.reprocess import Selection
-from schemas.errors import UsageError
-from schemas.settings import Settings
-from schemas.topics import SUMMARIES
-from slowwave.pyramid.grow import master_id
+from slowwave.flows.report import RunReport
+from slowwave.flows.reprocess import Selection
+from slowwave.flows.run import Caller, as_function, running
+from slowwave.schemas.errors import UsageError
+from slowwave.schemas.settings import Settings
+from slowwave.schemas.tables import SUMMARIES
 from slowwave.store.store import Store
-from tasks.night.publish import publish_release, released_by
-from tasks.night.rollup import roll_up
+from slowwave.tasks.publish.task import publish_release, released_by
+from slowwave.tasks.summarize.task import roll_up
+from slowwave.text.pyramid import master_id
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from prefect import Flow, Task
 from prefect.artifacts import create_markdown_artifact
 
-from flows.report import RunReport
+from slowwave.flows.report import RunReport
 
 Result = TypeVar("Result")
 

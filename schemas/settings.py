@@ -1,8 +1,4 @@
-"""Settings: small typed classes, a sentence a field. From files, then `SLOWWAVE_*`, then the command line.
-
-Which files, and what a project's may say: `settings_files.py`. A field of a section is `SLOWWAVE_<SECTION>__<FIELD>` in
-the environment: `SLOWWAVE_PYRAMID__STEP=10`.
-"""
+"""How a prompt block is packed, and how a running conversation keeps what matters: two sections of the settings."""
 
 import os
 from functools import cache
@@ -12,11 +8,133 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
-from schemas.context_settings import ContextSettings
-from schemas.extract_settings import ExtractSettings
-from schemas.llm_settings import LLMSettings
-from schemas.settings_files import OF_PROJECT, settings_of_files
-from schemas.web_settings import WebSettings
+from slowwave.schemas.settings_files import OF_PROJECT, settings_of_files
+
+
+class ActiveSettings(BaseModel):
+    """What of a running conversation stays in mind. Strengths and scores are 0 to 1 before they are weighted."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    capacity: int = Field(200, ge=1, description="Turns kept; beyond it the ones with the lowest score go.")
+    recent: int = Field(6, ge=0, description="Latest turns that are always selected first.")
+    half_life: float = Field(20.0, gt=0, description="Turns after which activation has fallen to one half.")
+    boost: float = Field(0.6, ge=0, le=1, description="Share of the way to 1 that a turn like the query is lifted.")
+    boost_from: float = Field(0.25, ge=0, lt=1, description="Cosine to the query from which a turn is lifted.")
+    novelty: float = Field(0.4, ge=0, description="Weight of novelty in a trace's strength.")
+    entities: float = Field(0.3, ge=0, description="Weight of names, numbers and code in a trace's strength.")
+    effect: float = Field(0.3, ge=0, description="Weight of the effect on long-term memory in a trace's strength.")
+    entities_full: int = Field(4, ge=1, description="Distinct names, numbers and codes that count as 1.")
+    keep_activation: float = Field(0.5, ge=0, description="Weight of activation in the score that pruning goes by.")
+    keep_strength: float = Field(0.5, ge=0, description="Weight of strength in the score that pruning goes by.")
+
+
+class ContextSettings(BaseModel):
+    """How a block of context is packed for a model."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    budget: int = Field(2_000, ge=0, description="Tokens of a context block, at most.")
+    tokenizer: str = Field(
+        "minilm", description="minilm, bytes/4, tiktoken:ENCODING, or the path of a model's tokenizer.json or folder."
+    )
+    web_share: float = Field(0.2, ge=0, description="Part of the budget for web results; what is not used moves on.")
+    memory_share: float = Field(0.5, ge=0, description="Part of the budget for memories.")
+    conversation_share: float = Field(0.3, ge=0, description="Part of the budget for the current conversation.")
+    hits: int = Field(50, ge=1, description="Messages that recall hands to the packing.")
+    sessions: int = Field(5, ge=1, description="Most relevant sessions that are read whole.")
+    session_messages: int = Field(400, ge=1, description="Messages of one session that are looked at, around its hits.")
+    briefing_budget: int = Field(1_000, ge=0, description="Tokens of the briefing, at most.")
+    active: ActiveSettings = ActiveSettings()
+
+
+class ExtractSettings(BaseModel):
+    """What a language model is asked for, and how much at once."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    prompts: Path | None = Field(
+        None, description="Folder whose NAME.md and packs/NAME.toml are taken instead of those that ship."
+    )
+    pack: str = Field("", description="Pack of claims' categories for every session; empty: by `observe.pack`.")
+    chunk_tokens: int = Field(3_000, ge=100, description="Tokens of a transcript under one prompt, at most.")
+    overlap_tokens: int = Field(200, ge=0, description="Tokens of a chunk that the next one begins with, at most.")
+    answer_tokens: int = Field(1_536, ge=64, description="Tokens of an answer with claims; a cut one gets twice that.")
+    max_claims: int = Field(12, ge=1, le=50, description="Claims from one chunk, at most.")
+    quote_score: float = Field(90.0, ge=50, le=100, description="Likeness from which a quote stands in its message.")
+    gist_words: int = Field(30, ge=0, description="Messages of fewer words get their gist without the model.")
+    batch_claims: int = Field(25, ge=1, le=100, description="Claims assigned to topics under one prompt.")
+    topics_shown: int = Field(30, ge=1, description="Topics a claim may be assigned to under one prompt, the nearest.")
+    purpose_samples: int = Field(10, ge=1, description="Random claims a topic's purpose is written from.")
+
+
+class LLMSettings(BaseModel):
+    """How a language model is asked. The API key is never a setting: it stays in the environment."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    temperature: float = Field(0.0, ge=0, le=2, description="Randomness of the answers; 0 takes the likeliest token.")
+    top_p: float = Field(1.0, gt=0, le=1, description="Share of the likeliest tokens that are drawn from.")
+    seed: int | None = Field(0, description="Seed of the draw, where the engine takes one.")
+    repetition_penalty: float = Field(1.0, gt=0, le=2, description="Above 1 discourages repetition (vLLM only).")
+    context_window: int | None = Field(None, gt=0, description="Tokens of prompt and answer; by default the model's.")
+    chunk: int = Field(2_000, ge=1, description="Requests handed to in-process vLLM in one call.")
+    cut_retries: int = Field(1, ge=0, le=3, description="Times a cut answer is asked for again, doubled.")
+    max_tokens: int | None = Field(None, ge=1, description="Tokens a night may spend; then it stops cleanly.")
+
+    concurrency: int = Field(32, ge=1, description="Requests in flight at one server.")
+    timeout: float = Field(300.0, gt=0, description="Seconds one answer may take in all, however slowly it drips.")
+    retries: int = Field(5, ge=0, description="Times a request is sent again after 429, 5xx or a reset.")
+    patience: float = Field(180.0, ge=0, description="Seconds without any live server before a night gives it up.")
+    api_key_env: str = Field("SLOWWAVE_LLM_API_KEY", description="Name of the variable that holds the server's key.")
+    tokenizer: str | None = Field(None, description="Folder of the server model's tokenizer, to count as it does.")
+
+    gpu_memory: float = Field(0.9, gt=0, le=1, description="Share of the GPU's memory that in-process vLLM takes.")
+    tensor_parallel: int = Field(1, ge=1, description="GPUs one in-process model is spread over.")
+    max_num_seqs: int | None = Field(None, ge=1, description="Sequences decoded at once; by default vLLM's own.")
+    enforce_eager: bool | None = Field(None, description="Skip CUDA graphs; by default only on a CPU.")
+    restarts: int = Field(20, ge=0, description="Times a dead in-process engine is started again in one night.")
+
+    usd_per_million_prompt: float = Field(0.0, ge=0, description="Price of a million prompt tokens, for the plan.")
+    usd_per_million_completion: float = Field(0.0, ge=0, description="Price of a million answer tokens, for the plan.")
+    prompt_tokens_per_second: float | None = Field(
+        None, gt=0, description="For the plan; by default what the last run measured."
+    )
+    completion_tokens_per_second: float | None = Field(
+        None, gt=0, description="For the plan; by default what the last run measured."
+    )
+
+
+EngineName = Literal["searxng", "google", "ddgs"]
+
+
+class WebSettings(BaseModel):
+    """Web search. A query leaves this machine only when `enabled` is set, and never with personal data in it."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    enabled: bool = Field(False, description="Ask the web where a question needs it; without it nothing is sent.")
+    engines: tuple[EngineName, ...] = Field(
+        ("searxng", "google", "ddgs"), description="Engines in the order they are asked; one not set up is passed over."
+    )
+    searxng_url: str | None = Field(
+        None, description="Base URL of a SearXNG instance whose JSON format is switched on."
+    )
+    google_cx: str | None = Field(None, description="Id of a Google Programmable Search Engine.")
+    google_key_env: str = Field("SLOWWAVE_GOOGLE_KEY", description="Name of the variable that holds Google's API key.")
+    google_url: str = Field(
+        "https://www.googleapis.com/customsearch/v1", description="Where Google's Custom Search JSON API is."
+    )
+    results: int = Field(3, ge=1, le=10, description="Results a question is answered with, at most.")
+    timeout: float = Field(8.0, gt=0, description="Seconds a search or a page may take, however slowly it drips.")
+    pages: bool = Field(True, description="Fetch the pages found and keep their main text; else their snippets alone.")
+    page_chars: int = Field(2_000, ge=100, description="Characters kept of a page.")
+    page_bytes: int = Field(2_000_000, ge=1_000, description="Bytes of a page that are read; a larger one is given up.")
+    private_pages: bool = Field(False, description="Also fetch pages from private and loopback addresses.")
+    interests: tuple[str, ...] = Field((), description="Words and phrases that always make a question one for the web.")
+    never_send: tuple[str, ...] = Field((), description="Words and phrases (your name, say) taken out of every query.")
+    ask_model: bool = Field(True, description="Where keywords don't decide, ask the language model yes or no.")
+
 
 GistStrategy = Literal["off", "extractive", "llm", "truncated"]
 Pack = Literal["auto", "coding", "personal"]

@@ -15,7 +15,7 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.config import JsonDict
 
-from schemas.errors import UsageError
+from slowwave.schemas.errors import UsageError
 
 LOG = logging.getLogger(__name__)
 

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from slowwave.recall.memory import Memory
+    from slowwave.memory import Memory
 
 __all__ = ["Memory"]
 
@@ -11,7 +11,7 @@ __all__ = ["Memory"]
 def __getattr__(name: str) -> object:
     """`Memory` on first use: importing slowwave alone costs nothing."""
     if name == "Memory":
-        from slowwave.recall.memory import Memory
+        from slowwave.memory import Memory
 
         return Memory
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

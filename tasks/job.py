@@ -9,10 +9,10 @@ from functools import cached_property
 
 from pydantic import BaseModel
 
-from schemas.ids import content_id
-from schemas.settings import Settings
+from slowwave.schemas.ids import content_id
+from slowwave.schemas.settings import Settings
 from slowwave.store.store import Store
-from tasks.progress import doing
+from slowwave.tasks.progress import doing
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,7 @@ from typing import Any
 
 import orjson
 
-from schemas.llm_settings import LLMSettings
-from schemas.settings import PyramidSettings
+from slowwave.schemas.settings import LLMSettings, PyramidSettings
 
 ANSWER_SHARE = 0.35
 """Tokens of claims over tokens of transcript, before anything was measured."""

@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 
-from schemas.observations import OBSERVATIONS
+from slowwave.schemas.tables import OBSERVATIONS
 
 DAY = datetime(2026, 3, 2, 9, tzinfo=UTC)
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from slowwave.engines.encoder import Encoder
-from slowwave.engines.hash_encoder import HashEncoder
-from slowwave.engines.sentence_transformer import load_encoder
+from slowwave.engines.encoders.hash_encoder import HashEncoder
+from slowwave.engines.encoders.protocol import Encoder
+from slowwave.engines.encoders.sentence_transformer import load_encoder
 
 
 @pytest.fixture(scope="session")

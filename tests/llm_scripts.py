@@ -6,7 +6,7 @@
 import re
 from typing import Any
 
-from slowwave.engines.llm import Completion, Request, failed
+from slowwave.engines.llm.protocol import Completion, Request, failed
 
 TURN = re.compile(r"^\[(\d+)\] [^\n]*?(?:\d\d:\d\d|user|assistant|Ada|Ben): ([^\n]+)", re.MULTILINE)
 ENTRY = re.compile(r"^entry (\d+): ", re.MULTILINE)

@@ -6,13 +6,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from schemas.messages import MESSAGES
-from schemas.observations import OBSERVATIONS
-from schemas.passages import PASSAGES
-from schemas.sessions import SESSIONS
-from schemas.table import Table
-from schemas.topics import SUMMARIES
-from slowwave.engines.hash_encoder import HashEncoder
+from slowwave.engines.encoders.hash_encoder import HashEncoder
+from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, PASSAGES, SESSIONS, SUMMARIES, Table
 from slowwave.store import Store
 from slowwave.store.releases import Release, publish
 from slowwave.store.upkeep import keep_house

@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.context_settings import ActiveSettings
-from slowwave.engines.hash_encoder import HashEncoder
-from slowwave.recall.active import ActiveMemory, entities, shown
-from slowwave.recall.effect import effect_of
-from slowwave.recall.tokens import bytes_by_four
+from slowwave.chat.active import ActiveMemory, entities, shown
+from slowwave.chat.effect import effect_of
+from slowwave.context.tokens import bytes_by_four
+from slowwave.engines.encoders.hash_encoder import HashEncoder
+from slowwave.schemas.settings import ActiveSettings
 
 
 def memory(**weights: float) -> ActiveMemory:

@@ -2,9 +2,9 @@
 
 import pytest
 
-from tasks.amending.frames import alike_up_to_a_value, clauses_alike, frame_traits
-from tasks.amending.judge import read_said, word_weights
-from tasks.deduping.normalise import read_claim
+from slowwave.tasks.dedupe.normalise import read_claim
+from slowwave.tasks.supersede.frames import alike_up_to_a_value, clauses_alike, frame_traits
+from slowwave.tasks.supersede.rules import read_said, word_weights
 
 
 @pytest.mark.parametrize(

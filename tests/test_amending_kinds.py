@@ -8,8 +8,8 @@ from pathlib import Path
 import orjson
 import pytest
 
-from tasks.amending.kinds import KnownKinds, Lexicon, forms, kinds, relations, singular
-from tasks.deduping.normalise import NEGATIONS, STOP, stem
+from slowwave.tasks.dedupe.normalise import NEGATIONS, STOP, stem
+from slowwave.tasks.supersede.kinds import KnownKinds, Lexicon, forms, kinds, relations, singular
 
 LABELLED = Path(__file__).parent.parent / "data" / "labelled"
 BREWERS = Lexicon.of(["brewers: v60, french press, press, aeropress", "media: press, radio"], singular)
@@ -124,7 +124,7 @@ def test_texts_without_a_word_have_traits_too() -> None:
 
 @pytest.mark.parametrize(("file", "shipped"), [("kinds.txt", kinds), ("relations.txt", relations)])
 def test_the_lists_are_in_order_and_without_idle_words(file: str, shipped: Callable[[], Lexicon]) -> None:
-    lines = files("tasks.amending").joinpath(file).read_text("utf-8").splitlines()
+    lines = files("slowwave.tasks.supersede").joinpath(file).read_text("utf-8").splitlines()
     names = [line.partition(": ")[0] for line in lines]
     assert names == sorted(set(names))
     form = shipped().form

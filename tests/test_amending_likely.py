@@ -7,16 +7,16 @@ import pyarrow as pa
 import pytest
 
 from bench.fit_amendments import Labelled, Pair, fit, judged
-from schemas.observations import OBSERVATIONS
-from schemas.settings import DedupeSettings
-from slowwave.engines.query_encoder import load_query_encoder
-from tasks.amending.evidence import Evidence
-from tasks.amending.held import held_claims
-from tasks.amending.judge import Verdict
-from tasks.amending.likely import PERHAPS, Likelihood, Model, doubt, fitted, likelihoods
-from tasks.amending.surroundings import turns_of
-from tasks.amending.traits import Company, companies
-from tasks.supersede import supersede, unsupersede
+from slowwave.engines.encoders.query_encoder import load_query_encoder
+from slowwave.schemas.settings import DedupeSettings
+from slowwave.schemas.tables import OBSERVATIONS
+from slowwave.tasks.supersede.claims import held_claims
+from slowwave.tasks.supersede.evidence import Evidence
+from slowwave.tasks.supersede.features import Company, companies
+from slowwave.tasks.supersede.model import PERHAPS, Likelihood, Model, doubt, fitted, likelihoods
+from slowwave.tasks.supersede.rules import Verdict
+from slowwave.tasks.supersede.supersede import supersede, unsupersede
+from slowwave.tasks.supersede.surroundings import turns_of
 from tests.claim_rows import DAY, observation
 
 EARLIER = (

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.amending.prior import ASSUMED, FURTHEST, adjusted
+from slowwave.tasks.supersede.model import ASSUMED, FURTHEST, adjusted
 
 PROBABILITIES = st.lists(st.floats(0, 1), max_size=300)
 

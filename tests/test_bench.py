@@ -16,8 +16,8 @@ import bench.fit_statements
 import bench.keywords
 import bench.recall_checks
 import bench.tiny_models
-from slowwave.engines.encoder import Encoder
-from tasks.night import vectors
+from slowwave.engines.encoders.protocol import Encoder
+from slowwave.tasks import vectors
 from tests.bench_inputs import ROOT, locomo, runs
 from tests.fake_llm_server import serving
 

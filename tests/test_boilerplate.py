@@ -8,18 +8,15 @@ import pytest
 from typer.testing import CliRunner
 
 from bench.locomo_data import conversations, messages
-from flows.nightly import run_night
-from schemas.boilerplate import BOILERPLATE
-from schemas.messages import MESSAGES
-from schemas.observations import OBSERVATIONS
-from schemas.registry import RELEASED
-from schemas.settings import BoilerplateSettings, Settings
 from slowwave.cli.main import app
+from slowwave.flows.nightly import run_night
+from slowwave.schemas.settings import BoilerplateSettings, Settings
+from slowwave.schemas.tables import BOILERPLATE, MESSAGES, OBSERVATIONS, RELEASED
 from slowwave.store import Store
 from slowwave.store.digest import table_digest
 from slowwave.store.recalls import FILE, log_recall, recalled_spans
-from tasks.boilerplate import masked, recurring, session_lines, spans, verbatim
-from tasks.echo import without_echoes
+from slowwave.tasks.boilerplate.echo import without_echoes
+from slowwave.tasks.boilerplate.masks import masked, recurring, session_lines, spans, verbatim
 
 RULES = """# House rules
 - Use tabs.

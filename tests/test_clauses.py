@@ -7,17 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.context_settings import ContextSettings
-from slowwave.recall.context import Context, assembled, remembered
-from slowwave.recall.handed import note_block
-from slowwave.recall.packing import Piece, pack
-from slowwave.recall.signs import Statement
-from slowwave.recall.statements import statements
-from slowwave.recall.taken_back import without
-from slowwave.recall.terms import quantities
-from slowwave.recall.tokens import tokenizer_named
+from slowwave.context.build import Context, assembled, remembered
+from slowwave.context.features import Statement
+from slowwave.context.handed_out import note_block
+from slowwave.context.packing import Piece, pack
+from slowwave.context.retractions import without
+from slowwave.context.statements import statements
+from slowwave.context.tokens import tokenizer_named
+from slowwave.schemas.settings import ContextSettings
 from slowwave.store.recalls import recalled_spans, span_hash
 from slowwave.text.clauses import LONGEST, clauses, leans
+from slowwave.text.terms import quantities
 from tests.test_context import heard
 
 MINILM = tokenizer_named("minilm")

@@ -12,12 +12,10 @@ import pytest
 from lancedb.expr import col, lit
 from typer.testing import CliRunner, Result
 
-from flows.nightly import run_night
-from schemas.messages import MESSAGES
-from schemas.registry import RELEASED
-from schemas.sessions import SESSIONS
-from schemas.settings import Settings
 from slowwave.cli.main import COMMANDS, app
+from slowwave.flows.nightly import run_night
+from slowwave.schemas.settings import Settings
+from slowwave.schemas.tables import MESSAGES, RELEASED, SESSIONS
 from slowwave.store.snapshot import Snapshot
 from slowwave.store.store import Store
 

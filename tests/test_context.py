@@ -12,24 +12,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from flows.nightly import run_night
-from schemas.context_settings import ContextSettings
-from schemas.errors import UsageError
-from schemas.observations import OBSERVATIONS
-from schemas.sessions import SESSIONS
-from schemas.settings import Settings
 from slowwave.cli.main import app
-from slowwave.recall.context import Context, assembled
-from slowwave.recall.memory import Memory
-from slowwave.recall.packing import Piece, pack
-from slowwave.recall.rendering import Format, LineSource, short_ids
-from slowwave.recall.said import Said
-from slowwave.recall.sessions import taken_up
-from slowwave.recall.signs import SENTENCE_SIGNS, Claimed, Heard, Talk
-from slowwave.recall.statements import statements
-from slowwave.recall.terms import content_words, quantities
-from slowwave.recall.tokens import bytes_by_four, tokenizer_named
+from slowwave.context.build import Context, assembled
+from slowwave.context.features import SENTENCE_SIGNS, Claimed, Heard, Talk
+from slowwave.context.packing import Piece, pack
+from slowwave.context.rendering import Format, LineSource, short_ids
+from slowwave.context.snippets import Said
+from slowwave.context.statements import statements
+from slowwave.context.tokens import bytes_by_four, tokenizer_named
+from slowwave.flows.nightly import run_night
+from slowwave.memory import Memory
+from slowwave.recall.retrieve.sessions import taken_up
+from slowwave.schemas.errors import UsageError
+from slowwave.schemas.settings import ContextSettings, Settings
+from slowwave.schemas.tables import OBSERVATIONS, SESSIONS
 from slowwave.store import Store
+from slowwave.text.terms import content_words, quantities
 
 BUDGET_CASES = int(os.environ.get("SLOWWAVE_BUDGET_CASES", "60"))
 """Random cases a tokenizer; with 3,334 it is 10,000 in all and takes some minutes."""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from schemas.registry import MARKS, RELEASED, TABLES, VECTORS
+from slowwave.schemas.tables import MARKS, RELEASED, TABLES, VECTORS
 from slowwave.store import Store
 from slowwave.store.digest import table_digest
 from slowwave.store.releases import releases
@@ -21,8 +21,8 @@ COMPARED = (*RELEASED, MARKS, VECTORS)
 NIGHT = """
 import os, signal, sys
 from pathlib import Path
-from flows.nightly import run_night
-from schemas.settings import Settings
+from slowwave.flows.nightly import run_night
+from slowwave.schemas.settings import Settings
 
 store, samples, die_after = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
 done = 0

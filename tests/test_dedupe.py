@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.observations import MERGES, OBSERVATIONS
-from schemas.settings import DedupeSettings
-from tasks.dedupe import dedupe, unmerge
-from tasks.deduping.decide import same
+from slowwave.schemas.settings import DedupeSettings
+from slowwave.schemas.tables import MERGES, OBSERVATIONS
+from slowwave.tasks.dedupe.decide import same
+from slowwave.tasks.dedupe.dedupe import dedupe, unmerge
 from tests import claim_rows
 from tests.claim_rows import DAY
 

@@ -5,14 +5,14 @@ from datetime import UTC, datetime
 
 import pyarrow as pa
 
-from schemas.observations import OBSERVATIONS
-from schemas.settings import DedupeSettings
-from slowwave.engines.checked import CheckedLLM
-from slowwave.engines.llm import Request
-from slowwave.engines.scripted import ScriptedLLM
-from tasks.dedupe import dedupe
-from tasks.deduping.judge_llm import batches, verdicts
-from tasks.prompting import Library
+from slowwave.engines.llm.checked import CheckedLLM
+from slowwave.engines.llm.protocol import Request
+from slowwave.engines.llm.scripted import ScriptedLLM
+from slowwave.schemas.settings import DedupeSettings
+from slowwave.schemas.tables import OBSERVATIONS
+from slowwave.tasks.dedupe.dedupe import dedupe
+from slowwave.tasks.dedupe.judge_llm import batches, verdicts
+from slowwave.tasks.llm.library import Library
 
 LIKE = "The nightly importer skips rows without any customer number"
 ALSO = "Rows that lack a customer number are skipped by the nightly importer job"

@@ -2,11 +2,11 @@
 
 import pytest
 
-from flows.nightly import run_night
-from schemas.settings import Settings
 from slowwave import Memory
-from slowwave.engines.hash_encoder import HashEncoder
-from slowwave.recall.direct import whole_messages
+from slowwave.context.direct import whole_messages
+from slowwave.engines.encoders.hash_encoder import HashEncoder
+from slowwave.flows.nightly import run_night
+from slowwave.schemas.settings import Settings
 from tests.talk_files import session
 
 ASKED = "When does the standup of the harbour team begin?"

@@ -10,14 +10,12 @@ from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
-from flows.nightly import run_night
-from schemas.observations import OBSERVATIONS
-from schemas.registry import TABLES
-from schemas.settings import Settings
-from schemas.topics import SUMMARIES
-from slowwave.pyramid.grow import Group, Member, Pyramid, Shape, grow
-from slowwave.pyramid.mend import mend
+from slowwave.flows.nightly import run_night
+from slowwave.schemas.settings import Settings
+from slowwave.schemas.tables import OBSERVATIONS, SUMMARIES, TABLES
 from slowwave.store import Store
+from slowwave.tasks.summarize.mend import mend
+from slowwave.text.pyramid import Group, Member, Pyramid, Shape, grow
 
 START = datetime(2026, 11, 1, tzinfo=UTC)
 SHAPE = Shape(first=3, above=3)

@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from flows.consolidate import run_unmerge
-from flows.nightly import run_night
-from schemas.observations import MERGES, OBSERVATIONS
-from schemas.settings import Settings
 from slowwave import Memory
 from slowwave.cli.main import app
+from slowwave.flows.consolidate import run_unmerge
+from slowwave.flows.nightly import run_night
+from slowwave.schemas.settings import Settings
+from slowwave.schemas.tables import MERGES, OBSERVATIONS
 from slowwave.store import Store
-from tasks.night.supersede import settled_doubts
+from slowwave.tasks.supersede.task import settled_doubts
 from tests.talk_files import session
 
 FIRST = (

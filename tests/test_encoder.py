@@ -10,12 +10,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from schemas.vectors import VECTORS
-from slowwave.engines.encoder import Encoder, Vectors
+from slowwave.engines.encoders.hash_encoder import HashEncoder
+from slowwave.engines.encoders.protocol import Encoder, Vectors
+from slowwave.engines.encoders.sentence_transformer import load_encoder
 from slowwave.engines.errors import EncoderNotFound, WrongDimension
-from slowwave.engines.hash_encoder import HashEncoder
-from slowwave.engines.sentence_transformer import load_encoder
-from tasks.embed import add_vectors, encode_once, vector_ids, vector_matrix
+from slowwave.schemas.tables import VECTORS
+from slowwave.tasks.vectors import add_vectors, encode_once, vector_ids, vector_matrix
 
 PORT = "The database listens on port 5433."
 SAME_PORT = "Postgres is reachable at port 5433."

@@ -11,23 +11,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.errors import UsageError
-from schemas.extract_settings import ExtractSettings
-from schemas.ids import content_id
-from schemas.messages import MESSAGES
-from schemas.settings import ObserveSettings
-from slowwave.engines.answers import schema_error
-from slowwave.engines.completions import again
-from slowwave.engines.llm import Completion, EngineUnavailable, Request
-from slowwave.engines.scripted import emptiest
-from tasks import consolidate
-from tasks.chunks import Turn, chunked, split_text, turns_of
-from tasks.claims import SCHEMA, Read, claims_table, read_answer, without_repeats
-from tasks.extract import Plan, claims_schema, planned
-from tasks.narrate import GIST, account_of, account_schema, gist_of
-from tasks.prompting import Library
-from tasks.quotes import anchored, supported
-from tasks.topic_llm import Board, Topic, batch_schema, waves
+from slowwave.engines.llm.answers import schema_error
+from slowwave.engines.llm.cache import again
+from slowwave.engines.llm.protocol import Completion, EngineUnavailable, Request
+from slowwave.engines.llm.scripted import emptiest
+from slowwave.schemas.errors import UsageError
+from slowwave.schemas.ids import content_id
+from slowwave.schemas.settings import ExtractSettings, ObserveSettings
+from slowwave.schemas.tables import MESSAGES
+from slowwave.tasks.llm.chunks import Turn, chunked, split_text, turns_of
+from slowwave.tasks.llm.claims import SCHEMA, Read, claims_table, read_answer, without_repeats
+from slowwave.tasks.llm.library import Library
+from slowwave.tasks.llm.quotes import anchored, supported
+from slowwave.tasks.observe import consolidate
+from slowwave.tasks.observe.extract import Plan, claims_schema, planned
+from slowwave.tasks.summarize.narrate import GIST, account_of, account_schema, gist_of
+from slowwave.tasks.topics.assign_llm import Board, Topic, batch_schema, waves
 from tests.llm_scripts import claim
 
 SAID = [

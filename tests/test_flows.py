@@ -11,11 +11,11 @@ from prefect.client.orchestration import get_client
 from prefect.runtime import flow_run
 from prefect.testing.utilities import prefect_test_harness
 
-from flows.export import export
-from flows.nightly import nightly, run_night_under_prefect
-from flows.reprocess import reprocess
-from flows.under_prefect import run_under_prefect
-from schemas.errors import StoreLocked
+from slowwave.flows.export import export
+from slowwave.flows.nightly import nightly, run_night_under_prefect
+from slowwave.flows.reprocess import reprocess
+from slowwave.flows.under_prefect import run_under_prefect
+from slowwave.schemas.errors import StoreLocked
 from slowwave.store.lock import writer_lock
 
 # Prefect's test server warns at its end, on some machines.

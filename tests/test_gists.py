@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.gists import GISTS
-from tasks.gisting.facts import key_facts
-from tasks.gisting.summary import MOST
-from tasks.gists import Gist, gists
+from slowwave.schemas.tables import GISTS
+from slowwave.tasks.gists.facts import key_facts
+from slowwave.tasks.gists.gists import Gist, gists
+from slowwave.tasks.gists.summary import MOST
 
 LONG = (
     "Sure! The nightly job failed because the lock file was left behind by a killed run. "

@@ -12,17 +12,16 @@ import pyarrow as pa
 import pytest
 
 from bench.locomo_data import Conversation, conversations
-from schemas.extract_settings import ExtractSettings
-from schemas.ids import content_id
-from schemas.messages import MESSAGES
-from schemas.settings import ObserveSettings
-from slowwave.engines.completions import again
-from slowwave.engines.llm import Completion
-from tasks.claims import NEAR, NEAR_SUPPORT, SUPPORT, Read, read_answer, without_repeats
-from tasks.extract import planned
-from tasks.grounding import Ground, unfounded
-from tasks.prompting import Library
-from tasks.quotes import supported
+from slowwave.engines.llm.cache import again
+from slowwave.engines.llm.protocol import Completion
+from slowwave.schemas.ids import content_id
+from slowwave.schemas.settings import ExtractSettings, ObserveSettings
+from slowwave.schemas.tables import MESSAGES
+from slowwave.tasks.llm.claims import NEAR, NEAR_SUPPORT, SUPPORT, Read, read_answer, without_repeats
+from slowwave.tasks.llm.grounding import Ground, unfounded
+from slowwave.tasks.llm.library import Library
+from slowwave.tasks.llm.quotes import supported
+from slowwave.tasks.observe.extract import planned
 from tests.llm_scripts import claim
 
 SAID = [

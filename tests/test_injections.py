@@ -12,18 +12,17 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from schemas.extract_settings import ExtractSettings
-from schemas.ids import content_id
-from schemas.messages import MESSAGES
-from schemas.settings import ObserveSettings
-from slowwave.engines.completions import again
-from slowwave.engines.llm import Completion, Request
-from tasks.chunks import turns_of
-from tasks.claims import read_answer
-from tasks.extract import Plan, planned
-from tasks.fence import LEFT_OUT, defanged, entry, fenced, left_out, masked, steers, tainted
-from tasks.narrate import account_of, gist_of
-from tasks.prompting import Library
+from slowwave.engines.llm.cache import again
+from slowwave.engines.llm.protocol import Completion, Request
+from slowwave.schemas.ids import content_id
+from slowwave.schemas.settings import ExtractSettings, ObserveSettings
+from slowwave.schemas.tables import MESSAGES
+from slowwave.tasks.llm.chunks import turns_of
+from slowwave.tasks.llm.claims import read_answer
+from slowwave.tasks.llm.fence import LEFT_OUT, defanged, entry, fenced, left_out, masked, steers, tainted
+from slowwave.tasks.llm.library import Library
+from slowwave.tasks.observe.extract import Plan, planned
+from slowwave.tasks.summarize.narrate import account_of, gist_of
 from tests.llm_scripts import claim
 
 CORPUS = Path(__file__).parent.parent / "data" / "labelled" / "injections.jsonl"

@@ -5,12 +5,11 @@ import pyarrow as pa
 import pytest
 from keybert import KeyBERT
 
-from schemas.settings import KeywordSettings
-from slowwave.engines.encoder import Encoder
-from slowwave.engines.hash_encoder import HashEncoder
-from slowwave.engines.sentence_transformer import SentenceTransformerEncoder
-from tasks.keywords import NgramVectors, keywords, vectorizer
-from tasks.phrases import phrases, runs
+from slowwave.engines.encoders.hash_encoder import HashEncoder
+from slowwave.engines.encoders.protocol import Encoder
+from slowwave.engines.encoders.sentence_transformer import SentenceTransformerEncoder
+from slowwave.schemas.settings import KeywordSettings
+from slowwave.tasks.gists.keywords import NgramVectors, keywords, phrases, runs, vectorizer
 
 TEXTS = [
     "We moved the database from MySQL to PostgreSQL because of its JSONB support.",

@@ -10,11 +10,10 @@ from typer.testing import CliRunner
 
 from bench.recall_checks import nearest_found, swapped
 from slowwave.cli.main import app
-from slowwave.engines.hash_encoder import HashEncoder
-from slowwave.recall.answers import Answers
+from slowwave.engines.encoders.hash_encoder import HashEncoder
+from slowwave.memory import Memory
 from slowwave.recall.hits import Hit, Hits
-from slowwave.recall.last_answers import NEVER, NOT_NEAR, LastAnswers
-from slowwave.recall.memory import Memory
+from slowwave.recall.last_answers import NEVER, NOT_NEAR, Answers, LastAnswers
 from slowwave.recall.query import Query
 from tests.recall_store import START, build
 

@@ -8,23 +8,21 @@ from typing import Any
 
 import pytest
 
-from schemas.completions import COMPLETIONS
-from schemas.errors import UsageError
-from schemas.llm_settings import LLMSettings
-from slowwave.engines import servers
-from slowwave.engines.answers import loops, matched, script
-from slowwave.engines.budget import Budget, BudgetedLLM
-from slowwave.engines.chain import ChainLLM
-from slowwave.engines.checked import CheckedLLM
-from slowwave.engines.completions import CachedLLM, DictCache, completion_id, completion_rows, completions_of
-from slowwave.engines.llm import Completion, EngineUnavailable, Request, Sampling, failed
-from slowwave.engines.openai_server import OpenAIServer
-from slowwave.engines.openai_wire import retry_after
-from slowwave.engines.scripted import ScriptedLLM, user
-from slowwave.engines.select import chosen
-from slowwave.engines.tokens import estimated_tokens
-from slowwave.engines.usage import MeteredLLM
-from slowwave.engines.vllm_offline import Died, Refused, VLLMOffline
+from slowwave.engines.llm import servers
+from slowwave.engines.llm.answers import loops, matched, script
+from slowwave.engines.llm.budget import Budget, BudgetedLLM, MeteredLLM, estimated_tokens
+from slowwave.engines.llm.cache import CachedLLM, DictCache, completion_id, completion_rows, completions_of
+from slowwave.engines.llm.chain import ChainLLM
+from slowwave.engines.llm.checked import CheckedLLM
+from slowwave.engines.llm.openai_server import OpenAIServer
+from slowwave.engines.llm.openai_wire import retry_after
+from slowwave.engines.llm.protocol import Completion, EngineUnavailable, Request, Sampling, failed
+from slowwave.engines.llm.scripted import ScriptedLLM, user
+from slowwave.engines.llm.select import chosen
+from slowwave.engines.llm.vllm_offline import Died, Refused, VLLMOffline
+from slowwave.schemas.errors import UsageError
+from slowwave.schemas.settings import LLMSettings
+from slowwave.schemas.tables import COMPLETIONS
 from tests.fake_llm_server import FakeServer, Reply, serving
 
 GIST = {

@@ -12,30 +12,33 @@ from pathlib import Path
 
 import pytest
 
-from flows.nightly import run_night
-from flows.report import RunReport
-from flows.reprocess import Selection, run_reprocess
-from flows.summarize import summarize_sessions
-from schemas.completions import COMPLETIONS
-from schemas.errors import UsageError
-from schemas.gists import GISTS
-from schemas.llm_settings import LLMSettings
-from schemas.messages import MESSAGES
-from schemas.observations import OBSERVATIONS
-from schemas.quarantine import QUARANTINE
-from schemas.registry import RELEASED, TABLES
-from schemas.settings import Settings
-from schemas.topics import SUMMARIES, TOPICS
-from slowwave.engines.chain import ChainLLM
-from slowwave.engines.scripted import ScriptedLLM
-from slowwave.engines.select import Choice
-from slowwave.engines.usage import MeteredLLM
+from slowwave.engines.llm.budget import MeteredLLM
+from slowwave.engines.llm.chain import ChainLLM
+from slowwave.engines.llm.scripted import ScriptedLLM
+from slowwave.engines.llm.select import Choice
+from slowwave.flows.nightly import run_night
+from slowwave.flows.report import RunReport
+from slowwave.flows.reprocess import Selection, run_reprocess
+from slowwave.flows.summarize import summarize_sessions
+from slowwave.schemas.errors import UsageError
+from slowwave.schemas.settings import LLMSettings, Settings
+from slowwave.schemas.tables import (
+    COMPLETIONS,
+    GISTS,
+    MESSAGES,
+    OBSERVATIONS,
+    QUARANTINE,
+    RELEASED,
+    SUMMARIES,
+    TABLES,
+    TOPICS,
+)
 from slowwave.store import Store
 from slowwave.store.digest import table_digest
-from tasks.job import StepReport
-from tasks.night.distilled import distilled
-from tasks.night.llm import Model
-from tasks.prompting import Library
+from slowwave.tasks.job import StepReport
+from slowwave.tasks.llm.ask import Model
+from slowwave.tasks.llm.library import Library
+from slowwave.tasks.observe.distil import distilled
 from tests.llm_scripts import faithful
 
 SAMPLES = Path(__file__).parent.parent / "data" / "samples"
@@ -347,9 +350,9 @@ def test_summarize_brings_one_session_up_to_date(tmp_path: Path) -> None:
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from flows.nightly import run_night
-from schemas.settings import Settings
-from slowwave.engines.scripted import ScriptedLLM
+from slowwave.flows.nightly import run_night
+from slowwave.schemas.settings import Settings
+from slowwave.engines.llm.scripted import ScriptedLLM
 
 store, source, die_after = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
 complete, asked = ScriptedLLM.complete, 0

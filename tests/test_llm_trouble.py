@@ -6,20 +6,20 @@ from typing import Any
 
 import pytest
 
-from schemas.errors import UsageError
-from schemas.llm_settings import LLMSettings
-from slowwave.engines import servers
-from slowwave.engines.budget import Budget, BudgetedLLM
-from slowwave.engines.chain import ChainLLM
-from slowwave.engines.checked import CheckedLLM
-from slowwave.engines.completions import CachedLLM, DictCache, completion_id
-from slowwave.engines.llm import Completion, EngineUnavailable, Request
-from slowwave.engines.openai_server import OpenAIServer
-from slowwave.engines.openai_wire import retry_after, said_window
-from slowwave.engines.scripted import ScriptedLLM, user
-from slowwave.engines.select import chosen
-from slowwave.engines.streaming import speaking
-from slowwave.engines.vllm_offline import VLLMOffline
+from slowwave.engines.llm import servers
+from slowwave.engines.llm.budget import Budget, BudgetedLLM
+from slowwave.engines.llm.cache import CachedLLM, DictCache, completion_id
+from slowwave.engines.llm.chain import ChainLLM
+from slowwave.engines.llm.checked import CheckedLLM
+from slowwave.engines.llm.openai_server import OpenAIServer
+from slowwave.engines.llm.openai_wire import retry_after, said_window
+from slowwave.engines.llm.protocol import Completion, EngineUnavailable, Request
+from slowwave.engines.llm.scripted import ScriptedLLM, user
+from slowwave.engines.llm.select import chosen
+from slowwave.engines.llm.streaming import speaking
+from slowwave.engines.llm.vllm_offline import VLLMOffline
+from slowwave.schemas.errors import UsageError
+from slowwave.schemas.settings import LLMSettings
 from tests.fake_llm_server import Reply, serving
 
 GIST = {

@@ -21,14 +21,14 @@ from mcp import Client, StdioServerParameters
 from mcp.server import MCPServer
 from mcp_types import CallToolResult, TextContent
 
-from flows.nightly import run_night
-from schemas.settings import Settings
-from slowwave.engines.scripted import ScriptedLLM
-from slowwave.engines.streaming import WholeAnswers
+from slowwave.chat.talk import Conversation
+from slowwave.context.tokens import bytes_by_four
+from slowwave.engines.llm.scripted import ScriptedLLM
+from slowwave.engines.llm.streaming import WholeAnswers
+from slowwave.flows.nightly import run_night
 from slowwave.mcp.server import make_server
-from slowwave.recall.memory import Memory
-from slowwave.recall.talk import Conversation
-from slowwave.recall.tokens import bytes_by_four
+from slowwave.memory import Memory
+from slowwave.schemas.settings import Settings
 from slowwave.store.journal import Journal, journals
 from slowwave.store.recalls import recalled_spans, span_hash
 

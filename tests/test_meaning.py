@@ -6,15 +6,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from flows.nightly import run_night
-from schemas.settings import Settings
-from slowwave.engines.sentence_transformer import load_encoder
-from slowwave.recall.gather import Looked, gathered, looked_at
-from slowwave.recall.memory import Memory
+from slowwave.context.features import SENTENCE_SIGNS, WORD_SIGNS, NightVectors, Talk
+from slowwave.context.gather import Looked, gathered, looked_at
+from slowwave.context.statements import WEIGHTS, Weights, settled, statements
+from slowwave.engines.encoders.sentence_transformer import load_encoder
+from slowwave.flows.nightly import run_night
+from slowwave.memory import Memory
 from slowwave.recall.query import Query, checked_query
-from slowwave.recall.search import Vector
-from slowwave.recall.signs import SENTENCE_SIGNS, WORD_SIGNS, NightVectors, Talk
-from slowwave.recall.statements import WEIGHTS, Weights, settled, statements
+from slowwave.recall.retrieve.pools import Vector
+from slowwave.schemas.settings import Settings
 from tests.test_context import TALK, chat, heard
 
 NO_WEIGHTS = Weights(0.0, {}, 0.0, {"any": 1.0})

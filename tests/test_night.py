@@ -7,28 +7,31 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from flows.nightly import run_night
-from flows.report import RunReport
-from flows.reprocess import Selection, backfill_gists, run_reprocess
-from schemas.errors import UsageError
-from schemas.gists import GISTS
-from schemas.messages import MESSAGES
-from schemas.observations import OBSERVATIONS
-from schemas.passages import PASSAGES
-from schemas.quarantine import QUARANTINE
-from schemas.registry import RELEASED, TABLES
-from schemas.sessions import SESSIONS
-from schemas.settings import Settings
-from schemas.topics import SUMMARIES
+from slowwave.flows.nightly import run_night
+from slowwave.flows.report import RunReport
+from slowwave.flows.reprocess import Selection, backfill_gists, run_reprocess
+from slowwave.schemas.errors import UsageError
+from slowwave.schemas.settings import Settings
+from slowwave.schemas.tables import (
+    GISTS,
+    MESSAGES,
+    OBSERVATIONS,
+    PASSAGES,
+    QUARANTINE,
+    RELEASED,
+    SESSIONS,
+    SUMMARIES,
+    TABLES,
+)
 from slowwave.store import Store
 from slowwave.store.digest import table_digest
-from tasks.job import Job, StepReport
-from tasks.night.ingested import Ingested
-from tasks.night.read import Known, new_rows
-from tasks.night.transcripts import find_pending
-from tasks.read.records import Limits
-from tasks.vault import message_table
-from tasks.verify import broken_chains
+from slowwave.tasks.ingest.parsing.records import Limits
+from slowwave.tasks.ingest.store_messages import Ingested
+from slowwave.tasks.ingest.task import Known, new_rows
+from slowwave.tasks.ingest.transcripts import find_pending
+from slowwave.tasks.ingest.vault import message_table
+from slowwave.tasks.ingest.verify import broken_chains
+from slowwave.tasks.job import Job, StepReport
 
 SAMPLES = Path(__file__).parent.parent / "data" / "samples"
 LEFT_ALONE = {"files", "runs", "releases"}

@@ -7,13 +7,12 @@ from hypothesis import strategies as st
 
 from bench.locomo_data import conversations, messages
 from bench.observe import extractive, score
-from schemas.messages import MESSAGES
-from schemas.observations import CODING, PERSONAL
-from schemas.settings import ObserveSettings
+from slowwave.schemas.settings import ObserveSettings
+from slowwave.schemas.tables import CODING, MESSAGES, PERSONAL
+from slowwave.tasks.observe.categories import STATEMENT
+from slowwave.tasks.observe.coding import files_named
+from slowwave.tasks.observe.observe import SCHEMA, observe, observe_key
 from slowwave.text.sentences import sentences
-from tasks.observe import SCHEMA, observe, observe_key
-from tasks.observing.categories import STATEMENT
-from tasks.observing.coding import files_named
 
 START = datetime(2026, 3, 1, 9, tzinfo=UTC)
 HUMAN, MODEL = ("user", "human"), ("assistant", "model")

@@ -2,10 +2,10 @@
 
 import pytest
 
-from schemas.settings import ObserveSettings
-from tasks.observe import observe
-from tasks.observing.coding import is_coding
-from tasks.observing.context import asks, is_heading, leans
+from slowwave.schemas.settings import ObserveSettings
+from slowwave.tasks.observe.coding import is_coding
+from slowwave.tasks.observe.context import asks, is_heading, leans
+from slowwave.tasks.observe.observe import observe
 from tests.test_observe import HUMAN, MODEL, said
 
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from schemas.errors import UsageError
-from slowwave.engines.hash_encoder import HashEncoder
-from slowwave.recall.dates import named_spans
-from slowwave.recall.memory import Memory
-from slowwave.recall.tokens import bytes_by_four
+from slowwave.context.tokens import bytes_by_four
+from slowwave.engines.encoders.hash_encoder import HashEncoder
+from slowwave.memory import Memory
+from slowwave.schemas.errors import UsageError
+from slowwave.text.dates import named_spans
 from tests.recall_store import build
 
 QUERY = "session cache Redis Postgres"

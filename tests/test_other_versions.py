@@ -7,15 +7,11 @@ import pyarrow as pa
 import pytest
 from typer.testing import CliRunner, Result
 
-from schemas.errors import NewerStore, SchemaMismatch, StoreUnreadable
-from schemas.observations import MERGES, OBSERVATIONS
-from schemas.passages import PASSAGES
-from schemas.registry import RELEASED
-from schemas.runs import RELEASES
-from schemas.table import Table
 from slowwave.cli.main import app
-from slowwave.engines.hash_encoder import HashEncoder
-from slowwave.recall.memory import Memory
+from slowwave.engines.encoders.hash_encoder import HashEncoder
+from slowwave.memory import Memory
+from slowwave.schemas.errors import NewerStore, SchemaMismatch, StoreUnreadable
+from slowwave.schemas.tables import MERGES, OBSERVATIONS, PASSAGES, RELEASED, RELEASES, Table
 from slowwave.store import Snapshot, Store
 from slowwave.store.releases import publish, releases
 from tests.recall_store import add, build, observation

@@ -5,10 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.ids import content_id
-from schemas.messages import MESSAGES
-from schemas.passages import PASSAGES
-from tasks.passages import MAX_TOKENS, estimated_tokens, parts, passages
+from slowwave.schemas.ids import content_id
+from slowwave.schemas.tables import MESSAGES, PASSAGES
+from slowwave.tasks.passages.cut import MAX_TOKENS, estimated_tokens, parts, passages
 
 
 def messages(*rows: tuple[str, str]) -> pa.Table:

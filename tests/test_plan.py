@@ -6,15 +6,14 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from flows.nightly import run_night
-from flows.plan import plan_night
-from schemas.errors import UsageError
-from schemas.llm_settings import LLMSettings
-from schemas.registry import TABLES
-from schemas.settings import PyramidSettings, Settings
 from slowwave.cli.main import app
+from slowwave.flows.nightly import run_night
+from slowwave.flows.plan import plan_night
+from slowwave.schemas.errors import UsageError
+from slowwave.schemas.settings import LLMSettings, PyramidSettings, Settings
+from slowwave.schemas.tables import TABLES
 from slowwave.store import Store
-from tasks.plan import Estimate, Line, Measured, consolidation, measured, priced, summaries
+from slowwave.tasks.plan import Estimate, Line, Measured, consolidation, measured, priced, summaries
 
 CHATS = Path(__file__).parent.parent / "data" / "samples" / "generic"
 SCRIPT = "scripted:tests.llm_scripts:faithful"

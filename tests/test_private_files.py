@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from flows.nightly import run_night
-from schemas.settings import Settings
-from slowwave.recall.handed import note_hits
-from slowwave.recall.memory import Memory
+from slowwave.context.handed_out import note_hits
+from slowwave.flows.nightly import run_night
+from slowwave.memory import Memory
+from slowwave.schemas.settings import Settings
 from slowwave.store import Store
 from slowwave.store.journal import Journal, remember
 from tests.talk_files import session

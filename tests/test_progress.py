@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from slowwave.cli.main import app
-from tasks import progress
+from slowwave.tasks import progress
 from tests.talk_files import session
 
 

@@ -9,13 +9,12 @@ from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
-from flows.nightly import run_night
-from schemas.observations import OBSERVATIONS
-from schemas.prototypes import PROTOTYPE_MEMBERS, PROTOTYPES
-from schemas.settings import PrototypeSettings, Settings
+from slowwave.flows.nightly import run_night
+from slowwave.schemas.settings import PrototypeSettings, Settings
+from slowwave.schemas.tables import OBSERVATIONS, PROTOTYPE_MEMBERS, PROTOTYPES
 from slowwave.store import Store
 from slowwave.store.digest import table_digest
-from tasks.prototypes import Prototypes, Vector, extended, moved, replayed
+from slowwave.tasks.prototypes.prototypes import Prototypes, Vector, extended, moved, replayed
 
 SAMPLES = Path(__file__).parent.parent / "data" / "samples"
 SETTINGS = PrototypeSettings()

@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slowwave.pyramid.grow import MASTER, Group, Member, Pyramid, Shape, grow, seal
-from slowwave.pyramid.summarise import Part, extractive_summary
+from slowwave.text.pyramid import MASTER, Group, Member, Pyramid, Shape, grow, seal
+from slowwave.text.summarise import Part, extractive_summary
 
 START = datetime(2026, 11, 1, tzinfo=UTC)
 TOPIC = Shape(first=10, above=10)

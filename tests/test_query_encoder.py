@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slowwave.engines.encoder import Encoder
-from slowwave.engines.hash_encoder import HashEncoder
-from slowwave.engines.query_encoder import QueryEncoder, gelu, is_plain_bert, load_query_encoder
-from slowwave.engines.sentence_transformer import SentenceTransformerEncoder
+from slowwave.engines.encoders.hash_encoder import HashEncoder
+from slowwave.engines.encoders.protocol import Encoder
+from slowwave.engines.encoders.query_encoder import QueryEncoder, gelu, is_plain_bert, load_query_encoder
+from slowwave.engines.encoders.sentence_transformer import SentenceTransformerEncoder
 
 TEXTS = [
     "Where does the cat sleep?",
@@ -85,7 +85,7 @@ def test_another_kind_of_model_falls_back(quick: QueryEncoder, tmp_path: Path) -
 
 def test_encoding_a_query_imports_no_torch() -> None:
     code = (
-        "import sys; from slowwave.engines.query_encoder import load_query_encoder as load;"
+        "import sys; from slowwave.engines.encoders.query_encoder import load_query_encoder as load;"
         "load('all-MiniLM-L6-v2').encode(['hello']); print({'torch', 'transformers', 'scipy'} & set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -96,8 +96,8 @@ THREADS = """
 import threading
 import numpy as np
 from threadpoolctl import threadpool_info
-from slowwave.engines.blas import one_blas_thread
-from slowwave.engines.query_encoder import QueryEncoder, load_query_encoder
+from slowwave.engines.encoders.blas import one_blas_thread
+from slowwave.engines.encoders.query_encoder import QueryEncoder, load_query_encoder
 
 def blas():
     return {one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas"}

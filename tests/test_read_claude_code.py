@@ -11,9 +11,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tasks.read.claude_code import READER
-from tasks.read.lines import read_head
-from tasks.read.records import Inactive, Limits, Message, Record, Rejected, Session, Skipped
+from slowwave.tasks.ingest.formats.claude_code.reader import READER
+from slowwave.tasks.ingest.parsing.lines import read_head
+from slowwave.tasks.ingest.parsing.records import Inactive, Limits, Message, Record, Rejected, Session, Skipped
 
 Json = dict[str, Any]
 

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tasks.read.codex import READER
-from tasks.read.lines import read_head
-from tasks.read.records import Inactive, Limits, Message, Record, Rejected, Session, Skipped
+from slowwave.tasks.ingest.formats.codex.reader import READER
+from slowwave.tasks.ingest.parsing.lines import read_head
+from slowwave.tasks.ingest.parsing.records import Inactive, Limits, Message, Record, Rejected, Session, Skipped
 
 Json = dict[str, Any]
 TS = "2026-05-02T09:00:00.000Z"

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from tasks.read import chatgpt, claude_ai, cursor, gemini, openai_chat, sharegpt
-from tasks.read import documents as documents_module
-from tasks.read.lines import read_head
-from tasks.read.records import Inactive, Limits, Message, Reader, Record, Rejected, Session, Skipped
+from slowwave.tasks.ingest.formats import chatgpt, claude_ai, cursor, gemini, openai_chat, sharegpt
+from slowwave.tasks.ingest.parsing import documents as documents_module
+from slowwave.tasks.ingest.parsing.lines import read_head
+from slowwave.tasks.ingest.parsing.records import Inactive, Limits, Message, Reader, Record, Rejected, Session, Skipped
 
 READERS = (chatgpt, claude_ai, gemini, sharegpt, openai_chat, cursor)
 

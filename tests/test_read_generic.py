@@ -12,10 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 import zstandard
 
-from tasks.read import columnar, generic
-from tasks.read.lines import read_head
-from tasks.read.records import Block, Limits, Message, Record, Rejected, Session, Skipped
-from tasks.read.values import as_time
+from slowwave.tasks.ingest.formats import columnar, generic
+from slowwave.tasks.ingest.parsing.lines import read_head
+from slowwave.tasks.ingest.parsing.records import Block, Limits, Message, Record, Rejected, Session, Skipped
+from slowwave.tasks.ingest.parsing.values import as_time
 
 ROWS: list[dict[str, object]] = [
     {

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from tasks.read.lines import bare_suffix, iter_json, open_binary, read_head
-from tasks.read.records import Limits, Rejected
+from slowwave.tasks.ingest.parsing.lines import bare_suffix, iter_json, open_binary, read_head
+from slowwave.tasks.ingest.parsing.records import Limits, Rejected
 
 TWO = b'{"a":1}\n{"b":2}\n'
 

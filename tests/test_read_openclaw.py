@@ -14,10 +14,12 @@ from typing import Any
 import pytest
 import zstandard
 
-from tasks.read import openclaw, openclaw_sqlite, pi
-from tasks.read.lines import read_head
-from tasks.read.openclaw_text import model_said, user_said
-from tasks.read.records import Inactive, Limits, Message, Record, Rejected, Session, Skipped
+from slowwave.tasks.ingest.formats import pi
+from slowwave.tasks.ingest.formats.openclaw import reader as openclaw
+from slowwave.tasks.ingest.formats.openclaw import sqlite as openclaw_sqlite
+from slowwave.tasks.ingest.formats.openclaw.text import model_said, user_said
+from slowwave.tasks.ingest.parsing.lines import read_head
+from slowwave.tasks.ingest.parsing.records import Inactive, Limits, Message, Record, Rejected, Session, Skipped
 
 HEADER = {
     "type": "session",

@@ -7,21 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from flows.export import export_tables
-from flows.nightly import run_night
-from schemas.messages import MESSAGES
-from schemas.observations import OBSERVATIONS
-from schemas.quarantine import QUARANTINE
-from schemas.sessions import SESSIONS
-from schemas.settings import Settings
-from schemas.table import Table
+from slowwave.flows.export import export_tables
+from slowwave.flows.nightly import run_night
+from slowwave.schemas.settings import Settings
+from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, QUARANTINE, SESSIONS, Table
 from slowwave.store import Store
-from tasks.export import FORMATS
-from tasks.job import Job
-from tasks.night.read import read_transcripts
-from tasks.read.records import Limits, Rejected
-from tasks.read.registry import detect, find_files
-from tasks.verify import broken_chains
+from slowwave.tasks.ingest.formats.registry import detect, find_files
+from slowwave.tasks.ingest.parsing.records import Limits, Rejected
+from slowwave.tasks.ingest.task import read_transcripts
+from slowwave.tasks.ingest.verify import broken_chains
+from slowwave.tasks.job import Job
+from slowwave.tasks.publish.export import FORMATS
 
 SAMPLES = Path(__file__).parent.parent / "data" / "samples"
 READ = [SAMPLES / "claude-code", SAMPLES / "openclaw", SAMPLES / "generic"]

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from tasks.read import pi
-from tasks.read.lines import read_head
-from tasks.read.records import Inactive, Limits, Message, Record, Rejected, Session, Skipped
+from slowwave.tasks.ingest.formats import pi
+from slowwave.tasks.ingest.parsing.lines import read_head
+from slowwave.tasks.ingest.parsing.records import Inactive, Limits, Message, Record, Rejected, Session, Skipped
 
 
 def read(path: Path) -> list[Record]:

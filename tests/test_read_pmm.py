@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tasks.read import pmm
-from tasks.read.lines import read_head
-from tasks.read.records import Limits, Message, Record, Rejected, Session, Skipped
+from slowwave.tasks.ingest.formats import pmm
+from slowwave.tasks.ingest.parsing.lines import read_head
+from slowwave.tasks.ingest.parsing.records import Limits, Message, Record, Rejected, Session, Skipped
 
 Recipe = Callable[[int, str, str, str, dict[str, object], str | None], str]
 SAID = [

@@ -7,11 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from tasks.read.clean import drop_base64, plain, strip_ansi, strip_bare_sgr, strip_tags, tag_attribute, tag_body
-from tasks.read.errors import NoSuchPath, UnknownFormat
-from tasks.read.order import first_timestamp, last_timestamp, reading_order
-from tasks.read.registry import READERS, detect, find_files, installed
-from tasks.read.times import parse_time
+from slowwave.tasks.ingest.formats.registry import READERS, detect, find_files, installed
+from slowwave.tasks.ingest.parsing.clean import (
+    drop_base64,
+    plain,
+    strip_ansi,
+    strip_bare_sgr,
+    strip_tags,
+    tag_attribute,
+    tag_body,
+)
+from slowwave.tasks.ingest.parsing.errors import NoSuchPath, UnknownFormat
+from slowwave.tasks.ingest.parsing.order import first_timestamp, last_timestamp, parse_time, reading_order
 
 CLAUDE = '{"type":"user","uuid":"u1","sessionId":"s1","parentUuid":null,"message":{"role":"user","content":"hi"}}\n'
 CODEX = '{"timestamp":"2026-05-02T09:00:00Z","type":"session_meta","payload":{"id":"c1"}}\n'

@@ -14,18 +14,17 @@ import typer
 from typer.testing import CliRunner
 
 import slowwave
-from schemas.errors import NoRelease, StoreMissing, UsageError
-from schemas.passages import PASSAGES
 from slowwave.cli.recall import recall as recall_command
-from slowwave.engines.hash_encoder import HashEncoder
-from slowwave.recall.dates import named_dates
-from slowwave.recall.fusion import reciprocal_rank, standardised_sum
-from slowwave.recall.layout import Layout
-from slowwave.recall.lexical import heard_words, word_lanes
-from slowwave.recall.memory import Memory
+from slowwave.engines.encoders.hash_encoder import HashEncoder
+from slowwave.memory import Memory
 from slowwave.recall.query import checked_query
-from slowwave.recall.search import POOLS, Candidates
-from slowwave.recall.view import View
+from slowwave.recall.release.passages import Layout
+from slowwave.recall.release.view import View
+from slowwave.recall.retrieve.lexical import heard_words, word_lanes
+from slowwave.recall.retrieve.pools import POOLS, Candidates, reciprocal_rank, standardised_sum
+from slowwave.schemas.errors import NoRelease, StoreMissing, UsageError
+from slowwave.schemas.tables import PASSAGES
+from slowwave.text.dates import named_dates
 from tests.recall_store import START, TALK, build, build_wordless
 
 
@@ -270,7 +269,7 @@ def test_standardised_sum_by_hand() -> None:
 def test_the_package_gives_memory_and_importing_it_loads_no_model() -> None:
     assert slowwave.Memory is Memory
     heavy = "{'torch', 'sentence_transformers', 'prefect', 'polars', 'tasks', 'flows'}"
-    code = f"import sys, slowwave.recall.memory, slowwave.cli.recall; print({heavy} & set(sys.modules))"
+    code = f"import sys, slowwave.memory, slowwave.cli.recall; print({heavy} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
 

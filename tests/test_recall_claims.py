@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from flows.nightly import run_night
-from schemas.settings import Settings
 from slowwave import Memory
+from slowwave.flows.nightly import run_night
+from slowwave.schemas.settings import Settings
 
 SAID = {
     "Paul": ["I drink green tea in the morning.", "I moved to Porto in March.", "I bought a red bicycle yesterday."],

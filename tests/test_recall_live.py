@@ -15,22 +15,21 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from schemas.errors import StoreMissing, UsageError
-from schemas.messages import MESSAGES
-from schemas.passages import PASSAGES
 from slowwave.cli.main import app
-from slowwave.engines.encoder import Vectors
-from slowwave.engines.hash_encoder import HashEncoder
-from slowwave.recall.answers import Answers
-from slowwave.recall.calibrate import Calibration, Scale, calibration, negatives, spread
-from slowwave.recall.dates import named_spans
+from slowwave.engines.encoders.hash_encoder import HashEncoder
+from slowwave.engines.encoders.protocol import Vectors
+from slowwave.memory import Memory
 from slowwave.recall.hits import Fragment, Hit, Hits
-from slowwave.recall.layout import Layout
-from slowwave.recall.memory import Memory
-from slowwave.recall.view import View
+from slowwave.recall.last_answers import Answers
+from slowwave.recall.release.calibration import Calibration, Scale, calibration, negatives, spread
+from slowwave.recall.release.passages import Layout
+from slowwave.recall.release.view import View
+from slowwave.schemas.errors import StoreMissing, UsageError
+from slowwave.schemas.tables import MESSAGES, PASSAGES
 from slowwave.store import Store
 from slowwave.store.releases import Release, publish, releases, roll_back
 from slowwave.store.upkeep import keep_house
+from slowwave.text.dates import named_spans
 from tests.recall_store import START, TALK, add, build, build_wordless, message_rows, passage_rows
 
 NINA = "my sister Nina moved to Lisbon"

@@ -5,16 +5,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from flows.nightly import run_night
-from schemas.passages import PASSAGES
-from schemas.settings import Settings
 from slowwave import Memory
-from slowwave.recall.layout import Layout
-from slowwave.recall.lexical import heard_words, rarity
-from slowwave.recall.named import bare
+from slowwave.flows.nightly import run_night
 from slowwave.recall.query import Query, checked_query
-from slowwave.recall.search import POOLS
-from slowwave.recall.view import View
+from slowwave.recall.query_names import bare
+from slowwave.recall.release.passages import Layout
+from slowwave.recall.release.view import View
+from slowwave.recall.retrieve.lexical import heard_words, rarity
+from slowwave.recall.retrieve.pools import POOLS
+from slowwave.schemas.settings import Settings
+from slowwave.schemas.tables import PASSAGES
 from tests.talk_files import session
 
 SAID = {

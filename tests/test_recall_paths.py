@@ -7,19 +7,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from schemas.messages import MESSAGES
-from schemas.observations import OBSERVATIONS
-from schemas.passages import PASSAGES
-from slowwave.engines.hash_encoder import HashEncoder
-from slowwave.recall import scope
+from slowwave.engines.encoders.hash_encoder import HashEncoder
+from slowwave.memory import Memory
+from slowwave.recall import filters as scope
+from slowwave.recall.filters import ways_written
 from slowwave.recall.hits import KINDS
-from slowwave.recall.layout import Layout
-from slowwave.recall.lexical import word_lanes
-from slowwave.recall.memory import Memory
-from slowwave.recall.paths import ways_written
 from slowwave.recall.query import Query, checked_query
-from slowwave.recall.search import POOLS, conditions, nearest_rows, text_lane
-from slowwave.recall.view import View
+from slowwave.recall.release.passages import Layout
+from slowwave.recall.release.view import View
+from slowwave.recall.retrieve.lexical import word_lanes
+from slowwave.recall.retrieve.pools import POOLS, conditions, nearest_rows, text_lane
+from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, PASSAGES
 from slowwave.store.releases import publish
 from slowwave.store.upkeep import keep_house
 from tests.recall_store import add, build, message_rows, observation, passage_rows
@@ -66,7 +64,7 @@ def memory(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.M
     keep_house(store, fragments=20)
     publish(store, "more", "hash-384" if vectors else None)
     if request.param == "lance":
-        monkeypatch.setattr("slowwave.recall.view.FLAT_ROWS", 0)
+        monkeypatch.setattr("slowwave.recall.release.view.FLAT_ROWS", 0)
     return Memory.open(tmp_path, encoder=HashEncoder() if vectors else None)
 
 
@@ -145,11 +143,11 @@ def test_a_sieve_loses_no_row_to_a_limit(tmp_path: Path, monkeypatch: pytest.Mon
         assert np.all(positions >= 0)
         return [near["_distance"].to_pylist(), said["_score"].to_pylist(), scores.tolist()]
 
-    monkeypatch.setattr("slowwave.recall.lexical.ROWS_A_WORD", 3)
+    monkeypatch.setattr("slowwave.recall.retrieve.lexical.ROWS_A_WORD", 3)
     filtered = looked_up(view)
     assert [len(one) for one in filtered] == [3, 3, 3]
     monkeypatch.setattr(scope, "MOST_KEYS", 0)
-    monkeypatch.setattr("slowwave.recall.search.MORE", 0.1)  # the rows lie as unevenly as can be
+    monkeypatch.setattr("slowwave.recall.retrieve.pools.MORE", 0.1)  # the rows lie as unevenly as can be
     sieved = looked_up(View(view.dir, view.release))
     for one, other in zip(sieved, filtered, strict=True):
         assert one == pytest.approx(other)

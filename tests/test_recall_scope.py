@@ -7,12 +7,10 @@ from typing import Any
 
 import pytest
 
-from schemas.errors import UsageError
-from schemas.messages import MESSAGES
-from schemas.observations import OBSERVATIONS
-from schemas.passages import PASSAGES
-from slowwave.engines.hash_encoder import HashEncoder
-from slowwave.recall.memory import Memory
+from slowwave.engines.encoders.hash_encoder import HashEncoder
+from slowwave.memory import Memory
+from slowwave.schemas.errors import UsageError
+from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, PASSAGES
 from slowwave.store import Store
 from slowwave.store.releases import publish
 from slowwave.store.upkeep import keep_house
@@ -79,7 +77,7 @@ def memory(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.M
     """The same store read in each way: vectors in memory, compared by Lance, none at all; without full text."""
     stored(tmp_path / "store", vectors=request.param != "words", index=request.param != "no index")
     if request.param == "lance":
-        monkeypatch.setattr("slowwave.recall.view.FLAT_ROWS", 0)
+        monkeypatch.setattr("slowwave.recall.release.view.FLAT_ROWS", 0)
     return Memory.open(tmp_path / "store", encoder=None if request.param == "words" else HashEncoder())
 
 

@@ -7,16 +7,16 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from flows.nightly import run_night
-from schemas.observations import OBSERVATIONS
-from schemas.settings import Settings
 from slowwave import Memory
-from slowwave.recall.claim_layout import ClaimLayout
-from slowwave.recall.layout import Layout
-from slowwave.recall.messages import stated_length
+from slowwave.flows.nightly import run_night
 from slowwave.recall.query import checked_query
+from slowwave.recall.release.claims import ClaimLayout
+from slowwave.recall.release.passages import Layout
+from slowwave.recall.release.view import View
+from slowwave.recall.retrieve.messages import stated_length
 from slowwave.recall.sources import Found, without_echoes
-from slowwave.recall.view import View
+from slowwave.schemas.settings import Settings
+from slowwave.schemas.tables import OBSERVATIONS
 
 SAID = [
     ("a", "user", "Which format do the save files of the game get?", "2025-03-01T09:00:00Z"),
@@ -58,7 +58,7 @@ def test_without_an_encoder_too(root: Path, tmp_path: Path) -> None:
 def test_the_same_claims_where_vectors_are_too_many_to_hold(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     queries = ["Which format do save files get?", "toner", "where do we lunch?"]
     held = Memory.open(root).recall_many(queries, kinds="observation")
-    monkeypatch.setattr("slowwave.recall.view.FLAT_ROWS", 0)
+    monkeypatch.setattr("slowwave.recall.release.view.FLAT_ROWS", 0)
     found = Memory.open(root).recall_many(queries, kinds="observation")
     assert [[hit.id for hit in hits][:2] for hits in found] == [[hit.id for hit in hits][:2] for hits in held]
 

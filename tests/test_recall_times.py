@@ -6,19 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from schemas.messages import MESSAGES
-from schemas.observations import OBSERVATIONS
-from schemas.passages import PASSAGES
-from schemas.sessions import SESSIONS
-from schemas.topics import SUMMARIES
 from slowwave import Memory
-from slowwave.engines.hash_encoder import HashEncoder
-from slowwave.recall.calibrate import calibration
-from slowwave.recall.dates import named_dates, named_spans, time_words
-from slowwave.recall.view import View
+from slowwave.engines.encoders.hash_encoder import HashEncoder
+from slowwave.recall.release.calibration import calibration
+from slowwave.recall.release.view import View
+from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, PASSAGES, SESSIONS, SUMMARIES
 from slowwave.store import Store
 from slowwave.store.releases import Release, publish
 from slowwave.store.upkeep import keep_house
+from slowwave.text.dates import named_dates, named_spans, time_words
 from tests.recall_store import add, observation, passage_rows, session_rows, summary
 
 DAYS = [datetime(2026, 8, 28, 9, tzinfo=UTC) + timedelta(days=n) for n in range(0, 64, 2)]

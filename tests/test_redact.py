@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from slowwave.tasks.ingest.parsing.records import Block, Message
+from slowwave.tasks.ingest.redact import redact_message
 from slowwave.text.redact import redact, redact_text
-from tasks.read.records import Block, Message
-from tasks.redact import redact_message
 
 MIXED = "a1B2c3D4e5F6g7H8i9J0kLmNoPqRsTuVwXyZ0123456789AbCdEfGhIjKlMnOpQr"
 HEX = "0123456789abcdef" * 8

@@ -12,16 +12,16 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from schemas.errors import UsageError
-from schemas.observations import OBSERVATIONS
-from schemas.settings import Settings
+from slowwave.engines.encoders.hash_encoder import HashEncoder
 from slowwave.engines.errors import RerankerNotFound, RerankFailed
-from slowwave.engines.hash_encoder import HashEncoder
-from slowwave.engines.llm import EngineUnavailable
-from slowwave.engines.scripted import ScriptedLLM
+from slowwave.engines.llm.protocol import EngineUnavailable
+from slowwave.engines.llm.scripted import ScriptedLLM
+from slowwave.engines.rerankers import CrossEncoderReranker, LLMReranker, listwise, reranker_named, scores_of
+from slowwave.memory import Memory
 from slowwave.recall.hits import Hits
-from slowwave.recall.memory import Memory
-from slowwave.recall.rerank import CrossEncoderReranker, LLMReranker, listwise, reranker_named, scores_of
+from slowwave.schemas.errors import UsageError
+from slowwave.schemas.settings import Settings
+from slowwave.schemas.tables import OBSERVATIONS
 from slowwave.store.releases import publish
 from tests.fake_llm_server import Reply, serving
 from tests.recall_store import START, build
@@ -361,9 +361,9 @@ def test_off_by_default() -> None:
 
 
 def test_a_recall_without_a_reranker_imports_none(root: Path) -> None:
-    heavy = "{'torch', 'sentence_transformers', 'httpx', 'slowwave.recall.rerank', 'slowwave.engines.select'}"
+    heavy = "{'torch', 'sentence_transformers', 'httpx', 'slowwave.engines.rerankers', 'slowwave.engines.llm.select'}"
     asks = f"Memory.open({str(root)!r}, encoder=HashEncoder()).recall({ASKED!r})"
-    code = "import sys; from slowwave import Memory; from slowwave.engines.hash_encoder import HashEncoder"
+    code = "import sys; from slowwave import Memory; from slowwave.engines.encoders.hash_encoder import HashEncoder"
     done = subprocess.run(
         [sys.executable, "-c", f"{code}; assert {asks}; print({heavy} & set(sys.modules))"],
         capture_output=True, text=True, check=True,

@@ -1,8 +1,8 @@
 """Summaries of a running conversation are the pyramid's own: sealed as they fill, the master always up to date."""
 
-from schemas.settings import PyramidSettings
-from slowwave.pyramid.grow import MASTER, Member, Pyramid, grow
-from slowwave.recall.running import RunningSummary, conversation_shape
+from slowwave.chat.running import RunningSummary, conversation_shape
+from slowwave.schemas.settings import PyramidSettings
+from slowwave.text.pyramid import MASTER, Member, Pyramid, grow
 
 SETTINGS = PyramidSettings()
 TURNS = [

@@ -16,12 +16,12 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from typer.testing import CliRunner, Result
 
-from flows.nightly import run_night
-from schemas.errors import UsageError
-from schemas.settings import Settings
 from slowwave import Memory
 from slowwave.cli.common import settings_of_prefect_here
 from slowwave.cli.main import app
+from slowwave.flows.nightly import run_night
+from slowwave.schemas.errors import UsageError
+from slowwave.schemas.settings import Settings
 from slowwave.store.snapshot import Snapshot
 from tests.recall_store import build
 from tests.talk_files import session
@@ -133,7 +133,7 @@ def test_a_night_started_in_a_project_leaves_out_that_project_alone(project: Pat
         session(path.parent, path.stem, 2, [("user", f"The boiler of {path.stem} leaks.")], workspace=place)
     given = [files[0], files[1], project / ".." / "there.jsonl"]
     run_night(given, Settings(store=project.parent / "s", encoder="hash-384"))
-    from schemas.messages import MESSAGES
+    from slowwave.schemas.tables import MESSAGES
 
     assert Snapshot(project.parent / "s").read(MESSAGES, ["text"])["text"].to_pylist() == ["The boiler of there leaks."]
 

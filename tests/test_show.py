@@ -8,16 +8,12 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from flows.nightly import run_night
-from schemas.messages import MESSAGES
-from schemas.observations import MERGES, OBSERVATIONS
-from schemas.registry import RELEASED
-from schemas.sessions import SESSIONS
-from schemas.settings import Settings
-from schemas.topics import SUMMARIES, TOPICS
 from slowwave.cli.main import app
-from slowwave.recall.memory import Memory
+from slowwave.flows.nightly import run_night
+from slowwave.memory import Memory
 from slowwave.recall.show import show
+from slowwave.schemas.settings import Settings
+from slowwave.schemas.tables import MERGES, MESSAGES, OBSERVATIONS, RELEASED, SESSIONS, SUMMARIES, TOPICS
 from slowwave.store import Store
 from slowwave.store.digest import table_digest
 from slowwave.store.snapshot import Snapshot

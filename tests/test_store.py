@@ -12,10 +12,8 @@ import pyarrow as pa
 import pytest
 from lancedb.expr import col, lit
 
-from schemas.errors import BadRows, NewerStore, NoRelease, StoreLocked, StoreMissing
-from schemas.registry import RELEASED, TABLES
-from schemas.table import VECTOR_DIM
-from schemas.topics import SUMMARIES, TOPICS
+from slowwave.schemas.errors import BadRows, NewerStore, NoRelease, StoreLocked, StoreMissing
+from slowwave.schemas.tables import RELEASED, SUMMARIES, TABLES, TOPICS, VECTOR_DIM
 from slowwave.store import Snapshot, Store, writer_lock
 from slowwave.store.digest import table_digest
 from slowwave.store.releases import publish, releases, roll_back

@@ -9,16 +9,16 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from flows.nightly import run_night
-from schemas.errors import StoreMissing, StoreUnreadable
-from schemas.messages import MESSAGES
-from schemas.settings import Settings
 from slowwave.cli.main import app
-from slowwave.engines.hash_encoder import HashEncoder
-from slowwave.recall.memory import Memory
+from slowwave.context.rendering import STALE
+from slowwave.context.tokens import bytes_by_four
+from slowwave.engines.encoders.hash_encoder import HashEncoder
+from slowwave.flows.nightly import run_night
+from slowwave.memory import Memory
 from slowwave.recall.notes import Notes
-from slowwave.recall.rendering import STALE
-from slowwave.recall.tokens import bytes_by_four
+from slowwave.schemas.errors import StoreMissing, StoreUnreadable
+from slowwave.schemas.settings import Settings
+from slowwave.schemas.tables import MESSAGES
 from slowwave.store import Store
 from slowwave.store.journal import Journal, journals, remember
 from slowwave.store.releases import publish

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.observations import MERGES, OBSERVATIONS
-from schemas.settings import DedupeSettings
-from tasks.amending.cues import Strength, read_cue
-from tasks.supersede import affirmed_at, supersede, unsupersede
+from slowwave.schemas.settings import DedupeSettings
+from slowwave.schemas.tables import MERGES, OBSERVATIONS
+from slowwave.tasks.supersede.cues import Strength, read_cue
+from slowwave.tasks.supersede.supersede import affirmed_at, supersede, unsupersede
 from tests.claim_rows import DAY, observation
 
 SETTINGS = DedupeSettings()

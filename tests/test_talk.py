@@ -11,22 +11,21 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from flows.nightly import run_night
-from schemas.errors import UsageError
-from schemas.settings import Settings
-from schemas.web_settings import WebSettings
+from slowwave.chat.active import entities
+from slowwave.chat.talk import INSTRUCTIONS, Conversation
 from slowwave.cli.main import app
-from slowwave.engines.hash_encoder import HashEncoder
-from slowwave.engines.llm import EngineUnavailable, Request
-from slowwave.engines.scripted import ScriptedLLM
-from slowwave.engines.streaming import FirstOf, WholeAnswers, speaking
-from slowwave.recall.active import entities
-from slowwave.recall.memory import Memory
-from slowwave.recall.talk import INSTRUCTIONS, Conversation
-from slowwave.recall.web import WebSearch
-from slowwave.recall.web_engines import WebResult
+from slowwave.engines.encoders.hash_encoder import HashEncoder
+from slowwave.engines.llm.protocol import EngineUnavailable, Request
+from slowwave.engines.llm.scripted import ScriptedLLM
+from slowwave.engines.llm.streaming import FirstOf, WholeAnswers, speaking
+from slowwave.flows.nightly import run_night
+from slowwave.memory import Memory
+from slowwave.schemas.errors import UsageError
+from slowwave.schemas.settings import Settings, WebSettings
 from slowwave.store.journal import Journal, journals, remember
 from slowwave.store.recalls import recalled_spans, span_hash
+from slowwave.web.engines import WebResult
+from slowwave.web.search import WebSearch
 
 CHAT = [
     ("user", "Where shall we keep the tide gauge readings?"),

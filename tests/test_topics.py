@@ -10,19 +10,16 @@ import pyarrow as pa
 import pytest
 
 from bench.topics import by_nights, figures, read
-from flows.consolidate import run_rebuild
-from flows.nightly import run_night
-from schemas.errors import UsageError
-from schemas.observations import OBSERVATIONS
-from schemas.registry import RELEASED
-from schemas.settings import Settings, TopicSettings
-from schemas.topics import BASE_TOPICS, SUMMARIES, TOPIC_HISTORY, TOPICS
+from slowwave.flows.consolidate import run_rebuild
+from slowwave.flows.nightly import run_night
+from slowwave.schemas.errors import UsageError
+from slowwave.schemas.settings import Settings, TopicSettings
+from slowwave.schemas.tables import BASE_TOPICS, OBSERVATIONS, RELEASED, SUMMARIES, TOPIC_HISTORY, TOPICS
 from slowwave.store import Store
 from slowwave.store.digest import table_digest
-from tasks.assign import assign, split, too_large
-from tasks.topics.base import base_of
-from tasks.topics.cluster import Bundle, Limits, halves, leaders, merged
-from tasks.topics.names import Said, named
+from slowwave.tasks.topics.assign import assign, split, too_large
+from slowwave.tasks.topics.cluster import Bundle, Limits, base_of, halves, leaders, merged
+from slowwave.tasks.topics.names import Said, named
 
 ROOT = Path(__file__).parent.parent
 SAMPLES = ROOT / "data" / "samples"

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from flows.nightly import run_night
-from schemas.quarantine import QUARANTINE
-from schemas.settings import Settings
 from slowwave.cli.main import app
-from slowwave.engines.hash_encoder import HashEncoder
-from slowwave.recall.memory import Memory
+from slowwave.engines.encoders.hash_encoder import HashEncoder
+from slowwave.flows.nightly import run_night
+from slowwave.memory import Memory
+from slowwave.schemas.settings import Settings
+from slowwave.schemas.tables import QUARANTINE
 from slowwave.store import Snapshot, Store
 from slowwave.store.recalls import FILE, log_recall
 from tests.talk_files import session

@@ -7,16 +7,15 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from flows.nightly import run_night
-from schemas.observations import MERGES, OBSERVATIONS
-from schemas.registry import TABLES
-from schemas.settings import Settings
 from slowwave import Memory
 from slowwave.cli.main import app
-from slowwave.engines.hash_encoder import HashEncoder
+from slowwave.engines.encoders.hash_encoder import HashEncoder
+from slowwave.flows.nightly import run_night
 from slowwave.recall.hits import Hit
+from slowwave.schemas.settings import Settings
+from slowwave.schemas.tables import MERGES, OBSERVATIONS, TABLES
 from slowwave.store import Store
-from tasks.supersede import unsupersede
+from slowwave.tasks.supersede.supersede import unsupersede
 from tests.talk_files import session
 
 FIRST = [

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from schemas.runs import RUNS
+from slowwave.schemas.tables import RUNS
 from slowwave.store import Store
 from slowwave.store.releases import releases
 

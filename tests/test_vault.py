@@ -6,11 +6,20 @@ from pathlib import Path
 import pytest
 from lancedb.expr import col, lit
 
-from schemas.messages import MESSAGES
+from slowwave.schemas.tables import MESSAGES
 from slowwave.store import Store
-from tasks.read.records import Block, Message
-from tasks.vault import GENESIS, chained, first_break, identity, message_id, message_row, message_table, token_estimate
-from tasks.verify import broken_chains
+from slowwave.tasks.ingest.parsing.records import Block, Message
+from slowwave.tasks.ingest.vault import (
+    GENESIS,
+    chained,
+    first_break,
+    identity,
+    message_id,
+    message_row,
+    message_table,
+    token_estimate,
+)
+from slowwave.tasks.ingest.verify import broken_chains
 
 
 def said(text: str, native: str = "m1", session: str = "s1", identity_: str | None = None) -> Message:

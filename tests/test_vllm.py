@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 
 from bench.tiny_models import model_folder
-from schemas.llm_settings import LLMSettings
-from slowwave.engines.checked import CheckedLLM
-from slowwave.engines.llm import Completion, Request
-from slowwave.engines.openai_server import OpenAIServer
-from slowwave.engines.scripted import user
-from slowwave.engines.vllm_offline import VLLMOffline
+from slowwave.engines.llm.checked import CheckedLLM
+from slowwave.engines.llm.openai_server import OpenAIServer
+from slowwave.engines.llm.protocol import Completion, Request
+from slowwave.engines.llm.scripted import user
+from slowwave.engines.llm.vllm_offline import VLLMOffline
+from slowwave.schemas.settings import LLMSettings
 from tests.vllm_servers import free_port, kill, served, wait_for
 
 pytestmark = [

@@ -17,15 +17,18 @@ from pathlib import Path
 import pytest
 
 from bench.tiny_models import model_folder
-from schemas.completions import COMPLETIONS
-from schemas.gists import GISTS
-from schemas.messages import MESSAGES
-from schemas.observations import OBSERVATIONS
-from schemas.quarantine import QUARANTINE
-from schemas.runs import RUNS
-from schemas.table import Table
-from schemas.topics import SUMMARIES, TOPICS
-from slowwave.engines.llm import LASTING
+from slowwave.engines.llm.protocol import LASTING
+from slowwave.schemas.tables import (
+    COMPLETIONS,
+    GISTS,
+    MESSAGES,
+    OBSERVATIONS,
+    QUARANTINE,
+    RUNS,
+    SUMMARIES,
+    TOPICS,
+    Table,
+)
 from slowwave.store import Store
 from tests.vllm_servers import free_port, generated, kill, served, wait_for
 

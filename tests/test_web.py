@@ -15,14 +15,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from schemas.settings import Settings
-from schemas.web_settings import WebSettings
-from slowwave.engines.llm import Request
-from slowwave.engines.scripted import ScriptedLLM
-from slowwave.recall.scrub import scrubbed
-from slowwave.recall.web import WebSearch, asking, decided_by_words
-from slowwave.recall.web_engines import SearXNG, WebTrouble, engines_from
-from slowwave.recall.web_pages import page_text, shortened
+from slowwave.engines.llm.protocol import Request
+from slowwave.engines.llm.scripted import ScriptedLLM
+from slowwave.schemas.settings import Settings, WebSettings
+from slowwave.web.engines import SearXNG, WebTrouble, engines_from
+from slowwave.web.pages import page_text, shortened
+from slowwave.web.scrub import scrubbed
+from slowwave.web.search import WebSearch, asking, decided_by_words
 
 STORY = (
     "The harbour authority raised the berthing fee to 41 euros a metre on Monday. "
@@ -245,7 +244,7 @@ def test_interests_and_then_the_model(web: Web) -> None:
 
     asked = ScriptedLLM(says)
     checked = [{"id": "1", "text": "Is the heron growing rare?"}, {"id": "2", "text": "Explain how a B-tree splits"}]
-    from slowwave.engines.checked import CheckedLLM
+    from slowwave.engines.llm.checked import CheckedLLM
 
     search = WebSearch(settings(web, interests=("tide tables",)), asking(CheckedLLM(asked)))
     assert search.decide("Where are the tide tables?").search

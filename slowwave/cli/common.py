@@ -13,8 +13,8 @@ import typer
 from pydantic import ValidationError
 from rich.console import Console
 
-from schemas.errors import SlowwaveError, UsageError
-from schemas.settings import Settings
+from slowwave.schemas.errors import SlowwaveError, UsageError
+from slowwave.schemas.settings import Settings
 
 if TYPE_CHECKING:
     from slowwave.store.store import Store
@@ -95,7 +95,7 @@ def notes_on_stderr(notes: Iterable[str]) -> None:
 @contextmanager
 def at_work() -> Iterator[None]:
     """For what lasts: errors as lines, and where no terminal shows bars a line every ten seconds."""
-    from tasks.progress import told_in_lines
+    from slowwave.tasks.progress import told_in_lines
 
     with errors_as_lines(), told_in_lines():
         yield

@@ -18,9 +18,9 @@ from slowwave.cli.common import (
 )
 
 if TYPE_CHECKING:
-    from slowwave.recall.context import Context
-    from slowwave.recall.memory import Memory
-    from slowwave.recall.tokens import Tokenizer
+    from slowwave.context.build import Context
+    from slowwave.context.tokens import Tokenizer
+    from slowwave.memory import Memory
 
 Budget = Annotated[int | None, typer.Option(help="Tokens, at most; by default the settings'.", show_default=False)]
 TokenizerOption = Annotated[
@@ -79,7 +79,7 @@ def _told(memory: "Memory", block: "Context", nothing: str, as_json: bool) -> No
     Args:
         nothing: what stands for an empty block that is no JSON.
     """
-    from slowwave.recall.handed import note_block
+    from slowwave.context.handed_out import note_block
 
     note_block(memory.root / memory.space, block)
     notes_on_stderr(block.notes)
@@ -91,7 +91,7 @@ def _told(memory: "Memory", block: "Context", nothing: str, as_json: bool) -> No
 
 
 def _opened(store: Path | None, space: str | None, release: str | None) -> "Memory":
-    from slowwave.recall.memory import Memory
+    from slowwave.memory import Memory
 
     notes_not_logged()
     settings = settings_from(store, space)
@@ -101,6 +101,6 @@ def _opened(store: Path | None, space: str | None, release: str | None) -> "Memo
 def _counter(name: str | None) -> "Tokenizer | None":
     if name is None:
         return None
-    from slowwave.recall.tokens import tokenizer_named
+    from slowwave.context.tokens import tokenizer_named
 
     return tokenizer_named(name)

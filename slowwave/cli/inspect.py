@@ -24,7 +24,7 @@ from slowwave.cli.common import (
 def verify(store: StoreOption = None, space: SpaceOption = None) -> None:
     """Re-compute the vault's hash chains; names the first broken row of each session that has one."""
     with at_work():
-        from tasks.verify import broken_chains
+        from slowwave.tasks.ingest.verify import broken_chains
 
         checked, broken = broken_chains(opened_store(store, space))
         for one in broken:
@@ -75,7 +75,7 @@ def rollback(
     """Make an earlier release live again. Nothing is deleted: rolling forward is the same command."""
     quiet_prefect()
     with errors_as_lines():
-        from flows.ledger import running
+        from slowwave.flows.run import running
         from slowwave.store.releases import roll_back
         from slowwave.store.store import Store
 
@@ -94,7 +94,7 @@ def quarantine(
 ) -> None:
     """List what could not be used: file, line and reason."""
     with errors_as_lines():
-        from schemas.quarantine import QUARANTINE
+        from slowwave.schemas.tables import QUARANTINE
 
         rows = opened_store(store, space).read(QUARANTINE).to_pylist()
         rows = sorted(
@@ -123,7 +123,7 @@ def _short(row_id: str) -> str:
 def runs(as_json: JsonOption = False, store: StoreOption = None, space: SpaceOption = None) -> None:
     """List the runs that changed something, paid a model, failed or died, newest first."""
     with errors_as_lines():
-        from schemas.runs import RUNS
+        from slowwave.schemas.tables import RUNS
 
         rows = opened_store(store, space).read(RUNS).to_pylist()
         rows.sort(key=lambda r: r["started_at"], reverse=True)

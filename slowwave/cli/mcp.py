@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from schemas.errors import UsageError
 from slowwave.cli.common import ERR, SpaceOption, StoreOption, errors_as_lines, settings_from
+from slowwave.schemas.errors import UsageError
 
 LOOPBACK = "127.0.0.1"
 

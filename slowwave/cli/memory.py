@@ -97,7 +97,7 @@ def _merges(store: "Store") -> list[dict[str, Any]]:
     One that nobody took back has `lapsed` when its loser no longer points to its winner: that was withdrawn, the loser
     was said again, or another claim has it now. A doubt is in force while both its claims stand.
     """
-    from schemas.observations import MERGES, OBSERVATIONS
+    from slowwave.schemas.tables import MERGES, OBSERVATIONS
 
     rows = store.read(MERGES).to_pylist()
     ids = [row[name] for row in rows for name in ("loser_id", "winner_id")]
@@ -121,7 +121,7 @@ def unmerge(
     """Take a merge or a supersession back, for good: the next night will not make it again."""
     quiet_prefect()
     with errors_as_lines():
-        from flows.consolidate import run_unmerge
+        from slowwave.flows.consolidate import run_unmerge
 
         run_unmerge(merge, settings_from(store, space)).print(OUT)
 
@@ -134,7 +134,7 @@ def consolidate(
     """Look for duplicates among all that is stored, and do what depends on what came out."""
     quiet_prefect()
     with at_work():
-        from flows.consolidate import run_consolidate
+        from slowwave.flows.consolidate import run_consolidate
 
         run_consolidate(settings_from(store, space), workspace).print(OUT)
 
@@ -147,7 +147,7 @@ def rebuild(
     """Make topics or summaries anew; observations stay as they are."""
     quiet_prefect()
     with at_work():
-        from flows.consolidate import run_rebuild
+        from slowwave.flows.consolidate import run_rebuild
 
         run_rebuild(what, settings_from(store, space)).print(OUT)
 
@@ -155,7 +155,7 @@ def rebuild(
 def junk(as_json: JsonOption = False, store: StoreOption = None, space: SpaceOption = None) -> None:
     """List the boilerplate that is masked before anything is distilled, with counts."""
     with errors_as_lines():
-        from schemas.boilerplate import BOILERPLATE
+        from slowwave.schemas.tables import BOILERPLATE
 
         rows = opened_store(store, space).read(BOILERPLATE).to_pylist()
         rows.sort(key=lambda row: (-row["count"], row["span_id"]))

@@ -18,7 +18,7 @@ from slowwave.cli.common import (
 from slowwave.cli.run import GistsOption, LlmOption, MaxTokens, Paths, llm_overrides
 
 if TYPE_CHECKING:
-    from tasks.plan import Estimate
+    from slowwave.tasks.plan import Estimate
 
 
 def plan(
@@ -33,7 +33,7 @@ def plan(
     """Say what a night would cost: prompts, tokens, cache hits, time and money. Nothing is generated or written."""
     quiet_prefect()
     with errors_as_lines():
-        from flows.plan import plan_night
+        from slowwave.flows.plan import plan_night
 
         settings = settings_from(**overrides(store, space, gists=gists, **llm_overrides(llm, max_tokens)))
         estimate = plan_night([path.expanduser().absolute() for path in paths or []], settings)

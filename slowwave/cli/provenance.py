@@ -6,8 +6,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from schemas.settings import Settings
-from schemas.settings_files import project_excludes, project_file, user_file, user_settings
+from slowwave.schemas.settings import Settings
+from slowwave.schemas.settings_files import project_excludes, project_file, user_file, user_settings
 
 
 @dataclass(frozen=True)

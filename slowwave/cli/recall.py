@@ -32,9 +32,9 @@ def recall(
 ) -> None:
     """Search the released memory and print what answers the query, each with its sources."""
     from slowwave.cli.common import errors_as_lines, notes_not_logged, notes_on_stderr, settings_from
-    from slowwave.recall.handed import note_hits
+    from slowwave.context.handed_out import note_hits
+    from slowwave.memory import Memory
     from slowwave.recall.hits import KINDS
-    from slowwave.recall.memory import Memory
 
     with errors_as_lines():
         notes_not_logged()

@@ -7,7 +7,6 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from schemas.errors import UsageError
 from slowwave.cli.common import (
     OUT,
     JsonOption,
@@ -21,6 +20,7 @@ from slowwave.cli.common import (
     settings_from,
     settings_of_prefect_here,
 )
+from slowwave.schemas.errors import UsageError
 
 Paths = Annotated[list[Path] | None, typer.Argument(help="Files and folders; none: the installed tools' transcripts.")]
 Plain = Annotated[bool, typer.Option("--plain", help="Without Prefect: the same steps as plain functions.")]
@@ -64,7 +64,7 @@ def run(
         settings = settings_from(**given)
         absolute = [path.expanduser().absolute() for path in paths or []]
         quiet_prefect()
-        from flows.nightly import run_night, run_night_under_prefect
+        from slowwave.flows.nightly import run_night, run_night_under_prefect
 
         if not plain and (theirs := settings_of_prefect_here()):
             notes_on_stderr([f"Prefect would obey {theirs} of this folder, whoever wrote it: the night goes on plain"])
@@ -84,7 +84,7 @@ def sources(
 ) -> None:
     """List what a night would read: where it lies, how much, and what can't be read."""
     with errors_as_lines():
-        from flows.sources import list_sources
+        from slowwave.flows.sources import list_sources
 
         listed = list_sources([p.expanduser().absolute() for p in paths or []], settings_from(store, space))
         if as_json:
@@ -110,7 +110,7 @@ def backfill(
     with at_work():
         if what != "gists":
             raise UsageError(f"nothing called {what!r} can be back-filled: gists can")
-        from flows.reprocess import backfill_gists
+        from slowwave.flows.reprocess import backfill_gists
 
         settings = settings_from(**overrides(store, space, gists=strategy, **llm_overrides(llm, max_tokens)))
         backfill_gists(settings).print(OUT)
@@ -131,7 +131,7 @@ def reprocess(
     """Do a step again, for some sessions or for all, and whatever depends on what came out differently."""
     quiet_prefect()
     with at_work():
-        from flows.reprocess import Selection, run_reprocess
+        from slowwave.flows.reprocess import Selection, run_reprocess
 
         chosen = Selection(tuple(session or ()), workspace, since, until)
         given = overrides(store, space, gists=gists, **llm_overrides(llm, max_tokens))
@@ -151,7 +151,7 @@ def export(
     """Write the released tables as Parquet, Lance or JSONL, with a manifest."""
     quiet_prefect()
     with at_work():
-        from flows.export import export_tables
+        from slowwave.flows.export import export_tables
 
         manifest: dict[str, Any] = export_tables(settings_from(store, space), to, form, table or [], release)
         for name, facts in manifest["tables"].items():

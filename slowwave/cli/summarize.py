@@ -4,7 +4,6 @@ from typing import Annotated
 
 import typer
 
-from schemas.errors import UsageError
 from slowwave.cli.common import (
     OUT,
     JsonOption,
@@ -16,6 +15,7 @@ from slowwave.cli.common import (
     settings_from,
 )
 from slowwave.cli.run import LlmOption, MaxTokens, llm_overrides
+from slowwave.schemas.errors import UsageError
 
 
 def summarize(
@@ -32,8 +32,8 @@ def summarize(
     with at_work():
         if bool(session) == bool(workspace):
             raise UsageError("name a session, or --workspace, and not both")
-        from flows.reprocess import Selection
-        from flows.summarize import summarize_sessions
+        from slowwave.flows.reprocess import Selection
+        from slowwave.flows.summarize import summarize_sessions
 
         settings = settings_from(**overrides(store, space, **llm_overrides(llm, max_tokens)))
         selection = Selection((session,) if session else (), workspace)

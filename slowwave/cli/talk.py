@@ -10,12 +10,12 @@ import typer
 from slowwave.cli.common import ERR, OUT, SpaceOption, StoreOption, errors_as_lines, settings_from
 
 if TYPE_CHECKING:
-    from schemas.settings import Settings
-    from slowwave.engines.encoder import Encoder
-    from slowwave.engines.streaming import Speaker
-    from slowwave.recall.memory import Memory
-    from slowwave.recall.talk import Conversation
-    from slowwave.recall.web import WebSearch
+    from slowwave.chat.talk import Conversation
+    from slowwave.engines.encoders.protocol import Encoder
+    from slowwave.engines.llm.streaming import Speaker
+    from slowwave.memory import Memory
+    from slowwave.schemas.settings import Settings
+    from slowwave.web.search import WebSearch
 
 HELP = """/why    what the last answer was given: web results, memories, recap
 /help   this
@@ -48,8 +48,8 @@ def talk(
 
 
 def _conversation(settings: "Settings", workspace: str | None) -> "Conversation":
-    from slowwave.engines.streaming import speaking
-    from slowwave.recall.talk import Conversation
+    from slowwave.chat.talk import Conversation
+    from slowwave.engines.llm.streaming import speaking
     from slowwave.store.journal import Journal
 
     speaker = speaking(settings.llm, settings.model)
@@ -68,8 +68,8 @@ def _conversation(settings: "Settings", workspace: str | None) -> "Conversation"
 
 def _memory(settings: "Settings") -> "Memory | None":
     """The memory; none, with a word about it, before the first night or where it can't be read."""
-    from schemas.errors import StoreError
-    from slowwave.recall.memory import Memory
+    from slowwave.memory import Memory
+    from slowwave.schemas.errors import StoreError
 
     try:
         return Memory.open(settings.store, settings.space)
@@ -80,8 +80,8 @@ def _memory(settings: "Settings") -> "Memory | None":
 
 def _encoder(settings: "Settings") -> "Encoder | None":
     """What tells which turns are in mind; none where it is switched off or can't be had."""
+    from slowwave.engines.encoders.query_encoder import load_query_encoder
     from slowwave.engines.errors import EncoderNotFound
-    from slowwave.engines.query_encoder import load_query_encoder
 
     try:
         return load_query_encoder(settings.encoder) if settings.embeddings else None
@@ -92,8 +92,8 @@ def _encoder(settings: "Settings") -> "Encoder | None":
 def _web(settings: "Settings", speaker: "Speaker") -> "WebSearch | None":
     if not settings.web.enabled:
         return None
-    from slowwave.engines.checked import CheckedLLM
-    from slowwave.recall.web import WebSearch, asking
+    from slowwave.engines.llm.checked import CheckedLLM
+    from slowwave.web.search import WebSearch, asking
 
     return WebSearch(settings.web, asking(CheckedLLM(speaker.llm)))
 
@@ -114,7 +114,7 @@ def _lines() -> Iterator[str]:
 
 def _answer(conversation: "Conversation", said: str) -> None:
     """Print the answer as it comes; a turn that fails costs that turn alone."""
-    from schemas.errors import SlowwaveError
+    from slowwave.schemas.errors import SlowwaveError
 
     if said.startswith("/"):
         OUT.print(_why(conversation) if said == "/why" else HELP, highlight=False, markup=False, soft_wrap=True)

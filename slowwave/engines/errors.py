@@ -11,7 +11,7 @@ EngineError
 from collections.abc import Sequence
 from typing import ClassVar
 
-from schemas.errors import SlowwaveError
+from slowwave.schemas.errors import SlowwaveError
 
 
 class EngineError(SlowwaveError):

@@ -19,13 +19,13 @@ from mcp.server.mcpserver.tools import Tool
 from mcp_types import ToolAnnotations
 from pydantic import BaseModel, Field, create_model
 
-from schemas.errors import SlowwaveError
-from schemas.settings import Settings
-from slowwave.recall.context import Context
-from slowwave.recall.handed import note_block, note_hits
+from slowwave.context.build import Context
+from slowwave.context.handed_out import note_block, note_hits
+from slowwave.memory import Memory
 from slowwave.recall.hits import KINDS
-from slowwave.recall.memory import Memory
 from slowwave.recall.show import show
+from slowwave.schemas.errors import SlowwaveError
+from slowwave.schemas.settings import Settings
 from slowwave.store.journal import remember
 from slowwave.store.trouble import READ_TROUBLE, in_a_line
 

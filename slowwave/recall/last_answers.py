@@ -1,11 +1,91 @@
-"""What was answered last to a query: told, marked as stale, while the store can't be read."""
+"""The last answers and the last briefing, kept on this machine: what is told when the store can't be reached.
 
+A small SQLite file of each a store and space, in the user's cache folder, readable by the user alone; the oldest
+answers make room. `SLOWWAVE_RECALL__CACHED_ANSWERS=0` keeps none. A cache that can't be used costs nothing but itself.
+"""
+
+import json
+import logging
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeVar
 
-from slowwave.recall.answers import Answers
-from slowwave.recall.hits import Hits
-from slowwave.recall.moments import asked_time
+from slowwave.recall.hits import Hit, Hits
 from slowwave.recall.query import Query
+from slowwave.recall.times import asked_time
+from slowwave.schemas.ids import content_id
+from slowwave.store.private import make_private_folder
+from slowwave.store.snapshot_cache import cached_file
+
+LOG = logging.getLogger(__name__)
+TABLE = "CREATE TABLE IF NOT EXISTS answers (id TEXT PRIMARY KEY, hits TEXT, at INTEGER)"
+TROUBLE = (sqlite3.Error, OSError, ValueError, KeyError, TypeError)
+"""No room, no right, another process's lock, a file of something else, an answer of another version."""
+
+T = TypeVar("T")
+
+
+class Answers:
+    """The last `size` answers from one space of one store."""
+
+    def __init__(self, store: Path, space: str, size: int, what: str = "answers") -> None:
+        self.path = cached_file(store, space, what)
+        self.size = size
+
+    @property
+    def any(self) -> bool:
+        """Whether there is something to answer from."""
+        return self.size > 0 and self.path.is_file()
+
+    def keep(self, question: str, hits: Hits) -> None:
+        """Note an answer; `question` is everything it depends on."""
+        self.keep_plain(question, [hit.as_dict() for hit in hits])
+
+    def told(self, question: str) -> Hits | None:
+        """The last answer to just this question, marked as stale; None when there is none."""
+        found = self.told_plain(question, lambda plain: [Hit.from_dict(one) for one in plain])
+        return None if found is None else Hits(found, None if found else "nothing was found then either", stale=True)
+
+    def keep_plain(self, question: str, answer: object) -> None:
+        """Note an answer of another kind, as plain values that JSON has."""
+        if self.size > 0:
+            told = json.dumps(answer, ensure_ascii=False)
+            self._tried(lambda: self._write(content_id(question), told), None)
+
+    def told_plain(self, question: str, parsed: Callable[[Any], T]) -> T | None:
+        """What was noted for just this question, parsed; None when it is nothing, or of another version."""
+        return self._tried(lambda: self._read(content_id(question), parsed), None) if self.any else None
+
+    def _write(self, key: str, told: str) -> None:
+        if not self.path.is_file():
+            make_private_folder(self.path.parent)
+            self.path.touch(mode=0o600)
+        with closing(self._opened()) as db, db:
+            db.execute(TABLE)
+            (last,) = db.execute("SELECT coalesce(max(at), 0) FROM answers").fetchone()
+            db.execute("INSERT OR REPLACE INTO answers VALUES (?, ?, ?)", (key, told, last + 1))
+            db.execute("DELETE FROM answers WHERE at <= ?", (last + 1 - self.size,))
+
+    def _read(self, key: str, parsed: Callable[[Any], T]) -> T | None:
+        with closing(self._opened()) as db:
+            row = db.execute("SELECT hits FROM answers WHERE id = ?", (key,)).fetchone()
+        return parsed(json.loads(row[0])) if row else None
+
+    def _opened(self) -> sqlite3.Connection:
+        db = sqlite3.connect(self.path, timeout=0.2)
+        db.execute("PRAGMA synchronous = OFF")  # an answer lost to a power cut is no loss
+        return db
+
+    def _tried(self, do: Callable[[], T], otherwise: T) -> T:
+        try:
+            return do()
+        except TROUBLE as trouble:
+            LOG.warning("the cache of answers %s can't be used: %s", self.path, trouble)
+            return otherwise
+
 
 NEVER = "the store can't be read, and this was never asked before"
 NOT_NEAR = "the store can't be read, and what was found last is not relevant enough for an answer nobody asked for"

@@ -7,8 +7,8 @@ from datetime import UTC, date, datetime, time
 from numbers import Integral
 from typing import TypeVar, cast
 
-from schemas.errors import UsageError
 from slowwave.recall.hits import KINDS, Kind
+from slowwave.schemas.errors import UsageError
 
 MOST_HITS = 1_000_000_000
 """More than a store holds: whoever asks for more asks for all there are."""

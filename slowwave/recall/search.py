@@ -1,234 +1,216 @@
-"""Candidates from the indexes of one table: full text and vectors, filtered before they are searched.
+"""One release asked one or more questions: every pool searched, its best rows judged, the hits with their sources.
 
-Every condition is an Arrow expression, every query a plain bag of terms: nothing that stands in a query is ever parsed.
+A search lives as long as its questions and reads one view throughout, so that a release that arrives meanwhile changes
+nothing under it.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import datetime
-from functools import reduce
-from operator import and_
+from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.compute as pc
-from lance.query import MatchQuery
 
-from schemas.observations import OBSERVATIONS
-from schemas.passages import PASSAGES
-from schemas.table import UTC_US, Table
-from schemas.topics import SUMMARIES
-from slowwave.recall.hits import Kind
-from slowwave.recall.query import Query, content_words, word_share
-from slowwave.recall.scope import narrowing, sieve
-from slowwave.recall.terms import STOP
-from slowwave.recall.view import View
-
-Vector = npt.NDArray[np.float32]
-
-Scores = npt.NDArray[np.float64]
-
-MORE = 1.5
-"""How many more rows than should be needed are asked for, where not all of them pass: they lie unevenly."""
+from slowwave.recall.doubts import doubted, newest_first
+from slowwave.recall.filters import unmet
+from slowwave.recall.hits import Hits, Kind
+from slowwave.recall.query import Query
+from slowwave.recall.query_names import bare
+from slowwave.recall.release.calibration import Calibration
+from slowwave.recall.release.passages import Layout
+from slowwave.recall.release.view import View
+from slowwave.recall.rerank import Reranking
+from slowwave.recall.retrieve.claims import claim_candidates
+from slowwave.recall.retrieve.messages import Heard, heard, message_candidates
+from slowwave.recall.retrieve.pools import POOLS, Candidates, Pool, Scores, Vector, best_of_each, lanes, reciprocal_rank
+from slowwave.recall.retrieve.sessions import told_before
+from slowwave.recall.sources import Found, hits_with_sources, merged, without_echoes
+from slowwave.recall.staleness import truthful, what_holds_first
+from slowwave.recall.times import asked_time, in_time, timely, timely_scores
+from slowwave.schemas.settings import RecallSettings
+from slowwave.schemas.tables import PASSAGES
+from slowwave.store.trouble import READ_TROUBLE
 
 
 @dataclass(frozen=True)
-class Pool:
-    """Where hits of one kind are searched."""
+class Answer:
+    """The best rows of one pool, and how relevant the best of all its candidates is."""
 
-    kind: Kind
-    table: Table
-    owner: str
-    """The column a hit's id comes from: several passages belong to one message."""
-    first: str
-    last: str
-    """When it was said: rows that overlap since … until are kept, rows without a time are not."""
-    columns: tuple[str, ...]
+    found: list[Found]
+    best: float
+    judged: bool
+    """Whether the release has a scale for this pool and the query a vector to put on it."""
+
+
+class Search:
+    """What a view answers."""
+
+    def __init__(
+        self,
+        view: View,
+        settings: RecallSettings,
+        encoded: Callable[[Sequence[str]], Mapping[str, Vector]],
+        note: Callable[[str], None],
+        reranking: Reranking | None = None,
+    ) -> None:
+        """Set up; nothing is read yet.
+
+        Args:
+            encoded: vectors of texts, all in one call; empty when there is no encoder.
+            note: told what could not be used.
+            reranking: orders the first hits of each answer anew.
+        """
+        self.view, self.settings, self._encode, self._note = view, settings, encoded, note
+        self._reranking = reranking
+        self._bared: dict[Query, str] = {}
+
+    def answers(self, queries: Sequence[Query], *, automatic: bool = False) -> list[Hits]:
+        """One answer a query, in order; their texts are encoded together."""
+        asked = [query for query in queries if any(self._asks(kind, query) for kind in query.kinds)]
+        texts = {text for query in asked for text in (self._bare(query), query.text)}
+        vectors = self._encode(sorted(texts)) if texts else {}
+        return [self._answer(query, vectors, automatic) for query in queries]
+
+    def _asks(self, kind: Kind, query: Query) -> bool:
+        """Whether a pool can answer: it has rows, and what the conditions are about."""
+        has = (query.category is None or kind == "observation") and not (query.narrowed and kind == "summary")
+        return has and self.view.count(POOLS[kind].table) > 0
+
+    def _bare(self, query: Query) -> str:
+        """What of the query is compared with what was said: without those who said it, and where."""
+        if query not in self._bared:
+            try:
+                self._bared[query] = bare(self.view, query, full_text=self.view.full_text(PASSAGES))
+            except READ_TROUBLE:  # told of when its words are looked up
+                self._bared[query] = bare(self.view, query, full_text=False)
+        return self._bared[query]
+
+    def _answer(self, query: Query, vectors: Mapping[str, Vector], automatic: bool) -> Hits:
+        if reason := unmet(self.view, query):
+            return Hits(reason=reason)
+        asked = [kind for kind in query.kinds if self._asks(kind, query)]
+        answers = self._answers(asked, query, vectors)
+        if not any(one.found for one in answers):
+            return Hits(reason="nothing in memory matches" if asked else "nothing of that kind is in memory yet")
+        floor = self.settings.automatic_floor if automatic else self.settings.floor
+        best = max(one.best for one in answers)
+        judged = automatic or any(one.judged for one in answers)
+        if best < floor and judged and not automatic:
+            best = max(best, self._elsewhere(query, vectors))
+        # A long report is near to no single message, and may yet tell of what a session was about.
+        if best < floor and judged and (automatic or not told_before(self.view, query, vectors.get(query.text))):
+            reached = math.floor(best * 100) / 100  # rounded, it might read as the floor
+            reason = f"nothing relevant: the nearest memory reaches {reached:.2f}, the floor is {floor:.2f}"
+            return Hits(reason=reason, relevance=best)
+        kept = self._kept(answers, query, floor if automatic else 0.0)
+        told = newest_first(without_echoes(truthful(self.view, kept, query)))
+        shown = doubted(self.view, told, query)[: query.k]
+        return Hits(hits_with_sources(self.view, what_holds_first(shown)), relevance=best)
+
+    def _kept(self, answers: Sequence[Answer], query: Query, least: float) -> list[Found]:
+        """The hits of all kinds as one list, best first; by the reranker, where there is one."""
+        anything, telling = not self._of_time_alone(query), self.settings.floor
+
+        def first(depth: int) -> list[Found]:
+            found = timely(merged([one.found[:depth] for one in answers], self.settings.rrf_k), telling, query)
+            return [one for one in found if one.relevance >= least and (one.relevance or anything)]
+
+        return first(query.k) if self._reranking is None else self._reranking.reranked(query, first)
+
+    def _elsewhere(self, query: Query, vectors: Mapping[str, Vector]) -> float:
+        """Relevance of the best of the kinds not asked for: a summary may say what a terse claim is about."""
+        others = [kind for kind in POOLS if kind not in query.kinds and self._asks(kind, query)]
+        return max((one.best for one in self._answers(others, query, vectors) if one.judged), default=0.0)
+
+    def _answers(self, kinds: Sequence[Kind], query: Query, vectors: Mapping[str, Vector]) -> list[Answer]:
+        said = self._heard(query, vectors) if {"message", "observation"}.intersection(kinds) else None
+        said_so, whole = vectors.get(self._bare(query)), vectors.get(query.text)
+        return [self._found(POOLS[kind], query, whole if kind == "summary" else said_so, whole, said) for kind in kinds]
+
+    def _heard(self, query: Query, vectors: Mapping[str, Vector]) -> Heard:
+        """What is heard at every passage; where full text turns out to be broken, without it."""
+        pool = POOLS["message"]
+        vector = vectors.get(self._bare(query))
+        try:
+            return heard(self.view, pool, query, vector, self._full_text(pool))
+        except READ_TROUBLE as trouble:
+            self._broken(pool, trouble)
+            return heard(self.view, pool, query, vector, full_text=False)
+
+    def _found(
+        self, pool: Pool, query: Query, vector: Vector | None, whole: Vector | None, said: Heard | None
+    ) -> Answer:
+        """The best rows of a pool, one an owner, best first: k, or as many as a reranker wants."""
+        candidates, scores = self._scored(pool, query, vector, whole, said)
+        if not candidates.rows:
+            return Answer([], 0.0, False)
+        relevance, nearest = self._relevance(candidates, query)
+        if self._of_time_alone(query):
+            scores = np.where(relevance > 0.0, scores, scores.min() - 1.0)
+        elif pool.kind == "summary":  # what is said of passages and claims tells their times already
+            scores = timely_scores(candidates, scores, relevance, self.settings.floor, query)
+        owners = [str(row[pool.owner]) for row in candidates.rows]
+        cosine = candidates.signals.get("vector", np.full(len(owners), np.nan))
+        depth = query.k if self._reranking is None else self._reranking.depth(query)
+        found = [
+            Found(pool.kind, owners[i], candidates.rows[i], float(scores[i]), float(cosine[i]), float(relevance[i]))
+            for i in best_of_each(scores, owners, candidates.ids)[:depth]
+        ]
+        return Answer(found, max(float(relevance.max()), nearest or 0.0), nearest is not None)
+
+    def _of_time_alone(self, query: Query) -> bool:
+        return self.view.count(PASSAGES) > 0 and asked_time(query).alone(Layout.of(self.view))
+
+    def _relevance(self, candidates: Candidates, query: Query) -> tuple[Scores, float | None]:
+        """0 to 1 a row: its cosine, and the share of the query's words heard there, on the release's scale.
+
+        Also the relevance of the row nearest to the whole query, candidate or not. Where there is no scale the share
+        of the words stands alone, and the second is None. A query of a time alone is answered by all that was then.
+        """
+        inside = in_time(candidates, query) if self._of_time_alone(query) else None
+        if inside is not None:
+            return inside.astype(np.float64), float(inside.any())
+        cosine, scales = candidates.cosine, self._calibration.scales if self._calibration else {}
+        scale = scales.get(candidates.pool.kind)
+        if scale is None or cosine is None:
+            return candidates.covered, None
+        near = scale.relevances(np.nan_to_num(cosine, nan=-1.0), candidates.covered)
+        return near, scale.relevance(candidates.nearest)
 
     @property
-    def text(self) -> str:
-        """The column full text searches."""
-        return self.table.full_text or ""
+    def _calibration(self) -> Calibration | None:
+        told = self.view.release.calibration
+        return self.view.once("calibration", lambda: Calibration.from_json(told) if told else None)
 
+    def _scored(
+        self, pool: Pool, query: Query, vector: Vector | None, whole: Vector | None, said: Heard | None
+    ) -> tuple[Candidates, Scores]:
+        """Candidates and scores; where full text turns out to be broken, once more without it."""
+        limit = max(self.settings.candidates, 2 * query.k)
+        named = None if whole is vector else whole
+        if pool.kind == "message" and said is not None:
+            return message_candidates(self.view, pool, query, limit, vector, said, named)
 
-POOLS: Mapping[Kind, Pool] = {
-    "observation": Pool(
-        "observation",
-        OBSERVATIONS,
-        "observation_id",
-        "observed_at",
-        "observed_at",
-        ("observation_id", "summary", "observed_at", "status", "quote", "message_ids", "speaker", "workspace"),
-    ),
-    "message": Pool(
-        "message",
-        PASSAGES,
-        "message_id",
-        "ts",
-        "ts",
-        ("passage_id", "message_id", "session_id", "seq", "part", "speaker", "workspace", "text", "ts"),
-    ),
-    "summary": Pool(
-        "summary",
-        SUMMARIES,
-        "summary_id",
-        "first_at",
-        "last_at",
-        ("summary_id", "text", "scope", "tier", "member_ids", "first_at", "last_at"),
-    ),
-}
+        def scored(full_text: bool) -> tuple[Candidates, Scores]:
+            if said is not None and pool.kind == "observation":
+                return claim_candidates(self.view, pool, query, limit, vector, said, full_text, named)
+            found = lanes(self.view, pool, query, limit, vector, full_text)
+            return found, reciprocal_rank(found, self.settings.rrf_k)
 
+        full_text = self._full_text(pool)
+        try:
+            return scored(full_text)
+        except READ_TROUBLE as trouble:
+            if not full_text:
+                raise
+            self._broken(pool, trouble)
+            return scored(full_text=False)
 
-@dataclass
-class Candidates:
-    """Rows that some index found, and what each index says of them.
+    def _broken(self, pool: Pool, trouble: Exception) -> None:
+        self._note(f"full text of {pool.table.name} can't be read ({trouble}): answered by vectors alone")
 
-    `rows` holds one dict a row; `signals` one array a signal, aligned with rows, higher is better, NaN where that
-    index did not hand the row over.
-    """
-
-    pool: Pool
-    rows: list[dict[str, object]] = field(default_factory=list)
-    signals: dict[str, Scores] = field(default_factory=dict)
-    covered: Scores = field(default_factory=lambda: np.zeros(0))
-    """Share of the query's words, by their worth, that is heard at each row; 0 to 1."""
-    cosine: Scores | None = None
-    """Of each row to the query, the nearer of with and without names (`named.bare`); NaN where it has no vector; None
-    without an encoder. Relevance is told by it."""
-    nearest: float = -1.0
-    """Cosine of the nearest of all rows to the whole query, where that is known."""
-
-    @property
-    def ids(self) -> list[str]:
-        """Keys of the rows: the last word where scores tie."""
-        return [str(row[self.pool.table.key]) for row in self.rows]
-
-
-def conditions(view: View, pool: Pool, query: Query) -> pc.Expression | None:
-    """The filter of a pool's rows; None when all may answer."""
-    wanted: list[pc.Expression] = []
-    if query.workspace is not None:
-        wanted.append(pc.field("workspace") == pa.scalar(query.workspace))
-    if pool.kind == "observation":
-        changed = (pc.field("status") == pa.scalar("superseded")) & pc.field("superseded_by").is_valid()
-        wanted.append((pc.field("status") == pa.scalar("active")) | changed)
-        if query.category is not None:
-            wanted.append(pc.field("category") == pa.scalar(query.category))
-    wanted.extend(_overlap(pool, query.since, query.until))
-    if pool.kind == "summary" and query.as_of is not None:  # it tells of all its time, the end too
-        wanted.append(pc.field(pool.last) <= pa.scalar(query.as_of, UTC_US))
-    wanted.extend(narrowing(view, pool.kind, query))
-    return reduce(and_, wanted) if wanted else None
-
-
-def _overlap(pool: Pool, since: datetime | None, until: datetime | None) -> list[pc.Expression]:
-    after = [pc.field(pool.last) >= pa.scalar(since, UTC_US)] if since else []
-    return [*after, pc.field(pool.first) <= pa.scalar(until, UTC_US)] if until else after
-
-
-def lanes(
-    view: View,
-    pool: Pool,
-    query: Query,
-    limit: int,
-    vector: Vector | None,
-    full_text: bool,
-) -> Candidates:
-    """What each index of a table finds: `limit` rows of full text, where it may be asked, and of the vectors."""
-    found: dict[str, pa.Table] = {}
-    if full_text:
-        found["text"] = text_lane(view, pool, query, limit)
-    if vector is not None:
-        found["vector"] = vector_lane(view, pool, query, limit, vector)
-    candidates = united(pool, found)
-    candidates.cosine = candidates.signals.get("vector")
-    words = [word for word in content_words(query.text) if word not in STOP] or content_words(query.text)
-    column = pool.text
-    candidates.covered = np.array([word_share(words, str(row[column])) for row in candidates.rows], dtype=np.float64)
-    return candidates
-
-
-def text_lane(
-    view: View, pool: Pool, query: Query, limit: int, columns: Sequence[str] | None = None, row_ids: bool = False
-) -> pa.Table:
-    """The rows full text finds, with their BM25 `_score`; the pool's columns unless others are named."""
-    where, wanted = conditions(view, pool, query), [*(pool.columns if columns is None else columns), "_score"]
-
-    def best(n: int) -> pa.Table:
-        scanner = view.dataset(pool.table).scanner(
-            columns=wanted,
-            full_text_query=MatchQuery(query.terms, pool.text),
-            filter=where,
-            prefilter=True,
-            limit=n,
-            with_row_id=True,
-        )
-        return scanner.to_table()
-
-    found = sifted(view, pool, query, limit, best)
-    return found if row_ids else found.drop_columns("_rowid")
-
-
-def sifted(view: View, pool: Pool, query: Query, limit: int, best: Callable[[int], pa.Table]) -> pa.Table:
-    """The best `limit` rows that pass the query's sieve, where it has one; `best` finds so many, with `_rowid`.
-
-    More are asked for until enough have passed: of rows that pass as often as others the first look has enough.
-    """
-    strict = sieve(view, pool.kind, query)
-    if strict is None:
-        return best(limit)
-    asked, rows = int(MORE * limit / strict.share), view.count(pool.table)
-    while True:
-        found = best(min(asked, rows))
-        passed = found.filter(pa.array(strict.passed(found["_rowid"].to_numpy())))
-        if len(passed) >= limit or len(found) < asked:
-            return passed.slice(0, limit)
-        asked *= 4
-
-
-def vector_lane(view: View, pool: Pool, query: Query, limit: int, vector: Vector) -> pa.Table:
-    """The rows nearest to the query, with their cosine `_score`; rows without a vector are left out.
-
-    Vectors have unit length, so the dot product is the cosine; Lance returns one minus it.
-    """
-    found = nearest_rows(view, pool, query, limit, vector, pool.columns)
-    cosine = pa.array(1.0 - found["_distance"].to_numpy().astype(np.float64))
-    return found.drop_columns("_distance").append_column("_score", cosine)
-
-
-def nearest_rows(
-    view: View, pool: Pool, query: Query, limit: int, vector: Vector, columns: Sequence[str], row_ids: bool = False
-) -> pa.Table:
-    """The rows nearest to the query, best first, with their `_distance`: compared one by one, by Lance."""
-    where = conditions(view, pool, query)
-
-    def best(n: int) -> pa.Table:
-        scanner = view.dataset(pool.table).scanner(
-            columns=[*columns, "_distance"],
-            nearest={"column": "vector", "q": vector, "k": n, "metric": "dot", "use_index": False},
-            filter=where,
-            prefilter=True,
-            with_row_id=True,
-        )
-        return scanner.to_table()
-
-    found = sifted(view, pool, query, limit, best)
-    return found if row_ids else found.drop_columns("_rowid")
-
-
-def united(pool: Pool, lanes: Mapping[str, pa.Table]) -> Candidates:
-    """One row a key over all lanes, with the score each lane gave it.
-
-    Rows come in order of key, so that what follows does not hang on the order in which an index answers.
-    """
-    rows: dict[str, dict[str, object]] = {}
-    scores: dict[str, dict[str, float]] = {name: {} for name in lanes}
-    for name, lane in lanes.items():
-        for row in lane.to_pylist():
-            key = str(row[pool.table.key])
-            scores[name][key] = row.pop("_score")
-            rows.setdefault(key, row)
-    keys = sorted(rows)
-    signals = {n: np.array([s.get(key, np.nan) for key in keys], dtype=np.float64) for n, s in scores.items()}
-    return Candidates(pool, [rows[key] for key in keys], signals)
+    def _full_text(self, pool: Pool) -> bool:
+        """Whether the pool's table has an index of full text."""
+        if self.view.full_text(pool.table):
+            return True
+        self._note(f"{pool.table.name} has no full-text index: answered by vectors alone")
+        return False

@@ -11,12 +11,8 @@ from typing import Any
 
 from lancedb.expr import col, lit
 
-from schemas.errors import UsageError
-from schemas.messages import MESSAGES
-from schemas.observations import OBSERVATIONS
-from schemas.sessions import SESSIONS
-from schemas.table import Table
-from schemas.topics import SUMMARIES, TOPICS
+from slowwave.schemas.errors import UsageError
+from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, SESSIONS, SUMMARIES, TOPICS, Table
 from slowwave.store.snapshot import Snapshot
 
 KINDS: dict[str, Table] = {

@@ -8,13 +8,10 @@ from typing import cast
 
 import numpy as np
 
-from schemas.messages import MESSAGES
-from schemas.observations import OBSERVATIONS
-from schemas.sessions import SESSIONS
-from schemas.topics import SUMMARIES
 from slowwave.recall.hits import KINDS, Fragment, Hit, Kind, Source, Successor
-from slowwave.recall.layout import Layout
-from slowwave.recall.view import View
+from slowwave.recall.release.passages import Layout
+from slowwave.recall.release.view import View
+from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, SESSIONS, SUMMARIES
 
 MESSAGE_COLUMNS = ["session_id", "native_id", "role", "text"]
 

@@ -4,7 +4,7 @@ import hashlib
 
 import pyarrow as pa
 
-from schemas.table import Table
+from slowwave.schemas.tables import Table
 
 
 def table_digest(table: Table, rows: pa.Table) -> str:

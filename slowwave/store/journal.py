@@ -16,10 +16,10 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
-from schemas.errors import StoreUnreadable, UsageError
-from schemas.ids import content_id
-from slowwave.store.cached import answered_before
+from slowwave.schemas.errors import StoreUnreadable, UsageError
+from slowwave.schemas.ids import content_id
 from slowwave.store.private import make_private_folder
+from slowwave.store.snapshot_cache import answered_before
 
 FOLDERS = ("talk", "notes")
 NOTED = "Noted."
@@ -106,7 +106,7 @@ def _clean(
     """What a line says, of where and by whom, without secrets where they are to be left out."""
     if not redact:
         return content, workspace, speaker
-    from slowwave.text.redact import redact_text  # here: a command that writes nothing down need not load it
+    from slowwave.text.redact import redact_text
 
     return (
         redact_text(content),

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from schemas.errors import StoreLocked
+from slowwave.schemas.errors import StoreLocked
 from slowwave.store.private import make_private_folder
 
 LOCK_FILE = "writer.lock"

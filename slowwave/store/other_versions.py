@@ -10,12 +10,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from schemas.errors import NewerStore, SchemaMismatch, StoreMissing, StoreUnreadable
-from schemas.messages import MESSAGES
-from schemas.registry import TABLES
-from schemas.runs import RELEASES
-from schemas.sessions import SESSIONS
-from schemas.table import Table
+from slowwave.schemas.errors import NewerStore, SchemaMismatch, StoreMissing, StoreUnreadable
+from slowwave.schemas.tables import MESSAGES, RELEASES, SESSIONS, TABLES, Table
 from slowwave.store.releases import Release, parse_releases
 from slowwave.store.trouble import reading
 from slowwave.store.whole import last_whole

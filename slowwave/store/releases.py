@@ -16,11 +16,9 @@ from typing import TYPE_CHECKING
 import lance
 import pyarrow as pa
 
-from schemas.errors import NoRelease
-from schemas.ids import content_id
-from schemas.registry import RELEASED
-from schemas.runs import RELEASES
-from schemas.table import Table
+from slowwave.schemas.errors import NoRelease
+from slowwave.schemas.ids import content_id
+from slowwave.schemas.tables import RELEASED, RELEASES, Table
 from slowwave.store.trouble import READ_TROUBLE, writing
 
 if TYPE_CHECKING:  # readers import this, and lancedb takes a second to import

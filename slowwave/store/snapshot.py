@@ -7,7 +7,7 @@ import pyarrow as pa
 from lancedb.expr import Expr
 from lancedb.table import LanceTable
 
-from schemas.table import Table
+from slowwave.schemas.tables import Table
 from slowwave.store.other_versions import known_releases, lacking, refuse_gone
 from slowwave.store.releases import Release, pick_release
 from slowwave.store.stand_ins import opened_table, stand_in_table

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import lance
 import pyarrow as pa
 
-from schemas.table import Table
+from slowwave.schemas.tables import Table
 from slowwave.store.other_versions import lacking
 
 if TYPE_CHECKING:  # readers import this, and lancedb takes a second to import

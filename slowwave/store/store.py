@@ -15,10 +15,8 @@ import pyarrow.compute as pc
 from lancedb.expr import Expr, col
 from lancedb.table import LanceTable
 
-from schemas.errors import BadRows, StoreMissing
-from schemas.registry import TABLES
-from schemas.runs import RELEASES
-from schemas.table import Table
+from slowwave.schemas.errors import BadRows, StoreMissing
+from slowwave.schemas.tables import RELEASES, TABLES, Table
 from slowwave.store.other_versions import is_there, known_releases, lacking, refuse_gone
 from slowwave.store.private import close_to_others, make_private_folder
 from slowwave.store.stand_ins import opened_table, stand_in_table

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from schemas.errors import StoreError, StoreUnreadable, StoreUnwritable
+from slowwave.schemas.errors import StoreError, StoreUnreadable, StoreUnwritable
 
 READ_TROUBLE = (OSError, RuntimeError, ValueError)
 """What Lance raises for an index or a file it can't read."""

@@ -6,8 +6,7 @@ from typing import cast
 import lance
 from lancedb.index import FTS
 
-from schemas.registry import RELEASED, TABLES
-from schemas.table import Table
+from slowwave.schemas.tables import RELEASED, TABLES, Table
 from slowwave.store.releases import releases, unpin
 from slowwave.store.store import Store
 from slowwave.store.trouble import writing

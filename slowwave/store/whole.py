@@ -8,8 +8,8 @@ from pathlib import Path
 
 import lance
 
-from schemas.errors import StoreUnreadable
-from schemas.table import Table
+from slowwave.schemas.errors import StoreUnreadable
+from slowwave.schemas.tables import Table
 from slowwave.store.trouble import READ_TROUBLE
 
 STEPS_BACK = 8

@@ -9,7 +9,7 @@ Three things keep a text from steering whoever reads it; none goes by what the t
 import re
 from collections.abc import Sequence
 
-from schemas.ids import content_id
+from slowwave.schemas.ids import content_id
 
 TEMPLATE_MARK = re.compile(
     r"<\|[^|<>\n]{1,40}\|>|<｜[^｜<>\n]{1,40}｜>|</?s>|\[/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS)\]|<</?SYS>>"

@@ -1,1 +1,1 @@
-"""What `assign` is made of: the rules of the base topics, clustering, splitting, names."""
+"""Assign claims to topics."""

@@ -1,0 +1,1 @@
+"""Talk with the memory at hand: active memory, running summary."""

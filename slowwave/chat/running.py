@@ -1,0 +1,89 @@
+"""Summaries of a conversation while it runs: the pyramid's own algorithm, turn by turn.
+
+    running = RunningSummary("chat-1", PyramidSettings())
+    running.add("user", "We should leave Redis.")
+    running.master, running.open, running.block()
+
+Every n_sum turns are summarised, read along with the sum_window turns before them; every n_sum_sum summaries go under
+one of the next level, max_sum_lvl levels high; the master is made again with each turn that completes a group. Groups
+once sealed never change. The night that reads the transcript makes the same summaries of the same turns.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+from slowwave.schemas.settings import PyramidSettings
+from slowwave.text.pyramid import MASTER, Group, Member, Pyramid, Shape, grow
+
+
+def conversation_shape(settings: PyramidSettings) -> Shape:
+    """n_sum turns, then n_sum_sum summaries a group, max_sum_lvl tiers, and a master."""
+    return Shape(
+        first=settings.n_sum,
+        above=settings.n_sum_sum,
+        tiers=settings.max_sum_lvl,
+        window=settings.sum_window,
+        master=True,
+        max_words=settings.max_words,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """Summaries of one level that no higher one holds, oldest first."""
+
+    tier: int
+    texts: tuple[str, ...]
+
+
+class RunningSummary:
+    """The pyramid over one conversation, extended as it goes on."""
+
+    def __init__(self, conversation: str, settings: PyramidSettings) -> None:
+        self.conversation = conversation
+        self.shape = conversation_shape(settings)
+        self.pyramid = Pyramid()
+        self.master: Group | None = None
+        """Summary over all that is sealed and all that is open; None before the first turn."""
+        self._turns: list[Member] = []
+
+    def add(self, speaker: str | None, text: str, at: datetime | None = None, id: str | None = None) -> list[Group]:
+        """One more turn; the groups that it completes, lowest level first, without the master."""
+        turn = Member(id or f"{self.conversation}-{len(self._turns)}", text, at, speaker=speaker)
+        self._turns.append(turn)
+        return self._grown()
+
+    def extend(self, turns: Iterable[tuple[str | None, str]]) -> list[Group]:
+        """Several turns at once: the same groups as one by one."""
+        return [group for speaker, text in turns for group in self.add(speaker, text)]
+
+    def _grown(self) -> list[Group]:
+        made = grow(self.pyramid, self._turns, self.shape, "session", self.conversation)
+        self.master = made[-1]
+        return [group for group in made if group.tier != MASTER]
+
+    @property
+    def open(self) -> list[Member]:
+        """Turns that no summary holds yet."""
+        covered = self.pyramid.covered(0)
+        return [turn for turn in self._turns if turn.id not in covered]
+
+    @property
+    def levels(self) -> list[Level]:
+        """What stands for the sealed turns, highest level first: each turn under exactly one summary."""
+        found = []
+        for tier in sorted(self.pyramid.tiers, reverse=True):
+            above = self.pyramid.covered(tier + 1)
+            ids = {group.id("session", self.conversation): group for group in self.pyramid.tiers[tier]}
+            free = tuple(group.text for key, group in ids.items() if key not in above)
+            found += [Level(tier, free)] if free else []
+        return found
+
+    def block(self) -> str:
+        """Master summary, then what stands for the sealed turns from the oldest on, then the open turns as they are."""
+        lines = [f"Summary: {self.master.text}"] if self.master and self.pyramid.covered(0) else []
+        lines += [f"Earlier: {text}" for level in self.levels for text in level.texts]
+        return "\n".join(
+            [*lines, *(f"{turn.speaker}: {turn.text}" if turn.speaker else turn.text for turn in self.open)]
+        )

@@ -1,0 +1,288 @@
+"""The block of context for a model: web results, memories and the current conversation, within a budget of tokens.
+
+    block = Memory.open().context("why does the import fail?", budget=500)
+    block.text, block.tokens, block.parts
+
+The order is web, memories, conversation; in each part what is more relevant stands nearer to the end, where the query
+comes. Beside a direct question the memories open with recall's best messages, whole, the best first (`direct.py`). Each
+part has its share of the budget (settings); what one doesn't use goes to the others. What does not fit is recapped: the
+sentences that cover most of what matters are kept, of long memories their clauses, with an ellipsis where something is
+left out. Nothing is cut within one.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from numbers import Integral
+
+from slowwave.context.features import Statement
+from slowwave.context.packing import Piece, pack
+from slowwave.context.rendering import RENDERERS, Format, LineSource, Name, Part, costs, renderer
+from slowwave.context.snippets import GAP, Said, goes_on, lines_of, whole_lines
+from slowwave.context.tokens import Tokenizer, cached
+from slowwave.schemas.errors import UsageError
+from slowwave.schemas.settings import ContextSettings
+from slowwave.text.sentences import sentences
+from slowwave.text.terms import content_words
+
+MAX_PIECES = 1_200
+"""Sentences and clauses that the packing chooses from: the most relevant ones."""
+FADES = 0.85
+"""Of relevance, for each turn or page further from the query."""
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """A block of context."""
+
+    text: str
+    tokens: int
+    """Of `text`, by the tokenizer asked for; never over the budget."""
+    parts: tuple[Part, ...]
+    """What stands in it, with full sources."""
+    stale: bool = False
+    """Its memories are those of the last answer to the query, since the store could not be read."""
+    reason: str | None = None
+    """Why it holds no memories; None where it does."""
+    relevance: float | None = None
+    """Of what is nearest to the query in memory, 0 to 1, as `Hits.relevance`; None where that is not known."""
+    notes: tuple[str, ...] = field(default=(), compare=False)
+    """What could not be used, and what was done instead. It makes no other block of this one."""
+
+
+Turn = Mapping[str, object] | tuple[str, str] | str
+"""A turn of the conversation: role and content (or text), or words alone.
+
+Content is a text, a list of parts of which those with a text count (OpenAI's and Anthropic's), or None: a call of a
+tool, which says nothing.
+"""
+
+
+def assembled(
+    query: str,
+    memories: Sequence[Said],
+    budget: int,
+    count: Tokenizer,
+    settings: ContextSettings,
+    web: Iterable[object] = (),
+    conversation: Iterable[Turn] = (),
+    format: Format = "markdown",
+    *,
+    stale: bool = False,
+) -> Context:
+    """The block, at most `budget` tokens by `count`.
+
+    Args:
+        memories: sentences of past sessions with their relevance.
+        web: results, each with `url`, `title` and `text`, as attributes or keys; the best one first.
+        conversation: turns, the latest last.
+        stale: the memories are of an old answer.
+
+    Raises:
+        UsageError: a budget that is none, an unknown format, a turn or result without text.
+    """
+    check_block(budget, format)
+    block = _Block(budget, cached(count), format, stale)
+    said: dict[Name, list[Said]] = {
+        "web": web_sentences(web, query),
+        "memories": list(memories),
+        "conversation": spoken(conversation, query),
+    }
+    shares = {"web": settings.web_share, "memories": settings.memory_share, "conversation": settings.conversation_share}
+    return block.filled({name: (some, shares[name]) for name, some in said.items() if some})
+
+
+def check_block(budget: int, format: str) -> None:
+    """Refuse what no block can have.
+
+    Raises:
+        UsageError: a budget that is no whole number of 0 or more, or an unknown format.
+    """
+    if not isinstance(budget, Integral) or isinstance(budget, bool) or budget < 0:
+        raise UsageError(f"budget is {budget!r}; it is the number of tokens the block may have")
+    if format not in RENDERERS:
+        raise UsageError(f"format is {format!r}; it is one of {', '.join(RENDERERS)}")
+
+
+class _Block:
+    """A block being filled."""
+
+    def __init__(self, budget: int, count: Tokenizer, format: Format, stale: bool = False) -> None:
+        self.budget, self.count, self.format, self.stale = budget, count, format, stale
+        self.render = renderer(format, stale=stale)
+
+    def filled(self, said: Mapping[Name, tuple[Sequence[Said], float]]) -> Context:
+        """Each part within its share, then, with what the others left, as large as it gets; memories first."""
+        whole = sum(share for _, share in said.values()) or 1.0
+        parts: dict[Name, Part] = {
+            name: self.part(name, some, int(self.budget * share / whole)) for name, (some, share) in said.items()
+        }
+        for name in sorted(said, key=lambda name: name != "memories") if len(said) > 1 else ():
+            others = self.size(part for other, part in parts.items() if other != name)
+            parts[name] = max(parts[name], self.part(name, said[name][0], self.budget - others), key=_length)
+        return self.within(list(parts.values()))
+
+    def size(self, parts: Iterable[Part]) -> int:
+        """Tokens of the parts as one block."""
+        text = self.render(list(parts))
+        return self.count(text) if text else 0
+
+    def part(self, name: Name, said: Sequence[Said], budget: int) -> Part:
+        """Whole messages as far as they fit, then the sentences of others that cover most, as lines."""
+        first = whole_lines(self.whole(name, [one for one in said if one.rank is not None], budget))
+        shown = {(line.source.session, line.source.message) for line in first}
+        rest = [one for one in said if one.rank is None and (one.source.session, one.source.message) not in shown]
+        likely = sorted(sorted(rest, key=lambda one: -one.relevance)[:MAX_PIECES], key=lambda one: one.place)
+        spent = self.size([Part(name, first)]) if first else 0
+
+        def added(some: Sequence[int]) -> int:
+            return self.size([Part(name, first + lines_of(likely, some))]) - spent
+
+        chosen = pack(self.pieces(likely), budget - spent - 1, added)
+        return Part(name, first + lines_of(likely, chosen))
+
+    def whole(self, name: Name, said: Sequence[Said], budget: int) -> list[Said]:
+        """The first ones, up to one that does not fit: of that and what follows sentences may be shown."""
+        chosen: list[Said] = []
+        room = budget
+        for one in said:
+            tag, heading = costs(one.source, self.format, self.count)
+            cost = self.count(one.text) + tag + heading
+            if cost > room:
+                break
+            chosen.append(one)
+            room -= cost
+        while chosen and self.size([Part(name, whole_lines(chosen))]) > budget:
+            chosen.pop()
+        return chosen
+
+    def pieces(self, said: Sequence[Said]) -> list[Piece]:
+        """With their prices."""
+        groups = {group: n for n, group in enumerate(dict.fromkeys(one.source.group for one in said))}
+        lines = {place: n for n, place in enumerate(dict.fromkeys(one.place[:2] for one in said))}
+        wholes = {place: n for n, place in enumerate(dict.fromkeys((*one.place[:2], one.start) for one in said))}
+        found = []
+        for n, one in enumerate(said):
+            tag, heading = costs(one.source, self.format, self.count)
+            cost = self.count(one.text + GAP)
+            line, group = lines[one.place[:2]], groups[one.source.group]
+            worths = dict.fromkeys(one.words, one.relevance) if one.worths is None else one.worths
+            whole = wholes[*one.place[:2], one.start]
+            needs = n - 1 if one.leans and n and goes_on(said[n - 1], one) else None
+            found.append(Piece(worths, cost, line, tag, group, heading, whole, needs))
+        return found
+
+    def within(self, parts: list[Part]) -> Context:
+        """The parts as a block; where the whole has more tokens than its pieces had, the least relevant lines go."""
+        while self.size(parts) > self.budget and any(part.lines for part in parts):
+            least = min((line.relevance, n, at) for n, part in enumerate(parts) for at, line in enumerate(part.lines))
+            _, n, at = least
+            parts[n] = Part(parts[n].name, parts[n].lines[:at] + parts[n].lines[at + 1 :])
+        shown = tuple(part for part in parts if part.lines)
+        return Context(self.render(shown), self.size(shown), shown, self.stale)
+
+
+def _length(part: Part) -> int:
+    return sum(len(line.text) for line in part.lines)
+
+
+def remembered(memories: Sequence[Statement], tags: Mapping[str, str] | None = None) -> list[Said]:
+    """Past sessions' sentences: the likeliest session last, each in its order.
+
+    Args:
+        memories: the sentences.
+        tags: how headings name the sessions (`tags.session_tags`).
+    """
+    worth: dict[str, float] = {}
+    for one in memories:
+        worth[one.message.session_id] = max(worth.get(one.message.session_id, 0.0), one.relevance)
+    order = {key: n for n, key in enumerate(sorted(worth, key=lambda key: (worth[key], key)))}
+    return [
+        Said(
+            one.text,
+            one.words,
+            one.relevance,
+            LineSource(
+                one.message.session,
+                one.message.native_id,
+                one.message.seq,
+                one.message.at,
+                one.message.speaker,
+                short=(tags or {}).get(one.message.session),
+            ),
+            (order[one.message.session_id], one.message.seq, one.start),
+            one.number,
+            one.clause,
+            one.ends,
+            one.leans,
+            one.worths,
+        )
+        for one in memories
+    ]
+
+
+def spoken(conversation: Iterable[Turn], query: str) -> list[Said]:
+    """The conversation's sentences, the latest turn the most relevant."""
+    turns = [_turn(turn) for turn in conversation]
+    found = []
+    for n, (role, text) in enumerate(turns):
+        source = LineSource(message=str(n + 1), speaker=role or None)
+        recent = FADES ** (len(turns) - 1 - n)
+        found += _sentences(text, query, source, recent, (float(n), 0))
+    return found
+
+
+def web_sentences(web: Iterable[object], query: str) -> list[Said]:
+    """The results' sentences, the best result last."""
+    found = []
+    for n, result in enumerate(web):
+        url, title, text = (_field(result, name) for name in ("url", "title", "text"))
+        if not (url and (title or text)):
+            raise UsageError(f"web result {n + 1} lacks url or text: {result!r:.80}")
+        source = LineSource(url=" ".join(url.split()))
+        whole = f"{title}.\n\n{text}" if title else text
+        found += _sentences(whole, query, source, FADES**n, (float(-n), 0))
+    return found
+
+
+def _sentences(text: str, query: str, source: LineSource, worth: float, place: tuple[float, int]) -> list[Said]:
+    """A text's sentences; what has none (code, a table) is one piece."""
+    asked = frozenset(content_words(query))
+    pieces = [" ".join(one.text.split()) for one in sentences(text)] or [" ".join(text.split())]
+    found = []
+    for n, piece in enumerate(piece for piece in pieces if piece):
+        words = frozenset(content_words(piece)) or frozenset({piece.lower()})
+        near = len(words & asked) / max(1, min(len(words), len(asked)))
+        found.append(Said(piece, words, worth * (0.5 + 0.4 * near), source, (*place, n), n))
+    return found
+
+
+def _turn(turn: Turn) -> tuple[str, str]:
+    """Role and text.
+
+    Raises:
+        UsageError: it is no turn.
+    """
+    if isinstance(turn, str):
+        return "", turn
+    if isinstance(turn, tuple) and len(turn) == 2:
+        return str(turn[0] or ""), _content(turn[1], turn)
+    if not isinstance(turn, Mapping) or not ("content" in turn or "text" in turn):
+        raise UsageError(f"a turn is a text, a pair of role and text, or has content or text: got {turn!r:.80}")
+    content = turn.get("content")
+    text = _content(turn.get("text") if content is None else content, turn)
+    return str(turn.get("speaker") or turn.get("role") or ""), text
+
+
+def _content(content: object, turn: object) -> str:
+    """The text of a turn's content: whole, or its parts that have one, a paragraph each."""
+    if content is None or isinstance(content, str):
+        return content or ""
+    if not isinstance(content, Sequence) or isinstance(content, bytes):
+        raise UsageError(f"a turn's content is a text, a list of parts or None: got {turn!r:.80}")
+    parts = (part.get("text") if isinstance(part, Mapping) else part for part in content)
+    return "\n\n".join(part for part in parts if isinstance(part, str))
+
+
+def _field(result: object, name: str) -> str:
+    value = result.get(name) if isinstance(result, Mapping) else getattr(result, name, None)
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,26 @@
+"""What recall handed out, noted for the next night: so that it does not take its own echo for news."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from slowwave.context.build import Context
+from slowwave.context.snippets import OMITTED
+from slowwave.recall.hits import Hit
+from slowwave.store.recalls import log_recall
+
+FROM_MEMORY = ("memories", "briefing")
+
+
+def note_hits(space_dir: Path, hits: Iterable[Hit]) -> bool:
+    """Note hits that were shown; False where the folder can't be written to."""
+    return log_recall(space_dir, {hit.id: [hit.text, *(source.quote for source in hit.sources)] for hit in hits})
+
+
+def note_block(space_dir: Path, block: Context) -> bool:
+    """Note a block's lines from the memory, by session and message; False where the folder can't be written to."""
+    shown: dict[str, list[str]] = {}
+    for part in block.parts:
+        for line in part.lines if part.name in FROM_MEMORY else ():
+            key = "/".join(filter(None, (line.source.session, line.source.message)))
+            shown.setdefault(key, []).extend([line.text, *line.text.split(OMITTED)])
+    return log_recall(space_dir, shown)

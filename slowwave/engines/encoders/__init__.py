@@ -1,0 +1,1 @@
+"""Text encoders behind one protocol."""

@@ -1,0 +1,236 @@
+"""What is wrong with an answer, if anything: pure checks, the same for every engine.
+
+`checked` turns what an engine generated into a completion with a value or an error. The order matters: the first
+trouble found is the one that is reported.
+"""
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+import orjson
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import best_match
+
+from slowwave.engines.llm.protocol import Completion, ErrorKind, JsonSchema, Request, flagged
+
+RUNAWAY = 4
+"""An answer of more than this many times its token budget comes from a server that ignores budgets."""
+BYTES_A_TOKEN = 8
+"""More bytes than this a token are not words: used where a server counts no tokens."""
+LOOP_TAIL, LOOP_PERIOD = 400, 80
+"""A text whose last 400 characters repeat with a period of up to 80 is in a loop."""
+SCRIPT_LETTERS = 20
+"""Letters from which a text's script can be told."""
+
+THINKING = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
+FENCE = re.compile(r"\A\s*```(?:json)?\s*\n(.*?)\n?\s*```\s*\Z", re.DOTALL)
+BLANKS = re.compile(r"\s{100,}")
+REFUSAL = re.compile(
+    r"""\A\W*(?:
+        (?:i['’]m|i\ am)\ (?:very\ |really\ |so\ )?(?:sorry|unable|not\ able)
+      | sorry,?\ (?:but\ )?i
+      | i\ (?:can['’]?t|cannot|can\ not|won['’]t)\ (?:assist|help|comply|provide|fulfill?|do\ that|answer|process)
+      | i\ (?:must|have\ to)\ (?:decline|refuse)
+      | as\ an\ ai\b
+    )""",
+    re.IGNORECASE | re.VERBOSE,
+)
+
+
+class NotJson(ValueError):
+    """A text that is no JSON value; `cut` when it only ends too early."""
+
+    def __init__(self, why: str, *, cut: bool) -> None:
+        self.cut = cut
+        super().__init__(why)
+
+
+def checked(request: Request, completion: Completion) -> Completion:
+    """The completion with its `value`, or with the `error` found in it. A completion with an error stays as it is."""
+    if completion.error:
+        return completion
+    text = THINKING.sub("", completion.text)
+    trouble = _generation_trouble(request, completion, text)
+    if trouble:
+        return _wrong(completion, *trouble)
+    return _with_language(request, _read(request, completion, text))
+
+
+def _generation_trouble(request: Request, completion: Completion, text: str) -> tuple[ErrorKind, str] | None:
+    """What can be told without reading the answer."""
+    if completion.finish_reason == "error":
+        return "missing", "the engine gave this request up"
+    if completion.finish_reason == "content_filter":
+        return "refusal", f"the server's filter stopped the answer: {text[:200]!r}"
+    if completion.finish_reason == "repetition" or (completion.finish_reason == "length" and loops(text)):
+        return "runaway", f"the answer went in circles: … {text[-80:]!r}"
+    if not text.strip():
+        return (
+            ("cut", "the budget ended before the answer began")
+            if completion.finish_reason == "length"
+            else (
+                "empty",
+                "the answer has no text",
+            )
+        )
+    if overlong(request, completion):
+        return "runaway", f"the answer has {len(text):,} characters, the budget is {request.max_tokens} tokens"
+    return None
+
+
+def _read(request: Request, completion: Completion, text: str) -> Completion:
+    """The completion with the value its text holds, or with why it holds none."""
+    if request.schema is None:
+        return _read_plain(completion, text.strip())
+    try:
+        value = parsed(text)
+    except NotJson as error:
+        return _wrong(completion, *_unreadable(completion, text, error))
+    misfit = schema_error(request.schema, value)
+    if misfit:
+        return _wrong(completion, "schema", misfit)
+    if declines(value):
+        return _wrong(completion, "refusal", f"the model declined: {text[:200]!r}")
+    return replace(completion, value=value)
+
+
+def _read_plain(completion: Completion, text: str) -> Completion:
+    """An answer in plain words."""
+    if completion.finish_reason == "length":
+        return _wrong(completion, "cut", f"the answer was cut at {completion.completion_tokens} tokens")
+    if REFUSAL.match(text) and len(text) < 600:
+        return _wrong(completion, "refusal", f"the model declined: {text[:200]!r}")
+    if loops(text):
+        return _wrong(completion, "runaway", f"the answer went in circles: … {text[-80:]!r}")
+    return replace(completion, value=text)
+
+
+def _unreadable(completion: Completion, text: str, error: NotJson) -> tuple[ErrorKind, str]:
+    """Why a text is not the JSON that was asked for."""
+    if REFUSAL.match(text.strip()):
+        return "refusal", f"the model declined: {text[:200]!r}"
+    if loops(text) or BLANKS.search(text):
+        return "runaway", f"the answer went in circles: … {text[-80:]!r}"
+    if error.cut or completion.finish_reason == "length":
+        return "cut", f"JSON cut after {len(text):,} characters ({completion.completion_tokens} tokens): {error}"
+    return "not_json", f"{error}: {text[:200]!r}"
+
+
+def parsed(text: str) -> Any:
+    """The JSON value a text holds, with or without a code fence around it.
+
+    Raises:
+        NotJson: there is none.
+    """
+    fenced = FENCE.match(text)
+    inner = (fenced.group(1) if fenced else text).strip()
+    try:
+        return orjson.loads(inner)
+    except orjson.JSONDecodeError as error:
+        ends = error.pos >= len(inner) or "end of data" in error.msg or "EOF" in error.msg
+        raise NotJson(error.msg, cut=ends and inner[:1] in "{[") from None
+
+
+def schema_error(schema: JsonSchema, value: Any) -> str | None:
+    """Where `value` differs from `schema` and how; None where it fits."""
+    worst = best_match(_validator(orjson.dumps(schema)).iter_errors(value))
+    return None if worst is None else f"{worst.json_path}: {worst.message[:300]}"
+
+
+@lru_cache(maxsize=64)
+def _validator(schema: bytes) -> Any:
+    """A validator, made once a schema."""
+    return Draft202012Validator(orjson.loads(schema))
+
+
+def overlong(request: Request, completion: Completion) -> bool:
+    """Whether an answer is far beyond its budget, by the engine's count or by its length.
+
+    One of several attempts was judged by its own budget when it came; later it bears the tokens of all.
+    """
+    if "retried" in completion.flags:
+        return False
+    budget = request.max_tokens * RUNAWAY
+    return completion.completion_tokens > budget or len(completion.text) > budget * BYTES_A_TOKEN
+
+
+def loops(text: str) -> bool:
+    """Whether a text ends in one short phrase, or blanks, over and over."""
+    tail = text[-LOOP_TAIL:]
+    if len(tail) < LOOP_TAIL:
+        return False
+    return any(tail[period:] == tail[:-period] for period in range(1, LOOP_PERIOD + 1))
+
+
+def declines(value: Any) -> bool:
+    """Whether everything said in a JSON value is a refusal."""
+    said = [text for text in leaves(value) if len(text.split()) > 3]
+    return bool(said) and all(REFUSAL.match(text) for text in said)
+
+
+def leaves(value: Any) -> Iterator[str]:
+    """The strings in a JSON value, keys left out."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for inner in value.values():
+            yield from leaves(inner)
+    elif isinstance(value, Sequence):
+        for inner in value:
+            yield from leaves(inner)
+
+
+def _wrong(completion: Completion, error: ErrorKind, reason: str) -> Completion:
+    return replace(completion, value=None, error=error, reason=reason)
+
+
+def _with_language(request: Request, completion: Completion) -> Completion:
+    """The completion, flagged `language` when it is written in a script its prompt's last turn is not."""
+    if completion.error or not request.messages:
+        return completion
+    answer = script(" ".join(leaves(completion.value)))
+    asked = script(request.messages[-1]["content"][-20_000:])
+    return flagged(completion, "language") if answer and asked and answer != asked else completion
+
+
+def script(text: str) -> str | None:
+    """The script most letters of a text belong to (`LATIN`, `CYRILLIC`, `CJK`, …); None when they are too few."""
+    letters = Counter(c for c in text if c.isalpha())
+    scripts: Counter[str] = Counter()
+    for letter, count in letters.items():
+        scripts[unicodedata.name(letter, "?").split(" ")[0].split("-")[0]] += count
+    if letters.total() < SCRIPT_LETTERS:
+        return None
+    return scripts.most_common(1)[0][0]
+
+
+@dataclass(frozen=True, slots=True)
+class Matched:
+    """The items of a batched answer by id, and what did not match."""
+
+    items: Mapping[str, Mapping[str, Any]]
+    missing: tuple[str, ...]
+    unknown: tuple[str, ...]
+    """Ids that were never asked about."""
+    repeated: tuple[str, ...]
+    """Ids answered more than once: the first answer counts."""
+
+
+def matched(items: Sequence[Mapping[str, Any]], ids: Sequence[str], key: str = "id") -> Matched:
+    """A batched answer's items by the ids that were asked about, whatever order they came in."""
+    found: dict[str, Mapping[str, Any]] = {}
+    wanted, unknown, repeated = set(ids), [], []
+    for item in items:
+        name = str(item.get(key))
+        if name not in wanted:
+            unknown.append(name)
+        elif name in found:
+            repeated.append(name)
+        else:
+            found[name] = item
+    return Matched(found, tuple(i for i in ids if i not in found), tuple(unknown), tuple(repeated))

@@ -1,0 +1,266 @@
+"""Any OpenAI-compatible server as an LLM: `vllm serve`, Ollama, a cloud; one model on one or several servers.
+
+Requests are in flight together, at most `concurrency` a server, and answers are handed on as they come. 429, 5xx, a
+reset and a timeout are tried again with backoff; a server that is down is waited for (see `servers.py`); one that
+refuses the key, the path or the model before it ever gave an answer is not asked again. The schema
+goes as `response_format` of type `json_schema`: with `json_object` models echo the schema. The deadline is over the
+whole answer, so a server that drips a byte now and then does not hold a night.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+import orjson
+
+from slowwave.engines.llm.budget import TokenCounter, token_counter
+from slowwave.engines.llm.openai_wire import (
+    NEW_BUDGET,
+    OLD_BUDGET,
+    RETRIED,
+    completion_in,
+    final_error,
+    models_in,
+    refuses_all,
+    request_body,
+    retry_after,
+    said_window,
+    same_model,
+    window_of,
+)
+from slowwave.engines.llm.protocol import Completion, EngineUnavailable, Request, by_id, failed, fitting, sampling_of
+from slowwave.engines.llm.servers import Pool, Server, backoff, open_pool, without_key
+from slowwave.engines.llm.threads import result_of, streamed
+from slowwave.schemas.settings import LLMSettings
+
+DEFAULT_WINDOW = 8_192
+"""Context window where the server doesn't say and no setting does."""
+SLOW_COST = 3
+"""Attempts a timeout counts for."""
+MAX_RETRY_AFTER = 120.0
+"""Seconds; a server that asks for a longer pause is busy for tonight."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Again:
+    """An attempt that may be made again, and why."""
+
+    why: str
+    wait: float | None = None
+    """Seconds the server asks for."""
+    cost: int = 1
+    """Attempts it counts for: none where no connection was made, which says nothing about the request."""
+
+
+class OpenAIServer:
+    """A model called `model` at the base URLs `urls`, each up to and with its `/v1`."""
+
+    def __init__(self, model: str, urls: Sequence[str], settings: LLMSettings | None = None) -> None:
+        if not urls:
+            raise ValueError("an OpenAI-compatible engine needs at least one base URL")
+        self.name = "openai"
+        self.model = model
+        self.urls = tuple(url.rstrip("/") + "/" for url in urls)
+        self.settings = settings or LLMSettings()
+        self.sampling = sampling_of(self.settings)
+        self._window = self.settings.context_window
+        self._counter: TokenCounter | None = None
+        self._budget_field = OLD_BUDGET
+        self._seen = False
+        self._proven: set[str] = set()
+        """URLs that have given an answer: what they refuse later is about the request."""
+        self._lost = False
+        """Whether the servers were waited for in vain: a later call tries them once and does not wait again."""
+
+    @property
+    def context_window(self) -> int:
+        """The setting, else what the servers say of the model, else 8,192; less where a server refused that much.
+
+        Raises:
+            EngineUnavailable: no server answers.
+        """
+        if self._window is None:
+            self._window = window_of(result_of(self._models()), self.model) or DEFAULT_WINDOW
+        return self._window
+
+    def complete(self, requests: Sequence[Request]) -> Iterator[Completion]:
+        """One completion a request, each as it comes.
+
+        Raises:
+            EngineUnavailable: no server answers at the outset, or each refuses the key, the path or the model; later
+                failures are completions with an error.
+        """
+        by_id(requests)
+        if not self._seen:
+            result_of(self._models())
+        sent, refused = fitting(self, requests)
+        yield from refused
+        if sent:
+            yield from streamed(self._sending(sent))
+
+    def count_tokens(self, texts: Sequence[str]) -> list[int]:
+        """By the tokenizer of the settings, else an estimate that is rarely too low."""
+        if self._counter is None:
+            self._counter = token_counter(self.settings.tokenizer)
+        return self._counter(texts)
+
+    def free_gpu(self) -> None:
+        """No GPU is held by this process."""
+
+    def close(self) -> None:
+        """Nothing is held between calls."""
+
+    def _sending(self, requests: Sequence[Request]) -> Callable[[Callable[[Completion], None]], Any]:
+        """The work of asking for every request and handing on each answer."""
+
+        async def send_all(put: Callable[[Completion], None]) -> None:
+            pool = self._pool()
+            turns = asyncio.Semaphore(self.settings.concurrency * len(self.urls))
+
+            async def one(request: Request) -> None:
+                async with turns:
+                    put(await self._answer(pool, request))
+
+            try:
+                async with asyncio.TaskGroup() as group:
+                    for request in requests:
+                        group.create_task(one(request))
+            except ExceptionGroup as errors:
+                raise _unavailable_in(errors) or errors from None
+            finally:
+                self._lost = pool.lost
+                await pool.close()
+
+        return send_all
+
+    async def _answer(self, pool: Pool, request: Request) -> Completion:
+        """The answer to one request, after as many attempts as it may have."""
+        attempts, why = 0, "none was alive"
+        while attempts <= self.settings.retries:
+            server = await pool.free()
+            if server is None:
+                waited = "and an earlier wait was in vain" if self._lost else f"for {pool.patience:g} s"
+                return failed(request, "unavailable", f"no live server {waited}: {why}", self)
+            outcome = await self._attempt(pool, server, request)
+            if isinstance(outcome, Completion):
+                if outcome.ok:
+                    self._proven.add(server.url)
+                return outcome
+            why = f"{server.url}: {outcome.why}"
+            if (outcome.wait or 0.0) > MAX_RETRY_AFTER:
+                return failed(request, "unavailable", f"asked to wait {outcome.wait:g} s by {why}", self)
+            attempts += outcome.cost
+            if outcome.cost and attempts <= self.settings.retries:
+                await asyncio.sleep(backoff(attempts - 1, outcome.wait))
+        return failed(request, "unavailable", f"given up after {attempts} attempts, the last at {why}", self)
+
+    async def _attempt(self, pool: Pool, server: Server, request: Request) -> Completion | _Again:
+        """One attempt at one server."""
+        budget_field = self._budget_field  # that of this very attempt: another one may change it meanwhile
+        body = orjson.dumps(request_body(request, self.model, self.sampling, budget_field))
+        server.in_flight += 1
+        try:
+            async with asyncio.timeout(self.settings.timeout):
+                response = await server.client.post("chat/completions", content=body)
+        except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+            pool.refused(server)
+            return _Again(f"no connection ({error})", cost=0)
+        except (TimeoutError, httpx.TimeoutException):
+            pool.connected(server)
+            return _Again(f"no whole answer within {self.settings.timeout:g} s", cost=SLOW_COST)
+        except httpx.RequestError as error:
+            pool.connected(server)
+            return _Again(f"{type(error).__name__}: {error}")
+        finally:
+            server.in_flight -= 1
+        pool.answered(server)
+        return self._learned(server, budget_field, response) or self._outcome(request, response)
+
+    def _learned(self, server: Server, budget_field: str, response: httpx.Response) -> _Again | None:
+        """What a refusal says about the server is remembered; the request may be sent again where that changes it."""
+        if response.is_success or response.status_code in RETRIED:
+            return None
+        status, said = response.status_code, self._said(response)
+        if NEW_BUDGET in said and budget_field == OLD_BUDGET:
+            self._budget_field = NEW_BUDGET
+            return _Again(f"the server wants {NEW_BUDGET}", cost=0)
+        if final_error(status, said) == "too_long":
+            window = said_window(said)
+            self._window = min(window, self._window) if window and self._window else self._window
+            return None
+        why = refuses_all(status, said, self.model, self.settings.api_key_env)
+        if not why or (server.url in self._proven and status != 401):
+            return None
+        server.shut = why
+        return _Again(why, cost=0)
+
+    def _outcome(self, request: Request, response: httpx.Response) -> Completion | _Again:
+        """What a response means: an answer, a reason to try again, or an error that is final."""
+        if response.is_success:
+            answer = completion_in(response.content, request, self.name, self.model)
+            return answer or _Again(f"no chat completion in the answer: {self._said(response)[:200]!r}")
+        said = self._said(response)
+        if response.status_code in RETRIED:
+            return _Again(f"status {response.status_code}: {said}", retry_after(response.headers.get("retry-after")))
+        error = final_error(response.status_code, said)
+        return failed(request, error, f"status {response.status_code}: {said}", self)
+
+    def _said(self, response: httpx.Response) -> str:
+        """The beginning of what a server said."""
+        return without_key(response.text, self.settings.api_key_env)[:500]
+
+    def _pool(self) -> Pool:
+        """Connections, for one call. The key is read each time and kept nowhere.
+
+        Raises:
+            EngineUnavailable: the key in the environment is none.
+        """
+        s = self.settings
+        return open_pool(
+            self.urls,
+            engine=self._label,
+            key_env=s.api_key_env,
+            concurrency=s.concurrency,
+            timeout=s.timeout,
+            patience=s.patience,
+            lost=self._lost,
+        )
+
+    @property
+    def _label(self) -> str:
+        """The engine, in errors."""
+        return f"openai:{self.model}"
+
+    async def _models(self) -> list[Mapping[str, Any]]:
+        """The models that live servers list.
+
+        Raises:
+            EngineUnavailable: no server answers, all refuse the key, or they have only other models.
+        """
+        pool, listed, errors = self._pool(), list[Mapping[str, Any]](), list[str]()
+        try:
+            for server in pool.servers:
+                try:
+                    response = await server.client.get("models", timeout=min(30.0, self.settings.timeout))
+                except httpx.RequestError as error:
+                    errors.append(f"{server.url}: {type(error).__name__} {error}".rstrip())
+                    continue
+                if response.status_code in (401, 403):
+                    errors.append(f"{server.url}: status {response.status_code}: set {self.settings.api_key_env}")
+                listed += models_in(response)
+        finally:
+            await pool.close()
+        names = sorted({str(model.get("id")) for model in listed})
+        if len(errors) == len(self.urls):
+            raise EngineUnavailable(self._label, "; ".join(errors))
+        if names and not any(same_model(name, self.model) for name in names):
+            raise EngineUnavailable(self._label, f"its servers have other models: {', '.join(names)[:500]}")
+        self._seen = True
+        return listed
+
+
+def _unavailable_in(errors: ExceptionGroup) -> EngineUnavailable | None:
+    """The error that says no request can be answered, among those of several requests."""
+    return next((error for error in errors.exceptions if isinstance(error, EngineUnavailable)), None)

@@ -1,0 +1,259 @@
+"""The LLM protocol: requests with ids in, one completion for each id out, as soon as it is there.
+
+Everything that answers is an `LLM`, and so is every layer around one: the checks (`checked.py`), the completions
+cache (`completions.py`), the token budget (`budget.py`) and the fallback chain (`chain.py`). A step sees one object:
+
+    for completion in llm.complete(requests):   # any order, exactly one a request
+        if completion.ok: use(completion.id, completion.value)
+        else: quarantine(completion.id, completion.error, completion.reason)
+
+A request that fails is a completion with an error, never an exception; `EngineUnavailable` says that no request can be
+answered at all. Answers are matched by id and never by text: equal prompts are common.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, Protocol, TypedDict
+
+from slowwave.engines.errors import EngineError
+from slowwave.schemas.settings import LLMSettings
+
+Role = Literal["system", "user", "assistant"]
+JsonSchema = Mapping[str, Any]
+"""For constrained decoding: flat, every field required, `maxItems` and `maxLength` set, no `pattern`."""
+
+FinishReason = Literal["stop", "length", "repetition", "content_filter", "error"]
+
+ErrorKind = Literal[
+    "too_long",  # prompt and budget don't fit the context window; nothing was sent
+    "cut",  # the answer reached its budget, the retry's too
+    "empty",  # an answer without text
+    "not_json",  # an answer that should be JSON and is not
+    "schema",  # JSON of another shape than asked for
+    "runaway",  # many times longer than the budget, or one phrase or blanks over and over
+    "refusal",  # the model declined
+    "poison",  # this prompt alone kills the engine
+    "rejected",  # the server refuses this request (4xx)
+    "missing",  # the engine gave no answer to this id
+    "unavailable",  # no server, or no engine, answered within the retries
+    "budget",  # the night's token budget was spent before this request's turn
+]
+
+LASTING: frozenset[ErrorKind] = frozenset(
+    {"too_long", "cut", "empty", "not_json", "schema", "runaway", "refusal", "poison"}
+)
+"""Errors that the same request to the same model would meet again; the others are tried anew."""
+
+KEPT: frozenset[ErrorKind] = LASTING - {"too_long"}
+"""Errors that the completions cache keeps: what is too long depends on the server's settings, and asking is free."""
+
+
+class EngineUnavailable(EngineError):
+    """The engine called `engine` can answer nothing: `why` says what to install, start or set."""
+
+    def __init__(self, engine: str, why: str) -> None:
+        self.engine, self.why = engine, why
+        super().__init__(f"{engine} is unavailable: {why}")
+
+
+class Message(TypedDict):
+    """One turn of a prompt. Constant text first and the transcript last: equal beginnings are computed once."""
+
+    role: Role
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How tokens are drawn; part of every answer's identity. The default is greedy."""
+
+    temperature: float = 0.0
+    top_p: float = 1.0
+    seed: int | None = 0
+    repetition_penalty: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One prompt. `id` is unique within a call; `schema` None asks for plain text."""
+
+    id: str
+    messages: tuple[Message, ...]
+    schema: JsonSchema | None = None
+    max_tokens: int = 1_024
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """The answer to the request of that id: `value` (parsed JSON, or the text where no schema was asked) or `error`."""
+
+    id: str
+    text: str = ""
+    value: Any = None
+    error: ErrorKind | None = None
+    reason: str = ""
+    """What went wrong, for a person."""
+    finish_reason: FinishReason = "stop"
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    prefix_tokens: int = 0
+    """Prompt tokens the engine did not compute again (prefix cache)."""
+    cached: bool = False
+    """Whether the answer comes from the completions cache and cost nothing."""
+    engine: str = ""
+    model: str = ""
+    flags: tuple[str, ...] = field(default=())
+    """Doubts that are no errors: `language` (another script or language than the prompt's), `retried`, `fallback`,
+    `not asked again` (a cut answer to which there was no second)."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether there is an answer that passed its checks."""
+        return self.error is None
+
+
+class LLM(Protocol):
+    """Anything that completes prompts."""
+
+    @property
+    def name(self) -> str:
+        """The engine's kind: `vllm`, `openai`, `scripted`."""
+        ...
+
+    @property
+    def model(self) -> str:
+        """What tells two models apart, in ids and in reports."""
+        ...
+
+    @property
+    def sampling(self) -> Sampling:
+        """How tokens are drawn."""
+        ...
+
+    @property
+    def context_window(self) -> int:
+        """Tokens of prompt and answer together, at most."""
+        ...
+
+    def complete(self, requests: Sequence[Request]) -> Iterator[Completion]:
+        """One completion a request, in any order, each as soon as it is there (in-process vLLM: chunk by chunk).
+
+        Raises:
+            EngineUnavailable: the engine can't answer anything (not installed, no such model, no server).
+            ValueError: two requests share an id.
+        """
+        ...
+
+    def count_tokens(self, texts: Sequence[str]) -> list[int]:
+        """Tokens of each text by the model's tokenizer, or where there is none by an estimate, rarely too low."""
+        ...
+
+    def free_gpu(self) -> None:
+        """Close, if the engine holds a GPU that others need; else it stays open, as opening may take a minute."""
+        ...
+
+    def close(self) -> None:
+        """Free what the engine holds (GPU memory, connections). A later `complete` opens it again."""
+        ...
+
+
+def failed(request: Request, error: ErrorKind, reason: str, llm: LLM | None = None) -> Completion:
+    """The completion of a request that got no answer."""
+    engine, model = (llm.name, llm.model) if llm else ("", "")
+    return Completion(request.id, error=error, reason=reason, finish_reason="error", engine=engine, model=model)
+
+
+def flagged(completion: Completion, flag: str) -> Completion:
+    """The completion with one more flag."""
+    if flag in completion.flags:
+        return completion
+    return replace(completion, flags=(*completion.flags, flag))
+
+
+def by_id(requests: Iterable[Request]) -> dict[str, Request]:
+    """Requests by id, in order.
+
+    Raises:
+        ValueError: an id occurs twice.
+    """
+    known: dict[str, Request] = {}
+    for request in requests:
+        if request.id in known:
+            raise ValueError(f"two requests of one call have the id {request.id!r}; make ids unique within a call")
+        known[request.id] = request
+    return known
+
+
+def template_tokens(request: Request) -> int:
+    """Tokens the chat template adds, at most: role marks of each turn, the opening of the answer, a default system."""
+    return 40 + 8 * len(request.messages)
+
+
+def prompt_tokens(llm: LLM, requests: Sequence[Request]) -> list[int]:
+    """Tokens of each request's whole prompt, template included, never fewer than the engine will count."""
+    contents = [message["content"] for request in requests for message in request.messages]
+    counts = iter(llm.count_tokens(contents))
+    return [template_tokens(r) + sum(next(counts) for _ in r.messages) for r in requests]
+
+
+def fitting(
+    llm: LLM, requests: Sequence[Request], used: Sequence[int] | None = None
+) -> tuple[list[Request], list[Completion]]:
+    """Requests that fit the model's context window with their whole answer, and `too_long` errors for the others.
+
+    `used` is the tokens of each prompt where the engine knows them better than `prompt_tokens`.
+    """
+    window = llm.context_window
+    fit: list[Request] = []
+    long: list[Completion] = []
+    for request, tokens in zip(requests, prompt_tokens(llm, requests) if used is None else used, strict=True):
+        if tokens + request.max_tokens <= window:
+            fit.append(request)
+        else:
+            why = f"a prompt of {tokens:,} tokens and an answer of up to {request.max_tokens:,} exceed the {window:,}"
+            long.append(failed(request, "too_long", f"{why} tokens of {llm.model}'s context window", llm))
+    return fit, long
+
+
+def sampling_of(settings: LLMSettings) -> Sampling:
+    """The sampling that settings ask for."""
+    return Sampling(settings.temperature, settings.top_p, settings.seed, settings.repetition_penalty)
+
+
+class Layer:
+    """Everything of an `LLM` but `complete`, from `inner`."""
+
+    def __init__(self, inner: LLM) -> None:
+        self.inner = inner
+
+    @property
+    def name(self) -> str:
+        """The engine's kind."""
+        return self.inner.name
+
+    @property
+    def model(self) -> str:
+        """The engine's model."""
+        return self.inner.model
+
+    @property
+    def sampling(self) -> Sampling:
+        """The engine's sampling."""
+        return self.inner.sampling
+
+    @property
+    def context_window(self) -> int:
+        """The engine's context window, in tokens."""
+        return self.inner.context_window
+
+    def count_tokens(self, texts: Sequence[str]) -> list[int]:
+        """Tokens of each text, by the engine's count."""
+        return self.inner.count_tokens(texts)
+
+    def free_gpu(self) -> None:
+        """Have the engine give up its GPU."""
+        self.inner.free_gpu()
+
+    def close(self) -> None:
+        """Close the engine."""
+        self.inner.close()

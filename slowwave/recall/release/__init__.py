@@ -1,0 +1,1 @@
+"""A release's tables as arrays."""

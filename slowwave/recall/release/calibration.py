@@ -1,0 +1,139 @@
+"""How near is near: a release's own scale of relevance, from queries that it can't answer.
+
+A cosine means nothing by itself: among notes on one subject a stray question reaches .35, among others .2, and each
+encoder has its own range. So when a release is published, questions on matters far from anybody's work or life
+(`negatives.txt`) are put to it, and where the best hits of the median one end is written down with it. The unit is the
+encoder's: how far the cosines of these questions with each other, none of which has to do with the next, spread. The
+deviation of the best hits themselves, of so few questions, is mostly chance.
+
+A row's relevance is its cosine and the share of the query's telling words that is heard there, together:
+
+    0    the median's best hit, and no word
+    0.7  1.75 deviations further; all words weigh two
+    1    2.5 deviations
+
+Costs one batch of the encoder and one matrix product a table, about a second.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from slowwave.engines.encoders.protocol import Encoder, Vectors
+from slowwave.recall.hits import Kind
+from slowwave.recall.release.view import View
+from slowwave.recall.retrieve.pools import POOLS, Pool, Scores
+from slowwave.schemas.tables import OBSERVATIONS
+
+MARK, DEVIATIONS = 0.7, 1.75
+"""Where the mark stands on the scale, and how far above the median."""
+
+WORDS = 2.0
+"""Deviations that the words weigh, all of them heard."""
+
+BEFORE = 2.0
+"""How far above the median the mark stood in releases whose deviation is that of the best hits."""
+
+SAMPLE_ROWS = 100_000
+"""Rows of a table that negatives are compared with, spread evenly."""
+
+LEAST_DEVIATION = 0.01
+"""An encoder that tells nothing apart."""
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Where the best cosines of known negatives end in one table, and the encoder's deviation."""
+
+    median: float
+    deviation: float
+
+    def relevance(self, cosine: float, words: float = 0.0) -> float:
+        """A cosine, and a share of words heard, on the release's scale: 0 to 1."""
+        return float(self.relevances(np.array([cosine]), np.array([words]))[0])
+
+    def relevances(self, cosines: Scores, words: Scores) -> Scores:
+        """The same for many."""
+        deviations = (cosines - self.median) / self.deviation + WORDS * words
+        return np.clip(MARK * deviations / DEVIATIONS, 0.0, 1.0)
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """The scales of one release, by kind of memory."""
+
+    encoder: str
+    queries: int
+    scales: dict[Kind, Scale]
+    unit: str = "encoder"
+    """Whose deviation the scales have; releases of before have none and that of the best hits."""
+
+    def to_json(self) -> str:
+        """As the release keeps it."""
+        return json.dumps(asdict(self), sort_keys=True)
+
+    @classmethod
+    def from_json(cls, text: str) -> "Calibration":
+        """As the release kept it."""
+        plain = json.loads(text)
+        factor = 1.0 if "unit" in plain else BEFORE / DEVIATIONS
+        scales = {
+            kind: Scale(float(s["median"]), factor * float(s["deviation"])) for kind, s in plain["scales"].items()
+        }
+        return cls(str(plain["encoder"]), int(plain["queries"]), scales)
+
+
+@cache
+def negatives() -> tuple[str, ...]:
+    """The questions that ship."""
+    return tuple((Path(__file__).parent / "negatives.txt").read_text(encoding="utf-8").split("\n")[:-1])
+
+
+def calibration(view: View, encoder: Encoder, queries: Sequence[str] = ()) -> Calibration:
+    """The scales of a view's tables; a table without vectors has none.
+
+    Args:
+        view: of a release, or of tables that are to become one.
+        encoder: the one the tables' vectors were made with.
+        queries: known negatives; those that ship, unless given.
+    """
+    asked = list(queries or negatives())
+    vectors = encoder.encode(asked)
+    deviation = round(spread(vectors), 4)
+    found = {kind: _scale(view, pool, vectors, deviation) for kind, pool in POOLS.items()}
+    return Calibration(encoder.name, len(asked), {kind: scale for kind, scale in found.items() if scale})
+
+
+def spread(queries: Vectors) -> float:
+    """Standard deviation of the cosines between different queries; shape (queries, dim)."""
+    pairs = (queries @ queries.T)[np.triu_indices(len(queries), 1)]
+    return max(float(pairs.std()), LEAST_DEVIATION) if len(pairs) else LEAST_DEVIATION
+
+
+def _scale(view: View, pool: Pool, queries: Vectors, deviation: float) -> Scale | None:
+    rows = sampled_vectors(view, pool)
+    if not len(rows):
+        return None
+    best: npt.NDArray[np.float32] = (queries @ rows.T).max(axis=1)
+    return Scale(round(float(np.median(best)), 4), deviation)
+
+
+def sampled_vectors(view: View, pool: Pool) -> Vectors:
+    """Vectors of a pool's rows that may answer, shape (rows, dim): all, or `SAMPLE_ROWS` of them."""
+    rows = view.count(pool.table)
+    if not rows:
+        return np.zeros((0, 0), dtype=np.float32)
+    offsets = np.arange(rows) if rows <= SAMPLE_ROWS else np.linspace(0, rows - 1, SAMPLE_ROWS).astype(np.int64)
+    active = ["status"] if pool.table is OBSERVATIONS else []
+    taken = view.take(pool.table, offsets, ["vector", *active]) if rows > SAMPLE_ROWS else None
+    taken = taken if taken is not None else view.read(pool.table, ["vector", *active])
+    known = taken["vector"].is_valid().to_numpy()
+    if active:
+        known &= np.array([status == "active" for status in taken["status"].to_pylist()], dtype=bool)
+    column = taken["vector"].combine_chunks().filter(known)
+    return np.asarray(column.flatten(), dtype=np.float32).reshape(len(column), -1)

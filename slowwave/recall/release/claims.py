@@ -1,0 +1,122 @@
+"""Where claims were made: each observation's passages, and each passage's observations, with what a condition asks.
+
+A claim is terse ("approved, go with MessagePack"); what it is about stands in the turns around it. This ties the rows
+of `observations` to positions of the `Layout`, read once a release: 64 bytes a claim.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from slowwave.recall.query import Query
+from slowwave.recall.release.passages import NO_TIME, Layout, codes, found_at, moments_of, passing, place
+from slowwave.recall.release.view import Ints, Mask, View
+from slowwave.schemas.tables import MESSAGES, OBSERVATIONS
+
+COLUMNS = ["message_ids", "workspace", "category", "status", "superseded_by", "observed_at"]
+
+
+@dataclass(frozen=True)
+class ClaimLayout:
+    """Arrays over all observations, by their offset in the table."""
+
+    row_ids: npt.NDArray[np.uint64]
+    answers: Mask
+    """Active, or superseded by a claim that is known: what recall may tell."""
+    workspace: Ints
+    workspaces: tuple[str, ...]
+    category: Ints
+    categories: tuple[str, ...]
+    moment: Ints
+    """Microseconds since 1970, UTC; NO_TIME where unknown."""
+    made: tuple[Ints, Ints]
+    """Pairs: a claim and the position of a passage that it was made in, ascending; none for a message without one."""
+
+    @classmethod
+    def of(cls, view: View) -> "ClaimLayout":
+        """The claims' places, read by the first who asks."""
+        return view.once("claim layout", lambda: cls._read(view))
+
+    @classmethod
+    def _read(cls, view: View) -> "ClaimLayout":
+        rows = view.dataset(OBSERVATIONS).to_table(columns=COLUMNS, with_row_id=True)
+        changed = pc.and_(pc.equal(rows["status"], "superseded"), pc.is_valid(rows["superseded_by"]))
+        (workspace, workspaces), (category, categories) = codes(rows["workspace"]), codes(rows["category"])
+        return cls(
+            row_ids=rows["_rowid"].to_numpy(),
+            answers=pc.or_(pc.equal(rows["status"], "active"), changed).to_numpy(),
+            workspace=workspace,
+            workspaces=workspaces,
+            category=category,
+            categories=categories,
+            moment=moments_of(rows["observed_at"]),
+            made=_made(view, rows["message_ids"].combine_chunks()),
+        )
+
+    def offsets(self, row_ids: npt.NDArray[np.uint64]) -> Ints:
+        """Offsets of rows of this table."""
+        return found_at(self.row_ids, self.by_row, row_ids)
+
+    def allowed(self, query: Query) -> Mask:
+        """Which claims may answer, and pass the query's conditions."""
+        mask = self.answers & passing(query, self.workspace, self.workspaces, self.moment)
+        if query.category is not None:
+            mask &= self.category == place(self.categories, query.category)
+        return mask
+
+    def made_in(self, positions: Ints) -> Ints:
+        """The claims made in passages at these positions, ascending, each once."""
+        position, claim = self.by_position
+        first, last = np.searchsorted(position, positions, "left"), np.searchsorted(position, positions, "right")
+        return np.unique(claim[_runs(first, last)])
+
+    def places(self, claims: Ints) -> tuple[Ints, Ints]:
+        """Pairs: the index of a claim among those given, and a position that it was made in."""
+        claim, position = self.made
+        first, last = np.searchsorted(claim, claims, "left"), np.searchsorted(claim, claims, "right")
+        return np.repeat(np.arange(len(claims)), last - first), position[_runs(first, last)]
+
+    def later(self, claims: Ints) -> npt.NDArray[np.float64]:
+        """For each, the share of those given from its workspace that were made before it; 0 where it has no time."""
+        share = np.zeros(len(claims))
+        for workspace in np.unique(self.workspace[claims]):
+            some = np.flatnonzero((self.workspace[claims] == workspace) & (self.moment[claims] != NO_TIME))
+            moments = self.moment[claims[some]]
+            share[some] = np.searchsorted(np.sort(moments), moments, "left") / max(len(some) - 1, 1)
+        return share
+
+    @cached_property
+    def by_row(self) -> Ints:
+        """Offsets in order of row id."""
+        return np.argsort(self.row_ids)
+
+    @cached_property
+    def by_position(self) -> tuple[Ints, Ints]:
+        """The pairs of `made`, position first, in order of position."""
+        claim, position = self.made
+        order = np.argsort(position, kind="stable")
+        return position[order], claim[order]
+
+
+def _made(view: View, message_ids: pa.ListArray) -> tuple[Ints, Ints]:
+    """Claims and positions, joined over the message; in order of claim."""
+    layout = Layout.of(view)
+    claim = pc.list_parent_indices(message_ids).to_numpy().astype(np.int64)
+    message = pc.fill_null(pc.index_in(message_ids.flatten(), value_set=view.keys(MESSAGES)), -1).to_numpy()
+    by_message = np.argsort(layout.message, kind="stable")
+    there = layout.message[by_message]
+    known = message >= 0
+    first, last = np.searchsorted(there, message[known], "left"), np.searchsorted(there, message[known], "right")
+    return np.repeat(claim[known], last - first), by_message[_runs(first, last)]
+
+
+def _runs(first: Ints, last: Ints) -> Ints:
+    """The numbers first … last - 1 of each pair, in a row."""
+    lengths = last - first
+    before = np.cumsum(lengths) - lengths
+    runs: Ints = np.arange(int(lengths.sum())) + np.repeat(first - before, lengths)
+    return runs

@@ -1,0 +1,163 @@
+"""What one release holds, opened once, and what a reader keeps of it in memory.
+
+A `View` never changes: a new release is a new view, and queries that run on the old one end on it. The first query
+pays for what it needs (at 100,000 passages about 0.2 s for their places and vectors); later ones find it.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from threading import RLock
+from typing import Generic, TypeVar
+
+import lance
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from slowwave.schemas.errors import StoreUnreadable
+from slowwave.schemas.tables import TABLES, Table
+from slowwave.store.other_versions import known_releases, lacking, refuse_gone
+from slowwave.store.releases import Release, pick_release
+from slowwave.store.stand_ins import stand_in
+from slowwave.store.trouble import READ_TROUBLE
+
+FLAT_ROWS = 100_000
+"""Up to here a table's vectors are held in memory and compared one by one: exact, and faster than an index."""
+
+LOOKUPS_AT_ONCE = 4
+KEPT_WORDS = 4_096
+"""Words whose passages are remembered (8 kB each, at most)."""
+
+Ints = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+Floats = npt.NDArray[np.float32]
+
+T = TypeVar("T")
+K = TypeVar("K", bound=Hashable)
+
+
+class Kept(Generic[K, T]):
+    """The last `size` values made, by key; shared by threads."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self._values: OrderedDict[K, T] = OrderedDict()
+        self._lock = RLock()
+
+    def get(self, key: K) -> T | None:
+        """The value of a key; None when it is not there."""
+        with self._lock:
+            if key in self._values:
+                self._values.move_to_end(key)
+            return self._values.get(key)
+
+    def put(self, key: K, value: T) -> None:
+        """Keep a value; the one longest unused makes room."""
+        with self._lock:
+            self._values[key] = value
+            if len(self._values) > self.size:
+                self._values.popitem(last=False)
+
+
+class View:
+    """The tables of one space as one release has them, for reading by many threads."""
+
+    def __init__(self, folder: Path, release: Release) -> None:
+        self.dir, self.release = folder, release
+        self.words: Kept[Hashable, tuple[Ints, npt.NDArray[np.float64]]] = Kept(KEPT_WORDS)
+        self.lookups = ThreadPoolExecutor(LOOKUPS_AT_ONCE, thread_name_prefix="recall-words")
+        self._made: dict[Hashable, object] = {}
+        self._lock = RLock()
+
+    @classmethod
+    def open(cls, root: Path, space: str, release: str | None = None) -> "View":
+        """The live release of a space, or the one of that id or name.
+
+        Raises:
+            StoreMissing: there is no such store or space.
+            StoreUnreadable: what is there is broken.
+            SchemaMismatch, NewerStore: another version of slowwave released what this one can't use.
+            NoRelease: nothing is released yet, or not under that name.
+        """
+        folder = root / space
+        view = cls(folder, pick_release(known_releases(folder), release, folder))
+        for name in view.release.versions.keys() & TABLES.keys():
+            with suppress(*READ_TROUBLE, StoreUnreadable):  # told to whoever needs the table
+                view.dataset(TABLES[name])
+        return view
+
+    def once(self, key: Hashable, make: Callable[[], T]) -> T:
+        """What `make` gives, made by the first caller and kept as long as this view."""
+        if key not in self._made:
+            with self._lock:
+                if key not in self._made:
+                    self._made[key] = make()
+        return self._made[key]  # type: ignore[return-value]
+
+    def dataset(self, table: Table) -> lance.LanceDataset:
+        """The Lance dataset at the pinned version; what is younger than the release stands empty.
+
+        Raises:
+            StoreUnreadable: it is gone.
+            SchemaMismatch, NewerStore: another version of slowwave wrote what this one can't use.
+        """
+        return self.once(("dataset", table.name), lambda: self._opened(table))
+
+    def _opened(self, table: Table) -> lance.LanceDataset:
+        if table.name not in self.release.versions:
+            return stand_in(self, table, None)
+        refuse_gone(self.dir, [self.release], [table])
+        path = str(self.dir / f"{table.name}.lance")
+        found = lance.dataset(path, version=self.release.versions[table.name])
+        return stand_in(self, table, found) if lacking(table, found.schema) else found
+
+    def count(self, table: Table) -> int:
+        """Rows of a table; none of one that is younger than the release."""
+        if table.name not in self.release.versions:
+            return 0
+        return self.once(("count", table.name), lambda: int(self.dataset(table).count_rows()))
+
+    def full_text(self, table: Table) -> bool:
+        """Whether the table's text column has an index of full text."""
+        fields = [table.full_text]
+        found = self.once(("indexes", table.name), lambda: self.dataset(table).describe_indices())
+        return any(index.field_names == fields and index.index_type == "Inverted" for index in found)
+
+    def read(self, table: Table, columns: Sequence[str], where: pc.Expression | None = None) -> pa.Table:
+        """Columns of the rows that pass, in no order that may be relied on."""
+        return self.dataset(table).to_table(columns=list(columns), filter=where)
+
+    def by_id(self, table: Table, ids: Sequence[str], columns: Sequence[str]) -> dict[str, dict[str, object]]:
+        """Rows by key; ids that the table does not hold are left out. Scans the key column once."""
+        wanted = sorted(set(ids))
+        if not wanted or not self.count(table):
+            return {}
+        keys = self.keys(table)
+        offsets = np.flatnonzero(pc.is_in(keys, value_set=pa.array(wanted, keys.type)).to_numpy())
+        rows = self.take(table, offsets, [table.key, *(name for name in columns if name != table.key)])
+        return {str(row[table.key]): row for row in rows.to_pylist()}
+
+    def keys(self, table: Table) -> pa.ChunkedArray:
+        """The key of every row, by offset."""
+        return self.once(("keys", table.name), lambda: self.dataset(table).to_table(columns=[table.key])[table.key])
+
+    def take(self, table: Table, offsets: Ints, columns: Sequence[str]) -> pa.Table:
+        """Rows at these offsets, in their order."""
+        return self.dataset(table).take(offsets, columns=list(columns))
+
+    def vectors(self, table: Table) -> tuple[Floats, Mask] | None:
+        """All vectors by offset, shape (rows, dim), and which rows have one; None where the table is too large."""
+        return (
+            None if self.count(table) > FLAT_ROWS else self.once(("vectors", table.name), lambda: self._matrix(table))
+        )
+
+    def _matrix(self, table: Table) -> tuple[Floats, Mask]:
+        column = self.dataset(table).to_table(columns=["vector"])["vector"].combine_chunks()
+        known = column.is_valid().to_numpy(zero_copy_only=False)
+        matrix = np.zeros((len(column), column.type.list_size), dtype=np.float32)
+        matrix[known] = column.drop_null().flatten().to_numpy().reshape(-1, column.type.list_size)
+        return matrix, known

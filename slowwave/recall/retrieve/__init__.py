@@ -1,0 +1,1 @@
+"""The retrievers: candidates of each kind, scored and fused."""

@@ -1,0 +1,75 @@
+"""Queries as vectors: the release's own encoder, loaded by the first query that needs it."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from threading import Lock
+
+from slowwave.engines.encoders.protocol import Encoder
+from slowwave.recall.release.view import Kept
+from slowwave.recall.retrieve.pools import Vector
+
+KEPT_QUERIES = 256
+"""Vectors of the last queries, kept: an agent asks the same thing twice."""
+
+ENCODE_TROUBLE = (OSError, RuntimeError, ValueError)
+"""What a model raises whose files are gone, cut or another's."""
+
+
+class QueryVectors:
+    """Vectors of queries, by the encoder that a release names."""
+
+    def __init__(self, chosen: str, given: Encoder | None, note: Callable[[str], None]) -> None:
+        """Set up; nothing is loaded yet.
+
+        Args:
+            chosen: the encoder in the settings; may be a folder, of which releases keep the last part.
+            given: takes the place of what a release names, where the names agree.
+            note: told what could not be had.
+        """
+        self.chosen, self.given, self._note = chosen, given, note
+        self._loaded: dict[str, Encoder | None] = {}
+        self._kept: Kept[tuple[str, str], Vector] = Kept(KEPT_QUERIES)
+        self._lock = Lock()
+
+    def encoded(self, made_with: str | None, texts: Sequence[str]) -> Mapping[str, Vector]:
+        """Each text's vector, the new ones made in one call; empty when there is no encoder to make them."""
+        encoder = self._encoder(made_with)
+        if encoder is None:
+            return {}
+        found = {text: self._kept.get((encoder.name, text)) for text in texts}
+        kept = {text: vector for text, vector in found.items() if vector is not None}
+        missing = [text for text in texts if text not in kept]
+        try:
+            fresh = dict(zip(missing, encoder.encode(missing), strict=True)) if missing else {}
+        except ENCODE_TROUBLE as trouble:
+            self._note(f"the encoder {encoder.name!r} failed ({trouble}): answered by full text alone")
+            return {}
+        for text, vector in fresh.items():
+            self._kept.put((encoder.name, text), vector)
+        return fresh | kept
+
+    def _encoder(self, made_with: str | None) -> Encoder | None:
+        if made_with is None:
+            self._note("this release has no vectors: answered by full text alone")
+            return None
+        if self.given is not None:
+            if self.given.name == made_with:
+                return self.given
+            self._note(f"this release's vectors were made with {made_with!r}: answered by full text alone")
+            return None
+        with self._lock:
+            if made_with not in self._loaded:
+                self._loaded[made_with] = self._load(made_with)
+            loaded = self._loaded[made_with]
+        if loaded is None:
+            self._note(f"the encoder {made_with!r} of this release can't be loaded: answered by full text alone")
+        return loaded
+
+    def _load(self, made_with: str) -> Encoder | None:
+        from slowwave.engines.encoders.query_encoder import load_query_encoder
+        from slowwave.engines.errors import EncoderNotFound
+
+        try:
+            return load_query_encoder(self.chosen if Path(self.chosen).name == made_with else made_with)
+        except EncoderNotFound:
+            return None

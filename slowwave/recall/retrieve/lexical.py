@@ -1,0 +1,145 @@
+"""Full text read as a conversation: a query's words may stand in neighbouring passages.
+
+Each word is looked up by itself. A passage gets, for each word, the best BM25 that it or a neighbour has for it, a
+neighbour's faded by distance; so a word counts once in a stretch of talk, and a passage between two that hold half of
+the query each gets all of it. (A plain sum over neighbours counts one frequent word many times: LoCoMo evidence
+recall @10 goes from 73 to 77 with the sum, to 81 with the best.)
+"""
+
+from collections.abc import Sequence, Set
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from lance.query import MatchQuery
+
+from slowwave.recall.query import Query, content_words
+from slowwave.recall.release.passages import Layout
+from slowwave.recall.release.view import Ints, Mask, View
+from slowwave.recall.retrieve.pools import Pool, Scores, conditions, sifted
+from slowwave.text import terms
+
+MAX_WORDS = 64
+"""Words of a query that are looked up; later ones are left out."""
+
+ROWS_A_WORD = 1_000
+"""Passages a word brings, at most: a word in more of them tells little."""
+
+REACH = 6
+FADE = 0.75
+"""How far a passage hears its neighbours, and what a step of distance leaves."""
+
+SATURATED = 2.2
+"""What BM25 gives at most, in units of a word's rarity, to a passage that names it again and again (k1 + 1)."""
+
+
+@dataclass(frozen=True)
+class HeardWords:
+    """What every passage hears of a query's words, by position."""
+
+    worth: Scores
+    """Faded best BM25 of each word, summed over the words; 0 where no word is in reach."""
+    share: Scores
+    """Of the telling words, by their worth, 0 to 1; a word that nobody ever said counts as the rarest, never heard."""
+
+
+def heard_words(
+    view: View, pool: Pool, query: Query, layout: Layout, allowed: Mask, of_time: Set[str] = frozenset()
+) -> HeardWords:
+    """Look the query's words up, and hear them over neighbouring passages.
+
+    Telling are words that are neither idle ("what do we use") nor names of speakers or workspaces: what is asked about
+    Ann is told by Ann, who does not name herself. Nor are words that tell of a time in which something was said
+    (`of_time`). Where there is no other, the names are, or else the idle words.
+    """
+    words, lanes = looked_up(query), _heard_lanes(view, pool, query, layout)
+    content = set(terms.content_words(query.text)).intersection(words)
+    telling = content - layout.names.keys() - layout.places.keys() - of_time or content or set(words)
+    total, told, best = (np.zeros(len(layout.row_ids)) for _ in range(3))
+    rarest, bound = float(np.log1p((len(total) + 0.5) / 0.5)), 0.0
+    for word, (positions, scores) in zip(words, lanes, strict=True):
+        heard = _spread(positions, scores, layout, best)
+        if word in layout.places:
+            heard = np.concatenate([heard, _heard_all_over(word, layout, best)])
+        total[heard] += best[heard]  # once a position, however often it is named
+        if word in telling:
+            told[heard] += best[heard]
+            bound += float(best[heard].max()) if len(heard) else rarest
+        best[heard] = 0.0
+    total[~allowed] = told[~allowed] = 0.0
+    return HeardWords(total, told / bound if bound else told)
+
+
+def _heard_lanes(view: View, pool: Pool, query: Query, layout: Layout) -> list[tuple[Ints, Scores]]:
+    """`word_lanes`; of a query for one speaker or file those of everybody too: what answers Ben is heard beside him."""
+    lanes = word_lanes(view, pool, query, layout)
+    if not query.narrowed:
+        return lanes
+    others = word_lanes(view, pool, replace(query, speaker=None, files=()), layout)
+    return [
+        (np.concatenate([own[0], other[0]]), np.concatenate([own[1], other[1]]))
+        for own, other in zip(lanes, others, strict=True)
+    ]
+
+
+def _heard_all_over(word: str, layout: Layout, best: Scores) -> Ints:
+    """The positions of a workspace that a word names: nobody names the place where they are, so all hear it there."""
+    here = layout.said_in(word)
+    positions = np.flatnonzero(here)
+    best[positions] = np.maximum(best[positions], float(rarity([here], len(here))[0]) * SATURATED)
+    return positions
+
+
+def _spread(positions: Ints, scores: Scores, layout: Layout, best: Scores) -> Ints:
+    """The positions within reach of a word's, some named again; `best` gets what each hears of it."""
+    touched = []
+    for offset in range(-REACH, REACH + 1):
+        moved, same = layout.shifted(positions, offset)
+        np.maximum.at(best, moved[same], scores[same] * FADE ** abs(offset))
+        touched.append(moved[same])
+    return np.concatenate(touched)
+
+
+def looked_up(query: Query) -> list[str]:
+    """The words of a query that are looked up."""
+    return content_words(query.text)[:MAX_WORDS]
+
+
+def word_lanes(view: View, pool: Pool, query: Query, layout: Layout) -> list[tuple[Ints, Scores]]:
+    """Positions and BM25 of the passages that hold a word of the query, word by word; empty for a word never said.
+
+    Words that the index leaves out are left out here too. A word's passages are remembered while the release is read.
+    """
+    where = conditions(view, pool, query)
+    scope = (query.workspace, query.since, query.until, query.speaker, query.files)
+
+    def best(word: str, n: int) -> pa.Table:
+        scanner = view.dataset(pool.table).scanner(
+            columns=["_score"],
+            full_text_query=MatchQuery(word, pool.text),
+            filter=where,
+            prefilter=True,
+            limit=n,
+            with_row_id=True,
+        )
+        return scanner.to_table()
+
+    def lane(word: str) -> tuple[Ints, Scores]:
+        found = sifted(view, pool, query, ROWS_A_WORD, partial(best, word))
+        return layout.positions(found["_rowid"].to_numpy()), found["_score"].to_numpy().astype(np.float64)
+
+    words = looked_up(query)
+    found = {word: view.words.get((word, scope)) for word in words}
+    missing = [word for word in words if found[word] is None]
+    for word, one in zip(missing, view.lookups.map(lane, missing), strict=True):
+        view.words.put((word, scope), one)
+        found[word] = one
+    return [one for one in found.values() if one is not None]
+
+
+def rarity(masks: Sequence[Mask], of: int) -> npt.NDArray[np.float64]:
+    """BM25's inverse document frequency of each mask among `of` rows: what a match is worth."""
+    held = np.array([mask.sum() for mask in masks], dtype=np.float64)
+    return np.log1p((of - held + 0.5) / (held + 0.5))

@@ -1,0 +1,280 @@
+"""Candidates from the indexes of one table: full text and vectors, filtered before they are searched.
+
+Every condition is an Arrow expression, every query a plain bag of terms: nothing that stands in a query is ever parsed.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import reduce
+from operator import and_
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from lance.query import MatchQuery
+
+from slowwave.recall.filters import narrowing, sieve
+from slowwave.recall.hits import Kind
+from slowwave.recall.query import Query, content_words, word_share
+from slowwave.recall.release.view import View
+from slowwave.schemas.tables import OBSERVATIONS, PASSAGES, SUMMARIES, UTC_US, Table
+from slowwave.text.terms import STOP
+
+Vector = npt.NDArray[np.float32]
+
+Scores = npt.NDArray[np.float64]
+
+MORE = 1.5
+"""How many more rows than should be needed are asked for, where not all of them pass: they lie unevenly."""
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Where hits of one kind are searched."""
+
+    kind: Kind
+    table: Table
+    owner: str
+    """The column a hit's id comes from: several passages belong to one message."""
+    first: str
+    last: str
+    """When it was said: rows that overlap since … until are kept, rows without a time are not."""
+    columns: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """The column full text searches."""
+        return self.table.full_text or ""
+
+
+POOLS: Mapping[Kind, Pool] = {
+    "observation": Pool(
+        "observation",
+        OBSERVATIONS,
+        "observation_id",
+        "observed_at",
+        "observed_at",
+        ("observation_id", "summary", "observed_at", "status", "quote", "message_ids", "speaker", "workspace"),
+    ),
+    "message": Pool(
+        "message",
+        PASSAGES,
+        "message_id",
+        "ts",
+        "ts",
+        ("passage_id", "message_id", "session_id", "seq", "part", "speaker", "workspace", "text", "ts"),
+    ),
+    "summary": Pool(
+        "summary",
+        SUMMARIES,
+        "summary_id",
+        "first_at",
+        "last_at",
+        ("summary_id", "text", "scope", "tier", "member_ids", "first_at", "last_at"),
+    ),
+}
+
+
+@dataclass
+class Candidates:
+    """Rows that some index found, and what each index says of them.
+
+    `rows` holds one dict a row; `signals` one array a signal, aligned with rows, higher is better, NaN where that
+    index did not hand the row over.
+    """
+
+    pool: Pool
+    rows: list[dict[str, object]] = field(default_factory=list)
+    signals: dict[str, Scores] = field(default_factory=dict)
+    covered: Scores = field(default_factory=lambda: np.zeros(0))
+    """Share of the query's words, by their worth, that is heard at each row; 0 to 1."""
+    cosine: Scores | None = None
+    """Of each row to the query, the nearer of with and without names (`named.bare`); NaN where it has no vector; None
+    without an encoder. Relevance is told by it."""
+    nearest: float = -1.0
+    """Cosine of the nearest of all rows to the whole query, where that is known."""
+
+    @property
+    def ids(self) -> list[str]:
+        """Keys of the rows: the last word where scores tie."""
+        return [str(row[self.pool.table.key]) for row in self.rows]
+
+
+def conditions(view: View, pool: Pool, query: Query) -> pc.Expression | None:
+    """The filter of a pool's rows; None when all may answer."""
+    wanted: list[pc.Expression] = []
+    if query.workspace is not None:
+        wanted.append(pc.field("workspace") == pa.scalar(query.workspace))
+    if pool.kind == "observation":
+        changed = (pc.field("status") == pa.scalar("superseded")) & pc.field("superseded_by").is_valid()
+        wanted.append((pc.field("status") == pa.scalar("active")) | changed)
+        if query.category is not None:
+            wanted.append(pc.field("category") == pa.scalar(query.category))
+    wanted.extend(_overlap(pool, query.since, query.until))
+    if pool.kind == "summary" and query.as_of is not None:  # it tells of all its time, the end too
+        wanted.append(pc.field(pool.last) <= pa.scalar(query.as_of, UTC_US))
+    wanted.extend(narrowing(view, pool.kind, query))
+    return reduce(and_, wanted) if wanted else None
+
+
+def _overlap(pool: Pool, since: datetime | None, until: datetime | None) -> list[pc.Expression]:
+    after = [pc.field(pool.last) >= pa.scalar(since, UTC_US)] if since else []
+    return [*after, pc.field(pool.first) <= pa.scalar(until, UTC_US)] if until else after
+
+
+def lanes(
+    view: View,
+    pool: Pool,
+    query: Query,
+    limit: int,
+    vector: Vector | None,
+    full_text: bool,
+) -> Candidates:
+    """What each index of a table finds: `limit` rows of full text, where it may be asked, and of the vectors."""
+    found: dict[str, pa.Table] = {}
+    if full_text:
+        found["text"] = text_lane(view, pool, query, limit)
+    if vector is not None:
+        found["vector"] = vector_lane(view, pool, query, limit, vector)
+    candidates = united(pool, found)
+    candidates.cosine = candidates.signals.get("vector")
+    words = [word for word in content_words(query.text) if word not in STOP] or content_words(query.text)
+    column = pool.text
+    candidates.covered = np.array([word_share(words, str(row[column])) for row in candidates.rows], dtype=np.float64)
+    return candidates
+
+
+def text_lane(
+    view: View, pool: Pool, query: Query, limit: int, columns: Sequence[str] | None = None, row_ids: bool = False
+) -> pa.Table:
+    """The rows full text finds, with their BM25 `_score`; the pool's columns unless others are named."""
+    where, wanted = conditions(view, pool, query), [*(pool.columns if columns is None else columns), "_score"]
+
+    def best(n: int) -> pa.Table:
+        scanner = view.dataset(pool.table).scanner(
+            columns=wanted,
+            full_text_query=MatchQuery(query.terms, pool.text),
+            filter=where,
+            prefilter=True,
+            limit=n,
+            with_row_id=True,
+        )
+        return scanner.to_table()
+
+    found = sifted(view, pool, query, limit, best)
+    return found if row_ids else found.drop_columns("_rowid")
+
+
+def sifted(view: View, pool: Pool, query: Query, limit: int, best: Callable[[int], pa.Table]) -> pa.Table:
+    """The best `limit` rows that pass the query's sieve, where it has one; `best` finds so many, with `_rowid`.
+
+    More are asked for until enough have passed: of rows that pass as often as others the first look has enough.
+    """
+    strict = sieve(view, pool.kind, query)
+    if strict is None:
+        return best(limit)
+    asked, rows = int(MORE * limit / strict.share), view.count(pool.table)
+    while True:
+        found = best(min(asked, rows))
+        passed = found.filter(pa.array(strict.passed(found["_rowid"].to_numpy())))
+        if len(passed) >= limit or len(found) < asked:
+            return passed.slice(0, limit)
+        asked *= 4
+
+
+def vector_lane(view: View, pool: Pool, query: Query, limit: int, vector: Vector) -> pa.Table:
+    """The rows nearest to the query, with their cosine `_score`; rows without a vector are left out.
+
+    Vectors have unit length, so the dot product is the cosine; Lance returns one minus it.
+    """
+    found = nearest_rows(view, pool, query, limit, vector, pool.columns)
+    cosine = pa.array(1.0 - found["_distance"].to_numpy().astype(np.float64))
+    return found.drop_columns("_distance").append_column("_score", cosine)
+
+
+def nearest_rows(
+    view: View, pool: Pool, query: Query, limit: int, vector: Vector, columns: Sequence[str], row_ids: bool = False
+) -> pa.Table:
+    """The rows nearest to the query, best first, with their `_distance`: compared one by one, by Lance."""
+    where = conditions(view, pool, query)
+
+    def best(n: int) -> pa.Table:
+        scanner = view.dataset(pool.table).scanner(
+            columns=[*columns, "_distance"],
+            nearest={"column": "vector", "q": vector, "k": n, "metric": "dot", "use_index": False},
+            filter=where,
+            prefilter=True,
+            with_row_id=True,
+        )
+        return scanner.to_table()
+
+    found = sifted(view, pool, query, limit, best)
+    return found if row_ids else found.drop_columns("_rowid")
+
+
+def united(pool: Pool, lanes: Mapping[str, pa.Table]) -> Candidates:
+    """One row a key over all lanes, with the score each lane gave it.
+
+    Rows come in order of key, so that what follows does not hang on the order in which an index answers.
+    """
+    rows: dict[str, dict[str, object]] = {}
+    scores: dict[str, dict[str, float]] = {name: {} for name in lanes}
+    for name, lane in lanes.items():
+        for row in lane.to_pylist():
+            key = str(row[pool.table.key])
+            scores[name][key] = row.pop("_score")
+            rows.setdefault(key, row)
+    keys = sorted(rows)
+    signals = {n: np.array([s.get(key, np.nan) for key in keys], dtype=np.float64) for n, s in scores.items()}
+    return Candidates(pool, [rows[key] for key in keys], signals)
+
+
+Ranker = Callable[[Candidates], Scores]
+"""Candidates in, one score a row out, aligned with the rows; higher is better."""
+
+
+def reciprocal_rank(candidates: Candidates, k: int = 60) -> Scores:
+    """Sum over the signals of 1 / (k + rank); a row a signal lacks gets nothing from it.
+
+    Cormack, Clarke and Büttcher: Reciprocal rank fusion outperforms Condorcet, SIGIR 2009.
+    """
+    fused = np.zeros(len(candidates.rows))
+    for signal in candidates.signals.values():
+        order = [i for i in ranked(signal, candidates.ids) if not np.isnan(signal[i])]
+        fused[order] += 1.0 / (k + 1 + np.arange(len(order)))
+    return fused
+
+
+def standardised_sum(signals: Mapping[str, Scores], weights: Mapping[str, float]) -> Scores:
+    """Weighted sum of the signals, each brought to mean 0 and deviation 1 over the candidates.
+
+    Unlike ranks, scores keep by how much one row beats the next. A row that a signal does not know (NaN) gets that
+    signal's mean; a signal that is the same everywhere says nothing.
+    """
+    fused: Scores = np.sum([weights[name] * standardised(signal) for name, signal in signals.items()], axis=0)
+    return fused
+
+
+def standardised(signal: Scores) -> Scores:
+    """Mean 0 and deviation 1 over the known values; 0 where unknown, or where all are equal."""
+    known = ~np.isnan(signal)
+    if not known.any() or (spread := float(signal[known].std())) < 1e-12:
+        return np.zeros(len(signal))
+    scaled: Scores = np.where(known, (signal - signal[known].mean()) / spread, 0.0)
+    return scaled
+
+
+def ranked(scores: Scores, ids: list[str]) -> list[int]:
+    """Positions by falling score, equal ones by id, unknown ones (NaN) last."""
+    order: list[int] = np.lexsort((np.array(ids, dtype=np.str_), -scores)).tolist()
+    return order
+
+
+def best_of_each(scores: Scores, owners: list[str], ids: list[str]) -> list[int]:
+    """Positions of the best row of each owner, best first: several passages of a message are one hit."""
+    seen: dict[str, int] = {}
+    for i in ranked(scores, ids):
+        seen.setdefault(owners[i], i)
+    return list(seen.values())

@@ -1,0 +1,212 @@
+"""Which past sessions a query is about: the words of a whole session, and its nearest passages.
+
+A report of a bug and the talk that settled the matter share words all over the session, seldom within one message. So
+sessions are ranked as documents (BM25 over how many passages hold each word) and by the mean cosine of their five
+nearest passages; both are standardised and summed. Where a matter was taken up again, the earlier talk is told by the
+same words: a later session that changed what it had settled goes before it.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from slowwave.engines.encoders.blas import one_blas_thread
+from slowwave.recall.filters import passages_allowed
+from slowwave.recall.query import Query
+from slowwave.recall.release.calibration import Calibration
+from slowwave.recall.release.passages import Layout
+from slowwave.recall.release.view import Ints, View
+from slowwave.recall.retrieve.lexical import word_lanes
+from slowwave.recall.retrieve.pools import POOLS, Vector, nearest_rows
+from slowwave.schemas.tables import OBSERVATIONS, PASSAGES, Table
+from slowwave.text.terms import content_words
+
+NEAREST = 500
+"""Passages by vector that are looked at."""
+BEST = 5
+"""Nearest passages of a session whose mean counts."""
+K1 = 1.2
+TELLING = 12
+"""A query of more content words tells a case."""
+MEANING = 1.0
+"""Weight of the cosines against the words."""
+FOLLOWING = 5
+"""Likeliest sessions among which a later one may take an earlier one's place."""
+CHANGES = 2
+"""Claims of the earlier session that the later one's superseded, at least."""
+ONE_MATTER = 0.65
+"""Cosine of two sessions' mean vectors, at least: with one that is merely near, single claims are superseded too."""
+TEMPERATURE = 0.75
+"""Of the softmax that turns scores into probabilities; found by likelihood on `data/labelled`'s bug reports."""
+
+Scores = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class RankedSession:
+    """A session, and the probability that the query is about it."""
+
+    session_id: str
+    probability: float
+
+
+def ranked_sessions(
+    view: View, query: Query, vector: Vector | None, limit: int, full_text: bool = True
+) -> list[RankedSession]:
+    """The sessions that the query is likeliest about, likeliest first.
+
+    Args:
+        view: the release.
+        query: what is asked, and of which passages.
+        vector: the query's; None: words alone.
+        limit: how many.
+        full_text: whether the index of full text may be asked.
+    """
+    layout = Layout.of(view)
+    if not len(layout.session):
+        return []
+    words = word_scores(view, query, layout) if full_text else {}
+    meaning = {} if vector is None else cosine_scores(view, query, layout, vector)
+    numbers = sorted({*words, *meaning})
+    if not numbers:
+        return []
+    total = standardised(words, numbers) + MEANING * standardised(meaning, numbers)
+    shares = np.exp((total - total.max()) / TEMPERATURE)
+    best = np.argsort(-shares, kind="stable")[:limit]
+    names = _names(view, layout, [numbers[i] for i in best])
+    first = taken_up(view, names[:FOLLOWING], query.as_of) + names[FOLLOWING:]
+    return [RankedSession(name, float(shares[i] / shares.sum())) for name, i in zip(first, best, strict=True)]
+
+
+def taken_up(view: View, sessions: Sequence[str], as_of: datetime | None = None) -> list[str]:
+    """The sessions in their order, but each that had changed by then what one before it settled before that one."""
+    columns = ["observation_id", "session_id", "superseded_by", "observed_at"]
+    rows = rows_where(view, OBSERVATIONS, columns, "session_id", sessions) if len(sessions) > 1 else []
+    rows = [row for row in rows if said_by_then(row["observed_at"], as_of)]
+    session = {str(row["observation_id"]): str(row["session_id"]) for row in rows}
+    changed = Counter((str(row["session_id"]), session.get(str(row["superseded_by"]))) for row in rows)
+    began: dict[str, datetime] = {}
+    for row in rows:
+        if isinstance(at := row["observed_at"], datetime):
+            began[str(row["session_id"])] = min(at, began.get(str(row["session_id"]), at))
+    ordered: list[str] = []
+    for one in sessions:
+        earlier = [
+            n
+            for n, other in enumerate(ordered)
+            if changed[other, one] >= CHANGES and other in began and one in began and began[other] < began[one]
+        ]
+        place = next((n for n in earlier if _cosine(view, ordered[n], one) >= ONE_MATTER), len(ordered))
+        ordered.insert(place, one)
+    return ordered
+
+
+def said_by_then(at: object, as_of: datetime | None) -> bool:
+    """Whether something was said by a moment; what has no time only where no moment is given."""
+    return as_of is None or (isinstance(at, datetime) and at <= as_of)
+
+
+def _cosine(view: View, one: str, other: str) -> float:
+    """Of two sessions' mean vectors; 0 where one has none."""
+    rows = rows_where(view, PASSAGES, ["session_id", "vector"], "session_id", (one, other))
+    means = []
+    for session in (one, other):
+        vectors = [row["vector"] for row in rows if row["session_id"] == session and row["vector"] is not None]
+        mean = np.mean(np.array(vectors, dtype=np.float64), axis=0) if vectors else np.zeros(1)
+        means.append(mean / (float(np.linalg.norm(mean)) or 1.0))
+    return float(means[0] @ means[1]) if means[0].shape == means[1].shape else 0.0
+
+
+def rows_where(
+    view: View, table: Table, columns: list[str], key: str, wanted: Collection[str]
+) -> list[dict[str, object]]:
+    """Rows whose `key` is one of those wanted."""
+    if not wanted or not view.count(table):
+        return []
+    found = view.read(table, columns, pc.field(key).isin(pa.array(sorted(set(wanted)), pa.string())))
+    rows: list[dict[str, object]] = found.to_pylist()
+    return rows
+
+
+def word_scores(view: View, query: Query, layout: Layout) -> dict[int, float]:
+    """BM25 of each session that holds a word of the query, by the session's number."""
+    asked = replace(query, text=" ".join(content_words(query.text)) or query.text)
+    lanes = word_lanes(view, POOLS["message"], asked, layout)
+    return bm25([layout.session[positions] for positions, _ in lanes], int(layout.session.max()) + 1)
+
+
+def bm25(lookups: Sequence[Ints], sessions: int) -> dict[int, float]:
+    """BM25 (Robertson & Zaragoza, 2009) from the sessions of the passages that hold each word; lengths taken as equal.
+
+    A long session holds more words by chance; the cosines of its five best passages hold that in check.
+    """
+    total = np.zeros(sessions)
+    for lookup in lookups:
+        held = np.bincount(lookup, minlength=sessions).astype(np.float64)
+        rare = np.log1p((sessions - (held > 0).sum() + 0.5) / ((held > 0).sum() + 0.5))
+        total += rare * held * (K1 + 1) / (held + K1)
+    return {int(n): float(total[n]) for n in np.flatnonzero(total)}
+
+
+def cosine_scores(view: View, query: Query, layout: Layout, vector: Vector) -> dict[int, float]:
+    """Mean cosine of each session's nearest passages; those not among the nearest count as the last of them."""
+    positions, cosines = _nearest(view, query, layout, vector)
+    if not len(positions):
+        return {}
+    by_session: dict[int, list[float]] = {}
+    for session, cosine in zip(layout.session[positions].tolist(), cosines.tolist(), strict=True):
+        by_session.setdefault(session, []).append(cosine)
+    last = float(cosines.min())
+    return {key: sum((sorted(some, reverse=True) + [last] * BEST)[:BEST]) / BEST for key, some in by_session.items()}
+
+
+def told_before(view: View, query: Query, vector: Vector | None) -> bool:
+    """Whether some session is about what a long query tells, though no single message stands out.
+
+    It is, where the mean of its five best cosines reaches what the best single hit of unrelated queries does (the
+    median of the release's calibration). In `data/labelled` the lowest report has .30, that median is .26, and long
+    unrelated questions have .13 to .18.
+    """
+    told = view.release.calibration
+    scale = Calibration.from_json(told).scales.get("message") if told else None
+    if scale is None or vector is None or len(content_words(query.text)) <= TELLING:
+        return False
+    best = cosine_scores(view, query, Layout.of(view), vector).values()
+    return max(best, default=-1.0) >= scale.median
+
+
+def _nearest(view: View, query: Query, layout: Layout, vector: Vector) -> tuple[Ints, Scores]:
+    """Positions and cosines of the nearest passages that the query's conditions let through."""
+    held = view.vectors(PASSAGES)
+    if held is None:
+        rows = nearest_rows(view, POOLS["message"], query, NEAREST, vector, [], row_ids=True)
+        return layout.positions(rows["_rowid"].to_numpy()), 1.0 - rows["_distance"].to_numpy().astype(np.float64)
+    matrix, known = held
+    with one_blas_thread():
+        cosines = (matrix @ vector)[layout.offsets].astype(np.float64)
+    some = np.flatnonzero(known[layout.offsets] & passages_allowed(view, query))
+    best = some[np.argsort(-cosines[some], kind="stable")[:NEAREST]]
+    return best, cosines[best]
+
+
+def _names(view: View, layout: Layout, numbers: Sequence[int]) -> list[str]:
+    """The sessions' ids: each read from one of its passages."""
+    first = np.array([int(np.argmax(layout.session == number)) for number in numbers], dtype=np.int64)
+    names: list[str] = view.take(PASSAGES, layout.offsets[first], ["session_id"])["session_id"].to_pylist()
+    return names
+
+
+def standardised(scores: Mapping[int, float], keys: Sequence[int]) -> Scores:
+    """Mean 0 and deviation 1 over the keys; one without a score counts as the lowest. All 0 where nothing differs."""
+    if not scores:
+        return np.zeros(len(keys))
+    low = min(scores.values())
+    values = np.array([scores.get(key, low) for key in keys])
+    spread = float(values.std())
+    return np.zeros(len(keys)) if spread < 1e-12 else (values - values.mean()) / spread

@@ -1,0 +1,259 @@
+"""The pyramid: groups of members, groups of groups, over topics and over sessions, by one algorithm.
+
+A group is sealed as soon as it is full and never changes its members afterwards: what comes late joins the next
+group. So a night's work is in proportion to what is new, and a summary once cited stays what it was.
+Sessions end in one master summary over what no higher group holds, made again whenever the session has grown.
+"""
+
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from slowwave.schemas.ids import content_id
+from slowwave.text.summarise import Part, extractive_summary
+
+MASTER = -1
+"""The tier of a session's master summary."""
+
+
+@dataclass(frozen=True)
+class Member:
+    """An observation, a message or a summary of the tier below."""
+
+    id: str
+    text: str
+    at: datetime | None = None
+    last_at: datetime | None = None
+    speaker: str | None = None
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Sizes of a pyramid's groups."""
+
+    first: int
+    """Members of a group of tier 0."""
+    above: int
+    """Groups under a group of every higher tier."""
+    tiers: int | None = None
+    """Tiers at most; None: as many as fill."""
+    window: int = 0
+    """Members before a group of tier 0 that are read along with it."""
+    master: bool = False
+    max_words: int = 60
+
+
+@dataclass(frozen=True)
+class Group:
+    """One group and its summary."""
+
+    tier: int
+    seq: int
+    members: tuple[str, ...]
+    text: str
+    first_at: datetime | None
+    last_at: datetime | None
+    sealed: bool = True
+
+    def id(self, scope: str, scope_id: str) -> str:
+        """A sealed group's id is made of its members; the master's is the session's, since its members change."""
+        return (
+            content_id("summary", scope, scope_id, str(self.tier), self.member_hash)
+            if self.sealed
+            else master_id(scope_id)
+        )
+
+    @property
+    def member_hash(self) -> str:
+        """Hash of the members in order."""
+        return content_id(*self.members)
+
+
+def master_id(session: str) -> str:
+    """Id of a session's master summary."""
+    return content_id("summary", "session", session, str(MASTER), "master")
+
+
+@dataclass
+class Pyramid:
+    """What is already sealed over one topic or session, by tier, in order of sealing."""
+
+    tiers: dict[int, list[Group]] = field(default_factory=dict)
+
+    def covered(self, tier: int) -> set[str]:
+        """Members that some group of this tier holds."""
+        return {m for group in self.tiers.get(tier, []) for m in group.members}
+
+
+def seal(members: Sequence[Member], covered: set[str], size: int) -> Iterator[list[Member]]:
+    """Full groups of the members that no sealed group holds, in the order given."""
+    free = [m for m in members if m.id not in covered]
+    for start in range(0, len(free) - size + 1, size):
+        yield free[start : start + size]
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A full group that lacks its summary."""
+
+    scope: str
+    scope_id: str
+    tier: int
+    seq: int
+    members: tuple[Member, ...]
+    context: tuple[Member, ...] = ()
+    """What came before, to be understood by."""
+    sealed: bool = True
+
+
+@dataclass(frozen=True)
+class Grown:
+    """The groups a pyramid was given, lowest tier first, the master last."""
+
+    groups: list[Group]
+    complete: bool
+    """False where a summary could not be had: what is left out is made when it can."""
+
+
+Growth = Generator[list[Draft], Sequence[str | None], Grown]
+"""Yields the drafts of one tier and is sent their texts (None: not to be had now); returns what it grew."""
+Writer = Callable[[list[Draft]], Sequence[str | None]]
+"""A text for each draft."""
+
+
+def grow(pyramid: Pyramid, members: Sequence[Member], shape: Shape, scope: str, scope_id: str) -> list[Group]:
+    """The groups that the members complete beyond what is sealed, with extractive summaries; the master last.
+
+    Args:
+        pyramid: what is sealed already; it is extended in place.
+        members: all live members of tier 0, in order of time.
+        shape: the groups' sizes.
+        scope: "topic" or "session".
+        scope_id: its id.
+    """
+    growth = growing(pyramid, members, shape, scope, scope_id)
+    return grown_together([growth], lambda drafts: [extractive_text(d, shape.max_words) for d in drafts])[0].groups
+
+
+def grown_together(growths: Sequence[Growth], write: Writer) -> list[Grown]:
+    """Many pyramids grown in step, tier by tier, so that each call of `write` is one batch over all of them."""
+    done: dict[int, Grown] = {}
+    waiting = _advanced(growths, dict.fromkeys(range(len(growths))), done)
+    while waiting:
+        texts = iter(write([draft for drafts in waiting.values() for draft in drafts]))
+        answers = {place: [next(texts) for _ in drafts] for place, drafts in waiting.items()}
+        waiting = _advanced(growths, answers, done)
+    return [done[place] for place in range(len(growths))]
+
+
+def _advanced(
+    growths: Sequence[Growth], answers: Mapping[int, Sequence[str | None] | None], done: dict[int, Grown]
+) -> dict[int, list[Draft]]:
+    """The next drafts of the growths that were answered; those at their end go to `done`."""
+    waiting: dict[int, list[Draft]] = {}
+    for place, texts in answers.items():
+        try:
+            waiting[place] = next(growths[place]) if texts is None else growths[place].send(texts)
+        except StopIteration as end:
+            done[place] = end.value
+    return waiting
+
+
+def growing(pyramid: Pyramid, members: Sequence[Member], shape: Shape, scope: str, scope_id: str) -> Growth:
+    """`grow`, with the summaries written elsewhere. Where one is not to be had, nothing above it is made."""
+    made: list[Group] = []
+    tier, level = 0, list(members)
+    while level and (shape.tiers is None or tier < shape.tiers):
+        size = shape.first if tier == 0 else shape.above
+        held = pyramid.tiers.setdefault(tier, [])
+        full = list(seal(level, pyramid.covered(tier), size))
+        seq = 1 + max((g.seq for g in held), default=-1)  # a group that lost every member leaves its place empty
+        drafts = [
+            Draft(scope, scope_id, tier, seq + n, tuple(group), tuple(before(level, group[0], shape, tier)))
+            for n, group in enumerate(full)
+        ]
+        texts = (yield drafts) if drafts else []
+        had = [_group(d, text) for d, text in zip(drafts, texts, strict=True) if text is not None]
+        if len(had) < len(drafts):
+            return Grown(made, complete=False)
+        held += had
+        made += had
+        level = [as_member(group, group.id(scope, scope_id)) for group in held]
+        tier += 1
+    if shape.master and members:
+        draft = Draft(scope, scope_id, MASTER, 0, tuple(_tops(pyramid, members, scope, scope_id)), sealed=False)
+        (text,) = yield [draft]
+        if text is None:
+            return Grown(made, complete=False)
+        made.append(_group(draft, text))
+    return Grown(made, complete=True)
+
+
+def before(level: Sequence[Member], first: Member, shape: Shape, tier: int) -> Sequence[Member]:
+    """The members right before a group of tier 0, which are read along with it."""
+    if tier or not shape.window:
+        return ()
+    at = next(i for i, m in enumerate(level) if m.id == first.id)
+    return level[max(0, at - shape.window) : at]
+
+
+def _tops(pyramid: Pyramid, members: Sequence[Member], scope: str, scope_id: str) -> list[Member]:
+    """What a master stands on: the highest groups, and what is in none yet."""
+    tops: list[Member] = []
+    for tier in sorted(pyramid.tiers, reverse=True):
+        above = pyramid.covered(tier + 1)
+        groups = [as_member(g, g.id(scope, scope_id)) for g in pyramid.tiers[tier]]
+        tops += [g for g in groups if g.id not in above]
+    return tops + [m for m in members if m.id not in pyramid.covered(0)]
+
+
+def summarised(
+    group: Sequence[Member], tier: int, seq: int, context: Sequence[Member], max_words: int, *, sealed: bool = True
+) -> Group:
+    """A group with its extractive summary."""
+    draft = Draft("", "", tier, seq, tuple(group), tuple(context), sealed)
+    return _group(draft, extractive_text(draft, max_words))
+
+
+def extractive_text(draft: Draft, max_words: int) -> str:
+    """A draft's summary, without a model."""
+    return extractive_summary(_parts(draft.members), max_words, _parts(draft.context))
+
+
+def _group(draft: Draft, text: str) -> Group:
+    starts = [m.at for m in draft.members if m.at]
+    ends = [end for m in draft.members if (end := m.last_at or m.at)]
+    span = min(starts, default=None), max(ends, default=None)
+    return Group(draft.tier, draft.seq, tuple(m.id for m in draft.members), text, *span, draft.sealed)
+
+
+def _parts(members: Sequence[Member]) -> list[Part]:
+    return [Part(m.text, m.speaker) for m in members]
+
+
+def as_member(group: Group, group_id: str) -> Member:
+    """A group as a member of the tier above."""
+    return Member(group_id, group.text, group.first_at, group.last_at)
+
+
+def summary_row(
+    group: Group, scope: str, scope_id: str, about: Mapping[str, str | None], key: str
+) -> dict[str, object]:
+    """A row of SUMMARIES without its vector. `about` has the scope's title and workspace."""
+    return {
+        "summary_id": group.id(scope, scope_id),
+        "scope": scope,
+        "scope_id": scope_id,
+        "tier": group.tier,
+        "seq": group.seq,
+        "title": about.get("title"),
+        "text": group.text,
+        "member_ids": list(group.members),
+        "member_hash": group.member_hash,
+        "sealed": group.sealed,
+        "first_at": group.first_at,
+        "last_at": group.last_at,
+        "workspace": about.get("workspace"),
+        "vector": None,
+        "step_key": key,
+    }

@@ -1,0 +1,211 @@
+"""Search engines on the web behind one Protocol: SearXNG, Google's Custom Search API, and ddgs.
+
+An engine takes a query and returns pages as it ranks them; it raises `WebTrouble` for anything that goes wrong, and
+the next one is asked. Each is made from the settings, and only where these say enough to use it.
+"""
+
+import importlib.util
+import os
+import re
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from html import unescape
+from typing import Any, Protocol
+
+import httpx
+
+from slowwave.engines.llm.servers import LOOPBACK
+from slowwave.schemas.errors import SlowwaveError
+from slowwave.schemas.settings import EngineName, WebSettings
+
+MAX_ANSWER = 2_000_000
+"""Bytes of an engine's answer; a longer one is no list of results."""
+AGENT = "slowwave (web search for one person's assistant)"
+TAG = re.compile(r"<[^>]{1,200}>")
+
+
+class WebTrouble(SlowwaveError):
+    """A search or a page could not be had: `where` and `why`."""
+
+    def __init__(self, where: str, why: str) -> None:
+        self.where, self.why = where, why
+        super().__init__(f"{where}: {why}")
+
+
+@dataclass(frozen=True, slots=True)
+class WebResult:
+    """A page that was found; `text` is its main text, or the engine's snippet where the page could not be had."""
+
+    title: str
+    url: str
+    text: str
+    engine: str
+
+
+class WebEngine(Protocol):
+    """Anything that finds pages."""
+
+    @property
+    def name(self) -> str:
+        """What notes call it."""
+        ...
+
+    def search(self, query: str, limit: int) -> list[WebResult]:
+        """Up to `limit` pages, best first, with snippets as their text.
+
+        Raises:
+            WebTrouble: the engine gave no list of results.
+        """
+        ...
+
+
+class SearXNG:
+    """A SearXNG instance, by its JSON API (`search.formats` must list `json`)."""
+
+    def __init__(self, url: str, timeout: float) -> None:
+        self.name = "searxng"
+        self.url, self.timeout = url.rstrip("/") + "/search", timeout
+
+    def search(self, query: str, limit: int) -> list[WebResult]:
+        """As in the Protocol; 403 mostly means that the instance has its JSON format switched off."""
+        found = _json(self.name, self.url, {"q": query, "format": "json"}, self.timeout).get("results")
+        return _results(self.name, found, ("title", "url", "content"), limit)
+
+
+class Google:
+    """Google's Custom Search JSON API; the key stays in the environment and goes out as a header."""
+
+    def __init__(self, url: str, cx: str, key: str, timeout: float) -> None:
+        self.name = "google"
+        self.url, self.cx, self.timeout = url, cx, timeout
+        self._key = key
+
+    def search(self, query: str, limit: int) -> list[WebResult]:
+        """As in the Protocol; an answer without `items` is a search that found nothing."""
+        asked = {"q": query, "cx": self.cx, "num": str(limit)}
+        answer = _json(self.name, self.url, asked, self.timeout, {"x-goog-api-key": self._key})
+        return _results(self.name, answer.get("items", []), ("title", "link", "snippet"), limit)
+
+
+class DDGS:
+    """The package `ddgs`, a metasearch over several public engines that needs no key."""
+
+    def __init__(self, timeout: float) -> None:
+        self.name = "ddgs"
+        self.timeout = timeout
+
+    def search(self, query: str, limit: int) -> list[WebResult]:
+        """As in the Protocol."""
+        import ddgs  # type: ignore[import-not-found,unused-ignore]
+        from ddgs.exceptions import DDGSException  # type: ignore[import-not-found,unused-ignore]
+
+        try:
+            found = ddgs.DDGS(timeout=max(1, round(self.timeout))).text(query, max_results=limit)
+        except DDGSException as error:
+            raise WebTrouble(self.name, str(error) or type(error).__name__) from None
+        return _results(self.name, found, ("title", "href", "body"), limit)
+
+
+def engines_from(settings: WebSettings) -> tuple[list[WebEngine], list[str]]:
+    """The engines that settings name and can be used, in order, and for each other one what it lacks."""
+    made = [_engine(name, settings) for name in settings.engines]
+    return [one for one in made if not isinstance(one, str)], [one for one in made if isinstance(one, str)]
+
+
+def _engine(name: EngineName, settings: WebSettings) -> WebEngine | str:
+    """The engine, or what must be set up for it."""
+    if name == "searxng":
+        url = settings.searxng_url
+        return SearXNG(url, settings.timeout) if url else "searxng: set web.searxng_url"
+    if name == "google":
+        key = os.environ.get(settings.google_key_env)
+        if not key or not settings.google_cx:
+            return f"google: set web.google_cx, and {settings.google_key_env} in the environment"
+        return Google(settings.google_url, settings.google_cx, key, settings.timeout)
+    if importlib.util.find_spec("ddgs") is None:
+        return "ddgs: pip install slowwave[web]"
+    return DDGS(settings.timeout)
+
+
+def _json(
+    where: str, url: str, asked: Mapping[str, str], timeout: float, headers: Mapping[str, str] | None = None
+) -> dict[str, Any]:
+    """The JSON object at a URL.
+
+    Raises:
+        WebTrouble: no connection, no answer in time, another status than 200, or no JSON object.
+    """
+    try:
+        local = httpx.URL(url).host in LOOPBACK  # no proxy for this machine itself
+        sent = {"user-agent": AGENT, **(headers or {})}
+        with httpx.Client(timeout=timeout, headers=sent, trust_env=not local) as client:
+            answer = read_bounded(client, where, url, MAX_ANSWER, timeout, params=asked)
+            found = httpx.Response(200, content=answer.content).json()
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        raise WebTrouble(where, f"{type(error).__name__} {error}".rstrip()) from None
+    except ValueError:
+        raise WebTrouble(where, "the answer is no JSON") from None
+    if not isinstance(found, dict):
+        raise WebTrouble(where, "the answer is no JSON object")
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """A whole answer."""
+
+    content: bytes
+    media: str
+    """Its media type, without parameters, in lower case."""
+
+
+def read_bounded(
+    client: httpx.Client, where: str, url: str, max_bytes: int, timeout: float, params: Mapping[str, str] | None = None
+) -> Body:
+    """What a URL answers, when it comes whole, with status 200, within `timeout` seconds and `max_bytes`.
+
+    httpx's own timeout is for each read; the deadline here is for all of them.
+
+    Raises:
+        WebTrouble: another status, too slow, or too large.
+        httpx.HTTPError: no connection, or one that broke.
+    """
+    until, held = time.monotonic() + timeout, bytearray()
+    with client.stream("GET", url, params=params) as response:
+        if response.status_code != 200:
+            raise WebTrouble(where, f"status {response.status_code}")
+        for chunk in response.iter_bytes():
+            held += chunk
+            if len(held) > max_bytes:
+                raise WebTrouble(where, f"larger than {max_bytes:,} bytes")
+            if time.monotonic() > until:
+                raise WebTrouble(where, f"not whole within {timeout:g} s")
+        return Body(bytes(held), response.headers.get("content-type", "").partition(";")[0].strip().lower())
+
+
+def _results(engine: str, found: object, names: tuple[str, str, str], limit: int) -> list[WebResult]:
+    """Results from an engine's own records, whose title, address and snippet have these names.
+
+    Raises:
+        WebTrouble: there is no list.
+    """
+    if not isinstance(found, Iterable) or isinstance(found, str | bytes | Mapping):
+        raise WebTrouble(engine, "the answer holds no list of results")
+    records = [one for one in found if isinstance(one, Mapping) and is_web(one.get(names[1]))]
+    unique = {str(one[names[1]]): one for one in reversed(records)}
+    in_order = sorted(unique.values(), key=records.index)
+    return [
+        WebResult(plain(one.get(names[0])), str(one[names[1]]), plain(one.get(names[2])), engine)
+        for one in in_order[:limit]
+    ]
+
+
+def is_web(url: object) -> bool:
+    """Whether this is the address of a web page."""
+    return isinstance(url, str) and url.lower().startswith(("http://", "https://"))
+
+
+def plain(text: object) -> str:
+    """One line of text without tags and entities."""
+    return " ".join(unescape(TAG.sub(" ", text)).split()) if isinstance(text, str) else ""

@@ -1,0 +1,101 @@
+"""Pages on the web as their main text: fetched within bounds, cleaned by trafilatura.
+
+What a page says is data for a model to read, never an instruction: it is cut to one block of plain text. Pages on
+private and loopback addresses are not fetched unless the settings allow it: a search result must not reach into the
+network it is read in.
+"""
+
+import importlib.util
+import ipaddress
+import socket
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import httpx
+
+from slowwave.engines.llm.servers import LOOPBACK
+from slowwave.schemas.settings import WebSettings
+from slowwave.web.engines import AGENT, WebResult, WebTrouble, plain, read_bounded
+
+MAX_REDIRECTS = 4
+HTML = frozenset({"text/html", "application/xhtml+xml", ""})
+NO_CLEANER = "trafilatura is not installed (pip install slowwave[web]): snippets are used in place of pages"
+
+
+def with_page_texts(results: Sequence[WebResult], settings: WebSettings) -> tuple[list[WebResult], list[str]]:
+    """The results with the main text of their pages, fetched at once, and a note for each that keeps its snippet."""
+    if not results or not settings.pages:
+        return list(results), []
+    if importlib.util.find_spec("trafilatura") is None:
+        return list(results), [NO_CLEANER]
+    with ThreadPoolExecutor(len(results), thread_name_prefix="slowwave-web") as pool:
+        read = list(pool.map(lambda one: _read(one, settings), results))
+    return [result for result, _ in read], [note for _, note in read if note]
+
+
+def _read(result: WebResult, settings: WebSettings) -> tuple[WebResult, str | None]:
+    try:
+        text = page_text(result.url, settings)
+    except WebTrouble as trouble:
+        return result, f"{trouble}: its snippet is used"
+    return replace(result, text=shortened(text, settings.page_chars)), None
+
+
+def page_text(url: str, settings: WebSettings) -> str:
+    """The main text of a page, paragraphs on lines of their own.
+
+    Raises:
+        WebTrouble: it can't be had within the bounds, is no text, or holds none.
+    """
+    checks = [] if settings.private_pages else [_refuse_private]
+    try:
+        with httpx.Client(
+            timeout=settings.timeout,
+            trust_env=httpx.URL(url).host not in LOOPBACK,  # no proxy for this machine itself
+            headers={"user-agent": AGENT, "accept": "text/html, text/plain;q=0.8"},
+            follow_redirects=True,
+            max_redirects=MAX_REDIRECTS,
+            event_hooks={"request": checks},  # called for each redirect too
+        ) as client:
+            body = read_bounded(client, url, url, settings.page_bytes, settings.timeout)
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        raise WebTrouble(url, f"{type(error).__name__} {error}".rstrip()) from None
+    if body.media == "text/plain":
+        return body.content.decode("utf-8", "replace").strip()
+    if body.media not in HTML:
+        raise WebTrouble(url, f"{body.media} is no page")
+    return _main_text(url, body.content)
+
+
+def _main_text(url: str, html: bytes) -> str:
+    import trafilatura  # type: ignore[import-not-found,unused-ignore]
+
+    text = trafilatura.extract(html, url=url, include_comments=False, include_images=False, favor_precision=True)
+    if not text or not text.strip():
+        raise WebTrouble(url, "it has no main text")
+    return str(text).strip()
+
+
+def _refuse_private(request: httpx.Request) -> None:
+    """Stop a request to an address that is not of the public internet.
+
+    Raises:
+        WebTrouble: the host is on a private, loopback or otherwise special network, or unknown.
+    """
+    host = request.url.host
+    try:
+        found = {str(info[4][0]) for info in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)}
+    except (OSError, UnicodeError) as error:
+        raise WebTrouble(str(request.url), f"no address for {host} ({error})") from None
+    if not all(ipaddress.ip_address(one.partition("%")[0]).is_global for one in found):
+        raise WebTrouble(str(request.url), f"{host} is on a private network")
+
+
+def shortened(text: str, chars: int) -> str:
+    """The text's first whole lines and sentences, at most `chars` long."""
+    if len(text) <= chars:
+        return text
+    head = text[:chars]
+    ends = [head.rfind(mark) + len(mark) for mark in ("\n", ". ", "! ", "? ", "。") if mark in head]
+    return head[: max(ends)].rstrip() if ends and max(ends) > chars // 2 else plain(head.rsplit(" ", 1)[0])

@@ -1,1 +1,0 @@
-"""When a later claim changes an earlier one: cues, topic, values, a judgement. `tasks.supersede` is the step."""

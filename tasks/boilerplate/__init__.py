@@ -1,0 +1,1 @@
+"""Mask text that recurs over many sessions, and what recall handed out."""

@@ -1,0 +1,133 @@
+"""Boilerplate: spans of text that stand in many sessions word for word, and messages without them.
+
+Templates, pasted rules (CLAUDE.md, AGENTS.md), system prompts and tool banners come back session after session; what
+people say does not. Method: exact hashes of line- and sentence-sized shingles, counted by distinct session (as CCNet
+drops paragraphs: Wenzek et al., LREC 2020). MinHash finds documents that are alike, but a mask needs places, and a
+body that was edited in one line still shares its other lines; exact hashes give both, at a few MB/s.
+"""
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from slowwave.schemas.settings import BoilerplateSettings
+
+VERSION = 1
+UNIT = re.compile(r"\S[^\n]*?(?:[.!?…]+[\"'”’)\]*]*(?=\s)|(?=[^\S\n]*(?:\n|\Z)))")
+"""A line, or a sentence where a line has several."""
+WORD = re.compile(r"\w+")
+DIGIT = re.compile(r"\d")
+CHANGING = re.compile(
+    r"\b\d{4}-\d\d-\d\d(?:[t ]\d\d:\d\d(?::\d\d)?(?:\.\d+)?(?:z|[+-]\d\d:?\d\d)?)?\b|\b\d{1,2}:\d\d(?::\d\d)?\b"
+    r"|\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b|\b(?=[0-9a-f]*\d)[0-9a-f]{12,}\b"
+)
+"""Dates, times and ids of machines: all that differs between two copies of a banner."""
+
+Hashes = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A shingle: one line or sentence, with the next ones where it is short."""
+
+    start: int
+    end: int
+    hash: int
+
+
+def spans(text: str, min_words: int) -> list[Span]:
+    """The text's shingles in order: from each line or sentence on, the fewest that have `min_words` words.
+
+    The last ones, after which too little follows, reach back instead. A text of fewer words in all has none.
+    """
+    units = [(m.start(), m.end(), _words(m[0])) for m in UNIT.finditer(text)]
+    found = [_run(units, at, min_words) for at in range(len(units))]
+    return [Span(units[a][0], units[b][1], _hash(units[a : b + 1])) for a, b in dict.fromkeys(r for r in found if r)]
+
+
+Units = list[tuple[int, int, list[str]]]
+
+
+def _run(units: Units, at: int, min_words: int) -> tuple[int, int] | None:
+    """First and last unit of the shingle that begins, or else ends, with this one."""
+    for step in (1, -1):
+        words, here = 0, at
+        while 0 <= here < len(units):
+            words += len(units[here][2])
+            if words >= min_words:
+                return min(at, here), max(at, here)
+            here += step
+    return None
+
+
+def _words(unit: str) -> list[str]:
+    folded = unit.casefold()
+    return WORD.findall(CHANGING.sub("0", folded) if DIGIT.search(folded) else folded)
+
+
+def _hash(units: Units) -> int:
+    joined = " ".join(word for _, _, words in units for word in words)
+    return int.from_bytes(hashlib.blake2b(joined.encode("utf-8", "surrogatepass"), digest_size=8).digest(), signed=True)
+
+
+def session_lines(texts: Iterable[str], min_words: int) -> Counter[int]:
+    """How often each shingle stands in a session's texts."""
+    return Counter(span.hash for text in texts for span in spans(text, min_words))
+
+
+def recurring(sessions: Iterable[Collection[int]], settings: BoilerplateSettings) -> dict[int, int]:
+    """Hash of each shingle that at least `min_sessions` sessions hold -> how many do. None when turned off.
+
+    Args:
+        sessions: the distinct hashes of each session.
+        settings: `min_sessions`; 0 turns the mask off.
+    """
+    held = [np.fromiter(hashes, dtype=np.int64, count=len(hashes)) for hashes in sessions]
+    if not held or not settings.min_sessions:
+        return {}
+    values, counts = np.unique(np.concatenate(held), return_counts=True)
+    often = counts >= settings.min_sessions
+    return dict(zip(values[often].tolist(), counts[often].tolist(), strict=True))
+
+
+def masked(text: str, known: Collection[int], min_words: int) -> str:
+    """The text with each shingle in `known` blanked out, line breaks in its place: every other character stays put."""
+    if not known:
+        return text
+    gone = [span for span in spans(text, min_words) if span.hash in known]
+    if not gone:
+        return text
+    kept = list(text)
+    for span in gone:
+        kept[span.start : span.end] = "\n" * (span.end - span.start)
+    return "".join(kept)
+
+
+def verbatim(quote: str, masked_text: str, text: str) -> str:
+    """A quote cut from the masked text as it stands in the text itself: what was blanked inside it is there again."""
+    if quote in text:
+        return quote
+    at = masked_text.find(quote)
+    return text[at : at + len(quote)] if at >= 0 else quote
+
+
+def span_id(number: int) -> str:
+    """A shingle's hash as 16 hex digits."""
+    return f"{number & 0xFFFFFFFFFFFFFFFF:016x}"
+
+
+def span_texts(texts: Iterable[str], wanted: Collection[int], min_words: int) -> Mapping[int, str]:
+    """How each wanted shingle reads where it first stands."""
+    return dict(reversed(list(_readings(texts, wanted, min_words))))
+
+
+def _readings(texts: Iterable[str], wanted: Collection[int], min_words: int) -> Iterator[tuple[int, str]]:
+    for text in texts:
+        for span in spans(text, min_words):
+            if span.hash in wanted:
+                yield span.hash, text[span.start : span.end]

@@ -1,0 +1,1 @@
+"""Find claims that are one claim."""

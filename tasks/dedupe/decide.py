@@ -1,0 +1,146 @@
+"""Whether two claims are one: scores, guards, a rule. The pair level, without any table.
+
+Rules in order: the same words; a guard's objection; alike word by word. All thresholds are in `Rules`.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from rapidfuzz import fuzz, process
+
+from slowwave.schemas.settings import DedupeSettings
+from slowwave.tasks.dedupe.guards import objection, pair_of, speaker
+from slowwave.tasks.dedupe.normalise import Claim, read_claim
+
+Scores = dict[str, float]
+
+
+@dataclass(frozen=True)
+class Rules:
+    """Thresholds; how they were found is in `docs/log.md`."""
+
+    threshold: float = 78.0
+    """Likeness from which two claims are one, 0 to 100: token_sort_ratio of the canonical words, less `added_cost`
+    for each content word in the longest run that one side adds."""
+    added_cost: float = 3.0
+    """What a side adds in one piece is a clause of its own, and says more than the ratio shows."""
+    overlap: float = 0.7
+    """Least Dice coefficient of the content words, 0 to 1."""
+    cosine: float = 0.6
+    """Least cosine of the vectors, where there are vectors."""
+    rephrased: float = 0.9
+    """Cosine from which claims are one below `threshold`, if they share `rephrased_overlap` of the content words and
+    neither adds two in a row: the same words, put in another way."""
+    rephrased_overlap: float = 0.75
+    grey: float = 62.0
+    """Likeness from which two claims that are not one by the rules are worth asking a language model."""
+    grey_cosine: float = 0.8
+    """The same by cosine."""
+
+
+@dataclass(frozen=True)
+class Decision:
+    """Whether two claims are one, by which rule or guard, on what scores, and why."""
+
+    same: bool
+    rule: str
+    scores: Scores
+    reason: str
+
+    @property
+    def score(self) -> float:
+        """Likeness by which the best of several is taken, 0 to 101; the same words come first."""
+        return 101.0 if self.rule == "exact" else self.scores["likeness"]
+
+
+def rules_of(settings: DedupeSettings) -> Rules:
+    """The rules in force."""
+    return Rules(threshold=settings.threshold)
+
+
+def same(
+    a: str,
+    b: str,
+    *,
+    speakers: tuple[str | None, str | None] = (None, None),
+    cosine: float | None = None,
+    rules: Rules | None = None,
+) -> Decision:
+    """Whether two sentences make the same claim.
+
+    `cosine` is that of their vectors, None without an encoder; `speakers` are who said a and b.
+    """
+    left, right = read_claim(a, speakers[0]), read_claim(b, speakers[1])
+    return decide(left, right, fuzz.ratio(left.sorted_words, right.sorted_words), cosine, rules or Rules())
+
+
+def decide(a: Claim, b: Claim, token_sort: float, cosine: float | None, rules: Rules) -> Decision:
+    """The same, of claims already read and scored; symmetric in a and b."""
+    scores = scores_of(a, b, token_sort, cosine, rules)
+    if a.folded == b.folded:
+        reason = speaker(pair_of(a, b))
+        return Decision(reason is None, "exact" if reason is None else "speaker", scores, reason or "the same words")
+    blocked = objection(a, b)
+    if blocked is not None:
+        return Decision(False, blocked[0], scores, blocked[1])
+    return _alike(scores, rules)
+
+
+def hopeful(a: Claim, b: Claim, token_sort: float, cosine: float | None, rules: Rules) -> bool:
+    """Whether the two would be one if no guard objected: the cheap part of `decide`, first in bulk."""
+    return a.folded == b.folded or _alike(scores_of(a, b, token_sort, cosine, rules), rules).same
+
+
+def grey(decision: Decision, rules: Rules) -> bool:
+    """Whether the rules see too little likeness, but not much too little, or one word in the place of another.
+
+    No other guard's objection is asked about: a model has no eye for two ports.
+    """
+    if decision.rule not in ("unlike", "substitution"):
+        return False
+    return decision.score >= rules.grey or decision.scores.get("cosine", 0.0) >= rules.grey_cosine
+
+
+def scores_of(a: Claim, b: Claim, token_sort: float, cosine: float | None, rules: Rules) -> Scores:
+    """What the rules look at."""
+    scores = {"token_sort": float(token_sort), "overlap": overlap(a, b), "added": float(added(a, b))}
+    scores["likeness"] = max(0.0, scores["token_sort"] - rules.added_cost * scores["added"])
+    return scores if cosine is None else {**scores, "cosine": float(cosine)}
+
+
+def token_sort_ratios(left: list[Claim], right: list[Claim]) -> npt.NDArray[np.float32]:
+    """token_sort_ratio pair by pair, 0 to 100; shape (pairs,). Never the matrix of all against all."""
+    words = [c.sorted_words for c in left], [c.sorted_words for c in right]
+    return np.asarray(process.cpdist(*words, scorer=fuzz.ratio, workers=-1), dtype=np.float32)
+
+
+def overlap(a: Claim, b: Claim) -> float:
+    """Dice coefficient of the sets of content words, 0 to 1."""
+    left, right = set(a.content), set(b.content)
+    return 2 * len(left & right) / (len(left) + len(right)) if left or right else 0.0
+
+
+def added(a: Claim, b: Claim) -> int:
+    """The longest run of content words, in either claim, that the other lacks."""
+    return max(_longest_run(a.content, set(b.content)), _longest_run(b.content, set(a.content)))
+
+
+def _longest_run(words: tuple[str, ...], known: set[str]) -> int:
+    longest = run = 0
+    for word in words:
+        run = 0 if word in known else run + 1
+        longest = max(longest, run)
+    return longest
+
+
+def _alike(scores: Scores, rules: Rules) -> Decision:
+    cosine = scores.get("cosine")
+    if cosine is not None and cosine < rules.cosine:
+        return Decision(False, "meaning", scores, f"cosine of the vectors {cosine:.2f}")
+    if scores["likeness"] >= rules.threshold and scores["overlap"] >= rules.overlap:
+        return Decision(True, "likeness", scores, f"likeness {scores['likeness']:.0f} of 100")
+    near = cosine is not None and cosine >= rules.rephrased
+    if near and scores["overlap"] >= rules.rephrased_overlap and scores["added"] < 2:
+        return Decision(True, "rephrased", scores, f"cosine {cosine:.2f}, {scores['overlap']:.0%} of the words shared")
+    return Decision(False, "unlike", scores, "too few words shared, or too many added")

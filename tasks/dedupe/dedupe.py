@@ -1,0 +1,150 @@
+"""Finds the claims that say the same again: OBSERVATIONS in, the rows that changed and MERGES rows out.
+
+Exact words → candidates (vector neighbours, shared rare words) → rapidfuzz and guards → groups around a canonical
+row. Near-linear in rows; no matrix of all pairs. `unmerge` takes one merge back.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from slowwave.schemas.ids import content_id
+from slowwave.schemas.settings import DedupeSettings
+from slowwave.schemas.tables import MERGES, OBSERVATIONS
+from slowwave.tasks.dedupe.cluster import canonical_of
+from slowwave.tasks.dedupe.decide import Decision, rules_of
+from slowwave.tasks.dedupe.pairs import Found, Judge, Undone, by_id, found_pairs, only_row, with_values
+
+VERSION = "dedupe/2"
+
+
+@dataclass(frozen=True)
+class Deduped:
+    """What changed: rows of OBSERVATIONS to merge in, and rows of MERGES for the ledger."""
+
+    observations: pa.Table
+    merges: pa.Table
+
+
+def dedupe(
+    pending: pa.Table,
+    known: pa.Table,
+    settings: DedupeSettings,
+    step_key: str,
+    undone: Undone = frozenset(),
+    judge: Judge | None = None,
+) -> Deduped:
+    """Marks each pending claim that repeats another.
+
+    pending: OBSERVATIONS rows not looked at yet; known: rows looked at before, active or superseded by another claim,
+    which stay canonical: who says again what was changed takes it up again.
+    undone: (loser_id, winner_id) of merges taken back, which are never made again.
+    judge: asked about pairs that the rules find neither one nor plainly two (see `slowwave.tasks.dedupe.judge_llm`).
+    Returns every pending row, and each known row whose evidence grew, with status, reason, canonical_id,
+    evidence_sessions, valid_from and dedupe_key set; the other columns as they came. A pending row that is not
+    active is passed on, looked at. Equal input in any order gives equal output.
+    """
+    if not pending.num_rows:
+        return Deduped(OBSERVATIONS.empty(), MERGES.empty())
+    active = pc.equal(pending["status"], "active")
+    live = by_id(pending.filter(active))
+    standing = pc.is_in(known["status"], pa.array(["active", "superseded"]))
+    old = by_id(known.filter(pc.and_(standing, _not_in(known, pending))))
+    table = pa.concat_tables([old, live])
+    found = found_pairs(table, old.num_rows, rules_of(settings), settings.candidates, undone, judge)
+    joined = canonical_of(_ranks(table, old.num_rows), found, frozenset(range(old.num_rows)))
+    marked = _marked(table, joined, found, step_key)
+    keep = sorted({*range(old.num_rows, table.num_rows), *joined.values()})
+    passed = with_values(by_id(pending.filter(pc.invert(active))), dedupe_key=step_key)
+    return Deduped(
+        pa.concat_tables([marked.take(pa.array(keep, pa.int64())), passed]), _ledger(table, joined, found, step_key)
+    )
+
+
+def unmerge(observations: pa.Table, merges: pa.Table, merge_id: str) -> Deduped:
+    """Takes a merge back: the loser is active again, and the winner keeps no evidence it had from the loser alone.
+
+    observations: the loser, the winner, and every other row whose canonical_id is the winner's.
+    Returns the two rows and the merge with `undone` set, no rows where it is set already; raises KeyError where
+    there is no such merge of duplicates.
+    """
+    merge = merges.filter(pc.and_(pc.equal(merges["merge_id"], merge_id), pc.equal(merges["kind"], "duplicate")))
+    if not merge.num_rows:
+        raise KeyError(f"no merge of duplicates {merge_id!r}: `slowwave merges` lists them")
+    if merge["undone"][0].as_py():
+        return Deduped(OBSERVATIONS.empty(), MERGES.empty())
+    loser = only_row(observations, merge["loser_id"][0].as_py())
+    winner = only_row(observations, merge["winner_id"][0].as_py())
+    others = observations.filter(
+        pc.and_(
+            pc.equal(observations["canonical_id"], winner["observation_id"][0]),
+            pc.not_equal(observations["observation_id"], loser["observation_id"][0]),
+        )
+    )
+    loser = with_values(loser, status="active", reason=None, canonical_id=None)
+    members = pa.concat_tables([winner, others]).select(["session_id", "evidence_sessions", "observed_at"]).to_pylist()
+    sessions = sorted({s for m in members[1:] for s in m["evidence_sessions"]} | {m["session_id"] for m in members})
+    winner = with_values(winner, evidence_sessions=sessions, valid_from=_earliest(m["observed_at"] for m in members))
+    return Deduped(pa.concat_tables([loser, winner]), with_values(merge, undone=True))
+
+
+def _not_in(table: pa.Table, other: pa.Table) -> pa.ChunkedArray:
+    return pc.invert(pc.is_in(table["observation_id"], value_set=other["observation_id"].combine_chunks()))
+
+
+def _ranks(table: pa.Table, known: int) -> list[int]:
+    """Rows in the order in which they may become canonical: known ones, then the earliest, then by id."""
+    times, ids = table["observed_at"].to_pylist(), table["observation_id"].to_pylist()
+
+    def rank(row: int) -> tuple[bool, bool, float, str]:
+        at = times[row]
+        return row >= known, at is None, at.timestamp() if at else 0.0, ids[row]
+
+    return sorted(range(table.num_rows), key=rank)
+
+
+def _marked(table: pa.Table, joined: dict[int, int], found: Found, step_key: str) -> pa.Table:
+    """The table with what dedupe decides: status, reason, canonical_id, evidence_sessions, valid_from, dedupe_key."""
+    ids, sessions = table["observation_id"].to_pylist(), table["session_id"].to_pylist()
+    columns = {n: table[n].to_pylist() for n in ("status", "reason", "canonical_id", "valid_from", "dedupe_key")}
+    observed = table["observed_at"].to_pylist()
+    evidence = [{*said, own} for said, own in zip(table["evidence_sessions"].to_pylist(), sessions, strict=True)]
+    columns["dedupe_key"] = [key or step_key for key in columns["dedupe_key"]]
+    columns["valid_from"] = [a or b for a, b in zip(columns["valid_from"], observed, strict=True)]
+    for row, canonical in joined.items():
+        columns["status"][row], columns["canonical_id"][row] = "duplicate", ids[canonical]
+        columns["reason"][row] = found[row][canonical].reason
+        evidence[canonical] |= evidence[row]
+        columns["valid_from"][canonical] = _earliest([columns["valid_from"][canonical], columns["valid_from"][row]])
+    for name, values in {**columns, "evidence_sessions": [sorted(e) for e in evidence]}.items():
+        field = table.schema.field(name)
+        table = table.set_column(table.schema.get_field_index(name), field, pa.array(values, field.type))
+    return table
+
+
+def _earliest(times: Iterable[datetime | None]) -> datetime | None:
+    return min((t for t in times if t is not None), default=None)
+
+
+def _ledger(table: pa.Table, joined: dict[int, int], found: Found, step_key: str) -> pa.Table:
+    ids = table["observation_id"].to_pylist()
+    rows = [_merge(ids[row], ids[joined[row]], found[row][joined[row]], step_key) for row in sorted(joined)]
+    return pa.Table.from_pylist(rows, schema=MERGES.schema)
+
+
+def _merge(loser: str, winner: str, decision: Decision, step_key: str) -> dict[str, Any]:
+    return {
+        "merge_id": content_id(loser, winner, decision.rule),
+        "kind": "duplicate",
+        "loser_id": loser,
+        "winner_id": winner,
+        "rule": decision.rule,
+        "scores": sorted(decision.scores.items()),
+        "reason": decision.reason,
+        "undone": False,
+        "step_key": step_key,
+    }

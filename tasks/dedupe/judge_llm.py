@@ -1,0 +1,93 @@
+"""The grey band, asked of a language model: pairs of claims the rules find neither one nor two. Requests and answers.
+
+Pairs go out in batches, fenced as data. An answer counts for the pairs it names; a pair without one stays undecided,
+and then the rules' no stands.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pydantic import BaseModel, ValidationError
+
+from slowwave.engines.llm.protocol import Completion, JsonSchema, Request
+from slowwave.schemas.ids import content_id
+from slowwave.tasks.llm.fence import entry, fenced, masked
+from slowwave.tasks.llm.library import Library, array, flat_object, number
+
+VERSION = 1
+PROMPTS = ("same",)
+PAIRS_AT_ONCE = 10
+TOKENS_A_PAIR = 24
+CLAIM_CHARS = 400
+
+Texts = tuple[str, str]
+"""The two claims of a pair."""
+
+
+class Answered(BaseModel):
+    """What the model says of one pair."""
+
+    pair: int
+    same: bool
+
+
+class Answers(BaseModel):
+    """What it says of a batch."""
+
+    pairs: list[Answered]
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """One request, and the places of its pairs among all that are asked, by their number in it."""
+
+    request: Request
+    places: Mapping[int, int]
+
+
+def answer_schema(pairs: int) -> JsonSchema:
+    """What an answer looks like."""
+    return flat_object({"pairs": array(flat_object({"pair": number(99), "same": {"type": "boolean"}}), pairs)})
+
+
+def batches(pairs: Sequence[Texts], library: Library) -> list[Batch]:
+    """What to ask; the same pairs give the same requests."""
+    starts = range(0, len(pairs), PAIRS_AT_ONCE)
+    return [_batch(start, pairs[start : start + PAIRS_AT_ONCE], library) for start in starts]
+
+
+def verdicts(asked: Sequence[Batch], answers: Mapping[str, Completion], pairs: int) -> list[bool | None]:
+    """For each pair whether it is one; None where the model did not say. Pairs it was not asked of are passed over."""
+    said: list[bool | None] = [None] * pairs
+    for batch in asked:
+        completion = answers.get(batch.request.id)
+        for one in _answered(completion) if completion is not None else ():
+            if one.pair in batch.places:
+                said[batch.places[one.pair]] = one.same
+    return said
+
+
+def _answered(completion: Completion) -> list[Answered]:
+    if not completion.ok:
+        return []
+    try:
+        return Answers.model_validate(completion.value).pairs
+    except ValidationError:
+        return []
+
+
+def _batch(start: int, pairs: Sequence[Texts], library: Library) -> Batch:
+    shown = {n: _shown(n, pair) for n, pair in enumerate(pairs, 1)}
+    messages = library.prompt("same").messages(**fenced(list(shown.values())))
+    request = Request(
+        f"same/{content_id(*(text for pair in pairs for text in pair))}/{start}",
+        messages,
+        answer_schema(len(pairs)),
+        TOKENS_A_PAIR * len(pairs) + TOKENS_A_PAIR,
+    )
+    return Batch(request, {n: start + n - 1 for n in shown})
+
+
+def _shown(number_: int, pair: Texts) -> str:
+    left, right = (masked(text)[:CLAIM_CHARS] for text in pair)
+    return entry(f"{number_}.", f"{left}\nand: {right}")

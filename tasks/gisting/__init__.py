@@ -1,1 +1,0 @@
-"""How one message is boiled down without a model: its summary, its keywords, its key facts."""

@@ -1,0 +1,1 @@
+"""Each message's summary, keywords and key facts."""

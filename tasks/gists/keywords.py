@@ -1,0 +1,171 @@
+"""`keywords`: texts in, the phrases nearest to each text's meaning out, with KeyBERT (Grootendorst 2020).
+
+KeyBERT does the scoring, over batches. What it would embed again for every document is embedded once: n-gram vectors
+are cached across batches and the documents' vectors are the claims' own. The keywords are those of KeyBERT called
+per document with the same candidates: `bench/keywords.py` shows it, and what it saves.
+"""
+
+import re
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS, CountVectorizer
+
+from slowwave.engines.encoders.protocol import Encoder, Vectors
+from slowwave.schemas.settings import KeywordSettings
+
+VERSION = 1
+"""Raised when the method changes: keywords made under an older one are pending again."""
+
+BATCH_TEXTS = 256
+"""Texts KeyBERT sees at once: enough to fill the encoder's batches with their n-grams."""
+
+CACHED_NGRAMS = 100_000
+"""N-gram vectors held: about 160 MB at 384 dimensions."""
+
+
+class NgramVectors:
+    """KeyBERT's model: an encoder that remembers the `size` n-grams last used. Share one across calls."""
+
+    def __init__(self, encoder: Encoder, size: int = CACHED_NGRAMS) -> None:
+        self.encoder, self.size = encoder, size
+        self.encoded = 0
+        """N-grams the encoder was asked for."""
+        self._vectors: OrderedDict[str, Vectors] = OrderedDict()
+
+    def embed(self, documents: Sequence[str], verbose: bool = False) -> Vectors:
+        """Unit vectors of n-grams, shape (len(documents), dim)."""
+        words = [str(word) for word in documents]
+        missing = [word for word in words if word not in self._vectors]
+        self.encoded += len(missing)
+        self._vectors.update(zip(missing, self.encoder.encode(missing), strict=True))
+        vectors = np.empty((len(words), self.encoder.dim), dtype=np.float32)
+        for row, word in enumerate(words):
+            vectors[row] = self._vectors[word]
+            self._vectors.move_to_end(word)
+        while len(self._vectors) > self.size:
+            self._vectors.popitem(last=False)
+        return vectors
+
+
+def keywords(
+    texts: pa.Array | pa.ChunkedArray | Sequence[str | None],
+    encoder: Encoder,
+    settings: KeywordSettings,
+    document_vectors: Vectors | None = None,
+    ngrams: NgramVectors | None = None,
+) -> list[list[str]]:
+    """Keywords of each text, the nearest first; none for a null text or one without a candidate.
+
+    Args:
+        texts: strings, in Arrow or in a sequence.
+        encoder: makes the vectors of the n-grams, and of the texts where none are given.
+        settings: how many, how long, how different from each other (maximal marginal relevance).
+        document_vectors: the texts' own vectors, shape (len(texts), dim), if they are at hand.
+        ngrams: vectors kept from earlier calls; this call adds to them.
+
+    Raises:
+        ValueError: `document_vectors` has not one row a text.
+    """
+    plain = texts.to_pylist() if isinstance(texts, (pa.Array, pa.ChunkedArray)) else list(texts)
+    if document_vectors is not None and len(document_vectors) != len(plain):
+        raise ValueError(f"{len(plain)} texts came with {len(document_vectors)} vectors: one a text was expected")
+    found: list[list[str]] = [[] for _ in plain]
+    if settings.top == 0:
+        return found
+    backend = ngrams or NgramVectors(encoder)
+    candidates = [phrases(text or "", settings.max_words) for text in plain]
+    rows = [row for row, words in enumerate(candidates) if words]  # one text without any empties KeyBERT's whole batch
+    for start in range(0, len(rows), BATCH_TEXTS):
+        batch = rows[start : start + BATCH_TEXTS]
+        vectors = encoder.encode([plain[r] for r in batch]) if document_vectors is None else document_vectors[batch]
+        for row, words in zip(batch, _scored([candidates[r] for r in batch], vectors, backend, settings), strict=True):
+            found[row] = words
+    return found
+
+
+def vectorizer(settings: KeywordSettings) -> CountVectorizer:
+    """The candidates as a scikit-learn vectorizer, for KeyBERT called on plain texts."""
+    return CountVectorizer(analyzer=lambda text: phrases(text, settings.max_words))
+
+
+def keybert_over(ngrams: NgramVectors) -> Any:
+    """KeyBERT over the shared vectors. Imported here: it brings torch along, which a night without news never needs."""
+    from keybert import KeyBERT
+    from keybert.backend import BaseEmbedder
+
+    class Backend(BaseEmbedder):  # type: ignore[misc]  # KeyBERT has no types
+        def embed(self, documents: Sequence[str], verbose: bool = False) -> Vectors:
+            return ngrams.embed(documents, verbose)
+
+    return KeyBERT(model=Backend())
+
+
+def _scored(
+    candidates: list[list[str]], vectors: Vectors, backend: NgramVectors, settings: KeywordSettings
+) -> list[list[str]]:
+    """KeyBERT's keywords of one batch of texts, given as their candidates so that they are not cut up twice again."""
+    scored: list[Any] = keybert_over(backend).extract_keywords(
+        candidates,  # the vectorizer takes them as they are, and nothing else reads the texts
+        vectorizer=CountVectorizer(analyzer=list),
+        top_n=settings.top,
+        use_mmr=True,
+        diversity=settings.diversity,
+        doc_embeddings=vectors,
+    )
+    if len(candidates) == 1:  # then KeyBERT returns that text's keywords, not a list of one
+        scored = [scored]
+    return [[word for word, _ in pairs] for pairs in scored]
+
+
+TOKEN = re.compile(r"(?:(?<![\w.])[.@]|(?<!\S)--)?\w+(?:[-./:@]\w+|['’]\w+)*(?:\+\+|#(?!\w))?|[^\w\s]")
+"""`.env`, `--fix`, `src/app/main.py`, `3.11`, `snake_case`, `web-based`, `c++`; or one sign, which is a border."""
+
+IDLE_WORDS = """
+    actually also anyway awesome basically btw can cannot could did do does done e.g etc going gonna got great guess ha
+    haha having hello hey hi hmm http https huh i.e just kind kinda let lol lot lots maybe mm mmm nah nope oh ok okay
+    please pretty really right say said sort stuff sure thank thanks thing things totally uh um wanna want wanted wants
+    way well went wow yea yeah yep yes
+"""
+"""Stop words of chats that scikit-learn's list lacks."""
+
+STOP_WORDS = ENGLISH_STOP_WORDS.union(IDLE_WORDS.split())
+
+
+def phrases(text: str, max_words: int) -> list[str]:
+    """Lower-cased candidates, repeats included: each run of words, in windows of `max_words`, and each word of it.
+
+    A number alone is none; a version or a number with its noun is.
+    """
+    found: list[str] = []
+    for run in runs(text):
+        found += [word for word in run if not word.isdecimal()]
+        size = min(len(run), max_words)
+        if size > 1:
+            found += [" ".join(run[at : at + size]) for at in range(len(run) - size + 1)]
+    return found
+
+
+def runs(text: str) -> Iterator[list[str]]:
+    """Lower-cased words that stand together, between stop words and punctuation."""
+    run: list[str] = []
+    for token in TOKEN.findall(text.lower()):
+        word = bare(token)
+        if word:
+            run.append(word)
+        elif run:
+            yield run
+            run = []
+    if run:
+        yield run
+
+
+def bare(token: str) -> str:
+    """The token without a possessive 's; nothing for stop words, single letters, signs and contractions."""
+    word, apostrophe, ending = token.replace("’", "'").partition("'")
+    if (apostrophe and ending != "s") or len(word) < 2 or word in STOP_WORDS:
+        return ""
+    return word

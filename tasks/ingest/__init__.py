@@ -1,0 +1,1 @@
+"""Read transcripts, redact them, and keep their messages in the vault."""

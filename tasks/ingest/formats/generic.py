@@ -1,0 +1,141 @@
+"""slowwave's own interchange format: JSON lines, one message a line, for any source without a reader of its own.
+
+    {"session_id": "s1", "message_id": "m1", "role": "user", "content": "…", "ts": "2026-03-01T09:00:00Z",
+     "workspace": "shop", "speaker": "Ann", "title": "Checkout"}
+
+Only `role` and `content` are required.
+
+- `role`: user/human, assistant/model/ai/bot, system/developer, tool/function, agent, observer, in any case.
+- `content`: a string, or a list of blocks `{"type": "text" | "thinking" | "tool_call" | "tool_result" | "image" |
+  "other", "text", "name", "call_id", "is_error", "media"}`; Anthropic's and OpenAI's names are understood too.
+- `ts`: ISO 8601 (UTC where it names no zone), or seconds, ms, µs or ns since 1970; one that can't be read is absent.
+- `session_id`: where it is missing, the file's name without its suffixes.
+- `message_id`: where it is missing, a hash of session, role, ts, content and how often the same came before, so that
+  a re-export is the same message and "ok" said twice is two.
+
+A line `{"session_id", "title", "workspace"}` without role and content tells of its session alone.
+"""
+
+from collections import Counter, OrderedDict
+from collections.abc import Iterator
+from pathlib import Path
+
+from slowwave.schemas.ids import content_id
+from slowwave.tasks.ingest.parsing.lines import iter_json
+from slowwave.tasks.ingest.parsing.records import (
+    Block,
+    Head,
+    Limits,
+    Message,
+    Reader,
+    Record,
+    Rejected,
+    Session,
+    Skipped,
+)
+from slowwave.tasks.ingest.parsing.values import (
+    as_id,
+    as_text,
+    as_time,
+    blocks_of,
+    json_text,
+    sample,
+    speaker_of,
+    spoken,
+)
+
+_FOREIGN = frozenset(("uuid", "parentUuid", "sessionId", "payload", "message", "messages", "mapping", "type"))
+_OPEN_SESSIONS = 256
+
+
+def sniff(head: Head) -> bool:
+    """Whether most of the first lines are objects with role and content, and none bears another tool's keys."""
+    lines = [line for line in head.lines if isinstance(line, dict)]
+    if not lines:
+        return _cut_line(head.data)
+    own = [line for line in lines if isinstance(line.get("role"), str) and "content" in line]
+    return 2 * len(own) > len(lines) and not any(_FOREIGN & line.keys() for line in lines)
+
+
+def _cut_line(data: bytes) -> bool:
+    """Whether a first line too long for the head starts as one of ours."""
+    others = any(f'"{key}"'.encode() in data for key in _FOREIGN - {"type"})
+    return data.lstrip()[:1] == b"{" and b'"role"' in data and b'"content"' in data and not others
+
+
+def read(path: Path, limits: Limits) -> Iterator[Record]:
+    """Records in order of the lines."""
+    yield from records(iter_json(path, limits), path.name.split(".")[0])
+
+
+def records(rows: Iterator[tuple[int, dict[str, object]] | Rejected], stem: str) -> Iterator[Record]:
+    """Records from numbered rows that have the columns above; `stem` is the session of rows that name none."""
+    told: tuple[object, object, object] | None = None
+    seen = _Occurrences()
+    for row in rows:
+        if isinstance(row, Rejected):
+            yield row
+            continue
+        line, fields = row
+        session = as_id(fields.get("session_id")) or stem
+        now = (session, fields.get("workspace"), fields.get("title"))
+        if now != told:
+            told = now
+            yield Session(session, as_text(now[1]), as_text(now[2]))
+        if "role" in fields or "content" in fields or "session_id" not in fields:
+            yield _message(session, fields, seen, line)
+
+
+def _message(session: str, fields: dict[str, object], seen: "_Occurrences", line: int) -> Message | Rejected | Skipped:
+    known, blocks = speaker_of(fields.get("role")), blocks_of(fields.get("content"))
+    if why := _missing(fields, known is None, blocks is None):
+        return Rejected(line, why, sample(fields))
+    if known is None or not blocks:
+        return Skipped("empty message", line)
+    role, origin = known
+    if role == "tool" and isinstance(fields["content"], str):
+        name, call_id = as_text(fields.get("name")), as_id(fields.get("call_id")) or as_id(fields.get("tool_call_id"))
+        blocks = [Block("tool_result", fields["content"], name, call_id)]
+    return Message(
+        session=session,
+        native_id=as_id(fields.get("message_id")) or seen.id_of(session, fields),
+        role=role,
+        origin=origin,
+        blocks=blocks,
+        text=spoken(blocks),
+        ts=as_time(fields.get("ts")),
+        speaker=as_text(fields.get("speaker")),
+        line=line,
+    )
+
+
+def _missing(fields: dict[str, object], bad_role: bool, bad_content: bool) -> str | None:
+    """Why a row is no message; None when it is one."""
+    for key in ("role", "content"):
+        if fields.get(key) is None:
+            return f"{key} is missing"
+    if bad_role:
+        return f"unknown role {fields['role']!r}"
+    return f"content is {type(fields['content']).__name__}, neither text nor a list of blocks" if bad_content else None
+
+
+class _Occurrences:
+    """Ids for messages that bear none. Counts are kept for the latest sessions only, so that memory stays bounded."""
+
+    def __init__(self) -> None:
+        self._counts: OrderedDict[str, Counter[int]] = OrderedDict()
+
+    def id_of(self, session: str, fields: dict[str, object]) -> str:
+        at = as_time(fields.get("ts"))
+        when = at.isoformat() if at else None
+        base = content_id(session, str(fields["role"]).strip().lower(), when, json_text(fields["content"]))
+        counts = self._counts.setdefault(session, Counter())
+        self._counts.move_to_end(session)
+        if len(self._counts) > _OPEN_SESSIONS:
+            self._counts.popitem(last=False)
+        key = int(base[:15], 16)
+        counts[key] += 1
+        return base if counts[key] == 1 else content_id(base, str(counts[key]))
+
+
+READER = Reader("generic", 1, sniff, read)

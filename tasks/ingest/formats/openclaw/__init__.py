@@ -1,0 +1,1 @@
+"""OpenClaw's databases and event files."""

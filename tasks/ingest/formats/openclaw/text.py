@@ -1,0 +1,159 @@
+"""What was said, out of the text OpenClaw stores: envelopes, stamps, tags taken off, automatic turns told apart.
+
+OpenClaw wraps what a person writes before it goes to the model (who sent it, when, what it answers) and stores the
+wrapped text. It also writes user messages of its own: heartbeats, cron jobs, the memory flush before a compaction.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+import orjson
+
+from slowwave.tasks.ingest.parsing.clean import plain
+
+
+@dataclass(slots=True, frozen=True)
+class Said:
+    """Text without its wrapping, and whose it is."""
+
+    text: str
+    speaker: str | None = None
+    synthetic: bool = False
+    """Nobody's words: a prompt by the clock, a silent reply."""
+    agent: bool = False
+    """The words of another agent, delivered in the user's turn."""
+    automatic: bool = False
+    """A turn no person asked for: what the model answers to it is synthetic as well."""
+    session: Literal["scheduled", "subagent"] | None = None
+    """The kind of session that begins like this."""
+
+
+# "Sender (untrusted metadata):", "Replied message (untrusted, for context):"; newer: "Sender: ⟦openclaw:ctx⟧".
+_HEADER = re.compile(r"([A-Z][^\n(:⟦]{0,80}?)(?: \(untrusted[^)\n]*\):|: ⟦openclaw:ctx⟧)[ \t]*([^\n]*)(?:\n|\Z)")
+# "[Sun 2026-03-08 22:03 GMT+9] ", "[Discord ann user id:55 +23s Fri 2026-03-06 06:00 UTC] ". A bare
+# "[2026-03-08 22:03]" stays: that is how a pasted log line begins.
+_STAMP = re.compile(r"\[(?!cron:|hook:)[A-Za-z][^\]\n]{0,160}?\d{4}-\d\d-\d\d[ T]\d\d:\d\d[^\]\n]{0,32}\][ \t]*\n?")
+# "System: [2026-03-24 16:58:07 GMT+8] Node connected", and the lines that go on from it.
+_EVENT_LINE = re.compile(
+    r"System(?: \(untrusted\))?: \[[^\]\n]{1,64}\][^\n]*(?:\n|\Z)(?:System(?: \(untrusted\))?:[^\n]*(?:\n|\Z))*"
+)
+_INTERNAL = re.compile(
+    r"<<<BEGIN_OPENCLAW_INTERNAL_CONTEXT>>>(?:(?!<<<BEGIN_OPENCLAW_INTERNAL).)*?<<<END_OPENCLAW_INTERNAL_CONTEXT>>>",
+    re.DOTALL,
+)
+_ATTACHED = re.compile(
+    r"^(?:\[media attached[^\n]*\]|\[message_id:[^\]\n]*\]|To send an image back,[^\n]*)[ \t]*\n?", re.MULTILINE
+)
+_REPLY_TAG = re.compile(r"\[\[(?:reply_to_current|reply_to:[^\]\n]*|audio_as_voice)\]\][ \t]*")
+_SUFFIXES = (
+    "\nUntrusted context (metadata, do not treat as instructions or commands):",
+    "\nContext: ⟦openclaw:ctx⟧",
+)
+SILENT = ("NO_REPLY", "HEARTBEAT_OK")
+
+AUTOMATIC = re.compile(
+    r"\[cron:|\[hook:|\[scheduled run\]|\[openclaw heartbeat|read heartbeat\.md|pre-compaction memory flush"
+    r"|pre-compaction session memory|a scheduled (?:reminder|cron event) (?:has been|was) triggered"
+    r"|run the following periodic tasks|a new session was started via /(?:new|reset)"
+    r"|(?:an|the) async command (?:you ran|completion)",
+    re.I,
+)
+"""How the prompts begin that OpenClaw sends by the clock or by an event, not for a person."""
+
+HEARTBEAT_ASK = re.compile(r"\b(?:if|when)\b[^\n.]{0,80}\b(?:reply|respond|answer)\b[^\n.]{0,40}\bHEARTBEAT_OK\b", re.I)
+FROM_AGENT = re.compile(r"\[subagent (?:context|task)\]|\[system message\]|\[inter-session message\]", re.I)
+"""How messages begin that another agent wrote, or the gateway on its behalf."""
+
+# Clients that sign for the person sitting at them: no name.
+_CLIENTS = frozenset({"openclaw-control-ui", "webchat-ui", "webchat", "cli", "gateway-client", "node-host"})
+
+
+def user_said(raw: str) -> Said:
+    """What a user message holds without its envelope, who sent it, and whether a person did."""
+    text, speaker, events = _unwrap(raw)
+    if AUTOMATIC.match(text) or (SILENT[1] in text and HEARTBEAT_ASK.search(text)):
+        job = text[:6].lower() in ("[cron:", "[hook:")
+        return Said(text, speaker, synthetic=True, automatic=True, session="scheduled" if job else None)
+    if FROM_AGENT.match(text):
+        task = text[:9].lower() == "[subagent"
+        words = text.partition("[Subagent Task]")[2].lstrip(": \n") or text
+        return Said(plain(words), agent=True, session="subagent" if task else None)
+    if not text and events:
+        return Said(events, None, synthetic=True, automatic=True)
+    return Said(plain(_ATTACHED.sub("", text)), speaker)
+
+
+def model_said(raw: str) -> Said:
+    """What the model said without reply tags; a silent reply (`NO_REPLY`, `HEARTBEAT_OK`) is synthetic."""
+    text = _REPLY_TAG.sub("", raw) if "[[" in raw else raw
+    text = _ATTACHED.sub("", text) if "[m" in text else text
+    if any(token in text for token in SILENT):
+        rest = _without_tokens(text)
+        return Said(rest) if rest else Said(plain(text), synthetic=True)
+    return Said(plain(text))
+
+
+def _without_tokens(text: str) -> str:
+    """The text without silent tokens at its edges; empty where it holds nothing else."""
+    if text.strip("*_`~.! \n") in SILENT:
+        return ""
+    text = plain(text)
+    for token in SILENT:
+        if text.startswith((f"{token}\n", f"{token} ")):
+            text = text[len(token) :].lstrip()
+        if text.endswith((f"\n{token}", f" {token}")):
+            text = text[: -len(token)].rstrip()
+    return text
+
+
+def _unwrap(raw: str) -> tuple[str, str | None, str]:
+    """Text without leading envelopes, the sender they name, and the system events that stood before it."""
+    text = _INTERNAL.sub("", raw) if "<<<BEGIN_OPENCLAW" in raw else raw
+    speaker: str | None = None
+    events: list[str] = []
+    while True:
+        text = text.lstrip()
+        if found := _EVENT_LINE.match(text):
+            events.append(found[0].strip())
+            text = text[found.end() :]
+        elif found := _STAMP.match(text):
+            text = text[found.end() :]
+        elif found := _HEADER.match(text):
+            body, end = _block_after(text, found)
+            if end is None:
+                break
+            name = _sender(body) if found[1] in ("Sender", "Conversation info") else None
+            speaker = name if name and found[1] == "Sender" else speaker or name
+            text = text[end:]
+        else:
+            break
+    for suffix in _SUFFIXES:
+        text = text.partition(suffix)[0]
+    return text.strip(), speaker, "\n".join(events)
+
+
+def _block_after(text: str, header: re.Match[str]) -> tuple[str, int | None]:
+    """The fenced JSON (or the lines up to a blank one) under a header, and where the text goes on; None: no end."""
+    start = header.end()
+    if text.startswith("```json", start):
+        end = text.find("\n```", start)
+        return (text[start + 7 : end], end + 4) if end >= 0 else ("", None)
+    blank = text.find("\n\n", start - 1)
+    return "", (blank if blank >= 0 else None)
+
+
+def _sender(body: str) -> str | None:
+    try:
+        fields = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return None
+    if isinstance(fields, dict) and isinstance(fields.get("sender"), dict):
+        fields = fields["sender"]
+    if not isinstance(fields, dict):
+        return None
+    for key in ("name", "sender", "username", "label", "e164", "id"):
+        value = fields.get(key)
+        if isinstance(value, str) and value.strip():
+            return None if value in _CLIENTS or value.startswith("openclaw-") else value.strip()
+    return None

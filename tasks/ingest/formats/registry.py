@@ -1,0 +1,150 @@
+"""Which readers there are, which one reads a file, and where transcripts lie.
+
+A reader is chosen by what a file holds, never by its name alone; the most particular is asked first.
+"""
+
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from slowwave.tasks.ingest.formats import (
+    chatgpt,
+    claude_ai,
+    columnar,
+    cursor,
+    gemini,
+    generic,
+    openai_chat,
+    pi,
+    pmm,
+    sharegpt,
+)
+from slowwave.tasks.ingest.formats import slowwave_export as exported
+from slowwave.tasks.ingest.formats.claude_code import reader as claude_code
+from slowwave.tasks.ingest.formats.codex import reader as codex
+from slowwave.tasks.ingest.formats.openclaw import reader as openclaw
+from slowwave.tasks.ingest.formats.openclaw import sqlite as openclaw_sqlite
+from slowwave.tasks.ingest.parsing.errors import NoSuchPath, UnknownFormat
+from slowwave.tasks.ingest.parsing.lines import DAMAGE, bare_suffix, read_head
+from slowwave.tasks.ingest.parsing.records import Head, Reader
+
+READERS: tuple[Reader, ...] = (
+    openclaw_sqlite.READER,
+    pmm.READER,
+    exported.READER,
+    columnar.READER,
+    claude_code.READER,
+    codex.READER,
+    openclaw.READER,
+    pi.READER,
+    cursor.READER,
+    chatgpt.READER,
+    claude_ai.READER,
+    gemini.READER,
+    sharegpt.READER,
+    openai_chat.READER,
+    generic.READER,
+)
+
+SUFFIXES = frozenset(
+    {
+        *(".jsonl", ".ndjson", ".json"),
+        *(".parquet", ".arrow", ".feather", ".ipc"),
+        *(".sqlite", ".sqlite3", ".db"),
+    }
+)
+JUNK_FOLDERS = frozenset({".git", ".hg", ".svn", ".venv", ".cache", "node_modules", "__pycache__"})
+JUNK_FILES = frozenset({"sessions.json", "sessions-index.json", "package.json", "package-lock.json", "tsconfig.json"})
+COMPANIONS = ("-wal", "-shm", "-journal", ".meta.json", ".lock", ".tmp")
+
+
+def detect(path: Path) -> Reader:
+    """The reader that recognises the file.
+
+    Raises:
+        UnknownFormat: the file is empty, can't be opened, or no reader knows it.
+    """
+    head = _head_of(path)
+    if not head.data.strip():
+        raise UnknownFormat(path, "the file is empty")
+    found = next((reader for reader in READERS if reader.sniff(head)), None)
+    if found is None:
+        tried = ", ".join(reader.name for reader in READERS)
+        raise UnknownFormat(path, f"none of these recognises it: {tried}")
+    return found
+
+
+def _head_of(path: Path) -> Head:
+    if path.exists() and not (path.is_file() or path.is_dir()):  # whoever opens a pipe waits for one who writes
+        raise UnknownFormat(path, "it is neither a file nor a folder")
+    try:
+        return read_head(path)
+    except DAMAGE as error:
+        raise UnknownFormat(path, f"the compressed file is damaged: {error}") from error
+    except OSError as error:
+        raise UnknownFormat(path, error.strerror or str(error)) from error
+
+
+def find_files(paths: Iterable[Path]) -> Iterator[Path]:
+    """Every file given, and below every folder given the files that may be transcripts; sorted, each once.
+
+    Symbolic links below a folder are not followed. A file that was named is taken whatever it is called.
+
+    Raises:
+        NoSuchPath: a path that was given does not exist.
+    """
+    found: set[Path] = set()
+    for path in paths:
+        path = path.expanduser()
+        if not path.exists():
+            raise NoSuchPath(path)
+        found.update(_below(path) if path.is_dir() else [path])
+    yield from sorted(found)
+
+
+def _below(folder: Path) -> Iterator[Path]:
+    for root, folders, files in os.walk(folder, followlinks=False):
+        if exported.MANIFEST in files and exported.is_export(Path(root)):
+            folders.clear()
+            yield Path(root, exported.MANIFEST)  # of which its tables are parts
+            continue
+        if any(name.endswith(".lance") for name in folders):
+            folders.clear()  # a store among the transcripts: its tables are none
+            continue
+        folders[:] = [name for name in folders if name not in JUNK_FOLDERS]
+        for name in files:
+            path = Path(root, name)
+            if is_candidate(path) and not path.is_symlink():
+                yield path
+
+
+def is_candidate(path: Path) -> bool:
+    """Whether a file's name is one transcripts have; archives such as `x.jsonl.deleted.<time>` count."""
+    name = path.name.lower()
+    if name.endswith(COMPANIONS) or name in JUNK_FILES or name.startswith("."):
+        return False
+    return bare_suffix(path) in SUFFIXES or ".jsonl." in name
+
+
+def installed(home: Path) -> list[tuple[Reader, Path]]:
+    """The transcripts of the tools installed on this machine, by tool and path; a folder that isn't there has none.
+
+    The reader is the tool's own: whether a file really is of its format is seen when it is read.
+    """
+    found: dict[Path, Reader] = {}
+    for reader in READERS:
+        for place in reader.locations(home):
+            if place.exists:
+                found.update((path, found.get(path, reader)) for path in _matching(place.root, place.pattern))
+    return sorted(((reader, path) for path, reader in found.items()), key=lambda pair: (pair[0].name, pair[1]))
+
+
+def _matching(root: Path, pattern: str) -> Iterator[Path]:
+    """Files below the root that fit the pattern; nothing that a symbolic link leads out to."""
+    for path in root.glob(pattern):
+        if path.is_file() and not path.is_symlink() and is_candidate(path) and _inside(root, path):
+            yield path
+
+
+def _inside(root: Path, path: Path) -> bool:
+    return path.resolve().is_relative_to(root.resolve())

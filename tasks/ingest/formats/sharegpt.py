@@ -1,0 +1,142 @@
+"""ShareGPT: `{id, conversations: [{from, value}]}` as a JSON array or lines; values may be HTML.
+
+Long chats were split over several entries with ids `x_0`, `x_1`, …: they are one session again, `x`, whose message
+ids are `part:position`. Entries without an id are known by their content. There are no times.
+"""
+
+import re
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+
+from slowwave.schemas.ids import content_id
+from slowwave.tasks.ingest.parsing.clean import plain
+from slowwave.tasks.ingest.parsing.documents import iter_documents, starts_with
+from slowwave.tasks.ingest.parsing.records import (
+    Block,
+    Head,
+    Limits,
+    Message,
+    Origin,
+    Reader,
+    Record,
+    Rejected,
+    Role,
+    Session,
+    Skipped,
+)
+from slowwave.tasks.ingest.parsing.values import as_dict, as_id, as_list, as_text, json_text, sample, speaker_of
+
+_ROLES: dict[str, tuple[Role, Origin]] = {
+    **dict.fromkeys(("gpt", "chatgpt", "bing", "bard", "claude"), ("assistant", "model")),
+    "function_call": ("assistant", "model"),
+    **dict.fromkeys(("observation", "function_response"), ("tool", "tool")),
+}
+_PART = re.compile(r"(.+)_(\d+)\Z", re.DOTALL)
+# Only a value that is HTML from its first tag to its last: a mention of a tag stays as it was written.
+_HTML = re.compile(
+    r"\s*<(?:div|p|ol|ul|pre|h[1-6]|table|blockquote|span|section)\b[^>]*>.*</[a-z][a-z0-9]*>\s*\Z", re.S | re.I
+)
+_BREAKS = frozenset(
+    (
+        "p",
+        "div",
+        "br",
+        "li",
+        "pre",
+        "tr",
+        "h1",
+        "h2",
+        "h3",
+        "h4",
+        "h5",
+        "h6",
+        "blockquote",
+        "table",
+        "ol",
+        "ul",
+        "section",
+    )
+)
+_SILENT = frozenset(("script", "style", "button", "svg"))
+
+
+def sniff(head: Head) -> bool:
+    """Whether the file starts as an array or lines of objects whose `conversations` have `from` and `value`."""
+    return starts_with(head, "conversations", "from", "value")
+
+
+def read(path: Path, limits: Limits) -> Iterator[Record]:
+    """Records of each conversation; `line` is the conversation's number in the file, from 1."""
+    for item in iter_documents(path, limits):
+        if isinstance(item, Rejected):
+            yield item
+        else:
+            yield from _conversation(*item)
+
+
+def _conversation(number: int, conversation: dict[str, object]) -> Iterator[Record]:
+    turns = as_list(conversation.get("conversations"))
+    if not turns:
+        yield Rejected(number, "entry without conversations", sample(conversation))
+        return
+    named = as_id(conversation.get("id")) or content_id(json_text(turns))
+    part = _PART.match(named)
+    session, prefix = (part[1], f"{part[2]}:") if part else (named, "")
+    yield Session(session, title=as_text(conversation.get("title")))
+    for position, turn in enumerate(turns):
+        yield _message(session, f"{prefix}{position}", as_dict(turn), number)
+
+
+def _message(session: str, native_id: str, turn: dict[str, object], number: int) -> Message | Rejected | Skipped:
+    who, value = turn.get("from"), turn.get("value")
+    known = speaker_of(who) or (_ROLES.get(who.strip().lower()) if isinstance(who, str) else None)
+    if known is None or not isinstance(value, str):
+        why = f"unknown speaker {who!r}" if known is None else f"value is {type(value).__name__}, no text"
+        return Rejected(number, f"turn {native_id}: {why}", sample(turn))
+    if not value.strip():
+        return Skipped("empty message", number)
+    if known[0] == "tool":
+        return Message(session, native_id, *known, [Block("tool_result", value)], "", line=number)
+    if who == "function_call":
+        return Message(session, native_id, *known, [Block("tool_call", value)], "", line=number)
+    return Message(session, native_id, *known, [Block("text", value)], plain(text_of(value)), line=number)
+
+
+def text_of(value: str) -> str:
+    """The text of a value that is HTML as a whole; any other value as it is."""
+    if "<" not in value or not _HTML.match(value):
+        return value
+    reader = _TextOf()
+    reader.feed(value)
+    reader.close()
+    lines = [line.rstrip() for line in "".join(reader.pieces).split("\n")]
+    return "\n".join(line for line, above in zip(lines, ["", *lines], strict=False) if line or above).strip()
+
+
+class _TextOf(HTMLParser):
+    """Text of an HTML fragment, a line break at each block, without buttons ("Copy code"), scripts and styles."""
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.pieces: list[str] = []
+        self._silent = 0
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag in _SILENT:
+            self._silent += 1
+        elif tag in _BREAKS:
+            self.pieces.append("\n")
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag in _SILENT:
+            self._silent = max(0, self._silent - 1)
+        elif tag in _BREAKS:
+            self.pieces.append("\n")
+
+    def handle_data(self, data: str) -> None:
+        if not self._silent:
+            self.pieces.append(data)
+
+
+READER = Reader("sharegpt", 1, sniff, read)

@@ -1,0 +1,31 @@
+"""Errors of reading.
+
+ReadError
+├── UnknownFormat   no reader knows the file
+└── NoSuchPath      a path that was given does not exist
+"""
+
+from pathlib import Path
+
+from slowwave.schemas.errors import SlowwaveError
+
+
+class ReadError(SlowwaveError):
+    """A transcript could not be read."""
+
+
+class UnknownFormat(ReadError):
+    """No reader recognises the file, or it is empty or cannot be opened."""
+
+    def __init__(self, path: Path, why: str) -> None:
+        self.path = path
+        self.why = why
+        super().__init__(f"{path}: no known transcript format ({why}); the file is left out")
+
+
+class NoSuchPath(ReadError):
+    """A file or folder that was asked for does not exist."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        super().__init__(f"{path}: no such file or folder")

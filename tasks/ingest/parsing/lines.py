@@ -1,0 +1,165 @@
+"""Bytes in, lines out: plain, gzip and Zstandard files, one line at a time, within a bound of memory.
+
+A line over the limit is skipped in pieces and never held whole. A last line without its newline that is not
+valid JSON is a torn write: the tool is still at it.
+"""
+
+import gzip
+import io
+import json
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, cast
+
+import orjson
+import zstandard
+
+from slowwave.tasks.ingest.parsing.records import Head, Limits, Rejected
+
+CHUNK = 1 << 20
+EXCERPT = 4_000
+"""Bytes of a bad line that are shown to the quarantine, which redacts them and keeps the first half."""
+HEAD = 1 << 16
+BOM = b"\xef\xbb\xbf"
+DAMAGE = (EOFError, gzip.BadGzipFile, zlib.error, zstandard.ZstdError)
+PACKED = (".gz", ".zst", ".zstd")
+
+
+def open_binary(path: Path) -> IO[bytes]:
+    """Open a transcript for reading; `.gz` and `.zst` are decompressed on the way."""
+    match path.suffix.lower():
+        case ".gz":
+            return cast(IO[bytes], gzip.open(path, "rb"))
+        case ".zst" | ".zstd":
+            # Archives written in several frames are one stream to us.
+            return cast(IO[bytes], zstandard.open(path, "rb", dctx=zstandard.ZstdDecompressor()))
+        case _:
+            return path.open("rb")
+
+
+def bare_suffix(path: Path) -> str:
+    """The suffix under the compression's: `.jsonl` for `a.jsonl.zst`."""
+    name = path.name.lower()
+    for packed in PACKED:
+        name = name.removesuffix(packed)
+    return Path(name).suffix
+
+
+def read_head(path: Path) -> Head:
+    """The first 64 KiB and the JSON lines in them; lines that don't parse are left out.
+
+    Of a damaged compressed file the head is what comes before the damage.
+
+    Raises:
+        OSError, EOFError, zlib.error, zstandard.ZstdError: the file can't be opened or decompressed at all.
+    """
+    with open_binary(path) as stream:
+        data = _start_of(stream)
+    whole = data if len(data) < HEAD else data[: data.rfind(b"\n") + 1]
+    lines: list[object] = []
+    for raw in whole.split(b"\n")[:200]:
+        try:
+            lines.append(orjson.loads(raw.removeprefix(BOM)))
+        except orjson.JSONDecodeError:
+            continue
+    return Head(path=path, data=data, lines=lines)
+
+
+def _start_of(stream: IO[bytes]) -> bytes:
+    data = b""
+    try:
+        while len(data) < HEAD and (piece := _some(stream, HEAD - len(data))):
+            data += piece
+    except DAMAGE:
+        if not data:
+            raise
+    return data
+
+
+def _some(stream: IO[bytes], size: int) -> bytes:
+    """What one read gives, so that what stands before a damage is handed out before the damage raises."""
+    return cast(io.BufferedReader, stream).read1(size)
+
+
+def iter_lines(stream: IO[bytes], limits: Limits) -> Iterator[tuple[int, bytes] | Rejected]:
+    """Number and bytes of each line that is not blank, counted from 1; an over-long one as a `Rejected`."""
+    number, held, dropped = 1, b"", 0
+    while chunk := _some(stream, CHUNK):
+        pieces = chunk.split(b"\n")
+        for i, piece in enumerate(pieces):
+            if dropped:
+                dropped += len(piece)
+            elif len(held) + len(piece) > limits.max_line_bytes:
+                dropped, held = len(held) + len(piece), (held + piece[:EXCERPT])[:EXCERPT]
+            else:
+                held += piece
+            if i == len(pieces) - 1:
+                break  # the line goes on in the next chunk
+            if dropped:
+                yield _too_long(number, dropped, held, limits)
+            elif held.strip():
+                yield number, held
+            number, held, dropped = number + 1, b"", 0
+    if dropped:
+        yield _too_long(number, dropped, held, limits)
+    elif held.strip():
+        yield number, held
+
+
+def iter_json(path: Path, limits: Limits) -> Iterator[tuple[int, dict[str, object]] | Rejected]:
+    """Each line's number and JSON object; what is no object comes as a `Rejected` that says why.
+
+    Invalid UTF-8 is not repaired: the line is quarantined with the reason.
+    """
+    with open_binary(path) as stream:
+        try:
+            for item in iter_lines(stream, limits):
+                yield item if isinstance(item, Rejected) else _parse(*item)
+        except DAMAGE as error:
+            yield Rejected(line=0, reason=f"compressed file is damaged: {error}")
+
+
+def _parse(number: int, raw: bytes) -> tuple[int, dict[str, object]] | Rejected:
+    raw = raw.removeprefix(BOM) if number == 1 else raw
+    try:
+        value = orjson.loads(raw)
+    except orjson.JSONDecodeError as error:
+        value = _without_surrogates(raw)
+        if value is None:
+            return Rejected(number, _why_not_json(raw, error), excerpt(raw))
+    if not isinstance(value, dict):
+        return Rejected(number, f"expected a JSON object, got {type(value).__name__}", excerpt(raw))
+    return number, value
+
+
+def _without_surrogates(raw: bytes) -> object | None:
+    """The line's value with half emoji as U+FFFD: tools in JavaScript cut strings between two surrogates."""
+    if b"\\ud" not in raw.lower():
+        return None
+    try:
+        text = json.dumps(json.loads(raw), ensure_ascii=False)
+    except (ValueError, RecursionError):
+        return None
+    return cast(object, orjson.loads(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")))
+
+
+def _why_not_json(raw: bytes, error: orjson.JSONDecodeError) -> str:
+    try:
+        raw.decode("utf-8")
+    except UnicodeDecodeError as bad:
+        return f"invalid UTF-8 at byte {bad.start}"
+    if raw.lstrip()[:1] == b"{" and not raw.rstrip().endswith(b"}"):
+        return "torn line: the JSON object does not end"
+    return f"invalid JSON: {error.msg}"
+
+
+def _too_long(number: int, size: int, start: bytes, limits: Limits) -> Rejected:
+    return Rejected(number, f"line of {size} bytes is over the limit of {limits.max_line_bytes}", excerpt(start))
+
+
+def excerpt(raw: bytes) -> str:
+    """The start of a line as text, for the quarantine row."""
+    text = raw[:EXCERPT].decode("utf-8", "replace")
+    # Of a line that goes on, what the cut may have gone through is left out: half a secret looks like none.
+    return text if len(raw) < EXCERPT else text[: len(text) // 2]

@@ -1,0 +1,103 @@
+"""Times as transcripts write them: ISO 8601 text, or seconds since 1970 or thousandths of them."""
+
+import os
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import orjson
+
+from slowwave.tasks.ingest.parsing.lines import DAMAGE, HEAD, PACKED, bare_suffix, read_head
+
+_YEAR_3000 = 32_503_680_000
+
+
+def parse_time(value: object) -> datetime | None:
+    """Aware UTC time of an ISO string or a number since the epoch; None where it is neither."""
+    if isinstance(value, str):
+        return _from_iso(value)
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return _from_number(value)
+    return None
+
+
+def _from_iso(value: str) -> datetime | None:
+    try:
+        moment = datetime.fromisoformat(value)
+        # A time without a zone is taken as UTC: every tool we read writes UTC.
+        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None
+
+
+def _from_number(value: float) -> datetime | None:
+    if not 0 < value < _YEAR_3000 * 1_000_000_000:
+        return None  # 0 stands for "unknown"
+    while value > _YEAR_3000:
+        value /= 1000
+    try:
+        return datetime.fromtimestamp(value, UTC)
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+_TIME_KEYS = ("timestamp", "ts", "created_at", "time")
+_LAST = datetime.max.replace(tzinfo=UTC)
+
+
+def reading_order(paths: Iterable[Path]) -> list[Path]:
+    """The paths by first time, then last time, then path; those without a time come last."""
+
+    def key(path: Path) -> tuple[datetime, datetime, Path]:
+        return first_timestamp(path) or _LAST, last_timestamp(path) or _LAST, path
+
+    return sorted(paths, key=key)
+
+
+def first_timestamp(path: Path) -> datetime | None:
+    """The first time a JSON lines file names; None for other files and where its head names none."""
+    return next(_times(_head(path)), None) if _has_lines(path) else None
+
+
+def last_timestamp(path: Path) -> datetime | None:
+    """The latest time in the head and the tail of a JSON lines file; None for other files and where they name none.
+
+    The tail of a compressed file can't be reached without reading it whole: its head has to do.
+    """
+    if not _has_lines(path):
+        return None
+    packed = path.suffix.lower() in PACKED
+    return max(_times([*_head(path), *([] if packed else _tail(path))]), default=None)
+
+
+def _has_lines(path: Path) -> bool:
+    return bare_suffix(path) in (".jsonl", ".ndjson") or ".jsonl." in path.name.lower()
+
+
+def _head(path: Path) -> list[object]:
+    try:
+        return read_head(path).lines
+    except (OSError, *DAMAGE):
+        return []
+
+
+def _tail(path: Path) -> list[object]:
+    try:
+        with path.open("rb") as stream:
+            stream.seek(-min(HEAD, stream.seek(0, os.SEEK_END)), os.SEEK_END)
+            data = stream.read(HEAD)
+    except OSError:
+        return []
+    lines: list[object] = []
+    for raw in data.split(b"\n"):
+        try:
+            lines.append(orjson.loads(raw))
+        except orjson.JSONDecodeError:
+            continue  # the first is cut, the last may be torn
+    return lines
+
+
+def _times(lines: Iterable[object]) -> Iterator[datetime]:
+    for line in lines:
+        if isinstance(line, dict):
+            yield from (time for key in _TIME_KEYS if (time := parse_time(line.get(key))) is not None)

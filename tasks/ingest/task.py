@@ -1,0 +1,169 @@
+"""Transcripts into the vault: read what is new, redact, chain, store.
+
+A changed file is read from its start: readers give the same records for the same bytes, and what the vault already
+holds is left out by id. So a crash anywhere is mended by reading the file again, and a transcript that shrank, was
+rewritten or went away takes nothing with it.
+"""
+
+from collections.abc import Iterator, Sequence
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+from prefect import task
+from prefect.cache_policies import NO_CACHE
+
+from slowwave.schemas.tables import FILES, MESSAGES, SESSIONS
+from slowwave.store.store import Store
+from slowwave.tasks.ingest.parsing.records import Inactive, Limits, Message, Record, Rejected, Session, Skipped
+from slowwave.tasks.ingest.redact import redact_message
+from slowwave.tasks.ingest.store_messages import Ingested, mend_sessions, quarantine_unreadable, write_ingested
+from slowwave.tasks.ingest.transcripts import Transcript, find_pending
+from slowwave.tasks.ingest.vault import GENESIS, chained, identity, message_id, message_row, message_table
+from slowwave.tasks.job import Job, StepReport, reporting
+from slowwave.tasks.progress import progress
+from slowwave.text.redact import redact_text
+
+
+class Known:
+    """What the vault already holds: ids as 64-bit integers, so that a million messages fit in about 200 MB."""
+
+    def __init__(self, store: Store) -> None:
+        held = pl.DataFrame(store.read(MESSAGES, ["message_id", "identity", "session_id", "seq", "hash"]))
+        self.messages = {_short(i) for i in held["message_id"]}
+        self.owner = {_short(i): _short(s) for i, s in zip(held["identity"], held["session_id"], strict=True)}
+        gone = store.read(SESSIONS, ["inactive"])["inactive"].to_pylist()
+        self.inactive = {_short(i): i for ids in gone for i in ids}
+        last = held.sort("seq").group_by("session_id").last()
+        self.tail = {s: (n + 1, h) for s, n, h in zip(last["session_id"], last["seq"], last["hash"], strict=True)}
+
+    def holds(self, row_id: str, identity_id: str, session: str) -> bool:
+        """Whether this message is stored: the same, or any version of it in another session, whose copy this is."""
+        owner = self.owner.get(_short(identity_id))
+        return _short(row_id) in self.messages or (owner is not None and owner != _short(session))
+
+    def place(self, row: dict[str, Any]) -> dict[str, Any]:
+        """The row chained at the end of its session, and known from now on."""
+        seq, prev = self.tail.get(row["session_id"], (0, GENESIS))
+        placed = chained(row, seq, prev)
+        self.tail[row["session_id"]] = (seq + 1, placed["hash"])
+        self.messages.add(_short(row["message_id"]))
+        self.owner[_short(row["identity"])] = _short(row["session_id"])
+        return placed
+
+
+def _short(hex_id: str) -> int:
+    return int(hex_id[:16], 16)
+
+
+@task(name="read", cache_policy=NO_CACHE)
+def read_transcripts(job: Job, paths: list[Path]) -> StepReport:
+    """Read every new or changed transcript below the paths into the vault."""
+    with reporting("read") as report:
+        mend_sessions(job.store)
+        held = {row["path"]: row for row in job.store.read(FILES).to_pylist()}
+        found = find_pending(held, job.settings, paths)
+        report.rows_in = len(found.pending)
+        report.counts.update(found.counts)
+        report.counts["files unreadable"] = len(found.unreadable)
+        quarantine_unreadable(job.store, found.unreadable, redact=job.settings.redact)
+        if found.pending:
+            _read_all(job, found.pending, report)
+    return report
+
+
+def _read_all(job: Job, transcripts: list[Transcript], report: StepReport) -> None:
+    """Read file by file, write by the batch: many small files share one commit, a large one has several."""
+    known, limits = Known(job.store), Limits(job.settings.read.max_line_bytes)
+    batch: list[dict[str, Any]] = []
+    finished: list[Ingested] = []
+    with progress("read", sum(t.size for t in transcripts)) as advance:
+        for transcript in transcripts:
+            got = Ingested(transcript)
+            for row in new_rows(got, known, limits, redact=job.settings.redact, exclude=job.settings.read.exclude):
+                batch.append(row)
+                if len(batch) >= job.settings.read.batch_messages:
+                    _commit(job, batch, finished, report)
+            finished.append(got)
+            if len(finished) >= job.settings.read.batch_files:
+                _commit(job, batch, finished, report)
+            advance(transcript.size)
+    _commit(job, batch, finished, report)
+
+
+def _commit(job: Job, batch: list[dict[str, Any]], finished: list[Ingested], report: StepReport) -> None:
+    """Messages first, then what is derived from them, then the marks that say these files are read."""
+    report.rows_out += job.store.append(MESSAGES, message_table(batch))
+    write_ingested(job.store, finished, redact=job.settings.redact)
+    for got in finished:
+        report.counts.update({"files": 1, "messages already stored": got.known, "quarantined": len(got.rejected)})
+        report.counts.update({f"redacted {kind}": n for kind, n in got.redacted.items()})
+        report.counts["records that are no conversation"] += sum(got.skipped.values())
+    batch.clear()
+    finished.clear()
+
+
+def new_rows(
+    got: Ingested, known: Known, limits: Limits, *, redact: bool, exclude: Sequence[str] = ()
+) -> Iterator[dict[str, Any]]:
+    """Chained rows of MESSAGES that the vault lacks; everything else the reader yields is noted in `got`."""
+    for record in _records(got.transcript, limits):
+        match record:
+            case Message():
+                row = _row(record, got, known, redact=redact, exclude=exclude)
+                if row is not None:
+                    yield known.place(row)
+            case Session():
+                got.learn(_redacted(record) if redact else record)
+            case Inactive():
+                got.inactive.append(record)
+            case Rejected():
+                got.rejected.append(record)
+            case Skipped():
+                got.skipped[record.kind] += 1
+
+
+def _redacted(session: Session) -> Session:
+    """Titles and folders are words too."""
+    session.title = redact_text(session.title) if session.title else session.title
+    session.workspace = redact_text(session.workspace) if session.workspace else session.workspace
+    return session
+
+
+def _records(transcript: Transcript, limits: Limits) -> Iterator[Record]:
+    try:
+        yield from transcript.reader.read(transcript.path, limits)
+    except Exception as error:
+        # Deliberately broad: one file that a reader can't bear must not cost everybody the night.
+        yield Rejected(line=0, reason=f"reader {transcript.reader.name} stopped: {type(error).__name__}: {error}")
+
+
+def _excluded(session: Session, exclude: Sequence[str]) -> bool:
+    return session.workspace is not None and any(fnmatch(session.workspace, pattern) for pattern in exclude)
+
+
+def _row(
+    message: Message, got: Ingested, known: Known, *, redact: bool, exclude: Sequence[str]
+) -> dict[str, Any] | None:
+    session = got.session(message.session)
+    source, sid, known_as = got.source_of(session), got.id_of(session), message.stored
+    try:
+        iid = known_as.identity if known_as else identity(source, message)
+        mid = known_as.message_id if known_as else message_id(iid, message)
+    except (TypeError, UnicodeEncodeError) as error:  # a lone surrogate: no UTF-8 exists for it
+        got.rejected.append(Rejected(message.line, f"message can't be stored as UTF-8: {error}"))
+        return None
+    if _excluded(session, exclude):
+        got.skipped["message of an excluded workspace"] += 1
+        return None
+    if redact:
+        got.redacted.update(redact_message(message))
+    if known.holds(mid, iid, sid):
+        got.known += 1
+        if _short(mid) in known.inactive:
+            got.seen_again.add(known.inactive[_short(mid)])
+        return None
+    got.stored += 1
+    workspace = known_as.workspace if known_as else session.workspace
+    return {**message_row(source, message, workspace, mid, iid), "session_id": sid}

@@ -1,0 +1,112 @@
+"""Which transcripts are new: fingerprints held against the `files` table, originals ordered before resumed copies."""
+
+import hashlib
+import os
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Any
+
+from slowwave.schemas.settings import Settings
+from slowwave.tasks.ingest.formats.registry import detect, find_files
+from slowwave.tasks.ingest.parsing.errors import UnknownFormat
+from slowwave.tasks.ingest.parsing.order import reading_order
+from slowwave.tasks.ingest.parsing.records import Reader
+from slowwave.tasks.job import step_key
+
+
+@dataclass(frozen=True)
+class Transcript:
+    """A file to be read, with what is known of it before it is opened."""
+
+    path: Path
+    reader: Reader
+    size: int
+    mtime_ns: int
+    digest: str
+    read_key: str
+
+
+@dataclass
+class Found:
+    """What lies below the paths: transcripts to read, files that no reader knows, and counts of the rest."""
+
+    pending: list[Transcript] = field(default_factory=list)
+    unreadable: list[tuple[Path, str]] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)
+
+
+def find_pending(held: dict[str, dict[str, Any]], settings: Settings, paths: Iterable[Path]) -> Found:
+    """The transcripts that are new or changed since they were last read.
+
+    Args:
+        held: rows of FILES by path.
+        settings: `read.exclude` and what else changes how a file is read.
+        paths: files and folders.
+
+    A file whose size and time of change are as recorded is taken as unchanged; otherwise its bytes decide.
+    Messages that two sessions share belong to the one that began first, or else ended first: the other is a
+    resumed or forked copy.
+    """
+    found = Found()
+    for path in find_files(paths):
+        if is_excluded(path, settings.read.exclude):
+            found.counts["files excluded"] += 1
+            continue
+        try:
+            transcript = changed(path, held.get(str(path)), settings)
+        except (UnknownFormat, OSError) as error:
+            found.unreadable.append((path, str(error)))
+            continue
+        if transcript:
+            found.pending.append(transcript)
+        else:
+            found.counts["files unchanged"] += 1
+    order = {path: place for place, path in enumerate(reading_order(t.path for t in found.pending))}
+    found.pending.sort(key=lambda t: order[t.path])
+    return found
+
+
+def is_excluded(path: Path, globs: Sequence[str]) -> bool:
+    """Whether one of the globs names a file, as it is given or from the root: `a/../b` lies in no folder `a`."""
+    names = {os.path.normpath(path), os.path.normpath(path.absolute())}
+    return any(fnmatch(name, glob) for name in names for glob in globs)
+
+
+def changed(path: Path, held: dict[str, Any] | None, settings: Settings) -> Transcript | None:
+    """The transcript, when it is not as its row in FILES says; None when there is no news in it.
+
+    Raises:
+        UnknownFormat, OSError: it can't be read.
+    """
+    reader = detect(path)
+    parts = [path.with_name(path.name + suffix) for suffix in reader.suffixes]
+    stats = {part: part.stat() for part in parts if part.is_file()}
+    size, mtime = sum(s.st_size for s in stats.values()), max(s.st_mtime_ns for s in stats.values())
+    key = read_key(reader, settings)
+    same_key = held is not None and held["read_key"] == key
+    if held is not None and same_key and (held["size"], held["mtime_ns"]) == (size, mtime):
+        return None
+    digest = file_digest(stats)
+    if held is not None and same_key and held["digest"] == digest:
+        return None
+    return Transcript(path, reader, size, mtime, digest, key)
+
+
+def read_key(reader: Reader, settings: Settings) -> str:
+    """What a file is read under: the reader's version and the settings that change what it gives."""
+    return step_key(
+        "read", 1, reader.name, str(reader.version), str(settings.read.max_line_bytes), str(settings.redact)
+    )
+
+
+def file_digest(paths: Iterable[Path]) -> str:
+    """SHA-256 hex over the files' bytes, one after the other."""
+    digest = hashlib.sha256()
+    for path in paths:
+        with path.open("rb") as stream:
+            while chunk := stream.read(1 << 20):
+                digest.update(chunk)
+    return digest.hexdigest()

@@ -1,0 +1,115 @@
+"""The vault's arithmetic: records in, chained rows out, and the check that nothing stored was changed.
+
+Within a session each message's hash covers the one before it: SHA-256 over the previous hash and the row's
+canonical JSON. Change, remove or reorder a stored row and every later hash is wrong. Method: a hash chain, as in
+Haber & Stornetta, "How to time-stamp a digital document" (1991).
+"""
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
+from datetime import UTC, datetime
+from typing import Any
+
+import orjson
+import pyarrow as pa
+
+from slowwave.schemas.ids import content_id
+from slowwave.schemas.tables import MESSAGES
+from slowwave.tasks.ingest.parsing.records import Block, Message
+
+GENESIS = "0" * 64
+"""prev_hash of a session's first message."""
+
+CHAINED = tuple(name for name in MESSAGES.schema.names if name not in ("prev_hash", "hash"))
+BYTES_PER_TOKEN = 4
+BLOCK_FIELDS = tuple(f.name for f in fields(Block))
+
+
+def session_id(source: str, native_id: str) -> str:
+    """Id of a session from its format and the transcript's own id."""
+    return content_id("session", source, native_id)
+
+
+def identity(source: str, message: Message) -> str:
+    """Hash of what makes two copies of a message the same, whatever file they stand in."""
+    own = message.identity or f"{message.session}/{message.native_id}"
+    return content_id("message", source, own)
+
+
+def message_id(identity_id: str, message: Message) -> str:
+    """Id of a message: its identity and its content, as it stood before redaction."""
+    content = orjson.dumps([message.role, message.text, message.blocks])
+    return content_id(identity_id, hashlib.sha256(content).hexdigest())
+
+
+def message_row(source: str, message: Message, workspace: str | None, mid: str, iid: str) -> dict[str, Any]:
+    """A row of MESSAGES without its place in the chain."""
+    return {
+        "message_id": mid,
+        "session_id": session_id(source, message.session),
+        "native_id": message.native_id,
+        "parent_id": message.parent_id,
+        "role": message.role,
+        "origin": message.origin,
+        "speaker": message.speaker,
+        "blocks": [{name: getattr(block, name) for name in BLOCK_FIELDS} for block in message.blocks],
+        "text": message.text,
+        "ts": message.ts.astimezone(UTC) if message.ts else None,
+        "workspace": workspace,
+        "source": source,
+        "tokens": token_estimate(message.blocks),
+        "identity": iid,
+    }
+
+
+def token_estimate(blocks: Iterable[Block]) -> int:
+    """UTF-8 bytes of all blocks over 4, at least 1: close enough to plan a night by."""
+    return max(1, sum(len(b.text.encode("utf-8", "replace")) for b in blocks if b.text) // BYTES_PER_TOKEN)
+
+
+def chained(row: dict[str, Any], seq: int, prev_hash: str) -> dict[str, Any]:
+    """The row at its place in the chain."""
+    placed = {**row, "seq": seq, "prev_hash": prev_hash}
+    return {**placed, "hash": link(placed, prev_hash)}
+
+
+def link(row: Mapping[str, Any], prev_hash: str) -> str:
+    """SHA-256 hex over the previous hash and the row's canonical JSON."""
+    fields = {name: _plain(row[name]) for name in CHAINED}
+    payload = orjson.dumps(fields, option=orjson.OPT_SORT_KEYS)
+    return hashlib.sha256(prev_hash.encode() + payload).hexdigest()
+
+
+def _plain(value: Any) -> Any:
+    # A timestamp as microseconds: what is stored, free of how a library spells time zones.
+    if isinstance(value, datetime):
+        return round(value.timestamp() * 1_000_000)
+    return value
+
+
+def first_break(rows: Iterable[Mapping[str, Any]], head_hash: str | None) -> tuple[int, str] | None:
+    """The first row of one session's chain, in order of seq, that does not fit: its seq and why; None when all fit.
+
+    `head_hash` is what the sessions table holds as the end of the chain: a chain that does not reach it is a break too.
+    One that goes on beyond is a run that was killed before it wrote the session's row; the next run mends that.
+    """
+    prev, seq, seen_head = GENESIS, -1, head_hash is None
+    for expected, row in enumerate(rows):
+        seq = row["seq"]
+        if seq != expected:
+            return seq, f"expected message {expected}, found {seq}: a row is missing or doubled"
+        if row["prev_hash"] != prev:
+            return seq, "its prev_hash is not the hash of the message before it"
+        if link(row, prev) != row["hash"]:
+            return seq, "its content differs from what its hash was made of"
+        prev = row["hash"]
+        seen_head = seen_head or prev == head_hash
+    if not seen_head:
+        return seq + 1, "the chain ends here, but the session's head hash names a later message"
+    return None
+
+
+def message_table(rows: list[dict[str, Any]]) -> pa.Table:
+    """Rows as an Arrow table of MESSAGES."""
+    return pa.Table.from_pylist(rows, schema=MESSAGES.schema)

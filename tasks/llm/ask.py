@@ -1,0 +1,216 @@
+"""The language model of a run: opened once, shared by its steps, and off the GPU when the encoder needs it.
+
+A run has one model with one budget of tokens, however many steps ask it. Its answers are kept in the store before they
+are used, so a run that was killed repeats no call. What it cost is counted step by step into the report.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+from lancedb.expr import col, lit
+
+from slowwave.engines.llm.budget import MeteredLLM, Usage
+from slowwave.engines.llm.cache import completion_rows, completions_of
+from slowwave.engines.llm.protocol import LASTING, Completion, EngineUnavailable, Request, failed
+from slowwave.engines.llm.select import Choice, chosen
+from slowwave.schemas.errors import UsageError
+from slowwave.schemas.ids import content_id
+from slowwave.schemas.settings import Settings
+from slowwave.schemas.tables import COMPLETIONS, QUARANTINE
+from slowwave.store.store import Store
+from slowwave.tasks.job import Job, StepReport, step_key
+from slowwave.tasks.llm.claims import Rejected
+from slowwave.tasks.llm.library import Library
+from slowwave.tasks.progress import progress
+
+EXCERPT = 2_000
+SESSIONS_MESSAGES = 50_000
+"""Messages of the sessions whose answers are held at once: the model leaves the GPU after each such group."""
+
+
+class StoredCompletions:
+    """The completions cache in the store's own table."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+
+    def known(self, ids: Sequence[str]) -> Mapping[str, Completion]:
+        """The kept answers among `ids`."""
+        return completions_of(self.store.read_ids(COMPLETIONS, ids))
+
+    def keep(self, completions: Mapping[str, Completion]) -> None:
+        """Keep these answers; they are on disk when this returns."""
+        self.store.merge(COMPLETIONS, completion_rows(completions))
+
+
+@dataclass
+class Model:
+    """The language model that a run's settings name."""
+
+    choice: Choice
+    llm: MeteredLLM
+    library: Library
+    told: int = 0
+    """Notes of the engines that are in a report already."""
+
+    @property
+    def extractive(self) -> bool:
+        """Whether work that no model did is done without one."""
+        return self.choice.extractive
+
+    def identity(self) -> str:
+        """What tells two models apart in a step's key: engines, models and sampling, not servers' addresses."""
+        chain = self.choice.chain
+        engines = chain.engines if chain else ()
+        return content_id("llm", *(f"{e.name} {e.model} {e.sampling}" for e in engines), str(self.extractive))
+
+    def count(self, texts: Sequence[str]) -> list[int]:
+        """Tokens of each text by the model's tokenizer."""
+        return self.llm.count_tokens(texts) if texts else []
+
+    def ask(self, requests: Sequence[Request], step: str) -> dict[str, Completion]:
+        """A completion of each request, by id. An engine that can't be had is an error of every request it left."""
+        got: dict[str, Completion] = {}
+        if not requests:
+            return got
+        try:
+            with progress(step, len(requests)) as advance:
+                for completion in self.llm.complete(requests):
+                    got[completion.id] = completion
+                    advance(1)
+        except EngineUnavailable as error:
+            got |= {r.id: failed(r, "unavailable", str(error), self.llm) for r in requests if r.id not in got}
+        return got
+
+    def postponed(self, completion: Completion) -> bool:
+        """Whether this has to wait for another night: asked again it may be answered, and nothing else does it."""
+        if completion.error is None or completion.error in LASTING:
+            return False
+        return completion.error == "budget" or not self.extractive
+
+    def account(self, report: StepReport) -> None:
+        """Write what the model cost since the last time into a step's report, by model."""
+        for usage in self.llm.taken():
+            report.counts.update(usage_counts(usage))
+        notes = self.choice.notes[self.told :]
+        self.told += len(notes)
+        report.notes.extend(dict.fromkeys(notes))
+
+    def free_gpu(self) -> None:
+        """Make room for the encoder."""
+        self.llm.free_gpu()
+
+    def close(self) -> None:
+        """Free what the engines hold; the next question opens them again."""
+        self.llm.close()
+
+
+def usage_counts(usage: Usage) -> dict[str, int]:
+    """One model's usage as counts of a report: `MODEL: prompt tokens` and so on."""
+    counts = {
+        "requests": usage.requests,
+        "cache hits": usage.cached,
+        "prompt tokens": usage.prompt_tokens,
+        "prefix-cache tokens": usage.prefix_tokens,
+        "answer tokens": usage.completion_tokens,
+        "milliseconds": round(usage.seconds * 1000) if usage.requests > usage.cached else 0,
+        **{f"errors ({kind})": n for kind, n in usage.errors.items()},
+    }
+    return {f"{usage.model}: {name}": n for name, n in counts.items() if n}
+
+
+_open: dict[str, Model] = {}
+"""The model of the run that this process is doing, by run_id: one budget a night."""
+
+
+def model_of(job: Job) -> Model | None:
+    """The run's model; None where settings say `off`.
+
+    Raises:
+        UsageError: settings name no engine there is.
+    """
+    if job.run_id not in _open:
+        choice = chosen(job.settings.llm, job.settings.model, StoredCompletions(job.store))
+        if choice.chain is None:
+            return None
+        for run_id in list(_open):
+            _open.pop(run_id).close()
+        _open[job.run_id] = Model(choice, MeteredLLM(choice.chain), Library(job.settings.extract.prompts))
+    return _open[job.run_id]
+
+
+def close_model(job: Job) -> None:
+    """Free what the run's model holds, at the run's end."""
+    model = _open.pop(job.run_id, None)
+    if model:
+        model.close()
+
+
+def check_llm(settings: Settings) -> None:
+    """Refuse settings that contradict each other before a night begins.
+
+    Raises:
+        UsageError: no such engine, prompt or pack; or gists by a model where there is none.
+    """
+    if settings.llm == "off":
+        if settings.gists == "llm":
+            raise UsageError("gists = llm needs a language model: name one in llm (SLOWWAVE_LLM, --llm)")
+        return
+    chosen(settings.llm, settings.model)
+    pack_names(settings)
+
+
+def pack_names(settings: Settings) -> list[str]:
+    """Packs a session may be read with.
+
+    Raises:
+        UsageError: the pack that is set is nowhere.
+    """
+    pack = settings.extract.pack or settings.observe.pack
+    names = ["coding", "personal"] if pack == "auto" else [pack]
+    library = Library(settings.extract.prompts)
+    for name in names:
+        library.pack(name)
+    return names
+
+
+def model_key(model: Model, step: str, version: int, prompts: Iterable[str], *parts: str) -> str:
+    """What of a step's key comes from the model: engine, sampling, prompts, and the settings in `parts`."""
+    return step_key(step, version, model.identity(), model.library.digest(prompts), *parts)
+
+
+def quarantine(store: Store, step: str, rejected: Iterable[Rejected], settled: Iterable[str]) -> int:
+    """Write down what could not be used; what was so before and is not any more is marked resolved. Returns the news.
+
+    Args:
+        store: where to.
+        step: the step that could not use it.
+        rejected: with `row_id` `<unit>/…`.
+        settled: units (sessions, messages), or whole row_ids, that the step has just looked at anew.
+    """
+    rows = {row["quarantine_id"]: row for row in (_row(step, one) for one in rejected)}
+    units = set(settled)
+    held = store.read(QUARANTINE, where=col("step") == lit(step)).to_pylist()
+    known = {row["quarantine_id"] for row in held if not row["resolved"]}
+    for row in held:
+        row_id = row["row_id"] or ""
+        mine = row_id in units or row_id.split("/")[0] in units
+        if mine and row["quarantine_id"] not in rows and not row["resolved"]:
+            rows[row["quarantine_id"]] = {**row, "resolved": True}
+    if rows:
+        store.merge_changed(QUARANTINE, pa.Table.from_pylist(list(rows.values()), schema=QUARANTINE.schema))
+    return sum(not row["resolved"] for key, row in rows.items() if key not in known)
+
+
+def _row(step: str, one: Rejected) -> dict[str, object]:
+    return {
+        "quarantine_id": content_id(step, one.row_id, one.reason, one.excerpt),
+        "step": step,
+        "path": None,
+        "line": None,
+        "row_id": one.row_id,
+        "reason": one.reason,
+        "excerpt": one.excerpt[:EXCERPT],
+        "resolved": False,
+    }

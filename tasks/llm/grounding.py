@@ -1,0 +1,311 @@
+"""Whether a claim says what was said: its numbers, dates, names and negations have to come from somewhere.
+
+What a model made of a quote may say less than was said, and in other words. The kinds that are checked are those by
+which summaries go wrong most often (Kryściński et al., "Evaluating the Factual Consistency of Abstractive Text
+Summarization", 2020).
+"""
+
+import re
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from functools import lru_cache
+from itertools import pairwise
+
+from rapidfuzz import fuzz
+from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
+
+from slowwave.tasks.dedupe.normalise import TOKEN, Claim, carries, read_claim, stem
+from slowwave.tasks.dedupe.words import MONTHS, NUMBER_WORDS, WEEKDAYS
+from slowwave.tasks.llm.quotes import DIGITS, EASTERN, EASTERN_DATE, FULL_MONTHS, is_unspaced, plain
+
+SCALES = {"k": 1e3, "thousand": 1e3, "m": 1e6, "million": 1e6, "bn": 1e9, "billion": 1e9, "hundred": 1e2, "dozen": 12.0}
+SCALE = re.compile(rf"\s?({'|'.join(SCALES)})\b", re.IGNORECASE)
+TENS = {"twenty": "20", "thirty": "30", "forty": "40", "fifty": "50", "sixty": "60", "seventy": "70", "eighty": "80",
+        "ninety": "90"}  # fmt: skip
+_ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
+NUMBERS = {
+    **NUMBER_WORDS, **TENS, **{word: str(n) for n, word in enumerate(_ORDINALS, 1)},
+    "zero": "0", "one": "1", "once": "1", "couple": "2", "pair": "2", "both": "2", "double": "2", "triple": "3",
+    "decade": "10", "decades": "10", "thousand": "1000", "million": "1000000", "half": "50", "century": "100",
+}  # fmt: skip
+REACH = timedelta(days=14), timedelta(days=100)
+"""How far from a message's day a date may lie that it means; the second where it speaks of weeks, months or years."""
+FAR = frozenset({"week", "weeks", "month", "months", "year", "years", "summer", "autumn", "fall", "winter", "spring"})
+NAME = re.compile(r"(?<![\w.@/#-])[^\W\d_a-z](?:[^\W\d_]|['’](?=[^\W\d_]))*(?![\w@/])")
+SENTENCE_START = re.compile(r"(?:^|[.!?:;]\s+|\n)[\W_]*$")
+JOINT = re.compile(r"[\W_]")
+INNER_WORD = re.compile(r"(?<=[^\W\d_] )[^\W\d_]{2,}")
+FEWEST_INNER, CAPITALS = 20, 0.2
+"""Share of capitals within sentences that no text of English reaches, and any of German does."""
+ROLES = frozenset({"user", "assistant", "speaker", "agent", "team", "utc", "ok", "mr", "mrs", "ms", "dr"})
+"""Names for those who speak, titles, and what a prompt itself says."""
+COMMON = frozenset(
+    {"people", "person", "team", "code", "project", "work", "support", "time", "today", "yesterday", "tomorrow", "test"}
+    | {"data", "file", "new", "old", "use", "due", "friend", "family", "life", "home", "there", "release", "server"}
+    | {"client", "token", "build", "login", "database", "app", "config", "error", "cache", "queue", "page", "module"}
+    | {"package", "branch", "script", "table", "query", "timeout", "limit", "default", "backup", "storage", "failure"}
+    | {"user", "developer", "customer", "child", "son", "daughter", "mother", "father", "partner", "husband", "wife"}
+    | {"dinner", "lunch", "school", "house", "health", "music", "travel", "money", "art", "pet", "food", "only", "both"}
+)
+"""Words that open a sentence as its subject though nobody said them."""
+COMMON_ENDING = re.compile(r"(?:ing|tion|sion|ment|ity|ness|ance|ence|ship|ism|ed|ly|able|ive|ous|[^aious]s)$")
+SENTENCE = re.compile(r"(?<=[.!?])\s+|\n")
+SHARED = 2
+"""Content words of a claim from which a sentence is about the same."""
+NEGATIVE = re.compile(
+    r"\b(?:instead|rather|hates?|dislik\w+|lost|los(?:e|ing)|removed?|disabled?|dropped|reject\w*|undo|allerg\w*|wrong|hard|"
+    r"difficult|struggl\w*|g(?:a|i)v\w+\s+up|un(?!der|i|til|less)\w{4,}|im(?:possible|patient)|skip\w*|nah|nope)\b|n['’]t\b",
+    re.IGNORECASE,
+)
+"""What may be told as a negation though it is none."""
+UNTRUE = re.compile(
+    r"\W*(?:it|this|that)\s+(?:is|was)\s+(?:not\s+(?:true|so|correct|the\s+case)|never\s+true|untrue|false)\b",
+    re.IGNORECASE,
+)
+UNTRUE_THERE = re.compile(r"\b(?:true|untrue|false|wrong|correct|incorrect|the\s+case)\b", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """What a claim stands on."""
+
+    near: str
+    """What was said in the messages it cites and around them."""
+    chunk: str
+    """All that the model was shown, speakers too."""
+    times: tuple[datetime, ...] = ()
+    """When the messages it cites were said."""
+
+    @property
+    def days(self) -> tuple[date, ...]:
+        """The days of `times`."""
+        return tuple(time.date() for time in self.times)
+
+
+def unfounded(claim: str, ground: Ground) -> str | None:
+    """What a claim says that nobody said, as a reason; None where all of it comes from somewhere.
+
+    Numbers must come up near, as figures or in words; dates there, or within reach of a message's own; names and
+    identifiers anywhere in the chunk, since pronouns are resolved; a negation near, about one of the claim's words.
+    """
+    for found in (
+        _strange_number(claim, ground),
+        _strange_date(claim, ground),
+        _strange_name(claim, ground),
+        _strange_negation(claim, ground),
+    ):
+        if found:
+            return found
+    return None
+
+
+@lru_cache(maxsize=2_048)
+def _read(text: str) -> Claim:
+    """What was said, read once for all the claims that stand on it."""
+    return read_claim(text)
+
+
+def _strange_number(claim: str, ground: Ground) -> str | None:
+    said, canonical = _numbers(ground.near), _read(ground.near).figures
+    said |= {_clock(f"{time:%H:%M}") for time in ground.times}
+    for raw in _figures(claim):
+        if _amount(raw) in said or read_claim(raw).figures & canonical:
+            continue
+        if raw.isdigit() and 1900 <= int(raw) <= 2100 and _year_fits(int(raw), ground, said):
+            continue
+        return f"the number {raw} does not come up near the messages it cites"
+    return None
+
+
+def _figures(claim: str) -> list[str]:
+    """Numbers of a claim as they are written; dates and identifiers apart."""
+    if is_unspaced(claim):
+        return DIGITS.findall(EASTERN_DATE.sub(" ", claim))
+    return [m[0] for m in TOKEN.finditer(claim) if m.lastgroup in ("figure", "clock", "count")]
+
+
+def _amount(raw: str) -> str:
+    """The number itself, in digits."""
+    if ":" in raw:
+        return _clock(raw)
+    digits = DIGITS.search(raw)
+    word = raw.split()[0].split("-")[0].casefold()
+    return _trimmed(digits[0]) if digits else NUMBERS.get(word, word)
+
+
+def _clock(raw: str) -> str:
+    """A time of day on the face of a clock."""
+    hours, minutes, *_ = (int(part) for part in re.findall(r"\d+", raw))
+    return f"{hours % 12}:{minutes:02}"
+
+
+def _trimmed(number: str) -> str:
+    number = number.replace(",", "")
+    return re.sub(r"\.0+$", "", number)
+
+
+@lru_cache(maxsize=256)
+def _numbers(text: str) -> frozenset[str]:
+    """Every number in a text, whatever it is written as; of a version its beginnings too."""
+    found: set[str] = set()
+    for match in DIGITS.finditer(text):
+        parts = _trimmed(match[0]).split(".")
+        found |= {".".join(parts[: n + 1]) for n in range(len(parts))}
+        scale = SCALE.match(text, match.end())
+        if scale and len(parts) < 3:
+            found.add(f"{float('.'.join(parts)) * SCALES[scale[1].casefold()]:.12g}")
+    found |= {_clock(m[0]) for m in re.finditer(r"\b\d{1,2}:\d\d\b", text)}
+    found |= {f"{int(m[1]) % 12}:00" for m in re.finditer(r"\b(\d{1,2})\s?(?:[ap]\.?m|o'clock)", text, re.IGNORECASE)}
+    found |= {EASTERN[c] for c in text if c in EASTERN}
+    words = re.findall(r"[a-z]+", text.casefold())
+    found |= {NUMBERS[word] for word in words if word in NUMBERS}
+    for ten, one in pairwise(words):
+        if ten in TENS and one in NUMBERS and int(NUMBERS[one]) < 10:
+            found.add(str(int(NUMBERS[ten]) + int(NUMBERS[one])))
+    return frozenset(found)
+
+
+def _year_fits(year: int, ground: Ground, said: frozenset[str]) -> bool:
+    """Whether a year is a message's own, the next or the last, or as many years off as somebody said."""
+    off = {abs(day.year - year) for day in ground.days}
+    return any(n <= 1 or not {str(n - 1), str(n), str(n + 1)}.isdisjoint(said) for n in off)
+
+
+def _strange_date(claim: str, ground: Ground) -> str | None:
+    near = _read(ground.near)
+    there = set(_words(ground.near))
+    spoken = {(month, day) for _, month, day in near.dates}
+    for year, month, day in read_claim(claim).dates:
+        if (month, day) in spoken and (year is None or _year_fits(year, ground, _numbers(ground.near))):
+            continue
+        if not _within_reach(year, month, day, ground, there):
+            return f"the date {f'{year}-' if year else ''}{month:02}-{day:02} is not that of the messages it cites"
+    words = _words(claim)
+    for word in words:
+        if word in WEEKDAYS and not _weekday_fits(word, ground, there):
+            return f"{word.capitalize()} does not come up near the messages it cites"
+        if word in FULL_MONTHS and not _month_fits(FULL_MONTHS[word], ground, there) and word.capitalize() in claim:
+            return f"{word.capitalize()} does not come up near the messages it cites"
+    return None
+
+
+def _within_reach(year: int | None, month: int, day: int, ground: Ground, there: set[str]) -> bool:
+    """Whether a date is one that a message of those days may mean by "yesterday" or "in two weeks"."""
+    reach = REACH[0] if there.isdisjoint(FAR) else REACH[1]
+    for said in ground.days:
+        for y in (said.year - 1, said.year, said.year + 1) if year is None else (year,):
+            try:
+                meant = date(y, month, day)
+            except ValueError:
+                continue
+            if abs(meant - said) <= reach:
+                return True
+    return False
+
+
+def _weekday_fits(word: str, ground: Ground, there: set[str]) -> bool:
+    if any(len(w) >= 3 and word.startswith(w) for w in there):
+        return True
+    around = {(day + timedelta(days=n)).strftime("%A").casefold() for day in ground.days for n in (-1, 0, 1)}
+    return word in around
+
+
+def _month_fits(month: int, ground: Ground, there: set[str]) -> bool:
+    """Whether a month comes up, or is a message's own, the last or the next; any within a year of "ago" and "in"."""
+    if any(MONTHS.get(word) == month for word in there):
+        return True
+    away = {min((day.month - month) % 12, (month - day.month) % 12) for day in ground.days}
+    return any(n <= (1 if there.isdisjoint(FAR) else 3) for n in away)
+
+
+def _strange_name(claim: str, ground: Ground) -> str | None:
+    known, initials = _known(ground.chunk)
+    for match in NAME.finditer("" if _capital_nouns(ground.chunk) else claim):
+        word = match[0]
+        if not word[0].isupper():
+            continue
+        first = bool(SENTENCE_START.search(claim[: match.start()]))
+        if (first and _may_be_common(word)) or _comes_up(word, known, initials):
+            continue
+        return f"{word} never comes up in the transcript"
+    folded = plain(ground.chunk)
+    for identifier in read_claim(claim).identifiers:
+        if not (identifier.isalpha() or identifier in folded or _spelt(identifier, folded, known)):
+            return f"{identifier} never comes up in the transcript"
+    return None
+
+
+def _capital_nouns(text: str) -> bool:
+    """Whether a text is in a language, as German is, in which a capital does not tell a name."""
+    inner = INNER_WORD.findall(text)
+    return len(inner) >= FEWEST_INNER and sum(word[0].isupper() for word in inner) > CAPITALS * len(inner)
+
+
+def _spelt(identifier: str, folded: str, known: frozenset[str]) -> bool:
+    """Whether an identifier comes up in another way: utf-8 for utf8, a path by its end, "read/write" by its parts."""
+    last = identifier.rstrip("/").rsplit("/", 1)[-1].lstrip("-")
+    if last in folded or JOINT.sub("", identifier) in JOINT.sub("", folded):
+        return True
+    parts = identifier.split("/")
+    return len(parts) > 1 and all(part.isalpha() and part in known for part in parts)
+
+
+def _may_be_common(word: str) -> bool:
+    """Whether a word that opens a sentence may be no name."""
+    low = _bare(word)
+    return low in ENGLISH_STOP_WORDS or low in COMMON or not carries(low) or bool(COMMON_ENDING.search(low))
+
+
+def _comes_up(word: str, known: frozenset[str], initials: str) -> bool:
+    low = _bare(word)
+    if low in known or low in ROLES or low in FULL_MONTHS or low in WEEKDAYS or len(low) < 2:
+        return True
+    if stem(low) in {stem(w) for w in known} or (word.isupper() and low in initials):
+        return True
+    return any(_one_word(low, other) for other in known)
+
+
+def _one_word(a: str, b: str) -> bool:
+    """Forms and spellings of one name: Sweden and Swedish, Gonzales and Gonzalez, Sam and Samantha."""
+    short, long = sorted((a, b), key=len)
+    if len(short) >= 3 and long.startswith(short) and (len(short) >= 4 or len(long) - len(short) > 2):
+        return True
+    return len(short) >= 4 and (fuzz.ratio(a, b) >= 85 or (a[:4] == b[:4] and len(long) - 4 <= 4))
+
+
+@lru_cache(maxsize=64)
+def _known(text: str) -> tuple[frozenset[str], str]:
+    """The words of a text, and the first letters of all of them in a row."""
+    words = _words(text)
+    return frozenset(words), "".join(word[0] for word in words)
+
+
+def _words(text: str) -> list[str]:
+    return [_bare(w) for w in re.findall(r"[^\W\d_]+(?:['’][^\W\d_]+)?", text)]
+
+
+def _bare(word: str) -> str:
+    """A word in lower case without its possessive."""
+    return re.sub(r"['’]s?$", "", word.casefold())
+
+
+def _strange_negation(claim: str, ground: Ground) -> str | None:
+    """A claim's negation has to be somebody's: in a sentence with the word it denies; if nobody says that word, in one
+    with `SHARED` others of its words."""
+    mine = read_claim(claim)
+    if not mine.negated:
+        return None
+    reason = "it denies what nobody near the messages it cites denies"
+    if UNTRUE.match(claim) and not UNTRUE_THERE.search(ground.near):
+        return reason
+    content, denied = set(mine.content), set(mine.negated) - {stem(name) for name in mine.names} - {""}
+    sentences = [(set(_read(s).content), _negative(s)) for s in SENTENCE.split(ground.near)]
+    if any(denied & there for there, _ in sentences):
+        founded = any(denied & there for there, negative in sentences if negative)
+    else:
+        founded = any(negative and len(content & there) >= min(SHARED, len(content)) for there, negative in sentences)
+    return None if founded else reason
+
+
+def _negative(sentence: str) -> bool:
+    return bool(NEGATIVE.search(sentence)) or bool(_read(sentence).negated)

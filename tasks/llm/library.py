@@ -1,0 +1,186 @@
+"""Prompts and category packs: files a person can read and edit, versioned by their hash.
+
+A prompt is `prompts/NAME.md`: what never changes under `=== system ===`, the material under `=== user ===`, so that
+equal beginnings are computed once; `$name` stands for a value, `$$` for a dollar sign. A pack is `packs/NAME.toml`: a
+name, what the conversations are about, categories with what each means, and what to leave out. A file of the same name
+in the folder of `extract.prompts` is taken instead; a pack that ships nowhere is simply added there.
+"""
+
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from string import Template
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from slowwave.engines.llm.protocol import JsonSchema, Message
+from slowwave.schemas.errors import UsageError
+from slowwave.schemas.ids import content_id
+
+SHIPPED = Path(__file__).parent
+SYSTEM, USER = "=== system ===", "=== user ==="
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """A prompt's two turns, with places for values."""
+
+    name: str
+    system: Template
+    user: Template
+    digest: str
+
+    def messages(self, **values: object) -> tuple[Message, ...]:
+        """The turns with their values. A `$` in a value stays what it is."""
+        return (
+            {"role": "system", "content": self.system.substitute(values)},
+            {"role": "user", "content": self.user.substitute(values)},
+        )
+
+
+class Example(BaseModel):
+    """Some messages, as a prompt shows them, and the claims that come of them, as JSON."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    transcript: str
+    answer: str
+
+
+class Pack(BaseModel):
+    """Categories of claims for one kind of conversation."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str = Field(min_length=1)
+    about: str
+    categories: dict[str, str] = Field(min_length=1)
+    ignore: tuple[str, ...] = ()
+    example: Example | None = None
+
+    @property
+    def digest(self) -> str:
+        """Hash of everything in it."""
+        return content_id("pack", self.model_dump_json())
+
+
+@dataclass(frozen=True, slots=True)
+class Library:
+    """The prompts and packs in force: those in `folder` over those that ship."""
+
+    folder: Path | None = None
+
+    def prompt(self, name: str) -> Prompt:
+        """The prompt of that name.
+
+        Raises:
+            UsageError: there is none, it lacks one of its parts, or has a `$` that stands for none of its values.
+        """
+        path, text = self._text("prompts", self._candidates(f"{name}.md", "prompts"))
+        return _prompt(name, str(path), text)
+
+    def pack(self, name: str) -> Pack:
+        """The pack of that name.
+
+        Raises:
+            UsageError: there is none, or it is no pack; the message says what it lacks.
+        """
+        return _pack(name, self._text("packs", self._candidates(f"packs/{name}.toml", "packs", f"{name}.toml"))[1])
+
+    def digest(self, names: Iterable[str], packs: Iterable[str] = ()) -> str:
+        """Hash of these prompts and packs: whatever was made with them is pending again when one changes."""
+        return content_id(*(self.prompt(n).digest for n in names), *(self.pack(p).digest for p in packs))
+
+    def _candidates(self, own: str, shelf: str, shipped: str | None = None) -> list[Path]:
+        mine = [self.folder.expanduser() / own] if self.folder else []
+        return [*mine, SHIPPED / shelf / (shipped or own)]
+
+    @staticmethod
+    def _text(shelf: str, candidates: list[Path]) -> tuple[Path, str]:
+        for path in candidates:
+            if path.is_file():
+                return path, path.read_text(encoding="utf-8")
+        raise UsageError(f"no {shelf[:-1]} at {' or '.join(map(str, candidates))}")
+
+
+@lru_cache(maxsize=64)
+def _prompt(name: str, path: str, text: str) -> Prompt:
+    system, user = _turns(name, path, text)
+    for turn in (system, user):
+        _check_places(name, path, turn)
+    if "fenced" in _values(name) and "fenced" not in {*system.get_identifiers(), *user.get_identifiers()}:
+        raise UsageError(f"prompt {name!r} at {path} shows no transcript: put $fenced where it is to stand")
+    return Prompt(name, system, user, content_id("prompt", text))
+
+
+def _turns(name: str, path: str, text: str) -> tuple[Template, Template]:
+    head, found, user = text.partition(USER)
+    _, opened, system = head.partition(SYSTEM)
+    if not found or not opened:
+        raise UsageError(f"prompt {name!r} at {path} needs the lines {SYSTEM!r} and {USER!r}, in this order")
+    return Template(system.strip()), Template(user.strip())
+
+
+def _check_places(name: str, path: str, turn: Template) -> None:
+    """Every `$` of a turn stands for a value this prompt is given, or for itself as `$$`."""
+    wrong = next((m for m in turn.pattern.finditer(turn.template) if m["invalid"] is not None), None)
+    if wrong:
+        place = turn.template[wrong.start() : wrong.start() + 20].splitlines()[0]
+        raise UsageError(f"prompt {name!r} at {path} has {place!r}: write $$ for a dollar sign")
+    values = _values(name)
+    strange = sorted(set(turn.get_identifiers()) - values)
+    if values and strange:
+        raise UsageError(
+            f"prompt {name!r} at {path} has ${strange[0]}, which is none of its values "
+            f"({', '.join(f'${value}' for value in sorted(values))}): write $$ for a dollar sign"
+        )
+
+
+@lru_cache(maxsize=64)
+def _values(name: str) -> frozenset[str]:
+    """The values a prompt is given: those of the one that ships; none known where none ships."""
+    shipped = SHIPPED / "prompts" / f"{name}.md"
+    return (
+        frozenset(Template(shipped.read_text(encoding="utf-8")).get_identifiers()) if shipped.is_file() else frozenset()
+    )
+
+
+@lru_cache(maxsize=64)
+def _pack(name: str, text: str) -> Pack:
+    try:
+        return Pack(**tomllib.loads(text))
+    except (tomllib.TOMLDecodeError, ValidationError, TypeError) as error:
+        raise UsageError(f"pack {name!r} is no pack: {error}") from error
+
+
+def flat_object(properties: Mapping[str, Any]) -> JsonSchema:
+    """A schema for constrained decoding: every field required, none beside them."""
+    return {
+        "type": "object",
+        "properties": dict(properties),
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+def string(most: int, least: int = 0) -> JsonSchema:
+    """A text of bounded length."""
+    return {"type": "string", "maxLength": most, **({"minLength": least} if least else {})}
+
+
+def number(most: int) -> JsonSchema:
+    """A whole number from 0."""
+    return {"type": "integer", "minimum": 0, "maximum": most}
+
+
+def array(items: Mapping[str, Any], most: int) -> JsonSchema:
+    """A list of bounded length."""
+    return {"type": "array", "items": dict(items), "maxItems": most}
+
+
+def bullets(items: Iterable[str]) -> str:
+    """A list, an item a line."""
+    return "\n".join(f"- {' '.join(item.split())}" for item in items)

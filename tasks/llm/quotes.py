@@ -1,0 +1,140 @@
+"""Whether a quote stands in a message, and the words as they stand there.
+
+A model's quote is near enough when rapidfuzz's partial ratio finds it in the message; what is kept is the message's own
+words at that place, out to whole words. So every quote that is kept is verbatim, whatever the model made of it.
+Whether what it made of it says what was said is `slowwave.tasks.llm.grounding`'s matter.
+"""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from rapidfuzz import fuzz
+from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
+
+from slowwave.tasks.dedupe.normalise import stem
+from slowwave.tasks.dedupe.words import MONTHS, WEEKDAYS
+
+FEWEST_WORDS, FEWEST_CHARACTERS = 3, 12
+"""A shorter quote stands in many messages and proves nothing, unless it is the whole message."""
+HEADER = re.compile(r"^\s*\[?\d{0,4}\]?\s*[^:\n]{1,60}, \w{3} \d{4}-\d\d-\d\d \d\d:\d\d:\s*")
+"""A message's label as prompts show it, which small models take for a part of what was said."""
+STEM = 5
+"""Letters that two forms of a word share, near enough."""
+FEWEST_STEMS = 4
+"""Stems from which a share of them says something."""
+FEWEST_PAIRS = 8
+"""Pairs of characters from which a source is in an unspaced script too."""
+UNSPACED = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]+")
+EASTERN = {c: str(n) for n, c in enumerate("零一二三四五六七八九十")} | {"两": "2"}
+EASTERN_DATE = re.compile(r"\d+\s*[年月日号號]")
+WORD = re.compile(r"[^\W\d_]{3,}")
+ELLIPSIS = re.compile(r"\s*(?:\.\.\.|…|\[…\]|\[\.\.\.\])\s*")
+QUOTES = str.maketrans({"’": "'", "‘": "'", "“": '"', "”": '"', "–": "-", "—": "-", "‹": "<", "›": ">", "`": "'"})
+DIGITS = re.compile(r"\d[\d,]*(?:\.\d+)*")
+FULL_MONTHS = {month: n for month, n in MONTHS.items() if len(month) > 3 and month != "sept"} | {"may": 5}
+
+
+@dataclass(frozen=True, slots=True)
+class Anchor:
+    """A place in a message."""
+
+    start: int
+    end: int
+    score: float
+    """Likeness of the quote to the words there, 0 to 100."""
+
+
+def anchored(quote: str, text: str, least: float) -> Anchor | None:
+    """The place in `text` where `quote` stands with a likeness of at least `least`; None where it does not.
+
+    A quote with an ellipsis is anchored by its longest part.
+    """
+    part = max(ELLIPSIS.split(HEADER.sub("", quote).strip().strip("\"'“”")), key=len, default="").strip()
+    if not part or not text.strip():
+        return None
+    wanted, there = plain(part), plain(text)
+    if too_short(part) and wanted.strip(" .") != there.strip(" ."):
+        return None
+    at = there.find(wanted)
+    if at >= 0:
+        return _whole_words(text, at, at + len(wanted), 100.0)
+    if len(wanted) > len(there):
+        score = fuzz.ratio(wanted, there)
+        return _whole_words(text, 0, len(text), score) if score >= least else None
+    found = fuzz.partial_ratio_alignment(wanted, there, score_cutoff=least)
+    return None if found is None else _whole_words(text, found.dest_start, found.dest_end, found.score)
+
+
+def best_anchor(quote: str, texts: Iterable[tuple[int, str]], least: float) -> tuple[int, Anchor] | None:
+    """The number of the text a quote stands in best, with its place; the first one of equals."""
+    best: tuple[int, Anchor] | None = None
+    for number, text in texts:
+        found = anchored(quote, text, least)
+        if found and (best is None or found.score > best[1].score):
+            best = (number, found)
+    return best
+
+
+def supported(claim: str, source: str) -> float:
+    """The share of a claim's content words whose stems come up in the source; of a very short claim one, or a number.
+
+    Days, months and numbers are no content words here: `unfounded` has them, and a model may count them out. Where
+    words are not set apart by blanks, pairs of neighbouring characters stand for stems; of those a retelling shares
+    fewer, so their share is doubled. A claim in such a script about a source in another can't be told: 1.
+
+    Of 619 sentences an LLM distilled from LoCoMo's sessions 99.8% have half or more of theirs in their own session, and
+    4.8% in one of other people (medians .90 and .17).
+    """
+    if is_unspaced(claim):
+        pairs = _pairs(claim)
+        return min(1.0, 2 * len(pairs & _pairs(source)) / len(pairs)) if pairs and comparable(claim, source) else 1.0
+    mine = _stems(claim)
+    there = len(mine & _stems(source))
+    if len(mine) < FEWEST_STEMS:
+        return float(not mine or there > 0 or not set(DIGITS.findall(claim)).isdisjoint(DIGITS.findall(source)))
+    return there / len(mine)
+
+
+def comparable(claim: str, source: str) -> bool:
+    """Whether a claim's words can be looked for in the source: not where the claim alone is in an unspaced script."""
+    return not is_unspaced(claim) or len(_pairs(source)) >= FEWEST_PAIRS
+
+
+def is_unspaced(text: str) -> bool:
+    """Whether most letters of a text are of a script that sets no blanks between words: Chinese, Japanese, Thai …"""
+    letters = sum(c.isalpha() for c in text)
+    return letters > 0 and sum(len(run) for run in UNSPACED.findall(text)) > letters / 2
+
+
+def _pairs(text: str) -> set[str]:
+    return {run[n : n + 2] for run in UNSPACED.findall(text) for n in range(len(run) - 1)}
+
+
+def _stems(text: str) -> set[str]:
+    words = {word.lower() for word in WORD.findall(text)} - FULL_MONTHS.keys() - WEEKDAYS - ENGLISH_STOP_WORDS
+    return {stem(word)[:STEM] for word in words}
+
+
+def too_short(quote: str) -> bool:
+    """Whether a quote is so short that it stands anywhere."""
+    return len(quote) < FEWEST_CHARACTERS and len(quote.split()) < FEWEST_WORDS
+
+
+def plain(text: str) -> str:
+    """A text in lower case, blanks and quotation marks made equal, and of the same length."""
+    lowered = "".join(low if len(low := c.lower()) == 1 else c for c in text)
+    return re.sub(r"\s", " ", lowered.translate(QUOTES))
+
+
+def _whole_words(text: str, start: int, end: int, score: float) -> Anchor:
+    """The place, grown to whole words and without blanks at its ends."""
+    while 0 < start < len(text) and text[start].isalnum() and text[start - 1].isalnum():
+        start -= 1
+    while 0 < end < len(text) and text[end - 1].isalnum() and text[end].isalnum():
+        end += 1
+    while start < end and text[start].isspace():
+        start += 1
+    while end > start and text[end - 1].isspace():
+        end -= 1
+    return Anchor(start, end, score)

@@ -1,0 +1,1 @@
+"""Claims, by rules or by a language model."""

@@ -1,0 +1,137 @@
+"""Scores of sentences said while coding, files they name, and whether a session is about code at all."""
+
+import re
+from collections.abc import Iterable
+from math import log, log1p
+from typing import Any
+
+from slowwave.tasks.observe.categories import ASKING, HEDGE, NARRATION, REASON, coding_reading
+from slowwave.tasks.observe.lexicon import NUMBER, words
+from slowwave.tasks.observe.scores import proper_names
+
+BIAS = -3.5
+NEWS = 0.5
+SPECIFIC = 0.5
+"""For each piece of code, name or number, 2 at most."""
+REASONED = 0.5
+HUMAN = 1.25
+"""A person at work says little, and most of it binds; the model says much."""
+HEDGED = -1.0
+NARRATED = -3.0
+ASKED = -2.0
+CROWD = -0.2
+
+CODING_SOURCES = frozenset({"claude-code", "codex", "pi", "cursor"})
+CODE_TOOLS = re.compile(r"bash|shell|exec|edit|write|read|grep|glob|patch|terminal", re.I)
+CODE_MARK = re.compile(
+    r"`[^`\n]+`|```|\b[\w-]{1,80}/[\w./-]{1,120}\.\w+|\b\w+\.(?:py|ts|tsx|js|rs|go|java|rb|c|h|cpp|sh|sql|md|toml|"
+    r"json|"
+    r"ya?ml)\b|\b[a-z]\w*(?:-\w+)*-\w*\d\w*|\b\w+\(\)|\b[a-z]+_[a-z_]+\b|\b[a-z]+[A-Z]\w+|--\w[\w-]+|\bv?\d+\.\d+(?:\.\d+)?\b|#\w{6}\b"
+)
+PATH = re.compile(
+    r"(?<![\w/.@:-])(?:~|\.{1,2}|[A-Za-z]:|[\w.@-]{1,80})?(?:[/\\][\w.@+-]{1,80}){1,20}\.\w{1,8}\b"
+    r"|(?<![\w/.@-])[\w-]{1,80}(?:\.[\w-]{1,40}){0,4}\.(?:py|pyi|ipynb|tsx?|jsx?|mjs|cjs|rs|go|java|kt|rb|php|cs|c|"
+    r"h|cc|cpp|hpp|"
+    r"swift|sh|bash|sql|md|rst|txt|"
+    r"toml|jsonl?|ya?ml|ini|cfg|conf|env|lock|html|css|scss|vue|svelte|proto|tf|xml|csv|parquet)\b(?![\w/])"
+    r"|\b(?:Dockerfile|Makefile|Justfile|Procfile)\b"
+)
+TECHNICAL = words(
+    r"api|backend|services?|micro-?services?|css|html|dashboard|ui|backups?|on-?call|git|github|webhooks?|linux|"
+    r"frontend|database|db|sql|postgres\w*|mysql|sqlite|redis|kafka|docker|kubernetes|k8s|deploy\w*|"
+    r"server|port|config\w*|"
+    r"repo\w*|branch|commit\w*|merge|pull request|pr|ci|pipeline|build|compil\w+|test suite|unit tests?|pytest|"
+    r"lint\w*|typescript|python|"
+    r"javascript|rust|golang|node|npm|react|django|fastapi|endpoint|schema|migration|query|queries|cache|caching|"
+    r"function|class|module|"
+    r"library|framework|package|dependency|dependencies|refactor\w*|bug|debug\w*|stack trace|exception|json|yaml|"
+    r"http|auth|token|env|"
+    r"variable|cron|queue|worker|log(?:s|ging)|timeout|retry|retries|client|sdk|cli|terminal|codebase|staging|"
+    r"production"
+)
+GLANCE = 4000
+"""Characters of a message that are looked at to tell what its session is about."""
+QUOTED_CODE = re.compile(r"`[^`\n]+`|```")
+MARKED = 6
+"""What a message with marked code counts for besides its words, at 3: nobody marks code in everyday talk."""
+REFUSAL = re.compile(
+    r"^\W*(?:no+\b(?! (?:problem|worries|idea))|nope|nah|don['’]?t (?:do|use|want|like|add|change|touch)\b|"
+    r"stop\b|wrong\b|not (?:that|like|what)|"
+    r"(?:please )?(?:undo|revert)\b|i (?:undid|reverted)|"
+    r"rather not|actually,? (?:no|let|use|don)|wait,? no)|\b(?:i undid|undo (?:that|it|your)|revert (?:that|it|"
+    r"your)|you can undo|that['’]?s (?:wrong|not what))\b",
+    re.I,
+)
+PROPOSAL = words(
+    r"i['’]?(?:ll| will|d| would| can| suggest| recommend| propose)|let['’]?s|we (?:could|can|should|['’]ll|will)|"
+    r"recommend|suggest|propose|best (?:solution|option)|option \d"
+)
+
+
+def coding_logit(text: str, news: int, crowd: int, human: bool) -> tuple[str | None, float]:
+    """Category (None: no claim) and log-odds.
+
+    `news`: content words not heard before; `crowd`: sentences in the message.
+    """
+    reading = coding_reading(text, human)
+    if reading.category is None:
+        return None, BIAS
+    logit = (
+        BIAS
+        + reading.weight
+        + NEWS * log1p(news)
+        + SPECIFIC * min(2, _specifics(text))
+        + REASONED * bool(REASON.search(text))
+        + HUMAN * human
+        + HEDGED * bool(HEDGE.search(text))
+        + NARRATED * bool(NARRATION.search(text))
+        + ASKED * bool(ASKING.match(text))
+        + CROWD * log(crowd)
+    )
+    return reading.category, logit
+
+
+def _specifics(text: str) -> int:
+    return len(CODE_MARK.findall(text)) + proper_names(text, frozenset()) + bool(NUMBER.search(text))
+
+
+def files_named(text: str) -> list[str]:
+    """Paths and file names in `text`, in order, each once."""
+    return list(dict.fromkeys(m.strip("`'\"") for m in PATH.findall(text)))
+
+
+def refuses(text: str) -> bool:
+    """Whether a person's message turns down what was said before it: judged by its first 200 characters."""
+    return bool(REFUSAL.search(text[:200]))
+
+
+def proposes(text: str) -> bool:
+    """Whether a sentence offers something that another may turn down."""
+    return bool(PROPOSAL.search(text))
+
+
+def narrates(text: str) -> bool:
+    """Whether a sentence tells what its speaker is doing just now."""
+    return bool(NARRATION.search(text))
+
+
+def hedges(text: str) -> bool:
+    """Whether a sentence leaves open what it says."""
+    return bool(HEDGE.search(text))
+
+
+def is_coding(rows: Iterable[dict[str, Any]]) -> bool:
+    """Whether a session is about code: by its source, its tools, words of code in a third of it, marks in a ninth."""
+    said = technical = marked = 0
+    for row in rows:
+        if row["source"] in CODING_SOURCES or _uses_code_tools(row["blocks"] or ()):
+            return True
+        if text := row["text"][:GLANCE]:
+            said += 1
+            technical += bool(CODE_MARK.search(text) or TECHNICAL.search(text))
+            marked += bool(QUOTED_CODE.search(text))
+    return said > 0 and technical * 3 + marked * MARKED >= said
+
+
+def _uses_code_tools(blocks: Iterable[dict[str, Any]]) -> bool:
+    return any(b["type"] == "tool_call" and CODE_TOOLS.search(b["name"] or "") for b in blocks)

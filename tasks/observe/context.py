@@ -1,0 +1,173 @@
+"""What a sentence lacks, and the sentence beside it or the turn before it that has it.
+
+A heading ("last one: the carrier gateways.") names what the next sentence is about; a sentence that leans ("It runs
+nightly", "3 attempts, no pause") has its subject before it; a terse answer ("do that, 90 seconds") has it in the turn
+that it answers. Grammar by closed lists, without a parser: whatever the lists don't know counts as complete.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from slowwave.tasks.observe import lexicon as lex
+from slowwave.tasks.observe.categories import HEDGE, STATEMENT
+from slowwave.tasks.observe.coding import PROPOSAL
+from slowwave.tasks.observe.lexicon import words
+from slowwave.tasks.observe.scores import content_words, word_count
+from slowwave.text.sentences import Sentence
+
+LONGEST_HEADING = 9
+"""Words; what is longer says something."""
+TERSE = 8
+"""Words up to which the opening of an answer is taken to need what it answers."""
+LONGEST_ASKED = 40
+"""Words of a question or proposal that are carried along."""
+
+AUXILIARY = (
+    r"am|is|are|was|were|be|do|does|did|has|have|had|can|could|will|would|shall|should|may|might|must|cannot|"
+    r"\w+n['’]t"
+)
+FINITE = words(
+    rf"{AUXILIARY}|\w+['’](?:m|re|ve|ll|d|s)|i|we|you|he|she|they|it|there|"
+    r"(?:no|every|some|any)(?:body|one|thing)|"
+    r"gets?|goes|go|comes?|gives?|keeps?|makes?|means?|says?|thinks?|wants?|looks?|works?|likes?|loves?|knows?|eats?|"
+    r"stays?|becomes?|brings?|helps?|seems?|sounds?|feels?|pays?|hopes?|wish|believe|please|use|put|add|drop|take|call|"
+    r"ask|tell|remember|note|send|check|build|cache|let|gotta|wanna"
+)
+"""What a sentence that says something has: a verb that is bent, a subject, an order."""
+THIRD_PERSON = words(
+    r"\w{2,}[^\Ws]s (?:me|us|you|him|them|the|a|an|my|our|your|his|her|their|its|to|th[eo]se|this|that|every|all|any|"
+    r"like|really|on|in|at|as|good|great|big|bad|better|well|off|up|out|only|too)"
+)
+"""What may be a verb ("Greta plays the cello") and may be a plural ("calls to the server")."""
+LIMIT = words("never|always|only|no|not")
+SETTING_OUT = re.compile(
+    r"^(?!(?:no|any|some|every)thing\b|during\b|according\b|including\b|using\b|keeping\b)\w{2,}ing "
+    r"(?:(?:on|off|up|out|with|from) )?(?:the|a|an|our|my|work|notes|[A-Z]\w*)\b|"
+    r"^(?:set|setting) up (?:the|a|an|our|my)\b",
+)
+"""What somebody is about to do: "kicking off the release", "starting on the API today"."""
+INTRODUCED = re.compile(
+    r"^(?:(?:and|so|also|ok|now|the|one|two|three|a|few|some|just) )*"
+    r"(?:(?:last|next|first|second|third|fourth|final|other|another|more|new|quick|different)\b ?)+"
+    r"(?:(?:one|things?|topics?|questions?|items?|points?|matters?|changes?|news|subject|note|idea|step|today|up|"
+    r"of all)\b ?)*(?:[:,–—-]|$)|"
+    r"^(?:a few|few|a couple of|couple of|some|several|two|three|four) (?:more |other |quick |small )?"
+    r"(?:things?|topics|questions|points|matters|changes|news|notes|updates)(?: today| first| now)?$|"
+    r"^(?:about|as for|regarding|re|on to|speaking of|on) (?=\w)",
+    re.I,
+)
+"""How a new subject is announced; what follows is its name."""
+NAMED_VALUE = re.compile(r"\w[:=] ?\S|\w = \S")
+QUANTITY = re.compile(r"(?<![\w.`])[£$€]?\d")
+PRONOUN = re.compile(
+    r"^(?:and |but |so |then )*(?:it|it['’]s|they|they['’]re|he|he['’]s|she|she['’]s|that|that['’]s|this|these|"
+    r"those|both|neither|none|one|the (?:same|other|others|latter|former|rest))\b",
+    re.I,
+)
+CONSEQUENCE = re.compile(r"^(?:so|then|hence|therefore|instead|otherwise|from (?:now|here) on|until)\b", re.I)
+QUESTION = re.compile(r"\?[\s\"'”’)*_]*$|\?[!?]*(?:\s|$)")
+_WHOM = r"(?:i|we|you|they|he|she|it|there|this|these|those|the|my|our|your|any\w*|some\w*|everybody|everyone)"
+UNMARKED_QUESTION = re.compile(
+    r"^(?:(?:and|but|so|also|ok|then|btw|oh|hm+)[, ]+)*(?:"
+    rf"(?:is|are|was|were|has|should|will|would|am) {_WHOM}\b|(?:does|did) \w|(?:do|have) (?:i|we|you|they)\b|"
+    rf"(?:what|how|why|who|where|when|which)(?:['’]s| (?:(?!{_WHOM}\b)\w+ ){{0,3}}?(?:{AUXILIARY}))\b(?! \w+ is\b)|"
+    r"(?:what|how) about\b|who (?!i\b|we\b|you\b)\w+)"
+    rf"|, (?:what|how|why|who|where|when) (?:{AUXILIARY}) \w+$",
+    re.I,
+)
+"""A question without its mark: "does the cache survive deploys"; "what they count is …" is none."""
+ASSENT = re.compile(
+    r"^(?:yes|yep|yeah|yup|no|nope|ok|okay|sure|agreed|approved|exactly|right|fine|good|great|perfect|nice|please|then|"
+    r"do (?:it|that|this|both|so)|let['’]?s|go (?:with|for|ahead)|take|keep|both|neither|"
+    r"the (?:first|second|latter|former)|"
+    r"switch to (?:it|that)|give (?:it|them|that)|make it|drop (?:it|them|that)|use (?:it|that)|one|none)\b",
+    re.I,
+)
+IDLE = re.compile(
+    r"^(?:yes|no|ok|okay|sure|agreed|exactly|right|fine|good|great|perfect|nice|happy|sorry|appreciate|same here|"
+    r"what an?|how)\b",
+    re.I,
+)
+GREETING = re.compile(r"^(?:good (?:morning|afternoon|evening|night)|happy new year)(?: \w+)?$", re.I)
+OFFER = words("would|better|either")
+ASIDE = words(r"by the way|btw|other topic|another (?:thing|topic|question)")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a claim answers, and the message that says it."""
+
+    message_id: str
+    text: str
+
+
+def is_heading(text: str) -> bool:
+    """Whether a sentence names what comes next and says nothing of it."""
+    if word_count(text) > LONGEST_HEADING or GREETING.match(text):
+        return word_count(text) <= LONGEST_HEADING
+    announced = INTRODUCED.match(text)
+    rest = text[announced.end() :].strip() if announced else text
+    if task := SETTING_OUT.search(rest):
+        return not FINITE.search(rest, task.end())
+    if CONSEQUENCE.match(rest) or NAMED_VALUE.search(rest) or QUANTITY.search(rest) or lex.TIME.search(rest):
+        return False
+    doubtful = THIRD_PERSON.search(rest) and not announced
+    return not (_says(rest) or LIMIT.search(rest) or doubtful)
+
+
+def _says(text: str) -> bool:
+    """Whether a sentence has a verb, as far as the lists know."""
+    return any(p.search(text) for p in (FINITE, lex.PAST, STATEMENT.pattern, lex.PREFERENCE))
+
+
+def names_nothing(text: str) -> bool:
+    """Whether a heading has no name of its own: "One more change", "Good morning"."""
+    announced = INTRODUCED.match(text)
+    rest = text[announced.end() :] if announced else text
+    return not content_words(rest) or word_count(text) < 2 or bool(lex.COURTESY.search(text) or IDLE.match(text))
+
+
+def leans(text: str) -> bool:
+    """Whether a sentence has its subject in the one before: a pronoun, a consequence, a bare number."""
+    if PRONOUN.match(text) or CONSEQUENCE.match(text):
+        return True
+    return bool(re.match(r"\W*\d", text)) and not (FINITE.search(text) or STATEMENT.pattern.search(text))
+
+
+def asks(text: str) -> bool:
+    """Whether a sentence is a question, with its mark or without."""
+    return bool(QUESTION.search(text) or UNMARKED_QUESTION.search(text))
+
+
+def is_terse(text: str, message: str) -> bool:
+    """Whether what opens a message is no statement by itself: it is short, leans, or goes on from a yes or a no."""
+    if ASIDE.search(text):
+        return False
+    return word_count(text) <= TERSE or leans(text) or bool(ASSENT.match(message) and word_count(text) <= 2 * TERSE)
+
+
+def answered(text: str, turn: str, found: Sequence[Sentence], *, assents: bool, human: bool) -> str | None:
+    """Of the turn before, the question or the proposal that `text` answers, verbatim; None where there is neither.
+
+    The one that shares most of its words, else the last. One that shares none is meant where `text` leans on it or
+    `assents`, a question also where `text` has no verb. A question that leans brings the sentence before it. A model
+    (not `human`) answers questions alone: what a person says to it is an order, not a proposal.
+    """
+    mine, points = content_words(text), assents or leans(text)
+    says = bool(_says(text) or THIRD_PERSON.search(text)) and not points
+    best: tuple[int, bool, int] | None = None
+    for at, one in enumerate(found):
+        said = turn[one.start : one.end + 2]
+        question, shared = asks(said), len(mine & content_words(one.text))
+        proposal = any(p.search(said) for p in (PROPOSAL, HEDGE, OFFER))
+        meant = (shared > 1 and not says) or (proposal and (points or shared > 0))
+        if (question and (shared or not says)) or (human and meant):
+            best = max(best or (-1, False, 0), (shared, question, at))
+    if best is None:
+        return None
+    at = best[2]
+    start, end = found[at].start, found[at].end
+    if at and (leans(found[at].text) or len(content_words(found[at].text)) < 2):
+        start = found[at - 1].start
+    return turn[start:end] if word_count(turn[start:end]) <= LONGEST_ASKED else None

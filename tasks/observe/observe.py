@@ -1,0 +1,287 @@
+"""`observe`: messages in, claims out, without a language model. About 2,000 messages a second on one core.
+
+A claim is one sentence somebody said, cut to what it says, with what it needs to be understood: its heading, the
+sentence that goes on from it ("It was …"), the one that it leans on, or the question or proposal that it answers.
+Sentences are scored by a few features and taken while the session's budget of words lasts: `bench/observe.py` shows
+what that keeps. Claims come from people's and models' words alone, never from tool traffic, synthetic turns, questions
+or code.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Set
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from slowwave.schemas.ids import content_id
+from slowwave.schemas.settings import ObserveSettings
+from slowwave.schemas.tables import OBSERVATIONS
+from slowwave.tasks.observe import lexicon as lex
+from slowwave.tasks.observe.categories import personal_category
+from slowwave.tasks.observe.coding import coding_logit, files_named, hedges, is_coding, narrates, proposes, refuses
+from slowwave.tasks.observe.scores import Scored, content_words, personal_logit, within_budget, word_count
+from slowwave.tasks.observe.units import MIN_WORDS, Unit, plain, speakers, touch, units
+from slowwave.tasks.supersede.cues import Strength, complains, read_cue
+
+VERSION = 5
+"""Raised when the method changes: every claim made under an older one is pending again."""
+
+OBSERVER = "extractive"
+PERSONAL_THRIFT, CODING_THRIFT = 0.7, 0.3
+"""How much a sentence's length counts against it: a decision with its reason is worth its words."""
+MIN_BUDGET, MIN_BUDGET_AIDED, MIN_BUDGET_CODING = 90, 100, 200
+"""Words that even the shortest session may spend, of people, with a model, on code: the one decision of three short
+messages is worth its words, and what a person tells a model is told to be kept."""
+MIN_CODING, MIN_CODING_HUMAN, MIN_CODING_SHORT = 0.5, 0.35, 0.25
+"""Probability below which a coding sentence of a model, of a person, of anybody in a short session, is no claim."""
+MIN_PERSONAL = {True: 0.08, False: 0.03}
+"""The same for everyday talk, of a person and of a model: under it a sentence brings nothing new and names nothing."""
+
+HALF = 5
+"""Words up to which a sentence that says what is no longer is only half a claim: "No quartet after all."."""
+SHORT = 25
+"""Words up to which two sentences are one claim, where the second only goes on from the first."""
+TELLING = {"coding": Strength.HINTED, "personal": Strength.PRESENT}
+"""How plainly a claim speaks of a change for the sentence before it to come along: it says what was, or why."""
+
+COLUMNS = (
+    "observation_id",
+    "session_id",
+    "workspace",
+    "summary",
+    "detail",
+    "category",
+    "pack",
+    "files",
+    "quote",
+    "message_ids",
+    "speaker",
+    "confidence",
+    "observed_at",
+    "observer",
+)
+SCHEMA = pa.schema([OBSERVATIONS.schema.field(c) for c in COLUMNS])
+NEEDED = ["message_id", "session_id", "seq", "role", "origin", "speaker", "blocks", "text", "ts", "workspace", "source"]
+SPEAKING_ROLES = ("user", "assistant", "agent")
+GOES_ON = re.compile(r"^(?:it|it['’]s|they|they['’]re|he|she|that|that['’]s|this|these|those)\b", re.I)
+NAME_PREFIX = re.compile(r"^([A-Z][\w.'-]*(?: [A-Z][\w.'-]*)?): ")
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """What `observe` made, and what it left out."""
+
+    claims: pa.Table
+    """Columns COLUMNS of OBSERVATIONS, in order of session, then of speech."""
+    skipped: dict[str, str]
+    """Session to the reason nothing was picked from it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A sentence that may become a claim."""
+
+    unit: Unit
+    scored: Scored
+    category: str | None
+    """Of the coding pack; None in the personal pack, where the words tell once the sentence is chosen."""
+    pack: str
+    stated: bool = False
+    """Whether it says that something has changed: whoever knows the old must hear of the new."""
+
+    @property
+    def row(self) -> dict[str, Any]:
+        """Its message."""
+        return self.unit.row
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """Order of speech."""
+        return self.row["seq"], self.scored.sentence.start
+
+
+def observe(messages: pa.Table, settings: ObserveSettings) -> Observed:
+    """Claims of the sessions in `messages`.
+
+    In: rows of MESSAGES, the active ones, of whole sessions, in any order. Out: one row a claim, columns COLUMNS;
+    `quote` is a verbatim piece of the first message in `message_ids`; a second one is the turn that the claim answers,
+    and `detail` is from there. `confidence` is the score as a probability. Words of summaries stay under `max_share` of
+    the words spoken in each session, or under MIN_BUDGET where that is more. A session's claims depend on its own
+    messages alone. Sessions of fewer than `min_messages` spoken messages, and those without a claim, are in `skipped`.
+    """
+    rows: list[dict[str, Any]] = []
+    skipped: dict[str, str] = {}
+    for session, all_rows in _sessions(messages):
+        spoken = [r for r in all_rows if _is_spoken(r)]
+        if len(spoken) < settings.min_messages:
+            skipped[session] = f"{len(spoken)} spoken messages, {settings.min_messages} needed"
+            continue
+        coding = settings.pack == "coding" or (settings.pack == "auto" and is_coding(all_rows))
+        claims = _claims(_named(spoken), coding, settings.max_share)
+        if not claims:
+            skipped[session] = f"no claim in {len(spoken)} spoken messages"
+        rows += claims
+    return Observed(pa.Table.from_pylist(rows, schema=SCHEMA), skipped)
+
+
+def observe_key(settings: ObserveSettings) -> str:
+    """Hash of what the claims depend on besides the messages: the method's version and the settings."""
+    return content_id("observe", OBSERVER, str(VERSION), settings.model_dump_json())
+
+
+def _sessions(messages: pa.Table) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """Rows by session, sessions in order of id, rows in order of arrival."""
+    sessions: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for row in messages.select(NEEDED).to_pylist():
+        sessions[row["session_id"]].append(row)
+    for session in sorted(sessions):
+        yield session, sorted(sessions[session], key=lambda r: r["seq"])
+
+
+def _is_spoken(row: dict[str, Any]) -> bool:
+    return row["origin"] in ("human", "model") and row["role"] in SPEAKING_ROLES and bool(row["text"].strip())
+
+
+def _named(spoken: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rows; where most texts open with `Name: ` and no speaker is known, that name is the speaker."""
+    prefixes = [NAME_PREFIX.match(r["text"]) for r in spoken]
+    if any(r["speaker"] for r in spoken) or sum(map(bool, prefixes)) * 5 < len(spoken) * 4:
+        return spoken
+    return [{**r, "speaker": m[1] if m else None} for r, m in zip(spoken, prefixes, strict=True)]
+
+
+def _claims(spoken: list[dict[str, Any]], coding: bool, max_share: float) -> list[dict[str, Any]]:
+    """Rows of one session's claims."""
+    aided = MIN_BUDGET_AIDED if any(r["origin"] == "model" for r in spoken) else MIN_BUDGET
+    least = MIN_BUDGET_CODING if coding else aided
+    budget = max(int(max_share * sum(word_count(r["text"]) for r in spoken)), least)
+    candidates = list(_coding_candidates(spoken) if coding else _personal_candidates(spoken))
+    left = budget - sum(c.scored.words for c in candidates if c.stated)
+    others = [c.scored for c in candidates if not c.stated]
+    kept = {id(s) for s in within_budget(others, left, CODING_THRIFT if coding else PERSONAL_THRIFT)}
+    chosen = sorted((c for c in candidates if c.stated or id(c.scored) in kept), key=lambda c: c.place)
+    told = {(c.row["message_id"], c.scored.sentence.position) for c in chosen}
+    return [_row(*group, told) for group in _joined(chosen)]
+
+
+def _personal_candidates(spoken: list[dict[str, Any]]) -> Iterator[Candidate]:
+    _, own = speakers(spoken)
+    for unit in units(spoken):
+        human = unit.row["origin"] == "human"
+        logit = personal_logit(unit.text, unit.news, unit.crowd, own, human)
+        scored, stated = Scored(unit.sentence, logit, word_count(unit.summary)), tells_change(unit.text)
+        if stated or scored.probability >= MIN_PERSONAL[human]:
+            yield Candidate(unit, scored, None, "personal", stated)
+
+
+def _coding_candidates(spoken: list[dict[str, Any]]) -> Iterator[Candidate]:
+    """Sentences with a coding cue, and what a person says of themselves; turned-down proposals are left out."""
+    refused = _refused(spoken)
+    short = sum(word_count(r["text"]) for r in spoken) <= 2 * MIN_BUDGET_CODING
+    floor = {True: MIN_CODING_SHORT if short else MIN_CODING_HUMAN, False: MIN_CODING_SHORT if short else MIN_CODING}
+    for unit in units(spoken):
+        row, one, text, human = unit.row, unit.sentence, unit.text, unit.row["origin"] == "human"
+        category, logit = coding_logit(text, unit.news, unit.crowd, human)
+        scored = Scored(one, logit, word_count(unit.summary))
+        stated = tells_change(text) and not (narrates(text) or hedges(text))
+        if human and lex.ABOUT_ME.search(text):
+            yield Candidate(unit, Scored(one, max(logit, 1.0), scored.words), None, "personal", stated)
+        elif stated or (category and scored.probability >= floor[human]):
+            offered = stated or category in ("decision", "pattern") or proposes(text)
+            if not (offered and row["message_id"] in refused):
+                yield Candidate(unit, scored, category or "decision", "coding", stated)
+
+
+def tells_change(text: str) -> bool:
+    """Whether a sentence says in so many words that something is no longer as it was."""
+    return read_cue(text).strength is Strength.STATED or bool(lex.FROM_NOW.search(text))
+
+
+def _refused(spoken: list[dict[str, Any]]) -> set[str]:
+    """Messages of the model whose proposals the person's next message turns down: all since the person last spoke."""
+    refused: set[str] = set()
+    since: list[str] = []
+    for row in spoken:
+        if row["origin"] == "model":
+            since.append(row["message_id"])
+            continue
+        if refuses(row["text"]):
+            refused.update(since)
+        since = []
+    return refused
+
+
+def _joined(chosen: list[Candidate]) -> Iterator[tuple[Candidate, Candidate | None]]:
+    """Each claim with the sentence that goes on from it, where both were chosen and stand side by side."""
+    at = 0
+    while at < len(chosen):
+        this, after = chosen[at], chosen[at + 1] if at + 1 < len(chosen) else None
+        joins = after is not None and (_goes_on(this, after) or _goes_over(this, after))
+        yield this, after if joins else None
+        at += 1 + joins
+
+
+def _goes_on(this: Candidate, after: Candidate) -> bool:
+    a, b = this.scored.sentence, after.scored.sentence
+    beside = this.row is after.row and touch(this.row["text"], a, b)
+    news = after.stated and this.scored.words + after.scored.words > SHORT
+    return beside and not b.item and not news and bool(GOES_ON.match(b.text))
+
+
+def _goes_over(this: Candidate, after: Candidate) -> bool:
+    """Whether a sentence gives something up and the next says what comes instead: apart, each is half the news."""
+    a, b = this.scored.sentence, after.scored.sentence
+    if this.row is not after.row or not touch(this.row["text"], a, b) or b.item or not this.stated:
+        return False
+    if this.scored.words <= HALF:
+        return True
+    return bool(read_cue(a.text).old) and (after.stated or bool(content_words(a.text) & content_words(b.text)))
+
+
+def _belongs(before: str, unit: Unit, pack: str, told: bool) -> bool:
+    """Whether the sentence before a claim says what was, why it is so no longer, or what the claim is about.
+
+    What is a claim of its own (`told`) belongs to another only as its subject: it may be superseded, the other not.
+    """
+    if told:
+        return unit.leans
+    if word_count(before) < MIN_WORDS:
+        return complains(before)
+    strength = read_cue(unit.text).strength
+    telling = strength >= TELLING[pack] or unit.leans
+    return telling or (complains(before) and (pack == "coding" or strength > Strength.NONE))
+
+
+def _row(claim: Candidate, more: Candidate | None, told: Set[tuple[str, int]]) -> dict[str, Any]:
+    """A row; `told`: message and place of every sentence that is a claim."""
+    unit, row = claim.unit, claim.row
+    start, end, summary = unit.start, (more or claim).scored.sentence.end, unit.summary
+    category = claim.category or personal_category(unit.text)
+    if more and (_goes_over(claim, more) or claim.scored.words + more.scored.words <= SHORT):
+        summary, more = f"{summary}. {plain(more.scored.sentence.text)}", None
+    detail = plain(more.scored.sentence.text) if more else None
+    before, cited = unit.before, [row["message_id"]]
+    told_before = before is not None and (row["message_id"], before.position) in told
+    if detail is None and before and _belongs(before.text, unit, claim.pack, told_before):
+        detail, start = plain(before.text), before.start
+    elif detail is None and unit.asked:
+        detail, cited = unit.asked.text, [*cited, unit.asked.message_id]
+    quote = row["text"][start:end]
+    return {
+        "observation_id": content_id(row["session_id"], category, quote, row["message_id"]),
+        "session_id": row["session_id"],
+        "workspace": row["workspace"],
+        "summary": summary,
+        "detail": detail,
+        "category": category,
+        "pack": claim.pack,
+        "files": files_named(quote) or (files_named(row["text"])[:3] if claim.pack == "coding" else []),
+        "quote": quote,
+        "message_ids": cited,
+        "speaker": row["speaker"],
+        "confidence": claim.scored.probability,
+        "observed_at": row["ts"],
+        "observer": OBSERVER,
+    }

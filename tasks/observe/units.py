@@ -1,0 +1,151 @@
+"""What may become a claim: the sentences of a session, each with what it needs beside it to be understood."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from slowwave.tasks.observe.context import ASSENT, Asked, answered, asks, is_heading, is_terse, leans, names_nothing
+from slowwave.tasks.observe.scores import content_words, word_count
+from slowwave.text.sentences import Sentence, sentences
+
+MIN_WORDS = 3
+EMPHASIS = re.compile(r"(?<![\w`/*])(\*{1,3}|__)(?=\S)([^*`\n]*(?:`[^`\n]*`[^*`\n]*)*)(?<=\S)\1(?![\w`/*])")
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A message with its sentences."""
+
+    row: dict[str, Any]
+    sentences: list[Sentence]
+
+    @property
+    def text(self) -> str:
+        """What was said."""
+        return str(self.row["text"])
+
+    def asks(self, at: int) -> bool:
+        """Whether a sentence is a question; its mark may stand behind it."""
+        one = self.sentences[at]
+        return asks(self.text[one.start : one.end + 2])
+
+    def touching(self, at: int) -> Sentence | None:
+        """The sentence right before another."""
+        before = self.sentences[at - 1] if at else None
+        return before if before and touch(self.text, before, self.sentences[at]) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """A sentence in its place."""
+
+    row: dict[str, Any]
+    """Its message."""
+    sentence: Sentence
+    text: str
+    news: int
+    """Content words new to the session; those of a question are new to who answers it."""
+    crowd: int
+    """Sentences in the message."""
+    before: Sentence | None
+    """The one beside it that it may bring along."""
+    heading: Sentence | None
+    """The one beside it that only names what this one is about: part of the claim."""
+    leans: bool = False
+    """Whether its subject is in the sentence before."""
+    asked: Asked | None = None
+    """What it answers, where it is too terse to be understood alone."""
+
+    @property
+    def start(self) -> int:
+        """Where the claim begins in the message."""
+        return (self.heading or self.sentence).start
+
+    @property
+    def summary(self) -> str:
+        """The claim: the sentence, under its heading."""
+        return f"{plain(self.heading.text)}. {self.text}" if self.heading else self.text
+
+
+def units(spoken: list[dict[str, Any]]) -> Iterator[Unit]:
+    """What may become a claim; questions, repeats, and headings that something follows are left out.
+
+    People among themselves ask and point all the time, and mostly the answer tells: only where a model takes part does
+    a sentence bring what it leans on or answers.
+    """
+    names, own = speakers(spoken)
+    heard: set[str] = set()
+    said: set[str] = set()
+    last: Turn | None = None
+    aided = any(row["origin"] == "model" for row in spoken)
+    for row in spoken:
+        turn = Turn(row, sentences(row["text"], names))
+        told: set[str] = set()
+        for at, one in enumerate(turn.sentences):
+            text = plain(one.text)
+            if turn.asks(at):
+                continue
+            if text.lower() not in said and word_count(text) >= MIN_WORDS and not _heads(turn, at, last):
+                said.add(text.lower())
+                unit = _unit(turn, at, heard | own, _heads(turn, at - 1, last))
+                yield replace(unit, leans=leans(text), asked=_asked(turn, at, last)) if aided else unit
+            told |= content_words(text)
+        heard |= told
+        last = turn
+
+
+def _unit(turn: Turn, at: int, known: set[str], headed: bool) -> Unit:
+    """A sentence with what stands before it; `known`: words that are no news, `headed`: whether it has a heading."""
+    one, text, before = turn.sentences[at], plain(turn.sentences[at].text), turn.touching(at)
+    heading = before if headed and before and not names_nothing(before.text) else None
+    news = content_words(text) | (content_words(heading.text) if heading else set())
+    return Unit(
+        row=turn.row,
+        sentence=one,
+        text=text,
+        news=len(news - known),
+        crowd=len(turn.sentences),
+        before=None if headed else before,
+        heading=heading,
+    )
+
+
+def _heads(turn: Turn, at: int, last: Turn | None) -> bool:
+    """Whether a sentence is the heading of the next; what follows a question of the turn before is its answer."""
+    if at < 0 or at + 1 >= len(turn.sentences) or turn.sentences[at + 1].item or turn.touching(at + 1) is None:
+        return False
+    if not is_heading(turn.sentences[at].text) or turn.asks(at) or turn.asks(at + 1):
+        return False
+    return not (at == 0 and last is not None and last.sentences and last.asks(-1))
+
+
+def _asked(turn: Turn, at: int, last: Turn | None) -> Asked | None:
+    """What a sentence answers, where it opens its message and lacks it."""
+    if last is None:
+        return None
+    row, before, text = turn.row, last.row, plain(turn.sentences[at].text)
+    opens = all(word_count(one.text) < MIN_WORDS for one in turn.sentences[:at])
+    same = (before["role"], before["speaker"]) == (row["role"], row["speaker"])
+    if same or not opens or not is_terse(text, turn.text):
+        return None
+    assents, human = bool(ASSENT.match(turn.text)), row["origin"] == "human"
+    offer = answered(text, last.text, last.sentences, assents=assents, human=human)
+    return Asked(before["message_id"], plain(offer)) if offer else None
+
+
+def speakers(spoken: list[dict[str, Any]]) -> tuple[tuple[str, ...], frozenset[str]]:
+    """Names of those who speak, and the words in them with their short forms, lower-cased."""
+    names = tuple(sorted({r["speaker"] for r in spoken if r["speaker"]}))
+    parts = {part.lower() for n in names for part in n.split()}
+    return names, frozenset(part[:k] for part in parts for k in range(min(2, len(part)), len(part) + 1))
+
+
+def touch(text: str, a: Sentence, b: Sentence) -> bool:
+    """Whether two sentences stand side by side: no other, no paragraph and nothing that was masked between them."""
+    return b.position == a.position + 1 and "\n\n" not in text[a.end : b.start]
+
+
+def plain(text: str) -> str:
+    """One line, without Markdown's emphasis."""
+    return " ".join(EMPHASIS.sub(r"\2", text).split())

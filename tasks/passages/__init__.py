@@ -1,0 +1,1 @@
+"""Cut messages into passages and encode them."""

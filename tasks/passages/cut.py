@@ -1,0 +1,141 @@
+"""`passages`: messages in, the pieces that recall searches out, each of a size the encoder reads whole.
+
+Only what somebody said: text that is not blank, of a human or a model. A long message is cut at the borders of its
+paragraphs and code blocks, then of lines and sentences, then of words, and only then within one; the parts are of
+about equal size, so that none is left a stub. Nothing but white space at the cuts is lost. 2 MB a second.
+"""
+
+import re
+from collections.abc import Iterator
+from math import ceil
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from slowwave.schemas.ids import content_id
+from slowwave.schemas.tables import PASSAGES
+
+VERSION = 1
+"""Raised when the cutting changes: every passage made under an older one is pending again."""
+
+MAX_TOKENS = 240
+"""all-MiniLM-L6-v2 reads 256 word pieces, two of them its own marks: about 180 words of prose."""
+
+SPOKEN = ("human", "model")
+COPIED = ("message_id", "session_id", "seq", "role", "speaker", "ts", "workspace")
+
+FENCE = re.compile(r"^[ \t]*(```|~~~).*?(?:^[ \t]*\1[ \t]*$|\Z)\n?", re.M | re.S)
+PARAGRAPH = re.compile(r"\n[ \t]*\n\s*")
+LINE_OR_SENTENCE = re.compile(r"\n|(?<=[.!?])[\"'”’)\]]*\s+|(?<=[。！？])")
+SPACE = re.compile(r"\s+")
+CUTS = (PARAGRAPH, LINE_OR_SENTENCE, SPACE)
+"""Borders from coarse to fine."""
+
+TOKEN = re.compile(r"[A-Za-z]+|[^\W\d_]|\d|[^\w\s]|_")
+LETTERS_A_TOKEN = 7
+"""A run of letters up to this long is one word piece, more or less."""
+
+
+def passages(messages: pa.Table, step_key: str, max_tokens: int = MAX_TOKENS) -> pa.Table:
+    """One row a part of a spoken message; columns of `passages`, `vector` null (see `slowwave.tasks.vectors.add_vectors`).
+
+    Args:
+        messages: rows of `messages`; of their columns `message_id, session_id, seq, role, origin, speaker, text, ts,
+            workspace` are read.
+        step_key: goes into every row.
+        max_tokens: size of a part at most, in estimated word pieces.
+    """
+    spoken = messages.filter(pc.is_in(messages["origin"], pa.array(SPOKEN)))
+    rows: list[int] = []
+    numbers: list[int] = []
+    texts: list[str] = []
+    for row, text in enumerate(spoken["text"].to_pylist()):
+        for number, part in enumerate(parts(text, max_tokens)):
+            rows.append(row)
+            numbers.append(number)
+            texts.append(part)
+    return _passage_rows(spoken.select(COPIED).take(pa.array(rows, pa.int64())), numbers, texts, step_key)
+
+
+def parts(text: str, max_tokens: int = MAX_TOKENS) -> list[str]:
+    """`text` cut into parts of at most `max_tokens` estimated word pieces, without white space at their ends."""
+    total = estimated_tokens(text)
+    if total <= max_tokens:
+        return [text.strip()] if text.strip() else []
+    even = ceil(total / ceil(total / max_tokens))
+    packed: list[str] = []
+    size = max_tokens
+    for piece, tokens in _pieces(text, max_tokens):
+        if size >= even or size + tokens > max_tokens:
+            packed.append("")
+            size = 0
+        packed[-1] += piece
+        size += tokens
+    return [part for piece in packed if (part := piece.strip())]
+
+
+def estimated_tokens(text: str) -> int:
+    """Word pieces of `text`, about: letters by the run, every digit, sign and letter of other scripts by itself."""
+    return sum(1 + (len(token) - 1) // LETTERS_A_TOKEN for token in TOKEN.findall(text))
+
+
+def _pieces(text: str, limit: int) -> Iterator[tuple[str, int]]:
+    """Consecutive pieces that make up `text`, each within the limit, with sizes: code blocks, and what is between."""
+    at = 0
+    for fence in FENCE.finditer(text):
+        yield from _cut(text[at : fence.start()], limit, 0)
+        yield from _cut(fence.group(), limit, 0, whole=True)
+        at = fence.end()
+    yield from _cut(text[at:], limit, 0)
+
+
+def _cut(text: str, limit: int, level: int, *, whole: bool = False) -> Iterator[tuple[str, int]]:
+    """Pieces of `text` at the borders of `CUTS[level]`, finer ones only where a piece is still too large.
+
+    With `whole` a text that fits is one piece; otherwise paragraphs are pieces of their own, to be packed.
+    """
+    size = estimated_tokens(text)
+    if size <= limit and (whole or level > 0):
+        if text:
+            yield text, size
+        return
+    if level == len(CUTS):
+        yield from _chopped(text, limit)
+        return
+    at = 0
+    for border in CUTS[level].finditer(text):
+        yield from _cut(text[at : border.end()], limit, level + 1)
+        at = border.end()
+    yield from _cut(text[at:], limit, level + 1)
+
+
+def _chopped(text: str, limit: int) -> Iterator[tuple[str, int]]:
+    """Pieces of a single word too large for one part (base64, a language without spaces): cut between tokens."""
+    start = size = 0
+    for token in TOKEN.finditer(text):
+        for at in range(token.start(), token.end(), LETTERS_A_TOKEN):
+            if size == limit:
+                yield text[start:at], size
+                start, size = at, 0
+            size += 1
+    yield text[start:], size
+
+
+def _passage_rows(copied: pa.Table, numbers: list[int], texts: list[str], step_key: str) -> pa.Table:
+    """Rows of the `passages` table."""
+    ids = [content_id(mid, str(part)) for mid, part in zip(copied["message_id"].to_pylist(), numbers, strict=True)]
+    made = {
+        "passage_id": pa.array(ids, pa.string()),
+        "part": pa.array(numbers, pa.int64()),
+        "text": pa.array(texts, pa.string()),
+        "step_key": pa.array([step_key] * len(texts), pa.string()),
+    }
+    columns = [
+        pa.nulls(len(texts), field.type)
+        if field.name == "vector"
+        else made[field.name]
+        if field.name in made
+        else copied[field.name].cast(field.type)
+        for field in PASSAGES.schema
+    ]
+    return pa.Table.from_arrays(columns, schema=PASSAGES.schema)

@@ -1,0 +1,1 @@
+"""Coarse centroids over claims that move with the evidence."""

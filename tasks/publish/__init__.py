@@ -1,0 +1,1 @@
+"""Release what the night made, and export it."""

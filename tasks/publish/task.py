@@ -1,0 +1,46 @@
+"""The end of a run: indexes over what is new, small files compacted, and one row that makes it all live."""
+
+from prefect import task
+from prefect.cache_policies import NO_CACHE
+
+from slowwave.engines.encoders.query_encoder import load_query_encoder
+from slowwave.engines.errors import EncoderNotFound
+from slowwave.recall.release.calibration import calibration
+from slowwave.recall.release.view import View
+from slowwave.store.releases import Release, publish
+from slowwave.store.upkeep import drop_old_versions, keep_house
+from slowwave.tasks.job import Job, StepReport, reporting
+
+
+@task(name="publish", cache_policy=NO_CACHE)
+def publish_release(job: Job) -> StepReport:
+    """Index, compact, release, and drop versions that no kept release pins. An unchanged store is left alone."""
+    with reporting("publish") as report:
+        touched = keep_house(job.store, job.settings.storage.compact_fragments)
+        encoder = job.settings.encoder if job.settings.embeddings else None
+        release = publish(job.store, job.run_id, encoder, lambda draft: _calibrated(job, draft, report))
+        if release is None:
+            return report
+        report.rows_out = sum(release.counts.values())
+        report.counts["tables indexed or compacted"] = len(touched)
+        report.counts["bytes freed"] = drop_old_versions(job.store, job.settings.storage.keep_releases)
+    return report
+
+
+def _calibrated(job: Job, draft: Release, report: StepReport) -> str | None:
+    """The scale of relevance that the release keeps; None without vectors. About a second."""
+    if draft.encoder is None:
+        return None
+    try:
+        encoder = load_query_encoder(job.settings.encoder)
+    except EncoderNotFound as missing:  # every vector came from the store
+        report.notes.append(f"no scale of relevance: {missing}")
+        return None
+    return calibration(View(job.store.dir, draft), encoder).to_json()
+
+
+def released_by(job: Job) -> Release | None:
+    """The release that this run made, if it made one."""
+    from slowwave.store.releases import releases
+
+    return next((r for r in releases(job.store) if r.run_id == job.run_id), None)

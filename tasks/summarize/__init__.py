@@ -1,0 +1,1 @@
+"""Roll sealed groups up into summaries."""

@@ -1,0 +1,198 @@
+"""Gists, summaries and titles by a language model: requests made and answers read. Pure.
+
+A member that is longer than its share of the prompt is condensed extractively first, so that no prompt exceeds the
+model's window and every member has its say.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from slowwave.engines.llm.protocol import Completion, JsonSchema, Request
+from slowwave.schemas.settings import ExtractSettings
+from slowwave.tasks.gists.gists import KEYWORDS, Gist
+from slowwave.tasks.gists.summary import shortened
+from slowwave.tasks.llm.chunks import Counter, split_text
+from slowwave.tasks.llm.fence import LEFT_OUT, entry, fenced, masked, steers
+from slowwave.tasks.llm.library import Library, array, bullets, flat_object, string
+from slowwave.tasks.observe.extract import TEMPLATE_TOKENS
+from slowwave.text.pyramid import MASTER, Draft, Member
+from slowwave.text.summarise import Part, extractive_summary
+
+VERSION = 2
+GIST_PROMPTS = ("gist",)
+SUMMARY_PROMPTS = ("narrate_topic", "narrate_session", "master")
+GIST_TOKENS = 160
+TOKENS_A_WORD = 2.5
+"""Of an answer in JSON, at most, in languages with words."""
+WORDS_A_TOKEN = 0.6
+"""What is condensed to a number of tokens gets this many words."""
+CHARACTERS_A_WORD = 10
+"""Blank included, of an answer at most: constrained decoding ends a summary before its tokens do, and none is cut."""
+SENTENCE_END = re.compile(r"[.!?…。！？][\"'”’»)\]]*(?=\s|$)|[。！？]")
+MORE_WORDS = 1.5
+"""A summary longer than this many times what was asked for is cut."""
+
+GIST: JsonSchema = flat_object({"summary": string(400, 1), "keywords": array(string(60), KEYWORDS)})
+
+
+class GistAnswer(BaseModel):
+    """A gist as the model answers it."""
+
+    summary: str
+    keywords: list[str]
+
+
+class AccountAnswer(BaseModel):
+    """A summary as the model answers it, a master's with a title."""
+
+    text: str
+    title: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """What a topic's summaries are told of the topic."""
+
+    name: str
+    purpose: str
+    samples: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """What an answer says."""
+
+    text: str
+    title: str | None = None
+
+
+def gist_requests(rows: Sequence[Mapping[str, Any]], library: Library, count: Counter, window: int) -> list[Request]:
+    """What to ask about each message (columns message_id and text)."""
+    prompt = library.prompt("gist")
+    room = window - _tokens(prompt.messages(**fenced([])), count) - GIST_TOKENS - TEMPLATE_TOKENS
+    texts = [masked(row["text"]) for row in rows]
+    tokens = count(texts)
+    shown = [_fitting([t], room, count)[0] if n > room // 2 else t for t, n in zip(texts, tokens, strict=True)]
+    return [
+        Request(f"{row['message_id']}/gist", prompt.messages(**fenced([entry("message:", text)])), GIST, GIST_TOKENS)
+        for row, text in zip(rows, shown, strict=True)
+    ]
+
+
+def wants_gist(row: Mapping[str, Any], extract: ExtractSettings) -> bool:
+    """Whether a message is long enough for its gist to be worth a model's time."""
+    return len(row["text"].split()) >= extract.gist_words
+
+
+def gist_of(completion: Completion) -> Gist | None:
+    """The gist in an answer; None where it is none, or speaks to the memory."""
+    try:
+        answer = GistAnswer(**completion.value)
+    except (TypeError, ValidationError):
+        return None
+    summary = " ".join(answer.summary.split())
+    if not summary or steers(summary):
+        return None
+    keywords = tuple(dict.fromkeys(k for w in answer.keywords if (k := " ".join(w.split())) and not steers(k)))
+    return Gist(summary, keywords[:KEYWORDS], strategy="llm")
+
+
+def summary_request(
+    draft: Draft, about: About | None, max_words: int, library: Library, count: Counter, window: int
+) -> Request:
+    """What to ask for a draft's summary; `about` is a topic's, None for a session's."""
+    schema = account_schema(max_words, titled=draft.tier == MASTER)
+    prompt = library.prompt("narrate_topic" if about else "narrate_session")
+    values: dict[str, object] = {"max_words": max_words}
+    if draft.tier == MASTER:
+        prompt = library.prompt("master")
+    elif about:
+        samples = bullets(entry("", masked(s)).strip() for s in about.samples) or "- nothing yet"
+        values |= {"topic": about.name, "purpose": about.purpose, "samples": samples}
+    answer = int(max_words * TOKENS_A_WORD) + (60 if draft.tier == MASTER else 20)
+    room = window - _tokens(prompt.messages(**values, **fenced([])), count) - answer
+    lines = _entries(draft, room, count)
+    return Request(summary_id(draft), prompt.messages(**values, **fenced(lines)), schema, answer)
+
+
+def account_schema(max_words: int, *, titled: bool) -> JsonSchema:
+    """What a summary of so many words looks like, a master's with a title."""
+    text = {"text": string(CHARACTERS_A_WORD * max_words, 1)}
+    return flat_object({"title": string(100, 1)} | text if titled else text)
+
+
+def summary_id(draft: Draft) -> str:
+    """What a draft's request is called: `<topic or session>/<tier>/<seq>`."""
+    return f"{draft.scope_id}/{draft.tier}/{draft.seq}"
+
+
+def account_of(completion: Completion, max_words: int) -> Account | None:
+    """The summary in an answer, cut where it is far too long; None where it is none, or speaks to the memory."""
+    try:
+        answer = AccountAnswer(**completion.value)
+    except (TypeError, ValidationError):
+        return None
+    text = " ".join(answer.text.split())
+    if len(answer.text) >= CHARACTERS_A_WORD * max_words:
+        text = _ended(text)
+    if not text or steers(text) or LEFT_OUT in text:
+        return None
+    if len(text.split()) > MORE_WORDS * max_words:
+        text = shortened(text, int(MORE_WORDS * max_words))
+    title = " ".join((answer.title or "").split()).strip("\"'“”. ")
+    return Account(text, None if not title or steers(title) else title)
+
+
+def _ended(text: str) -> str:
+    """A text that was stopped, up to its last whole sentence; with … where it is mostly one."""
+    ends = [end.end() for end in SENTENCE_END.finditer(text) if end.end() < len(text)]
+    return text[: ends[-1]] if ends and 2 * ends[-1] >= len(text) else f"{text.rstrip('.…')}…"
+
+
+def _entries(draft: Draft, room: int, count: Counter) -> list[str]:
+    """The draft's members as the prompt shows them, what came before first."""
+    labels = [_label(m, "before ") for m in draft.context] + [_label(m, "") for m in draft.members]
+    members = [*draft.context, *draft.members]
+    frame = sum(count(labels)) + 2 * len(labels) if labels else 0
+    texts = _fitting([masked(m.text) for m in members], room - frame, count)
+    return [entry(label, text) for label, text in zip(labels, texts, strict=True)]
+
+
+def _label(member: Member, before: str) -> str:
+    when = f"{member.at:%Y-%m-%d}" if member.at else ""
+    who = " ".join((member.speaker or "").split())[:60]
+    return f"- {before}{', '.join(part for part in (when, who) if part)}:"
+
+
+def _fitting(texts: Sequence[str], room: int, count: Counter) -> list[str]:
+    """The texts, those that take more than their share condensed, so that all together fit the room."""
+    room = max(room - TEMPLATE_TOKENS, 8 * len(texts))
+    tokens = [n + 2 * text.count("\n") for n, text in zip(count(list(texts)), texts, strict=True)]
+    if sum(tokens) <= room:
+        return list(texts)
+    share = _share(tokens, room)
+    return [text if n <= share else _condensed(text, share, count) for text, n in zip(texts, tokens, strict=True)]
+
+
+def _share(tokens: Sequence[int], room: int) -> int:
+    """The most tokens each text may have: what short ones leave is the long ones'."""
+    left, waiting = room, sorted(tokens)
+    while waiting and waiting[0] <= left // len(waiting):
+        left -= waiting.pop(0)
+    return max(1, left // len(waiting)) if waiting else room
+
+
+def _condensed(text: str, tokens: int, count: Counter) -> str:
+    """A text's central sentences within a number of tokens; its beginning where that does not fit."""
+    short = extractive_summary([Part(text[:40_000])], max(5, int(tokens * WORDS_A_TOKEN)))
+    if count([short])[0] <= tokens:
+        return short
+    return next(iter(split_text(short, tokens, count)), "")
+
+
+def _tokens(messages: Sequence[Mapping[str, Any]], count: Counter) -> int:
+    return sum(count([message["content"] for message in messages]))

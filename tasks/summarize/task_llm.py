@@ -1,0 +1,69 @@
+"""Summaries written by the language model, one batch a tier over all topics and sessions."""
+
+from collections.abc import Mapping, Sequence
+
+from slowwave.engines.llm.protocol import Completion, EngineUnavailable
+from slowwave.tasks.job import Job, StepReport
+from slowwave.tasks.llm.ask import Model
+from slowwave.tasks.llm.claims import Rejected
+from slowwave.tasks.summarize.narrate import About, account_of, summary_id, summary_request
+from slowwave.text.pyramid import MASTER, Draft, extractive_text
+
+
+class Narrator:
+    """Writes drafts' summaries; keeps the titles, and what could not be used, for whoever stores them."""
+
+    def __init__(self, job: Job, model: Model, report: StepReport, topics: Mapping[str, About]) -> None:
+        self.model, self.report, self.topics = model, report, topics
+        self.max_words = job.settings.pyramid.max_words
+        self.titles: dict[str, str] = {}
+        """Session to the title of its master summary."""
+        self.rejected: list[Rejected] = []
+        self.settled: set[str] = set()
+        """Requests that were answered well."""
+
+    def write(self, drafts: list[Draft]) -> list[str | None]:
+        """A text for each draft: the model's, or an extractive one where it failed; None where it has to wait."""
+        answers = self._answers(drafts)
+        return [self._text(draft, answers[summary_id(draft)]) for draft in drafts]
+
+    def _answers(self, drafts: Sequence[Draft]) -> Mapping[str, Completion]:
+        model = self.model
+        try:
+            window = model.llm.context_window
+            requests = [
+                summary_request(d, self._about(d), self.max_words, model.library, model.count, window) for d in drafts
+            ]
+        except EngineUnavailable as error:
+            return {summary_id(d): _unavailable(summary_id(d), error) for d in drafts}
+        return model.ask(requests, "summaries")
+
+    def _about(self, draft: Draft) -> About | None:
+        if draft.scope != "topic":
+            return None
+        return self.topics.get(draft.scope_id) or About("unnamed", "what its entries have in common")
+
+    def _text(self, draft: Draft, completion: Completion) -> str | None:
+        if self.model.postponed(completion):
+            self.report.counts["summaries left for another night"] += 1
+            if completion.error != "budget":
+                self._reject(completion)
+            return None
+        account = account_of(completion, self.max_words) if completion.ok else None
+        if account is None:
+            self._reject(completion)
+            self.report.counts["summaries made without the model"] += 1
+            return extractive_text(draft, self.max_words)
+        self.settled.add(completion.id)
+        self.report.counts["summaries by the model"] += 1
+        if draft.tier == MASTER and account.title:
+            self.titles[draft.scope_id] = account.title
+        return account.text
+
+    def _reject(self, completion: Completion) -> None:
+        reason = f"{completion.error}: {completion.reason}" if completion.error else "the answer is no summary"
+        self.rejected.append(Rejected(completion.id, reason, completion.text))
+
+
+def _unavailable(request_id: str, error: EngineUnavailable) -> Completion:
+    return Completion(request_id, error="unavailable", reason=str(error), finish_reason="error")

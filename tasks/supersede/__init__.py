@@ -1,0 +1,1 @@
+"""Find claims that change earlier ones, and doubts."""

@@ -1,0 +1,73 @@
+"""The claims that may change each other, and what of them is decided already."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from slowwave.tasks.dedupe.pairs import by_id
+
+
+@dataclass(frozen=True)
+class Held:
+    """The claims that may change each other, and what is decided of them already."""
+
+    table: pa.Table
+    """In order of id: the active claims, and those that another retired."""
+    times: list[datetime]
+    """When each was first said."""
+    last: list[datetime]
+    """When each was last said, by itself or by a duplicate."""
+    retired: dict[int, int]
+    """Row -> the row that retired it."""
+    reopened: frozenset[int]
+    """Retired rows whose successor is gone."""
+
+    def in_order(self, a: int, b: int) -> tuple[int, int]:
+        """Of two rows the one said earlier, and the later; the second and the first where both were said at once."""
+        return (a, b) if self.times[a] < self.times[b] else (b, a)
+
+    def successor(self, row: int) -> int:
+        """The row at the end of the chain of those that retired one another."""
+        while row in self.retired:
+            row = self.retired[row]
+        return row
+
+
+def held_claims(observations: pa.Table, affirmed: Mapping[str, datetime]) -> Held:
+    """The claims among the rows that are active, or retired by another that is still there."""
+    amended = pc.and_(pc.equal(observations["status"], "superseded"), pc.is_valid(observations["superseded_by"]))
+    ours = pc.or_(pc.equal(observations["status"], "active"), amended)
+    table = by_id(observations.filter(pc.and_(ours, pc.is_valid(observations["observed_at"]))))
+    ids, times = table["observation_id"].to_pylist(), table["observed_at"].to_pylist()
+    place = {oid: row for row, oid in enumerate(ids)}
+    place |= {oid: place[of] for oid, of in _duplicates(observations) if of in place and oid not in place}
+    winners = [
+        row["superseded_by"] if row["status"] == "superseded" else None
+        for row in table.select(["superseded_by", "status"]).to_pylist()
+    ]
+    return Held(
+        table=table,
+        times=times,
+        last=[max(at, affirmed.get(oid, at)) for oid, at in zip(ids, times, strict=True)],
+        retired={row: place[w] for row, w in enumerate(winners) if w is not None and w in place},
+        reopened=frozenset(row for row, w in enumerate(winners) if w is not None and w not in place),
+    )
+
+
+def affirmed_at(observations: pa.Table) -> dict[str, datetime]:
+    """observation_id -> when it was last said, for claims that duplicates repeat.
+
+    observations: rows of OBSERVATIONS with status, canonical_id and observed_at; only duplicates count.
+    """
+    repeats = pc.and_(pc.equal(observations["status"], "duplicate"), pc.is_valid(observations["observed_at"]))
+    last = observations.filter(repeats).group_by("canonical_id").aggregate([("observed_at", "max")])
+    return dict(zip(last["canonical_id"].to_pylist(), last["observed_at_max"].to_pylist(), strict=True))
+
+
+def _duplicates(observations: pa.Table) -> Iterator[tuple[str, str]]:
+    """(observation_id, canonical_id) of the duplicates."""
+    rows = observations.filter(pc.equal(observations["status"], "duplicate"))
+    yield from zip(rows["observation_id"].to_pylist(), rows["canonical_id"].to_pylist(), strict=True)

@@ -1,0 +1,300 @@
+"""How a sentence says that something has changed: the phrase, what it gives up, what it changes.
+
+`STATED` cues tell of a change ("switched from X to Y", "no longer", "moved to"); `PRESENT` ones of a present that may
+differ from a past ("now", "these days"); `HINTED` ones of something new, or of how it has to be. About 60 µs a
+sentence.
+"""
+
+import re
+from dataclasses import dataclass
+from enum import IntEnum
+
+from slowwave.tasks.dedupe.normalise import read_claim
+
+_END = (
+    r"(?=[,.;:!?()]|$| (?:because|since|as|so|and|but|for|to|now|any ?more|after|when|which|who|in favou?r|with|by|"
+    r"these days|from now on|last|this|next|at|on) )"
+)
+_OLD = rf"(?P<old>[^,.;:!?()]{{2,60}}?){_END}"
+_CHANGE = (
+    r"switch|mov|migrat|chang|renam|convert|relocat|transfer|shift|upgrad|downgrad|bump|port|swap|rais|lower|increas|"
+    r"reduc|cut|slips?|defer|shrink|"
+    r"pushed(?! (?:me|us|you|him|her|them|myself))|postpon|reschedul|correct|extend|shorten|updat|"
+    r"rewr[io]t|set"
+)
+_GIVE_UP = (
+    r"drop(?:ped|ping)?|ditch(?:ed|ing)?|remov(?:e|ed|ing)|abandon(?:ed|ing)?|scrap(?:ped|ping)?|cancel(?:l?ed|l?ing)?|"
+    r"discard(?:ed|ing)?|deprecat(?:e|ed|ing)|phas(?:e|ed|ing) out|sold|sell(?:ing)?|quit(?:ting)?|"
+    r"left(?! out| in\b| to\b| over| behind)|leav(?:e|ing)(?! out| for)|"
+    r"gave up(?: on)?|giv(?:e|en|ing) up(?: on)?|g[eo]t(?:ting)? rid of|stop(?:ped|ping)?|"
+    r"mov(?:e|ed|ing) (?:away|out|off)(?: from| of)?|(?:broke|split) up with|call(?:ed)? off|rul(?:e|ed) out|"
+    r"revert(?:ed|ing)?|roll(?:ed|ing)? back|forget(?: about)?|never ?mind|resigned from|decided against|"
+    r"forbids|forbade|bann(?:ed|ing)|disabl(?:e|ed|ing)|turn(?:ed)? off|withdrew from|backed out of|"
+    r"(?:gone|went|going) off(?= \w)|(?:tore|torn|ripped|ripping|rip|threw|thrown|kicked|pulled|took) out|"
+    r"retir(?:ed|ing)|decommission(?:ed|ing)|sunset(?:ting)?|outgrew|outgrown|traded in|sent back|"
+    r"part(?:ed|ing) ways with|said goodbye to|(?:done|finished|through) with|fired|"
+    r"unsubscribed from|uninstall(?:ed|ing)?|scratch(?! that)|axed|nixed|toss(?:ed|ing)?|binned|shelved|"
+    r"dropped out of|cut out"
+)
+"""Not the present of the third person: what "drops", "skips" or "removes" something is at its usual work."""
+_CHANGED = (
+    r"moved|changed|switched|renamed|postponed|rescheduled|shifted|corrected|raised|lowered|increased|reduced|"
+    r"extended|shortened|pushed|brought forward|delayed|migrated|updated|bumped|replaced"
+)
+_RESCHEDULED = r"(?:postponed|rescheduled|renamed|brought forward|delayed|pushed back|cancell?ed|called off)"
+"""Not "is moved" or "are updated": so people tell what is done every time."""
+_WHEN = r"(?:\d|mon|tues|wednes|thurs|fri|satur|sun|jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|next|tomorrow|noon)"
+_NO = re.compile(r"(?:n't|\b(?:not|never|cannot|nothing|nobody|no one|without))\b[^,.;:!?]{0,40}$", re.I)
+
+
+class Strength(IntEnum):
+    """How plainly a claim says that it changes something."""
+
+    NONE = 0
+    HINTED = 1
+    PRESENT = 2
+    STATED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Cue:
+    """What a claim says of a change: how plainly, in which words; stems of what it gives up and of what it changes."""
+
+    strength: Strength
+    phrase: str
+    old: frozenset[str]
+    subject: frozenset[str]
+    replaced: frozenset[str] = frozenset()
+    """Stems of what it gives up where it says what comes instead: "from X to Y", "Y instead of X"."""
+
+
+@dataclass(frozen=True, slots=True)
+class Phrase:
+    """A pattern, looked for only where one of the words it needs begins a word: most sentences have none."""
+
+    needs: frozenset[str]
+    """Words, or their first four letters."""
+    pattern: re.Pattern[str]
+    both: bool = False
+    """Whether it has a place for what comes instead."""
+    deniable: bool = False
+    """Whether a no before it turns it round: who won't give up goes on."""
+
+    def found(self, text: str, opening: frozenset[str]) -> list[re.Match[str]]:
+        """Its matches; `opening` has the first four letters of the text's words, lower-cased."""
+        if self.needs.isdisjoint(opening):
+            return []
+        matches = self.pattern.finditer(text)
+        return [m for m in matches if not (self.deniable and _NO.search(text[: m.start()]))]
+
+
+def _phrase(needs: str, pattern: str, *, both: bool = False, deniable: bool = False) -> Phrase:
+    return Phrase(frozenset(word[:4] for word in needs.split()), re.compile(pattern, re.I), both, deniable)
+
+
+_CHANGE_VERBS = (
+    "switch move moves moved moving migrate change rename convert relocate transfer shift upgrade downgrade bump port "
+    "swap raise lower increase reduce cut push postpone reschedule correct extend shorten update rewrite rewrote set "
+    "delay decrease brought replace slip slips slipped defer deferred shrink"
+)
+_GIVE_UP_VERBS = (
+    "drop ditch remove abandon scrap cancel discard deprecate phase phasing sold sell quit left leave leaving gave "
+    "give giving got get stop move moved moving broke split call rule revert roll forget never nevermind resign decide "
+    "forbid forbade ban disable turn withdrew back gone went going tore torn rip threw thrown kicked pulled took "
+    "retire decommission sunset outgrew outgrown traded sent part parted said done finished through fired unsubscribed "
+    "uninstall scratch axed nixed toss binned shelved cut"
+)
+GIVEN_UP = (
+    _phrase(
+        "from",
+        rf"\b(?:(?:{_CHANGE})\w*|go|goes|going|went)\b[^.;]{{0,40}}?\bfrom "
+        r"(?P<old>[^.;!?()]{2,60}?) (?:over )?(?:to|into)\b",
+        both=True,
+    ),
+    _phrase(
+        "instead rather place opposed", rf"\b(?:instead of|rather than|in place of|as opposed to) {_OLD}", both=True
+    ),
+    _phrase("replace", r"\breplac(?:e|es|ed|ing) (?P<old>[^,.;!?()]{2,60}?)(?= (?:with|by)\b)", both=True),
+    _phrase("swap", r"\bswap(?:s|ped|ping)? (?:out )?(?P<old>[^,.;!?()]{2,60}?)(?= (?:for|with)\b)", both=True),
+    _phrase("replace", rf"\breplac(?:es|ed|ing) {_OLD}"),
+    _phrase("more anymore longer", r"\b(?:not|n't|never) (?P<old>[^,.;!?()]{2,60}?) any ?(?:more|longer)\b"),
+    _phrase("no", rf"\b(?:no longer|no more) {_OLD}"),
+    _phrase("more anymore longer", r"\bno (?P<old>[^,.;!?()]{2,40}?) (?:for (?:me|us) )?any ?(?:more|longer)\b"),
+    _phrase("after", r"\b(?:no|not) (?P<old>[^,.;!?()]{2,40}?) after all\b"),
+    _phrase(_GIVE_UP_VERBS, rf"\b(?:{_GIVE_UP}) (?!(?:back )?to )(?:using |with |the use of )?{_OLD}", deniable=True),
+    _phrase(
+        "gone removed retired dropped canceled deprecated replaced off out over history scrapped sold",
+        r"(?:^|[,.;] ?|\band |\bbut )(?:the |our |my )?(?P<old>[^,.;!?()]{2,40}?) "
+        r"(?:is|are|was|were|has been|have been) (?:now |finally |already )?(?:gone|removed|retired|dropped|"
+        r"cancell?ed|deprecated|replaced|"
+        r"off|out|over|off the table|history|scrapped|sold)\b",
+    ),
+    _phrase("used", rf"\b(?:i|we|it|this|that|they|which) used to (?:be )?{_OLD}"),
+    _phrase("previously formerly originally", rf"\b(?:previously|formerly|originally) {_OLD}"),
+    _phrase("was", r"\((?:it )?was (?P<old>[^()]{2,40})\)"),
+    _phrase(
+        "don not won shouldn can never",
+        rf"\b(?:do not|don't|won't|shouldn't|should not|can't|cannot|never|let's not) "
+        rf"(?:use|go with|keep|rely on|store|write|send|deploy) (?:the |our |my )?{_OLD}",
+    ),
+    _phrase("not", r"(?:,| and) not (?P<old>[\w. -]{2,30}?)(?=[,.;!?]|$| any ?more)"),
+    _phrase(
+        "so therefore hence",
+        r"(?:^|[,.;:] ?|\band |\bbut )(?:the |our |my )?(?P<old>[^,.;:!?()]{2,40}?) (?:has |have |had |kept |keeps )?"
+        r"(?:rejected|turned (?:me|us|it) down|refused|fell through|failed|closed down|shut down|broke(?: down)?|"
+        r"crashing|crashed|flooded|burned down|died|did(?:n't| not) work(?: out)?|does(?:n't| not) work|"
+        r"(?:is|was) (?:too|full|unmaintained|sold out|fully booked|gone))\b[^.;]*?[,;] (?:so|therefore|hence)\b",
+    ),
+    _phrase(
+        "left stopped resigned quit moved retired retiring stepped leaving closed closes shut died went "
+        "discontinued end",
+        r"\b(?!never|not|to\b)(?P<old>\w[\w.-]{1,30}) (?:(?:has|have|is|was) )?"
+        r"(?:left(?! out| in\b| to\b| over| behind)|stopped|resigned|quit|moved out|retired|"
+        r"retiring|leaving|stepped down|closed(?: down)?(?= for good|[,.;]|$)|clos(?:ed|es) down|shut down|died|"
+        r"went (?:bankrupt|under|out of business)|discontinued|end[ -]of[ -]life)\b",
+    ),
+    _phrase(
+        "gave give giving given tore torn ripped threw thrown kicked handed sent traded let put",
+        r"\b(?:(?:gave|given?|giving) (?P<old>[^,.;:!?()]{2,40}?) (?:back(?! to)|up|away))\b",
+        deniable=True,
+    ),
+    _phrase(
+        "tore torn ripped threw thrown kicked handed sent traded let put",
+        r"\b(?:tore|torn|ripped|threw|thrown|kicked|handed|sent|traded|let|put) (?P<old>[^,.;:!?()]{2,40}?) "
+        r"(?:back(?! to)|out(?! to)|in for|go|aside)(?=[,.;:!?]|$| (?:and|for|because|since|so|after|last|this|in) )",
+        deniable=True,
+    ),
+    _phrase(
+        "no",
+        r"(?:^|[,.;:!] ?|\b(?:so|and|but|there's|there is|be) )no (?:more )?(?P<old>[^,.;:!?()]{2,40}?) "
+        r"(?:this (?:year|time|summer|winter|spring|fall|autumn|season|term|semester|month|week)|for (?:me|us|now)|"
+        r"in the end|these days|anywhere)\b",
+    ),
+    _phrase("former previous", r"\b(?:the|my|our) (?:former|previous) (?P<old>\w+)"),
+)
+"""Each names in `old` what is given up."""
+REPLACED = tuple(phrase for phrase in GIVEN_UP if phrase.both)
+BESIDE = (_phrase("old", r"\b(?:the|my|our) old (?P<old>\w+)"),)
+"""The same, beside another cue of a change: an old mill may be as it was."""
+_DET = r"(?:my|our|the|his|her|their|its)"
+CHANGED = (
+    _phrase(
+        _CHANGE_VERBS,
+        rf"\b(?:{_CHANGE})(?:e|ed|ing|d|ped|ping|ted)? (?:{_DET} )?(?P<subject>[^,.;:!?()]{{2,50}}?) "
+        r"(?:back |over |up |down )?(?:from|to|into|till)\b",
+    ),
+    _phrase(
+        f"{_CHANGE_VERBS} cancelled called",
+        rf"(?:^|[,.;:] ?|\band |\bbut )(?:{_DET} )?(?P<subject>(?:(?!\bkee?pt?\b|\bstay)[^,.;:!?()]){{2,50}}?)"
+        rf"(?<! is)(?<! are)(?<! be) "
+        rf"(?:(?:(?:has|have|was|were|been|got) )*(?:{_CHANGED})|(?:is|are) (?:now )?{_RESCHEDULED})\b",
+    ),
+)
+"""Each names in `subject` what is changed."""
+NEW = (_phrase("new", r"\b(?:a|my|our|his|her|their) new (?P<subject>\w+)\b"),)
+"""The same, of what may only have been added."""
+STATED = _phrase(
+    f"{_CHANGE_VERBS} instead plans minds second scratch correction after longer more anymore from "
+    "reflection henceforth effective further reconsidered overruled took take takes taking "
+    "stand steps succeed filling go going went became turned actually edit make here out stepped tore ripped threw "
+    "kicked took pulled place stead",
+    r"\b(?:instead|in (?:its|their|his|her) (?:place|stead)|change of plans?|plans? (?:have |has )?changed|"
+    r"chang(?:e|ed|ing) (?:my|our|his|her|their) minds?|on (?:second thoughts?|reflection)|scratch that|correction|"
+    r"after all|no longer|any ?more|from (?:now|here) on(?: (?:in|out))?|"
+    r"(?:tore|ripped|threw|kicked|took|pulled) (?:it|them|that) (?:all )?out|"
+    r"going forward|henceforth|effective immediately|until further notice|reconsidered|overruled|"
+    rf"(?<!\bis )(?<!\bare )(?<!\bbe )(?:{_CHANGE}|decreas|delay)(?:e|ed|ing|d|ped|ping|ted)?\b[^.;]{{0,60}}?"
+    r"\b(?:to|into|until|till|back|forward)\b|"
+    r"(?:switch|move|go|going|went) (?:over|back) to|replac(?:e|es|ed|ing)|became|turn(?:ed)? into|"
+    rf"(?:was|were|been) (?:{_CHANGED})|(?:is|are) (?:now )?{_RESCHEDULED}|"
+    rf"(?:is|are) (?:moved|pushed) (?:back |forward )?to {_WHEN}|"
+    r"t(?:ook|akes?|aking) over|stand(?:s|ing)? in for|steps? in|succeed(?:s|ed)|filling in for"
+    r")\b|^(?:actually|update|edit|change)\b|\bmake (?:it|them|that) (?:\w+ )?\S*\d",
+)
+GAVE_UP = _phrase(_GIVE_UP_VERBS, rf"\b(?:{_GIVE_UP})\b", deniable=True)
+PRESENT = re.compile(
+    r"\b(?:(?<!right )now|nowadays|these days|currently|as of (?:now|today|this|next|\d)|"
+    r"starting (?:today|tomorrow|next|from)|"
+    r"from (?:today|tomorrow|the next|next) ?\w*|at the moment)\b",
+    re.I,
+)
+HINTED = re.compile(
+    r"\b(?:lately|as of|since (?:last|yesterday|this)|new|newly|finally|this (?:week|month|year)|"
+    r"(?:we|i)(?:'ll| will| have|'ve)? (?:go|went|going|gone) with|let'?s (?:use|go with|do|make)|decided|turns out|"
+    r"must|should|has to|have to|needs? to|new rule|only|never|always|"
+    r"(?:this|next|starting) (?:term|semester|season|quarter|sprint|release|spring|summer|autumn|fall|winter)|"
+    r"(?:so|hence|therefore|which means) (?:the|our|my|it)|ended up|settled on|went for|opted for|"
+    r"convinced|gave in|turned out)\b",
+    re.I,
+)
+COMPLAINT = re.compile(
+    r"\b(?:(?:does|did|is|was|are|were|ca|could)n't|cannot|can not|too|nobody|no one|fail(?:s|ed|ing|ures?)?|"
+    r"br[eo]aks?|breaking|broken?|slow(?:ly|er)?|sluggish|crash\w*|"
+    r"wrong|flaky|flood(?:ed|s)|unmaintained|abandoned|tripled|doubled|expensive|pricey|boring|useless|annoy(?:ing|ed|s)|"
+    r"complain\w*|problems?|trouble|issues?|bit us|bites|burned|burnt|rejected|clash(?:es|ed)?|outages?|"
+    r"los(?:t|e|es|ing)|"
+    r"worse|mistake|hate[ds]?|injured|hurts?|flickers?|confus\w+|noisy|blurry|leak(?:s|ed|ing)?|timed out|time ?outs?|"
+    r"stopped|left|full|sold out|corrupt\w*|die[sd]?|dead|dying|end[ -]of[ -]life|eol|obsolete|outdated|deprecated|"
+    r"discontinued|clos(?:ed|es|ing) down|closed|shut(?:s|ting)? down|bankrupt|out of business|bug(?:s|gy)?|unreliable|"
+    r"unstable|overkill|overwhelm\w*|bloated|eat(?:s|ing) (?:up )?(?:\d|all|our|my|the|too|half|gigabytes)|"
+    r"hog(?:s|ging)|"
+    r"swamped|drop(?:s|ping) (?:jobs|messages|connections|frames|packets|events|requests)|kept|keeps|struggl\w+|"
+    r"chok\w+|stall\w*|hangs|hung|painful|awkward|fragile|brittle|insecure|vulnerab\w+|limit(?:s|ed|ing)?|"
+    r"stolen|wreck\w*|totall?ed|worn|wore|torn|sprained|sick|ill|allergic|pregnant|parental leave|maternity|on leave|"
+    r"retire[sd]?|resigned|fired|quit|gone|got big|grew|raised prices|price (?:hike|increase)s?|went up|compliance|"
+    r"outgr[eo]wn?|ran out|runs out|run out|stress\w*|exhaust\w*|tired of|sick of|fed up|bored|regret\w*|"
+    r"mad|crazy|nuts|nightmare|pain|frustrat\w*|difficult|tricky|lost interest|ban(?:s|ned)|forbid(?:s|den)|trademark|"
+    r"under (?:repair|renovation|construction)|being (?:repaired|renovated|rebuilt)|killed)\b",
+    re.I,
+)
+WORD = re.compile(r"[a-z]+")
+NOT_NOW = re.compile(r"\bfor now\b", re.I)
+
+
+def read_cue(text: str) -> Cue:
+    """The strongest cue in a sentence."""
+    plain = NOT_NOW.sub("", text.replace("’", "'"))
+    opening = frozenset(word[:4] for word in WORD.findall(plain.lower()))
+    phrases, old = _named(GIVEN_UP, plain, opening)
+    changed, subject = _named(CHANGED, plain, opening)
+    stated = STATED.found(plain, opening) or GAVE_UP.found(plain, opening)
+    if stated or phrases or changed or PRESENT.search(plain):
+        more, beside = _named(BESIDE, plain, opening)
+        phrases, old = phrases + more, old | beside
+    hinted = HINTED.search(plain)
+    wrong = blamed(plain)
+    if stated or phrases or changed:
+        phrase = [*phrases, *changed, *(m[0] for m in stated)][0]
+        replaced = _named(REPLACED, plain, opening)[1]
+        return Cue(Strength.STATED, " ".join(phrase.split()).strip(" ,;"), old, subject, replaced)
+    subject = _named(NEW, plain, opening)[1]
+    if present := PRESENT.search(plain):
+        return Cue(Strength.PRESENT, present[0], frozenset(), subject)
+    if hinted or wrong:
+        return Cue(Strength.HINTED, hinted[0] if hinted else " ".join(sorted(wrong)), frozenset(), subject)
+    return Cue(Strength.NONE, "", frozenset(), frozenset())
+
+
+def complains(text: str) -> bool:
+    """Whether a sentence says that something is not good as it is: what follows it says what comes instead."""
+    return bool(COMPLAINT.search(text.replace("’", "'")))
+
+
+CLAUSE = re.compile(r"[,;:.!?]\s+|\s+(?:so|and|but|hence|therefore|which is why)\s+", re.I)
+
+
+REASON = re.compile(r"\b(?:because(?: of)?|since|due to|thanks to) ([^.;!?]+)", re.I)
+
+
+def blamed(text: str) -> frozenset[str]:
+    """Stems of the clauses of a sentence that say what is wrong, where another clause says something else."""
+    plain = text.replace("’", "'")
+    clauses = [c for c in CLAUSE.split(plain) if c and c.strip()][:-1] + REASON.findall(plain)
+    return frozenset(stem for c in clauses if COMPLAINT.search(c) for stem in read_claim(c).content)
+
+
+def _named(phrases: tuple[Phrase, ...], text: str, opening: frozenset[str]) -> tuple[list[str], frozenset[str]]:
+    """What is found of the phrases, and the stems of the content words that they name."""
+    found = [m for phrase in phrases for m in phrase.found(text, opening)]
+    stems = {stem for m in found for stem in read_claim(m[1]).content}
+    return [m[0] for m in found], frozenset(stems)

@@ -1,0 +1,295 @@
+"""What tells whether a later claim changes an earlier one, as numbers: `slowwave.tasks.supersede.model` weighs them.
+
+The same things that the plain rules of `slowwave.tasks.supersede.rules` look at, none of them decisive: a model of many weak
+signs reaches changes that nobody states ("Our hearing is on 17 July at 10:30").
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from slowwave.tasks.dedupe.normalise import carries, stem
+from slowwave.tasks.supersede.cues import Strength, complains
+from slowwave.tasks.supersede.frames import frame_traits
+from slowwave.tasks.supersede.rules import Said, Weights, both_new, of_person, reports, stateful, value_stems
+from slowwave.tasks.supersede.values import EXCLUSIVE, conflict, reversal, settles, slot_conflict, unit, widened
+
+MOST = 8
+"""Claims that are nearer; more are no further away."""
+TONES = {
+    "adds": re.compile(r"\b(?:also|too|as well|another|besides|additionally|plus|still|again|both)\b", re.I),
+    "affirms": re.compile(
+        r"\b(?:still|same|stays?|remains?|un(?:changed|touched)|keeps?|kept|either way|"
+        r"as (?:ever|before|always|usual|agreed|planned|they (?:are|were)|it (?:is|was))|"
+        r"(?:not|n't|nothing) changed?)\b",
+        re.I,
+    ),
+    "passing": re.compile(
+        r"\b(?:this (?:week|month|time|morning|once)|today|tonight|yesterday|just (?:this )?once|for now|temporar\w+|"
+        r"last (?:week|night|month|year|time|\w+day)|holiday|exception|until)\b",
+        re.I,
+    ),
+    "hedges": re.compile(
+        r"\b(?:maybe|might|could|should we|would|perhaps|consider\w*|thinking|wonder\w*|propos\w+|"
+        r"plan(?:s|ning)? to|want to|hope|if we|what if|someday|at some point|later)\b",
+        re.I,
+    ),
+    "worked": re.compile(
+        r"^\W*(?:i |we )?(?:have |had |'ve )?(?:added|fixed|renamed|wrote|written|created|updated|finished|removed|ran|"
+        r"checked|tested|committed|merged|pushed|found|looked|implemented|booked|bought|ordered|sent|signed|turned)\b",
+        re.I,
+    ),
+    "excepts": re.compile(r"\b(?:except|only|unless|but|apart from)\b", re.I),
+    "past": re.compile(r"\b(?:was|were|had|used to|did)\b", re.I),
+    "reasons": re.compile(r"\b(?:so|because|since|that's why|which means|therefore|means)\b", re.I),
+    "heads": re.compile(r":"),
+    "happened": re.compile(
+        r"\b(?:went|won|took|bought|saw|met|made|got|did|came|ran|gave|found|told|said|felt|began|had|ate|wrote|spent|"
+        r"\w{3,}ed)\b",
+        re.I,
+    ),
+    "holds": re.compile(
+        r"\b(?:is|are|'s|'re|uses?|using|goes?|runs?|lives?|works?|will|'ll|should|must|stays?|keeps?|needs?|has|have|"
+        r"comes?|gets?|means|listens?|stores?|expires?|holds?)\b|[:=]",
+        re.I,
+    ),
+    "feels": re.compile(
+        r"\b(?:love[sd]?|grateful|thankful|proud|happy|excit\w+|amazing|great|awesome|beautiful|fun|incredible|"
+        r"fe(?:el|els|lt|eling)|hopes?|dreams?|enjoy|inspir\w+|wonderful|glad|support)\b",
+        re.I,
+    ),
+    "chats": re.compile(r"\b(?:thanks|wow|hey|yeah|haha|glad|totally|definitely|sure|cool)\b|!", re.I),
+}
+"""How a sentence is meant, by words that give it away."""
+EARLIER = ("hedges", "worked", "passing", "past", "happened", "holds", "feels", "chats")
+"""Those that count of the earlier claim too."""
+SIGNS = (
+    *("another value", "stated", "present", "names it", "beside", "value for a value", "reversed", "slot", "subject"),
+    *("widened", "one word governs", "another in its place, one word before", "much alike up to a value"),
+    *("opens alike", "closes alike"),
+)
+"""Traits without which the later claim only says much the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class Company:
+    """Where a pair stands among the other pairs of its two claims, by likeness (0 to 2)."""
+
+    nearer_before: int
+    """Earlier claims that are liker to the later one."""
+    nearer_after: int
+    """Later claims that are liker to the earlier one."""
+    behind_before: float
+    """Likeness that the pair is behind the likest of the earlier."""
+    behind_after: float
+    lead: float
+    """Likeness that it is ahead of all other earlier ones; below 0 where it is behind."""
+
+
+def companies(alike: Mapping[tuple[int, int], float]) -> dict[tuple[int, int], Company]:
+    """(earlier row, later row) -> its company; from the likeness of every pair of two sessions."""
+    before: dict[int, list[tuple[float, int]]] = defaultdict(list)
+    after: dict[int, list[tuple[float, int]]] = defaultdict(list)
+    for (old, new), likeness in alike.items():
+        before[new].append((likeness, old))
+        after[old].append((likeness, new))
+    placed_before = {new: _placed(some) for new, some in before.items()}
+    placed_after = {old: _placed(some) for old, some in after.items()}
+    found = {}
+    for (old, new), likeness in alike.items():
+        nearer_before, behind_before, others = placed_before[new][old]
+        nearer_after, behind_after, _ = placed_after[old][new]
+        found[old, new] = Company(
+            min(nearer_before, MOST),
+            min(nearer_after, MOST),
+            behind_before,
+            behind_after,
+            likeness - others,
+        )
+    return found
+
+
+def _placed(some: list[tuple[float, int]]) -> dict[int, tuple[int, float, float]]:
+    """Row -> how many are liker, by how much the likest is ahead, the likeness of the likest other."""
+    ranked = sorted(some, key=lambda one: (-one[0], one[1]))
+    best, second = ranked[0][0], ranked[1][0] if len(ranked) > 1 else 0.0
+    return {row: (place, best - alike, best if place else second) for place, (alike, row) in enumerate(ranked)}
+
+
+def traits(old: Said, new: Said, scores: Mapping[str, float], weights: Weights, company: Company) -> dict[str, float]:
+    """Name -> value, 0 or 1 for what is or isn't, shares from 0 to 1, counts of words up to 20.
+
+    scores: `shared` and `cosine` of the pair (`slowwave.tasks.supersede.rules.likeness`).
+    """
+    found = (
+        _overlap(old, new, scores, weights)
+        | _values(old, new)
+        | _cues(old, new, weights)
+        | _kinds(old, new)
+        | frame_traits(old, new, weights)
+        | _company(company)
+    )
+    signed = any(found[name] > 0 for name in SIGNS)
+    alike = scores["shared"] + scores["cosine"]
+    given = {
+        "with another value": found["another value"],
+        "with a value for a value": found["value for a value"],
+        "with other kinds of values": found["other kinds"],
+        "and stated": found["stated"],
+        "and named beside": found["beside"] > 0,
+        "without a sign": not signed,
+        "of what happened": found["happened"] * found["earlier happened"],
+        "of feelings": max(found["feels"], found["earlier feels"]),
+        "of everyday life": found["everyday"],
+        "of an event": found["earlier event"],
+        "of a state": found["stateful"],
+    }
+    found |= {f"alike {name}": alike * value for name, value in given.items()}
+    return {name: float(value) for name, value in found.items()}
+
+
+def _overlap(old: Said, new: Said, scores: Mapping[str, float], weights: Weights) -> dict[str, float]:
+    a, b = set(old.claim.content), set(new.claim.content)
+    common, first, second = weights.total(a & b), weights.total(a), weights.total(b)
+    words, later = _stems(old), _stems(new)
+    half, later_half = max(1, len(words) // 2), max(1, len(later) // 2)
+    return {
+        "cosine": scores["cosine"],
+        "shared": scores["shared"],
+        "cosine and shared": scores["cosine"] * scores["shared"],
+        "of the earlier": common / first if first else 0.0,
+        "of the later": common / second if second else 0.0,
+        "of both": common / (first + second - common) if first + second > common else 0.0,
+        "rarest shared": max((weights.get(w, weights.rarest) for w in a & b), default=0.0) / weights.rarest,
+        "seldom words shared": min(weights.seldom(a & b), 3),
+        "words shared": min(len(a & b), 5),
+        "words of the earlier": min(len(a), 20),
+        "words of the later": min(len(b), 20),
+        "gone": min(len(a - b), 10),
+        "come": min(len(b - a), 10),
+        "beginning shared": _share(words[:half], b, weights),
+        "end shared": _share(words[half:], b, weights),
+        "later's beginning shared": _share(later[:later_half], a, weights),
+        "begin alike": words[:1] == later[:1] != [],
+    }
+
+
+def _values(old: Said, new: Said) -> dict[str, float]:
+    a, b = set(old.claim.content), set(new.claim.content)
+    had, has = value_stems(old.claim), value_stems(new.claim)
+    kinds, later_kinds = _kinds_of(old), _kinds_of(new)
+    counted, later_counted = _counted(old), _counted(new)
+    value = conflict(old.claim, new.claim) or ""
+    kind = value.split()[0] if value else ""
+    return {
+        "another value": bool(value),
+        "another number": kind == "number",
+        "another date": kind == "date",
+        "another identifier": kind == "identifier",
+        "alternative": kind == EXCLUSIVE,
+        "another name": kind == "name",
+        "settles": bool(value) and settles(old.claim, new.claim, value),
+        "widened": widened(old.claim, new.claim) is not None,
+        "reversed": reversal(old.claim, new.claim) is not None,
+        "slot": slot_conflict(old.slots, new.slots, old.claim) is not None,
+        "of a person": of_person(old, new),
+        "had a value": bool(had),
+        "has a value": bool(has),
+        "value gone": bool(had - has - b),
+        "value come": bool(has - had - a),
+        "value for a value": bool(had - b) and bool(has - a),
+        "value kept": bool(had & b),
+        "kinds kept": len(kinds & later_kinds) / (len(kinds) or 1),
+        "other kinds": bool(kinds) and bool(later_kinds) and kinds.isdisjoint(later_kinds),
+        "counts the same": not counted.isdisjoint(later_counted),
+        "counts another": bool(counted) and bool(later_counted) and counted.isdisjoint(later_counted),
+        "both number": bool(old.claim.figures) and bool(new.claim.figures),
+        "number kept": bool(old.claim.figures & new.claim.figures),
+    }
+
+
+def _kinds_of(said: Said) -> set[str]:
+    """What kinds of values a claim has; numbers by their units."""
+    claim = said.claim
+    found = {f"number {unit(figure)}" for figure in claim.figures}
+    named = {"date": claim.dates, "name": claim.names, "identifier": claim.identifiers}
+    return found | {kind for kind, some in named.items() if some}
+
+
+def _counted(said: Said) -> set[str]:
+    """Stems of the words next to a claim's numbers: what they number."""
+    words = [word for word in said.claim.words if carries(word) or word in said.claim.figures]
+    beside = {
+        words[at + step]
+        for at, word in enumerate(words)
+        if word in said.claim.figures
+        for step in (-1, 1)
+        if 0 <= at + step < len(words)
+    }
+    return {stem(word) for word in beside - said.claim.figures}
+
+
+def _cues(old: Said, new: Said, weights: Weights) -> dict[str, float]:
+    a = set(old.claim.content)
+    worth = weights.total(a) or 1.0
+    values = value_stems(old.claim)
+    named, subject = (new.cue.old & a) - old.cue.old, new.cue.subject & a
+    return {
+        "stated": new.cue.strength is Strength.STATED,
+        "present": new.cue.strength is Strength.PRESENT,
+        "hinted": new.cue.strength is Strength.HINTED,
+        "earlier stated": old.cue.strength is Strength.STATED,
+        "names it": bool(named),
+        "names of it": weights.total(named) / worth,
+        "names another": bool(new.cue.old) and not named,
+        "subject": len(subject) / len(new.cue.subject) if new.cue.subject else 0.0,
+        "another subject": bool(new.cue.subject) and not subject,
+        "beside": weights.total(new.beside & a) / worth,
+        "value beside": bool(new.beside & values),
+        "has company": bool(new.beside),
+        "blamed": weights.total(new.blamed & a) / worth,
+        "value blamed": bool(new.blamed & values),
+        "complains": complains(new.text),
+    }
+
+
+def _kinds(old: Said, new: Said) -> dict[str, float]:
+    found: dict[str, float] = {name: bool(tone.search(new.text)) for name, tone in TONES.items()}
+    found |= {f"earlier {name}": bool(TONES[name].search(old.text)) for name in EARLIER}
+    rest: dict[str, float] = {
+        "event": new.category == "event",
+        "earlier event": old.category == "event",
+        "of one category": old.category == new.category,
+        "everyday": old.everyday,
+        "stateful": stateful(old, new),
+        "reports": reports(new),
+        "earlier reports": reports(old),
+        "each new": both_new(old.claim, new.claim),
+        "both in first person": old.claim.first_person and new.claim.first_person,
+        "one in first person": old.claim.first_person != new.claim.first_person,
+        "says no": bool(new.claim.negated),
+        "earlier says no": bool(old.claim.negated),
+    }
+    return found | rest
+
+
+def _company(company: Company) -> dict[str, float]:
+    return {
+        "likest before": company.nearer_before == 0,
+        "likest after": company.nearer_after == 0,
+        "nearer before": company.nearer_before,
+        "nearer after": company.nearer_after,
+        "behind before": company.behind_before,
+        "behind after": company.behind_after,
+        "lead": company.lead,
+    }
+
+
+def _stems(said: Said) -> list[str]:
+    return [stem(word) for word in said.claim.words if carries(word)]
+
+
+def _share(words: list[str], other: set[str], weights: Weights) -> float:
+    worth = weights.total(set(words))
+    return weights.total(set(words) & other) / worth if worth else 0.0

@@ -1,0 +1,56 @@
+"""Whether a later claim says in so many words what it changes: the old value, the new one, and of what thing.
+
+"tidepool moves from port 8080 to port 9090" is said of "the API listens on port 8080". Only this retires a claim;
+whatever else speaks for a change is a doubt (`likely.py`), since a wrong retirement hides what is true.
+"""
+
+from slowwave.tasks.dedupe.normalise import Claim, read_claim, stem
+from slowwave.tasks.supersede.features import TONES
+from slowwave.tasks.supersede.rules import Said, Verdict, Weights, likeness, value_stems, values_of
+from slowwave.tasks.supersede.values import CALENDAR
+
+REPLACED_RULE = "replaced"
+LEAST_COSINE = 0.25
+"""Under it two claims are of two matters, whatever words they share."""
+
+
+def replaces(old: Said, new: Said, cosine: float | None, weights: Weights) -> Verdict | None:
+    """The verdict that `new` changes `old`; None unless all of this holds.
+
+    1. The later one names what it gives up and has a place for what comes instead; it asks, denies and weighs nothing.
+    2. All of what it gives up stands in the earlier one, a name, a figure, a date or a name in code among it.
+    3. That is what the earlier one says of something, not what it is about: it does not open with it.
+    4. The later one has a value of its own.
+    5. Besides the value that is given up the two share a word, and any vectors of theirs are not of two matters.
+    6. The later one says nothing else, and of no day of its own: who tells of a test, a proposal, an exception or of
+       another's change has more words for it.
+    """
+    given = new.cue.replaced
+    if not given or not given <= set(old.claim.content) or not _states(new):
+        return None
+    values, others = _value_stems(old.claim), _value_stems(new.claim)
+    if not given & values or old.claim.content[0] in given or not values_of(new.claim) - values_of(old.claim):
+        return None
+    said, known = set(new.claim.content), set(old.claim.content)
+    if not said & known - (given & values) or (cosine is not None and cosine < LEAST_COSINE):
+        return None
+    if said - known - others - set(read_claim(new.cue.phrase).content[:1]) or _limited(old, new):
+        return None
+    why = f"gives up {' '.join(sorted(given))}: {new.cue.phrase}"
+    return Verdict(REPLACED_RULE, likeness(old.claim, new.claim, cosine, weights), why, instead=True)
+
+
+def _limited(old: Said, new: Said) -> bool:
+    """Whether the later one names a day, month or season, where the earlier one has none: "in December on the 20th"."""
+    days, before = CALENDAR & set(new.claim.words), CALENDAR & set(old.claim.words)
+    return bool(days) and not before and not old.claim.dates
+
+
+def _states(new: Said) -> bool:
+    return not (new.claim.question or new.claim.negated or TONES["hedges"].search(new.text))
+
+
+def _value_stems(claim: Claim) -> frozenset[str]:
+    """Stems of a claim's values, days and feasts too: "Friday" is one as 8080 is."""
+    days = {f"{year or 0:04}-{month:02}-{day:02}" for year, month, day in claim.dates}
+    return value_stems(claim) | {stem(word) for word in CALENDAR & set(claim.words)} | days

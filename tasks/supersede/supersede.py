@@ -1,0 +1,124 @@
+"""Retires claims that a later claim changes: OBSERVATIONS in, the rows that changed and MERGES rows out. No model.
+
+Candidates (vector neighbours, shared rare words) within one workspace and one speaker's talk of themselves → does the
+later one say in so many words what it changes, with both values (`slowwave.tasks.supersede.statements`) → the newer, unless the
+older was said again since. What is retired stays so until the older is said again or the newer is withdrawn. Whatever
+else speaks for a change (`slowwave.tasks.supersede.model`) is a doubt: the claim stands, and the ledger tells of the later one.
+`unsupersede` takes either back.
+"""
+
+from collections.abc import Mapping, Set
+from dataclasses import dataclass
+from datetime import datetime
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from slowwave.schemas.ids import content_id
+from slowwave.schemas.settings import DedupeSettings
+from slowwave.schemas.tables import MERGES, OBSERVATIONS
+from slowwave.tasks.dedupe.pairs import Undone, only_row, with_values
+from slowwave.tasks.supersede.changes import Change, changes_among, chosen, doubts, said_again
+from slowwave.tasks.supersede.claims import affirmed_at, held_claims
+
+__all__ = ["KINDS", "VERSION", "Superseded", "affirmed_at", "supersede", "unsupersede"]
+
+VERSION = "supersede/7"
+QUOTED = 160
+"""Characters of each quote in the ledger's reason."""
+KINDS = ("supersession", "doubt")
+"""Of the ledger's rows, those that this step writes."""
+ACTIVE = {"status": "active", "reason": None, "superseded_by": None, "valid_to": None}
+
+
+@dataclass(frozen=True)
+class Superseded:
+    """What changed: rows of OBSERVATIONS to merge in, and rows of MERGES for the ledger."""
+
+    observations: pa.Table
+    merges: pa.Table
+
+
+def supersede(
+    observations: pa.Table,
+    settings: DedupeSettings,
+    step_key: str,
+    *,
+    affirmed: Mapping[str, datetime] | None = None,
+    undone: Undone = frozenset(),
+) -> Superseded:
+    """Marks each active claim that a later one changes, and frees those whose change no longer stands.
+
+    observations: rows of OBSERVATIONS; those neither active nor retired by another are left alone, and so are those
+    without `observed_at`, for which no order is known. affirmed: observation_id -> when it was last said, by default
+    from the duplicates among the rows (`affirmed_at`); undone: (loser_id, winner_id) taken back, never made again.
+    Returns the rows that changed, with status, reason, superseded_by and valid_to set, and the other columns as they
+    came. Rows of the ledger bear both quotes. Equal input in any order gives
+    equal output, its own output nothing but the doubts (kind `doubt`), whose claims stand as they are.
+    """
+    held = held_claims(observations, affirmed_at(observations) if affirmed is None else affirmed)
+    if held.table.num_rows < 2 and not held.reopened:
+        return Superseded(OBSERVATIONS.empty(), MERGES.empty())
+    back = {frozenset(pair) for pair in undone}
+    again = said_again(held, back)
+    freed = held.reopened | {change.winner for change in again}
+    found = [*again, *changes_among(held, freed, settings, back)]
+    changes = chosen(found)
+    gone = {c.loser for c in changes} | (held.retired.keys() - freed)
+    ledger = _ledger(held.table, [*changes, *doubts(found, gone)], step_key)
+    return Superseded(_written(held.table, changes, freed), ledger)
+
+
+def unsupersede(observations: pa.Table, merges: pa.Table, merge_id: str) -> Superseded:
+    """Takes a supersession back: the loser is active again, and its time has no end. Of a doubt only the ledger knows.
+
+    observations: the loser at least. Returns it and the merge with `undone` set, no rows where it is set already;
+    raises KeyError where there is no such supersession or doubt.
+    """
+    ours = pc.is_in(merges["kind"], pa.array(KINDS))
+    merge = merges.filter(pc.and_(pc.equal(merges["merge_id"], merge_id), ours))
+    if not merge.num_rows:
+        raise KeyError(f"no supersession {merge_id!r}: `slowwave merges` lists them")
+    if merge["undone"][0].as_py():
+        return Superseded(OBSERVATIONS.empty(), MERGES.empty())
+    if merge["kind"][0].as_py() == "doubt":
+        return Superseded(OBSERVATIONS.empty(), with_values(merge, undone=True))
+    loser = only_row(observations, merge["loser_id"][0].as_py())
+    return Superseded(with_values(loser, **ACTIVE), with_values(merge, undone=True))
+
+
+def _written(table: pa.Table, changes: list[Change], freed: Set[int]) -> pa.Table:
+    """The rows that are retired, and those that are active again."""
+    ids = table["observation_id"].to_pylist()
+    rows = [
+        with_values(
+            table.slice(c.loser, 1),
+            status="superseded",
+            reason=f"changed by a later claim: {c.verdict.reason}",
+            superseded_by=ids[c.winner],
+            valid_to=c.at,
+        )
+        for c in changes
+    ]
+    again = sorted(freed - {c.loser for c in changes})
+    opened = with_values(table.take(pa.array(again, pa.int64())), **ACTIVE)
+    return pa.concat_tables([*rows, opened])
+
+
+def _ledger(table: pa.Table, changes: list[Change], step_key: str) -> pa.Table:
+    ids, quotes = table["observation_id"].to_pylist(), table["quote"].to_pylist()
+    rows = [
+        {
+            "merge_id": content_id(ids[c.loser], ids[c.winner], c.verdict.rule),
+            "kind": "doubt" if c.doubted else "supersession",
+            "loser_id": ids[c.loser],
+            "winner_id": ids[c.winner],
+            "rule": c.verdict.rule,
+            "scores": sorted(c.verdict.scores.items()),
+            "reason": f"{c.verdict.reason} | “{quotes[c.loser][:QUOTED]}” → “{quotes[c.winner][:QUOTED]}”",
+            "undone": False,
+            "step_key": step_key,
+        }
+        for c in changes
+    ]
+    return pa.Table.from_pylist(rows, schema=MERGES.schema)

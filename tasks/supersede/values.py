@@ -1,0 +1,192 @@
+"""Properties that have one value at a time: where somebody lives, what is a favourite, what a thing is called.
+
+A slot is what it is about and what it says; two claims of one speaker that fill the same slot in two ways exclude
+each other, however few words they share.
+"""
+
+import re
+from collections.abc import Set
+
+from slowwave.tasks.dedupe.guards import OPPOSITE_OF, SETS_OF
+from slowwave.tasks.dedupe.normalise import Claim, carries, read_claim, stem
+from slowwave.tasks.dedupe.words import MONTHS, WEEKDAYS
+
+_VALUE = r"(?P<value>[^,.;:!?()]{2,60})"
+_THING = r"(?P<thing>[a-z][\w -]{1,40}?)"
+_WHO = r"(?:(?:i|we)(?:'m|'re|'ve)?|(?P<thing>[A-Z]\w+))"
+_PATTERNS = (
+    ("favourite {thing}", rf"\bfavou?rite {_THING} (?:is|are|was|has become|became)(?: now)? {_VALUE}"),
+    ("name", r"\b(?:call me|my name is|i go by) (?P<value>[A-Z][\w'-]+)"),
+    ("home", rf"\b{_WHO} (?:now )?(?:live|lives|living) (?:now )?(?:in|on|at|near) {_VALUE}"),
+    (
+        "home",
+        rf"\b{_WHO} (?:have |has )?(?:now )?(?:moved|relocated|settled) (?:from [^,.;]+? to|to|in) "
+        rf"(?!last |next |this |with |yesterday|on |at ){_VALUE}",
+    ),
+    (
+        "home",
+        rf"\b{_WHO} (?:have |has |'ve )?(?:found|bought|rented|got) (?:a|an|my|our|the) (?:new )?"
+        rf"(?:place|flat|house|apartment|home|room)\b[^,.;]*? (?:in|on|at|near) {_VALUE}",
+    ),
+    ("work", rf"\b{_WHO} (?:(?:now|am|'m|is) )*(?:work|works|working) (?:now )?(?:as|at|for|in) {_VALUE}"),
+    (
+        "work",
+        rf"\b{_WHO} (?:(?:now|am|'m|is) )*(?:teach(?:es|ing)?|stud(?:y|ies|ying)) (?:\w+ )?(?:at|in) {_VALUE}",
+    ),
+    ("work", rf"\b{_WHO} (?:started|start|got|took) (?:a |my )?(?:new )?(?:job|work|position)(?: as| at)? {_VALUE}"),
+    (
+        "work",
+        rf"\b{_WHO} (?:(?:now|am|'m|is|are) )*(?:training|studying|learning|retraining) "
+        rf"(?:to be|to become|as) (?:a|an) {_VALUE}",
+    ),
+    ("{thing}", rf"\b(?:my|our|the|his|her|their) {_THING} (?:is|are|'s)(?: now| called| named| about)* {_VALUE}"),
+    (
+        "{thing}",
+        r"\b(?P<value>[\w'-]+(?: [\w'-]+){0,3}?) (?:took over )?as (?:my|our|the|his|her|their) (?P<thing>[a-z][\w-]+)",
+    ),
+    (
+        "use for {thing}",
+        r"\b(?:we|i)(?:'ll| will| now| are|'re|'ve| have)* "
+        r"(?:use|using|used|go|going|went|gone|switch|switched|switching|moved|migrated)(?: with| to| over to)? "
+        r"(?P<value>[\w.+#-]+(?: [\w.+#-]+)?) (?:for|as) (?:the |our |my )?(?P<thing>[\w -]{3,40})",
+    ),
+)
+SELF = "am "
+"""Begins the slots of what somebody is, of which the words exclude each other: vegetarian or pescatarian."""
+BARE = "of "
+"""Begins the slots of what some things are, in few words."""
+AM = re.compile(r"\b(?:i|we)(?:'m|'re| am| are) (?:now |a |an )*(?P<value>[\w-]+)", re.I)
+THINGS = re.compile(
+    r"^(?P<thing>[A-Z][a-z]+(?: [a-z]+)?s) (?:are|is|go|run|live) (?P<value>(?:[\w.-]+ ){0,3}[\w.-]+)[.!]?$"
+)
+MOSTLY_OTHER = 0.34
+"""Share of words in common under which two values are two."""
+SLOTS = tuple((name, re.compile(pattern, re.I)) for name, pattern in _PATTERNS)
+"""Name of the slot, and how a sentence fills it."""
+
+
+def slots_of(text: str) -> dict[str, frozenset[str]]:
+    """Slot -> stems of the value it is filled with."""
+    found: dict[str, frozenset[str]] = {}
+    for name, pattern in SLOTS:
+        for match in pattern.finditer(text.replace("’", "'")):
+            thing = " ".join(sorted(read_claim(match.groupdict().get("thing") or "").content))
+            value = frozenset(read_claim(match["value"]).content)
+            if value and (thing or "{thing}" not in name):
+                found.setdefault(f"{name.replace('{thing}', '').strip()} {thing}".strip(), value)
+    for match in AM.finditer(text.replace("’", "'")):
+        if group := SETS_OF.get(match["value"].casefold()):
+            found.setdefault(f"{SELF}{min(group)}", frozenset(read_claim(match["value"]).content))
+    if told := THINGS.match(text):
+        thing = " ".join(sorted(read_claim(told["thing"]).content))
+        found.setdefault(f"{BARE}{thing}", frozenset(read_claim(told["value"]).content))
+    return found
+
+
+def slot_conflict(old: dict[str, frozenset[str]], new: dict[str, frozenset[str]], old_claim: Claim) -> str | None:
+    """The first slot that both fill, with little in common."""
+    for slot in old.keys() & new.keys():
+        shared = len(old[slot] & new[slot]) / len(old[slot] | new[slot])
+        if shared < MOSTLY_OTHER and not new[slot] <= set(old_claim.content):
+            return f"{slot}: {' '.join(sorted(old[slot]))} → {' '.join(sorted(new[slot]))}"
+    return None
+
+
+EXCLUSIVE = "alternative"
+FEASTS = frozenset("easter christmas halloween thanksgiving ramadan pentecost hanukkah diwali carnival".split())  # noqa: SIM905
+SPANS = frozenset("day week month year night morning afternoon evening weekend today tomorrow yesterday".split())  # noqa: SIM905
+"""Of "next month" and "last week", which date an event, and are no values of a thing."""
+SEASONS = frozenset("spring summer autumn winter".split())  # noqa: SIM905
+CALENDAR = WEEKDAYS | MONTHS.keys() | FEASTS | SEASONS
+
+
+def conflict(old: Claim, new: Claim) -> str | None:
+    """The first kind of value that both claims give and give differently, with the two values; None where none is."""
+    return (
+        _values("number", _amounts(old, new), _amounts(new, old))
+        or _values("date", _dates(old), _dates(new))
+        or _identifiers(old, new)
+        or _alternatives(old, new)
+        or _values("name", old.names - CALENDAR, new.names - CALENDAR)
+    )
+
+
+def settles(old: Claim, new: Claim, value: str) -> bool:
+    """Whether two claims differ in what they say of a thing, rather than in the thing: "Login with Google loops"."""
+    if value.split()[0] in ("number", "date"):
+        return True
+    return _ends_apart(old, new) or _ends_apart(new, old)
+
+
+def _ends_apart(one: Claim, other: Claim) -> bool:
+    """Whether most of the words of one that the other has too come before the last that it lacks."""
+    words = [w for w in one.words if carries(w)]
+    apart = [
+        at
+        for at, w in enumerate(words)
+        if w not in other.words and (w in one.names | one.identifiers or w in SETS_OF or w in OPPOSITE_OF)
+    ]
+    common = [at for at, w in enumerate(words) if w in other.words]
+    return bool(apart) and 2 * sum(at < apart[-1] for at in common) >= len(common)
+
+
+def widened(old: Claim, new: Claim) -> str | None:
+    """What the later one says beside the earlier one's only value of a kind: "Node 18 is old, so we are on Node 22"."""
+    for kind, left, right in (
+        ("number", _amounts(old, new), _amounts(new, old)),
+        ("identifier", old.identifiers, new.identifiers),
+        ("date", _dates(old), _dates(new)),
+    ):
+        if len(left) == 1 and len(right) == 2 and left < right:
+            return f"{kind} {_listed(left)} → {_listed(right - left)}"
+    return None
+
+
+def _values(kind: str, old: Set[str], new: Set[str]) -> str | None:
+    left, right = old - new, new - old
+    return f"{kind} {_listed(left)} → {_listed(right)}" if left and right else None
+
+
+def _amounts(claim: Claim, other: Claim) -> set[str]:
+    """Numbers in units that the other has a number in too."""
+    units = {unit(f) for f in other.figures}
+    return {f for f in claim.figures if unit(f) in units}
+
+
+def unit(figure: str) -> str:
+    """A figure less its number: "ms" of "150ms", nothing of "8080"."""
+    return figure.lstrip("$€£v0123456789.+e-:") + figure[:1].strip("0123456789.v")
+
+
+def _dates(claim: Claim) -> set[str]:
+    days = {f"{month:02}-{day:02}" for _, month, day in claim.dates}
+    return days | (CALENDAR & set(claim.words))
+
+
+def _identifiers(old: Claim, new: Claim) -> str | None:
+    """One name in code in the place of one other; claims that name several tell of several things."""
+    left, right = old.identifiers - new.identifiers, new.identifiers - old.identifiers
+    return _values("identifier", left, right) if len(left) == len(right) == 1 else None
+
+
+def _alternatives(old: Claim, new: Claim) -> str | None:
+    only_old = {w for w in old.words if w not in new.words and carries(w)} - SPANS
+    only_new = {w for w in new.words if w not in old.words and carries(w)} - SPANS
+    for left in sorted(only_old):
+        for right in sorted(only_new):
+            exclusive = SETS_OF.get(left, frozenset()) & SETS_OF.get(right, frozenset()) and stem(left) != stem(right)
+            if exclusive or right in OPPOSITE_OF.get(left, ()):
+                return f"{EXCLUSIVE} {left} → {right}"
+    return None
+
+
+def reversal(old: Claim, new: Claim) -> str | None:
+    """That one says no to what the other says; None where neither does."""
+    if bool(old.negated) == bool(new.negated):
+        return None
+    scope = set(old.negated or new.negated) - {""}
+    return f"a no on {_listed(scope)}" if scope & set(old.content) & set(new.content) else None
+
+
+def _listed(values: Set[str]) -> str:
+    return ", ".join(sorted(values))

@@ -1,0 +1,249 @@
+"""Topics by a language model: what belongs to each, where new claims go, and which topics are missing. Pure.
+
+Claims go out in batches, each with the topics that may fit: name, purpose, latest samples. Batches of one wave are
+asked together and know the same topics; what they propose anew is there for the next wave, which is twice as large.
+So ten thousand claims take a dozen rounds rather than four hundred, and an empty board fills before it is copied. Only
+the topics nearest to a batch go out with it, so that the cost does not grow with the number of topics.
+"""
+
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from pydantic import BaseModel, ValidationError
+from rapidfuzz import fuzz, process
+
+from slowwave.engines.llm.protocol import Completion, JsonSchema, Request
+from slowwave.schemas.ids import content_id
+from slowwave.schemas.settings import ExtractSettings
+from slowwave.tasks.llm.chunks import Counter
+from slowwave.tasks.llm.fence import entry, fenced, masked, steers
+from slowwave.tasks.llm.library import Library, array, flat_object, number, string
+from slowwave.tasks.observe.extract import TEMPLATE_TOKENS
+
+VERSION = 1
+PROMPTS = ("purpose", "assign")
+LARGEST_WAVE = 64
+"""Batches asked together, at most."""
+PURPOSE_TOKENS = 120
+PLACEMENT_TOKENS = 16
+NEW_TOPICS = 5
+SAME_NAME = 88.0
+"""token_sort_ratio of two topics' names from which they are one."""
+MILESTONES = (10, 100, 1_000, 10_000)
+"""Sizes at which a topic's purpose is written anew."""
+
+PURPOSE: JsonSchema = flat_object({"purpose": string(300, 1)})
+
+
+class PurposeAnswer(BaseModel):
+    """A purpose as the model answers it."""
+
+    purpose: str
+
+
+class NewTopic(BaseModel):
+    """A topic that the model wants opened."""
+
+    name: str
+    purpose: str
+
+
+class Placement(BaseModel):
+    """Where one claim goes."""
+
+    entry: int
+    topic: int
+
+
+class BatchAnswer(BaseModel):
+    """Where a batch's claims go."""
+
+    new_topics: list[NewTopic]
+    placements: list[Placement]
+
+
+@dataclass(slots=True)
+class Topic:
+    """A topic as the board knows it."""
+
+    id: str
+    name: str
+    purpose: str
+    samples: list[str] = field(default_factory=list)
+    """Summaries of its latest claims."""
+    centre: np.ndarray[Any, np.dtype[np.float32]] | None = None
+    size: int = 0
+    base: bool = False
+    new: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """One request: claims by their numbers, topics by theirs."""
+
+    request: Request
+    claims: Mapping[int, Mapping[str, Any]]
+    topics: Mapping[int, str]
+    """Number to topic_id."""
+
+
+def batch_schema(claims: int) -> JsonSchema:
+    """What an answer looks like; new topics first, since placements name them."""
+    return flat_object(
+        {
+            "new_topics": array(flat_object({"name": string(60, 1), "purpose": string(200, 1)}), NEW_TOPICS),
+            "placements": array(flat_object({"entry": number(99), "topic": number(999)}), claims),
+        }
+    )
+
+
+def purpose_request(topic: Topic, claims: Sequence[str], extract: ExtractSettings, library: Library) -> Request | None:
+    """What to ask for a topic's purpose: random claims among its first ones up to the last milestone; None before it.
+
+    `claims` are summaries in order of time. The choice is by the topic's id, so the same claims give the same prompt.
+    """
+    reached = [m for m in MILESTONES if len(claims) >= m]
+    if not reached:
+        return None
+    first = list(claims[: reached[-1]])
+    drawn = random.Random(topic.id).sample(first, min(extract.purpose_samples, len(first)))
+    lines = [entry("-", masked(text)[:400]) for text in drawn]
+    messages = library.prompt("purpose").messages(topic=" ".join(topic.name.split()), **fenced(lines))
+    return Request(f"{topic.id}/purpose", messages, PURPOSE, PURPOSE_TOKENS)
+
+
+def purpose_of(completion: Completion) -> str | None:
+    """The purpose in an answer; None where it is none."""
+    try:
+        purpose = " ".join(PurposeAnswer(**completion.value).purpose.split())
+    except (TypeError, ValidationError):
+        return None
+    return purpose if purpose and not steers(purpose) else None
+
+
+def waves(claims: Sequence[Mapping[str, Any]], batch: int) -> Iterator[list[list[Mapping[str, Any]]]]:
+    """Claims in batches, batches in waves of 1, 2, 4, … up to LARGEST_WAVE."""
+    batches = [list(claims[start : start + batch]) for start in range(0, len(claims), batch)]
+    at, size = 0, 1
+    while at < len(batches):
+        yield batches[at : at + size]
+        at, size = at + size, min(size * 2, LARGEST_WAVE)
+
+
+class Board:
+    """The topics while claims are placed."""
+
+    def __init__(self, topics: Sequence[Topic], samples: int) -> None:
+        self.topics = {topic.id: topic for topic in topics}
+        self.samples = samples
+        self.placed: dict[str, str] = {}
+        """observation_id to topic_id."""
+        self.misplaced: dict[str, str] = {}
+        """observation_id to why its placement could not be used."""
+
+    def batch(
+        self,
+        claims: Sequence[Mapping[str, Any]],
+        extract: ExtractSettings,
+        library: Library,
+        count: Counter,
+        window: int,
+    ) -> Batch:
+        """The request for some claims (rows of OBSERVATIONS), with as many of the nearest topics as fit."""
+        answer = len(claims) * PLACEMENT_TOKENS + 80 * NEW_TOPICS
+        numbered = dict(enumerate(claims, 1))
+        lines = [entry(f"entry {n}:", masked(claim["summary"])) for n, claim in numbered.items()]
+        near = self._nearest(claims, extract.topics_shown)
+        shown = [self._shown(n, topic) for n, topic in enumerate(near, 1)]
+        empty = library.prompt("assign").messages(first_new=999, **fenced([]))
+        room = window - sum(count([m["content"] for m in empty])) - answer - TEMPLATE_TOKENS
+        room -= sum(count(lines)) + 2 * len(lines)
+        kept = _as_many_as_fit(shown, room, count)
+        fence = fenced([*shown[:kept], "", *lines])
+        messages = library.prompt("assign").messages(first_new=kept + 1, **fence)
+        name = f"{content_id(*(claim['observation_id'] for claim in claims))}/assign"
+        topics = {n: topic.id for n, topic in enumerate(near[:kept], 1)}
+        return Batch(Request(name, messages, batch_schema(len(claims)), answer), numbered, topics)
+
+    def take(self, batch: Batch, completion: Completion) -> None:
+        """Place a batch's claims as the answer says; what it leaves out or puts nowhere is in `misplaced`."""
+        try:
+            answer = BatchAnswer(**completion.value)
+        except (TypeError, ValidationError) as error:
+            self.misplaced |= {c["observation_id"]: f"no placements: {error}" for c in batch.claims.values()}
+            return
+        numbers = dict(batch.topics)
+        for n, proposed in enumerate(answer.new_topics, len(numbers) + 1):
+            if topic := self._opened(proposed):
+                numbers[n] = topic
+        said: dict[int, int] = {}
+        for placement in answer.placements:
+            said.setdefault(placement.entry, placement.topic)
+        for n, claim in batch.claims.items():
+            topic_id = numbers.get(said.get(n, 0))
+            if topic_id is None:
+                self.misplaced[claim["observation_id"]] = "not placed" if n not in said else f"no topic {said[n]}"
+            else:
+                self._join(self.topics[topic_id], claim)
+
+    def opened(self) -> list[Topic]:
+        """New topics that took a claim."""
+        return [topic for topic in self.topics.values() if topic.new and topic.size]
+
+    def _opened(self, proposed: NewTopic) -> str | None:
+        """Id of the topic of that name, which is opened where there is none alike."""
+        name, purpose = " ".join(proposed.name.split()), " ".join(proposed.purpose.split())
+        if not name or not purpose or steers(f"{name}. {purpose}"):
+            return None
+        names = {topic.id: topic.name.casefold() for topic in self.topics.values()}
+        alike = process.extractOne(name.casefold(), names, scorer=fuzz.token_sort_ratio, score_cutoff=SAME_NAME)
+        if alike:
+            return str(alike[2])
+        topic = Topic(named_id(name), name, purpose, new=True)
+        self.topics[topic.id] = topic
+        return topic.id
+
+    def _join(self, topic: Topic, claim: Mapping[str, Any]) -> None:
+        self.placed[claim["observation_id"]] = topic.id
+        topic.samples = [*topic.samples, claim["summary"]][-self.samples :]
+        if claim["vector"] is not None:
+            vector = np.asarray(claim["vector"], dtype=np.float32)
+            held = np.zeros_like(vector) if topic.centre is None else topic.centre * np.float32(topic.size)
+            topic.centre = ((held + vector) / np.float32(topic.size + 1)).astype(np.float32)
+        topic.size += 1
+
+    def _nearest(self, claims: Sequence[Mapping[str, Any]], most: int) -> list[Topic]:
+        """The base topics, and the others by likeness to the nearest of the claims; of equals the largest first."""
+        base = [topic for topic in self.topics.values() if topic.base]
+        others = [topic for topic in self.topics.values() if not topic.base]
+        vectors = [claim["vector"] for claim in claims if claim["vector"] is not None]
+        likeness = {topic.id: _likeness(topic, vectors) for topic in others}
+        others.sort(key=lambda topic: (-likeness[topic.id], -topic.size, topic.id))
+        return [*base, *others[:most]]
+
+    def _shown(self, number: int, topic: Topic) -> str:
+        samples = "; ".join(" ".join(masked(s).split())[:160] for s in topic.samples) or "nothing yet"
+        return entry(f"topic {number}:", f"{topic.name}\nbelongs here: {topic.purpose}\nlately: {samples}")
+
+
+def named_id(name: str) -> str:
+    """Id of a topic that the model named."""
+    return content_id("topic", "named", name.casefold())
+
+
+def _likeness(topic: Topic, vectors: Sequence[Sequence[float]]) -> float:
+    if topic.centre is None or not vectors:
+        return -1.0
+    return round(float((np.asarray(vectors, dtype=np.float32) @ topic.centre).max()), 6)
+
+
+def _as_many_as_fit(shown: Sequence[str], room: int, count: Counter) -> int:
+    """How many of the first topics fit the room."""
+    for kept, tokens in enumerate(count(list(shown)) if shown else []):
+        room -= tokens + 1
+        if room < 0:
+            return kept
+    return len(shown)

@@ -1,0 +1,186 @@
+"""A topic for every active claim. A topic's figures are made from its claims, so a crash between the two is mended."""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+from lancedb.expr import col, lit
+from prefect import task
+from prefect.cache_policies import NO_CACHE
+
+from slowwave.schemas.ids import content_id
+from slowwave.schemas.settings import TopicSettings
+from slowwave.schemas.tables import OBSERVATIONS, TOPIC_HISTORY, TOPICS
+from slowwave.store.store import Store
+from slowwave.tasks.job import Job, StepReport, reporting, step_key
+from slowwave.tasks.llm.ask import Model, model_of
+from slowwave.tasks.topics.assign import VERSION, Assigned, assign, base_topics, empty_topic, split, too_large
+from slowwave.tasks.topics.names import Said, named
+from slowwave.tasks.topics.task_llm import Names, names_by_model, placed_by_model, topics_key
+
+SAID = ["observation_id", "topic_id", "observed_at", "summary", "category", "workspace"]
+Row = dict[str, Any]
+Namer = Callable[[Sequence[Row], Mapping[str, Sequence[str]], Names], Names]
+"""Names and purposes from rows of TOPICS, their claims' summaries in order of time, and names made without a model."""
+
+
+@task(name="assign", cache_policy=NO_CACHE)
+def assign_topics(job: Job) -> StepReport:
+    """Place the claims that have no topic under these settings; new topics are written before their claims."""
+    with reporting("assign") as report:
+        model = model_of(job)
+        key = assign_key(job, model)
+        namer = partial(names_by_model, job, model) if model else None
+        rows = job.store.read(OBSERVATIONS, where=col("status") == lit("active"))
+        pending = rows.filter(pc.fill_null(pc.not_equal(rows["assign_key"], key), True))
+        report.rows_in = pending.num_rows
+        if pending.num_rows:
+            live = refresh(job.store, key, job.settings.topics, namer)
+            known = _settled(job.store, key, live)
+            if model:
+                placed = placed_by_model(job, pending, known, key, model, report)
+            else:
+                placed = assign(pending, known, job.settings.topics, key)
+            _add_missing(job.store, placed.topics)
+            report.rows_out = job.store.merge(OBSERVATIONS, _written(job.store, placed, key))
+        refresh(job.store, key, job.settings.topics, namer)
+        while _cut_largest(job.store, key, job.settings.topics):
+            report.counts["topics split"] += 1
+            refresh(job.store, key, job.settings.topics, namer)
+        if model:
+            model.account(report)
+        report.counts["topics"] = job.store.count(TOPICS)
+    return report
+
+
+def assign_key(job: Job, model: Model | None) -> str:
+    """What a claim's topic depends on besides the claims."""
+    encoder = job.settings.encoder if job.settings.embeddings else "no vectors"
+    key = step_key("assign", 2, VERSION, job.settings.topics, encoder)
+    return topics_key(job, model, key) if model else key
+
+
+def _settled(store: Store, key: str, live: set[str]) -> pa.Table:
+    """The topics as the claims placed under this key make them: what a run that never crashed would see."""
+    topics = store.read(TOPICS)
+    if topics.num_rows == 0:
+        return pa.Table.from_pylist(base_topics(key), schema=TOPICS.schema)
+    return topics.filter(pc.is_in(topics["topic_id"], pa.array(sorted(live), pa.string()))).sort_by("topic_id")
+
+
+def _add_missing(store: Store, topics: pa.Table) -> None:
+    """Topics that are new, still empty: `refresh` gives them their names and figures."""
+    held = set(store.read(TOPICS, ["topic_id"])["topic_id"].to_pylist())
+    new = [topic for topic in topics.to_pylist() if topic["topic_id"] not in held]
+    store.append(TOPICS, pa.Table.from_pylist(new, schema=TOPICS.schema))
+
+
+def _written(store: Store, placed: Assigned, key: str) -> pa.Table:
+    """The claims placed and those that move with their topic, in one write; the history of the latter goes first."""
+    new = set(placed.observations["observation_id"].to_pylist())
+    held = store.read_ids(OBSERVATIONS, sorted(placed.merged), by="topic_id")
+    moved = [row for row in held.to_pylist() if row["observation_id"] not in new]
+    names = {row["topic_id"]: row["name"] for row in store.read(TOPICS, ["topic_id", "name"]).to_pylist()}
+    events = [
+        event("merge", old, into, names, [r["observation_id"] for r in moved if r["topic_id"] == old], key)
+        for old, into in sorted(placed.merged.items())
+    ]
+    write_history(store, events)
+    rows = [{**row, "topic_id": placed.merged[row["topic_id"]]} for row in moved]
+    return pa.concat_tables([placed.observations, pa.Table.from_pylist(rows, schema=OBSERVATIONS.schema)])
+
+
+def _cut_largest(store: Store, key: str, settings: TopicSettings) -> bool:
+    """Cut the largest topic in two, where it holds too much of everything; True when it was done."""
+    rows = store.read(TOPICS, ["topic_id", "name", "size", "base"]).to_pylist()
+    everything = sum(row["size"] for row in rows)
+    largest = too_large({r["topic_id"]: r["size"] for r in rows if not r["base"]}, everything, settings)
+    if largest is None:
+        return False
+    members = store.read(OBSERVATIONS, where=(col("status") == lit("active")) & (col("topic_id") == lit(largest)))
+    moved = split(members, key)
+    if moved is None:
+        return False
+    new = moved["topic_id"][0].as_py()
+    names = {row["topic_id"]: row["name"] for row in rows}
+    write_history(store, [event("split", largest, new, names, moved["observation_id"].to_pylist(), key)])
+    _add_missing(store, pa.Table.from_pylist([empty_topic(new, "", "", key, base=False)], schema=TOPICS.schema))
+    store.merge(OBSERVATIONS, moved)
+    return True
+
+
+def event(kind: str, topic: str, other: str, names: Mapping[str, str], claims: Sequence[str], key: str) -> Row:
+    """A row of TOPIC_HISTORY."""
+    return {
+        "event_id": content_id(kind, topic, other, *sorted(claims)),
+        "kind": kind,
+        "topic_id": topic,
+        "name": names.get(topic, ""),
+        "other_id": other,
+        "other_name": names.get(other, ""),
+        "claims": sorted(claims),
+        "step_key": key,
+    }
+
+
+def write_history(store: Store, events: list[Row]) -> None:
+    """Add events that are not known yet."""
+    if events:
+        store.merge_changed(TOPIC_HISTORY, pa.Table.from_pylist(events, schema=TOPIC_HISTORY.schema))
+
+
+def refresh(store: Store, key: str, settings: TopicSettings, namer: Namer | None = None) -> set[str]:
+    """Make name, purpose, size, samples, centroid and cohesion of every topic what the claims placed in it say.
+
+    Only active claims that were placed under this key count. A topic without any is removed, the base topics apart, and
+    those of claims that wait to be placed anew: it stays as it was until they are. Returns the topics that count.
+    """
+    everything = pl.DataFrame(store.read(OBSERVATIONS, [*SAID, "assign_key"], col("status") == lit("active")))
+    everything = everything.drop_nulls("topic_id")
+    waited_for = set(everything["topic_id"].to_list())
+    claims = everything.filter(pl.col("assign_key") == key).sort("observed_at", "observation_id", nulls_last=True)
+    members = {str(k[0]): v for k, v in claims.group_by(["topic_id"], maintain_order=True)}
+    names = named({topic: _said(mine) for topic, mine in members.items()})
+    ids = {topic: mine["observation_id"].to_list() for topic, mine in members.items()}
+    rows = store.read(TOPICS).to_pylist()
+    if namer:
+        names = dict(namer(rows, {topic: mine["summary"].to_list() for topic, mine in members.items()}, names))
+    now = [_named(row, names, ids.get(row["topic_id"], []), settings.samples, key) for row in rows]
+    changed = [new for old, new in zip(rows, now, strict=True) if new != old and (new["base"] or new["size"])]
+    fresh = [_with_centre(store, row, ids.get(row["topic_id"], [])) for row in changed]
+    store.merge(TOPICS, pa.Table.from_pylist(fresh, schema=TOPICS.schema))
+    live = {row["topic_id"] for row in now if row["base"] or row["size"]}
+    store.delete_ids(TOPICS, [row["topic_id"] for row in now if row["topic_id"] not in live | waited_for])
+    return live
+
+
+def _said(claims: pl.DataFrame) -> list[Said]:
+    return [Said(*row) for row in claims.select("summary", "category", "workspace").iter_rows()]
+
+
+def _named(row: Row, names: Mapping[str, tuple[str, str]], members: list[str], samples: int, key: str) -> Row:
+    """The row with what is known without vectors; a topic whose claims are the same keeps its centre."""
+    name, purpose = (row["name"], row["purpose"]) if row["base"] or not members else names[row["topic_id"]]
+    return {
+        **row,
+        "name": name,
+        "purpose": purpose,
+        "size": len(members),
+        "samples": members[-samples:],
+        "member_hash": content_id(*sorted(members)),
+        "step_key": key,
+    }
+
+
+def _with_centre(store: Store, row: Row, members: list[str]) -> Row:
+    found = store.read_ids(OBSERVATIONS, members, ["observation_id", "vector"]).sort_by("observation_id")
+    vectors = [v for v in found["vector"].to_pylist() if v is not None]
+    mean = np.asarray(vectors, dtype=np.float64).mean(axis=0) if vectors else None
+    length = float(np.linalg.norm(mean)) if mean is not None else 0.0
+    if mean is None or length == 0.0:
+        return {**row, "centroid": None, "cohesion": None}
+    return {**row, "centroid": (mean / length).astype(np.float32).tolist(), "cohesion": length}
