@@ -29,20 +29,20 @@ from rich.progress import track
 from rich.table import Table
 
 from bench.amendment_cases import read_cases
-from bench.amendments import night_over
-from bench.locomo import recall_at
-from bench.locomo_data import Conversation, Question, conversations, messages
+from bench.amendments import run_night_over
+from bench.locomo import compute_recall_at
+from bench.locomo_data import Conversation, Question, build_message_rows, load_conversations
 from slowwave.engines.encoders.protocol import Encoder
 from slowwave.engines.encoders.sentence_transformer import load_encoder
 from slowwave.memory import Memory
 from slowwave.recall.hits import Hits
-from slowwave.recall.release.calibration import calibration
+from slowwave.recall.release.calibration import fit_calibration
 from slowwave.recall.release.view import View
 from slowwave.schemas.tables import MESSAGES, PASSAGES
 from slowwave.store import Store
 from slowwave.store.releases import publish
-from slowwave.store.upkeep import keep_house
-from slowwave.tasks.passages.cut import passages
+from slowwave.store.upkeep import compact_store
+from slowwave.tasks.passages.cut import build_passages
 from slowwave.tasks.vectors import add_vectors, encode_once
 
 GROUPS = 4
@@ -54,7 +54,7 @@ FLOORS = (0.7, 0.9)
 
 
 @dataclass(frozen=True)
-class Asked:
+class AskedQuestion:
     """One question put to one store."""
 
     kind: str
@@ -65,25 +65,29 @@ class Asked:
     """Evidence recall at 10 of the best hits, whatever the floor."""
 
 
-def passage_rows(conversation: Conversation, encoder: Encoder) -> pa.Table:
-    """The conversation's passages, with their vectors."""
-    rows = passages(messages(conversation), "bench")
+def build_passage_rows(conversation: Conversation, encoder: Encoder) -> pa.Table:
+    """Return the conversation's passages, with their vectors."""
+    rows = build_passages(build_message_rows(conversation), "bench")
     return add_vectors(rows, "text", encode_once(rows["text"].to_pylist(), encoder))
 
 
-def stored(conversation: Conversation, rows: pa.Table, without: set[str], root: Path, encoder: Encoder) -> None:
+def build_reduced_store(
+    conversation: Conversation, rows: pa.Table, without: set[str], root: Path, encoder: Encoder
+) -> None:
     """A released and calibrated store of the conversation, less some turns."""
     store = Store.open(root, create=True)
-    for table, some in ((MESSAGES, messages(conversation)), (PASSAGES, rows)):
+    for table, some in ((MESSAGES, build_message_rows(conversation)), (PASSAGES, rows)):
         store.append(
             table, some.filter(pc.invert(pc.is_in(some["message_id"], pa.array(sorted(without), pa.string()))))
         )
-    keep_house(store, fragments=20)
-    publish(store, "bench", encoder.name, lambda draft: calibration(View(store.dir, draft), encoder).to_json())
+    compact_store(store, fragments=20)
+    publish(store, "bench", encoder.name, lambda draft: fit_calibration(View(store.dir, draft), encoder).to_json())
 
 
-def answers(root: Path, kind: str, questions: Sequence[Question], encoder: Encoder, vectors: pa.Table) -> list[Asked]:
-    """What recall says, the floor apart: the bench sets it afterwards."""
+def ask_questions(
+    root: Path, kind: str, questions: Sequence[Question], encoder: Encoder, vectors: pa.Table
+) -> list[AskedQuestion]:
+    """Return what recall says, the floor apart: the bench sets it afterwards."""
     memory = Memory.open(root, encoder=encoder)
     memory.settings = memory.settings.model_copy(
         update={"recall": memory.settings.recall.model_copy(update={"floor": 0.0, "cached_answers": 0})}
@@ -93,36 +97,42 @@ def answers(root: Path, kind: str, questions: Sequence[Question], encoder: Encod
     matrix = np.array(vectors["vector"].to_pylist(), dtype=np.float32)
     near = (encode_once([q.text for q in questions], encoder).vectors @ matrix.T).max(axis=1)
     return [
-        Asked(kind, relevance, float(cosine), _found(hits, question))
+        AskedQuestion(kind, relevance, float(cosine), _score_evidence(hits, question))
         for hits, relevance, cosine, question in zip(found, best, near, questions, strict=True)
     ]
 
 
-def _found(hits: Hits, question: Question) -> float:
+def _score_evidence(hits: Hits, question: Question) -> float:
     if not question.evidence:
         return 0.0
-    return recall_at([source.message for hit in hits for source in hit.sources], frozenset(question.evidence))[1]
+    return compute_recall_at([source.message for hit in hits for source in hit.sources], frozenset(question.evidence))[
+        1
+    ]
 
 
-def asked_of(conversation: Conversation, others: Sequence[Question], encoder: Encoder, stride: int) -> list[Asked]:
-    """All three kinds of questions about one conversation."""
-    rows = passage_rows(conversation, encoder)
+def ask_about_conversation(
+    conversation: Conversation, others: Sequence[Question], encoder: Encoder, stride: int
+) -> list[AskedQuestion]:
+    """Return all three kinds of questions about one conversation."""
+    rows = build_passage_rows(conversation, encoder)
     own = [q for q in conversation.questions if q.evidence and q.category != ADVERSARIAL][::stride]
-    told: list[Asked] = []
+    told: list[AskedQuestion] = []
     for group in range(-1, GROUPS):
         with tempfile.TemporaryDirectory(prefix="slowwave-abstention-") as scratch:
             mine = own if group < 0 else own[group::GROUPS]
             gone = set() if group < 0 else {turn for question in mine for turn in question.evidence}
-            stored(conversation, rows, gone, Path(scratch), encoder)
+            build_reduced_store(conversation, rows, gone, Path(scratch), encoder)
             left = rows.filter(pc.invert(pc.is_in(rows["message_id"], pa.array(sorted(gone), pa.string()))))
-            told += answers(Path(scratch), "answered" if group < 0 else "removed", mine, encoder, left)
+            told += ask_questions(Path(scratch), "answered" if group < 0 else "removed", mine, encoder, left)
             if group < 0:
-                told += answers(Path(scratch), "foreign", others, encoder, left)
+                told += ask_questions(Path(scratch), "foreign", others, encoder, left)
     return told
 
 
-def silence(asked: Sequence[Asked], kind: str, silent: Sequence[bool]) -> dict[str, float]:
-    """Precision and recall of silence against one kind of unanswerable question, and what it costs, in percent."""
+def score_silence(asked: Sequence[AskedQuestion], kind: str, silent: Sequence[bool]) -> dict[str, float]:
+    """Return precision and recall of silence against one kind of unanswerable question, and what it costs, in
+    percent.
+    """
     pairs = list(zip(asked, silent, strict=True))
     right = sum(quiet for one, quiet in pairs if one.kind == kind)
     wrong = sum(quiet for one, quiet in pairs if one.kind == "answered")
@@ -135,24 +145,26 @@ def silence(asked: Sequence[Asked], kind: str, silent: Sequence[bool]) -> dict[s
     }
 
 
-def figures(asked: Sequence[Asked], threshold: float) -> dict[str, dict[str, dict[str, float]]]:
+def compute_abstention_scores(
+    asked: Sequence[AskedQuestion], threshold: float
+) -> dict[str, dict[str, dict[str, float]]]:
     """Per way of keeping silent and kind of question."""
     ways = {
         "floor 0.7 (search)": [one.relevance < 0.7 for one in asked],
         "floor 0.9 (automatic)": [one.relevance < 0.9 for one in asked],
         f"cosine < {threshold} (fixed)": [one.cosine < threshold for one in asked],
     }
-    return {name: {kind: silence(asked, kind, silent) for kind in KINDS[1:]} for name, silent in ways.items()}
+    return {name: {kind: score_silence(asked, kind, silent) for kind in KINDS[1:]} for name, silent in ways.items()}
 
 
-def silenced(files: Sequence[Path]) -> dict[str, dict[str, dict[str, float]]]:
-    """Share of the questions met with silence, in percent: by kinds of memory, fair or foreign, and floor."""
+def measure_silenced_share(files: Sequence[Path]) -> dict[str, dict[str, dict[str, float]]]:
+    """Return share of the questions met with silence, in percent: by kinds of memory, fair or foreign, and floor."""
     asked = {file: [case.query for case in read_cases([file])[1]] for file in files}
     told: dict[tuple[str, str], list[float]] = {}
     for file in track(files, "stores", console=Console(stderr=True)):
         foreign = [query for other in files if other != file for query in asked[other] if query not in asked[file]]
         with tempfile.TemporaryDirectory(prefix="slowwave-abstention-") as scratch:
-            memory = Memory.open(night_over(read_cases([file])[0], Path(scratch)))
+            memory = Memory.open(run_night_over(read_cases([file])[0], Path(scratch)))
             for kinds in ASKED:
                 for name, queries in (("fair", asked[file]), ("foreign", foreign)):
                     found = memory.recall_many(queries, k=5, kinds=kinds)
@@ -173,15 +185,15 @@ def main() -> None:
     given = parser.parse_args()
     os.environ["SLOWWAVE_RECALL__CACHED_ANSWERS"] = "0"  # leave no answers in the user's cache
     if given.cases:
-        print(json.dumps(silenced(given.cases), indent=2))
+        print(json.dumps(measure_silenced_share(given.cases), indent=2))
         return
     if given.file is None:
         parser.error("a file of LoCoMo, or --cases")
-    encoder, read, asked = load_encoder(given.encoder), conversations(given.file), list[Asked]()
+    encoder, read, asked = load_encoder(given.encoder), load_conversations(given.file), list[AskedQuestion]()
     for one in track(read, "conversations", console=Console(stderr=True)):
         foreign = [q for c in read if c.id != one.id for q in c.questions][:: given.stride * 3]
-        asked += asked_of(one, foreign, encoder, given.stride)
-    found = figures(asked, given.threshold)
+        asked += ask_about_conversation(one, foreign, encoder, given.stride)
+    found = compute_abstention_scores(asked, given.threshold)
     if given.as_json:
         print(json.dumps(found, indent=2))
         return

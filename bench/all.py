@@ -13,8 +13,8 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 
 
-def commands(data: Path | None) -> list[tuple[list[str], Path | None]]:
-    """Each command's words, and the file it can't do without."""
+def list_commands(data: Path | None) -> list[tuple[list[str], Path | None]]:
+    """Return each command's words, and the file it can't do without."""
     amended = sorted(path.relative_to(ROOT) for path in (ROOT / "data" / "labelled").glob("amend*.jsonl"))
     shipped: list[tuple[list[str], Path | None]] = [
         (["bench.night", "data/samples"], None),
@@ -47,7 +47,7 @@ def main() -> int:
     if not named:
         print("SLOWWAVE_BENCH_DATA is not set: only what ships is measured.")
     failed = 0
-    for words, needed in commands(Path(named) if named else None):
+    for words, needed in list_commands(Path(named) if named else None):
         print(f"\n== python -m {' '.join(words)}", flush=True)
         if needed is not None and not needed.exists():
             print(f"skipped: no {needed}")

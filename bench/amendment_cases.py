@@ -43,19 +43,22 @@ class Case:
     since: datetime | None
     """When it was amended, where the case stands on that message's line."""
 
-    def holds(self, text: str) -> bool:
-        """Whether a text has words of the claim that holds."""
-        return _has(text, self.amended)
+    def is_current(self, text: str) -> bool:
+        """Return whether a text has words of the claim that holds."""
+        return _has_phrase(text, self.amended)
 
-    def outdated(self, text: str, at: datetime | None) -> bool:
-        """Whether a text of that time has words of the old claim alone; the amendment itself may name the old."""
+    def is_outdated(self, text: str, at: datetime | None) -> bool:
+        """Return whether a text of that time has words of the old claim alone.
+
+        The amendment itself may name the old.
+        """
         if at is not None and self.since is not None and at >= self.since:
             return False
-        return not self.holds(text) and _has(text, self.stale)
+        return not self.is_current(text) and _has_phrase(text, self.stale)
 
 
 def read_cases(paths: list[Path]) -> tuple[list[dict[str, Any]], list[Case]]:
-    """Messages, as lines of the generic format, and cases, in the order of the files.
+    """Return messages, as lines of the generic format, and cases, in the order of the files.
 
     Raises:
         NoCases: there is none.
@@ -67,7 +70,7 @@ def read_cases(paths: list[Path]) -> tuple[list[dict[str, Any]], list[Case]]:
             row = orjson.loads(line) if line.strip() else {}
             if row.get("role") and row.get("content"):
                 messages.append({key: row[key] for key in MESSAGE_KEYS if row.get(key) is not None})
-            case = _case(row, len(cases))
+            case = _parse_case(row, len(cases))
             if case is not None:
                 cases.append(case)
     if not cases:
@@ -75,34 +78,38 @@ def read_cases(paths: list[Path]) -> tuple[list[dict[str, Any]], list[Case]]:
     return messages, cases
 
 
-def _case(row: dict[str, Any], number: int) -> Case | None:
-    query, amended, stale = (_field(row, name) for name in ("query", "amended", "stale"))
+def _parse_case(row: dict[str, Any], number: int) -> Case | None:
+    query, amended, stale = (_get_field(row, name) for name in ("query", "amended", "stale"))
     if not (query and amended and stale):
         return None
     return Case(
-        str(_field(row, "case") or f"case {number + 1}"), str(query), _words(amended), _words(stale), _time(row)
+        str(_get_field(row, "case") or f"case {number + 1}"),
+        str(query),
+        _normalize_phrases(amended),
+        _normalize_phrases(stale),
+        _parse_time(row),
     )
 
 
-def _time(row: dict[str, Any]) -> datetime | None:
+def _parse_time(row: dict[str, Any]) -> datetime | None:
     if not (row.get("role") and row.get("ts")):
         return None
     at = datetime.fromisoformat(str(row["ts"]))
     return at if at.tzinfo else at.replace(tzinfo=UTC)
 
 
-def _field(row: dict[str, Any], name: str) -> Any:
+def _get_field(row: dict[str, Any], name: str) -> Any:
     return next((row[key] for key in NAMES[name] if row.get(key)), None)
 
 
-def _words(value: Any) -> tuple[str, ...]:
-    return tuple(_squeezed(str(v)) for v in (value if isinstance(value, list) else [value]))
+def _normalize_phrases(value: Any) -> tuple[str, ...]:
+    return tuple(_normalize_text(str(v)) for v in (value if isinstance(value, list) else [value]))
 
 
-def _has(text: str, phrases: tuple[str, ...]) -> bool:
-    """Whether one of the phrases stands in the text as whole words."""
-    return any(re.search(rf"(?<!\w){re.escape(phrase)}(?!\w)", _squeezed(text)) for phrase in phrases)
+def _has_phrase(text: str, phrases: tuple[str, ...]) -> bool:
+    """Return whether one of the phrases stands in the text as whole words."""
+    return any(re.search(rf"(?<!\w){re.escape(phrase)}(?!\w)", _normalize_text(text)) for phrase in phrases)
 
 
-def _squeezed(text: str) -> str:
+def _normalize_text(text: str) -> str:
     return " ".join(text.casefold().split())

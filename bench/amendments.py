@@ -54,29 +54,29 @@ class Result:
         return self.first_of_all and self.marked
 
 
-def results(store: Path, cases: Sequence[Case]) -> list[Result]:
-    """Each case asked of the released memory in `store`."""
+def evaluate_cases(store: Path, cases: Sequence[Case]) -> list[Result]:
+    """Return each case asked of the released memory in `store`."""
     memory = Memory.open(store)
     columns = ["observation_id", "summary", "detail", "status", "observed_at"]
-    rows = memory.snapshot.table(OBSERVATIONS).search().select(columns).to_list()
-    ledger = memory.snapshot.table(MERGES).search().select(["kind", "loser_id", "undone"]).to_list()
+    rows = memory.snapshot.open_table(OBSERVATIONS).search().select(columns).to_list()
+    ledger = memory.snapshot.open_table(MERGES).search().select(["kind", "loser_id", "undone"]).to_list()
     doubted = {row["loser_id"] for row in ledger if row["kind"] == "doubt" and not row["undone"]}
-    return [_result(memory, case, rows, doubted) for case in cases]
+    return [_evaluate_case(memory, case, rows, doubted) for case in cases]
 
 
-def _result(memory: Memory, case: Case, rows: Sequence[dict[str, Any]], doubted: Set[str]) -> Result:
+def _evaluate_case(memory: Memory, case: Case, rows: Sequence[dict[str, Any]], doubted: Set[str]) -> Result:
     claims = memory.recall(case.query, k=TOP, kinds="observation")
     everything = memory.recall(case.query, k=TOP)
-    said = [r for r in rows if case.outdated(f"{r['summary']} {r['detail'] or ''}", r["observed_at"])]
-    shown = [h for h in everything if h.status == "active" and _outdated(case, h)]
+    said = [r for r in rows if case.is_outdated(f"{r['summary']} {r['detail'] or ''}", r["observed_at"])]
+    shown = [h for h in everything if h.status == "active" and _is_outdated_hit(case, h)]
     standing = [row for row in said if row["status"] == "active"]
     unmarked = [f"{h.kind}: {h.text}" for h in shown] + [f"claim: {row['summary']}" for row in standing]
     doubts = [h.perhaps_superseded_by is not None for h in shown] + [r["observation_id"] in doubted for r in standing]
     return Result(
         case=case.name,
-        first=_first(claims, case),
-        first_of_all=_first(everything, case),
-        top=bool(everything) and case.holds(everything[0].text),
+        first=_is_current_first(claims, case),
+        first_of_all=_is_current_first(everything, case),
+        top=bool(everything) and case.is_current(everything[0].text),
         extracted=bool(said),
         marked=not unmarked,
         told=all(doubts),
@@ -85,26 +85,26 @@ def _result(memory: Memory, case: Case, rows: Sequence[dict[str, Any]], doubted:
     )
 
 
-def _outdated(case: Case, hit: Hit) -> bool:
-    return case.outdated(hit.text, hit.observed_at)
+def _is_outdated_hit(case: Case, hit: Hit) -> bool:
+    return case.is_outdated(hit.text, hit.observed_at)
 
 
-def _first(hits: Sequence[Hit], case: Case) -> bool:
-    """Whether, of the hits that tell either, the first tells what holds."""
-    telling = (case.holds(h.text) for h in hits if case.holds(h.text) or _outdated(case, h))
+def _is_current_first(hits: Sequence[Hit], case: Case) -> bool:
+    """Return whether, of the hits that tell either, the first tells what holds."""
+    telling = (case.is_current(h.text) for h in hits if case.is_current(h.text) or _is_outdated_hit(case, h))
     return next(telling, False)
 
 
-def night_over(messages: Sequence[dict[str, object]], folder: Path) -> Path:
-    """A store in `folder` with the messages read, distilled and released."""
+def run_night_over(messages: Sequence[dict[str, object]], folder: Path) -> Path:
+    """Return a store in `folder` with the messages read, distilled and released."""
     path, store = folder / "conversations.jsonl", folder / "store"
     path.write_bytes(b"\n".join(map(orjson.dumps, messages)) + b"\n")
     run_night([path], Settings(store=store))
     return store
 
 
-def table_of(rows: Sequence[Result]) -> Table:
-    """Shares over all cases."""
+def render_amendments_table(rows: Sequence[Result]) -> Table:
+    """Return shares over all cases."""
     table = Table(title=f"{len(rows)} amended decisions, extractive night")
     columns = {
         "first": [r.first for r in rows],
@@ -130,12 +130,12 @@ def main() -> None:
     args = parser.parse_args()
     messages, cases = read_cases(args.files)
     with tempfile.TemporaryDirectory() as folder:
-        rows = results(night_over(messages, Path(folder)), cases)
+        rows = evaluate_cases(run_night_over(messages, Path(folder)), cases)
     console = Console(width=120)
     if args.json:
         print("\n".join(orjson.dumps(asdict(row)).decode() for row in rows))
         return
-    console.print(table_of(rows))
+    console.print(render_amendments_table(rows))
     for row in rows if args.misses else []:
         if not (row.both and row.top):
             console.print(f"{row.case}: first {row.first_of_all}, marked {row.marked}; best {row.best!r}")

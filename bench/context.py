@@ -21,32 +21,32 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from bench.locomo import bm25
-from slowwave.context.tokens import tokenizer_named
+from bench.locomo import score_bm25
+from slowwave.context.tokens import load_tokenizer
 from slowwave.flows.nightly import run_night
 from slowwave.memory import Memory
-from slowwave.recall.query import checked_query
-from slowwave.recall.retrieve.sessions import ranked_sessions
+from slowwave.recall.query import build_query
+from slowwave.recall.retrieve.sessions import rank_sessions
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import PASSAGES, SESSIONS
-from slowwave.text.terms import content_words
+from slowwave.text.terms import extract_content_words
 
 BUDGETS = (250, 500)
 SYSTEMS = ("turns by BM25", "turns by recall", "turns by recall, session known", "slowwave")
-COUNT = tokenizer_named("minilm")
+COUNT = load_tokenizer("minilm")
 
 Turn = tuple[str, str]
 """Session's own id and text."""
 
 
-def share(decision: str, text: str) -> float:
+def compute_word_share(decision: str, text: str) -> float:
     """Of the decision's content words, those in the text."""
-    wanted = set(content_words(decision))
-    return len(wanted & set(content_words(text))) / len(wanted)
+    wanted = set(extract_content_words(decision))
+    return len(wanted & set(extract_content_words(text))) / len(wanted)
 
 
-def packed(turns: Sequence[str], budget: int) -> str:
-    """Whole turns, best first, that fit."""
+def pack_turns(turns: Sequence[str], budget: int) -> str:
+    """Return whole turns, best first, that fit."""
     shown, room = [], budget
     for turn in turns:
         if (cost := COUNT(turn)) <= room:
@@ -55,48 +55,50 @@ def packed(turns: Sequence[str], budget: int) -> str:
     return "\n".join(shown)
 
 
-def blocks(memory: Memory, turns: Sequence[Turn], case: dict[str, Any], words: Any) -> dict[str, Callable[[int], str]]:
-    """Each system's text for one report, by budget."""
+def build_blocks(
+    memory: Memory, turns: Sequence[Turn], case: dict[str, Any], words: Any
+) -> dict[str, Callable[[int], str]]:
+    """Return each system's text for one report, by budget."""
     hits = memory.recall(case["report"], 100, "message")
     found = [(hit.sources[0].session, hit.text) for hit in hits]
     by_words = [turns[i] for i in np.argsort(-words, kind="stable")]
     known = [text for session, text in dict.fromkeys([*found, *by_words]) if session == case["session_id"]]
     return {
-        SYSTEMS[0]: lambda budget: packed([text for _, text in by_words], budget),
-        SYSTEMS[1]: lambda budget: packed([text for _, text in found], budget),
-        SYSTEMS[2]: lambda budget: packed(known, budget),
+        SYSTEMS[0]: lambda budget: pack_turns([text for _, text in by_words], budget),
+        SYSTEMS[1]: lambda budget: pack_turns([text for _, text in found], budget),
+        SYSTEMS[2]: lambda budget: pack_turns(known, budget),
         SYSTEMS[3]: lambda budget: memory.context(case["report"], budget).text,
     }
 
 
-def rank(memory: Memory, case: dict[str, Any]) -> int:
-    """Place of the right session, from 1; 0 where it is not among a hundred."""
-    view = memory._current()
-    query = checked_query(case["report"], 1, "message", None, None, None, None)
-    vector = memory._vectors.encoded(view.release.encoder, [query.text]).get(query.text)
+def rank_session(memory: Memory, case: dict[str, Any]) -> int:
+    """Return place of the right session, from 1; 0 where it is not among a hundred."""
+    view = memory._get_view()
+    query = build_query(case["report"], 1, "message", None, None, None, None)
+    vector = memory._vectors.encode_texts(view.release.encoder, [query.text]).get(query.text)
     names = {
         str(r["session_id"]): str(r["native_id"]) for r in view.read(SESSIONS, ["session_id", "native_id"]).to_pylist()
     }
-    ranking = [names[one.session_id] for one in ranked_sessions(view, query, vector, 100)]
+    ranking = [names[one.session_id] for one in rank_sessions(view, query, vector, 100)]
     return ranking.index(case["session_id"]) + 1 if case["session_id"] in ranking else 0
 
 
-def figures(memory: Memory, cases: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Mean shares by system and budget, how many blocks hold a stale wording, and the sessions' recall."""
-    view = memory._current()
+def evaluate_context(memory: Memory, cases: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return mean shares by system and budget, how many blocks hold a stale wording, and the sessions' recall."""
+    view = memory._get_view()
     names = {r["session_id"]: r["native_id"] for r in view.read(SESSIONS, ["session_id", "native_id"]).to_pylist()}
     rows = view.read(PASSAGES, ["session_id", "text"]).to_pylist()
     turns = [(names[row["session_id"]], row["text"]) for row in rows]
-    words = bm25([text for _, text in turns], [case["report"] for case in cases])
+    words = score_bm25([text for _, text in turns], [case["report"] for case in cases])
     shares: dict[str, dict[int, list[float]]] = {name: {b: [] for b in BUDGETS} for name in SYSTEMS}
     stale: dict[str, dict[int, list[float]]] = {name: {b: [] for b in BUDGETS} for name in SYSTEMS}
     for case, row in track(list(zip(cases, words, strict=True)), "reports", console=Console(stderr=True)):
-        for name, block in blocks(memory, turns, case, row).items():
+        for name, block in build_blocks(memory, turns, case, row).items():
             for budget in BUDGETS:
                 text = block(budget)
-                shares[name][budget].append(share(case["decision"], text))
+                shares[name][budget].append(compute_word_share(case["decision"], text))
                 stale[name][budget] += [float(any(old in text for old in case["stale"]))] if case["stale"] else []
-    ranks = [rank(memory, case) for case in cases]
+    ranks = [rank_session(memory, case) for case in cases]
     return {
         "shares": {name: {b: round(float(np.mean(x)), 3) for b, x in some.items()} for name, some in shares.items()},
         "stale": {
@@ -107,7 +109,7 @@ def figures(memory: Memory, cases: Sequence[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def show(found: dict[str, Any]) -> None:
+def print_context_table(found: dict[str, Any]) -> None:
     """Print the table."""
     table = Table(title="share of a decision's content words in the block; blocks with a stale wording")
     for heading in ("packing", *(f"{b} tokens" for b in BUDGETS), *(f"stale at {b}" for b in BUDGETS)):
@@ -133,8 +135,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="slowwave-context-") as scratch:
         store = given.store or Path(scratch)
         run_night([given.file.absolute()], Settings(store=store, encoder=given.encoder))
-        found = figures(Memory.open(store), cases)
-    print(json.dumps(found, indent=2)) if given.as_json else show(found)
+        found = evaluate_context(Memory.open(store), cases)
+    print(json.dumps(found, indent=2)) if given.as_json else print_context_table(found)
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ from bench.pair_files import Labelled, PairFile, read_pairs
 from slowwave.engines.encoders.sentence_transformer import load_encoder
 from slowwave.engines.errors import EncoderNotFound
 from slowwave.schemas.settings import Settings
-from slowwave.tasks.dedupe.decide import Decision, rules_of, same
+from slowwave.tasks.dedupe.decide import Decision, compare_sentences, make_rules
 
 LEVELS = (95, 90, 85, 80)
 BLOCKED = -100.0
@@ -44,19 +44,19 @@ class Result:
     contradictions: float | None
 
 
-def results(file: PairFile, cosines: Sequence[float] | None) -> list[Result]:
-    """Rules alone, rules with vectors where there are any, and the plain thresholds."""
-    methods: list[tuple[str, list[bool], list[float]]] = [_by_rules("slowwave, rules alone", file.pairs, None)]
+def evaluate_file(file: PairFile, cosines: Sequence[float] | None) -> list[Result]:
+    """Return rules alone, rules with vectors where there are any, and the plain thresholds."""
+    methods: list[tuple[str, list[bool], list[float]]] = [_decide_by_rules("slowwave, rules alone", file.pairs, None)]
     if cosines is not None:
-        methods.append(_by_rules("slowwave, rules and vectors", file.pairs, cosines))
+        methods.append(_decide_by_rules("slowwave, rules and vectors", file.pairs, cosines))
     for name, scorer in (("token_sort", fuzz.token_sort_ratio), ("token_set", fuzz.token_set_ratio)):
         scores = [float(scorer(p.a.casefold(), p.b.casefold())) for p in file.pairs]
         methods += [(f"{name} ≥ {level}", [s >= level for s in scores], scores) for level in LEVELS]
-    return [_result(file, *method) for method in methods]
+    return [_build_result(file, *method) for method in methods]
 
 
-def cosines_of(pairs: Sequence[Labelled], encoder_name: str) -> list[float] | None:
-    """Cosine of each pair's vectors; None where there is no such encoder here."""
+def compute_cosines(pairs: Sequence[Labelled], encoder_name: str) -> list[float] | None:
+    """Return cosine of each pair's vectors; None where there is no such encoder here."""
     try:
         encoder = load_encoder(encoder_name)
     except EncoderNotFound:
@@ -67,22 +67,22 @@ def cosines_of(pairs: Sequence[Labelled], encoder_name: str) -> list[float] | No
     return [float(vectors[place[p.a]] @ vectors[place[p.b]]) for p in pairs]
 
 
-def _by_rules(
+def _decide_by_rules(
     name: str, pairs: Sequence[Labelled], cosines: Sequence[float] | None
 ) -> tuple[str, list[bool], list[float]]:
-    rules = rules_of(Settings().dedupe)
+    rules = make_rules(Settings().dedupe)
     near: Sequence[float | None] = cosines or [None] * len(pairs)
-    decisions = [same(p.a, p.b, cosine=c, rules=rules) for p, c in zip(pairs, near, strict=True)]
-    return name, [d.same for d in decisions], [_rank(d) for d in decisions]
+    decisions = [compare_sentences(p.a, p.b, cosine=c, rules=rules) for p, c in zip(pairs, near, strict=True)]
+    return name, [d.same for d in decisions], [_score_decision(d) for d in decisions]
 
 
-def _rank(decision: Decision) -> float:
-    """The score that orders pairs for average precision."""
+def _score_decision(decision: Decision) -> float:
+    """Return the score that orders pairs for average precision."""
     free = decision.same or decision.rule in ("unlike", "meaning")
     return decision.score + 20 * decision.scores.get("cosine", 0.0) + (0.0 if free else BLOCKED)
 
 
-def _result(file: PairFile, method: str, merged: list[bool], scores: list[float]) -> Result:
+def _build_result(file: PairFile, method: str, merged: list[bool], scores: list[float]) -> Result:
     truth = np.array([p.same for p in file.pairs])
     said = np.array(merged)
     against = np.array([p.contradiction for p in file.pairs])
@@ -95,8 +95,8 @@ def _result(file: PairFile, method: str, merged: list[bool], scores: list[float]
     return Result(file.name, method, precision, recall, f1, ap, merged_against)
 
 
-def table_of(file: PairFile, rows: Sequence[Result]) -> Table:
-    """A file's results to look at."""
+def render_results(file: PairFile, rows: Sequence[Result]) -> Table:
+    """Return a file's results to look at."""
     same_pairs, against = sum(p.same for p in file.pairs), sum(p.contradiction for p in file.pairs)
     title = f"{file.name} ({file.layout}): {len(file.pairs):,} pairs, {same_pairs:,} the same"
     title += f", {against:,} contradictions" if against else ""
@@ -121,12 +121,12 @@ def main() -> None:
     console = Console(width=110)
     for path in args.files:
         file = read_pairs(path)
-        cosines = None if args.no_encoder else cosines_of(file.pairs, args.encoder)
-        rows = results(file, cosines)
+        cosines = None if args.no_encoder else compute_cosines(file.pairs, args.encoder)
+        rows = evaluate_file(file, cosines)
         if args.json:
             print("\n".join(orjson.dumps(asdict(row)).decode() for row in rows))
         else:
-            console.print(table_of(file, rows))
+            console.print(render_results(file, rows))
 
 
 if __name__ == "__main__":

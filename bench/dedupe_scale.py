@@ -30,11 +30,11 @@ from rich.table import Table
 
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import OBSERVATIONS, VECTOR_DIM
-from slowwave.tasks.dedupe.candidates import unique_pairs, vector_pairs, word_pairs
-from slowwave.tasks.dedupe.decide import decide, hopeful, rules_of, token_sort_ratios
+from slowwave.tasks.dedupe.candidates import deduplicate_pairs, find_vector_pairs, find_word_pairs
+from slowwave.tasks.dedupe.decide import compute_token_sort_ratios, decide, is_promising, make_rules
 from slowwave.tasks.dedupe.dedupe import dedupe
-from slowwave.tasks.dedupe.normalise import Claim, read_claim
-from slowwave.tasks.dedupe.pairs import exact_pairs, unit_vectors
+from slowwave.tasks.dedupe.normalise import Claim, normalise_claim
+from slowwave.tasks.dedupe.pairs import find_exact_pairs, stack_unit_vectors
 
 PLANTED = 10
 """One row in so many repeats another."""
@@ -58,13 +58,13 @@ class Result:
     wrong: int
 
 
-def name(rng: random.Random) -> str:
-    """A made-up name of three syllables."""
+def make_name(rng: random.Random) -> str:
+    """Return a made-up name of three syllables."""
     return "".join(rng.choice(SYLLABLES) for _ in range(3)).capitalize()
 
 
-def claims(rows: int, seed: int = 0) -> tuple[list[str], dict[int, int]]:
-    """Texts, and the planted ones: row -> the row that it repeats."""
+def make_claims(rows: int, seed: int = 0) -> tuple[list[str], dict[int, int]]:
+    """Return texts, and the planted ones: row -> the row that it repeats."""
     rng = random.Random(seed)
     texts: list[str] = []
     planted: dict[int, int] = {}
@@ -74,41 +74,43 @@ def claims(rows: int, seed: int = 0) -> tuple[list[str], dict[int, int]]:
         if fresh and len(texts) % PLANTED == PLANTED - 1:
             of = rng.choice(fresh)
             planted[len(texts)] = of
-            texts.append(said_again(*original[of], way=rng.randrange(3)))
+            texts.append(paraphrase_claim(*original[of], way=rng.randrange(3)))
         else:
             fresh.append(len(texts))
-            texts.append(said(*(parts := made_up(rng))))
+            texts.append(format_claim(*(parts := make_statement(rng))))
             original.append(parts)
             continue
         original.append(original[planted[len(texts) - 1]])
     return texts, planted
 
 
-def made_up(rng: random.Random) -> tuple[str, str, str]:
-    """Who does what, and when."""
+def make_statement(rng: random.Random) -> tuple[str, str, str]:
+    """Return who does what, and when."""
     verb = rng.choice(["does not write", "reads", "keeps", "does not send", "compresses", "signs"])
     what = rng.choice(["reports", "snapshots", "events", "invoices", "thumbnails", "sessions"])
-    who = f"the {name(rng)} {rng.choice(SUBJECTS)}"
+    who = f"the {make_name(rng)} {rng.choice(SUBJECTS)}"
     where = rng.choice(["to", "from", "for"])
-    return who, f"{verb} {what} {where} the {name(rng)} archive", f"after the nightly run of {name(rng)}"
+    return who, f"{verb} {what} {where} the {make_name(rng)} archive", f"after the nightly run of {make_name(rng)}"
 
 
-def said(who: str, does: str, when: str) -> str:
-    """The claim in its first words."""
+def format_claim(who: str, does: str, when: str) -> str:
+    """Return the claim in its first words."""
     return f"{who[0].upper()}{who[1:]} {does} {when}."
 
 
-def said_again(who: str, does: str, when: str, *, way: int) -> str:
-    """The same claim: word for word, with contractions and other punctuation, or in another order."""
+def paraphrase_claim(who: str, does: str, when: str, *, way: int) -> str:
+    """Return the same claim: word for word, with contractions and other punctuation, or in another order."""
     if way == 0:
-        return said(who, does, when)
+        return format_claim(who, does, when)
     if way == 1:
-        return said(who, does, when).replace("does not", "doesn't").rstrip(".") + "!"
+        return format_claim(who, does, when).replace("does not", "doesn't").rstrip(".") + "!"
     return f"{when[0].upper()}{when[1:]}, {who} {does}"
 
 
-def vectors(texts: list[str], planted: dict[int, int], seed: int = 0) -> npt.NDArray[np.float32]:
-    """Unit vectors, shape (rows, VECTOR_DIM): the claim's own direction, its words', and noise for each telling."""
+def make_vectors(texts: list[str], planted: dict[int, int], seed: int = 0) -> npt.NDArray[np.float32]:
+    """Return unit vectors, shape (rows, VECTOR_DIM): the claim's own direction, its words', and noise for each
+    telling.
+    """
     rng = np.random.default_rng(seed)
     own = rng.standard_normal((len(texts), VECTOR_DIM)).astype(np.float32)
     for row, of in planted.items():
@@ -123,8 +125,8 @@ def vectors(texts: list[str], planted: dict[int, int], seed: int = 0) -> npt.NDA
     return own
 
 
-def table_of_claims(texts: list[str], matrix: npt.NDArray[np.float32]) -> pa.Table:
-    """OBSERVATIONS rows, in order of id."""
+def build_observations_table(texts: list[str], matrix: npt.NDArray[np.float32]) -> pa.Table:
+    """Return OBSERVATIONS rows, in order of id."""
     n = len(texts)
     constant = {
         "workspace": "/w", "category": "context", "pack": "coding", "confidence": 0.5, "observer": "made up",
@@ -154,22 +156,22 @@ def table_of_claims(texts: list[str], matrix: npt.NDArray[np.float32]) -> pa.Tab
     return pa.Table.from_arrays(columns, schema=OBSERVATIONS.schema)
 
 
-def measured(rows: int, brute: int) -> Result:
-    """One size, in this process."""
-    texts, planted = claims(rows)
-    table = table_of_claims(texts, vectors(texts, planted))
+def measure_size(rows: int, brute: int) -> Result:
+    """Return one size, in this process."""
+    texts, planted = make_claims(rows)
+    table = build_observations_table(texts, make_vectors(texts, planted))
     settings = Settings().dedupe
     start = time.perf_counter()
-    found = dedupe(table, OBSERVATIONS.empty(), settings, "k")
+    found = dedupe(table, OBSERVATIONS.make_empty_table(), settings, "k")
     seconds = time.perf_counter() - start
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
     merged = {(m["loser_id"], m["winner_id"]) for m in found.merges.select(["loser_id", "winner_id"]).to_pylist()}
     root = [planted.get(row, row) for row in range(rows)]
     hit = {int(loser[1:]) for loser, winner in merged if root[int(loser[1:])] == root[int(winner[1:])]}
     right = sum(row in hit for row in planted)
-    read = [read_claim(text) for text in texts]
-    pairs = len(_candidates(read, table, settings.candidates))
-    reachable = len(_reachable(read, table, root, planted)) if rows <= brute else None
+    read = [normalise_claim(text) for text in texts]
+    pairs = len(_find_candidate_pairs(read, table, settings.candidates))
+    reachable = len(_find_reachable_rows(read, table, root, planted)) if rows <= brute else None
     return Result(
         rows=rows,
         pairs=pairs,
@@ -183,34 +185,36 @@ def measured(rows: int, brute: int) -> Result:
     )
 
 
-def _candidates(read: list[Claim], table: pa.Table, nearest: int) -> npt.NDArray[np.int64]:
-    matrix, has = unit_vectors(table)
-    return unique_pairs(np.concatenate([exact_pairs(read), word_pairs(read), vector_pairs(matrix, has, nearest)]))
+def _find_candidate_pairs(read: list[Claim], table: pa.Table, nearest: int) -> npt.NDArray[np.int64]:
+    matrix, has = stack_unit_vectors(table)
+    return deduplicate_pairs(
+        np.concatenate([find_exact_pairs(read), find_word_pairs(read), find_vector_pairs(matrix, has, nearest)])
+    )
 
 
-def _reachable(read: list[Claim], table: pa.Table, root: list[int], planted: dict[int, int]) -> set[int]:
-    """Planted rows that some pair of all pairs finds, by the same rules."""
-    matrix, _ = unit_vectors(table)
-    rules = rules_of(Settings().dedupe)
+def _find_reachable_rows(read: list[Claim], table: pa.Table, root: list[int], planted: dict[int, int]) -> set[int]:
+    """Return planted rows that some pair of all pairs finds, by the same rules."""
+    matrix, _ = stack_unit_vectors(table)
+    rules = make_rules(Settings().dedupe)
     found: set[int] = set()
-    for left, right in _all_pairs(len(read)):
-        ratios = token_sort_ratios([read[a] for a in left], [read[b] for b in right])
+    for left, right in _iter_all_pairs(len(read)):
+        ratios = compute_token_sort_ratios([read[a] for a in left], [read[b] for b in right])
         cosines = np.einsum("ij,ij->i", matrix[left], matrix[right])
         for at in np.flatnonzero((ratios >= rules.threshold) | (cosines >= rules.rephrased)):
             a, b, ratio, near = int(left[at]), int(right[at]), float(ratios[at]), float(cosines[at])
-            worth = root[a] == root[b] and hopeful(read[a], read[b], ratio, near, rules)
+            worth = root[a] == root[b] and is_promising(read[a], read[b], ratio, near, rules)
             if worth and decide(read[a], read[b], ratio, near, rules).same:
                 found.update(row for row in (a, b) if row in planted)
     return found
 
 
-def _all_pairs(rows: int) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
+def _iter_all_pairs(rows: int) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
     left, right = np.triu_indices(rows, 1)
     for start in range(0, len(left), CHUNK):
         yield left[start : start + CHUNK], right[start : start + CHUNK]
 
 
-def table_of(rows: list[Result]) -> Table:
+def render_scale_table(rows: list[Result]) -> Table:
     """For people."""
     shown = Table(title="duplicates among made-up claims")
     for column in (
@@ -243,13 +247,15 @@ def main() -> None:
     parser.add_argument("--one", type=int, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.one:
-        print(orjson.dumps(asdict(measured(args.one, args.brute))).decode())
+        print(orjson.dumps(asdict(measure_size(args.one, args.brute))).decode())
         return
     done = []
     for rows in args.rows:
         command = [sys.executable, "-m", "bench.dedupe_scale", "--one", str(rows), "--brute", str(args.brute)]
         done.append(Result(**json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)))
-    print(orjson.dumps([asdict(r) for r in done]).decode()) if args.json else Console(width=120).print(table_of(done))
+    print(orjson.dumps([asdict(r) for r in done]).decode()) if args.json else Console(width=120).print(
+        render_scale_table(done)
+    )
 
 
 if __name__ == "__main__":

@@ -23,16 +23,16 @@ import pyarrow.parquet as pq
 from rich.console import Console
 from rich.table import Table
 
-from bench.locomo_data import Conversation, conversations, messages
-from bench.observe import Claim, extractive, llm_facts, score
+from bench.locomo_data import Conversation, build_message_rows, load_conversations
+from bench.observe import Claim, collect_llm_facts, observe_claims, score_claims
 from slowwave.engines.llm.budget import MeteredLLM
-from slowwave.engines.llm.cache import DictCache, completion_rows, completions_of
-from slowwave.engines.llm.select import chosen
+from slowwave.engines.llm.cache import DictCache, build_completion_rows, parse_completion_rows
+from slowwave.engines.llm.select import select_llm
 from slowwave.schemas.settings import ExtractSettings, LLMSettings, ObserveSettings, Settings
 from slowwave.tasks.job import StepReport
 from slowwave.tasks.llm.ask import Model
 from slowwave.tasks.llm.library import Library
-from slowwave.tasks.observe.distil import Distilled, distilled
+from slowwave.tasks.observe.distil import ExtractionResult, extract_claims
 
 
 @dataclass
@@ -53,16 +53,16 @@ class Result:
     seconds: float = 0.0
 
 
-def sampled(found: Sequence[Conversation], sessions: int | None) -> list[Conversation]:
-    """The conversations cut down to some random sessions, and to the questions these sessions answer."""
+def sample_conversations(found: Sequence[Conversation], sessions: int | None) -> list[Conversation]:
+    """Return the conversations cut down to some random sessions, and to the questions these sessions answer."""
     if sessions is None:
         return list(found)
     all_of = [(c.id, n) for c in found for n in sorted({t.session for t in c.turns})]
     kept = set(random.Random(0).sample(all_of, min(sessions, len(all_of))))
-    return [cut for c in found if (cut := _cut(c, {n for cid, n in kept if cid == c.id})).turns]
+    return [cut for c in found if (cut := _restrict_sessions(c, {n for cid, n in kept if cid == c.id})).turns]
 
 
-def _cut(c: Conversation, sessions: set[int]) -> Conversation:
+def _restrict_sessions(c: Conversation, sessions: set[int]) -> Conversation:
     turns = tuple(t for t in c.turns if t.session in sessions)
     known = {t.id for t in turns}
     questions = tuple(q for q in c.questions if q.evidence and set(q.evidence) <= known)
@@ -70,53 +70,57 @@ def _cut(c: Conversation, sessions: set[int]) -> Conversation:
     return replace(c, turns=turns, questions=questions, facts=facts)
 
 
-def by_model(spec: str, found: Sequence[Conversation], settings: Settings, cache: DictCache) -> Result:
-    """A language model over the conversations."""
-    choice = chosen(spec, settings.model, cache)
+def extract_with_model(spec: str, found: Sequence[Conversation], settings: Settings, cache: DictCache) -> Result:
+    """Return a language model over the conversations."""
+    choice = select_llm(spec, settings.model, cache)
     if choice.chain is None:
         raise SystemExit(f"--llm {spec}: a language model was expected")
     model = Model(choice, MeteredLLM(choice.chain), Library(settings.extract.prompts))
     start, done = time.perf_counter(), []
     try:
         for conversation in found:
-            done.append((conversation, distilled(messages(conversation), settings, model, StepReport("observe"))))
+            done.append(
+                (conversation, extract_claims(build_message_rows(conversation), settings, model, StepReport("observe")))
+            )
     finally:
         model.close()
-    result = _mean(f"{choice.chain.name} {choice.chain.model}", [(c, _claims(d.claims)) for c, d in done])
+    result = _average_scores(
+        f"{choice.chain.name} {choice.chain.model}", [(c, _build_claims(d.claims)) for c, d in done]
+    )
     result.seconds = time.perf_counter() - start
-    for usage in model.llm.taken():
+    for usage in model.llm.take_usage():
         result.prompt_tokens += usage.prompt_tokens
         result.answer_tokens += usage.completion_tokens
         result.cached += usage.cached
-    return _judged(result, [d for _, d in done])
+    return _add_rejections(result, [d for _, d in done])
 
 
-def _judged(result: Result, done: Sequence[Distilled]) -> Result:
-    """The result with what was rejected, by reason, and the share of claims whose quote stood."""
+def _add_rejections(result: Result, done: Sequence[ExtractionResult]) -> Result:
+    """Return the result with what was rejected, by reason, and the share of claims whose quote stood."""
     reasons: Counter[str] = Counter()
     for one in done:
-        reasons.update(_short(r.reason) for r in one.rejected)
-        reasons.update(f"pending: {_short(why)}" for why in one.pending.values())
+        reasons.update(_shorten_reason(r.reason) for r in one.rejected)
+        reasons.update(f"pending: {_shorten_reason(why)}" for why in one.pending.values())
     unfounded = sum(n for why, n in reasons.items() if "quote" in why or why.startswith("cites no message"))
     result.rejected = dict(reasons.most_common())
     result.quotes = result.claims / (result.claims + unfounded) if result.claims + unfounded else None
     return result
 
 
-def _short(reason: str) -> str:
-    """A reason without what is particular to one claim."""
+def _shorten_reason(reason: str) -> str:
+    """Return a reason without what is particular to one claim."""
     return (
         reason.split(":")[0].split(" within its session")[0].split(" 0x")[0][:60].rsplit("repeats ", 1)[0] or "repeats"
     )
 
 
-def _claims(rows: Sequence[dict[str, Any]]) -> list[Claim]:
+def _build_claims(rows: Sequence[dict[str, Any]]) -> list[Claim]:
     return [Claim(f"{c['summary']} {c['detail'] or ''}".strip(), tuple(c["message_ids"])) for c in rows]
 
 
-def _mean(method: str, done: Sequence[tuple[Conversation, list[Claim]]]) -> Result:
-    """Means over the conversations, each weighted by its words."""
-    scores = [score(method, c, claims) for c, claims in done]
+def _average_scores(method: str, done: Sequence[tuple[Conversation, list[Claim]]]) -> Result:
+    """Return means over the conversations, each weighted by its words."""
+    scores = [score_claims(method, c, claims) for c, claims in done]
     weights = [sum(len(t.text.split()) for t in c.turns) for c, _ in done]
 
     def mean(values: Sequence[float]) -> float:
@@ -129,7 +133,7 @@ def _mean(method: str, done: Sequence[tuple[Conversation, list[Claim]]]) -> Resu
     return Result(method, evidence, answers, words, cited, claims=sum(len(claims) for _, claims in done))
 
 
-def table(results: Sequence[Result]) -> Table:
+def render_extraction_table(results: Sequence[Result]) -> Table:
     """For people."""
     shares = ["evidence", "answers", "words", "cited", "claims", "quotes"]
     shown = Table("method", *shares, "prompt tokens", "answer tokens", "cached", "seconds", "rejected")
@@ -143,11 +147,11 @@ def table(results: Sequence[Result]) -> Table:
     return shown
 
 
-def load(path: Path | None) -> DictCache:
-    """Answers kept by an earlier run, in Parquet."""
+def load_cached_answers(path: Path | None) -> DictCache:
+    """Return answers kept by an earlier run, in Parquet."""
     cache = DictCache()
     if path and path.is_file():
-        cache.kept = completions_of(pq.read_table(path))
+        cache.kept = parse_completion_rows(pq.read_table(path))
     return cache
 
 
@@ -163,23 +167,25 @@ def main() -> None:
     parser.add_argument("--cache", type=Path, help="file that keeps answers between runs")
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
-    found, cache = sampled(conversations(args.locomo), args.sessions), load(args.cache)
+    found, cache = sample_conversations(load_conversations(args.locomo), args.sessions), load_cached_answers(args.cache)
     share = ObserveSettings().max_share
-    results = [_mean("extractive", [(c, extractive(c, share)[0]) for c in found])]
-    results.append(_mean("LoCoMo's LLM facts", [(c, llm_facts(c)) for c in found]))
+    results = [_average_scores("extractive", [(c, observe_claims(c, share)[0]) for c in found])]
+    results.append(_average_scores("LoCoMo's LLM facts", [(c, collect_llm_facts(c)) for c in found]))
     extract = ExtractSettings(chunk_tokens=args.chunk, answer_tokens=args.answer)
     settings = Settings(
         model=LLMSettings(context_window=args.window), extract=extract, observe=ObserveSettings(pack="personal")
     )
     for spec in args.llm:
-        results.append(by_model(spec, found, settings, cache))
+        results.append(extract_with_model(spec, found, settings, cache))
         if args.cache:
-            pq.write_table(completion_rows(cache.kept), args.cache)
+            pq.write_table(build_completion_rows(cache.kept), args.cache)
     if args.json:
         print(orjson.dumps([asdict(r) for r in results], option=orjson.OPT_INDENT_2).decode())
         return
     sessions = sum(len({t.session for t in c.turns}) for c in found)
-    Console(width=220).print(table(results), f"{sessions} sessions, {sum(len(c.questions) for c in found)} questions")
+    Console(width=220).print(
+        render_extraction_table(results), f"{sessions} sessions, {sum(len(c.questions) for c in found)} questions"
+    )
 
 
 if __name__ == "__main__":

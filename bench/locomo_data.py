@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 import pyarrow as pa
 
-from slowwave.schemas.ids import content_id
+from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.tables import MESSAGES
 
 TURN_ID = re.compile(r"D\d+:\d+")
@@ -60,19 +60,19 @@ class Conversation:
     facts: tuple[Fact, ...]
 
 
-def conversations(path: Path) -> list[Conversation]:
-    """Every conversation of a LoCoMo file."""
-    return [_conversation(raw) for raw in orjson.loads(path.read_bytes())]
+def load_conversations(path: Path) -> list[Conversation]:
+    """Return every conversation of a LoCoMo file."""
+    return [_parse_conversation(raw) for raw in orjson.loads(path.read_bytes())]
 
 
-def messages(conversation: Conversation) -> pa.Table:
-    """The turns as rows of MESSAGES; `message_id` and `native_id` are the turn's id, a session is `<id>/<N>`."""
+def build_message_rows(conversation: Conversation) -> pa.Table:
+    """Return the turns as rows of MESSAGES; `message_id` and `native_id` are the turn's id, a session is `<id>/<N>`."""
     first = {t.session: i for i, t in reversed(list(enumerate(conversation.turns)))}
-    rows = [_message(conversation.id, t, i - first[t.session]) for i, t in enumerate(conversation.turns)]
+    rows = [_build_message(conversation.id, t, i - first[t.session]) for i, t in enumerate(conversation.turns)]
     return pa.Table.from_pylist(rows, schema=MESSAGES.schema)
 
 
-def _message(conversation: str, turn: Turn, seq: int) -> dict[str, Any]:
+def _build_message(conversation: str, turn: Turn, seq: int) -> dict[str, Any]:
     return {
         "message_id": turn.id,
         "session_id": f"{conversation}/{turn.session}",
@@ -88,21 +88,21 @@ def _message(conversation: str, turn: Turn, seq: int) -> dict[str, Any]:
         "workspace": None,
         "source": "locomo",
         "tokens": len(turn.text.encode()) // 4,
-        "identity": content_id(conversation, turn.id),
+        "identity": compute_content_id(conversation, turn.id),
         "prev_hash": "",
-        "hash": content_id(conversation, turn.id, turn.text),
+        "hash": compute_content_id(conversation, turn.id, turn.text),
     }
 
 
-def _conversation(raw: dict[str, Any]) -> Conversation:
-    turns = tuple(_turns(raw["conversation"]))
+def _parse_conversation(raw: dict[str, Any]) -> Conversation:
+    turns = tuple(_parse_turns(raw["conversation"]))
     known = {t.id for t in turns}
-    questions = tuple(_question(q, known) for q in raw["qa"])
-    facts = tuple(_fact(f) for said in raw["observation"].values() for facts in said.values() for f in facts)
+    questions = tuple(_parse_question(q, known) for q in raw["qa"])
+    facts = tuple(_parse_fact(f) for said in raw["observation"].values() for facts in said.values() for f in facts)
     return Conversation(raw["sample_id"], turns, questions, facts)
 
 
-def _turns(raw: dict[str, Any]) -> Iterator[Turn]:
+def _parse_turns(raw: dict[str, Any]) -> Iterator[Turn]:
     numbers = sorted(int(k.split("_")[1]) for k in raw if re.fullmatch(r"session_\d+", k))
     for n in numbers:
         start = datetime.strptime(raw[f"session_{n}_date_time"], "%I:%M %p on %d %B, %Y").replace(tzinfo=UTC)
@@ -110,12 +110,12 @@ def _turns(raw: dict[str, Any]) -> Iterator[Turn]:
             yield Turn(t["dia_id"], n, t["speaker"], t["text"], start + timedelta(seconds=30 * i))
 
 
-def _question(raw: dict[str, Any], known: set[str]) -> Question:
+def _parse_question(raw: dict[str, Any], known: set[str]) -> Question:
     cited = dict.fromkeys(TURN_ID.findall(" ".join(raw["evidence"])))
     answer = str(raw.get("answer", raw.get("adversarial_answer", "")))
     return Question(raw["question"], answer, raw["category"], tuple(t for t in cited if t in known))
 
 
-def _fact(raw: list[Any]) -> Fact:
+def _parse_fact(raw: list[Any]) -> Fact:
     cited = raw[1] if isinstance(raw[1], str) else " ".join(raw[1])
     return Fact(raw[0], tuple(dict.fromkeys(TURN_ID.findall(cited))))

@@ -27,7 +27,7 @@ from slowwave.tasks import vectors
 SMALL_TALK = ["I moved to Porto in March.", "The bakery at Rua das Flores closes at six.", "We leave on Friday."]
 
 
-class Timed:
+class TimedEncoder:
     """An encoder that adds up the time spent inside."""
 
     def __init__(self, name: str) -> None:
@@ -36,7 +36,7 @@ class Timed:
         self.seconds, self.texts = 0.0, 0
 
     def encode(self, texts: Sequence[str]) -> Vectors:
-        """What the inner encoder makes of the texts."""
+        """Return what the inner encoder makes of the texts."""
         start = time.perf_counter()
         made = self.inner.encode(texts)
         self.seconds += time.perf_counter() - start
@@ -44,17 +44,17 @@ class Timed:
         return made
 
 
-def measure(paths: list[Path], name: str) -> dict[str, Any]:
-    """Figures of the three nights."""
-    encoder = Timed(name)
-    vectors.shared_encoder = lambda _: encoder  # type: ignore[assignment]  # the seam under measurement
+def measure_nights(paths: list[Path], name: str) -> dict[str, Any]:
+    """Return figures of the three nights."""
+    encoder = TimedEncoder(name)
+    vectors.load_shared_encoder = lambda _: encoder  # type: ignore[assignment]  # the seam under measurement
     with tempfile.TemporaryDirectory() as folder:
         settings = Settings(store=Path(folder) / "store", encoder=name)
-        first, inside = _night(paths, settings), (encoder.seconds, encoder.texts)
-        again = _night(paths, settings)
+        first, inside = _time_night(paths, settings), (encoder.seconds, encoder.texts)
+        again = _time_night(paths, settings)
         news = Path(folder) / "news.jsonl"
-        news.write_text("".join(json.dumps(_line(i, text)) + "\n" for i, text in enumerate(SMALL_TALK)))
-        little = _night([*paths, news], settings)
+        news.write_text("".join(json.dumps(_make_line(i, text)) + "\n" for i, text in enumerate(SMALL_TALK)))
+        little = _time_night([*paths, news], settings)
     messages = first[0].release.counts["messages"] if first[0].release else 0
     return {
         "messages": messages,
@@ -69,13 +69,13 @@ def measure(paths: list[Path], name: str) -> dict[str, Any]:
     }
 
 
-def _night(paths: list[Path], settings: Settings) -> tuple[RunReport, float]:
+def _time_night(paths: list[Path], settings: Settings) -> tuple[RunReport, float]:
     start = time.perf_counter()
     report = run_night(paths, settings)
     return report, time.perf_counter() - start
 
 
-def _line(number: int, text: str) -> dict[str, str]:
+def _make_line(number: int, text: str) -> dict[str, str]:
     ts = f"2026-11-20T10:0{number}:00Z"
     who = {"role": "user", "speaker": "Ada"}
     return {"session_id": "news", "message_id": str(number), **who, "content": text, "ts": ts}
@@ -88,7 +88,7 @@ def main() -> None:
     parser.add_argument("--encoder", default="all-MiniLM-L6-v2")
     parser.add_argument("--json", action="store_true", dest="as_json")
     given = parser.parse_args()
-    found = measure([path.absolute() for path in given.paths], given.encoder)
+    found = measure_nights([path.absolute() for path in given.paths], given.encoder)
     if given.as_json:
         print(json.dumps(found, indent=2))
         return

@@ -20,11 +20,11 @@ import orjson
 from rich.console import Console
 from rich.table import Table
 
-from bench.locomo_data import CATEGORIES, Conversation, Turn, conversations, messages
+from bench.locomo_data import CATEGORIES, Conversation, Turn, build_message_rows, load_conversations
 from slowwave.schemas.settings import ObserveSettings
 from slowwave.tasks.observe.lexicon import FIRST_PERSON
 from slowwave.tasks.observe.observe import observe
-from slowwave.tasks.observe.scores import content_words
+from slowwave.tasks.observe.scores import extract_content_words
 
 ADVERSARIAL = 5
 
@@ -52,22 +52,22 @@ class Result:
     per_second: float | None = None
 
 
-def extractive(conversation: Conversation, share: float) -> tuple[list[Claim], float]:
-    """The observer's claims, and messages a second."""
-    table = messages(conversation)
+def observe_claims(conversation: Conversation, share: float) -> tuple[list[Claim], float]:
+    """Return the observer's claims, and messages a second."""
+    table = build_message_rows(conversation)
     start = time.perf_counter()
     claims = observe(table, ObserveSettings(max_share=share)).claims.to_pylist()
     rate = table.num_rows / (time.perf_counter() - start)
     return [Claim(f"{c['summary']} {c['detail'] or ''}".strip(), tuple(c["message_ids"])) for c in claims], rate
 
 
-def llm_facts(conversation: Conversation) -> list[Claim]:
-    """The facts LoCoMo's authors had an LLM write; at their own length, whatever the share asked for."""
+def collect_llm_facts(conversation: Conversation) -> list[Claim]:
+    """Return the facts LoCoMo's authors had an LLM write; at their own length, whatever the share asked for."""
     return [Claim(f.text, f.turns) for f in conversation.facts]
 
 
-def whole_turns(conversation: Conversation, share: float, rank: Callable[[Turn], float]) -> list[Claim]:
-    """Turns by falling rank while the words last."""
+def select_whole_turns(conversation: Conversation, share: float, rank: Callable[[Turn], float]) -> list[Claim]:
+    """Return turns by falling rank while the words last."""
     left = share * sum(len(t.text.split()) for t in conversation.turns)
     kept = []
     for turn in sorted(conversation.turns, key=rank, reverse=True):
@@ -78,86 +78,88 @@ def whole_turns(conversation: Conversation, share: float, rank: Callable[[Turn],
     return kept
 
 
-def random_rank() -> Callable[[Turn], float]:
-    """The same random order on every run."""
+def make_random_rank() -> Callable[[Turn], float]:
+    """Return the same random order on every run."""
     rng = random.Random(0)
     return lambda turn: rng.random()
 
 
-def length(turn: Turn) -> float:
-    """Words of the turn."""
+def count_turn_words(turn: Turn) -> float:
+    """Return words of the turn."""
     return len(turn.text.split())
 
 
-def first_person_over_questions(turn: Turn) -> float:
-    """First-person words, less the questions asked."""
-    return len(FIRST_PERSON.findall(turn.text)) - 2 * turn.text.count("?") + length(turn) / 1000
+def score_first_person(turn: Turn) -> float:
+    """Return first-person words, less the questions asked."""
+    return len(FIRST_PERSON.findall(turn.text)) - 2 * turn.text.count("?") + count_turn_words(turn) / 1000
 
 
-def score(method: str, c: Conversation, claims: list[Claim], per_second: float | None = None) -> Result:
-    """Evidence, answers, words and cited turns of one method's claims."""
+def score_claims(method: str, c: Conversation, claims: list[Claim], per_second: float | None = None) -> Result:
+    """Return evidence, answers, words and cited turns of one method's claims."""
     cited = {t for claim in claims for t in claim.turns}
     evidence = {t for q in c.questions for t in q.evidence}
     by_category = {
-        name: _share(cited, {t for q in c.questions if q.category == k for t in q.evidence})
+        name: _compute_coverage(cited, {t for q in c.questions if q.category == k for t in q.evidence})
         for k, name in CATEGORIES.items()
     }
-    said = sum(length(t) for t in c.turns)
+    said = sum(count_turn_words(t) for t in c.turns)
     words = sum(len(claim.text.split()) for claim in claims) / said
-    answers = _answers_kept(c, claims)
-    shares = _share(cited, evidence), by_category, answers, words, len(cited) / len(c.turns)
+    answers = _compute_answer_coverage(c, claims)
+    shares = _compute_coverage(cited, evidence), by_category, answers, words, len(cited) / len(c.turns)
     return Result(method, c.id, *shares, claims=len(claims), per_second=per_second)
 
 
-def _answers_kept(c: Conversation, claims: list[Claim]) -> float:
-    """Share of each answer's content words that stand in some claim, mean over the questions that have an answer."""
-    kept = _stems(claim.text for claim in claims)
-    answers = [_stems([q.answer]) for q in c.questions if q.category != ADVERSARIAL]
-    return _mean([_share(kept, a) for a in answers if a])
+def _compute_answer_coverage(c: Conversation, claims: list[Claim]) -> float:
+    """Return share of each answer's content words that stand in some claim, mean over the questions that have an
+    answer.
+    """
+    kept = _stem_words(claim.text for claim in claims)
+    answers = [_stem_words([q.answer]) for q in c.questions if q.category != ADVERSARIAL]
+    return _average_known([_compute_coverage(kept, a) for a in answers if a])
 
 
-def _stems(texts: Iterable[str]) -> set[str]:
-    return {re.sub(r"(?:ing|ed|es|s|ly)$", "", w) for text in texts for w in content_words(text)}
+def _stem_words(texts: Iterable[str]) -> set[str]:
+    return {re.sub(r"(?:ing|ed|es|s|ly)$", "", w) for text in texts for w in extract_content_words(text)}
 
 
-def _share(found: set[str], wanted: set[str]) -> float:
+def _compute_coverage(found: set[str], wanted: set[str]) -> float:
     return len(found & wanted) / len(wanted) if wanted else float("nan")
 
 
-def _mean(values: Iterable[float]) -> float:
+def _average_known(values: Iterable[float]) -> float:
     known = [v for v in values if v == v]
     return sum(known) / len(known) if known else float("nan")
 
 
-def measure(c: Conversation, share: float) -> list[Result]:
-    """Every method on one conversation."""
-    claims, rate = extractive(c, share)
+def measure_methods(c: Conversation, share: float) -> list[Result]:
+    """Return every method on one conversation."""
+    claims, rate = observe_claims(c, share)
     return [
-        score("extractive", c, claims, rate),
-        score("random turns", c, whole_turns(c, share, random_rank())),
-        score("longest turns", c, whole_turns(c, share, length)),
-        score("first person over questions", c, whole_turns(c, share, first_person_over_questions)),
-        score("LoCoMo's LLM facts", c, llm_facts(c)),
+        score_claims("extractive", c, claims, rate),
+        score_claims("random turns", c, select_whole_turns(c, share, make_random_rank())),
+        score_claims("longest turns", c, select_whole_turns(c, share, count_turn_words)),
+        score_claims("first person over questions", c, select_whole_turns(c, share, score_first_person)),
+        score_claims("LoCoMo's LLM facts", c, collect_llm_facts(c)),
     ]
 
 
-def mean(results: list[Result]) -> Result:
-    """Mean over conversations of one method's results."""
+def average_results(results: list[Result]) -> Result:
+    """Return mean over conversations of one method's results."""
     rates = [r.per_second for r in results if r.per_second is not None]
     return Result(
         results[0].method,
         "mean",
-        _mean(r.evidence for r in results),
-        {name: _mean(r.by_category[name] for r in results) for name in CATEGORIES.values()},
-        answers=_mean(r.answers for r in results),
-        words=_mean(r.words for r in results),
-        cited=_mean(r.cited for r in results),
-        claims=_mean(r.claims for r in results),
-        per_second=_mean(rates) if rates else None,
+        _average_known(r.evidence for r in results),
+        {name: _average_known(r.by_category[name] for r in results) for name in CATEGORIES.values()},
+        answers=_average_known(r.answers for r in results),
+        words=_average_known(r.words for r in results),
+        cited=_average_known(r.cited for r in results),
+        claims=_average_known(r.claims for r in results),
+        per_second=_average_known(rates) if rates else None,
     )
 
 
-def table(results: list[Result]) -> Table:
+def render_observe_table(results: list[Result]) -> Table:
     """For people."""
     shown = Table(
         "method", "conversation", "evidence", *CATEGORIES.values(), "answers", "words", "cited", "claims", "messages/s"
@@ -180,12 +182,14 @@ def main() -> None:
     )
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     args = parser.parse_args()
-    each = [measure(c, args.share) for c in conversations(args.locomo)]
-    results = [mean(list(of_method)) for of_method in zip(*each, strict=True)] + [r for of_one in each for r in of_one]
+    each = [measure_methods(c, args.share) for c in load_conversations(args.locomo)]
+    results = [average_results(list(of_method)) for of_method in zip(*each, strict=True)] + [
+        r for of_one in each for r in of_one
+    ]
     if args.json:
         print(orjson.dumps([asdict(r) for r in results], option=orjson.OPT_INDENT_2).decode())
     else:
-        Console(width=180).print(table(results))
+        Console(width=180).print(render_observe_table(results))
 
 
 if __name__ == "__main__":

@@ -43,7 +43,7 @@ class UnknownLayout(ValueError):
 
 
 def read_pairs(path: Path) -> PairFile:
-    """The pairs of a file; a line with too few columns or no label is skipped and counted.
+    """Return the pairs of a file; a line with too few columns or no label is skipped and counted.
 
     Raises:
         UnknownLayout: no layout fits.
@@ -53,43 +53,43 @@ def read_pairs(path: Path) -> PairFile:
         raise UnknownLayout(path)
     head = [cell.strip().casefold() for cell in rows[0]]
     if head[0] == "quality":
-        return _file(path, "MSRP", [_labelled(r, 0, 3, 4) for r in rows[1:]])
+        return _build_pair_file(path, "MSRP", [_parse_labelled(r, 0, 3, 4) for r in rows[1:]])
     if "sentence_a" in head and "entailment_judgment" in head:
         columns = [head.index(name) for name in ("entailment_judgment", "sentence_a", "sentence_b")]
-        return _file(path, "SICK", [_entailed(r, *columns) for r in rows[1:]])
-    score, a, b = _columns(path, rows)
-    values = {r[score].strip() for r in rows if _number(r, score) is not None}
+        return _build_pair_file(path, "SICK", [_parse_sick(r, *columns) for r in rows[1:]])
+    score, a, b = _detect_columns(path, rows)
+    values = {r[score].strip() for r in rows if _parse_score(r, score) is not None}
     if values <= {"0", "1"}:
-        return _file(path, "plain", [_labelled(r, score, a, b) for r in rows])
-    return _file(path, "STS", [_scored(r, score, a, b) for r in rows])
+        return _build_pair_file(path, "plain", [_parse_labelled(r, score, a, b) for r in rows])
+    return _build_pair_file(path, "STS", [_parse_sts(r, score, a, b) for r in rows])
 
 
-def _file(path: Path, layout: str, pairs: list[Labelled | None]) -> PairFile:
+def _build_pair_file(path: Path, layout: str, pairs: list[Labelled | None]) -> PairFile:
     kept = tuple(p for p in pairs if p is not None)
     return PairFile(path.name, layout, kept, len(pairs) - len(kept))
 
 
-def _labelled(row: list[str], label: int, a: int, b: int) -> Labelled | None:
+def _parse_labelled(row: list[str], label: int, a: int, b: int) -> Labelled | None:
     if len(row) <= max(label, a, b) or row[label].strip() not in ("0", "1"):
         return None
     return Labelled(row[a].strip(), row[b].strip(), row[label].strip() == "1")
 
 
-def _entailed(row: list[str], label: int, a: int, b: int) -> Labelled | None:
+def _parse_sick(row: list[str], label: int, a: int, b: int) -> Labelled | None:
     if len(row) <= max(label, a, b):
         return None
     judged = row[label].strip().upper()
     return Labelled(row[a].strip(), row[b].strip(), judged == "ENTAILMENT", judged == "CONTRADICTION")
 
 
-def _scored(row: list[str], score: int, a: int, b: int) -> Labelled | None:
-    value = _number(row, score)
+def _parse_sts(row: list[str], score: int, a: int, b: int) -> Labelled | None:
+    value = _parse_score(row, score)
     if value is None or len(row) <= max(a, b):
         return None
     return Labelled(row[a].strip(), row[b].strip(), value >= SAME_STS)
 
 
-def _number(row: list[str], column: int) -> float | None:
+def _parse_score(row: list[str], column: int) -> float | None:
     try:
         value = float(row[column])
     except (IndexError, ValueError):
@@ -97,11 +97,11 @@ def _number(row: list[str], column: int) -> float | None:
     return value if 0 <= value <= 5 else None
 
 
-def _columns(path: Path, rows: list[list[str]]) -> tuple[int, int, int]:
-    """The column that is a score in nine rows of ten, and the two of the longest texts."""
+def _detect_columns(path: Path, rows: list[list[str]]) -> tuple[int, int, int]:
+    """Return the column that is a score in nine rows of ten, and the two of the longest texts."""
     width = min(len(r) for r in rows if len(r) > 2) if any(len(r) > 2 for r in rows) else 0
     sample = [r for r in rows if len(r) >= width][:500]
-    scores = [c for c in range(width) if sum(_number(r, c) is not None for r in sample) >= 0.9 * len(sample)]
+    scores = [c for c in range(width) if sum(_parse_score(r, c) is not None for r in sample) >= 0.9 * len(sample)]
     texts = [c for c in range(width) if c not in scores]
     if not scores or len(texts) < 2:
         raise UnknownLayout(path)

@@ -23,12 +23,12 @@ import pyarrow as pa
 from rich.console import Console
 from rich.table import Table
 
-from bench.locomo_data import conversations, messages
+from bench.locomo_data import build_message_rows, load_conversations
 from slowwave.engines.encoders.protocol import Vectors
 from slowwave.engines.encoders.sentence_transformer import load_encoder
 from slowwave.schemas.settings import ObserveSettings, PrototypeSettings
 from slowwave.tasks.observe.observe import observe
-from slowwave.tasks.prototypes.prototypes import Prototypes, extended
+from slowwave.tasks.prototypes.prototypes import Prototypes, extend_prototypes
 
 CUTS = (5, 10, 25, 50)
 TAUS = (0.3, 0.4, 0.5, 0.6)
@@ -38,7 +38,7 @@ Ranking = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Pool:
+class ClaimCollection:
     """Claims with the turns they cite, and questions with theirs."""
 
     claims: Vectors
@@ -48,7 +48,7 @@ class Pool:
 
 
 @dataclass(frozen=True)
-class Coarse:
+class CoarseIndex:
     """Prototypes' vectors, and the claims of each."""
 
     vectors: Vectors
@@ -56,15 +56,15 @@ class Coarse:
     of_claim: Ranking
 
 
-def pool(path: Path, name: str) -> Pool:
-    """Claims observed from every conversation, and the questions whose evidence some claim cites."""
+def build_collection(path: Path, name: str) -> ClaimCollection:
+    """Return claims observed from every conversation, and the questions whose evidence some claim cites."""
     encoder = load_encoder(name)
     texts: list[str] = []
     cited: list[set[str]] = []
     asked: list[str] = []
     evidence: list[set[str]] = []
-    for one in conversations(path):
-        rows = observe(pa.table(messages(one)), ObserveSettings(pack="personal")).claims.to_pylist()
+    for one in load_conversations(path):
+        rows = observe(pa.table(build_message_rows(one)), ObserveSettings(pack="personal")).claims.to_pylist()
         texts += [row["summary"] for row in rows]
         cited += [{f"{one.id}/{turn}" for turn in row["message_ids"]} for row in rows]
         held = {turn for row in rows for turn in row["message_ids"]}
@@ -73,43 +73,43 @@ def pool(path: Path, name: str) -> Pool:
             if turns:
                 asked.append(question.text)
                 evidence.append(turns)
-    return Pool(encoder.encode(texts), cited, encoder.encode(asked), evidence)
+    return ClaimCollection(encoder.encode(texts), cited, encoder.encode(asked), evidence)
 
 
-def gathered(claims: Vectors, tau: float) -> Coarse:
-    """The prototypes that the claims make in order."""
+def build_coarse_index(claims: Vectors, tau: float) -> CoarseIndex:
+    """Return the prototypes that the claims make in order."""
     vectors = {f"{n:06}": vector for n, vector in enumerate(claims)}
     state = Prototypes(PrototypeSettings(tau=tau))
-    extended(state, sorted(vectors), [], vectors)
+    extend_prototypes(state, sorted(vectors), [], vectors)
     members = [np.array(sorted(int(c) for c in one.members), dtype=np.int64) for one in state.by_id.values()]
     of_claim = np.zeros(len(claims), dtype=np.int64)
     for place, mine in enumerate(members):
         of_claim[mine] = place
-    return Coarse(np.array([one.vector for one in state.by_id.values()]), members, of_claim)
+    return CoarseIndex(np.array([one.vector for one in state.by_id.values()]), members, of_claim)
 
 
-def flat(found: Pool, question: Vectors) -> tuple[Ranking, int]:
-    """The best claims of all, and how many vectors were scored."""
+def rank_flat(found: ClaimCollection, question: Vectors) -> tuple[Ranking, int]:
+    """Return the best claims of all, and how many vectors were scored."""
     scores = found.claims @ question
     return np.argsort(-scores, kind="stable")[: max(CUTS)], len(scores)
 
 
-def coarse(found: Pool, some: Coarse, probes: int, question: Vectors) -> tuple[Ranking, int]:
-    """The best claims of the nearest prototypes."""
+def rank_coarse(found: ClaimCollection, some: CoarseIndex, probes: int, question: Vectors) -> tuple[Ranking, int]:
+    """Return the best claims of the nearest prototypes."""
     nearest = np.argsort(-(some.vectors @ question), kind="stable")[:probes]
     claims = np.concatenate([some.members[place] for place in nearest])
     order = np.argsort(-(found.claims[claims] @ question), kind="stable")[: max(CUTS)]
     return claims[order], len(claims) + len(some.vectors)
 
 
-def blended(found: Pool, some: Coarse, weight: float, question: Vectors) -> tuple[Ranking, int]:
-    """The best claims by their own cosine and their prototype's."""
+def rank_blended(found: ClaimCollection, some: CoarseIndex, weight: float, question: Vectors) -> tuple[Ranking, int]:
+    """Return the best claims by their own cosine and their prototype's."""
     scores = found.claims @ question + weight * (some.vectors @ question)[some.of_claim]
     return np.argsort(-scores, kind="stable")[: max(CUTS)], len(scores) + len(some.vectors)
 
 
-def figures(found: Pool, answer: Callable[[Vectors], tuple[Ranking, int]]) -> dict[str, Any]:
-    """Evidence recall, claims scored and time of one way to answer."""
+def evaluate_ranking(found: ClaimCollection, answer: Callable[[Vectors], tuple[Ranking, int]]) -> dict[str, Any]:
+    """Return evidence recall, claims scored and time of one way to answer."""
     start = time.perf_counter()
     answers = [answer(question) for question in found.questions]
     seconds = time.perf_counter() - start
@@ -124,17 +124,17 @@ def figures(found: Pool, answer: Callable[[Vectors], tuple[Ranking, int]]) -> di
     }
 
 
-def measure(found: Pool) -> dict[str, dict[str, Any]]:
-    """Figures of every way."""
-    rows = {"flat": figures(found, partial(flat, found))}
+def measure(found: ClaimCollection) -> dict[str, dict[str, Any]]:
+    """Return figures of every way."""
+    rows = {"flat": evaluate_ranking(found, partial(rank_flat, found))}
     for tau in TAUS:
-        some = gathered(found.claims, tau)
+        some = build_coarse_index(found.claims, tau)
         name = (
             f"tau {tau}: {len(some.members)} prototypes, largest {max(map(len, some.members)) / len(found.claims):.0%}"
         )
         for probes in PROBES:
-            rows[f"{name}, nearest {probes}"] = figures(found, partial(coarse, found, some, probes))
-        rows[f"{name}, blend .3"] = figures(found, partial(blended, found, some, 0.3))
+            rows[f"{name}, nearest {probes}"] = evaluate_ranking(found, partial(rank_coarse, found, some, probes))
+        rows[f"{name}, blend .3"] = evaluate_ranking(found, partial(rank_blended, found, some, 0.3))
     return rows
 
 
@@ -145,7 +145,7 @@ def main() -> None:
     parser.add_argument("--encoder", default="all-MiniLM-L6-v2")
     parser.add_argument("--json", action="store_true", dest="as_json")
     given = parser.parse_args()
-    found = pool(given.file, given.encoder)
+    found = build_collection(given.file, given.encoder)
     rows = measure(found)
     if given.as_json:
         print(json.dumps({"claims": len(found.claims), "questions": len(found.evidence), "ways": rows}, indent=2))

@@ -16,20 +16,20 @@ from rich.console import Console
 from rich.table import Table
 
 from slowwave import Memory
-from slowwave.cli.recall import tell_change
+from slowwave.cli.recall import format_change
 from slowwave.recall.hits import Hit
 
 K = 5
 
 
-def asked(path: Path, *, demo: bool) -> list[dict[str, Any]]:
-    """The file's questions; with `demo`, those it marks."""
+def load_questions(path: Path, *, demo: bool) -> list[dict[str, Any]]:
+    """Return the file's questions; with `demo`, those it marks."""
     questions: list[dict[str, Any]] = tomllib.loads(path.read_text(encoding="utf-8"))["question"]
     return [q for q in questions if q.get("demo")] if demo else questions
 
 
-def rank_of(question: dict[str, Any], hits: list[Hit]) -> int | None:
-    """Place, from 1, of the first hit that shows the expected text and cites the expected session."""
+def find_rank(question: dict[str, Any], hits: list[Hit]) -> int | None:
+    """Return place, from 1, of the first hit that shows the expected text and cites the expected session."""
     for rank, hit in enumerate(hits, 1):
         shown = " ".join([hit.text, *(source.quote for source in hit.sources)])
         if question["expect"] in shown and any(source.session == question["session"] for source in hit.sources):
@@ -37,22 +37,29 @@ def rank_of(question: dict[str, Any], hits: list[Hit]) -> int | None:
     return None
 
 
-def show(console: Console, question: dict[str, Any], hits: list[Hit]) -> None:
+def print_answers(console: Console, question: dict[str, Any], hits: list[Hit]) -> None:
     """A question and its best three answers, with their sources."""
     console.print(f"\n[bold]? {question['question']}[/bold]", highlight=False)
     for hit in hits[:3]:
         when = f"{hit.observed_at:%Y-%m-%d}" if hit.observed_at else "undated"
         console.print(
-            f"  {hit.kind}, {when}{tell_change(hit)}: {_short(hit.text)}", highlight=False, markup=False, soft_wrap=True
+            f"  {hit.kind}, {when}{format_change(hit)}: {_shorten_text(hit.text)}",
+            highlight=False,
+            markup=False,
+            soft_wrap=True,
         )
         for source in hit.sources[:1]:
             where = f"session {source.session}, message {source.message}"
             console.print(
-                f"    └ {where}: “{_short(source.quote)}”", style="dim", highlight=False, markup=False, soft_wrap=True
+                f"    └ {where}: “{_shorten_text(source.quote)}”",
+                style="dim",
+                highlight=False,
+                markup=False,
+                soft_wrap=True,
             )
 
 
-def _short(text: str, length: int = 220) -> str:
+def _shorten_text(text: str, length: int = 220) -> str:
     line = " ".join(text.split())
     return line if len(line) <= length else line[:length].rsplit(" ", 1)[0] + " …"
 
@@ -69,11 +76,11 @@ def main() -> None:
     memory = Memory.open(given.store, given.space)
     console = Console()
     ranks = {}
-    for question in asked(given.file, demo=given.demo):
+    for question in load_questions(given.file, demo=given.demo):
         hits = memory.recall(question["question"], k=K)
-        ranks[question["question"]] = rank_of(question, hits)
+        ranks[question["question"]] = find_rank(question, hits)
         if given.demo:
-            show(console, question, hits)
+            print_answers(console, question, hits)
     if given.as_json:
         print(json.dumps(ranks, indent=2))
     elif not given.demo:

@@ -19,7 +19,7 @@ import orjson
 from rich.console import Console
 from rich.table import Table
 
-from slowwave.tasks.ingest.formats.registry import detect, find_files
+from slowwave.tasks.ingest.formats.registry import detect_reader, find_files
 from slowwave.tasks.ingest.parsing.errors import UnknownFormat
 from slowwave.tasks.ingest.parsing.lines import open_binary
 from slowwave.tasks.ingest.parsing.records import Limits, Message, Reader, Rejected
@@ -39,20 +39,20 @@ class Speed:
     ratio: float | None
 
 
-def best_seconds(work: Callable[[], object], rounds: int) -> float:
-    """Processor seconds of the fastest of so many runs, after one that does not count."""
+def measure_best_seconds(work: Callable[[], object], rounds: int) -> float:
+    """Return processor seconds of the fastest of so many runs, after one that does not count."""
     work()
-    return min(_seconds(work) for _ in range(rounds))
+    return min(_measure_seconds(work) for _ in range(rounds))
 
 
-def _seconds(work: Callable[[], object]) -> float:
+def _measure_seconds(work: Callable[[], object]) -> float:
     begun = time.process_time()
     work()
     return max(time.process_time() - begun, 1e-9)
 
 
-def parse_bare(path: Path) -> int:
-    """How many values orjson finds: in the lines, or in the document as a whole; 0 where it is no JSON."""
+def parse_with_orjson(path: Path) -> int:
+    """Return how many values orjson finds: in the lines, or in the document as a whole; 0 where it is no JSON."""
     with open_binary(path) as stream:
         data = stream.read()
     if data[:1] not in b"[{":
@@ -64,11 +64,11 @@ def parse_bare(path: Path) -> int:
             parsed += 1
         except orjson.JSONDecodeError:
             if not parsed:
-                return _whole(data)
+                return _parse_whole(data)
     return parsed
 
 
-def _whole(data: bytes) -> int:
+def _parse_whole(data: bytes) -> int:
     try:
         orjson.loads(data)
     except orjson.JSONDecodeError:
@@ -76,13 +76,13 @@ def _whole(data: bytes) -> int:
     return 1
 
 
-def measure(path: Path, reader: Reader, rounds: int) -> Speed:
-    """One file's speed under its reader and under orjson."""
+def measure_reader(path: Path, reader: Reader, rounds: int) -> Speed:
+    """Return one file's speed under its reader and under orjson."""
     with open_binary(path) as stream:
         size = sum(map(len, iter(lambda: stream.read(1 << 20), b""))) / 1e6
     records = list(reader.read(path, Limits()))
-    seconds = best_seconds(lambda: sum(1 for _ in reader.read(path, Limits())), rounds)
-    bare = best_seconds(lambda: parse_bare(path), rounds) if parse_bare(path) else None
+    seconds = measure_best_seconds(lambda: sum(1 for _ in reader.read(path, Limits())), rounds)
+    bare = measure_best_seconds(lambda: parse_with_orjson(path), rounds) if parse_with_orjson(path) else None
     return Speed(
         path=str(path),
         reader=reader.name,
@@ -95,7 +95,7 @@ def measure(path: Path, reader: Reader, rounds: int) -> Speed:
     )
 
 
-def show(speeds: Iterable[Speed]) -> None:
+def print_speeds(speeds: Iterable[Speed]) -> None:
     """The figures as a table."""
     table = Table("file", "reader", "MB", "messages", "rejected", "MB/s", "orjson MB/s", "ratio")
     for speed in speeds:
@@ -115,13 +115,13 @@ def main() -> None:
     speeds = []
     for path in find_files(args.paths):
         try:
-            speeds.append(measure(path, detect(path), args.rounds))
+            speeds.append(measure_reader(path, detect_reader(path), args.rounds))
         except UnknownFormat as error:
             print(f"skipped: {error}", file=sys.stderr)
     if args.json:
         print(json.dumps([asdict(speed) for speed in speeds], indent=2))
     else:
-        show(speeds)
+        print_speeds(speeds)
 
 
 if __name__ == "__main__":

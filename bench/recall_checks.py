@@ -11,14 +11,14 @@ import pyarrow as pa
 
 from slowwave.engines.encoders.protocol import Encoder, Vectors
 from slowwave.memory import Memory
-from slowwave.recall.query import checked_query
+from slowwave.recall.query import build_query
 from slowwave.recall.release.passages import Layout
-from slowwave.recall.retrieve.messages import cosines_to, top
-from slowwave.recall.retrieve.pools import POOLS, nearest_rows
+from slowwave.recall.retrieve.messages import compute_stored_cosines, select_top
+from slowwave.recall.retrieve.pools import POOLS, find_nearest_rows
 from slowwave.schemas.tables import PASSAGES
 from slowwave.store import Store
 from slowwave.store.releases import publish
-from slowwave.store.upkeep import keep_house
+from slowwave.store.upkeep import compact_store
 
 NEAREST = 10
 READERS = 8
@@ -30,34 +30,38 @@ PAUSE = 1.5
 """Seconds between two releases: more than a memory waits between two looks for one."""
 
 
-def nearest_found(memory: Memory, encoder: Encoder, queries: Sequence[str]) -> float:
-    """Share of each query's ten nearest passages, by brute force in double precision, that recall's vectors bring."""
-    view, pool = memory._current(), POOLS["message"]
+def measure_nearest_recall(memory: Memory, encoder: Encoder, queries: Sequence[str]) -> float:
+    """Return share of each query's ten nearest passages, by brute force in double precision, that recall's vectors
+    bring.
+    """
+    view, pool = memory._get_view(), POOLS["message"]
     vectors = encoder.encode(queries)
     keys = np.array(view.read(PASSAGES, ["passage_id"])["passage_id"].to_pylist())
-    cosines = np.concatenate([_cosines(batch, vectors) for batch in view.dataset(PASSAGES).to_batches(["vector"])])
-    layout, shares = Layout.of(view), []
+    cosines = np.concatenate(
+        [_compute_cosines(batch, vectors) for batch in view.open_dataset(PASSAGES).to_batches(["vector"])]
+    )
+    layout, shares = Layout.from_view(view), []
     for at, (text, vector) in enumerate(zip(queries, vectors, strict=True)):
         wanted = set(keys[np.argsort(-cosines[:, at], kind="stable")[:NEAREST]])
-        near = cosines_to(view, pool, layout.offsets, vector)
+        near = compute_stored_cosines(view, pool, layout.offsets, vector)
         if near is None:
-            asked = checked_query(text, NEAREST, "message", None, None, None, None)
-            found = nearest_rows(view, pool, asked, NEAREST, vector, ["passage_id"])["passage_id"].to_pylist()
+            asked = build_query(text, NEAREST, "message", None, None, None, None)
+            found = find_nearest_rows(view, pool, asked, NEAREST, vector, ["passage_id"])["passage_id"].to_pylist()
         else:
-            best = top(np.where(np.isnan(near), -np.inf, near), NEAREST, -np.inf)
+            best = select_top(np.where(np.isnan(near), -np.inf, near), NEAREST, -np.inf)
             found = keys[layout.offsets[best]].tolist()
         shares.append(len(wanted.intersection(found)) / NEAREST)
     return round(float(np.mean(shares)), 4)
 
 
-def _cosines(batch: pa.RecordBatch, vectors: Vectors) -> npt.NDArray[np.float64]:
+def _compute_cosines(batch: pa.RecordBatch, vectors: Vectors) -> npt.NDArray[np.float64]:
     """Of a batch's rows with every query, in double precision; shape (rows, queries)."""
     rows = batch.column("vector").flatten().to_numpy().reshape(batch.num_rows, -1)
     return rows.astype(np.float64) @ vectors.T.astype(np.float64)
 
 
 @dataclass
-class Swapped:
+class SwapReport:
     """What readers met while releases changed under them."""
 
     queries: int = 0
@@ -65,13 +69,13 @@ class Swapped:
     errors: list[str] = field(default_factory=list)
 
     def as_dict(self) -> dict[str, object]:
-        """Plain values, ready for JSON."""
+        """Return plain values, ready for JSON."""
         return {"queries": self.queries, "releases": sorted(self.releases), "errors": self.errors}
 
 
-def swapped(root: Path, encoder: Encoder, queries: Sequence[str]) -> Swapped:
-    """Eight threads ask one memory while releases are published: what they asked, and every error."""
-    memory, met, lock, over = Memory.open(root, encoder=encoder), Swapped(), threading.Lock(), threading.Event()
+def recall_while_swapping(root: Path, encoder: Encoder, queries: Sequence[str]) -> SwapReport:
+    """Return eight threads ask one memory while releases are published: what they asked, and every error."""
+    memory, met, lock, over = Memory.open(root, encoder=encoder), SwapReport(), threading.Lock(), threading.Event()
 
     def read(start: int) -> None:
         at = start
@@ -91,10 +95,10 @@ def swapped(root: Path, encoder: Encoder, queries: Sequence[str]) -> Swapped:
     for reader in readers:
         reader.start()
     store = Store.open(root)
-    some = store.table(PASSAGES).search().limit(ROWS).to_arrow().cast(PASSAGES.schema)
+    some = store.open_table(PASSAGES).search().limit(ROWS).to_arrow().cast(PASSAGES.schema)
     for _ in range(SWAPS):
         store.merge(PASSAGES, some)  # the same rows again: a new version of the table that says the same
-        keep_house(store, fragments=20)
+        compact_store(store, fragments=20)
         publish(store, "bench", encoder.name)
         over.wait(PAUSE)
     over.set()

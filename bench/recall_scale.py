@@ -28,17 +28,17 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from bench.recall_checks import nearest_found, swapped
+from bench.recall_checks import measure_nearest_recall, recall_while_swapping
 from slowwave.engines.encoders.protocol import Encoder, Vectors
 from slowwave.engines.encoders.query_encoder import load_query_encoder
 from slowwave.engines.encoders.sentence_transformer import load_encoder
 from slowwave.memory import Memory
-from slowwave.schemas.ids import content_id
+from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.tables import MESSAGES, PASSAGES, VECTOR_DIM
 from slowwave.store import Store
 from slowwave.store.releases import publish
-from slowwave.store.upkeep import keep_house
-from slowwave.tasks.ingest.formats.registry import detect
+from slowwave.store.upkeep import compact_store
+from slowwave.tasks.ingest.formats.registry import detect_reader
 from slowwave.tasks.ingest.parsing.records import Limits, Message
 
 SAMPLES = Path(__file__).resolve().parent.parent / "data" / "samples"
@@ -51,16 +51,16 @@ PARTS = ("first", "p50", "p95", "p99", "cpu")
 START = datetime(2024, 1, 1, tzinfo=UTC)
 
 
-def sample_texts() -> list[str]:
-    """What was said in the samples, in pieces of a sentence or two."""
+def load_sample_texts() -> list[str]:
+    """Return what was said in the samples, in pieces of a sentence or two."""
     files = sorted((SAMPLES / "generic").glob("*.jsonl")) + sorted((SAMPLES / "claude-code").rglob("*.jsonl"))
-    records = (record for path in files for record in detect(path).read(path, Limits()))
+    records = (record for path in files for record in detect_reader(path).read(path, Limits()))
     said = [record.text for record in records if isinstance(record, Message) and record.text.strip()]
     return [line.strip() for text in said for line in text.split("\n") if len(line.split()) > 4]
 
 
-def varied(texts: Sequence[str], rows: int, rng: random.Random) -> Iterator[tuple[int, str]]:
-    """Which text, and the text with two words exchanged for others of the samples."""
+def vary_texts(texts: Sequence[str], rows: int, rng: random.Random) -> Iterator[tuple[int, str]]:
+    """Yield which text, and the text with two words exchanged for others of the samples."""
     words = [word for text in texts for word in text.split()]
     for _ in range(rows):
         which = rng.randrange(len(texts))
@@ -70,24 +70,24 @@ def varied(texts: Sequence[str], rows: int, rng: random.Random) -> Iterator[tupl
         yield which, " ".join(line)
 
 
-def build(root: Path, rows: int, texts: Sequence[str], vectors: Vectors, encoder: str) -> None:
+def build_scaled_store(root: Path, rows: int, texts: Sequence[str], vectors: Vectors, encoder: str) -> None:
     """A released store of so many messages, one passage each."""
     rng, noise = random.Random(rows), np.random.default_rng(rows)
     store = Store.open(root, create=True)
     for start in track(range(0, rows, BATCH), f"{rows:,} rows", console=Console(stderr=True)):
-        which, said = zip(*varied(texts, min(BATCH, rows - start), rng), strict=True)
+        which, said = zip(*vary_texts(texts, min(BATCH, rows - start), rng), strict=True)
         near = vectors[list(which)] + noise.normal(0, 0.02, (len(said), VECTOR_DIM)).astype(np.float32)
         near /= np.linalg.norm(near, axis=1, keepdims=True)
-        _append(store, start, said, near)
-    keep_house(store, fragments=20)
+        _append_rows(store, start, said, near)
+    compact_store(store, fragments=20)
     publish(store, "bench", encoder)
 
 
-def _append(store: Store, start: int, said: Sequence[str], vectors: Vectors) -> None:
+def _append_rows(store: Store, start: int, said: Sequence[str], vectors: Vectors) -> None:
     places = range(start, start + len(said))
     common = {
-        "message_id": [content_id(str(n)) for n in places],
-        "session_id": [content_id("session", str(n // TURNS)) for n in places],
+        "message_id": [compute_content_id(str(n)) for n in places],
+        "session_id": [compute_content_id("session", str(n // TURNS)) for n in places],
         "seq": [n % TURNS for n in places],
         "role": [("user", "assistant")[n % 2] for n in places],
         "text": list(said),
@@ -101,7 +101,7 @@ def _append(store: Store, start: int, said: Sequence[str], vectors: Vectors) -> 
         "step_key": ["bench"] * len(said),
         "vector": pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel()), VECTOR_DIM),
     }
-    store.append(PASSAGES, _table({**common, **passage}, PASSAGES.schema))
+    store.append(PASSAGES, _build_table({**common, **passage}, PASSAGES.schema))
     blank = [""] * len(said)
     message = {
         "native_id": [str(n) for n in places],
@@ -111,10 +111,10 @@ def _append(store: Store, start: int, said: Sequence[str], vectors: Vectors) -> 
         "tokens": [len(text) // 4 for text in said],
         **dict.fromkeys(("identity", "prev_hash", "hash"), blank),
     }
-    store.append(MESSAGES, _table({**common, **message}, MESSAGES.schema))
+    store.append(MESSAGES, _build_table({**common, **message}, MESSAGES.schema))
 
 
-def _table(columns: dict[str, object], schema: pa.Schema) -> pa.Table:
+def _build_table(columns: dict[str, object], schema: pa.Schema) -> pa.Table:
     filled = [columns.get(field.name, [None] * len(columns["seq"])) for field in schema]  # type: ignore[arg-type]
     arrays = [
         some if isinstance(some, pa.Array) else pa.array(some, f.type) for some, f in zip(filled, schema, strict=True)
@@ -122,8 +122,8 @@ def _table(columns: dict[str, object], schema: pa.Schema) -> pa.Table:
     return pa.Table.from_arrays(arrays, schema=schema)
 
 
-def timings(asks: Mapping[str, Callable[[str], object]], queries: Sequence[str]) -> dict[str, dict[str, float]]:
-    """Milliseconds of each way to ask, which take turns: the first query (cold), then quantiles of the rest."""
+def measure_timings(asks: Mapping[str, Callable[[str], object]], queries: Sequence[str]) -> dict[str, dict[str, float]]:
+    """Return milliseconds of each way to ask, which take turns: the first query (cold), then quantiles of the rest."""
     clock: dict[str, list[float]] = {name: [] for name in asks}
     spent: dict[str, list[float]] = {name: [] for name in asks}
     for query in queries:
@@ -132,19 +132,22 @@ def timings(asks: Mapping[str, Callable[[str], object]], queries: Sequence[str])
             ask(query)
             spent[name].append((time.process_time() - worked) * 1000)
             clock[name].append((time.perf_counter() - start) * 1000)
-    return {name: _quantiles(clock[name], spent[name]) for name in asks}
+    return {name: _compute_quantiles(clock[name], spent[name]) for name in asks}
 
 
-def _quantiles(clock: Sequence[float], spent: Sequence[float]) -> dict[str, float]:
+def _compute_quantiles(clock: Sequence[float], spent: Sequence[float]) -> dict[str, float]:
     p50, p95, p99 = np.percentile(clock[1:], [50, 95, 99])
     found = {"first": clock[0], "p50": p50, "p95": p95, "p99": p99, "cpu": np.median(spent[1:])}
     return {name: round(float(value), 1) for name, value in found.items()}
 
 
-def measured(root: Path, encoder: Encoder, queries: Sequence[str]) -> dict[str, Any]:
-    """Timings of bare vector search, of recall over messages, and of the encoder's part in both; and what must hold."""
+def measure_recall(root: Path, encoder: Encoder, queries: Sequence[str]) -> dict[str, Any]:
+    """Return timings of bare vector search, of recall over messages, and of the encoder's part in both.
+
+    And what must hold.
+    """
     memory = Memory.open(root, encoder=encoder)
-    table = memory.snapshot.table(PASSAGES)
+    table = memory.snapshot.open_table(PASSAGES)
 
     def bare(query: str) -> object:
         search = table.search(encoder.encode([query])[0], vector_column_name="vector").distance_type("dot")
@@ -155,13 +158,13 @@ def measured(root: Path, encoder: Encoder, queries: Sequence[str]) -> dict[str, 
         "bare LanceDB, flat": bare,
         "slowwave": lambda query: memory.recall(query, kinds=("message",)),
     }
-    took = timings(asks, queries)
+    took = measure_timings(asks, queries)
     return {
         "milliseconds": took,
         "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
         "overhead": round(took["slowwave"]["p50"] / took["bare LanceDB, flat"]["p50"], 2),
-        "nearest_found": nearest_found(memory, encoder, queries),
-        "while_releases_change": swapped(root, encoder, queries).as_dict(),
+        "nearest_found": measure_nearest_recall(memory, encoder, queries),
+        "while_releases_change": recall_while_swapping(root, encoder, queries).as_dict(),
     }
 
 
@@ -175,13 +178,13 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", dest="as_json")
     given = parser.parse_args()
     os.environ["XDG_CACHE_HOME"] = str(given.folder / "cache")  # recall keeps its last answers: that is timed too
-    encoder, texts = load_query_encoder(given.encoder), sample_texts()
-    queries = [" ".join(text.split()[:WORDS]) for _, text in varied(texts, given.queries + 1, random.Random(7))]
+    encoder, texts = load_query_encoder(given.encoder), load_sample_texts()
+    queries = [" ".join(text.split()[:WORDS]) for _, text in vary_texts(texts, given.queries + 1, random.Random(7))]
     missing = [rows for rows in given.rows if not (given.folder / str(rows) / "default" / "releases.lance").is_dir()]
     vectors = load_encoder(given.encoder).encode(texts) if missing else np.zeros((0, VECTOR_DIM), dtype=np.float32)
     for rows in missing:
-        build(given.folder / str(rows), rows, texts, vectors, encoder.name)
-    found = {rows: measured(given.folder / str(rows), encoder, queries) for rows in given.rows}
+        build_scaled_store(given.folder / str(rows), rows, texts, vectors, encoder.name)
+    found = {rows: measure_recall(given.folder / str(rows), encoder, queries) for rows in given.rows}
     if given.as_json:
         print(json.dumps({"rows": found}, indent=2))
         return

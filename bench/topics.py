@@ -28,8 +28,8 @@ from sklearn.metrics import adjusted_rand_score
 from slowwave.engines.encoders.sentence_transformer import load_encoder
 from slowwave.schemas.settings import TopicSettings
 from slowwave.schemas.tables import BASE_TOPICS, OBSERVATIONS, TOPICS
-from slowwave.tasks.topics.assign import assign, base_topics, split, too_large
-from slowwave.tasks.topics.cluster import base_of, leaders
+from slowwave.tasks.topics.assign import assign, build_base_topics, find_oversized_topic, split_topic
+from slowwave.tasks.topics.cluster import cluster_by_leader, match_base_topic
 
 Vectors = npt.NDArray[np.float32]
 START = datetime(2026, 11, 1, tzinfo=UTC)
@@ -44,36 +44,40 @@ class Labelled:
     vectors: Vectors
 
 
-def read(path: Path, encoder: str) -> Labelled:
-    """The labelled set with its vectors."""
+def load_labelled_claims(path: Path, encoder: str) -> Labelled:
+    """Return the labelled set with its vectors."""
     rows = [line.split("\t") for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
     texts = [text for _, text in rows]
     return Labelled([label for label, _ in rows], texts, load_encoder(encoder).encode(texts))
 
 
-def by_nights(said: Labelled, order: Sequence[int], nights: int) -> list[str]:
-    """Topic of each claim, in the order of the set, when they arrive in so many nights."""
+def assign_by_nights(said: Labelled, order: Sequence[int], nights: int) -> list[str]:
+    """Return topic of each claim, in the order of the set, when they arrive in so many nights."""
     settings = TopicSettings()
     placed: dict[int, str] = {}
     for part in np.array_split(np.array(order), nights):
-        made = assign(_rows(said, part.tolist(), order), _topics(said, placed), settings, "k")
+        made = assign(
+            _build_observation_rows(said, part.tolist(), order), _build_topic_rows(said, placed), settings, "k"
+        )
         placed = {n: made.merged.get(topic, topic) for n, topic in placed.items()}
         placed |= {int(r["observation_id"]): r["topic_id"] for r in made.observations.to_pylist()}
-        _cut(said, placed, order, settings)
+        _split_large_topics(said, placed, order, settings)
     return [placed[n] for n in range(len(said.texts))]
 
 
-def _cut(said: Labelled, placed: dict[int, str], order: Sequence[int], settings: TopicSettings) -> None:
-    base = {row["topic_id"] for row in base_topics("k")}
+def _split_large_topics(said: Labelled, placed: dict[int, str], order: Sequence[int], settings: TopicSettings) -> None:
+    base = {row["topic_id"] for row in build_base_topics("k")}
     sizes = Counter(topic for topic in placed.values() if topic not in base)
-    largest = too_large(sizes, len(placed), settings)
+    largest = find_oversized_topic(sizes, len(placed), settings)
     if largest is not None:
-        rows = _rows(said, [n for n, topic in placed.items() if topic == largest], order, largest)
-        moved = split(rows, "k")
+        rows = _build_observation_rows(said, [n for n, topic in placed.items() if topic == largest], order, largest)
+        moved = split_topic(rows, "k")
         placed |= {int(r["observation_id"]): r["topic_id"] for r in moved.to_pylist()} if moved else {}
 
 
-def _rows(said: Labelled, some: Sequence[int], order: Sequence[int], topic: str | None = None) -> pa.Table:
+def _build_observation_rows(
+    said: Labelled, some: Sequence[int], order: Sequence[int], topic: str | None = None
+) -> pa.Table:
     at = {n: START + timedelta(minutes=place) for place, n in enumerate(order)}
     empty: dict[str, Any] = dict.fromkeys(OBSERVATIONS.schema.names)
     fixed = {"session_id": "s", "category": "fact", "pack": "personal", "files": [], "quote": "", "message_ids": []}
@@ -93,12 +97,12 @@ def _rows(said: Labelled, some: Sequence[int], order: Sequence[int], topic: str 
     return pa.Table.from_pylist(rows, schema=OBSERVATIONS.schema)
 
 
-def _topics(said: Labelled, placed: dict[int, str]) -> pa.Table:
-    """Rows of TOPICS with the figures that the night's `refresh` would give them."""
+def _build_topic_rows(said: Labelled, placed: dict[int, str]) -> pa.Table:
+    """Return rows of TOPICS with the figures that the night's `refresh` would give them."""
     members = defaultdict(list)
     for n, topic in placed.items():
         members[topic].append(n)
-    base = {row["topic_id"]: row for row in base_topics("k")}
+    base = {row["topic_id"]: row for row in build_base_topics("k")}
     rows = []
     for topic in {*base, *members}:
         mean = said.vectors[members[topic]].mean(axis=0) if members[topic] else None
@@ -109,17 +113,17 @@ def _topics(said: Labelled, placed: dict[int, str]) -> pa.Table:
     return pa.Table.from_pylist(sorted(rows, key=lambda r: str(r["topic_id"])), schema=TOPICS.schema)
 
 
-def leader_alone(said: Labelled, order: Sequence[int], threshold: float) -> list[str]:
-    """What one pass of leader clustering gives, base topics by rule as ever."""
-    rest = [n for n in order if base_of(said.texts[n]) is None]
-    found = {n: str(base_of(said.texts[n])) for n in order if base_of(said.texts[n])}
-    for group in leaders(said.vectors[rest], threshold):
+def cluster_leaders_only(said: Labelled, order: Sequence[int], threshold: float) -> list[str]:
+    """Return what one pass of leader clustering gives, base topics by rule as ever."""
+    rest = [n for n in order if match_base_topic(said.texts[n]) is None]
+    found = {n: str(match_base_topic(said.texts[n])) for n in order if match_base_topic(said.texts[n])}
+    for group in cluster_by_leader(said.vectors[rest], threshold):
         found |= {rest[i]: f"topic {group[0]}" for i in group}
     return [found[n] for n in range(len(said.texts))]
 
 
-def figures(said: Labelled, topics: Sequence[str]) -> dict[str, float]:
-    """What the docstring says."""
+def compute_topic_scores(said: Labelled, topics: Sequence[str]) -> dict[str, float]:
+    """Return what the docstring says."""
     members = defaultdict(list)
     for n, topic in enumerate(topics):
         members[topic].append(n)
@@ -139,29 +143,38 @@ def figures(said: Labelled, topics: Sequence[str]) -> dict[str, float]:
     }
 
 
-def base_right(said: Labelled) -> float:
-    """Share of claims that the rules of self, user and system place as the labels say."""
+def compute_base_accuracy(said: Labelled) -> float:
+    """Return share of claims that the rules of self, user and system place as the labels say."""
     right = [
-        (base_of(t) or "") == (lab if lab in BASE_TOPICS else "")
+        (match_base_topic(t) or "") == (lab if lab in BASE_TOPICS else "")
         for lab, t in zip(said.labels, said.texts, strict=True)
     ]
     return sum(right) / len(right)
 
 
-def measure(said: Labelled, orders: int) -> dict[str, dict[str, float]]:
-    """Figures by method, means over orders of arrival."""
+def measure_topic_methods(said: Labelled, orders: int) -> dict[str, dict[str, float]]:
+    """Return figures by method, means over orders of arrival."""
     some = [list(range(len(said.texts)))]
     some += [random.Random(seed).sample(some[0], len(some[0])) for seed in range(1, orders)]
     found = {
-        f"leader alone, {t}": _mean([figures(said, leader_alone(said, o, t)) for o in some]) for t in (0.25, 0.35, 0.45)
+        f"leader alone, {t}": _average_dicts(
+            [compute_topic_scores(said, cluster_leaders_only(said, o, t)) for o in some]
+        )
+        for t in (0.25, 0.35, 0.45)
     }
-    found["slowwave, one night"] = _mean([figures(said, by_nights(said, o, 1)) for o in some])
-    found["slowwave, ten nights"] = _mean([figures(said, by_nights(said, o, 10)) for o in some])
-    found["slowwave, a claim a night"] = _mean([figures(said, by_nights(said, o, len(o))) for o in some])
+    found["slowwave, one night"] = _average_dicts(
+        [compute_topic_scores(said, assign_by_nights(said, o, 1)) for o in some]
+    )
+    found["slowwave, ten nights"] = _average_dicts(
+        [compute_topic_scores(said, assign_by_nights(said, o, 10)) for o in some]
+    )
+    found["slowwave, a claim a night"] = _average_dicts(
+        [compute_topic_scores(said, assign_by_nights(said, o, len(o))) for o in some]
+    )
     return found
 
 
-def _mean(rows: list[dict[str, float]]) -> dict[str, float]:
+def _average_dicts(rows: list[dict[str, float]]) -> dict[str, float]:
     return {name: float(np.mean([row[name] for row in rows])) for name in rows[0]}
 
 
@@ -173,17 +186,19 @@ def main() -> None:
     parser.add_argument("--orders", type=int, default=5)
     parser.add_argument("--json", action="store_true", dest="as_json")
     given = parser.parse_args()
-    said = read(given.file, given.encoder)
-    found = measure(said, given.orders)
+    said = load_labelled_claims(given.file, given.encoder)
+    found = measure_topic_methods(said, given.orders)
     if given.as_json:
-        print(json.dumps({"methods": found, "base topics right": base_right(said)}, indent=2))
+        print(json.dumps({"methods": found, "base topics right": compute_base_accuracy(said)}, indent=2))
         return
     table = Table("method", "topics", "purity", "rand", "alone", "largest", "overlap")
     for name, row in found.items():
         table.add_row(name, f"{row['topics']:.0f}", *(f"{row[n]:.2f}" for n in list(row)[1:]))
     console = Console()
     console.print(table)
-    console.print(f"{len(said.texts)} claims; self, user and system told from the rest: {base_right(said):.1%} right.")
+    console.print(
+        f"{len(said.texts)} claims; self, user and system told from the rest: {compute_base_accuracy(said):.1%} right."
+    )
 
 
 if __name__ == "__main__":

@@ -11,10 +11,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from lancedb.expr import col, lit
 
-from slowwave.flows.nightly import distil
+from slowwave.flows.nightly import run_steps_after_read
 from slowwave.flows.report import RunReport
 from slowwave.flows.reprocess import FORGET, Selection, run_reprocess
-from slowwave.flows.run import Caller, as_function, running
+from slowwave.flows.run import Caller, open_run, run_as_function
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import MERGES, OBSERVATIONS, SESSIONS, SUMMARIES, TOPIC_HISTORY
@@ -25,8 +25,8 @@ from slowwave.tasks.supersede.supersede import KINDS, Superseded, unsupersede
 REBUILT = ("topics", "summaries")
 
 
-def run_consolidate(settings: Settings, workspace: str | None = None, call: Caller = as_function) -> RunReport:
-    """Look for duplicates among all stored claims of a workspace, or all, and do what depends on what came out.
+def run_consolidate(settings: Settings, workspace: str | None = None, call: Caller = run_as_function) -> RunReport:
+    """Return look for duplicates among all stored claims of a workspace, or all, and do what depends on what came out.
 
     Raises:
         StoreLocked: another run is at it.
@@ -34,7 +34,7 @@ def run_consolidate(settings: Settings, workspace: str | None = None, call: Call
     return run_reprocess("dedupe", Selection(workspace=workspace), settings, call)
 
 
-def run_rebuild(what: str, settings: Settings, call: Caller = as_function) -> RunReport:
+def run_rebuild(what: str, settings: Settings, call: Caller = run_as_function) -> RunReport:
     """Make topics (and their summaries) or summaries anew from the observations that are held.
 
     Raises:
@@ -43,8 +43,8 @@ def run_rebuild(what: str, settings: Settings, call: Caller = as_function) -> Ru
     """
     if what not in REBUILT:
         raise UsageError(f"nothing called {what!r} can be rebuilt: one of {', '.join(REBUILT)} can")
-    with running("rebuild", settings) as (job, report):
-        chosen = Selection().pick(job.store)
+    with open_run("rebuild", settings) as (job, report):
+        chosen = Selection().select_sessions(job.store)
         if what == "topics":
             FORGET["assign"](job.store, chosen)
             job.store.delete_ids(TOPIC_HISTORY, job.store.read(TOPIC_HISTORY, ["event_id"])["event_id"].to_pylist())
@@ -53,28 +53,28 @@ def run_rebuild(what: str, settings: Settings, call: Caller = as_function) -> Ru
         else:
             FORGET["rollup"](job.store, chosen)
         report.notes.append(f"{what} of {job.store.count(SESSIONS)} sessions made anew")
-        distil(job, report, call)
+        run_steps_after_read(job, report, call)
     return report
 
 
-def run_unmerge(merge_id: str, settings: Settings, call: Caller = as_function) -> RunReport:
+def run_unmerge(merge_id: str, settings: Settings, call: Caller = run_as_function) -> RunReport:
     """Take a merge or a supersession back, for good, and do what depends on it.
 
     Raises:
         UsageError: no such merge, several whose ids begin so, or one that is taken back already.
         StoreLocked: another run is at it.
     """
-    with running("unmerge", settings) as (job, report):
-        merge = _merge(job.store, merge_id)
-        undone = _undone(job.store, merge)
+    with open_run("unmerge", settings) as (job, report):
+        merge = _find_merge(job.store, merge_id)
+        undone = _undo_merge(job.store, merge)
         job.store.merge(MERGES, undone.merges)
         job.store.merge(OBSERVATIONS, undone.observations)
         report.notes.append(f"{merge['kind'][0].as_py()} {merge['merge_id'][0].as_py()} taken back")
-        distil(job, report, call)
+        run_steps_after_read(job, report, call)
     return report
 
 
-def _merge(store: Store, merge_id: str) -> pa.Table:
+def _find_merge(store: Store, merge_id: str) -> pa.Table:
     rows = store.read(MERGES)
     found = rows.filter(pc.starts_with(rows["merge_id"], merge_id))
     if found.num_rows != 1 or not merge_id:
@@ -86,8 +86,8 @@ def _merge(store: Store, merge_id: str) -> pa.Table:
     return found
 
 
-def _undone(store: Store, merge: pa.Table) -> Deduped | Superseded:
-    """The rows that change; the ledger's id is the whole one."""
+def _undo_merge(store: Store, merge: pa.Table) -> Deduped | Superseded:
+    """Return the rows that change; the ledger's id is the whole one."""
     loser, winner, whole = (merge[name][0].as_py() for name in ("loser_id", "winner_id", "merge_id"))
     if merge["kind"][0].as_py() in KINDS:
         return unsupersede(store.read_ids(OBSERVATIONS, [loser]), merge, whole)

@@ -13,20 +13,20 @@ from typing import Any
 from prefect import flow
 
 from slowwave.flows.report import RunReport
-from slowwave.flows.run import Caller, as_function, as_task, running
-from slowwave.flows.under_prefect import keep_artifact, run_under_prefect
+from slowwave.flows.run import Caller, open_run, run_as_function, run_as_task
+from slowwave.flows.under_prefect import run_under_prefect, save_artifact
 from slowwave.schemas.settings import Settings
-from slowwave.store.journal import journals
+from slowwave.store.journal import find_journals
 from slowwave.tasks.boilerplate.task import find_boilerplate
 from slowwave.tasks.dedupe.task import dedupe_observations
 from slowwave.tasks.gists.task import write_gists
-from slowwave.tasks.ingest.formats.registry import installed
+from slowwave.tasks.ingest.formats.registry import find_installed
 from slowwave.tasks.ingest.task import read_transcripts
 from slowwave.tasks.job import Job
 from slowwave.tasks.observe.task import observe_sessions
 from slowwave.tasks.passages.task import write_passages
 from slowwave.tasks.prototypes.task import update_prototypes
-from slowwave.tasks.publish.task import publish_release, released_by
+from slowwave.tasks.publish.task import find_run_release, publish_release
 from slowwave.tasks.summarize.task import roll_up
 from slowwave.tasks.supersede.task import supersede_observations
 from slowwave.tasks.topics.task import assign_topics
@@ -34,19 +34,19 @@ from slowwave.tasks.topics.task import assign_topics
 
 @flow(name="nightly", validate_parameters=False)
 def nightly(paths: list[str] | None = None, overrides: dict[str, Any] | None = None) -> RunReport:
-    """A night under Prefect, its report kept as an artifact.
+    """Return a night under Prefect, its report kept as an artifact.
 
     Args:
         paths: files and folders to read; none: the transcripts of the tools installed for this user.
         overrides: settings by name, over those of the file and the environment.
     """
-    report = run_night([Path(p) for p in paths or []], Settings(**overrides or {}), as_task)
-    keep_artifact(report, "night-report", "What the night did")
+    report = run_night([Path(p) for p in paths or []], Settings(**overrides or {}), run_as_task)
+    save_artifact(report, "night-report", "What the night did")
     return report
 
 
 def run_night_under_prefect(paths: list[str], overrides: dict[str, Any]) -> RunReport:
-    """`nightly`, or the same night without Prefect where Prefect fails before it has begun.
+    """Return `nightly`, or the same night without Prefect where Prefect fails before it has begun.
 
     Raises:
         StoreLocked: another run is at it.
@@ -58,20 +58,20 @@ def run_night_under_prefect(paths: list[str], overrides: dict[str, Any]) -> RunR
     return run_under_prefect(nightly, run_plain, paths, overrides)
 
 
-def run_night(paths: list[Path], settings: Settings, call: Caller = as_function) -> RunReport:
-    """A night over the paths; with no path, over the transcripts of the installed tools.
+def run_night(paths: list[Path], settings: Settings, call: Caller = run_as_function) -> RunReport:
+    """Return a night over the paths; with no path, over the transcripts of the installed tools.
 
     Raises:
         StoreLocked: another run is at it.
     """
-    with running("nightly", settings) as (job, report):
-        written = journals(job.store.dir)  # talks and notes of the space itself
-        report.steps.append(call(read_transcripts, job, [*(paths or installed_roots()), *written]))
-        distil(job, report, call)
+    with open_run("nightly", settings) as (job, report):
+        written = find_journals(job.store.dir)  # talks and notes of the space itself
+        report.steps.append(call(read_transcripts, job, [*(paths or collect_transcript_roots()), *written]))
+        run_steps_after_read(job, report, call)
     return report
 
 
-def distil(job: Job, report: RunReport, call: Caller) -> None:
+def run_steps_after_read(job: Job, report: RunReport, call: Caller) -> None:
     """Everything after reading, on whatever lacks it: the part that every kind of run shares."""
     report.steps.append(call(write_passages, job))
     if job.settings.gists != "off":
@@ -84,9 +84,9 @@ def distil(job: Job, report: RunReport, call: Caller) -> None:
     report.steps.append(call(update_prototypes, job))
     report.steps.append(call(roll_up, job))
     report.steps.append(call(publish_release, job))
-    report.release = released_by(job)
+    report.release = find_run_release(job)
 
 
-def installed_roots() -> list[Path]:
-    """The transcripts of the tools installed for this user."""
-    return [path for _, path in installed(Path.home())]
+def collect_transcript_roots() -> list[Path]:
+    """Return the transcripts of the tools installed for this user."""
+    return [path for _, path in find_installed(Path.home())]

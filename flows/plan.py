@@ -8,30 +8,30 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slowwave.engines.llm.budget import estimated_tokens
-from slowwave.engines.llm.cache import completion_id
-from slowwave.engines.llm.protocol import EngineUnavailable, Request, template_tokens
-from slowwave.flows.nightly import installed_roots
+from slowwave.engines.llm.budget import estimate_tokens
+from slowwave.engines.llm.cache import compute_completion_id
+from slowwave.engines.llm.protocol import EngineUnavailable, Request, count_template_tokens
+from slowwave.flows.nightly import collect_transcript_roots
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import COMPLETIONS, FILES, GISTS, MESSAGES, OBSERVATIONS, RUNS, TOPICS
 from slowwave.tasks.boilerplate.task import Mask
-from slowwave.tasks.gists.task import gists_key
+from slowwave.tasks.gists.task import compute_gists_key
 from slowwave.tasks.ingest.parsing.records import Limits
-from slowwave.tasks.ingest.store_messages import Ingested
-from slowwave.tasks.ingest.task import Known, new_rows
+from slowwave.tasks.ingest.store_messages import IngestedTranscript
+from slowwave.tasks.ingest.task import VaultIndex, iter_new_rows
 from slowwave.tasks.ingest.transcripts import find_pending
 from slowwave.tasks.job import Job
-from slowwave.tasks.llm.ask import Model, check_llm, close_model, model_of
+from slowwave.tasks.llm.ask import Model, check_llm, close_model, get_model
 from slowwave.tasks.llm.chunks import is_spoken
 from slowwave.tasks.observe import extract
-from slowwave.tasks.observe.task import observations_key
+from slowwave.tasks.observe.task import compute_observations_key
 from slowwave.tasks.pending import (
-    batches,
-    inactive_messages,
-    lacking,
-    pending_sessions,
-    session_groups,
-    spoken_messages,
+    find_missing_messages,
+    find_pending_sessions,
+    group_sessions,
+    iter_batches,
+    read_inactive_ids,
+    read_spoken_messages,
 )
 from slowwave.tasks.plan import (
     ANSWER_SHARE,
@@ -39,23 +39,23 @@ from slowwave.tasks.plan import (
     GIST_ANSWER,
     Estimate,
     Line,
-    Measured,
-    consolidation,
-    measured,
-    priced,
-    spoken_tokens,
-    summaries,
-    topics,
+    MeasuredUsage,
+    add_costs,
+    estimate_consolidation,
+    estimate_summaries,
+    estimate_topics,
+    measure_usage,
+    read_token_counts,
 )
 from slowwave.tasks.summarize import narrate
-from slowwave.tasks.summarize.task import summaries_key
-from slowwave.tasks.topics.task import assign_key
+from slowwave.tasks.summarize.task import compute_summaries_key
+from slowwave.tasks.topics.task import compute_assign_key
 
 MESSAGES_AT_ONCE = 20_000
 
 
 def plan_night(paths: list[Path], settings: Settings) -> Estimate:
-    """What a night over the paths would cost, and over whatever is pending in the store. Nothing is written.
+    """Return what a night over the paths would cost, and over whatever is pending in the store. Nothing is written.
 
     Raises:
         UsageError: settings name a language model, a prompt or a pack that is not there.
@@ -65,31 +65,31 @@ def plan_night(paths: list[Path], settings: Settings) -> Estimate:
         there = (settings.store / settings.space / "releases.lance").is_dir()
         job = Job(settings if there else settings.model_copy(update={"store": Path(empty)}), "plan")
         try:
-            return _planned(job, paths)
+            return _estimate_night(job, paths)
         finally:
             close_model(job)
 
 
-def _planned(job: Job, paths: list[Path]) -> Estimate:
-    model = model_of(job)
+def _estimate_night(job: Job, paths: list[Path]) -> Estimate:
+    model = get_model(job)
     estimate = Estimate(model.llm.model if model else "no language model")
     if model is None:
         estimate.notes.append("llm is off: claims, topics and summaries are made without a model and cost nothing")
     reports = job.store.read(RUNS, ["report", "started_at"]).sort_by([("started_at", "descending")])
-    known = measured(reports["report"].to_pylist(), estimate.model)
+    known = measure_usage(reports["report"].to_pylist(), estimate.model)
     planner = Planner(job, model, estimate, known)
-    for messages in _pending_messages(job, paths, model):
+    for messages in _read_pending_messages(job, paths, model):
         planner.add(messages)
     if model:
-        planner.add_left_over(model)
+        planner.add_pending(model)
     planner.finish()
-    return priced(estimate, job.settings.model, known)
+    return add_costs(estimate, job.settings.model, known)
 
 
 class Planner:
     """Adds up what some messages would cost."""
 
-    def __init__(self, job: Job, model: Model | None, estimate: Estimate, known: Measured) -> None:
+    def __init__(self, job: Job, model: Model | None, estimate: Estimate, known: MeasuredUsage) -> None:
         self.job, self.model, self.estimate, self.known = job, model, estimate, known
         self.observe, self.gists = Line("observe"), Line("gists")
         self.chunks: list[int] = []
@@ -107,31 +107,31 @@ class Planner:
         by_session: dict[str, list[int]] = {}
         for row in rows:
             mine = by_session.setdefault(row["session_id"], [])
-            mine += spoken_tokens([row]) if is_spoken(row) else []
+            mine += read_token_counts([row]) if is_spoken(row) else []
         self.estimate.sessions += len(by_session)
         self.seen |= by_session.keys()
         self.sessions += list(by_session.values())
         if self.model:
             try:
-                self._claims(messages, self.model)
+                self._add_claims(messages, self.model)
             except EngineUnavailable as error:
                 self.estimate.notes = list(dict.fromkeys([*self.estimate.notes, str(error)]))
             if self.job.settings.gists == "llm":
-                self._gists([row for row in rows if is_spoken(row)], self.model)
+                self._add_gists([row for row in rows if is_spoken(row)], self.model)
 
-    def add_left_over(self, model: Model) -> None:
+    def add_pending(self, model: Model) -> None:
         """Count what the store's sessions still lack beside claims: gists, topics, summaries."""
         store, settings = self.job.store, self.job.settings
-        spoken = spoken_messages(store, ["tokens"]).filter(~pl.col("session_id").is_in(sorted(self.seen)))
+        spoken = read_spoken_messages(store, ["tokens"]).filter(~pl.col("session_id").is_in(sorted(self.seen)))
         if settings.gists == "llm":
-            lack = lacking(store, spoken, GISTS, gists_key(self.job, model))
-            for batch in batches(lack, MESSAGES_AT_ONCE):
+            lack = find_missing_messages(store, spoken, GISTS, compute_gists_key(self.job, model))
+            for batch in iter_batches(lack, MESSAGES_AT_ONCE):
                 rows = store.read_ids(MESSAGES, batch["message_id"].to_list(), ["message_id", "text"])
-                self._gists(rows.to_pylist(), model)
+                self._add_gists(rows.to_pylist(), model)
         claims = pl.DataFrame(store.read(OBSERVATIONS, ["session_id", "status", "assign_key"]))
-        waiting = (pl.col("status") == "active") & pl.col("assign_key").ne_missing(assign_key(self.job, model))
+        waiting = (pl.col("status") == "active") & pl.col("assign_key").ne_missing(compute_assign_key(self.job, model))
         self.left_claims = claims.filter(waiting & ~pl.col("session_id").is_in(sorted(self.seen))).height
-        pending = pending_sessions(store, "rollup", summaries_key(self.job, model))["session_id"]
+        pending = find_pending_sessions(store, "rollup", compute_summaries_key(self.job, model))["session_id"]
         lack = spoken.filter(pl.col("session_id").is_in(pending.implode())).sort("session_id", "seq")
         self.left_sessions = [mine["tokens"].to_list() for _, mine in lack.group_by("session_id", maintain_order=True)]
 
@@ -144,14 +144,16 @@ class Planner:
         self.estimate.lines = [
             *([self.gists] if settings.gists == "llm" else []),
             self.observe,
-            consolidation(self.chunks, each),
-            topics(
+            estimate_consolidation(self.chunks, each),
+            estimate_topics(
                 claims + self.left_claims,
                 settings.extract.batch_claims,
                 settings.extract.topics_shown,
                 self.job.store.count(TOPICS),
             ),
-            summaries([*self.sessions, *self.left_sessions], claims + self.left_claims, settings.pyramid, self.window),
+            estimate_summaries(
+                [*self.sessions, *self.left_sessions], claims + self.left_claims, settings.pyramid, self.window
+            ),
         ]
 
     def count(self, texts: list[str]) -> list[int]:
@@ -162,12 +164,12 @@ class Planner:
             except EngineUnavailable as error:
                 self.engine_there = False
                 self.estimate.notes.append(f"tokens are estimated: {error}")
-        return estimated_tokens(texts)
+        return estimate_tokens(texts)
 
-    def _claims(self, messages: pa.Table, model: Model) -> None:
+    def _add_claims(self, messages: pa.Table, model: Model) -> None:
         settings = self.job.settings
-        self.window = self._window(model)
-        plan = extract.planned(
+        self.window = self._find_context_window(model)
+        plan = extract.plan_requests(
             messages, settings.observe, settings.extract, model.library, lambda t: self.count(list(t)), self.window
         )
         self.estimate.skipped += len(plan.skipped)
@@ -178,42 +180,42 @@ class Planner:
         self.chunks += list(chunks.values())
         mean = self.known.answer_tokens.get("observe")
         answers = [mean or min(part.request.max_tokens, part.chunk.tokens * ANSWER_SHARE) for part in plan.parts]
-        self._line(self.observe, plan.requests, answers, model)
+        self._add_requests(self.observe, plan.requests, answers, model)
 
-    def _gists(self, rows: list[dict[str, object]], model: Model) -> None:
-        wanted = [row for row in rows if narrate.wants_gist(row, self.job.settings.extract)]
-        requests = narrate.gist_requests(wanted, model.library, lambda t: self.count(list(t)), self.window)
+    def _add_gists(self, rows: list[dict[str, object]], model: Model) -> None:
+        wanted = [row for row in rows if narrate.needs_gist(row, self.job.settings.extract)]
+        requests = narrate.build_gist_requests(wanted, model.library, lambda t: self.count(list(t)), self.window)
         self.gists.units += len(wanted)
         mean = self.known.answer_tokens.get("gists", GIST_ANSWER)
-        self._line(self.gists, requests, [mean] * len(requests), model)
+        self._add_requests(self.gists, requests, [mean] * len(requests), model)
 
-    def _window(self, model: Model) -> int:
+    def _find_context_window(self, model: Model) -> int:
         try:
             return model.llm.context_window
         except EngineUnavailable as error:
             self.estimate.notes.append(f"the context window is taken to be {self.window:,} tokens: {error}")
             return self.job.settings.model.context_window or self.window
 
-    def _line(self, line: Line, requests: list[Request], answers: list[float], model: Model) -> None:
-        ids = [completion_id(request, model.llm.model, model.llm.sampling) for request in requests]
+    def _add_requests(self, line: Line, requests: list[Request], answers: list[float], model: Model) -> None:
+        ids = [compute_completion_id(request, model.llm.model, model.llm.sampling) for request in requests]
         kept = set(self.job.store.read_ids(COMPLETIONS, ids, ["completion_id"])["completion_id"].to_pylist())
         for request, cid, answer in zip(requests, ids, answers, strict=True):
-            tokens = template_tokens(request) + sum(self.count([m["content"] for m in request.messages]))
+            tokens = count_template_tokens(request) + sum(self.count([m["content"] for m in request.messages]))
             line.add(tokens, answer, cached=cid in kept)
 
 
-def _pending_messages(job: Job, paths: list[Path], model: Model | None) -> Iterator[pa.Table]:
-    """Messages of the sessions a night would distil: those in the vault, then those still in transcripts."""
+def _read_pending_messages(job: Job, paths: list[Path], model: Model | None) -> Iterator[pa.Table]:
+    """Yield messages of the sessions a night would distil: those in the vault, then those still in transcripts."""
     held = job.store.read(FILES).to_pylist()
     mask = Mask(job)
-    pending = pending_sessions(job.store, "observe", observations_key(job, model), mask.by_session)
-    gone = pa.array(sorted(inactive_messages(job.store)), pa.string())
-    for group in session_groups(pending, MESSAGES_AT_ONCE):
+    pending = find_pending_sessions(job.store, "observe", compute_observations_key(job, model), mask.by_session)
+    gone = pa.array(sorted(read_inactive_ids(job.store)), pa.string())
+    for group in group_sessions(pending, MESSAGES_AT_ONCE):
         rows = job.store.read_ids(MESSAGES, group["session_id"].to_list(), by="session_id")
-        yield mask.messages(rows.filter(pc.invert(pc.is_in(rows["message_id"], gone))))
-    known, limits = Known(job.store), Limits(job.settings.read.max_line_bytes)
-    found = find_pending({row["path"]: row for row in held}, job.settings, paths or installed_roots())
+        yield mask.mask_messages(rows.filter(pc.invert(pc.is_in(rows["message_id"], gone))))
+    known, limits = VaultIndex(job.store), Limits(job.settings.read.max_line_bytes)
+    found = find_pending({row["path"]: row for row in held}, job.settings, paths or collect_transcript_roots())
     for transcript in found.pending:
-        fresh = list(new_rows(Ingested(transcript), known, limits, redact=job.settings.redact))
+        fresh = list(iter_new_rows(IngestedTranscript(transcript), known, limits, redact=job.settings.redact))
         if fresh:
             yield pa.Table.from_pylist(fresh, schema=MESSAGES.schema)

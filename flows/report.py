@@ -41,41 +41,41 @@ class RunReport:
         """Wall time of all steps."""
         return sum(step.seconds for step in self.steps)
 
-    def verdict(self) -> str:
-        """One sentence: what is live now."""
+    def format_verdict(self) -> str:
+        """Return one sentence: what is live now."""
         if self.release is None:
             return "Nothing changed: the live release stays as it is."
         counts, told = self.release.counts, ("messages", "observations", "topics", "summaries")
         kept = ", ".join(f"{counts.get(name, 0):,} {name}" for name in told)
         return f"Released {self.release.name}: {kept}."
 
-    def all_notes(self) -> list[str]:
-        """The run's notes and its steps', each once."""
+    def collect_notes(self) -> list[str]:
+        """Return the run's notes and its steps', each once."""
         return list(dict.fromkeys([*self.notes, *(note for step in self.steps for note in step.notes)]))
 
-    def as_json(self) -> str:
+    def render_json(self) -> str:
         """For the row in `runs`."""
         release = self.release.name if self.release else None
         facts = {"steps": [s.as_dict() for s in self.steps], "notes": self.notes, "release": release}
         return orjson.dumps(facts).decode()
 
-    def rows(self) -> list[tuple[str, str, str, str, str]]:
-        """Step, rows in, rows out, seconds and counts of each step, as text."""
-        return [(s.step, f"{s.rows_in:,}", f"{s.rows_out:,}", f"{s.seconds:.1f}", counts_text(s)) for s in self.steps]
+    def format_step_rows(self) -> list[tuple[str, str, str, str, str]]:
+        """Return step, rows in, rows out, seconds and counts of each step, as text."""
+        return [(s.step, f"{s.rows_in:,}", f"{s.rows_out:,}", f"{s.seconds:.1f}", format_counts(s)) for s in self.steps]
 
-    def spent(self) -> dict[str, list[tuple[str, ...]]]:
-        """Model to what each step asked of it, as text under `USAGE_HEADINGS`; the last line is their sum."""
+    def format_usage(self) -> dict[str, list[tuple[str, ...]]]:
+        """Return model to what each step asked of it, as text under `USAGE_HEADINGS`; the last line is their sum."""
         steps: dict[str, dict[str, Counter[str]]] = defaultdict(dict)
         for step in self.steps:
-            for model, counts in usage_of(step).items():
+            for model, counts in parse_usage(step).items():
                 steps[model][step.step] = counts
         for of in steps.values():
             of["in all"] = sum(of.values(), Counter())
-        return {model: [_usage_line(name, counts) for name, counts in of.items()] for model, of in steps.items()}
+        return {model: [_format_usage_line(name, counts) for name, counts in of.items()] for model, of in steps.items()}
 
-    def paid(self) -> int:
-        """Requests that a model had to answer: those that the completions cache did not."""
-        usage = [counts for step in self.steps for counts in usage_of(step).values()]
+    def count_paid_requests(self) -> int:
+        """Return requests that a model had to answer: those that the completions cache did not."""
+        usage = [counts for step in self.steps for counts in parse_usage(step).values()]
         return sum(counts["requests"] - counts["cache hits"] for counts in usage)
 
     def print(self, console: Console) -> None:
@@ -84,25 +84,31 @@ class RunReport:
         for heading in ("in", "out", "seconds"):
             table.add_column(heading, justify="right")
         table.add_column("of which", overflow="fold")
-        for row in self.rows():
+        for row in self.format_step_rows():
             table.add_row(*row)
         console.print(table)
-        for model, spent in self.spent().items():
+        for model, spent in self.format_usage().items():
             usage = Table("step", title=f"asked of {model}", title_justify="left")
             for heading in USAGE_HEADINGS[1:]:
                 usage.add_column(heading, justify="right")
             for line in spent:
                 usage.add_row(*line)
             console.print(usage)
-        for note in self.all_notes():
+        for note in self.collect_notes():
             console.print(f"note: {note}", highlight=False, soft_wrap=True)
-        console.print(self.verdict(), highlight=False, soft_wrap=True)
+        console.print(self.format_verdict(), highlight=False, soft_wrap=True)
 
-    def markdown(self) -> str:
-        """The report as Markdown."""
-        lines = [f"# {self.kind} `{self.run_id}`", "", self.verdict(), "", "| step | in | out | seconds | of which |"]
-        lines += ["|---|---:|---:|---:|---|", *("| " + " | ".join(row) + " |" for row in self.rows())]
-        for model, spent in self.spent().items():
+    def render_markdown(self) -> str:
+        """Return the report as Markdown."""
+        lines = [
+            f"# {self.kind} `{self.run_id}`",
+            "",
+            self.format_verdict(),
+            "",
+            "| step | in | out | seconds | of which |",
+        ]
+        lines += ["|---|---:|---:|---:|---|", *("| " + " | ".join(row) + " |" for row in self.format_step_rows())]
+        for model, spent in self.format_usage().items():
             lines += [
                 "",
                 f"Asked of {model}:",
@@ -111,17 +117,17 @@ class RunReport:
                 "|---|---:|---:|---:|---:|---:|---:|---|",
             ]
             lines += ["| " + " | ".join(line) + " |" for line in spent]
-        return "\n".join([*lines, "", *(f"- {note}" for note in self.all_notes())])
+        return "\n".join([*lines, "", *(f"- {note}" for note in self.collect_notes())])
 
 
-def counts_text(step: StepReport) -> str:
-    """A step's counts in one line, without what it asked of a model."""
+def format_counts(step: StepReport) -> str:
+    """Return a step's counts in one line, without what it asked of a model."""
     counted = [f"{name} {n:,}" for name, n in sorted(step.counts.items()) if n and MODEL_MARK not in name]
     return " · ".join(counted)
 
 
-def usage_of(step: StepReport) -> dict[str, Counter[str]]:
-    """Model to what the step asked of it; in the step's counts that is `MODEL: name`."""
+def parse_usage(step: StepReport) -> dict[str, Counter[str]]:
+    """Return model to what the step asked of it; in the step's counts that is `MODEL: name`."""
     usage: dict[str, Counter[str]] = defaultdict(Counter)
     for name, n in step.counts.items():
         model, mark, what = name.rpartition(MODEL_MARK)
@@ -130,7 +136,7 @@ def usage_of(step: StepReport) -> dict[str, Counter[str]]:
     return usage
 
 
-def _usage_line(step: str, counts: Counter[str]) -> tuple[str, ...]:
+def _format_usage_line(step: str, counts: Counter[str]) -> tuple[str, ...]:
     numbers = [f"{counts[name]:,}" for name in USAGE]
     errors = [f"{name.removeprefix(ERRORS).rstrip(')')} {n:,}" for name, n in sorted(counts.items()) if ERRORS in name]
     return (step, *numbers, f"{counts['milliseconds'] / 1000:.1f}", ", ".join(errors))

@@ -17,10 +17,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from prefect import flow
 
-from slowwave.flows.nightly import distil
+from slowwave.flows.nightly import run_steps_after_read
 from slowwave.flows.report import RunReport
-from slowwave.flows.run import Caller, as_function, as_task, running
-from slowwave.flows.under_prefect import keep_artifact
+from slowwave.flows.run import Caller, open_run, run_as_function, run_as_task
+from slowwave.flows.under_prefect import save_artifact
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import FILES, GISTS, MARKS, OBSERVATIONS, PASSAGES, SESSIONS, SUMMARIES
@@ -28,7 +28,7 @@ from slowwave.store.store import Store
 from slowwave.tasks.gists.task import write_gists
 from slowwave.tasks.ingest.task import read_transcripts
 from slowwave.tasks.job import Job
-from slowwave.tasks.publish.task import publish_release, released_by
+from slowwave.tasks.publish.task import find_run_release, publish_release
 
 
 @dataclass(frozen=True)
@@ -40,8 +40,8 @@ class Selection:
     since: datetime | None = None
     until: datetime | None = None
 
-    def pick(self, store: Store) -> pl.DataFrame:
-        """Rows of SESSIONS that are meant.
+    def select_sessions(self, store: Store) -> pl.DataFrame:
+        """Return rows of SESSIONS that are meant.
 
         Raises:
             UsageError: a session that the vault does not hold.
@@ -55,11 +55,11 @@ class Selection:
         if self.workspace:
             rows = rows.filter(pl.col("workspace") == self.workspace)
         if self.since:
-            rows = rows.filter(pl.col("ended_at") >= _utc(self.since))
-        return rows.filter(pl.col("started_at") < _utc(self.until)) if self.until else rows
+            rows = rows.filter(pl.col("ended_at") >= _convert_to_utc(self.since))
+        return rows.filter(pl.col("started_at") < _convert_to_utc(self.until)) if self.until else rows
 
 
-def _utc(moment: datetime) -> datetime:
+def _convert_to_utc(moment: datetime) -> datetime:
     return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
@@ -127,13 +127,13 @@ FORGET: dict[str, Callable[[Store, pl.DataFrame], None]] = {
 
 @flow(name="reprocess", validate_parameters=False)
 def reprocess(step: str, selection: dict[str, Any] | None = None, overrides: dict[str, Any] | None = None) -> RunReport:
-    """Reprocessing under Prefect; `selection` has the fields of `Selection`."""
-    report = run_reprocess(step, Selection(**selection or {}), Settings(**overrides or {}), as_task)
-    keep_artifact(report, "reprocess-report", "What was done again")
+    """Return reprocessing under Prefect; `selection` has the fields of `Selection`."""
+    report = run_reprocess(step, Selection(**selection or {}), Settings(**overrides or {}), run_as_task)
+    save_artifact(report, "reprocess-report", "What was done again")
     return report
 
 
-def run_reprocess(step: str, selection: Selection, settings: Settings, call: Caller = as_function) -> RunReport:
+def run_reprocess(step: str, selection: Selection, settings: Settings, call: Caller = run_as_function) -> RunReport:
     """Do a step again for the selection, and what depends on it.
 
     Raises:
@@ -142,22 +142,22 @@ def run_reprocess(step: str, selection: Selection, settings: Settings, call: Cal
     """
     if step not in FORGET:
         raise UsageError(f"no step {step!r}: one of {', '.join(FORGET)} can be done again")
-    with running("reprocess", settings) as (job, report):
-        chosen = selection.pick(job.store)
+    with open_run("reprocess", settings) as (job, report):
+        chosen = selection.select_sessions(job.store)
         report.notes.append(f"{chosen.height} sessions chosen for {step}")
         FORGET[step](job.store, chosen)
         if step == "read":
-            paths = [p for p in _paths(chosen) if p.exists()]
+            paths = [p for p in _list_paths(chosen) if p.exists()]
             report.steps.append(call(read_transcripts, job, paths))
-        distil(job, report, call)
+        run_steps_after_read(job, report, call)
     return report
 
 
-def _paths(chosen: pl.DataFrame) -> list[Path]:
+def _list_paths(chosen: pl.DataFrame) -> list[Path]:
     return [Path(p) for p in chosen["path"].unique().sort().to_list()]
 
 
-def backfill_gists(settings: Settings, call: Caller = as_function) -> RunReport:
+def backfill_gists(settings: Settings, call: Caller = run_as_function) -> RunReport:
     """Write the gists that are missing, and release.
 
     Raises:
@@ -165,12 +165,12 @@ def backfill_gists(settings: Settings, call: Caller = as_function) -> RunReport:
     """
     if settings.gists == "off":
         raise UsageError("gists are off: set SLOWWAVE_GISTS, or name a strategy with --strategy")
-    with running("backfill", settings) as (job, report):
+    with open_run("backfill", settings) as (job, report):
         report.steps.append(call(write_gists, job))
-        _finish(job, report, call)
+        _publish(job, report, call)
     return report
 
 
-def _finish(job: Job, report: RunReport, call: Caller) -> None:
+def _publish(job: Job, report: RunReport, call: Caller) -> None:
     report.steps.append(call(publish_release, job))
-    report.release = released_by(job)
+    report.release = find_run_release(job)

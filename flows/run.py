@@ -15,7 +15,7 @@ from slowwave.schemas.errors import StoreError
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import RUNS
 from slowwave.store.lock import writer_lock
-from slowwave.store.private import private_files
+from slowwave.store.private import make_files_private
 from slowwave.store.store import Store
 from slowwave.tasks.job import Job, StepReport
 from slowwave.tasks.llm.ask import check_llm, close_model
@@ -24,23 +24,23 @@ Caller = Callable[..., StepReport]
 """Runs a step: as a Prefect task, or as the plain function under it."""
 
 
-def as_task(step: Task[..., StepReport], *args: Any) -> StepReport:
+def run_as_task(step: Task[..., StepReport], *args: Any) -> StepReport:
     """Run a step under Prefect; where Prefect fails, as a plain function."""
     return run_under_prefect(step, step.fn, *args)
 
 
-def as_function(step: Task[..., StepReport], *args: Any) -> StepReport:
+def run_as_function(step: Task[..., StepReport], *args: Any) -> StepReport:
     """Run a step as a plain function: no server, no client."""
     return step.fn(*args)
 
 
-def new_run_id() -> str:
-    """A name for a run that sorts by time."""
+def make_run_id() -> str:
+    """Return a name for a run that sorts by time."""
     return f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(3)}"
 
 
 @contextmanager
-def running(kind: str, settings: Settings) -> Iterator[tuple[Job, RunReport]]:
+def open_run(kind: str, settings: Settings) -> Iterator[tuple[Job, RunReport]]:
     """Hold the writer's lock for a run, and write its row at the end.
 
     A run that changed nothing and asked nothing of a model leaves no row: no table gets a new version from it. One that
@@ -51,28 +51,28 @@ def running(kind: str, settings: Settings) -> Iterator[tuple[Job, RunReport]]:
         UsageError: settings name a language model, a prompt or a pack that is not there.
     """
     check_llm(settings)
-    run_id, started = new_run_id(), datetime.now(UTC)
+    run_id, started = make_run_id(), datetime.now(UTC)
     job, report = Job(settings, run_id), RunReport(run_id, kind)
-    with private_files(), writer_lock(settings.store / settings.space, run_id, kind) as died:
+    with make_files_private(), writer_lock(settings.store / settings.space, run_id, kind) as died:
         store = job.store
         if died:
             report.notes.append(f"run {died.run_id} was killed before it ended; what it had written is gone on from")
             since = datetime.fromisoformat(died.since)
-            _add(store, died.run_id, died.kind, since, None, "died", RunReport(died.run_id, died.kind))
+            _write_run(store, died.run_id, died.kind, since, None, "died", RunReport(died.run_id, died.kind))
         try:
             yield job, report
         except BaseException as error:
             report.notes.append(f"failed: {type(error).__name__}: {error}")
             with suppress(StoreError):  # a full disk has no room for this either: the error itself is what is told
-                _add(store, run_id, kind, started, datetime.now(UTC), "failed", report)
+                _write_run(store, run_id, kind, started, datetime.now(UTC), "failed", report)
             raise
         finally:
             close_model(job)
-        if report.release or report.paid():
-            _add(store, run_id, kind, started, datetime.now(UTC), "done", report)
+        if report.release or report.count_paid_requests():
+            _write_run(store, run_id, kind, started, datetime.now(UTC), "done", report)
 
 
-def _add(
+def _write_run(
     store: Store, run_id: str, kind: str, started: datetime, ended: datetime | None, status: str, report: RunReport
 ) -> None:
     row = {
@@ -82,6 +82,6 @@ def _add(
         "ended_at": ended,
         "status": status,
         "release_id": report.release.release_id if report.release else None,
-        "report": report.as_json(),
+        "report": report.render_json(),
     }
     store.merge(RUNS, pa.Table.from_pylist([row], schema=RUNS.schema))

@@ -8,11 +8,11 @@ from typing import Any
 
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import FILES
-from slowwave.store.journal import journals
+from slowwave.store.journal import find_journals
 from slowwave.store.store import Store
-from slowwave.tasks.ingest.formats.registry import detect, find_files, installed
+from slowwave.tasks.ingest.formats.registry import detect_reader, find_files, find_installed
 from slowwave.tasks.ingest.parsing.errors import UnknownFormat
-from slowwave.tasks.ingest.transcripts import changed
+from slowwave.tasks.ingest.transcripts import detect_change
 
 
 @dataclass
@@ -29,43 +29,44 @@ class Source:
 
 
 def list_sources(paths: list[Path], settings: Settings) -> list[Source]:
-    """Transcripts by tool and place with how many are news, and the files that no reader knows, with the reason.
+    """Return transcripts by tool and place with how many are news, and the files that no reader knows, with the reason.
 
     With no path, the transcripts of the tools installed for this user, by the folder the tool keeps them in.
     """
-    known = _known(settings)
+    known = _read_file_rows(settings)
     found: dict[tuple[str, str], Source] = {}
     trouble: list[Source] = []
     places = chain(
-        _below(paths) if paths else _installed(Path.home()), _below(journals(settings.store / settings.space))
+        _find_files_below(paths) if paths else _find_installed_files(Path.home()),
+        _find_files_below(find_journals(settings.store / settings.space)),
     )
     for place, path in places:
         try:
-            tool, size = detect(path).name, path.stat().st_size
+            tool, size = detect_reader(path).name, path.stat().st_size
         except (UnknownFormat, OSError) as error:
             trouble.append(Source("?", str(path), files=1, new=1, problem=str(error)))
             continue
         one = found.setdefault((tool, str(place)), Source(tool, str(place)))
         held = known.get(str(path))
-        news = held is None or changed(path, held, settings) is not None
+        news = held is None or detect_change(path, held, settings) is not None
         one.files, one.bytes, one.new = one.files + 1, one.bytes + size, one.new + news
     return [*found.values(), *trouble]
 
 
-def _below(paths: list[Path]) -> Iterator[tuple[Path, Path]]:
+def _find_files_below(paths: list[Path]) -> Iterator[tuple[Path, Path]]:
     for place in paths:
         yield from ((place, path) for path in find_files([place]))
 
 
-def _installed(home: Path) -> Iterator[tuple[Path, Path]]:
-    """Each transcript with the folder its tool keeps it in."""
-    for reader, path in installed(home):
+def _find_installed_files(home: Path) -> Iterator[tuple[Path, Path]]:
+    """Yield each transcript with the folder its tool keeps it in."""
+    for reader, path in find_installed(home):
         roots = [place.root for place in reader.locations(home) if path.is_relative_to(place.root)]
         yield (roots[0] if roots else path.parent), path
 
 
-def _known(settings: Settings) -> dict[str, dict[str, Any]]:
-    """Rows of FILES by path."""
+def _read_file_rows(settings: Settings) -> dict[str, dict[str, Any]]:
+    """Return rows of FILES by path."""
     if not (settings.store / settings.space / f"{FILES.name}.lance").is_dir():
         return {}
     rows = Store.open(settings.store, settings.space).read(FILES).to_pylist()

@@ -5,14 +5,14 @@ from datetime import datetime
 
 from slowwave.flows.report import RunReport
 from slowwave.flows.reprocess import Selection
-from slowwave.flows.run import Caller, as_function, running
+from slowwave.flows.run import Caller, open_run, run_as_function
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import SUMMARIES
 from slowwave.store.store import Store
-from slowwave.tasks.publish.task import publish_release, released_by
+from slowwave.tasks.publish.task import find_run_release, publish_release
 from slowwave.tasks.summarize.task import roll_up
-from slowwave.text.pyramid import master_id
+from slowwave.text.pyramid import compute_master_id
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Summary:
 
 
 def summarize_sessions(
-    selection: Selection, settings: Settings, call: Caller = as_function
+    selection: Selection, settings: Settings, call: Caller = run_as_function
 ) -> tuple[RunReport, list[Summary]]:
     """Bring the chosen sessions' summaries up to date, release them, and return each one's master.
 
@@ -37,14 +37,14 @@ def summarize_sessions(
         UsageError: a session that the vault does not hold, or a workspace without one.
         StoreLocked: a run is at it.
     """
-    if selection.pick(Store.open(settings.store, settings.space)).is_empty():
+    if selection.select_sessions(Store.open(settings.store, settings.space)).is_empty():
         raise UsageError(f"no session of workspace {selection.workspace!r} is in the vault")
-    with running("summarize", settings) as (job, report):
-        chosen = selection.pick(job.store)
+    with open_run("summarize", settings) as (job, report):
+        chosen = selection.select_sessions(job.store)
         report.steps.append(call(roll_up, job, frozenset(chosen["session_id"])))
         report.steps.append(call(publish_release, job))
-        report.release = released_by(job)
-        masters = {master_id(row["session_id"]): row["native_id"] for row in chosen.iter_rows(named=True)}
+        report.release = find_run_release(job)
+        masters = {compute_master_id(row["session_id"]): row["native_id"] for row in chosen.iter_rows(named=True)}
         rows = job.store.read_ids(SUMMARIES, masters).to_pylist()
     found = [Summary(masters[r["summary_id"]], r["title"], r["text"], r["first_at"], r["last_at"]) for r in rows]
     return report, sorted(found, key=lambda one: (one.last_at is None, one.last_at, one.session))

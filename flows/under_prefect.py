@@ -26,7 +26,7 @@ class Outcome:
         self.error: BaseException | None = None
 
     def watch(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """The function, which leaves its outcome here."""
+        """Return the function, which leaves its outcome here."""
 
         @wraps(function)
         def watched(*args: Any, **named: Any) -> Any:
@@ -57,21 +57,21 @@ def run_under_prefect(
         if outcome.error is not None:
             raise outcome.error from outcome.error.__cause__
         if outcome.results:
-            tell(trouble, f"could not note that {wrapped.name} is done")
+            warn_about_prefect(trouble, f"could not note that {wrapped.name} is done")
             return outcome.results[0]  # type: ignore[no-any-return]
-        tell(trouble, f"failed, so {wrapped.name} goes on without it")
+        warn_about_prefect(trouble, f"failed, so {wrapped.name} goes on without it")
     return plain(*args)
 
 
-def keep_artifact(report: RunReport, key: str, description: str) -> None:
+def save_artifact(report: RunReport, key: str, description: str) -> None:
     """Keep the report with the flow's run; where Prefect can't, say so: the work is done all the same."""
     try:
-        create_markdown_artifact(report.markdown(), key=key, description=description)
+        create_markdown_artifact(report.render_markdown(), key=key, description=description)
     except Exception as trouble:
-        tell(trouble, "could not keep the report")
+        warn_about_prefect(trouble, "could not keep the report")
 
 
-def tell(trouble: Exception, what: str) -> None:
+def warn_about_prefect(trouble: Exception, what: str) -> None:
     """One line on stderr about what Prefect did not do."""
     reason = " ".join(f"{type(trouble).__name__}: {trouble}".split())
     print(f"slowwave: Prefect {what} ({reason})", file=sys.stderr)

@@ -6,8 +6,11 @@ ID_BYTES = 16
 """128 bits, 32 hex digits: at a billion rows the chance of one collision is under 1e-20."""
 
 
-def content_id(*parts: str | None) -> str:
-    """Id of a row from the parts that make it what it is; framed by length, so ("a", "b") differs from ("ab",)."""
+def compute_content_id(*parts: str | None) -> str:
+    """Return id of a row from the parts that make it what it is.
+
+    Framed by length, so ("a", "b") differs from ("ab",).
+    """
     digest = hashlib.sha256()
     for part in parts:
         raw = b"\xff" if part is None else part.encode("utf-8", "surrogatepass")

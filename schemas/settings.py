@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
-from slowwave.schemas.settings_files import OF_PROJECT, settings_of_files
+from slowwave.schemas.settings_files import OF_PROJECT, load_file_settings
 
 
 class ActiveSettings(BaseModel):
@@ -141,8 +141,8 @@ Pack = Literal["auto", "coding", "personal"]
 
 
 @cache
-def default_store() -> Path:
-    """`data/store` in a checkout of slowwave, else a folder of the user's data."""
+def find_default_store() -> Path:
+    """Return `data/store` in a checkout of slowwave, else a folder of the user's data."""
     checkout = Path(__file__).resolve().parent.parent
     if (checkout / "pyproject.toml").is_file() and (checkout / "data").is_dir():
         return checkout / "data" / "store"
@@ -274,7 +274,9 @@ class Settings(BaseSettings):
         nested_model_default_partial_update=True,
     )
 
-    store: Path = Field(default_factory=default_store, description="Folder of the store; a space is a folder in it.")
+    store: Path = Field(
+        default_factory=find_default_store, description="Folder of the store; a space is a folder in it."
+    )
     space: str = Field(
         "default", pattern=r"^[a-z0-9][a-z0-9_-]{0,62}$", description="Whose memory; no query crosses it."
     )
@@ -309,5 +311,5 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Command line over environment over files over defaults; neither `.env` nor pyproject.toml is read."""
-        return init_settings, env_settings, InitSettingsSource(settings_cls, settings_of_files(settings_cls))
+        """Return command line over environment over files over defaults; neither `.env` nor pyproject.toml is read."""
+        return init_settings, env_settings, InitSettingsSource(settings_cls, load_file_settings(settings_cls))

@@ -28,25 +28,27 @@ NAMED = 8
 """Refused names that are told one by one."""
 
 
-def user_file() -> Path | None:
-    """The user's own settings file: the one that `SLOWWAVE_CONFIG` names, or else that of the config folder, if any."""
+def find_user_file() -> Path | None:
+    """Return the user's own settings file: the one that `SLOWWAVE_CONFIG` names, or else that of the config folder,
+    if any.
+    """
     named = os.environ.get("SLOWWAVE_CONFIG")
     if named:
         return Path(named).expanduser()
-    return path if (path := _usual_place()).is_file() else None
+    return path if (path := _get_default_path()).is_file() else None
 
 
-def project_file() -> Path | None:
-    """The settings file of the folder that the process works in, unless that is the user's own."""
+def find_project_file() -> Path | None:
+    """Return the settings file of the folder that the process works in, unless that is the user's own."""
     try:
-        own, here = user_file(), Path.cwd() / NAME
+        own, here = find_user_file(), Path.cwd() / NAME
         return here if here.is_file() and not (own and own.exists() and own.samefile(here)) else None
     except OSError:  # a link into a place where nobody may look
         return None
 
 
-def user_settings(model: type[BaseModel]) -> dict[str, Any]:
-    """What the user's own file sets.
+def load_user_settings(model: type[BaseModel]) -> dict[str, Any]:
+    """Return what the user's own file sets.
 
     Args:
         model: whose fields the settings are.
@@ -54,49 +56,49 @@ def user_settings(model: type[BaseModel]) -> dict[str, Any]:
     Raises:
         UsageError: the file that was named is not there, can't be read, or sets what there is not.
     """
-    path = user_file()
+    path = find_user_file()
     if path is None:
         return {}
     if not path.is_file():
         raise UsageError(f"there is no settings file {path} (SLOWWAVE_CONFIG)")
-    table = _table(path)
+    table = _read_toml(path)
     if unknown := set(table) - set(model.model_fields):
         raise UsageError(f"{path} sets what there is not: {', '.join(sorted(unknown))}; `slowwave config` lists all")
     return table
 
 
-def project_excludes(model: type[BaseModel]) -> list[str]:
-    """Globs of what the project's file leaves out of a night, none of which reaches out of the project's folder.
+def load_project_excludes(model: type[BaseModel]) -> list[str]:
+    """Return globs of what the project's file leaves out of a night, none of which reaches out of the project's folder.
 
     Raises nothing: what can't be read or may not be set there is told and left out.
     """
-    path = project_file()
+    path = find_project_file()
     if path is None:
         return []
     try:
-        allowed, refused = _sorted_out(_table(path, LARGEST), model)
+        allowed, refused = _split_allowed(_read_toml(path, LARGEST), model)
     except UsageError as unreadable:
-        _tell(f"{unreadable}; it is left out")
+        _warn_once(f"{unreadable}; it is left out")
         return []
     patterns = allowed.get("read.exclude", [])
-    if not _stay_inside(patterns):
+    if not _has_only_relative_globs(patterns):
         patterns, refused = [], [*refused, "read.exclude with other than globs relative to its folder"]
     if refused:
         more = f" and {len(refused) - NAMED} more" if len(refused) > NAMED else ""
-        _tell(
+        _warn_once(
             f"{path} is a project's settings file and may not set {', '.join(refused[:NAMED])}{more}: left out; "
-            f"if you mean it, set it in {user_file() or _usual_place()}"
+            f"if you mean it, set it in {find_user_file() or _get_default_path()}"
         )
-    return [glob for pattern in patterns for glob in _below(path.parent, pattern)]
+    return [glob for pattern in patterns for glob in _expand_glob(path.parent, pattern)]
 
 
-def settings_of_files(model: type[BaseModel]) -> dict[str, Any]:
-    """What both files set: the user's, and what the project's may add to it.
+def load_file_settings(model: type[BaseModel]) -> dict[str, Any]:
+    """Return what both files set: the user's, and what the project's may add to it.
 
     Raises:
-        UsageError: as `user_settings`.
+        UsageError: as `load_user_settings`.
     """
-    own, excluded = user_settings(model), project_excludes(model)
+    own, excluded = load_user_settings(model), load_project_excludes(model)
     read = own.get("read", {})
     kept = read.get("exclude", []) if isinstance(read, dict) else None
     if not excluded or not isinstance(kept, list):
@@ -104,12 +106,12 @@ def settings_of_files(model: type[BaseModel]) -> dict[str, Any]:
     return {**own, "read": {**read, "exclude": [*kept, *excluded]}}
 
 
-def _usual_place() -> Path:
+def _get_default_path() -> Path:
     return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "slowwave" / NAME
 
 
-def _table(path: Path, largest: int | None = None) -> dict[str, Any]:
-    """A TOML file's table; the error says in a line why there is none."""
+def _read_toml(path: Path, largest: int | None = None) -> dict[str, Any]:
+    """Return a TOML file's table; the error says in a line why there is none."""
     try:
         with path.open("rb") as stream:
             content = stream.read() if largest is None else stream.read(largest + 1)
@@ -126,7 +128,7 @@ def _table(path: Path, largest: int | None = None) -> dict[str, Any]:
         raise UsageError(f"{path} is no valid TOML: {error}") from None
 
 
-def _sorted_out(table: dict[str, Any], model: type[BaseModel], above: str = "") -> tuple[dict[str, Any], list[str]]:
+def _split_allowed(table: dict[str, Any], model: type[BaseModel], above: str = "") -> tuple[dict[str, Any], list[str]]:
     """By dotted name what a project may set, and the names of all else."""
     allowed: dict[str, Any] = {}
     refused: list[str] = []
@@ -134,7 +136,7 @@ def _sorted_out(table: dict[str, Any], model: type[BaseModel], above: str = "") 
         field = model.model_fields.get(name)
         section = field.annotation if field else None
         if isinstance(value, dict) and isinstance(section, type) and issubclass(section, BaseModel):
-            more, others = _sorted_out(value, section, f"{above}{name}.")
+            more, others = _split_allowed(value, section, f"{above}{name}.")
             allowed, refused = allowed | more, refused + others
         elif field is not None and field.json_schema_extra == OF_PROJECT:
             allowed[above + name] = value
@@ -143,21 +145,23 @@ def _sorted_out(table: dict[str, Any], model: type[BaseModel], above: str = "") 
     return allowed, refused
 
 
-def _stay_inside(patterns: object) -> bool:
-    """Whether these are globs below a folder: none is absolute, none climbs."""
+def _has_only_relative_globs(patterns: object) -> bool:
+    """Return whether these are globs below a folder: none is absolute, none climbs."""
     return isinstance(patterns, list) and all(
         isinstance(one, str) and one and not one.startswith(("/", "~")) and ".." not in one.split("/")
         for one in patterns
     )
 
 
-def _below(folder: Path, pattern: str) -> list[str]:
-    """What `fnmatch` takes for a project's pattern: it reaches no other folder, and `*` is all of the project."""
+def _expand_glob(folder: Path, pattern: str) -> list[str]:
+    """Return what `fnmatch` takes for a project's pattern: it reaches no other folder, and `*` is all of the
+    project.
+    """
     root = "".join(f"[{char}]" if char in "*?[" else char for char in str(folder).rstrip("/"))
     return [root, f"{root}/{pattern}"] if pattern == "*" else [f"{root}/{pattern}"]
 
 
 @cache
-def _tell(line: str) -> None:
+def _warn_once(line: str) -> None:
     """Warn once a process, in one line whatever names a stranger chose."""
     LOG.warning("%s", "".join(char if char.isprintable() else ascii(char)[1:-1] for char in line))

@@ -16,13 +16,13 @@ UTC_US = pa.timestamp("us", tz="UTC")
 STRINGS = pa.list_(pa.string())
 
 
-def text(name: str, *, null: bool = True) -> pa.Field:
-    """A string column."""
+def string_field(name: str, *, null: bool = True) -> pa.Field:
+    """Return a string column."""
     return pa.field(name, pa.string(), nullable=null)
 
 
-def vector(name: str = "vector", dim: int = VECTOR_DIM) -> pa.Field:
-    """A unit-length float32 vector column; null where embeddings are off."""
+def vector_field(name: str = "vector", dim: int = VECTOR_DIM) -> pa.Field:
+    """Return a unit-length float32 vector column; null where embeddings are off."""
     return pa.field(name, pa.list_(pa.float32(), dim))
 
 
@@ -51,7 +51,7 @@ class Table:
         ]
         return pa.schema(marked)
 
-    def empty(self) -> pa.Table:
+    def make_empty_table(self) -> pa.Table:
         """No rows, the right columns."""
         return self.schema.empty_table()
 
@@ -62,12 +62,12 @@ BLOCK_TYPES = ("text", "thinking", "tool_call", "tool_result", "image", "other")
 
 BLOCK = pa.struct(
     [
-        text("type", null=False),  # one of BLOCK_TYPES
-        text("text"),  # the text; a tool call's arguments as JSON; a tool result's output
-        text("name"),  # a tool's name
-        text("call_id"),  # ties a tool result to its call
+        string_field("type", null=False),  # one of BLOCK_TYPES
+        string_field("text"),  # the text; a tool call's arguments as JSON; a tool result's output
+        string_field("name"),  # a tool's name
+        string_field("call_id"),  # ties a tool result to its call
         pa.field("is_error", pa.bool_()),
-        text("media"),  # an image's media type; its bytes are never kept
+        string_field("media"),  # an image's media type; its bytes are never kept
     ]
 )
 
@@ -75,23 +75,23 @@ MESSAGES = Table(
     name="messages",
     key="message_id",
     fields=(
-        text("message_id"),  # hash of source, identity and content
-        text("session_id", null=False),  # -> sessions
+        string_field("message_id"),  # hash of source, identity and content
+        string_field("session_id", null=False),  # -> sessions
         pa.field("seq", pa.int64(), nullable=False),  # 0, 1, 2… within the session, in order of arrival
-        text("native_id", null=False),  # the transcript's own message id, or its ordinal
-        text("parent_id"),  # the transcript's own id of the message it answers
-        text("role", null=False),  # one of ROLES
-        text("origin", null=False),  # one of ORIGINS: whose words these are
-        text("speaker"),  # a person's or an agent's name, where the transcript has one
+        string_field("native_id", null=False),  # the transcript's own message id, or its ordinal
+        string_field("parent_id"),  # the transcript's own id of the message it answers
+        string_field("role", null=False),  # one of ROLES
+        string_field("origin", null=False),  # one of ORIGINS: whose words these are
+        string_field("speaker"),  # a person's or an agent's name, where the transcript has one
         pa.field("blocks", pa.list_(BLOCK), nullable=False),
-        text("text", null=False),  # what was said: text blocks without the tool's noise; empty for tool traffic
+        string_field("text", null=False),  # what was said: text blocks without the tool's noise; empty for tool traffic
         pa.field("ts", UTC_US),
-        text("workspace"),
-        text("source", null=False),  # the format's name: claude-code, codex, openclaw, …
+        string_field("workspace"),
+        string_field("source", null=False),  # the format's name: claude-code, codex, openclaw, …
         pa.field("tokens", pa.int64(), nullable=False),  # estimate: UTF-8 bytes of all blocks / 4
-        text("identity", null=False),  # hash of what makes two copies the same message, content apart
-        text("prev_hash", null=False),
-        text("hash", null=False),
+        string_field("identity", null=False),  # hash of what makes two copies the same message, content apart
+        string_field("prev_hash", null=False),
+        string_field("hash", null=False),
     ),
 )
 
@@ -100,20 +100,20 @@ SESSIONS = Table(
     name="sessions",
     key="session_id",
     fields=(
-        text("session_id"),
-        text("native_id", null=False),  # the transcript's own session id
-        text("source", null=False),
-        text("path", null=False),
-        text("workspace"),
-        text("title"),
-        text("kind", null=False),  # chat, subagent, scheduled
-        text("parent_id"),  # the native id of the session it was spawned or forked from
+        string_field("session_id"),
+        string_field("native_id", null=False),  # the transcript's own session id
+        string_field("source", null=False),
+        string_field("path", null=False),
+        string_field("workspace"),
+        string_field("title"),
+        string_field("kind", null=False),  # chat, subagent, scheduled
+        string_field("parent_id"),  # the native id of the session it was spawned or forked from
         pa.field("started_at", UTC_US),
         pa.field("ended_at", UTC_US),
         pa.field("messages", pa.int64(), nullable=False),
         pa.field("tokens", pa.int64(), nullable=False),
         pa.field("inactive", STRINGS, nullable=False),  # message_ids taken back: kept, not distilled
-        text("head_hash", null=False),  # hash of the last message: the end of the chain
+        string_field("head_hash", null=False),  # hash of the last message: the end of the chain
     ),
 )
 
@@ -121,12 +121,12 @@ FILES = Table(
     name="files",
     key="path",
     fields=(
-        text("path"),
-        text("source"),
+        string_field("path"),
+        string_field("source"),
         pa.field("size", pa.int64(), nullable=False),
         pa.field("mtime_ns", pa.int64(), nullable=False),
-        text("digest", null=False),  # SHA-256 of the bytes (of database and write-ahead log for SQLite)
-        text("read_key", null=False),  # version of the reader and of the settings it was read under
+        string_field("digest", null=False),  # SHA-256 of the bytes (of database and write-ahead log for SQLite)
+        string_field("read_key", null=False),  # version of the reader and of the settings it was read under
         pa.field("sessions", pa.int64(), nullable=False),
         pa.field("messages", pa.int64(), nullable=False),
         pa.field("quarantined", pa.int64(), nullable=False),
@@ -141,18 +141,18 @@ PASSAGES = Table(
     key="passage_id",
     full_text="text",
     fields=(
-        text("passage_id"),
-        text("message_id", null=False),
-        text("session_id", null=False),
+        string_field("passage_id"),
+        string_field("message_id", null=False),
+        string_field("session_id", null=False),
         pa.field("seq", pa.int64(), nullable=False),  # the message's place in its session
         pa.field("part", pa.int64(), nullable=False),  # 0, 1, … within the message
-        text("role", null=False),
-        text("speaker"),
-        text("text", null=False),
+        string_field("role", null=False),
+        string_field("speaker"),
+        string_field("text", null=False),
         pa.field("ts", UTC_US),
-        text("workspace"),
-        vector(),
-        text("step_key", null=False),
+        string_field("workspace"),
+        vector_field(),
+        string_field("step_key", null=False),
     ),
 )
 
@@ -163,13 +163,13 @@ GISTS = Table(
     name="gists",
     key="message_id",
     fields=(
-        text("message_id"),
-        text("session_id", null=False),
-        text("summary", null=False),
+        string_field("message_id"),
+        string_field("session_id", null=False),
+        string_field("summary", null=False),
         pa.field("keywords", STRINGS, nullable=False),
         pa.field("key_facts", STRINGS, nullable=False),
-        text("strategy", null=False),  # the one that made it: one of STRATEGIES
-        text("step_key", null=False),
+        string_field("strategy", null=False),  # the one that made it: one of STRATEGIES
+        string_field("step_key", null=False),
     ),
 )
 
@@ -178,11 +178,11 @@ BOILERPLATE = Table(
     name="boilerplate",
     key="span_id",
     fields=(
-        text("span_id"),  # hash of the normalised text, 16 hex digits
-        text("text", null=False),  # as it read where it was first found
+        string_field("span_id"),  # hash of the normalised text, 16 hex digits
+        string_field("text", null=False),  # as it read where it was first found
         pa.field("sessions", pa.int64(), nullable=False),  # distinct sessions that hold it
         pa.field("count", pa.int64(), nullable=False),  # how often it was masked
-        text("step_key", null=False),
+        string_field("step_key", null=False),
     ),
 )
 
@@ -190,10 +190,10 @@ LINES = Table(
     name="lines",
     key="session_id",
     fields=(
-        text("session_id"),
+        string_field("session_id"),
         pa.field("hashes", pa.list_(pa.int64()), nullable=False),  # distinct spans of the session, sorted
         pa.field("counts", pa.list_(pa.int32()), nullable=False),  # how often each stands in it
-        text("step_key", null=False),
+        string_field("step_key", null=False),
     ),
 )
 
@@ -207,38 +207,38 @@ OBSERVATIONS = Table(
     key="observation_id",
     full_text="summary",
     fields=(
-        text("observation_id"),  # hash of session, messages, category and quote
-        text("session_id", null=False),
-        text("workspace"),
-        text("summary", null=False),  # one sentence
-        text("detail"),
-        text("category", null=False),  # of the pack: CODING or PERSONAL
-        text("pack", null=False),  # coding, personal
+        string_field("observation_id"),  # hash of session, messages, category and quote
+        string_field("session_id", null=False),
+        string_field("workspace"),
+        string_field("summary", null=False),  # one sentence
+        string_field("detail"),
+        string_field("category", null=False),  # of the pack: CODING or PERSONAL
+        string_field("pack", null=False),  # coding, personal
         pa.field("files", STRINGS, nullable=False),
-        text("quote", null=False),  # verbatim, from one of the messages
+        string_field("quote", null=False),  # verbatim, from one of the messages
         pa.field("message_ids", STRINGS, nullable=False),  # the messages the quote and the claim stand on
-        text("speaker"),
+        string_field("speaker"),
         pa.field("confidence", pa.float32(), nullable=False),  # 0 to 1
         pa.field("observed_at", UTC_US),
-        text("observer", null=False),  # extractive, or a model's name
+        string_field("observer", null=False),  # extractive, or a model's name
         pa.field("reusable", pa.bool_()),  # gates, null where nobody judged: of use beyond its session
         pa.field("non_trivial", pa.bool_()),  # more than a reader would know anyway
         pa.field("specific", pa.bool_()),  # names something
         pa.field("verified", pa.bool_()),  # its quote stands in its messages
         pa.field("gate_reasons", STRINGS),  # why a gate is shut
         pa.field("keywords", STRINGS, nullable=False),
-        vector(),
-        text("step_key", null=False),
-        text("status", null=False),  # one of STATUSES
-        text("reason"),  # why it is not active
-        text("canonical_id"),  # the row this one repeats
-        text("superseded_by"),
+        vector_field(),
+        string_field("step_key", null=False),
+        string_field("status", null=False),  # one of STATUSES
+        string_field("reason"),  # why it is not active
+        string_field("canonical_id"),  # the row this one repeats
+        string_field("superseded_by"),
         pa.field("valid_from", UTC_US),
         pa.field("valid_to", UTC_US),
         pa.field("evidence_sessions", STRINGS, nullable=False),  # distinct sessions that say it
-        text("dedupe_key"),  # null: not looked at yet
-        text("topic_id"),
-        text("assign_key"),  # null: not assigned yet
+        string_field("dedupe_key"),  # null: not looked at yet
+        string_field("topic_id"),
+        string_field("assign_key"),  # null: not assigned yet
     ),
 )
 
@@ -246,15 +246,15 @@ MERGES = Table(
     name="merges",
     key="merge_id",
     fields=(
-        text("merge_id"),  # hash of the pair and the rule
-        text("kind", null=False),  # duplicate, supersession, doubt (the loser stands)
-        text("loser_id", null=False),
-        text("winner_id", null=False),
-        text("rule", null=False),  # exact, token_sort, …
+        string_field("merge_id"),  # hash of the pair and the rule
+        string_field("kind", null=False),  # duplicate, supersession, doubt (the loser stands)
+        string_field("loser_id", null=False),
+        string_field("winner_id", null=False),
+        string_field("rule", null=False),  # exact, token_sort, …
         pa.field("scores", pa.map_(pa.string(), pa.float32())),  # by scorer, 0 to 100; cosine 0 to 1
-        text("reason"),
+        string_field("reason"),
         pa.field("undone", pa.bool_(), nullable=False),
-        text("step_key", null=False),
+        string_field("step_key", null=False),
     ),
 )
 
@@ -266,16 +266,16 @@ TOPICS = Table(
     name="topics",
     key="topic_id",
     fields=(
-        text("topic_id"),
-        text("name", null=False),
-        text("purpose", null=False),  # what KIND of thing belongs here
+        string_field("topic_id"),
+        string_field("name", null=False),
+        string_field("purpose", null=False),  # what KIND of thing belongs here
         pa.field("base", pa.bool_(), nullable=False),
         pa.field("samples", STRINGS, nullable=False),  # ids of the latest members
         pa.field("size", pa.int64(), nullable=False),
-        vector("centroid"),
+        vector_field("centroid"),
         pa.field("cohesion", pa.float32()),  # length of the mean vector; squared: the mean cosine between members
-        text("member_hash"),  # hash of the active claims in it
-        text("step_key", null=False),
+        string_field("member_hash"),  # hash of the active claims in it
+        string_field("step_key", null=False),
     ),
 )
 
@@ -283,14 +283,14 @@ TOPIC_HISTORY = Table(
     name="topic_history",
     key="event_id",
     fields=(
-        text("event_id"),  # hash of the kind, both topics and the claims moved
-        text("kind", null=False),  # merge, split
-        text("topic_id", null=False),  # the topic that went, or that was cut
-        text("name", null=False),  # what it was called then
-        text("other_id", null=False),  # the topic it went into, or that was cut off it
-        text("other_name", null=False),
+        string_field("event_id"),  # hash of the kind, both topics and the claims moved
+        string_field("kind", null=False),  # merge, split
+        string_field("topic_id", null=False),  # the topic that went, or that was cut
+        string_field("name", null=False),  # what it was called then
+        string_field("other_id", null=False),  # the topic it went into, or that was cut off it
+        string_field("other_name", null=False),
         pa.field("claims", STRINGS, nullable=False),  # the claims that moved
-        text("step_key", null=False),
+        string_field("step_key", null=False),
     ),
 )
 
@@ -299,21 +299,21 @@ SUMMARIES = Table(
     key="summary_id",
     full_text="text",
     fields=(
-        text("summary_id"),  # hash of scope, scope_id, tier and member_hash
-        text("scope", null=False),  # topic, session
-        text("scope_id", null=False),  # topic_id or session_id
+        string_field("summary_id"),  # hash of scope, scope_id, tier and member_hash
+        string_field("scope", null=False),  # topic, session
+        string_field("scope_id", null=False),  # topic_id or session_id
         pa.field("tier", pa.int64(), nullable=False),  # 0: over observations or messages; -1: a session's master
         pa.field("seq", pa.int64(), nullable=False),  # 0, 1, … within the tier, in order of sealing
-        text("title"),
-        text("text", null=False),
+        string_field("title"),
+        string_field("text", null=False),
         pa.field("member_ids", STRINGS, nullable=False),  # observations, messages, or summaries of the tier below
-        text("member_hash", null=False),
+        string_field("member_hash", null=False),
         pa.field("sealed", pa.bool_(), nullable=False),  # a sealed group never changes its members
         pa.field("first_at", UTC_US),
         pa.field("last_at", UTC_US),
-        text("workspace"),
-        vector(),
-        text("step_key", null=False),
+        string_field("workspace"),
+        vector_field(),
+        string_field("step_key", null=False),
     ),
 )
 
@@ -324,10 +324,10 @@ PROTOTYPES = Table(
     name="prototypes",
     key="prototype_id",
     fields=(
-        text("prototype_id"),  # hash of the claim it was spawned by
-        text("text", null=False),  # what its nearest members say
-        vector(),  # moving average of its members
-        vector("origin"),  # where it began
+        string_field("prototype_id"),  # hash of the claim it was spawned by
+        string_field("text", null=False),  # what its nearest members say
+        vector_field(),  # moving average of its members
+        vector_field("origin"),  # where it began
         pa.field("size", pa.int64(), nullable=False),  # members now
         pa.field("strength", pa.float32(), nullable=False),  # their evidence: distinct sessions that say each
         pa.field("coherence", pa.float32(), nullable=False),  # mean cosine of its members to it
@@ -335,7 +335,7 @@ PROTOTYPES = Table(
         pa.field("first_at", UTC_US),
         pa.field("last_at", UTC_US),
         pa.field("events", pa.int64(), nullable=False),  # rows of its log that are in these figures
-        text("step_key", null=False),
+        string_field("step_key", null=False),
     ),
 )
 
@@ -343,14 +343,14 @@ PROTOTYPE_MEMBERS = Table(
     name="prototype_members",
     key="event_id",
     fields=(
-        text("event_id"),  # hash of the event and its place in the log
+        string_field("event_id"),  # hash of the event and its place in the log
         pa.field("seq", pa.int64(), nullable=False),  # 0, 1, … over all prototypes
-        text("kind", null=False),  # one of EVENTS
-        text("prototype_id", null=False),
-        text("observation_id", null=False),
-        text("from_id"),  # the prototype it came from, where two were merged or one was split
+        string_field("kind", null=False),  # one of EVENTS
+        string_field("prototype_id", null=False),
+        string_field("observation_id", null=False),
+        string_field("from_id"),  # the prototype it came from, where two were merged or one was split
         pa.field("similarity", pa.float32(), nullable=False),  # cosine to the prototype before it moved
-        text("step_key", null=False),
+        string_field("step_key", null=False),
     ),
 )
 
@@ -359,11 +359,11 @@ MARKS = Table(
     name="marks",
     key="mark_id",
     fields=(
-        text("mark_id"),  # hash of step and unit
-        text("step", null=False),
-        text("unit_id", null=False),  # a session_id
-        text("input_key", null=False),  # hash of the step's key and of the unit's content when it was done
-        text("note"),  # why there is no output, where that is so
+        string_field("mark_id"),  # hash of step and unit
+        string_field("step", null=False),
+        string_field("unit_id", null=False),  # a session_id
+        string_field("input_key", null=False),  # hash of the step's key and of the unit's content when it was done
+        string_field("note"),  # why there is no output, where that is so
     ),
 )
 
@@ -372,9 +372,9 @@ VECTORS = Table(
     name="vectors",
     key="vector_id",
     fields=(
-        text("vector_id"),  # hash of model and text
-        text("model", null=False),
-        vector(),
+        string_field("vector_id"),  # hash of model and text
+        string_field("model", null=False),
+        vector_field(),
     ),
 )
 
@@ -383,14 +383,14 @@ COMPLETIONS = Table(
     name="completions",
     key="completion_id",
     fields=(
-        text("completion_id"),  # hash of model, messages, schema, sampling and token budget
-        text("request_id", null=False),  # who asked first: the step's own id for it
-        text("model", null=False),
-        text("engine", null=False),
-        text("text", null=False),  # as it was generated, also where an error was found in it
-        text("error"),  # null, or a lasting error: asking again would give it again
-        text("reason", null=False),
-        text("finish_reason", null=False),
+        string_field("completion_id"),  # hash of model, messages, schema, sampling and token budget
+        string_field("request_id", null=False),  # who asked first: the step's own id for it
+        string_field("model", null=False),
+        string_field("engine", null=False),
+        string_field("text", null=False),  # as it was generated, also where an error was found in it
+        string_field("error"),  # null, or a lasting error: asking again would give it again
+        string_field("reason", null=False),
+        string_field("finish_reason", null=False),
         pa.field("prompt_tokens", pa.int64(), nullable=False),
         pa.field("completion_tokens", pa.int64(), nullable=False),
         pa.field("prefix_tokens", pa.int64(), nullable=False),  # of the prompt's, found in the engine's prefix cache
@@ -405,13 +405,13 @@ QUARANTINE = Table(
     name="quarantine",
     key="quarantine_id",
     fields=(
-        text("quarantine_id"),  # hash of step, place and reason
-        text("step", null=False),  # read, observe, …
-        text("path"),
+        string_field("quarantine_id"),  # hash of step, place and reason
+        string_field("step", null=False),  # read, observe, …
+        string_field("path"),
         pa.field("line", pa.int64()),
-        text("row_id"),  # the row it came from, when it was a row
-        text("reason", null=False),
-        text("excerpt"),  # the first 2,000 characters, redacted
+        string_field("row_id"),  # the row it came from, when it was a row
+        string_field("reason", null=False),
+        string_field("excerpt"),  # the first 2,000 characters, redacted
         pa.field("resolved", pa.bool_(), nullable=False),  # a later reading found it mended
     ),
 )
@@ -422,13 +422,13 @@ RUNS = Table(
     key="run_id",
     volatile=frozenset({"run_id", "started_at", "ended_at", "report"}),
     fields=(
-        text("run_id"),
-        text("kind", null=False),  # nightly, reprocess, …
+        string_field("run_id"),
+        string_field("kind", null=False),  # nightly, reprocess, …
         pa.field("started_at", UTC_US, nullable=False),
         pa.field("ended_at", UTC_US),
-        text("status", null=False),  # done, failed, died
-        text("release_id"),
-        text("report", null=False),  # JSON: per step rows in, rows out, seconds, counts by reason
+        string_field("status", null=False),  # done, failed, died
+        string_field("release_id"),
+        string_field("report", null=False),  # JSON: per step rows in, rows out, seconds, counts by reason
     ),
 )
 
@@ -437,15 +437,15 @@ RELEASES = Table(
     key="release_id",
     volatile=frozenset({"release_id", "created_at", "run_id", "versions"}),
     fields=(
-        text("release_id"),
+        string_field("release_id"),
         pa.field("number", pa.int64(), nullable=False),  # 1, 2, 3…: the highest is live
         pa.field("created_at", UTC_US, nullable=False),
-        text("run_id"),
+        string_field("run_id"),
         pa.field("versions", pa.map_(pa.string(), pa.int64()), nullable=False),  # table -> version
         pa.field("counts", pa.map_(pa.string(), pa.int64()), nullable=False),  # table -> rows
-        text("encoder"),  # the model every vector was made with
-        text("restores"),  # the release a roll-back went back to
-        text("calibration"),  # JSON: what known negatives reach in each table, the scale of relevance
+        string_field("encoder"),  # the model every vector was made with
+        string_field("restores"),  # the release a roll-back went back to
+        string_field("calibration"),  # JSON: what known negatives reach in each table, the scale of relevance
     ),
 )
 

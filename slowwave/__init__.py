@@ -9,7 +9,7 @@ __all__ = ["Memory"]
 
 
 def __getattr__(name: str) -> object:
-    """`Memory` on first use: importing slowwave alone costs nothing."""
+    """Return `Memory` on first use: importing slowwave alone costs nothing."""
     if name == "Memory":
         from slowwave.memory import Memory
 

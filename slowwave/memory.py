@@ -17,18 +17,18 @@ from pydantic import ValidationError
 
 from slowwave.engines.encoders.protocol import Encoder
 from slowwave.recall.hits import KINDS, Hits
-from slowwave.recall.last_answers import Answers, LastAnswers
-from slowwave.recall.live import Live, async_twin
+from slowwave.recall.last_answers import AnswerCache, LastAnswers
+from slowwave.recall.live import LiveRelease, make_async_twin
 from slowwave.recall.notes import Notes
-from slowwave.recall.query import Files, Query, When, checked_query, read_once
+from slowwave.recall.query import Files, Query, When, build_query, read_once
 from slowwave.recall.release.view import View
-from slowwave.recall.rerank import reranking
+from slowwave.recall.rerank import make_reranking
 from slowwave.recall.retrieve.encoding import QueryVectors
 from slowwave.recall.search import Search
 from slowwave.schemas.errors import NoRelease, UsageError
 from slowwave.schemas.settings import Settings
 from slowwave.store.releases import Release
-from slowwave.store.trouble import TROUBLE, unread
+from slowwave.store.trouble import TROUBLE, explain_unreadable
 
 if TYPE_CHECKING:
     from slowwave.context.build import Context, Turn
@@ -55,10 +55,10 @@ class Memory:
         self.settings, self.root, self.space = settings, root, settings.space
         self._notes = Notes()
         self._vectors = QueryVectors(settings.encoder, encoder, self._note)
-        self._reranking = reranking(reranker, settings, self._note)
-        self._answers = Answers(root, settings.space, settings.recall.cached_answers)
-        self._briefings = Answers(root, settings.space, min(settings.recall.cached_answers, BRIEFINGS), "briefings")
-        self._live = Live(root, settings.space, release, settings.recall.refresh_seconds, self._note)
+        self._reranking = make_reranking(reranker, settings, self._note)
+        self._answers = AnswerCache(root, settings.space, settings.recall.cached_answers)
+        self._briefings = AnswerCache(root, settings.space, min(settings.recall.cached_answers, BRIEFINGS), "briefings")
+        self._live = LiveRelease(root, settings.space, release, settings.recall.refresh_seconds, self._note)
 
     @classmethod
     def open(
@@ -70,7 +70,8 @@ class Memory:
         encoder: Encoder | None = None,
         reranker: "Reranker | None" = None,
     ) -> "Memory":
-        """The live release of a space, or the one of that id or name (`r3`); `store` defaults to the settings' one.
+        """Return the live release of a space, or the one of that id or name (`r3`); `store` defaults to the settings'
+        one.
 
         `encoder` takes the place of the model that the release names, `reranker` of the settings' one. A store that
         can't be reached, but gave answers before, is opened all the same: those answers are told, marked as stale,
@@ -83,14 +84,14 @@ class Memory:
             UsageError: the encoder given is not the one the stored vectors were made with, `space` is no name, or the
                 settings name no reranker.
         """
-        settings = _settings(space)
+        settings = _load_settings(space)
         memory = cls(settings, Path(store) if store is not None else settings.store, release, encoder, reranker)
         try:
-            memory._live.view = memory._live.opened()
+            memory._live.view = memory._live.open_view()
         except TROUBLE as trouble:
-            if isinstance(trouble, NoRelease) or not (memory._answers.any or memory._briefings.any):
+            if isinstance(trouble, NoRelease) or not (memory._answers.has_answers or memory._briefings.has_answers):
                 raise
-            memory._note(f"{unread(trouble)}: answered from the last answers")
+            memory._note(f"{explain_unreadable(trouble)}: answered from the last answers")
             return memory
         made_with = memory.release.encoder
         if encoder is not None and made_with is not None and encoder.name != made_with:
@@ -112,7 +113,7 @@ class Memory:
         Raises:
             StoreError: the store can't be reached, and could not when this was opened.
         """
-        return (self._live.view or self._live.opened()).release
+        return (self._live.view or self._live.open_view()).release
 
     @property
     def snapshot(self) -> "Snapshot":
@@ -179,7 +180,7 @@ class Memory:
         now: datetime | None = None,
         as_of: When = None,
     ) -> list[Hits]:
-        """`recall` of each query, in order, from one release and with one call of the encoder.
+        """Return `recall` of each query, in order, from one release and with one call of the encoder.
 
         Raises:
             UsageError: one of the queries, or a condition, can't be carried out as put; nothing is searched.
@@ -188,15 +189,15 @@ class Memory:
             raise UsageError(f"queries is {queries!r:.40}; it is a list of texts: `recall` takes one")
         kinds, files = read_once(kinds), read_once(files)
         bounds = (workspace, category, since, until, now, as_of, speaker, files)
-        asked = [checked_query(query, k, kinds, *bounds) for query in queries]
-        with self._notes.of_one_answer():
-            answers = self._answered(asked, automatic)
+        asked = [build_query(query, k, kinds, *bounds) for query in queries]
+        with self._notes.collect_answer_notes():
+            answers = self._answer_with_fallback(asked, automatic)
             for hits in answers:
-                hits.notes = self._notes.so_far
+                hits.notes = self._notes.answer_notes
         return answers
 
-    arecall = async_twin(recall)
-    arecall_many = async_twin(recall_many)
+    arecall = make_async_twin(recall)
+    arecall_many = make_async_twin(recall_many)
 
     def context(
         self,
@@ -211,7 +212,8 @@ class Memory:
         automatic: bool = False,
         as_of: When = None,
     ) -> "Context":
-        """A prompt block of at most `budget` tokens: web results, memories, conversation; the best nearest the end.
+        """Return a prompt block of at most `budget` tokens: web results, memories, conversation; the best nearest the
+        end.
 
         Its memories are whole sentences of past sessions, each line with its source, chosen to cover what most likely
         matters to the query; none where recall finds nothing relevant. What does not fit is recapped, never cut.
@@ -227,9 +229,9 @@ class Memory:
             UsageError: a query that `recall` refuses, a budget below 0, an unknown format or tokenizer, a turn or
                 result that is none.
         """
-        from slowwave.context.request import context_of
+        from slowwave.context.request import build_context
 
-        return context_of(
+        return build_context(
             self,
             query,
             budget,
@@ -242,12 +244,12 @@ class Memory:
             as_of=as_of,
         )
 
-    acontext = async_twin(context)
+    acontext = make_async_twin(context)
 
     def briefing(
         self, budget: int | None = None, *, tokenizer: "Tokenizer | str | None" = None, format: "Format" = "markdown"
     ) -> "Context":
-        """What is known, for the start of a conversation: the same bytes as long as the release is the same.
+        """Return what is known, for the start of a conversation: the same bytes as long as the release is the same.
 
         Where the store can't be read it is made of what the last one was made of, and marked as stale.
 
@@ -255,37 +257,37 @@ class Memory:
             UsageError: a budget below 0, an unknown format or tokenizer.
             StoreError: the store can't be read, and no briefing is kept of before.
         """
-        from slowwave.context.request import briefing_of
+        from slowwave.context.request import build_briefing
 
-        return briefing_of(self, budget, tokenizer=tokenizer, format=format)
+        return build_briefing(self, budget, tokenizer=tokenizer, format=format)
 
-    def _search(self) -> Search:
-        view = self._current()
+    def _build_search(self) -> Search:
+        view = self._get_view()
         made_with = view.release.encoder
-        encoded = partial(self._vectors.encoded, made_with)
+        encoded = partial(self._vectors.encode_texts, made_with)
         return Search(view, self.settings.recall, encoded, self._note, self._reranking)
 
-    def _answered(self, asked: Sequence[Query], automatic: bool) -> list[Hits]:
-        """An answer to each query, kept for later; where the store can't be read, the last one."""
+    def _answer_with_fallback(self, asked: Sequence[Query], automatic: bool) -> list[Hits]:
+        """Return an answer to each query, kept for later; where the store can't be read, the last one."""
         last = LastAnswers(self._answers, self._live.named, self.settings.recall.automatic_floor)
         try:
-            answers = self._search().answers(asked, automatic=automatic)
+            answers = self._build_search().answer_queries(asked, automatic=automatic)
         except TROUBLE as trouble:
-            self._notes.instead(f"{unread(trouble)}: answered from the last answers")
-            return [last.told(query, automatic) for query in asked]
+            self._notes.replace_notes(f"{explain_unreadable(trouble)}: answered from the last answers")
+            return [last.get_hits(query, automatic) for query in asked]
         for query, hits in zip(asked, answers, strict=True):
-            last.keep(query, automatic, hits)
+            last.put_hits(query, automatic, hits)
         return answers
 
-    def _current(self) -> View:
-        return self._live.current()
+    def _get_view(self) -> View:
+        return self._live.get_current_view()
 
     def _note(self, what: str) -> None:
         self._notes.add(what)
 
 
-def _settings(space: str) -> Settings:
-    """The settings in force, for this space: a space is a wall, so its name must not lead out of the store."""
+def _load_settings(space: str) -> Settings:
+    """Return the settings in force, for this space: a space is a wall, so its name must not lead out of the store."""
     try:
         return Settings(space=space)
     except ValidationError as refused:

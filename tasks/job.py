@@ -9,10 +9,10 @@ from functools import cached_property
 
 from pydantic import BaseModel
 
-from slowwave.schemas.ids import content_id
+from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.settings import Settings
 from slowwave.store.store import Store
-from slowwave.tasks.progress import doing
+from slowwave.tasks.progress import track_activity
 
 
 @dataclass(frozen=True)
@@ -45,16 +45,16 @@ class StepReport:
 
 
 @contextmanager
-def reporting(step: str) -> Iterator[StepReport]:
+def report_step(step: str) -> Iterator[StepReport]:
     """A report whose seconds are those the block took."""
     report, start = StepReport(step), time.perf_counter()
     try:
-        with doing(step):
+        with track_activity(step):
             yield report
     finally:
         report.seconds = time.perf_counter() - start
 
 
-def step_key(step: str, version: int, *parts: BaseModel | str) -> str:
-    """Hash of a step's version and of the settings its rows depend on: change one and they are pending again."""
-    return content_id(step, str(version), *(p if isinstance(p, str) else p.model_dump_json() for p in parts))
+def compute_step_key(step: str, version: int, *parts: BaseModel | str) -> str:
+    """Return hash of a step's version and of the settings its rows depend on: change one and they are pending again."""
+    return compute_content_id(step, str(version), *(p if isinstance(p, str) else p.model_dump_json() for p in parts))

@@ -6,13 +6,13 @@ import polars as pl
 import pyarrow as pa
 from lancedb.expr import col, lit
 
-from slowwave.schemas.ids import content_id
+from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.tables import MARKS, MESSAGES, SESSIONS, Table
 from slowwave.store.store import Store
 
 
-def pending_sessions(store: Store, step: str, key: str, also: Mapping[str, str] | None = None) -> pl.DataFrame:
-    """Sessions whose content, or the step itself, changed since the step was done with them; oldest first.
+def find_pending_sessions(store: Store, step: str, key: str, also: Mapping[str, str] | None = None) -> pl.DataFrame:
+    """Return sessions whose content, or the step itself, changed since the step was done with them; oldest first.
 
     Columns: those of SESSIONS and `input_key`, the hash of what the step would now be given; `also` has, for some
     sessions, what else of its input there is to hash.
@@ -22,7 +22,7 @@ def pending_sessions(store: Store, step: str, key: str, also: Mapping[str, str] 
     marked = {row["unit_id"]: row["input_key"] for row in done}
     more = also or {}
     keys = [
-        content_id(key, head, *gone, *([more[sid]] if sid in more else []))
+        compute_content_id(key, head, *gone, *([more[sid]] if sid in more else []))
         for sid, head, gone in sessions.select("session_id", "head_hash", "inactive").iter_rows()
     ]
     sessions = sessions.with_columns(pl.Series("input_key", keys, dtype=pl.String))
@@ -33,44 +33,46 @@ def pending_sessions(store: Store, step: str, key: str, also: Mapping[str, str] 
 def mark_done(store: Store, step: str, done: Iterable[tuple[str, str, str | None]]) -> None:
     """Note (session_id, input_key, why there is no output) for each session the step is done with."""
     rows = [
-        {"mark_id": content_id(step, unit), "step": step, "unit_id": unit, "input_key": key, "note": note}
+        {"mark_id": compute_content_id(step, unit), "step": step, "unit_id": unit, "input_key": key, "note": note}
         for unit, key, note in done
     ]
     if rows:
         store.merge_changed(MARKS, pa.Table.from_pylist(rows, schema=MARKS.schema))
 
 
-def session_groups(sessions: pl.DataFrame, messages: int) -> Iterable[pl.DataFrame]:
-    """Whole sessions in groups of about this many messages; by the order alone, so the same after a crash."""
+def group_sessions(sessions: pl.DataFrame, messages: int) -> Iterable[pl.DataFrame]:
+    """Yield whole sessions in groups of about this many messages; by the order alone, so the same after a crash."""
     group = (sessions["messages"].cum_sum() - 1) // messages if sessions.height else pl.Series([], dtype=pl.Int64)
     for _, part in sessions.with_columns(group.alias("group")).group_by("group", maintain_order=True):
         yield part.drop("group")
 
 
-def spoken_messages(store: Store, columns: Sequence[str] = ()) -> pl.DataFrame:
-    """Messages that say something in a person's or a model's words and were not taken back, by session and seq.
+def read_spoken_messages(store: Store, columns: Sequence[str] = ()) -> pl.DataFrame:
+    """Return messages that say something in a person's or a model's words and were not taken back, by session and seq.
 
     Columns: message_id, session_id, seq and those asked for.
     """
     names = ["message_id", "session_id", "seq", *columns]
     said = (col("text") != lit("")) & ((col("origin") == lit("human")) | (col("origin") == lit("model")))
     found = pl.DataFrame(store.read(MESSAGES, names, said))
-    gone = pl.Series(sorted(inactive_messages(store)), dtype=pl.String)
+    gone = pl.Series(sorted(read_inactive_ids(store)), dtype=pl.String)
     return found.filter(~pl.col("message_id").is_in(gone.implode())).sort("session_id", "seq")
 
 
-def inactive_messages(store: Store) -> set[str]:
-    """Ids of the messages that their transcripts took back."""
+def read_inactive_ids(store: Store) -> set[str]:
+    """Return ids of the messages that their transcripts took back."""
     lists = store.read(SESSIONS, ["inactive"]).column("inactive").to_pylist()
     return {message_id for ids in lists for message_id in ids}
 
 
-def lacking(store: Store, spoken: pl.DataFrame, table: Table, key: str) -> pl.DataFrame:
-    """The spoken messages without a row of `table` under this key; `table` has message_id and step_key."""
+def find_missing_messages(store: Store, spoken: pl.DataFrame, table: Table, key: str) -> pl.DataFrame:
+    """Return the spoken messages without a row of `table` under this key; `table` has message_id and step_key."""
     done = pl.DataFrame(store.read(table, ["message_id"], col("step_key") == lit(key)))
     return spoken.join(done.unique(), on="message_id", how="anti", maintain_order="left")
 
 
-def batches(rows: pl.DataFrame, size: int) -> Iterator[pl.DataFrame]:
-    """Rows in slices of `size`, in order: the same slices again after a crash, since whole slices are committed."""
+def iter_batches(rows: pl.DataFrame, size: int) -> Iterator[pl.DataFrame]:
+    """Yield rows in slices of `size`, in order: the same slices again after a crash, since whole slices are
+    committed.
+    """
     yield from rows.iter_slices(size)

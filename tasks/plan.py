@@ -51,7 +51,7 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class MeasuredUsage:
     """What earlier runs of a model showed."""
 
     answer_tokens: Mapping[str, float] = field(default_factory=dict)
@@ -85,8 +85,9 @@ class Estimate:
         return sum(line.answer_tokens for line in self.lines)
 
 
-def measured(reports: Iterable[str], model: str) -> Measured:
-    """What the runs' reports (JSON, newest first) say of a model: the first hundred thousand tokens that are found.
+def measure_usage(reports: Iterable[str], model: str) -> MeasuredUsage:
+    """Return what the runs' reports (JSON, newest first) say of a model: the first hundred thousand tokens that are
+    found.
 
     A run's seconds are spent on prompts and answers together. An answer token takes far longer than a prompt's, so
     all time is put to the answers, and prompts are taken as free: the total comes out right for nights of one kind.
@@ -105,11 +106,11 @@ def measured(reports: Iterable[str], model: str) -> Measured:
         if tokens > 100_000:
             break
     means = {step: answers[step] / n for step, n in requests.items() if n > 0}
-    return Measured(means, None, tokens / seconds if tokens and seconds > 0.5 else None)
+    return MeasuredUsage(means, None, tokens / seconds if tokens and seconds > 0.5 else None)
 
 
-def priced(estimate: Estimate, settings: LLMSettings, known: Measured) -> Estimate:
-    """The estimate with time and money, by the rates that are set, else by those measured."""
+def add_costs(estimate: Estimate, settings: LLMSettings, known: MeasuredUsage) -> Estimate:
+    """Return the estimate with time and money, by the rates that are set, else by those measured."""
     prompts, answers = estimate.prompt_tokens, estimate.answer_tokens
     estimate.usd = (
         prompts * settings.usd_per_million_prompt + answers * settings.usd_per_million_completion
@@ -126,8 +127,8 @@ def priced(estimate: Estimate, settings: LLMSettings, known: Measured) -> Estima
     return estimate
 
 
-def consolidation(chunks_by_session: Sequence[int], claims_a_chunk: float) -> Line:
-    """Second prompts of the sessions that are cut into several chunks."""
+def estimate_consolidation(chunks_by_session: Sequence[int], claims_a_chunk: float) -> Line:
+    """Return second prompts of the sessions that are cut into several chunks."""
     line = Line("consolidate", estimated=True)
     for chunks in chunks_by_session:
         if chunks > 1:
@@ -136,8 +137,8 @@ def consolidation(chunks_by_session: Sequence[int], claims_a_chunk: float) -> Li
     return line
 
 
-def topics(claims: int, batch: int, shown: int, known_topics: int) -> Line:
-    """Assigning new claims, and the purposes of topics."""
+def estimate_topics(claims: int, batch: int, shown: int, known_topics: int) -> Line:
+    """Return assigning new claims, and the purposes of topics."""
     line = Line("assign", units=claims, estimated=True)
     for at in range(0, claims, batch):
         size = min(batch, claims - at)
@@ -148,8 +149,8 @@ def topics(claims: int, batch: int, shown: int, known_topics: int) -> Line:
     return line
 
 
-def summaries(sessions: Sequence[Sequence[int]], claims: int, settings: PyramidSettings, window: int) -> Line:
-    """Summaries of sessions (tokens of each one's new messages) and of topics over `claims` new claims."""
+def estimate_summaries(sessions: Sequence[Sequence[int]], claims: int, settings: PyramidSettings, window: int) -> Line:
+    """Return summaries of sessions (tokens of each one's new messages) and of topics over `claims` new claims."""
     line = Line("rollup", estimated=True)
     answer = settings.max_words * 1.6
     for tokens in sessions:
@@ -171,6 +172,6 @@ def summaries(sessions: Sequence[Sequence[int]], claims: int, settings: PyramidS
     return line
 
 
-def spoken_tokens(rows: Iterable[Mapping[str, Any]]) -> list[int]:
-    """Tokens of each message, by its row's own estimate."""
+def read_token_counts(rows: Iterable[Mapping[str, Any]]) -> list[int]:
+    """Return tokens of each message, by its row's own estimate."""
     return [int(row["tokens"]) for row in rows]

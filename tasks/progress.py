@@ -16,7 +16,7 @@ EVERY = 10.0
 
 
 @dataclass(eq=False)
-class Doing:
+class Activity:
     """What is being done, and how far it is."""
 
     what: str
@@ -28,14 +28,14 @@ class Doing:
         return f"{self.what}{of}"
 
 
-DOING: list[Doing] = []
+DOING: list[Activity] = []
 """What the process does now, the innermost last."""
 
 
 @contextmanager
-def doing(what: str, total: int | None = None) -> Iterator[Doing]:
+def track_activity(what: str, total: int | None = None) -> Iterator[Activity]:
     """Note what the block does, for whoever tells it."""
-    now = Doing(what, total)
+    now = Activity(what, total)
     DOING.append(now)
     try:
         yield now
@@ -44,11 +44,11 @@ def doing(what: str, total: int | None = None) -> Iterator[Doing]:
 
 
 @contextmanager
-def progress(label: str, total: int | None) -> Iterator[Callable[[int], None]]:
+def show_progress(label: str, total: int | None) -> Iterator[Callable[[int], None]]:
     """A bar on stderr, where that is a terminal; call what is yielded with the number of items done since."""
     columns = (TextColumn("{task.description:>10}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     bars = Progress(*columns, console=CONSOLE, transient=True, disable=not CONSOLE.is_terminal)
-    with doing(label, total) as now, bars:
+    with track_activity(label, total) as now, bars:
         task = bars.add_task(label, total=total)
 
         def advance(done: int) -> None:
@@ -59,7 +59,7 @@ def progress(label: str, total: int | None) -> Iterator[Callable[[int], None]]:
 
 
 @contextmanager
-def told_in_lines() -> Iterator[None]:
+def report_progress_lines() -> Iterator[None]:
     """While the block works, tell on stderr every ten seconds what it is at; nothing at a terminal, which has bars."""
     over, begun = Event(), time.monotonic()
 

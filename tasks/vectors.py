@@ -10,7 +10,7 @@ import pyarrow as pa
 from slowwave.engines.encoders.protocol import Encoder, Vectors
 from slowwave.engines.encoders.sentence_transformer import load_encoder
 from slowwave.engines.errors import WrongDimension
-from slowwave.schemas.ids import content_id
+from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import VECTOR_DIM, VECTORS
 from slowwave.store.store import Store
@@ -18,28 +18,31 @@ from slowwave.tasks.gists.keywords import NgramVectors
 
 
 @cache
-def shared_encoder(name: str) -> Encoder:
-    """The model, loaded once a process."""
+def load_shared_encoder(name: str) -> Encoder:
+    """Return the model, loaded once a process."""
     return load_encoder(name)
 
 
 @cache
-def shared_ngrams(name: str) -> NgramVectors:
-    """N-gram vectors of the process's encoder, kept from batch to batch."""
-    return NgramVectors(shared_encoder(name))
+def load_shared_ngrams(name: str) -> NgramVectors:
+    """Return n-gram vectors of the process's encoder, kept from batch to batch."""
+    return NgramVectors(load_shared_encoder(name))
 
 
-def encoder_for(settings: Settings) -> Encoder | None:
-    """The encoder, or None where embeddings are off."""
-    return shared_encoder(settings.encoder) if settings.embeddings else None
+def get_encoder(settings: Settings) -> Encoder | None:
+    """Return the encoder, or None where embeddings are off."""
+    return load_shared_encoder(settings.encoder) if settings.embeddings else None
 
 
-def with_vectors(store: Store, rows: pa.Table, column: str, encoder: Encoder | None) -> pa.Table:
-    """The rows with `vector` filled from the text in `column`; new vectors are stored first. Without encoder: as is."""
+def attach_vectors(store: Store, rows: pa.Table, column: str, encoder: Encoder | None) -> pa.Table:
+    """Return the rows with `vector` filled from the text in `column`.
+
+    New vectors are stored first. Without encoder: as is.
+    """
     if encoder is None or rows.num_rows == 0:
         return rows
     texts: list[str] = rows.column(column).to_pylist()
-    known = store.read_ids(VECTORS, vector_ids(texts, encoder.name))
+    known = store.read_ids(VECTORS, compute_vector_ids(texts, encoder.name))
     encoded = encode_once(texts, encoder, known)
     store.append(VECTORS, encoded.new)
     return add_vectors(rows, column, encoded)
@@ -66,25 +69,26 @@ class Encoded:
         return self.distinct[[self.rows[text] for text in self.texts]]
 
 
-def vector_id(model: str, text: str) -> str:
-    """Key of a text's vector in the `vectors` table."""
-    return content_id(model, text)
+def compute_vector_id(model: str, text: str) -> str:
+    """Return key of a text's vector in the `vectors` table."""
+    return compute_content_id(model, text)
 
 
-def vector_ids(texts: Iterable[str], model: str) -> list[str]:
-    """Keys of the distinct texts' vectors, in order of first appearance: the ones to read from the store."""
-    return [vector_id(model, text) for text in dict.fromkeys(texts)]
+def compute_vector_ids(texts: Iterable[str], model: str) -> list[str]:
+    """Return keys of the distinct texts' vectors, in order of first appearance: the ones to read from the store."""
+    return [compute_vector_id(model, text) for text in dict.fromkeys(texts)]
 
 
 def encode_once(
     texts: Sequence[str], encoder: Encoder, known: pa.Table | Mapping[str, Vectors] | None = None
 ) -> Encoded:
-    """Vectors of all `texts`; the encoder is asked only for distinct texts that `known` lacks, in one call.
+    """Return vectors of all `texts`; the encoder is asked only for distinct texts that `known` lacks, in one call.
 
     Args:
         texts: any strings, repeats welcome.
         encoder: makes unit vectors of `VECTOR_DIM` dimensions.
-        known: rows of `vectors` (`vector_id`, `vector`), or a mapping from vector_id to vector. Other rows do no harm.
+        known: rows of `vectors` (`compute_vector_id`, `vector`), or a mapping from vector_id to vector. Other rows do
+        no harm.
 
     Raises:
         WrongDimension: the encoder's vectors do not fit the store.
@@ -92,17 +96,20 @@ def encode_once(
     if encoder.dim != VECTOR_DIM:
         raise WrongDimension(encoder.name, encoder.dim, VECTOR_DIM)
     rows = {text: row for row, text in enumerate(dict.fromkeys(texts))}
-    ids = vector_ids(rows, encoder.name)
+    ids = compute_vector_ids(rows, encoder.name)
     distinct = np.zeros((len(rows), encoder.dim), dtype=np.float32)
-    missing = _fill(distinct, ids, known)
+    missing = _fill_known_vectors(distinct, ids, known)
     wanted = list(rows)
     if missing:
         distinct[missing] = encoder.encode([wanted[row] for row in missing])
-    return Encoded(texts, rows, distinct, _vector_rows([ids[row] for row in missing], encoder.name, distinct[missing]))
+    return Encoded(
+        texts, rows, distinct, _build_vector_rows([ids[row] for row in missing], encoder.name, distinct[missing])
+    )
 
 
 def add_vectors(table: pa.Table, text_column: str, encoded: Encoded, vector_column: str = "vector") -> pa.Table:
-    """`table` with `vector_column` set from `text_column`: fixed-size lists of float32, null where the text is null.
+    """Return `table` with `vector_column` set from `text_column`: fixed-size lists of float32, null where the text is
+    null.
 
     Raises:
         KeyError: a text that is not among the encoded ones.
@@ -112,32 +119,32 @@ def add_vectors(table: pa.Table, text_column: str, encoded: Encoded, vector_colu
     vectors = np.zeros((len(texts), VECTOR_DIM), dtype=np.float32)
     if not absent.all():
         vectors[~absent] = encoded.distinct[[encoded.rows[text] for text in texts if text is not None]]
-    column = vector_array(vectors, absent)
+    column = build_vector_array(vectors, absent)
     if vector_column not in table.column_names:
         return table.append_column(pa.field(vector_column, VECTOR_TYPE), column)
     place = table.column_names.index(vector_column)
     return table.set_column(place, table.schema.field(vector_column), column)
 
 
-def vector_array(vectors: Vectors, absent: np.ndarray | None = None) -> pa.FixedSizeListArray:
-    """An Arrow column of vectors, shape (n, VECTOR_DIM); null where `absent` is true."""
+def build_vector_array(vectors: Vectors, absent: np.ndarray | None = None) -> pa.FixedSizeListArray:
+    """Return an Arrow column of vectors, shape (n, VECTOR_DIM); null where `absent` is true."""
     flat = pa.array(np.ascontiguousarray(vectors, dtype=np.float32).reshape(-1))
     mask = None if absent is None or not absent.any() else pa.array(absent)
     return pa.FixedSizeListArray.from_arrays(flat, type=VECTOR_TYPE, mask=mask)
 
 
-def vector_matrix(column: pa.Array | pa.ChunkedArray) -> Vectors:
-    """Shape (n, VECTOR_DIM) of a vector column; zeros where it is null."""
+def build_vector_matrix(column: pa.Array | pa.ChunkedArray) -> Vectors:
+    """Return shape (n, VECTOR_DIM) of a vector column; zeros where it is null."""
     array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     if array.null_count:
         return np.array([v or [0.0] * VECTOR_DIM for v in array.to_pylist()], dtype=np.float32).reshape(-1, VECTOR_DIM)
     return np.asarray(array.flatten(), dtype=np.float32).reshape(-1, VECTOR_DIM)
 
 
-def _fill(distinct: Vectors, ids: list[str], known: pa.Table | Mapping[str, Vectors] | None) -> list[int]:
+def _fill_known_vectors(distinct: Vectors, ids: list[str], known: pa.Table | Mapping[str, Vectors] | None) -> list[int]:
     """Put the known vectors in their rows; the rows still missing, in order."""
     if isinstance(known, pa.Table):
-        matrix = vector_matrix(known.column("vector"))
+        matrix = build_vector_matrix(known.column("vector"))
         known = dict(zip(known.column("vector_id").to_pylist(), matrix, strict=True))
     missing = []
     for row, key in enumerate(ids):
@@ -148,7 +155,7 @@ def _fill(distinct: Vectors, ids: list[str], known: pa.Table | Mapping[str, Vect
     return missing
 
 
-def _vector_rows(ids: list[str], model: str, vectors: Vectors) -> pa.Table:
-    """Rows of the `vectors` table."""
-    columns = [pa.array(ids, pa.string()), pa.array([model] * len(ids), pa.string()), vector_array(vectors)]
+def _build_vector_rows(ids: list[str], model: str, vectors: Vectors) -> pa.Table:
+    """Return rows of the `vectors` table."""
+    columns = [pa.array(ids, pa.string()), pa.array([model] * len(ids), pa.string()), build_vector_array(vectors)]
     return pa.Table.from_arrays(columns, schema=VECTORS.schema)

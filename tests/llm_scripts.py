@@ -6,7 +6,7 @@
 import re
 from typing import Any
 
-from slowwave.engines.llm.protocol import Completion, Request, failed
+from slowwave.engines.llm.protocol import Completion, Request, make_failure
 
 TURN = re.compile(r"^\[(\d+)\] [^\n]*?(?:\d\d:\d\d|user|assistant|Ada|Ben): ([^\n]+)", re.MULTILINE)
 ENTRY = re.compile(r"^entry (\d+): ", re.MULTILINE)
@@ -99,7 +99,7 @@ def lying(request: Request) -> Any:
 
 def absent(request: Request) -> Any:
     """A server that went away."""
-    return failed(request, "unavailable", "no server answered")
+    return make_failure(request, "unavailable", "no server answered")
 
 
 def troubled(request: Request) -> Any:
@@ -113,7 +113,7 @@ def troubled(request: Request) -> Any:
         (),
         Completion(request.id, "{", finish_reason="length"),
         {"claims": [{"summary": "no quote"}]},
-        failed(request, "poison", "the engine died of it"),
+        make_failure(request, "poison", "the engine died of it"),
     ]
     number = int.from_bytes(request.messages[-1]["content"].encode()[-40:], "big") + len(material(request))
     return faithful(request) if number % 3 == 0 else troubles[number % len(troubles)]

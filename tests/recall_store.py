@@ -10,7 +10,7 @@ from slowwave.engines.encoders.hash_encoder import HashEncoder
 from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, PASSAGES, SESSIONS, SUMMARIES, Table
 from slowwave.store import Store
 from slowwave.store.releases import Release, publish
-from slowwave.store.upkeep import keep_house
+from slowwave.store.upkeep import compact_store
 
 Calibrate = Callable[[Release], str | None] | None
 
@@ -166,6 +166,6 @@ def build(
         ],
     )
     if index:
-        keep_house(store, fragments=20)
+        compact_store(store, fragments=20)
     publish(store, "run", encoder if vectors else None, calibrate)
     return store

@@ -2,9 +2,9 @@
 
 import pytest
 
-from slowwave.tasks.dedupe.normalise import read_claim
-from slowwave.tasks.supersede.frames import alike_up_to_a_value, clauses_alike, frame_traits
-from slowwave.tasks.supersede.rules import read_said, word_weights
+from slowwave.tasks.dedupe.normalise import normalise_claim
+from slowwave.tasks.supersede.frames import compare_clauses, compute_frame_features, count_run_before_value
+from slowwave.tasks.supersede.rules import compute_idf, parse_claim
 
 
 @pytest.mark.parametrize(
@@ -19,8 +19,8 @@ from slowwave.tasks.supersede.rules import read_said, word_weights
     ],
 )
 def test_words_up_to_a_value_of_its_own(earlier: str, later: str, words: int) -> None:
-    assert alike_up_to_a_value(read_claim(earlier).words, read_claim(later).words) == words
-    assert alike_up_to_a_value(read_claim(later).words, read_claim(earlier).words) == words
+    assert count_run_before_value(normalise_claim(earlier).words, normalise_claim(later).words) == words
+    assert count_run_before_value(normalise_claim(later).words, normalise_claim(earlier).words) == words
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def test_words_up_to_a_value_of_its_own(earlier: str, later: str, words: int) ->
     ],
 )
 def test_clauses_that_open_or_go_on_alike(earlier: str, later: str, opens: int, closes: int) -> None:
-    assert clauses_alike(earlier, later) == clauses_alike(later, earlier) == (opens, closes)
+    assert compare_clauses(earlier, later) == compare_clauses(later, earlier) == (opens, closes)
 
 
 def test_traits_tell_a_value_in_its_place_from_a_sentence_of_its_own() -> None:
@@ -44,9 +44,9 @@ def test_traits_tell_a_value_in_its_place_from_a_sentence_of_its_own() -> None:
         "Planet orbits are integrated with leapfrog at a fixed step",
         "The orbit viewer gets a dark theme",
     )
-    claims = [read_said(text, None, "decision", [], text, everyday=False) for text in texts]
-    weights = word_weights(said.claim for said in claims)
-    told_anew, other = (frame_traits(claims[0], later, weights) for later in claims[1:])
+    claims = [parse_claim(text, None, "decision", [], text, everyday=False) for text in texts]
+    weights = compute_idf(said.claim for said in claims)
+    told_anew, other = (compute_frame_features(claims[0], later, weights) for later in claims[1:])
     assert told_anew["another in its place, one word before"]
     assert (told_anew["one word governs"], other["one word governs"]) == (True, False)
     assert told_anew["frame"] > 0.7 > other["frame"]

@@ -6,17 +6,24 @@ from datetime import timedelta
 import pyarrow as pa
 import pytest
 
-from bench.fit_amendments import Labelled, Pair, fit, judged
+from bench.fit_amendments import Labelled, Pair, evaluate_held_out, fit_model
 from slowwave.engines.encoders.query_encoder import load_query_encoder
 from slowwave.schemas.settings import DedupeSettings
 from slowwave.schemas.tables import OBSERVATIONS
-from slowwave.tasks.supersede.claims import held_claims
+from slowwave.tasks.supersede.claims import build_candidate_claims
 from slowwave.tasks.supersede.evidence import Evidence
-from slowwave.tasks.supersede.features import Company, companies
-from slowwave.tasks.supersede.model import PERHAPS, Likelihood, Model, doubt, fitted, likelihoods
+from slowwave.tasks.supersede.features import PairRank, rank_pairs
+from slowwave.tasks.supersede.model import (
+    PERHAPS,
+    Likelihood,
+    Model,
+    estimate_likelihoods,
+    judge_doubt,
+    load_likelihood_model,
+)
 from slowwave.tasks.supersede.rules import Verdict
 from slowwave.tasks.supersede.supersede import supersede, unsupersede
-from slowwave.tasks.supersede.surroundings import turns_of
+from slowwave.tasks.supersede.surroundings import number_turns
 from tests.claim_rows import DAY, observation
 
 EARLIER = (
@@ -44,25 +51,27 @@ def claims(*summaries: str, vectors: bool = True) -> pa.Table:
 
 
 def evidence(*summaries: str) -> Evidence:
-    return Evidence.of(held_claims(claims(*summaries), {}), DedupeSettings())
+    return Evidence.from_candidates(build_candidate_claims(claims(*summaries), {}), DedupeSettings())
 
 
 def test_a_pair_stands_among_the_others_of_its_claims() -> None:
-    found = companies({(1, 9): 1.2, (2, 9): 0.7, (3, 9): 0.2, (1, 8): 1.5})
-    assert found[2, 9] == Company(1, 0, pytest.approx(0.5), 0.0, pytest.approx(-0.5))  # type: ignore[arg-type]
+    found = rank_pairs({(1, 9): 1.2, (2, 9): 0.7, (3, 9): 0.2, (1, 8): 1.5})
+    assert found[2, 9] == PairRank(1, 0, pytest.approx(0.5), 0.0, pytest.approx(-0.5))  # type: ignore[arg-type]
     assert (found[1, 9].nearer_before, found[1, 9].nearer_after) == (0, 1)
     assert found[1, 9].lead == pytest.approx(0.5)
 
 
 def test_the_model_is_a_logistic_regression() -> None:
     model = Model(-1.0, {"cosine": 2.0, "stated": 1.0}, 0.05)
-    assert model.probability({"cosine": 0.5, "stated": 1.0, "unheard": 9.0}) == pytest.approx(1 / (1 + math.exp(-1)))
-    assert model.probability({"cosine": -1e9}) == pytest.approx(0.0, abs=1e-12)
+    assert model.predict_probability({"cosine": 0.5, "stated": 1.0, "unheard": 9.0}) == pytest.approx(
+        1 / (1 + math.exp(-1))
+    )
+    assert model.predict_probability({"cosine": -1e9}) == pytest.approx(0.0, abs=1e-12)
 
 
 def test_the_weights_that_ship_are_of_traits_that_are_read() -> None:
     known = evidence(*EARLIER, NOTICE)
-    assert set(fitted().weights) == set(known.traits(0, 8, 0.6, 1.2))
+    assert set(load_likelihood_model().weights) == set(known.compute_features(0, 8, 0.6, 1.2))
 
 
 def test_talk_around_two_claims_is_compared_by_turns_and_sessions() -> None:
@@ -70,9 +79,9 @@ def test_talk_around_two_claims_is_compared_by_turns_and_sessions() -> None:
     for n, row in enumerate(rows[:8]):
         row |= {"session_id": "before", "observed_at": DAY + timedelta(minutes=n // 2)}
     table = pa.Table.from_pylist(rows, schema=OBSERVATIONS.schema)
-    around = Evidence.of(held_claims(table, {}), DedupeSettings()).around
+    around = Evidence.from_candidates(build_candidate_claims(table, {}), DedupeSettings()).around
     assert around.turns == [0, 0, 1, 1, 2, 2, 3, 3, 0]
-    found = around.traits(0, 8)
+    found = around.compute_features(0, 8)
     assert found["earlier in the later's talk"] == found["earlier in the later's session"]  # one claim, one session
     assert found["talk alike"] < found["turns alike"] < 1  # more of the bakery, less of the hearing
     assert found["later's words around the earlier"] > 0  # "hearing" stands beside it in "before a hearing"
@@ -81,32 +90,34 @@ def test_talk_around_two_claims_is_compared_by_turns_and_sessions() -> None:
 
 def test_turns_are_counted_by_session() -> None:
     times = [DAY, DAY + timedelta(1), DAY, DAY + timedelta(1)]
-    assert turns_of(times, ["a", "a", "b", "a"]) == [0, 1, 0, 1]
+    assert number_turns(times, ["a", "a", "b", "a"]) == [0, 1, 0, 1]
 
 
 def test_a_doubt_is_what_is_rather_so_than_not_whatever_a_rule_says() -> None:
     ruled = Verdict("none", {"shared": 0.1, "cosine": 0.1}, "number 14 → 10:30", instead=True)
-    assert doubt(ruled, Likelihood(0.49, 0.3, 0.44)) is None
+    assert judge_doubt(ruled, Likelihood(0.49, 0.3, 0.44)) is None
     scores = {"shared": 0.3, "cosine": 0.44, "likely": PERHAPS}
     found = Verdict("perhaps", scores, f"perhaps told anew (50%): {ruled.reason}")
-    assert doubt(ruled, Likelihood(PERHAPS, 0.3, 0.44)) == found
+    assert judge_doubt(ruled, Likelihood(PERHAPS, 0.3, 0.44)) == found
 
 
 def test_where_nothing_is_weighed_a_rule_is_enough_for_a_doubt() -> None:
     ruled = Verdict("stated", {"shared": 0.5}, "moved")
-    assert doubt(ruled, None) == Verdict("perhaps", {"shared": 0.5}, "perhaps: moved")
-    assert doubt(None, None) is None
+    assert judge_doubt(ruled, None) == Verdict("perhaps", {"shared": 0.5}, "perhaps: moved")
+    assert judge_doubt(None, None) is None
 
 
 def test_pairs_of_two_sessions_are_weighed_where_they_stand_out() -> None:
     known = evidence(*EARLIER, NOTICE)
-    found = likelihoods(known)
+    found = estimate_likelihoods(known)
     assert (0, 8) in found
     assert found.keys() <= known.company.keys()
     assert found[0, 8].probability == max(likelihood.probability for likelihood in found.values())
-    assert likelihoods(evidence(*EARLIER[:4], NOTICE)) == {}
-    without = Evidence.of(held_claims(claims(*EARLIER, NOTICE, vectors=False), {}), DedupeSettings())
-    assert likelihoods(without) == {}
+    assert estimate_likelihoods(evidence(*EARLIER[:4], NOTICE)) == {}
+    without = Evidence.from_candidates(
+        build_candidate_claims(claims(*EARLIER, NOTICE, vectors=False), {}), DedupeSettings()
+    )
+    assert estimate_likelihoods(without) == {}
 
 
 @pytest.mark.parametrize(
@@ -126,7 +137,7 @@ def test_what_may_be_a_change_is_a_doubt_and_both_stand() -> None:
     assert (merge["kind"], merge["rule"], merge["loser_id"], merge["winner_id"]) == ("doubt", "perhaps", "o000", "o008")
     assert dict(merge["scores"])["likely"] >= PERHAPS
     assert found.observations.num_rows == 0
-    undone = unsupersede(OBSERVATIONS.empty(), found.merges, merge["merge_id"])
+    undone = unsupersede(OBSERVATIONS.make_empty_table(), found.merges, merge["merge_id"])
     assert undone.observations.num_rows == 0
     assert undone.merges["undone"].to_pylist() == [True]
 
@@ -158,10 +169,14 @@ def test_without_vectors_rules_decide_alone() -> None:
 
 def test_a_fit_learns_what_tells_changes_from_others() -> None:
     pairs = [Pair(n, n + 100, {"stated": float(n % 2), "noise": float(n % 3)}, n % 2 == 1) for n in range(60)]
-    model = fit([Labelled("a", 60, pairs, [[1], [3]])])
+    model = fit_model([Labelled("a", 60, pairs, [[1], [3]])])
     assert model.share == 0.5
     assert model.weights["stated"] > 4 * abs(model.weights["noise"])
-    assert model.probability({"stated": 1.0, "noise": 1.0}) > 0.5 > model.probability({"stated": 0.0, "noise": 1.0})
+    assert (
+        model.predict_probability({"stated": 1.0, "noise": 1.0})
+        > 0.5
+        > model.predict_probability({"stated": 0.0, "noise": 1.0})
+    )
 
 
 def test_a_file_is_judged_by_its_cases() -> None:
@@ -174,6 +189,6 @@ def test_a_file_is_judged_by_its_cases() -> None:
         Pair(3, 9, told, None),
         Pair(4, 9, silent, True, stated=True),
     ]
-    result = judged(Labelled("a", 10, pairs, [[0], [1], [3], [4]]), model)
+    result = evaluate_held_out(Labelled("a", 10, pairs, [[0], [1], [3], [4]]), model)
     assert (result.retired, result.told, result.by_the_right_one) == (1, 3, 2)
     assert (result.others_retired, result.others_told, result.changes) == (0, 1, 3)

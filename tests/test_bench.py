@@ -77,11 +77,11 @@ def small(encoder: Encoder, folder: Path, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(bench.recall_checks, "SWAPS", 1)
     monkeypatch.setattr(bench.recall_checks, "PAUSE", 0.05)
     monkeypatch.setattr(bench.tiny_models, "CACHE", folder / "models")
-    monkeypatch.setattr(vectors, "shared_encoder", vectors.shared_encoder)  # bench.night puts its own there
-    known = {words[0].removeprefix("bench.") for words, _ in bench.all.commands(folder)}
+    monkeypatch.setattr(vectors, "load_shared_encoder", vectors.load_shared_encoder)  # bench.night puts its own there
+    known = {words[0].removeprefix("bench.") for words, _ in bench.all.list_commands(folder)}
     assert known <= set(COMMANDS)
     short = [(["bench.readers", "data/questions.toml"], None), (["bench.observe", "no"], Path("no/such/set"))]
-    monkeypatch.setattr(bench.all, "commands", lambda data: short)
+    monkeypatch.setattr(bench.all, "list_commands", lambda data: short)
 
 
 def called(name: str, words: list[object], monkeypatch: pytest.MonkeyPatch) -> object:

@@ -7,16 +7,22 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from bench.locomo_data import conversations, messages
+from bench.locomo_data import build_message_rows, load_conversations
 from slowwave.cli.main import app
 from slowwave.flows.nightly import run_night
 from slowwave.schemas.settings import BoilerplateSettings, Settings
 from slowwave.schemas.tables import BOILERPLATE, MESSAGES, OBSERVATIONS, RELEASED
 from slowwave.store import Store
-from slowwave.store.digest import table_digest
-from slowwave.store.recalls import FILE, log_recall, recalled_spans
-from slowwave.tasks.boilerplate.echo import without_echoes
-from slowwave.tasks.boilerplate.masks import masked, recurring, session_lines, spans, verbatim
+from slowwave.store.digest import compute_table_digest
+from slowwave.store.recalls import FILE, load_recalled_spans, log_recall
+from slowwave.tasks.boilerplate.echo import mask_echoes
+from slowwave.tasks.boilerplate.masks import (
+    count_session_spans,
+    extract_spans,
+    find_recurring_spans,
+    mask_spans,
+    restore_quote,
+)
 
 RULES = """# House rules
 - Use tabs.
@@ -59,7 +65,7 @@ def claims(options: Settings) -> list[dict[str, str]]:
 
 def test_a_short_line_counts_with_its_neighbours_and_a_long_one_alone() -> None:
     text = "Use tabs.\nWe keep every secret in the vault of the team.\nNever commit to main."
-    found = [text[s.start : s.end] for s in spans(text, 8)]
+    found = [text[s.start : s.end] for s in extract_spans(text, 8)]
     long = "We keep every secret in the vault of the team."
     assert found == [f"Use tabs.\n{long}", long, f"{long}\nNever commit to main."]
 
@@ -68,22 +74,22 @@ def test_banners_that_differ_in_their_time_and_id_alone_are_the_same() -> None:
     one = "Session started at 2026-11-01T10:00:00Z with id 3f0c6a52e1b94d7a by the nightly runner."
     other = "Session started at 2026-12-24T23:59:59Z with id 91d27bee00aa11bb by the nightly runner."
     port = "The local server listens on port 8080 and the docs on port 9090."
-    assert [s.hash for s in spans(one, 8)] == [s.hash for s in spans(other, 8)]
-    assert [s.hash for s in spans(port, 8)] != [s.hash for s in spans(port.replace("8080", "8081"), 8)]
+    assert [s.hash for s in extract_spans(one, 8)] == [s.hash for s in extract_spans(other, 8)]
+    assert [s.hash for s in extract_spans(port, 8)] != [s.hash for s in extract_spans(port.replace("8080", "8081"), 8)]
 
 
 def test_masking_keeps_every_other_character_in_its_place() -> None:
-    sessions = [session_lines([RULES + said], 8) for said in SAID]
-    known = recurring(sessions, BoilerplateSettings())
+    sessions = [count_session_spans([RULES + said], 8) for said in SAID]
+    known = find_recurring_spans(sessions, BoilerplateSettings())
     assert set(known.values()) == {6}
     text = f"{SAID[0]}\n{RULES}{SAID[1]}"
-    kept = masked(text, known, 8)
+    kept = mask_spans(text, known, 8)
     assert len(kept) == len(text)
     assert kept.split() == f"{SAID[0]} {SAID[1]}".split()
     assert kept.index(SAID[1]) == text.index(SAID[1])
-    assert verbatim(kept, kept, text) == text
-    assert recurring(sessions[:4], BoilerplateSettings()) == {}
-    assert recurring(sessions, BoilerplateSettings(min_sessions=0)) == {}
+    assert restore_quote(kept, kept, text) == text
+    assert find_recurring_spans(sessions[:4], BoilerplateSettings()) == {}
+    assert find_recurring_spans(sessions, BoilerplateSettings(min_sessions=0)) == {}
 
 
 def test_pasted_rules_are_masked_listed_and_never_claimed(tmp_path: Path) -> None:
@@ -112,20 +118,23 @@ def test_what_becomes_boilerplate_later_is_withdrawn_and_the_order_of_nights_is_
     at_once = settings(tmp_path / "b")
     run_night(paths, at_once)
     assert {c["quote"] for c in claims(by_night)} == {c["quote"] for c in claims(at_once)}
-    digests = [table_digest(BOILERPLATE, Store.open(o.store).read(BOILERPLATE)) for o in (by_night, at_once)]
+    digests = [compute_table_digest(BOILERPLATE, Store.open(o.store).read(BOILERPLATE)) for o in (by_night, at_once)]
     assert digests[0] == digests[1]
-    before = Store.open(by_night.store).versions(RELEASED)
+    before = Store.open(by_night.store).read_versions(RELEASED)
     run_night(paths, by_night)
-    assert Store.open(by_night.store).versions(RELEASED) == before
+    assert Store.open(by_night.store).read_versions(RELEASED) == before
 
 
 def test_no_turn_of_a_public_chat_is_boilerplate(bench_data: Path) -> None:
     """Three long conversations: nobody says the same eight words in five of their sessions."""
     sessions: dict[str, list[str]] = {}
-    for one in conversations(bench_data / "locomo" / "locomo_open.json"):
-        for row in messages(one).to_pylist():
+    for one in load_conversations(bench_data / "locomo" / "locomo_open.json"):
+        for row in build_message_rows(one).to_pylist():
             sessions.setdefault(row["session_id"], []).append(row["text"])
-    assert recurring([session_lines(texts, 8) for texts in sessions.values()], BoilerplateSettings()) == {}
+    assert (
+        find_recurring_spans([count_session_spans(texts, 8) for texts in sessions.values()], BoilerplateSettings())
+        == {}
+    )
 
 
 def test_an_echo_of_recall_is_no_news_but_what_came_before_it_is(tmp_path: Path) -> None:
@@ -148,16 +157,16 @@ def test_an_echo_of_recall_is_no_news_but_what_came_before_it_is(tmp_path: Path)
 
 def test_echoes_are_known_by_their_words_and_by_the_time(tmp_path: Path) -> None:
     assert log_recall(tmp_path, {"o1": [SAID[0]], "o2": ["Yes, sure."]}, NOON)
-    recalled = recalled_spans(tmp_path)
+    recalled = load_recalled_spans(tmp_path)
     assert set(recalled.values()) == {NOON}
     said = "we decided to use POSTGRESQL 17 for the gauge readings, because SQLite locked!"
     later = NOON + timedelta(hours=1)
-    assert without_echoes(said, later, recalled)[1] == 1
-    assert without_echoes(said, NOON - timedelta(hours=1), recalled) == (said, 0)
-    assert without_echoes(said, None, recalled) == (said, 0)
-    partly, echoes = without_echoes(f"As noted: {SAID[0][:-1]}, but from May on it will be DuckDB.", later, recalled)
+    assert mask_echoes(said, later, recalled)[1] == 1
+    assert mask_echoes(said, NOON - timedelta(hours=1), recalled) == (said, 0)
+    assert mask_echoes(said, None, recalled) == (said, 0)
+    partly, echoes = mask_echoes(f"As noted: {SAID[0][:-1]}, but from May on it will be DuckDB.", later, recalled)
     assert (" ".join(partly.split()), echoes) == ("As noted: , but from May on it will be DuckDB.", 1)
-    assert without_echoes("Yes, sure.", later, recalled) == ("Yes, sure.", 0)
+    assert mask_echoes("Yes, sure.", later, recalled) == ("Yes, sure.", 0)
 
 
 def test_a_torn_log_is_read_to_its_end_and_an_unwritable_one_costs_nothing(tmp_path: Path) -> None:
@@ -165,10 +174,10 @@ def test_a_torn_log_is_read_to_its_end_and_an_unwritable_one_costs_nothing(tmp_p
     with (tmp_path / FILE).open("ab") as stream:
         stream.write(b'{"at": "2026-11-01T1\n')
     log_recall(tmp_path, {"o1": [SAID[0]], "o2": [SAID[1]]}, NOON + timedelta(days=1))
-    assert sorted(at.day for at in recalled_spans(tmp_path).values()) == [1, 2]
+    assert sorted(at.day for at in load_recalled_spans(tmp_path).values()) == [1, 2]
     assert SAID[0] not in (tmp_path / FILE).read_text()
     assert not log_recall(tmp_path / "none", {"o1": [SAID[0]]}, NOON)
-    assert recalled_spans(tmp_path / "none") == {}
+    assert load_recalled_spans(tmp_path / "none") == {}
 
 
 @pytest.mark.parametrize("origin", ["synthetic", "tool"])

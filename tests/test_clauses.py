@@ -7,20 +7,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slowwave.context.build import Context, assembled, remembered
+from slowwave.context.build import Context, assemble_context, build_memory_snippets
 from slowwave.context.features import Statement
 from slowwave.context.handed_out import note_block
 from slowwave.context.packing import Piece, pack
-from slowwave.context.retractions import without
-from slowwave.context.statements import statements
-from slowwave.context.tokens import tokenizer_named
+from slowwave.context.retractions import remove_figures
+from slowwave.context.statements import score_statements
+from slowwave.context.tokens import load_tokenizer
 from slowwave.schemas.settings import ContextSettings
-from slowwave.store.recalls import recalled_spans, span_hash
-from slowwave.text.clauses import LONGEST, clauses, leans
-from slowwave.text.terms import quantities
+from slowwave.store.recalls import hash_span, load_recalled_spans
+from slowwave.text.clauses import LONGEST, is_dependent_clause, split_clauses
+from slowwave.text.terms import extract_quantities
 from tests.test_context import heard
 
-MINILM = tokenizer_named("minilm")
+MINILM = load_tokenizer("minilm")
 REPORT = (
     "A nightly export was rejected because its checksum file was missing, the operator retried it by hand twice, and "
     "afterwards the dashboard showed duplicated rows for several customers"
@@ -62,31 +62,31 @@ REPORT = (
     ],
 )
 def test_a_sentence_is_cut_where_both_sides_stand_alone(sentence: str, count: int) -> None:
-    assert len(clauses(sentence)) == count
+    assert len(split_clauses(sentence)) == count
 
 
 @given(st.lists(st.sampled_from(["rows", "stay,", "35", "days;", "(or", "more)", "-", '"', "and", "the", "`", "so"])))
 def test_clauses_are_the_sentence(words: list[str]) -> None:
     sentence = " ".join(words)
-    assert " ".join(clauses(sentence)) == sentence
+    assert " ".join(split_clauses(sentence)) == sentence
 
 
 def test_what_is_no_prose_is_not_cut() -> None:
-    assert len(clauses("one two three, " * (LONGEST // 10))) == 1
+    assert len(split_clauses("one two three, " * (LONGEST // 10))) == 1
 
 
 def test_a_reason_leans_on_what_it_is_for() -> None:
-    assert leans("because the ledger only grows")
-    assert leans("otherwise they keep hammering")
-    assert not leans("sodium lamps stay on")
+    assert is_dependent_clause("because the ledger only grows")
+    assert is_dependent_clause("otherwise they keep hammering")
+    assert not is_dependent_clause("sodium lamps stay on")
 
 
 def found_in(turns: list[tuple[bool, str]], query: str = REPORT) -> list[Statement]:
-    return statements(heard(turns), 0.9, {}, {}, {}, query)
+    return score_statements(heard(turns), 0.9, {}, {}, {}, query)
 
 
 def block_of(found: list[Statement], budget: int) -> Context:
-    return assembled(REPORT, remembered(found), budget, MINILM, ContextSettings())
+    return assemble_context(REPORT, build_memory_snippets(found), budget, MINILM, ContextSettings())
 
 
 def test_of_a_sentence_only_the_figure_that_is_taken_back_goes() -> None:
@@ -126,7 +126,7 @@ def test_a_clause_that_says_nothing_without_its_figure_goes_and_its_reason_with_
 )
 def test_a_figure_goes_as_a_whole_word(said: str, left: str) -> None:
     (one,) = found_in([(True, said)])
-    figure = without(one, quantities(one.text))
+    figure = remove_figures(one, extract_quantities(one.text))
     assert figure is not None
     assert figure.text == left
 
@@ -248,7 +248,7 @@ def test_a_direct_question_gets_whole_sentences() -> None:
 def test_each_piece_of_a_line_is_known_as_an_echo(tmp_path: Path) -> None:
     parts = [one for one in found_in(TALK) if one.message.message_id == "m1"]
     note_block(tmp_path, block_of([parts[0], parts[2]], 200))
-    noted = recalled_spans(tmp_path)
-    assert span_hash("The checksum file lies beside the export … the operator signs it with GPG") in noted
-    assert span_hash("The checksum file lies beside the export") in noted
-    assert span_hash("the operator signs it with GPG") in noted
+    noted = load_recalled_spans(tmp_path)
+    assert hash_span("The checksum file lies beside the export … the operator signs it with GPG") in noted
+    assert hash_span("The checksum file lies beside the export") in noted
+    assert hash_span("the operator signs it with GPG") in noted

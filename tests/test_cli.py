@@ -128,12 +128,12 @@ def test_verify_passes_and_names_what_was_changed(store: Path, tmp_path: Path) -
     assert "334 messages in 20 sessions: 0 broken" in result.output
     copy = tmp_path / "copy"
     shutil.copytree(store, copy)
-    messages = Store.open(copy).table(MESSAGES)
+    messages = Store.open(copy).open_table(MESSAGES)
     messages.update(where=col("native_id") == lit("ef62bb8c-ee87-423a-a1fc-dff25e73f96f"), values={"text": "forged"})
     forged = typed("verify", "--store", copy)
     assert forged.exit_code == 1
     assert "session 9e6924d2-b4fb-47c4-b8b7-4c2df11e9ac5, message 0: its content differs" in forged.output
-    for table in (messages, Store.open(copy).table(SESSIONS)):
+    for table in (messages, Store.open(copy).open_table(SESSIONS)):
         table.delete(col("source") == lit("chatgpt"))
     assert "sessions were removed" in typed("verify", "--store", copy).output
 

@@ -13,26 +13,26 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from slowwave.cli.main import app
-from slowwave.context.build import Context, assembled
-from slowwave.context.features import SENTENCE_SIGNS, Claimed, Heard, Talk
+from slowwave.context.build import Context, assemble_context
+from slowwave.context.features import SENTENCE_SIGNS, ClaimQuotes, PastMessage, SessionFeatures
 from slowwave.context.packing import Piece, pack
-from slowwave.context.rendering import Format, LineSource, short_ids
-from slowwave.context.snippets import Said
-from slowwave.context.statements import statements
-from slowwave.context.tokens import bytes_by_four, tokenizer_named
+from slowwave.context.rendering import Format, LineSource, shorten_session_ids
+from slowwave.context.snippets import Snippet
+from slowwave.context.statements import score_statements
+from slowwave.context.tokens import count_bytes_by_four, load_tokenizer
 from slowwave.flows.nightly import run_night
 from slowwave.memory import Memory
-from slowwave.recall.retrieve.sessions import taken_up
+from slowwave.recall.retrieve.sessions import promote_superseding_sessions
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import ContextSettings, Settings
 from slowwave.schemas.tables import OBSERVATIONS, SESSIONS
 from slowwave.store import Store
-from slowwave.text.terms import content_words, quantities
+from slowwave.text.terms import extract_content_words, extract_quantities
 
 BUDGET_CASES = int(os.environ.get("SLOWWAVE_BUDGET_CASES", "60"))
 """Random cases a tokenizer; with 3,334 it is 10,000 in all and takes some minutes."""
-MINILM = tokenizer_named("minilm")
-TOKENIZERS: dict[str, Callable[[str], int]] = {"minilm": MINILM, "bytes/4": bytes_by_four, "characters": len}
+MINILM = load_tokenizer("minilm")
+TOKENIZERS: dict[str, Callable[[str], int]] = {"minilm": MINILM, "bytes/4": count_bytes_by_four, "characters": len}
 
 TALK = [
     ("user", "The nightly import of supplier files fails on umlauts. What encoding does it assume?"),
@@ -73,9 +73,9 @@ def memory(store: Path) -> Memory:
 QUERY = "supplier import rejected the file, bad lines umlauts encoding"
 
 
-def said(texts: list[str], session: str = "s") -> list[Said]:
+def said(texts: list[str], session: str = "s") -> list[Snippet]:
     return [
-        Said(text, frozenset(content_words(text)), 0.5, LineSource(session, f"m{n}", n), (1.0, n, 0))
+        Snippet(text, frozenset(extract_content_words(text)), 0.5, LineSource(session, f"m{n}", n), (1.0, n, 0))
         for n, text in enumerate(texts)
     ]
 
@@ -127,7 +127,7 @@ def test_web_stands_first_and_the_conversation_last(memory: Memory) -> None:
 
 def test_a_long_conversation_is_recapped_at_borders_of_sentences(memory: Memory) -> None:
     turns = [("user", f"Point {n} is about module {n}. We move it to folder {n}. That is all.") for n in range(80)]
-    block = assembled("folder", [], 300, MINILM, ContextSettings(), conversation=turns)
+    block = assemble_context("folder", [], 300, MINILM, ContextSettings(), conversation=turns)
     sentences = {s.strip().rstrip(".") for _, text in turns for s in text.split(". ")}
     shown = [piece for line in block.parts[0].lines for piece in line.text.rstrip(".").replace(" … ", ". ").split(". ")]
     assert block.tokens <= 300
@@ -150,20 +150,22 @@ def test_the_briefing_has_the_same_bytes_for_the_same_release(store: Path) -> No
 
 def test_a_superseded_claim_is_left_out_and_a_figure_that_gets_another_value_too() -> None:
     said = ["URLs must be valid for 15 minutes.", "The cache is Redis.", "URLs must be valid for 6 hours."]
-    found = statements(
+    found = score_statements(
         heard([(True, text) for text in said]),
         0.9,
         {},
         {},
-        {"m1": Claimed(superseded=("The cache is Redis",))},
+        {"m1": ClaimQuotes(superseded=("The cache is Redis",))},
         "upload fails",
     )
     assert [one.text for one in found] == ["URLs must be valid for …", "URLs must be valid for 6 hours"]
     assert "15" not in found[0].words
 
 
-def heard(turns: list[tuple[bool, str]]) -> list[Heard]:
-    return [Heard(f"m{n}", "s", "s", f"m{n}", n, human, None, text, None) for n, (human, text) in enumerate(turns)]
+def heard(turns: list[tuple[bool, str]]) -> list[PastMessage]:
+    return [
+        PastMessage(f"m{n}", "s", "s", f"m{n}", n, human, None, text, None) for n, (human, text) in enumerate(turns)
+    ]
 
 
 def test_what_the_session_takes_back_is_left_out() -> None:
@@ -173,13 +175,13 @@ def test_what_the_session_takes_back_is_left_out() -> None:
         (True, "No! Links die when a folder moves between spaces, and only 50 deletions per second."),
         (False, "Done, with a test. Deploys take 9 minutes."),
     ]
-    found = statements(heard(talk), 0.9, {}, {}, {}, "links")
+    found = score_statements(heard(talk), 0.9, {}, {}, {}, "links")
     assert [one.text.split()[0] for one in found] == ["What", "Links", "with", "Deploys"]
 
 
 def test_words_that_several_messages_hold_are_worth_more() -> None:
     talk = [(True, "Which store?"), (True, "Use RocksDB with pictures."), (False, "The RocksDB store is set up.")]
-    found = statements(heard(talk), 0.9, {}, {}, {}, "state")
+    found = score_statements(heard(talk), 0.9, {}, {}, {}, "state")
     assert found[1].worths["rocksdb"] > found[1].worths["pictures"]
     assert all(0 < worth < 0.9 for one in found for worth in one.worths.values())
 
@@ -191,7 +193,7 @@ def test_side_talk_is_told_by_words_that_no_other_message_holds() -> None:
         (True, "Agreed, lock them, 20 minutes."),
         (False, "Locked. CI passes."),
     ]
-    signs = Talk(heard(talk), {}, {}, {}).signs()
+    signs = SessionFeatures(heard(talk), {}, {}, {}).compute_features()
     told = {name: signs[:, n].tolist() for n, name in enumerate(SENTENCE_SIGNS)}
     assert told["opens"] == [1, 0, 0, 0, 0, 0]
     assert told["agreed"] == [0, 1, 1, 0, 0, 0]  # both sentences of the message that is agreed to
@@ -201,7 +203,7 @@ def test_side_talk_is_told_by_words_that_no_other_message_holds() -> None:
     assert told["number"] == [0, 0, 1, 0, 0, 1]
     assert told["reports"] == [0, 0, 1, 0, 0, 1]
     assert told["topical"][1] > 0.5 > told["topical"][2] == 0
-    found = statements(heard(talk), 0.9, {}, {}, {}, "editor")
+    found = score_statements(heard(talk), 0.9, {}, {}, {}, "editor")
     assert found[1].relevance > found[2].relevance
 
 
@@ -211,7 +213,7 @@ def test_a_figure_that_is_called_too_much_is_left_out() -> None:
         (False, "I'd say a TTL of 10 minutes. The key is the query."),
         (True, "Ten minutes is too long for prices, take 4."),
     ]
-    found = statements(heard(talk), 0.9, {}, {}, {}, "cache")
+    found = score_statements(heard(talk), 0.9, {}, {}, {}, "cache")
     assert [one.text.split()[0] for one in found] == ["How", "The", "Ten"]
 
 
@@ -225,7 +227,7 @@ def test_a_figure_that_is_called_too_much_is_left_out() -> None:
     ],
 )
 def test_a_figure_that_is_only_named_again_stays(later: str) -> None:
-    found = statements(
+    found = score_statements(
         heard([(True, "Payments time out after 30 seconds."), (True, later)]), 0.9, {}, {}, {}, "payments"
     )
     assert found[0].text.startswith("Payments")
@@ -235,22 +237,24 @@ def test_a_word_that_hundreds_of_sentences_hold_is_weighed_too() -> None:
     talk = [
         (True, f"We decided that ferry {n} calls at Aurora, and must call there until May {n}.") for n in range(900)
     ]
-    found = statements(heard(talk), 0.9, {}, {}, {}, "ferry")
+    found = score_statements(heard(talk), 0.9, {}, {}, {}, "ferry")
     assert found
     assert all(0 <= worth <= 1 for one in found for worth in one.worths.values())
 
 
 def test_a_session_without_words_has_no_statements() -> None:
-    assert statements([], 0.9, {}, {}, {}, "cache") == []
-    assert statements(heard([(True, "???"), (False, "")]), 0.9, {}, {}, {}, "cache") == []
+    assert score_statements([], 0.9, {}, {}, {}, "cache") == []
+    assert score_statements(heard([(True, "???"), (False, "")]), 0.9, {}, {}, {}, "cache") == []
 
 
 def test_quantities_are_compared_in_their_units() -> None:
-    (window,) = quantities("a tolerance of fifteen minutes")
+    (window,) = extract_quantities("a tolerance of fifteen minutes")
     assert (window.value, window.scale) == (900.0, "time")
-    same, other, elsewhere = (quantities(text)[0] for text in ("tolerance 900 s", "tolerance 300 s", "wait 60 s"))
-    assert [window.rivals(one) for one in (same, other, elsewhere)] == [False, True, False]
-    assert [one.value for one in quantities("1,600 pixels, 0.5 percent and zoom 14")] == [1600.0, 0.5, 14.0]
+    same, other, elsewhere = (
+        extract_quantities(text)[0] for text in ("tolerance 900 s", "tolerance 300 s", "wait 60 s")
+    )
+    assert [window.is_contradicted_by(one) for one in (same, other, elsewhere)] == [False, True, False]
+    assert [one.value for one in extract_quantities("1,600 pixels, 0.5 percent and zoom 14")] == [1600.0, 0.5, 14.0]
 
 
 def test_packing_prefers_new_words_and_keeps_the_budget() -> None:
@@ -262,7 +266,7 @@ def test_packing_prefers_new_words_and_keeps_the_budget() -> None:
 
 def test_a_session_id_is_cut_where_it_is_long_and_stays_its_own() -> None:
     ids = ["019a8f32-aaaa-7000", "019a8f32-bbbb-7000", "short-1"]
-    assert short_ids(ids) == {ids[0]: "019a8f32-a", ids[1]: "019a8f32-b", "short-1": "short-1"}
+    assert shorten_session_ids(ids) == {ids[0]: "019a8f32-a", ids[1]: "019a8f32-b", "short-1": "short-1"}
 
 
 TEXT = st.text(max_size=200) | st.sampled_from([text for _, text in TALK]) | st.just("word " * 60 + "end. Next one.")
@@ -271,7 +275,7 @@ TEXT = st.text(max_size=200) | st.sampled_from([text for _, text in TALK]) | st.
 def any_block(name: str, texts: list[str], turns: list[str], budget: int, format: Format) -> Context:
     web = [{"url": f"https://x.example/{n}", "text": text} for n, text in enumerate(texts[:2]) if text]
     memories = [one for one in said(texts) if one.text.strip()]
-    return assembled(
+    return assemble_context(
         "import",
         memories,
         budget,
@@ -309,12 +313,12 @@ def test_bad_requests_are_refused_with_a_reason(memory: Memory, bad: dict[str, o
 
 
 def test_tokenizers_by_name(tmp_path: Path) -> None:
-    assert bytes_by_four("héllo") == 2  # six bytes
+    assert count_bytes_by_four("héllo") == 2  # six bytes
     assert MINILM("tide gauge") == 2
     (tmp_path / "tokenizer.json").write_text("{}")
     for name in ("no/such/file.json", str(tmp_path), "tiktoken:none"):
         with pytest.raises(UsageError):
-            tokenizer_named(name)
+            load_tokenizer(name)
 
 
 def test_the_commands_print_the_blocks(store: Path) -> None:
@@ -347,13 +351,13 @@ def test_a_session_that_changed_what_another_settled_goes_before_it(tmp_path: Pa
     ]  # fmt: skip
     (tmp_path / "talk.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     run_night([tmp_path / "talk.jsonl"], Settings(store=tmp_path / "store", encoder="hash-384"))
-    view = Memory.open(tmp_path / "store")._current()
+    view = Memory.open(tmp_path / "store")._get_view()
     names = {
         row["native_id"]: row["session_id"] for row in view.read(SESSIONS, ["session_id", "native_id"]).to_pylist()
     }
     first, later, mail = (names[name] for name in REVISED)
-    assert taken_up(view, [first, mail, later]) == [later, first, mail]
-    assert taken_up(view, [mail, later, first]) == [mail, later, first]
+    assert promote_superseding_sessions(view, [first, mail, later]) == [later, first, mail]
+    assert promote_superseding_sessions(view, [mail, later, first]) == [mail, later, first]
 
 
 def test_what_was_withdrawn_since_it_is_read_otherwise_now_is_not_taken_for_superseded(tmp_path: Path) -> None:

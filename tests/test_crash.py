@@ -12,8 +12,8 @@ import pytest
 
 from slowwave.schemas.tables import MARKS, RELEASED, TABLES, VECTORS
 from slowwave.store import Store
-from slowwave.store.digest import table_digest
-from slowwave.store.releases import releases
+from slowwave.store.digest import compute_table_digest
+from slowwave.store.releases import read_releases
 
 SAMPLES = Path(__file__).parent.parent / "data" / "samples"
 COMPARED = (*RELEASED, MARKS, VECTORS)
@@ -56,7 +56,7 @@ def finished(process: subprocess.Popen[str]) -> int:
 
 def digests(store: Path) -> dict[str, str]:
     opened = Store.open(store)
-    return {table.name: table_digest(table, opened.read(table)) for table in COMPARED}
+    return {table.name: compute_table_digest(table, opened.read(table)) for table in COMPARED}
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +70,7 @@ def test_killed_after_each_step(undisturbed: dict[str, str], tmp_path: Path) -> 
     for step in range(1, STEPS + 1):
         assert finished(night(tmp_path, die_after=step)) == -signal.SIGKILL
         # Only publish releases: until it is through, a reader sees nothing of a half-done night.
-        assert len(releases(Store.open(tmp_path))) == (step == STEPS)
+        assert len(read_releases(Store.open(tmp_path))) == (step == STEPS)
     assert finished(night(tmp_path)) == 0
     assert digests(tmp_path) == undisturbed
 
@@ -96,5 +96,5 @@ def test_two_runs_at_once(undisturbed: dict[str, str], tmp_path: Path) -> None:
     # Which of the two is refused is chance; one that starts when the other has ended finds nothing to do.
     assert codes in ([0, 1], [0, 0])
     assert digests(tmp_path) == undisturbed
-    assert len(releases(Store.open(tmp_path))) == 1
+    assert len(read_releases(Store.open(tmp_path))) == 1
     assert {t.name for t in TABLES.values()} > {t.name for t in COMPARED}

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from slowwave.schemas.settings import DedupeSettings
 from slowwave.schemas.tables import MERGES, OBSERVATIONS
-from slowwave.tasks.dedupe.decide import same
+from slowwave.tasks.dedupe.decide import compare_sentences
 from slowwave.tasks.dedupe.dedupe import dedupe, unmerge
 from tests import claim_rows
 from tests.claim_rows import DAY
@@ -29,7 +29,7 @@ def table(*rows: dict[str, object]) -> pa.Table:
     return pa.Table.from_pylist(list(rows), schema=OBSERVATIONS.schema)
 
 
-NONE = OBSERVATIONS.empty()
+NONE = OBSERVATIONS.make_empty_table()
 TEXTS = (
     "The API runs on port 8080",
     "the API runs on port 8080.",
@@ -61,14 +61,14 @@ TEXTS = (
     ],
 )
 def test_guard_names_what_differs(a: str, b: str, rule: str) -> None:
-    decision = same(a, b)
+    decision = compare_sentences(a, b)
     assert (decision.same, decision.rule) == (False, rule)
     assert decision.reason
 
 
 def test_first_person_claims_of_two_people_are_two() -> None:
-    assert not same("I like tea", "I like tea", speakers=("Ada", "Ben")).same
-    assert same("I like tea", "I like tea.", speakers=("Ada", "ada")).same
+    assert not compare_sentences("I like tea", "I like tea", speakers=("Ada", "Ben")).same
+    assert compare_sentences("I like tea", "I like tea.", speakers=("Ada", "ada")).same
 
 
 def test_repeat_in_another_session_becomes_evidence() -> None:
@@ -113,7 +113,7 @@ def test_a_merge_taken_back_is_not_made_again() -> None:
     assert back.merges["undone"].to_pylist() == [True]
     assert dedupe(pending, NONE, SETTINGS, "k", undone={("o001", "o000")}).merges.num_rows == 0
     with pytest.raises(KeyError, match="no merge"):
-        unmerge(out.observations, MERGES.empty(), "none")
+        unmerge(out.observations, MERGES.make_empty_table(), "none")
 
 
 claims = st.lists(st.tuples(st.sampled_from(TEXTS), st.sampled_from(["s0", "s1", "s2"])), min_size=1, max_size=9)

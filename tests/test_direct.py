@@ -3,7 +3,7 @@
 import pytest
 
 from slowwave import Memory
-from slowwave.context.direct import whole_messages
+from slowwave.context.direct import build_message_snippets
 from slowwave.engines.encoders.hash_encoder import HashEncoder
 from slowwave.flows.nightly import run_night
 from slowwave.schemas.settings import Settings
@@ -60,7 +60,7 @@ def test_what_a_later_claim_has_changed_is_left_out_where_that_was_found_too(mem
 
 def test_where_it_was_not_found_the_stale_message_tells_what_holds(memory: Memory) -> None:
     stale = [hit for hit in memory.recall(PORT, 10, "message") if "Decision" in hit.text]
-    (told,) = whole_messages(memory._current(), stale, {})
+    (told,) = build_message_snippets(memory._get_view(), stale, {})
     assert told.text.endswith(f"(changed on 2026-03-09: {MOVED[:-1]})")
 
 

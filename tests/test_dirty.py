@@ -32,7 +32,7 @@ def night(pyramid: Pyramid, live: list[int]) -> tuple[list[Group], list[str]]:
 
 
 def ids(pyramid: Pyramid) -> set[str]:
-    return {g.id("topic", "t") for groups in pyramid.tiers.values() for g in groups}
+    return {g.compute_id("topic", "t") for groups in pyramid.tiers.values() for g in groups}
 
 
 def copy(pyramid: Pyramid) -> Pyramid:
@@ -45,13 +45,13 @@ def test_a_member_that_went_dirties_its_ancestors_alone() -> None:
     before = copy(pyramid)
     made, gone = night(pyramid, [n for n in range(18) if n != 4])
     assert [(g.tier, g.seq, len(g.members)) for g in made] == [(0, 1, 2), (1, 0, 3)]
-    assert gone == sorted(before.tiers[t][s].id("topic", "t") for t, s in ((0, 1), (1, 0)))
+    assert gone == sorted(before.tiers[t][s].compute_id("topic", "t") for t, s in ((0, 1), (1, 0)))
     assert pyramid.tiers[0][1].members == ("m3", "m5")
     assert "number 4" not in pyramid.tiers[0][1].text
     assert pyramid.tiers[0][1].member_hash != before.tiers[0][1].member_hash
     assert [pyramid.tiers[0][i] for i in (0, 2, 3, 4, 5)] == [before.tiers[0][i] for i in (0, 2, 3, 4, 5)]
     assert pyramid.tiers[1][1] == before.tiers[1][1]
-    assert pyramid.tiers[1][0].members[1] == pyramid.tiers[0][1].id("topic", "t")
+    assert pyramid.tiers[1][0].members[1] == pyramid.tiers[0][1].compute_id("topic", "t")
 
 
 def test_a_group_without_members_is_gone_and_its_place_stays_empty() -> None:
@@ -98,7 +98,7 @@ def test_any_arrivals_and_losses_hold_each_live_member_at_most_once(
             left = tuple(m for m in group.members if int(m[1:]) not in lost)
             assert (after[seq].members if seq in after else ()) == left
         for tier in range(1, max(pyramid.tiers, default=0) + 1):
-            below = {g.id("topic", "t") for g in pyramid.tiers[tier - 1]}
+            below = {g.compute_id("topic", "t") for g in pyramid.tiers[tier - 1]}
             assert {m for g in pyramid.tiers[tier] for m in g.members} <= below
         assert night(pyramid, live) == ([], [])  # a second night finds nothing to do
 
@@ -161,6 +161,6 @@ def test_a_claim_that_is_retired_leaves_its_topics_summaries(tmp_path: Path) -> 
     mended = [r for r in store.read(SUMMARIES).to_pylist() if r["scope"] == "topic" and r["seq"] == group["seq"]]
     assert [r["member_ids"] for r in mended if r["tier"] == 0] == [group["member_ids"][1:]]
     assert retired["summary"] not in mended[0]["text"]
-    versions = store.versions(TABLES.values())
+    versions = store.read_versions(TABLES.values())
     run_night([tmp_path / "a.jsonl"], options)
-    assert store.versions(TABLES.values()) == versions
+    assert store.read_versions(TABLES.values()) == versions

@@ -14,7 +14,7 @@ from slowwave.flows.nightly import run_night
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import MERGES, OBSERVATIONS
 from slowwave.store import Store
-from slowwave.tasks.supersede.task import settled_doubts
+from slowwave.tasks.supersede.task import find_settled_doubts
 from tests.talk_files import session
 
 FIRST = (
@@ -102,13 +102,13 @@ def test_a_doubt_is_listed_told_in_the_terminal_and_can_be_taken_back(doubting: 
 def test_a_doubt_that_is_not_found_again_is_gone_and_one_taken_back_stays(doubting: Settings) -> None:
     store = Store.open(doubting.store)
     doubt = next(m for m in store.read(MERGES).to_pylist() if m["kind"] == "doubt")
-    assert settled_doubts(store, store.read(MERGES)) == []
-    assert settled_doubts(store, MERGES.empty()) == [doubt["merge_id"]]
+    assert find_settled_doubts(store, store.read(MERGES)) == []
+    assert find_settled_doubts(store, MERGES.make_empty_table()) == [doubt["merge_id"]]
     run_unmerge(doubt["merge_id"], doubting)
-    assert settled_doubts(Store.open(doubting.store), MERGES.empty()) == []
+    assert find_settled_doubts(Store.open(doubting.store), MERGES.make_empty_table()) == []
 
 
 def test_a_night_without_news_raises_no_doubt_again(doubting: Settings, two_nights: Path) -> None:
-    before = Store.open(doubting.store).versions([MERGES, OBSERVATIONS])
+    before = Store.open(doubting.store).read_versions([MERGES, OBSERVATIONS])
     assert run_night([two_nights / "a.jsonl"], doubting).release is None
-    assert Store.open(doubting.store).versions([MERGES, OBSERVATIONS]) == before
+    assert Store.open(doubting.store).read_versions([MERGES, OBSERVATIONS]) == before

@@ -15,7 +15,7 @@ from slowwave.engines.encoders.protocol import Encoder, Vectors
 from slowwave.engines.encoders.sentence_transformer import load_encoder
 from slowwave.engines.errors import EncoderNotFound, WrongDimension
 from slowwave.schemas.tables import VECTORS
-from slowwave.tasks.vectors import add_vectors, encode_once, vector_ids, vector_matrix
+from slowwave.tasks.vectors import add_vectors, build_vector_matrix, compute_vector_ids, encode_once
 
 PORT = "The database listens on port 5433."
 SAME_PORT = "Postgres is reachable at port 5433."
@@ -95,7 +95,7 @@ def test_each_distinct_text_is_encoded_once(fake_encoder: HashEncoder) -> None:
     counting = Counting(fake_encoder)
     first = encode_once([PORT, CAT, PORT], counting)
     assert counting.asked == [PORT, CAT]
-    assert first.new["vector_id"].to_pylist() == vector_ids([PORT, CAT], fake_encoder.name)
+    assert first.new["vector_id"].to_pylist() == compute_vector_ids([PORT, CAT], fake_encoder.name)
     second = encode_once([CAT, SAME_PORT, PORT], counting, first.new)
     assert counting.asked == [PORT, CAT, SAME_PORT]
     assert second.new.num_rows == 1
@@ -105,14 +105,14 @@ def test_each_distinct_text_is_encoded_once(fake_encoder: HashEncoder) -> None:
 
 
 def test_ids_tell_models_apart() -> None:
-    assert vector_ids([PORT], "a") != vector_ids([PORT], "b")
+    assert compute_vector_ids([PORT], "a") != compute_vector_ids([PORT], "b")
 
 
 def test_vectors_join_their_table(fake_encoder: HashEncoder) -> None:
     table = pa.table({"summary": [CAT, None, PORT]})
     joined = add_vectors(table, "summary", encode_once([PORT, CAT], fake_encoder))
     assert joined["vector"].null_count == 1
-    assert np.array_equal(vector_matrix(joined["vector"])[[0, 2]], fake_encoder.encode([CAT, PORT]))
+    assert np.array_equal(build_vector_matrix(joined["vector"])[[0, 2]], fake_encoder.encode([CAT, PORT]))
     assert add_vectors(joined, "summary", encode_once([CAT, PORT], fake_encoder)).column_names == ["summary", "vector"]
     with pytest.raises(KeyError):
         add_vectors(table, "summary", encode_once([CAT], fake_encoder))

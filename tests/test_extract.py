@@ -11,22 +11,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slowwave.engines.llm.answers import schema_error
-from slowwave.engines.llm.cache import again
+from slowwave.engines.llm.answers import find_schema_error
+from slowwave.engines.llm.cache import reuse_completion
 from slowwave.engines.llm.protocol import Completion, EngineUnavailable, Request
-from slowwave.engines.llm.scripted import emptiest
+from slowwave.engines.llm.scripted import make_minimal_answer
 from slowwave.schemas.errors import UsageError
-from slowwave.schemas.ids import content_id
+from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.settings import ExtractSettings, ObserveSettings
 from slowwave.schemas.tables import MESSAGES
-from slowwave.tasks.llm.chunks import Turn, chunked, split_text, turns_of
-from slowwave.tasks.llm.claims import SCHEMA, Read, claims_table, read_answer, without_repeats
+from slowwave.tasks.llm.chunks import Turn, build_turns, split_into_chunks, split_text
+from slowwave.tasks.llm.claims import SCHEMA, ParsedClaims, build_claims_table, drop_repeated_claims, read_answer
 from slowwave.tasks.llm.library import Library
-from slowwave.tasks.llm.quotes import anchored, supported
+from slowwave.tasks.llm.quotes import compute_support, find_anchor
 from slowwave.tasks.observe import consolidate
-from slowwave.tasks.observe.extract import Plan, claims_schema, planned
-from slowwave.tasks.summarize.narrate import GIST, account_of, account_schema, gist_of
-from slowwave.tasks.topics.assign_llm import Board, Topic, batch_schema, waves
+from slowwave.tasks.observe.extract import Plan, build_claims_schema, plan_requests
+from slowwave.tasks.summarize.narrate import GIST, build_summary_schema, parse_gist, parse_summary
+from slowwave.tasks.topics.assign_llm import Board, Topic, build_batch_schema, split_waves
 from tests.llm_scripts import claim
 
 SAID = [
@@ -49,7 +49,7 @@ def rows(said: list[str], session: str = "s", **more: Any) -> list[dict[str, Any
             "message_id": f"{session}-{n}", "session_id": session, "seq": n, "native_id": str(n), "parent_id": None,
             "role": "user", "origin": "human", "speaker": "Ada", "blocks": [], "text": text,
             "ts": datetime(2026, 11, 2, 10, n % 60, tzinfo=UTC), "workspace": None, "source": "generic", "tokens": 9,
-            "identity": content_id(session, str(n)), "prev_hash": "", "hash": "", **more,
+            "identity": compute_content_id(session, str(n)), "prev_hash": "", "hash": "", **more,
         }
         for n, text in enumerate(said)
     ]  # fmt: skip
@@ -60,12 +60,12 @@ def table(said: list[str], **more: Any) -> pa.Table:
 
 
 def plan(said: list[str], observe: ObserveSettings = CODING, **extract: Any) -> Plan:
-    return planned(table(said), observe, ExtractSettings(**extract), Library(), count, 32_768)
+    return plan_requests(table(said), observe, ExtractSettings(**extract), Library(), count, 32_768)
 
 
-def answered(made: Plan, claims: list[dict[str, Any]], part: int = 0, **extract: Any) -> Read:
+def answered(made: Plan, claims: list[dict[str, Any]], part: int = 0, **extract: Any) -> ParsedClaims:
     request = made.parts[part].request
-    got = again(request, Completion(request.id, json.dumps({"claims": claims}), model="tiny"))
+    got = reuse_completion(request, Completion(request.id, json.dumps({"claims": claims}), model="tiny"))
     assert got.ok, got.reason
     return read_answer(made.parts[part], got, made.rows["s"], ExtractSettings(**extract))
 
@@ -76,9 +76,9 @@ def test_a_claim_is_grounded_in_the_words_as_they_were_said() -> None:
     more = {"files": ["config/queue.toml", "made/up.py"], "speaker": "Bob", "detail": "Redis lost writes"}
     read = answered(made, [claim(2, quote, category="decision", summary="The queue is kept in SQLite.", **more)])
     assert read.rejected == []
-    (row,) = claims_table(read.claims).to_pylist()
+    (row,) = build_claims_table(read.claims).to_pylist()
     assert row == {
-        "observation_id": content_id("s", "decision", row["quote"], "s-1"),
+        "observation_id": compute_content_id("s", "decision", row["quote"], "s-1"),
         "session_id": "s", "workspace": None, "summary": "The queue is kept in SQLite.", "detail": "Redis lost writes",
         "category": "decision", "pack": "coding", "files": ["config/queue.toml"],
         "quote": "We picked SQLite for the queue, because Redis lost writes", "message_ids": ["s-1"], "speaker": "Ada",
@@ -116,8 +116,8 @@ def test_a_summary_of_something_else_is_rejected_however_true_its_quote() -> Non
     read = answered(made, [claim(1, SAID[0], summary=other), claim(1, SAID[0], summary="Ada moved to Porto in March.")])
     assert [c["summary"] for c in read.claims] == ["Ada moved to Porto in March."]
     assert [r.reason for r in read.rejected] == ["its summary speaks of what never comes up in the transcript"]
-    assert supported(other, " ".join(SAID)) < 0.2
-    assert supported("短い要約です", " ".join(SAID)) == 1.0  # too little to tell
+    assert compute_support(other, " ".join(SAID)) < 0.2
+    assert compute_support("短い要約です", " ".join(SAID)) == 1.0  # too little to tell
 
 
 def test_a_summary_of_what_is_said_elsewhere_is_rejected_with_the_quote_it_stands_on() -> None:
@@ -128,12 +128,12 @@ def test_a_summary_of_what_is_said_elsewhere_is_rejected_with_the_quote_it_stand
 
 def test_a_summary_that_was_stopped_ends_with_a_sentence() -> None:
     told = "Ada moved to Porto in March. She likes the river there. Then she bought a red bi"
-    most = account_schema(8, titled=False)["properties"]["text"]["maxLength"]
+    most = build_summary_schema(8, titled=False)["properties"]["text"]["maxLength"]
     assert len(told) == most == 80
-    stopped = account_of(Completion("r", value={"text": told}), 8)
+    stopped = parse_summary(Completion("r", value={"text": told}), 8)
     assert stopped
     assert stopped.text == "Ada moved to Porto in March. She likes the river there."
-    whole = account_of(Completion("r", value={"text": told[:-1]}), 8)
+    whole = parse_summary(Completion("r", value={"text": told[:-1]}), 8)
     assert whole
     assert whole.text.startswith("Ada moved to Porto in March. She likes the river there. Then")
 
@@ -171,7 +171,7 @@ def test_two_claims_on_the_same_words_keep_apart_and_a_repeat_is_rejected() -> N
     moved = claim(1, SAID[0], summary="Ada moved to Porto in March.")
     loves = claim(1, SAID[0], summary="The river is what Ada loves.")
     again_moved = claim(1, SAID[0][:30], summary="Ada moved to Porto in March")
-    whole = without_repeats([("s/0", answered(made, [moved, loves, again_moved]))])
+    whole = drop_repeated_claims([("s/0", answered(made, [moved, loves, again_moved]))])
     assert [c["summary"] for c in whole.claims] == [moved["summary"], loves["summary"]]
     assert len({c["observation_id"] for c in whole.claims}) == 2
     assert whole.rejected[0].reason == f"repeats {whole.claims[0]['observation_id']}"
@@ -180,7 +180,7 @@ def test_two_claims_on_the_same_words_keep_apart_and_a_repeat_is_rejected() -> N
 def test_short_sessions_are_skipped_and_nobody_else_is_quoted() -> None:
     said = [*rows(["Hi."], "short"), *rows(["Hello there.", "x"], "tool", origin="tool", role="tool"),
             *rows(["Compacted so far."] * 3, "made up", origin="synthetic")]  # fmt: skip
-    made = planned(
+    made = plan_requests(
         pa.Table.from_pylist(said, schema=MESSAGES.schema), CODING, ExtractSettings(), Library(), count, 4000
     )
     assert made.parts == []
@@ -195,58 +195,64 @@ def test_constant_text_comes_first_and_schemas_are_flat() -> None:
     one, other = plan(SAID).requests[0], plan(SAID[:2]).requests[0]
     assert one.messages[0] == other.messages[0]
     assert one.messages[-1] != other.messages[-1]
-    pack = Library().pack("coding")
+    pack = Library().load_pack("coding")
     assert list(pack.categories) == ["decision", "pattern", "gotcha", "convention", "context"]
-    assert list(Library().pack("personal").categories) == ["fact", "preference", "event", "plan", "relationship"]
-    for schema in (claims_schema(pack, 12), GIST, account_schema(60, titled=True), consolidate.DROPS, batch_schema(25)):
+    assert list(Library().load_pack("personal").categories) == ["fact", "preference", "event", "plan", "relationship"]
+    for schema in (
+        build_claims_schema(pack, 12),
+        GIST,
+        build_summary_schema(60, titled=True),
+        consolidate.DROPS,
+        build_batch_schema(25),
+    ):
         text = json.dumps(schema)
         assert 'pattern":' not in text.replace('"enum": ["decision", "pattern"', "")
         assert schema["required"] == list(schema["properties"])
-        assert schema_error(schema, emptiest(Request("x", (), schema))) is None
+        assert find_schema_error(schema, make_minimal_answer(Request("x", (), schema))) is None
 
 
 def test_a_prompt_never_exceeds_the_window() -> None:
     long = ["word " * 700, "two words", "unbroken" * 400, *(f"Message number {n} says this." for n in range(40))]
     overhead = sum(count([m["content"] for m in plan(SAID, PERSONAL).requests[0].messages]))
     window = overhead + 400
-    made = planned(
+    made = plan_requests(
         table(long), PERSONAL, ExtractSettings(answer_tokens=100, overlap_tokens=30), Library(), count, window
     )
     assert len(made.parts) > 3
     for request in made.requests:
         assert sum(count([m["content"] for m in request.messages])) + request.max_tokens <= window
     with pytest.raises(EngineUnavailable, match=r"lower extract\.answer_tokens"):
-        planned(table(long), PERSONAL, ExtractSettings(), Library(), count, 600)
+        plan_requests(table(long), PERSONAL, ExtractSettings(), Library(), count, 600)
 
 
 def test_quotes_are_checked_against_whole_words_of_the_message() -> None:
     text = "Well — the build needs Node 22,\nnot Node 20; see docs/build.md."
-    found = anchored("the build needs node 22, not Node 20", text, 90)
+    found = find_anchor("the build needs node 22, not Node 20", text, 90)
     assert found
     assert text[found.start : found.end] == "the build needs Node 22,\nnot Node 20"
-    near = anchored("the build neds Node 22, not Nod", text, 90)
+    near = find_anchor("the build neds Node 22, not Nod", text, 90)
     assert near
     assert text[near.start : near.end] == "the build needs Node 22,\nnot Node"
-    assert anchored("the build needs … see docs/build.md", text, 90)
-    assert anchored("the build needs Python 3.11 and make", text, 90) is None
-    assert anchored("Node", text, 90) is None
-    assert anchored("Yes.", "Yes.", 90)
-    assert anchored(text * 3, text, 90) is None
+    assert find_anchor("the build needs … see docs/build.md", text, 90)
+    assert find_anchor("the build needs Python 3.11 and make", text, 90) is None
+    assert find_anchor("Node", text, 90) is None
+    assert find_anchor("Yes.", "Yes.", 90)
+    assert find_anchor(text * 3, text, 90) is None
 
 
 @given(st.text(), st.text(min_size=1), st.integers(0, 40), st.integers(1, 60))
 @settings(deadline=None)
 def test_an_anchor_lies_in_its_text(quote: str, text: str, start: int, length: int) -> None:
     for wanted in (quote, text[start : start + length]):
-        found = anchored(wanted, text, 90)
+        found = find_anchor(wanted, text, 90)
         assert found is None or 0 <= found.start <= found.end <= len(text)
 
 
 @given(st.lists(st.integers(1, 120), min_size=1, max_size=40), st.integers(0, 20))
 @settings(deadline=None)
 def test_chunks_hold_every_turn_in_order_and_fit(lengths: list[int], overlap: int) -> None:
-    turns = turns_of(rows([" ".join(f"w{n}x{k}" for k in range(words)) for n, words in enumerate(lengths)]))
-    chunks = chunked(turns, 60, overlap, count)
+    turns = build_turns(rows([" ".join(f"w{n}x{k}" for k in range(words)) for n, words in enumerate(lengths)]))
+    chunks = split_into_chunks(turns, 60, overlap, count)
     assert all(chunk.tokens <= 60 for chunk in chunks)
     numbers = [turn.number for chunk in chunks for turn in chunk.turns]
     assert sorted(set(numbers)) == [turn.number for turn in turns]
@@ -267,15 +273,15 @@ def test_of_an_amended_decision_the_final_state_alone_survives() -> None:
     first = claim(2, SAID[1], category="decision", summary="The queue is kept in SQLite.")
     final = claim(3, SAID[2], category="decision", summary="The queue is kept in PostgreSQL.")
     limit = claim(4, SAID[3], category="context", summary="The retry limit of the queue is 5.")
-    whole = without_repeats([("s/0", answered(made, [final, first, limit]))])
-    (question,) = consolidate.questions("s", whole.claims, Library(), count, 4_000)
+    whole = drop_repeated_claims([("s/0", answered(made, [final, first, limit]))])
+    (question,) = consolidate.build_questions("s", whole.claims, Library(), count, 4_000)
     drops = {"drops": [
         {"claim": 1, "kept": 2, "why": "amended"},
         {"claim": 2, "kept": 1, "why": "amended"},  # backwards in time
         {"claim": 3, "kept": 9, "why": "repeated"},  # there is no ninth
     ]}  # fmt: skip
-    answer = again(question.request, Completion(question.request.id, json.dumps(drops)))
-    settled = consolidate.settled(whole, [(question, answer)])
+    answer = reuse_completion(question.request, Completion(question.request.id, json.dumps(drops)))
+    settled = consolidate.apply_drops(whole, [(question, answer)])
     assert [c["summary"] for c in settled.claims] == [final["summary"], limit["summary"]]
     assert [r.reason for r in settled.rejected] == [
         "amended within its session: “The queue is kept in PostgreSQL.” stands instead"
@@ -285,11 +291,11 @@ def test_of_an_amended_decision_the_final_state_alone_survives() -> None:
 def test_claims_that_replace_each_other_in_a_circle_all_stay() -> None:
     made = plan(SAID)
     both = [claim(n + 1, SAID[n], category="decision", summary=f"It was decided: {SAID[n]}") for n in (1, 2, 3)]
-    whole = without_repeats([("s/0", answered(made, both))])
-    (question,) = consolidate.questions("s", whole.claims, Library(), count, 4_000)
+    whole = drop_repeated_claims([("s/0", answered(made, both))])
+    (question,) = consolidate.build_questions("s", whole.claims, Library(), count, 4_000)
     drops = {"drops": [{"claim": a, "kept": b, "why": "repeated"} for a, b in ((1, 2), (2, 1), (3, 1))]}
-    answer = again(question.request, Completion(question.request.id, json.dumps(drops)))
-    assert len(consolidate.settled(whole, [(question, answer)]).claims) == 3
+    answer = reuse_completion(question.request, Completion(question.request.id, json.dumps(drops)))
+    assert len(consolidate.apply_drops(whole, [(question, answer)]).claims) == 3
 
 
 def test_a_folder_of_ones_own_overrides_prompts_and_adds_packs(tmp_path: Path) -> None:
@@ -298,22 +304,22 @@ def test_a_folder_of_ones_own_overrides_prompts_and_adds_packs(tmp_path: Path) -
         'name = "kitchen"\nabout = "About cooking."\nignore = ["gossip"]\n[categories]\nrecipe = "how a dish is made"\n'
     )
     mine = Library(tmp_path)
-    assert mine.pack("kitchen").categories == {"recipe": "how a dish is made"}
-    assert mine.pack("coding") == Library().pack("coding")
-    before = mine.digest(["gist"], ["kitchen"])
+    assert mine.load_pack("kitchen").categories == {"recipe": "how a dish is made"}
+    assert mine.load_pack("coding") == Library().load_pack("coding")
+    before = mine.compute_digest(["gist"], ["kitchen"])
     (tmp_path / "gist.md").write_text("=== system ===\nBrief.\n=== user ===\n$mark $fenced\n")
-    assert mine.prompt("gist").messages(mark="m", fenced="$f")[1]["content"] == "m $f"
-    assert mine.digest(["gist"], ["kitchen"]) != before
-    made = planned(table(SAID), CODING, ExtractSettings(pack="kitchen", prompts=tmp_path), mine, count, 32_768)
+    assert mine.load_prompt("gist").render_messages(mark="m", fenced="$f")[1]["content"] == "m $f"
+    assert mine.compute_digest(["gist"], ["kitchen"]) != before
+    made = plan_requests(table(SAID), CODING, ExtractSettings(pack="kitchen", prompts=tmp_path), mine, count, 32_768)
     assert "how a dish is made" in made.requests[0].messages[0]["content"]
     with pytest.raises(UsageError, match="no pack at"):
-        mine.pack("garden")
+        mine.load_pack("garden")
     (tmp_path / "packs" / "bad.toml").write_text('name = "bad"\n')
     with pytest.raises(UsageError, match="'bad' is no pack"):
-        mine.pack("bad")
+        mine.load_pack("bad")
     (tmp_path / "gist.md").write_text("no parts")
     with pytest.raises(UsageError, match="needs the lines"):
-        mine.prompt("gist")
+        mine.load_prompt("gist")
 
 
 @pytest.mark.parametrize(
@@ -327,14 +333,14 @@ def test_a_folder_of_ones_own_overrides_prompts_and_adds_packs(tmp_path: Path) -
 def test_a_prompt_of_ones_own_with_a_stray_dollar_is_named(tmp_path: Path, text: str, complaint: str) -> None:
     (tmp_path / "gist.md").write_text(f"=== system ===\nBrief.\n=== user ===\n{text}\n")
     with pytest.raises(UsageError, match=rf"prompt 'gist' at {re.escape(str(tmp_path / 'gist.md'))} {complaint}"):
-        Library(tmp_path).prompt("gist")
+        Library(tmp_path).load_prompt("gist")
     (tmp_path / "gist.md").write_text("=== system ===\nIt is $$5.\n=== user ===\n$fenced\n")
-    assert Library(tmp_path).prompt("gist").messages(mark="m", fenced="f")[0]["content"] == "It is $5."
+    assert Library(tmp_path).load_prompt("gist").render_messages(mark="m", fenced="f")[0]["content"] == "It is $5."
 
 
 def test_an_empty_gist_is_none() -> None:
-    assert gist_of(Completion("g", value={"summary": " ", "keywords": []})) is None
-    got = gist_of(Completion("g", value={"summary": "A note.", "keywords": ["a b", "a  b", " "]}))
+    assert parse_gist(Completion("g", value={"summary": " ", "keywords": []})) is None
+    got = parse_gist(Completion("g", value={"summary": "A note.", "keywords": ["a b", "a  b", " "]}))
     assert got
     assert got.keywords == ("a b",)
 
@@ -342,28 +348,28 @@ def test_an_empty_gist_is_none() -> None:
 def test_claims_are_placed_once_and_what_is_not_is_said() -> None:
     board = Board([Topic("t1", "garden", "Plants and beds."), Topic("u", "user", "Who the user is.", base=True)], 5)
     claims = [{"observation_id": f"o{n}", "summary": f"Claim {n}.", "vector": None} for n in range(6)]
-    batch = board.batch(claims, ExtractSettings(), Library(), count, 32_768)
+    batch = board.build_batch(claims, ExtractSettings(), Library(), count, 32_768)
     assert dict(batch.topics) == {1: "u", 2: "t1"}
     answer = {
         "new_topics": [{"name": "Gardens", "purpose": "Same."}, {"name": "sailing", "purpose": "Boats."}],
         "placements": [{"entry": e, "topic": t} for e, t in ((1, 2), (1, 1), (2, 3), (3, 4), (4, 50), (9, 1))],
     }
-    board.take(batch, again(batch.request, Completion(batch.request.id, json.dumps(answer))))
-    (sailing,) = board.opened()
+    board.apply_answer(batch, reuse_completion(batch.request, Completion(batch.request.id, json.dumps(answer))))
+    (sailing,) = board.list_opened()
     assert board.placed == {"o0": "t1", "o1": "t1", "o2": sailing.id}  # "Gardens" is "garden"
     assert board.misplaced == {"o3": "no topic 50", "o4": "not placed", "o5": "not placed"}
 
 
 def test_waves_grow_and_hold_every_claim_once() -> None:
     claims = [{"observation_id": str(n)} for n in range(1_000)]
-    got = list(waves(claims, 25))
+    got = list(split_waves(claims, 25))
     assert [len(wave) for wave in got] == [1, 2, 4, 8, 16, 9]
     assert [c for wave in got for batch in wave for c in batch] == claims
 
 
 def test_a_claims_table_has_the_schema_and_a_piece_keeps_its_number() -> None:
-    assert claims_table([]).schema == SCHEMA
-    (turn,) = turns_of(rows(["a b c. " * 100]))
-    pieces = [t for chunk in chunked([turn], 50, 0, count) for t in chunk.turns]
+    assert build_claims_table([]).schema == SCHEMA
+    (turn,) = build_turns(rows(["a b c. " * 100]))
+    pieces = [t for chunk in split_into_chunks([turn], 50, 0, count) for t in chunk.turns]
     assert len(pieces) > 3
     assert all(isinstance(t, Turn) and t.number == 1 for t in pieces)

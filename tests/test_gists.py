@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slowwave.schemas.tables import GISTS
-from slowwave.tasks.gists.facts import key_facts
-from slowwave.tasks.gists.gists import Gist, gists
+from slowwave.tasks.gists.facts import extract_key_facts
+from slowwave.tasks.gists.gists import Gist, build_gists
 from slowwave.tasks.gists.summary import MOST
 
 LONG = (
@@ -35,7 +35,7 @@ def messages(*texts: str, origin: str = "human", speaker: str | None = None) -> 
 
 
 def test_a_long_message_is_summed_up_by_its_central_sentence() -> None:
-    (gist,) = gists(messages(LONG), "extractive", "key").to_pylist()
+    (gist,) = build_gists(messages(LONG), "extractive", "key").to_pylist()
     assert "lock file" in gist["summary"]
     assert len(gist["summary"].split()) <= 0.4 * len(LONG.split())
     assert "lock file" in gist["keywords"]
@@ -43,12 +43,14 @@ def test_a_long_message_is_summed_up_by_its_central_sentence() -> None:
 
 
 def test_a_short_message_is_its_own_summary_without_filler() -> None:
-    (gist,) = gists(messages("Hey, thanks! We moved the meeting to Friday."), "extractive", "key").to_pylist()
+    (gist,) = build_gists(messages("Hey, thanks! We moved the meeting to Friday."), "extractive", "key").to_pylist()
     assert gist["summary"] == "We moved the meeting to Friday"
 
 
 def test_key_facts_become_keywords() -> None:
-    (gist,) = gists(messages("Hi, my name is Ana Souza. I prefer tabs over spaces!"), "extractive", "key").to_pylist()
+    (gist,) = build_gists(
+        messages("Hi, my name is Ana Souza. I prefer tabs over spaces!"), "extractive", "key"
+    ).to_pylist()
     assert gist["key_facts"] == ["my name is Ana Souza", "I prefer tabs over spaces"]
     assert gist["keywords"][:2] == gist["key_facts"]
 
@@ -66,29 +68,29 @@ def test_key_facts_become_keywords() -> None:
     ],
 )
 def test_key_facts(text: str, facts: list[str]) -> None:
-    assert key_facts(text) == facts
+    assert extract_key_facts(text) == facts
 
 
 def test_what_a_model_says_of_itself_is_no_fact_but_what_a_named_speaker_says_is() -> None:
     said = "I live in Lisbon."
-    assert gists(messages(said, origin="model"), "extractive", "key")["key_facts"].to_pylist() == [[]]
-    assert gists(messages(said, origin="model", speaker="Ana"), "extractive", "key")["key_facts"].to_pylist() == [
+    assert build_gists(messages(said, origin="model"), "extractive", "key")["key_facts"].to_pylist() == [[]]
+    assert build_gists(messages(said, origin="model", speaker="Ana"), "extractive", "key")["key_facts"].to_pylist() == [
         ["I live in Lisbon"]
     ]
 
 
 def test_what_has_no_sentence_is_truncated() -> None:
-    table = gists(messages("```\n" + "x = 1\n" * 50 + "```", "Yes, on port 5433."), "extractive", "key")
+    table = build_gists(messages("```\n" + "x = 1\n" * 50 + "```", "Yes, on port 5433."), "extractive", "key")
     assert table["strategy"].to_pylist() == ["truncated", "extractive"]
     assert table["summary"][0].as_py().startswith("``` x = 1 x = 1")
     assert table["summary"][0].as_py().endswith("…")
 
 
 def test_only_messages_that_say_nothing_have_no_gist() -> None:
-    table = gists(messages("", " \n", "ok", "👍"), "extractive", "key")
+    table = build_gists(messages("", " \n", "ok", "👍"), "extractive", "key")
     assert table["message_id"].to_pylist() == ["m2", "m3"]
     assert table.schema == GISTS.schema
-    assert gists(messages(), "extractive", "key") == GISTS.empty()
+    assert build_gists(messages(), "extractive", "key") == GISTS.make_empty_table()
 
 
 def test_a_model_makes_what_it_can_and_the_rest_is_extractive() -> None:
@@ -96,25 +98,25 @@ def test_a_model_makes_what_it_can_and_the_rest_is_extractive() -> None:
         assert asked.num_rows == 2
         return {"m0": Gist("Lock files survived restarts.", ("lock",), strategy="llm")}
 
-    table = gists(messages(LONG, "I live in Lisbon."), "llm", "key", llm)
+    table = build_gists(messages(LONG, "I live in Lisbon."), "llm", "key", llm)
     assert table["strategy"].to_pylist() == ["llm", "extractive"]
     assert table["summary"].to_pylist() == ["Lock files survived restarts.", "I live in Lisbon"]
 
 
 def test_a_strategy_that_cannot_be_is_refused() -> None:
     with pytest.raises(ValueError, match="needs a model"):
-        gists(messages("x"), "llm", "key")
+        build_gists(messages("x"), "llm", "key")
     with pytest.raises(ValueError, match="extractive or truncated was expected"):
-        gists(messages("x"), "off", "key")  # type: ignore[arg-type]
+        build_gists(messages("x"), "off", "key")  # type: ignore[arg-type]
 
 
 @given(st.lists(st.text(alphabet="aI my.,!?\n`#-é東'…(", max_size=600), min_size=1, max_size=4))
 def test_every_message_has_one_short_gist_that_depends_on_it_alone(texts: list[str]) -> None:
     for strategy in ("extractive", "truncated"):
-        table = gists(messages(*texts), strategy, "key")
+        table = build_gists(messages(*texts), strategy, "key")
         assert table.num_rows == sum(bool(text.strip()) for text in texts)
         assert all(summary and len(summary.split()) <= MOST + 1 for summary in table["summary"].to_pylist())
-        alone = [row for text in texts for row in gists(messages(text), strategy, "key").to_pylist()]
+        alone = [row for text in texts for row in build_gists(messages(text), strategy, "key").to_pylist()]
         drop = {"message_id"}
         assert [{k: v for k, v in row.items() if k not in drop} for row in table.to_pylist()] == [
             {k: v for k, v in row.items() if k not in drop} for row in alone

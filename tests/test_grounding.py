@@ -11,17 +11,17 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from bench.locomo_data import Conversation, conversations
-from slowwave.engines.llm.cache import again
+from bench.locomo_data import Conversation, load_conversations
+from slowwave.engines.llm.cache import reuse_completion
 from slowwave.engines.llm.protocol import Completion
-from slowwave.schemas.ids import content_id
+from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.settings import ExtractSettings, ObserveSettings
 from slowwave.schemas.tables import MESSAGES
-from slowwave.tasks.llm.claims import NEAR, NEAR_SUPPORT, SUPPORT, Read, read_answer, without_repeats
-from slowwave.tasks.llm.grounding import Ground, unfounded
+from slowwave.tasks.llm.claims import NEAR, NEAR_SUPPORT, SUPPORT, ParsedClaims, drop_repeated_claims, read_answer
+from slowwave.tasks.llm.grounding import GroundingContext, explain_unfounded
 from slowwave.tasks.llm.library import Library
-from slowwave.tasks.llm.quotes import supported
-from slowwave.tasks.observe.extract import planned
+from slowwave.tasks.llm.quotes import compute_support
+from slowwave.tasks.observe.extract import plan_requests
 from tests.llm_scripts import claim
 
 SAID = [
@@ -34,20 +34,22 @@ SAID = [
 MONDAY = datetime(2026, 11, 2, 10, 0, tzinfo=UTC)
 
 
-def read(claims: list[dict[str, Any]], said: list[tuple[str, str]] = SAID) -> Read:
+def read(claims: list[dict[str, Any]], said: list[tuple[str, str]] = SAID) -> ParsedClaims:
     rows: list[dict[str, Any]] = [
         {
             "message_id": f"s-{n}", "session_id": "s", "seq": n, "native_id": str(n), "parent_id": None, "role": "user",
             "origin": "human", "speaker": who, "blocks": [], "text": text, "ts": MONDAY, "workspace": "tidepool",
-            "source": "generic", "tokens": 9, "identity": content_id("s", str(n)), "prev_hash": "", "hash": "",
+            "source": "generic", "tokens": 9, "identity": compute_content_id("s", str(n)), "prev_hash": "", "hash": "",
         }
         for n, (who, text) in enumerate(said)
     ]  # fmt: skip
     table = pa.Table.from_pylist(rows, schema=MESSAGES.schema)
     settings = ObserveSettings(pack="personal"), ExtractSettings()
-    plan = planned(table, *settings, Library(), lambda texts: [len(t) // 4 + 1 for t in texts], 32_768)
+    plan = plan_requests(table, *settings, Library(), lambda texts: [len(t) // 4 + 1 for t in texts], 32_768)
     request = plan.parts[0].request
-    answer = again(request, Completion(request.id, json.dumps({"claims": claims}, ensure_ascii=False), model="tiny"))
+    answer = reuse_completion(
+        request, Completion(request.id, json.dumps({"claims": claims}, ensure_ascii=False), model="tiny")
+    )
     return read_answer(plan.parts[0], answer, plan.rows["s"], ExtractSettings())
 
 
@@ -117,7 +119,7 @@ def test_of_two_claims_on_one_quote_the_one_that_says_it_stays_whichever_came_fi
     good = claim(3, quote, summary="Ada will not use Redis for the queue.")
     bad = claim(3, quote, summary="Ada will use Redis for the queue.")
     for both in ([bad, good], [good, bad]):
-        whole = without_repeats([("s/0", read(both))])
+        whole = drop_repeated_claims([("s/0", read(both))])
         assert [c["summary"] for c in whole.claims] == [good["summary"]]
         assert [(r.reason, r.excerpt) for r in whole.rejected] == [
             (f"repeats {whole.claims[0]['observation_id']}", bad["summary"])
@@ -126,7 +128,7 @@ def test_of_two_claims_on_one_quote_the_one_that_says_it_stays_whichever_came_fi
 
 def test_claims_that_differ_by_a_number_are_no_repeats() -> None:
     one, other = "The retries of the API port are 5 in all.", "The retries of the API port are 8080 in all."
-    whole = without_repeats([("s/0", read([claim(1, SAID[0][1], summary=s) for s in (one, other)]))])
+    whole = drop_repeated_claims([("s/0", read([claim(1, SAID[0][1], summary=s) for s in (one, other)]))])
     assert [c["summary"] for c in whole.claims] == [one, other]
 
 
@@ -154,7 +156,7 @@ def test_a_claim_in_a_script_without_blanks_is_compared_by_pairs_of_characters()
     assert [c["summary"] for c in got.claims] == [cache]
     assert got.claims[0]["specific"] is True
     assert [r.reason for r in got.rejected] == ["its summary speaks of what never comes up in the transcript"]
-    assert supported(moon, " ".join(text for _, text in SAID)) == 1.0  # can't be told
+    assert compute_support(moon, " ".join(text for _, text in SAID)) == 1.0  # can't be told
 
 
 def test_a_claim_in_another_script_than_the_transcripts_is_kept_but_not_specific() -> None:
@@ -168,12 +170,12 @@ def test_a_claim_in_another_script_than_the_transcripts_is_kept_but_not_specific
 
 def test_nouns_of_german_are_no_names() -> None:
     said = "Wir haben die Warteschlange nach PostgreSQL verlegt, weil der alte Speicher beim Neustart des Rechners " * 2
-    ground = Ground(said, f"Ada: {said}")
-    assert unfounded("Ada hat beschlossen, dass die Ablage der Aufgaben nach PostgreSQL kommt.", ground) is None
-    assert unfounded("Ada hat 77 Aufgaben nach PostgreSQL verlegt.", ground) is not None
+    ground = GroundingContext(said, f"Ada: {said}")
+    assert explain_unfounded("Ada hat beschlossen, dass die Ablage der Aufgaben nach PostgreSQL kommt.", ground) is None
+    assert explain_unfounded("Ada hat 77 Aufgaben nach PostgreSQL verlegt.", ground) is not None
 
 
-def facts(conversation: Conversation) -> list[tuple[str, Ground, str]]:
+def facts(conversation: Conversation) -> list[tuple[str, GroundingContext, str]]:
     """LoCoMo's facts with what they stand on, and the same with who said it."""
     turns, found = {t.id: t for t in conversation.turns}, []
     for fact in conversation.facts:
@@ -184,21 +186,23 @@ def facts(conversation: Conversation) -> list[tuple[str, Ground, str]]:
         at = [mine.index(t) for t in cited if t in mine]
         near = [t for n, t in enumerate(mine) if any(abs(n - place) <= NEAR for place in at)]
         chunk = " ".join(f"{t.speaker}: {t.text}" for t in mine)
-        ground = Ground("\n".join(t.text for t in near), chunk, tuple(t.ts for t in cited))
+        ground = GroundingContext("\n".join(t.text for t in near), chunk, tuple(t.ts for t in cited))
         found.append((fact.text, ground, " ".join(f"{t.speaker} {t.text}" for t in near)))
     return found
 
 
-def is_refused(fact: str, ground: Ground, near: str) -> bool:
+def is_refused(fact: str, ground: GroundingContext, near: str) -> bool:
     return (
-        supported(fact, ground.chunk) < SUPPORT or supported(fact, near) < NEAR_SUPPORT or bool(unfounded(fact, ground))
+        compute_support(fact, ground.chunk) < SUPPORT
+        or compute_support(fact, near) < NEAR_SUPPORT
+        or bool(explain_unfounded(fact, ground))
     )
 
 
 @pytest.mark.skipif("SLOWWAVE_BENCH_DATA" not in os.environ, reason="SLOWWAVE_BENCH_DATA is not set: no LoCoMo here")
 def test_good_facts_stay_and_those_made_false_go() -> None:
     """Of 619 facts 3% at most are refused; of those with another number, speaker or "not" 9 of 10 are."""
-    all_of = conversations(Path(os.environ["SLOWWAVE_BENCH_DATA"]) / "locomo" / "locomo_open.json")
+    all_of = load_conversations(Path(os.environ["SLOWWAVE_BENCH_DATA"]) / "locomo" / "locomo_open.json")
     speakers = [sorted({t.speaker for t in c.turns}) for c in all_of]
     good, made_false, rng = [], [], random.Random(0)
     for n, conversation in enumerate(all_of):

@@ -9,7 +9,13 @@ from slowwave.engines.encoders.hash_encoder import HashEncoder
 from slowwave.engines.encoders.protocol import Encoder
 from slowwave.engines.encoders.sentence_transformer import SentenceTransformerEncoder
 from slowwave.schemas.settings import KeywordSettings
-from slowwave.tasks.gists.keywords import NgramVectors, keywords, phrases, runs, vectorizer
+from slowwave.tasks.gists.keywords import (
+    NgramVectors,
+    build_vectorizer,
+    extract_keywords,
+    extract_phrases,
+    split_word_runs,
+)
 
 TEXTS = [
     "We moved the database from MySQL to PostgreSQL because of its JSONB support.",
@@ -21,7 +27,7 @@ TEXTS = [
 
 def test_phrases_stop_at_stop_words_and_punctuation() -> None:
     assert list(
-        runs("Anna's web-based tools, the C++ parser and src/app/main.py in Python 3.11; don't use __init__")
+        split_word_runs("Anna's web-based tools, the C++ parser and src/app/main.py in Python 3.11; don't use __init__")
     ) == [
         ["anna", "web-based", "tools"],
         ["c++", "parser"],
@@ -32,11 +38,18 @@ def test_phrases_stop_at_stop_words_and_punctuation() -> None:
 
 
 def test_phrases_are_windows_and_words() -> None:
-    assert phrases("lock file timeout 30", 2) == ["lock", "file", "timeout", "lock file", "file timeout", "timeout 30"]
+    assert extract_phrases("lock file timeout 30", 2) == [
+        "lock",
+        "file",
+        "timeout",
+        "lock file",
+        "file timeout",
+        "timeout 30",
+    ]
 
 
 def test_keywords_name_what_a_text_is_about(encoder: Encoder) -> None:
-    database, sister, *_ = keywords(TEXTS, encoder, KeywordSettings())
+    database, sister, *_ = extract_keywords(TEXTS, encoder, KeywordSettings())
     assert "jsonb support" in database
     assert {"lisbon", "marine biologist"} <= set(sister)
 
@@ -45,33 +58,35 @@ def test_keywords_name_what_a_text_is_about(encoder: Encoder) -> None:
 def test_the_same_as_keybert_called_per_document(
     encoder: SentenceTransformerEncoder, settings: KeywordSettings
 ) -> None:
-    model, words = KeyBERT(model=encoder.model), vectorizer(settings)
+    model, words = KeyBERT(model=encoder.model), build_vectorizer(settings)
     options = {"vectorizer": words, "top_n": settings.top, "use_mmr": True, "diversity": settings.diversity}
     expected = [[word for word, _ in model.extract_keywords(text, **options)] for text in TEXTS]
-    assert keywords(TEXTS, encoder, settings) == expected
-    assert keywords(TEXTS, encoder, settings, encoder.encode(TEXTS)) == expected
-    assert [keywords([text], encoder, settings)[0] for text in TEXTS] == expected
+    assert extract_keywords(TEXTS, encoder, settings) == expected
+    assert extract_keywords(TEXTS, encoder, settings, encoder.encode(TEXTS)) == expected
+    assert [extract_keywords([text], encoder, settings)[0] for text in TEXTS] == expected
 
 
 def test_a_text_without_candidates_does_not_empty_the_others(fake_encoder: HashEncoder) -> None:
     texts = pa.array(["!!!", None, "the lock file", "and so on", ""])
-    assert [bool(words) for words in keywords(texts, fake_encoder, KeywordSettings())] == [
+    assert [bool(words) for words in extract_keywords(texts, fake_encoder, KeywordSettings())] == [
         False,
         False,
         True,
         False,
         False,
     ]
-    assert keywords(["of the", ""], fake_encoder, KeywordSettings()) == [[], []]
-    assert keywords([], fake_encoder, KeywordSettings()) == []
+    assert extract_keywords(["of the", ""], fake_encoder, KeywordSettings()) == [[], []]
+    assert extract_keywords([], fake_encoder, KeywordSettings()) == []
 
 
 def test_each_ngram_is_encoded_once_across_calls(fake_encoder: HashEncoder) -> None:
     ngrams = NgramVectors(fake_encoder)
-    keywords(TEXTS, fake_encoder, KeywordSettings(), ngrams=ngrams)
+    extract_keywords(TEXTS, fake_encoder, KeywordSettings(), ngrams=ngrams)
     once = ngrams.encoded
-    keywords(TEXTS[::-1], fake_encoder, KeywordSettings(), ngrams=ngrams)
-    assert ngrams.encoded == once == len({p for text in TEXTS for p in phrases(text, KeywordSettings().max_words)})
+    extract_keywords(TEXTS[::-1], fake_encoder, KeywordSettings(), ngrams=ngrams)
+    assert (
+        ngrams.encoded == once == len({p for text in TEXTS for p in extract_phrases(text, KeywordSettings().max_words)})
+    )
 
 
 def test_a_full_cache_forgets_the_oldest_and_stays_right(fake_encoder: HashEncoder) -> None:
@@ -84,10 +99,10 @@ def test_a_full_cache_forgets_the_oldest_and_stays_right(fake_encoder: HashEncod
 
 
 def test_top_bounds_the_number(fake_encoder: HashEncoder) -> None:
-    assert [len(words) for words in keywords(TEXTS, fake_encoder, KeywordSettings(top=2))] == [2, 2, 2, 2]
-    assert keywords(TEXTS, fake_encoder, KeywordSettings(top=0)) == [[], [], [], []]
+    assert [len(words) for words in extract_keywords(TEXTS, fake_encoder, KeywordSettings(top=2))] == [2, 2, 2, 2]
+    assert extract_keywords(TEXTS, fake_encoder, KeywordSettings(top=0)) == [[], [], [], []]
 
 
 def test_vectors_must_match_the_texts(fake_encoder: HashEncoder) -> None:
     with pytest.raises(ValueError, match="4 texts came with 1 vectors"):
-        keywords(TEXTS, fake_encoder, KeywordSettings(), fake_encoder.encode(TEXTS[:1]))
+        extract_keywords(TEXTS, fake_encoder, KeywordSettings(), fake_encoder.encode(TEXTS[:1]))

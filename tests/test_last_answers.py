@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from bench.recall_checks import nearest_found, swapped
+from bench.recall_checks import measure_nearest_recall, recall_while_swapping
 from slowwave.cli.main import app
 from slowwave.engines.encoders.hash_encoder import HashEncoder
 from slowwave.memory import Memory
 from slowwave.recall.hits import Hit, Hits
-from slowwave.recall.last_answers import NEVER, NOT_NEAR, Answers, LastAnswers
+from slowwave.recall.last_answers import NEVER, NOT_NEAR, AnswerCache, LastAnswers
 from slowwave.recall.query import Query
 from tests.recall_store import START, build
 
@@ -27,7 +27,7 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def last(tmp_path: Path) -> LastAnswers:
-    return LastAnswers(Answers(tmp_path, "default", size=9), None, automatic_floor=0.5)
+    return LastAnswers(AnswerCache(tmp_path, "default", size=9), None, automatic_floor=0.5)
 
 
 def hit(key: str, relevance: float | None) -> Hit:
@@ -39,25 +39,25 @@ def asked(text: str = "tide gauge", now: datetime | None = None) -> Query:
 
 
 def test_nobody_who_asks_is_told_what_is_near_enough_of_the_answer_to_who_did(last: LastAnswers) -> None:
-    assert last.told(asked(), automatic=True).reason == NEVER
-    last.keep(asked(), False, Hits([hit("near", 0.7), hit("far", 0.3), hit("unknown", None)]))
-    told = last.told(asked(), automatic=True)
+    assert last.get_hits(asked(), automatic=True).reason == NEVER
+    last.put_hits(asked(), False, Hits([hit("near", 0.7), hit("far", 0.3), hit("unknown", None)]))
+    told = last.get_hits(asked(), automatic=True)
     assert ([one.id for one in told], told.stale, told.reason) == (["near"], True, None)
-    last.keep(asked("ferry"), False, Hits([hit("far", 0.3)]))
-    silent = last.told(asked("ferry"), automatic=True)
+    last.put_hits(asked("ferry"), False, Hits([hit("far", 0.3)]))
+    silent = last.get_hits(asked("ferry"), automatic=True)
     assert (silent, silent.stale, silent.reason) == ([], True, NOT_NEAR)
-    last.keep(asked(), True, Hits([hit("own", 0.9)]))
-    assert [one.id for one in last.told(asked(), automatic=True)] == ["own"]
-    assert [one.id for one in last.told(asked(), automatic=False)] == ["near", "far", "unknown"]
+    last.put_hits(asked(), True, Hits([hit("own", 0.9)]))
+    assert [one.id for one in last.get_hits(asked(), automatic=True)] == ["own"]
+    assert [one.id for one in last.get_hits(asked(), automatic=False)] == ["near", "far", "unknown"]
 
 
 def test_when_it_is_asked_counts_where_a_time_is_counted_back_from_there(last: LastAnswers) -> None:
-    last.keep(asked(now=NOW), False, Hits([hit("tide", 0.7)]))
+    last.put_hits(asked(now=NOW), False, Hits([hit("tide", 0.7)]))
     for now in (NOW + timedelta(minutes=5), None):
-        assert [one.id for one in last.told(asked(now=now), automatic=False)] == ["tide"]
-    last.keep(asked("tide gauge yesterday", NOW), False, Hits([hit("then", 0.7)]))
-    assert last.told(asked("tide gauge yesterday", NOW), automatic=False)
-    assert last.told(asked("tide gauge yesterday", NOW + timedelta(days=1)), automatic=False).reason == NEVER
+        assert [one.id for one in last.get_hits(asked(now=now), automatic=False)] == ["tide"]
+    last.put_hits(asked("tide gauge yesterday", NOW), False, Hits([hit("then", 0.7)]))
+    assert last.get_hits(asked("tide gauge yesterday", NOW), automatic=False)
+    assert last.get_hits(asked("tide gauge yesterday", NOW + timedelta(days=1)), automatic=False).reason == NEVER
 
 
 def test_an_answer_carries_its_own_notes(tmp_path: Path) -> None:
@@ -98,8 +98,10 @@ def test_another_threads_answer_leaves_the_notes_of_this_one(tmp_path: Path) -> 
 def test_the_benchs_checks_hold_on_a_small_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     build(tmp_path / "store")
     memory = Memory.open(tmp_path / "store", encoder=HashEncoder())
-    assert nearest_found(memory, HashEncoder(), ["Redis cache", "Nina moved to Lisbon"]) == 0.9  # of nine passages all
+    assert (
+        measure_nearest_recall(memory, HashEncoder(), ["Redis cache", "Nina moved to Lisbon"]) == 0.9
+    )  # of nine passages all
     monkeypatch.setattr("bench.recall_checks.PAUSE", 0.05)
     monkeypatch.setattr("bench.recall_checks.READERS", 2)  # eight of them: tests/test_recall_live.py
-    met = swapped(tmp_path / "store", HashEncoder(), ["Redis cache", "Nina moved to Lisbon"])
+    met = recall_while_swapping(tmp_path / "store", HashEncoder(), ["Redis cache", "Nina moved to Lisbon"])
     assert (met.errors, met.queries > 0) == ([], True)

@@ -9,17 +9,23 @@ from typing import Any
 import pytest
 
 from slowwave.engines.llm import servers
-from slowwave.engines.llm.answers import loops, matched, script
-from slowwave.engines.llm.budget import Budget, BudgetedLLM, MeteredLLM, estimated_tokens
-from slowwave.engines.llm.cache import CachedLLM, DictCache, completion_id, completion_rows, completions_of
+from slowwave.engines.llm.answers import detect_script, is_looping, match_items
+from slowwave.engines.llm.budget import Budget, BudgetedLLM, MeteredLLM, estimate_tokens
+from slowwave.engines.llm.cache import (
+    CachedLLM,
+    DictCache,
+    build_completion_rows,
+    compute_completion_id,
+    parse_completion_rows,
+)
 from slowwave.engines.llm.chain import ChainLLM
 from slowwave.engines.llm.checked import CheckedLLM
 from slowwave.engines.llm.openai_server import OpenAIServer
-from slowwave.engines.llm.openai_wire import retry_after
-from slowwave.engines.llm.protocol import Completion, EngineUnavailable, Request, Sampling, failed
-from slowwave.engines.llm.scripted import ScriptedLLM, user
-from slowwave.engines.llm.select import chosen
-from slowwave.engines.llm.vllm_offline import Died, Refused, VLLMOffline
+from slowwave.engines.llm.openai_wire import parse_retry_after
+from slowwave.engines.llm.protocol import Completion, EngineUnavailable, Request, Sampling, make_failure
+from slowwave.engines.llm.scripted import ScriptedLLM, make_user_prompt
+from slowwave.engines.llm.select import select_llm
+from slowwave.engines.llm.vllm_offline import CallRefused, EngineDied, VLLMOffline
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import LLMSettings
 from slowwave.schemas.tables import COMPLETIONS
@@ -37,7 +43,7 @@ HASTY = QUICK.model_copy(update={"timeout": 3.0})
 
 
 def ask(prompt: str, *, id: str | None = None, schema: Any = GIST, max_tokens: int = 50) -> Request:
-    return Request(id or prompt, user(prompt), schema, max_tokens)
+    return Request(id or prompt, make_user_prompt(prompt), schema, max_tokens)
 
 
 def answers(llm: Any, requests: Sequence[Request]) -> dict[str, Completion]:
@@ -247,7 +253,7 @@ def test_wrong_language_is_a_doubt_and_no_error() -> None:
     llm = CheckedLLM(ScriptedLLM([{"gist": "кэш был перенесён с редиса на другую базу данных"}]))
     got = answers(llm, [asked])["q"]
     assert (got.error, got.flags) == (None, ("language",))
-    assert (script("the cache has moved to sqlite"), script("12")) == ("LATIN", None)
+    assert (detect_script("the cache has moved to sqlite"), detect_script("12")) == ("LATIN", None)
 
 
 def test_unknown_repeated_and_missing_answers_are_settled_by_id() -> None:
@@ -272,7 +278,7 @@ def test_two_requests_of_one_id_are_refused() -> None:
 
 
 def test_items_of_a_batched_answer_are_matched_by_id() -> None:
-    got = matched([{"id": "b", "n": 1}, {"id": "x"}, {"id": "a", "n": 2}, {"id": "b", "n": 3}], ["a", "b", "c"])
+    got = match_items([{"id": "b", "n": 1}, {"id": "x"}, {"id": "a", "n": 2}, {"id": "b", "n": 3}], ["a", "b", "c"])
     assert {i: item["n"] for i, item in got.items.items()} == {"a": 2, "b": 1}
     assert (got.missing, got.unknown, got.repeated) == (("c",), ("x",), ("b",))
 
@@ -292,7 +298,7 @@ def test_a_passing_failure_is_asked_again_and_a_lasting_one_is_not() -> None:
     cache = DictCache()
     for error in ("unavailable", "poison"):
         request = ask(error)
-        engine = ScriptedLLM([failed(request, error, "first"), GOOD])  # type: ignore[arg-type]
+        engine = ScriptedLLM([make_failure(request, error, "first"), GOOD])  # type: ignore[arg-type]
         answers(CachedLLM(engine, cache), [request])
         again = answers(CachedLLM(CheckedLLM(engine), cache), [request])[error]
         assert (again.ok, len(engine.asked)) == ((True, 2) if error == "unavailable" else (False, 1))
@@ -312,24 +318,24 @@ def test_what_was_answered_before_the_engine_gave_up_is_kept() -> None:
 
 def test_the_key_is_everything_an_answer_depends_on_and_nothing_else() -> None:
     request, sampling = ask("q", id="one"), Sampling()
-    same = completion_id(ask("q", id="two"), "m", sampling)
+    same = compute_completion_id(ask("q", id="two"), "m", sampling)
     others = [
-        completion_id(ask("p"), "m", sampling),
-        completion_id(replace(request, schema=None), "m", sampling),
-        completion_id(replace(request, max_tokens=51), "m", sampling),
-        completion_id(request, "n", sampling),
-        completion_id(request, "m", Sampling(temperature=0.5)),
+        compute_completion_id(ask("p"), "m", sampling),
+        compute_completion_id(replace(request, schema=None), "m", sampling),
+        compute_completion_id(replace(request, max_tokens=51), "m", sampling),
+        compute_completion_id(request, "n", sampling),
+        compute_completion_id(request, "m", Sampling(temperature=0.5)),
     ]
-    assert completion_id(request, "m", sampling) == same
+    assert compute_completion_id(request, "m", sampling) == same
     assert len({same, *others}) == 6
 
 
 def test_completions_survive_their_table() -> None:
     kept = Completion("r", '{"gist": "ä"}', error="cut", reason="x", finish_reason="length", prompt_tokens=3,
                       completion_tokens=4, prefix_tokens=2, engine="openai", model="m", flags=("retried",))  # fmt: skip
-    rows = completion_rows({"k": kept})
+    rows = build_completion_rows({"k": kept})
     assert rows.schema == COMPLETIONS.schema
-    assert completions_of(rows) == {"k": kept}
+    assert parse_completion_rows(rows) == {"k": kept}
 
 
 def test_a_night_stops_at_its_token_budget_and_says_so() -> None:
@@ -351,22 +357,22 @@ class Fragile(VLLMOffline):
         self.poison, self.refused, self.killed = poison, refused, killed
         self.calls: list[int] = []
 
-    def _open(self) -> Any:
+    def _open_engine(self) -> Any:
         return None
 
-    def _chat(self, requests: Sequence[Request]) -> Any:
+    def _call_chat(self, requests: Sequence[Request]) -> Any:
         self.calls.append(len(requests))
         ids = {request.id for request in requests}
         if self.killed:
             self.killed -= 1
-            raise Died("killed")
+            raise EngineDied("killed")
         if self.poison in ids:
-            raise Died("boom")
+            raise EngineDied("boom")
         if self.refused in ids:
-            raise Refused("bad grammar")
+            raise CallRefused("bad grammar")
         return requests
 
-    def _completion(self, request: Request, output: Any) -> Completion:
+    def _build_completion(self, request: Request, output: Any) -> Completion:
         assert output is request
         return Completion(request.id, '{"gist": "a"}')
 
@@ -411,9 +417,9 @@ def test_without_vllm_the_engine_says_what_to_install(monkeypatch: pytest.Monkey
 def test_engines_are_chosen_by_name(spec: str, names: list[str] | None, extractive: bool) -> None:
     if names is None:
         with pytest.raises(UsageError, match="expected scripted"):
-            chosen(spec)
+            select_llm(spec)
         return
-    choice = chosen(spec, LLMSettings(max_tokens=10), DictCache())
+    choice = select_llm(spec, LLMSettings(max_tokens=10), DictCache())
     assert [e.name for e in choice.chain.engines] == names if choice.chain else names == []
     assert choice.extractive == extractive
 
@@ -424,7 +430,7 @@ def scripted_gist(request: Request) -> dict[str, str]:
 
 def test_a_function_of_ones_own_is_an_engine() -> None:
     for spec, gist in {"scripted": "", f"scripted:{__name__}:scripted_gist": GOOD["gist"]}.items():
-        chain = chosen(spec).chain
+        chain = select_llm(spec).chain
         assert chain is not None
         assert answers(chain, [ask("q")])["q"].value == {"gist": gist}
 
@@ -432,22 +438,22 @@ def test_a_function_of_ones_own_is_an_engine() -> None:
 @pytest.mark.parametrize("spec", ["", "gpt", "vllm:", "openai:m", "openai:m@localhost:1", "off > vllm:m"])
 def test_an_unknown_engine_is_refused(spec: str) -> None:
     with pytest.raises(UsageError):
-        chosen(spec)
+        select_llm(spec)
 
 
 def test_retry_after_is_seconds_or_a_date() -> None:
     now = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)
     headers = [None, "7", "Thu, 01 Jan 2026 12:00:30 GMT", "Thu, 01 Jan 2026 11:00:00 GMT", "soon"]
-    assert [retry_after(header, now) for header in headers] == [None, 7.0, 30.0, 0.0, None]
+    assert [parse_retry_after(header, now) for header in headers] == [None, 7.0, 30.0, 0.0, None]
 
 
 def test_tokens_are_estimated_by_kind() -> None:
-    assert estimated_tokens(["", "the cache moved", "version 3.14", "记忆"]) == [0, 3, 6, 2]
+    assert estimate_tokens(["", "the cache moved", "version 3.14", "记忆"]) == [0, 3, 6, 2]
 
 
 def test_a_loop_is_told_from_a_list() -> None:
-    assert loops("so " + "and on and on " * 40)
-    assert not loops(" ".join(f"item {i}," for i in range(100)))
+    assert is_looping("so " + "and on and on " * 40)
+    assert not is_looping(" ".join(f"item {i}," for i in range(100)))
 
 
 @pytest.fixture(autouse=True)
@@ -471,10 +477,10 @@ def test_usage_counts_what_was_paid_by_model() -> None:
     requests = [ask("a"), ask("b")]
     answers(llm, requests)
     answers(llm, requests)
-    (usage,) = llm.taken()
+    (usage,) = llm.take_usage()
     assert (usage.requests, usage.cached, dict(usage.errors)) == (4, 2, {"empty": 2})
     assert (usage.prompt_tokens, usage.completion_tokens) == (
         2,
         9,
     )  # the answer has 36 bytes
-    assert llm.taken() == []
+    assert llm.take_usage() == []

@@ -34,11 +34,11 @@ from slowwave.schemas.tables import (
     TOPICS,
 )
 from slowwave.store import Store
-from slowwave.store.digest import table_digest
+from slowwave.store.digest import compute_table_digest
 from slowwave.tasks.job import StepReport
 from slowwave.tasks.llm.ask import Model
 from slowwave.tasks.llm.library import Library
-from slowwave.tasks.observe.distil import distilled
+from slowwave.tasks.observe.distil import extract_claims
 from tests.llm_scripts import faithful
 
 SAMPLES = Path(__file__).parent.parent / "data" / "samples"
@@ -75,7 +75,7 @@ def steps(report: RunReport) -> dict[str, StepReport]:
 
 def digests(store: Path) -> dict[str, str]:
     opened = Store.open(store)
-    return {t.name: table_digest(t, opened.read(t)) for t in (*RELEASED, COMPLETIONS)}
+    return {t.name: compute_table_digest(t, opened.read(t)) for t in (*RELEASED, COMPLETIONS)}
 
 
 def paid(report: RunReport) -> int:
@@ -128,19 +128,19 @@ def test_the_report_says_what_the_model_cost_step_by_step(night: tuple[Path, Run
 
 
 def test_the_report_shows_what_was_asked_step_by_step_and_in_all(night: tuple[Path, RunReport]) -> None:
-    ((_, lines),) = night[1].spent().items()
+    ((_, lines),) = night[1].format_usage().items()
     asked = {line[0]: int(line[1].replace(",", "")) for line in lines}
     assert asked["in all"] == sum(n for step, n in asked.items() if step != "in all") > 100
-    assert f"| in all | {asked['in all']:,} |" in night[1].markdown()
-    assert "scripted" not in "".join(cell for row in night[1].rows() for cell in row)
+    assert f"| in all | {asked['in all']:,} |" in night[1].render_markdown()
+    assert "scripted" not in "".join(cell for row in night[1].format_step_rows() for cell in row)
 
 
 def test_a_second_night_asks_nothing_new_and_makes_no_version(night: tuple[Path, RunReport]) -> None:
-    before = Store.open(night[0]).versions(TABLES.values())
+    before = Store.open(night[0]).read_versions(TABLES.values())
     again = run_night([SAMPLES], settings(night[0]))
     assert again.release is None
     assert paid(again) == 0
-    assert Store.open(night[0]).versions(TABLES.values()) == before
+    assert Store.open(night[0]).read_versions(TABLES.values()) == before
 
 
 def test_doing_it_again_gives_the_same_rows_from_the_cache(night: tuple[Path, RunReport]) -> None:
@@ -202,10 +202,10 @@ def test_when_the_server_is_back_the_next_night_mends_what_was_done_without_it(t
     assert first.release is not None
     assert steps(first)["observe"].counts["sessions done without the model"] == 1
     assert {c["observer"] for c in Store.open(store).read(OBSERVATIONS).to_pylist()} == {"extractive"}
-    versions = Store.open(store).versions(RELEASED)
+    versions = Store.open(store).read_versions(RELEASED)
     still_away = run_night([path], settings(store, "absent", " > extractive"))
     assert still_away.release is None
-    assert Store.open(store).versions(RELEASED) == versions
+    assert Store.open(store).read_versions(RELEASED) == versions
     run_night([path], settings(store, "faithful", " > extractive"))
     rows = Store.open(store).read(OBSERVATIONS).to_pylist()
     assert {c["observer"] for c in rows if c["status"] == "active"} == {"scripted"}
@@ -248,7 +248,7 @@ def test_a_window_too_small_for_a_prompt_is_an_engine_that_is_not_there(tmp_path
     for extractive in (True, False):
         model = Model(Choice(small, extractive), MeteredLLM(small), Library(None))
         report = StepReport("observe")
-        done = distilled(Store.open(tmp_path).read(MESSAGES), settings(tmp_path), model, report)
+        done = extract_claims(Store.open(tmp_path).read(MESSAGES), settings(tmp_path), model, report)
         assert bool(done.claims) == extractive
         assert "lower extract.answer_tokens" in str([done.notes, done.pending])
 

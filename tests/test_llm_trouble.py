@@ -8,15 +8,15 @@ import pytest
 
 from slowwave.engines.llm import servers
 from slowwave.engines.llm.budget import Budget, BudgetedLLM
-from slowwave.engines.llm.cache import CachedLLM, DictCache, completion_id
+from slowwave.engines.llm.cache import CachedLLM, DictCache, compute_completion_id
 from slowwave.engines.llm.chain import ChainLLM
 from slowwave.engines.llm.checked import CheckedLLM
 from slowwave.engines.llm.openai_server import OpenAIServer
-from slowwave.engines.llm.openai_wire import retry_after, said_window
+from slowwave.engines.llm.openai_wire import parse_context_window, parse_retry_after
 from slowwave.engines.llm.protocol import Completion, EngineUnavailable, Request
-from slowwave.engines.llm.scripted import ScriptedLLM, user
-from slowwave.engines.llm.select import chosen
-from slowwave.engines.llm.streaming import speaking
+from slowwave.engines.llm.scripted import ScriptedLLM, make_user_prompt
+from slowwave.engines.llm.select import select_llm
+from slowwave.engines.llm.streaming import select_speaker
 from slowwave.engines.llm.vllm_offline import VLLMOffline
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import LLMSettings
@@ -35,7 +35,7 @@ KEY = "SLOWWAVE_LLM_API_KEY"
 
 
 def ask(prompt: str, *, max_tokens: int = 50) -> Request:
-    return Request(prompt, user(prompt), GIST, max_tokens)
+    return Request(prompt, make_user_prompt(prompt), GIST, max_tokens)
 
 
 def answers(llm: Any, requests: Sequence[Request]) -> dict[str, Completion]:
@@ -66,8 +66,8 @@ def test_blanks_around_a_key_are_no_part_of_it(monkeypatch: pytest.MonkeyPatch) 
 def test_a_key_that_is_none_is_refused_and_never_shown(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(KEY, key)
     with serving(lambda *_: GOOD) as server:
-        speaker = speaking(f"openai:fake@{server.url}", QUICK)
-        for answering in (openai(server.url).complete([ask("q")]), speaker.stream(user("q"), 9)):
+        speaker = select_speaker(f"openai:fake@{server.url}", QUICK)
+        for answering in (openai(server.url).complete([ask("q")]), speaker.stream(make_user_prompt("q"), 9)):
             with pytest.raises(EngineUnavailable, match=f"the key in {KEY} ") as refused:
                 next(iter(answering))
             assert "cret" not in str(refused.value)
@@ -79,7 +79,7 @@ def test_a_key_that_a_server_repeats_is_blotted_out(monkeypatch: pytest.MonkeyPa
     with serving(lambda *_: Reply(status=401, body=b"Incorrect API key provided: sk-abc")) as server:
         for answering in (
             openai(server.url).complete([ask("q")]),
-            speaking(f"openai:fake@{server.url}", QUICK).stream(user("q"), 9),
+            select_speaker(f"openai:fake@{server.url}", QUICK).stream(make_user_prompt("q"), 9),
         ):
             with pytest.raises(EngineUnavailable, match=rf"set the key in {KEY}.*provided: \[key\]"):
                 next(iter(answering))
@@ -106,11 +106,11 @@ def test_a_body_that_cant_be_decoded_is_asked_for_again() -> None:
         assert answers(openai(server.url), [ask("q")])["q"].ok
         server.answer = lambda *_: garbled
         with pytest.raises(EngineUnavailable, match="DecodingError"):
-            list(speaking(f"openai:fake@{server.url}", QUICK).stream(user("q"), 9))
+            list(select_speaker(f"openai:fake@{server.url}", QUICK).stream(make_user_prompt("q"), 9))
 
 
 def test_a_pause_that_is_no_number_is_none() -> None:
-    assert [retry_after(header) for header in ("²", "Thu, 01 Jan 2026 12:00:30 +99999999999999")] == [None, None]
+    assert [parse_retry_after(header) for header in ("²", "Thu, 01 Jan 2026 12:00:30 +99999999999999")] == [None, None]
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_a_pause_that_is_no_number_is_none() -> None:
 )
 def test_what_can_be_no_engine_is_refused_at_once(spec: str) -> None:
     with pytest.raises(UsageError):
-        chosen(spec)
+        select_llm(spec)
 
 
 @pytest.mark.parametrize(
@@ -169,11 +169,13 @@ def test_what_a_server_finds_too_long_is_learned_and_asked_again_when_it_grows()
         llm = openai(server.url)
         assert answers(CachedLLM(CheckedLLM(llm), cache), [ask("q")])["q"].error == "too_long"
         assert (llm.context_window, cache.kept) == (1024, {})
-        cache.keep({completion_id(ask("q"), "fake", llm.sampling): Completion("q", error="too_long")})  # as it once was
+        cache.keep(
+            {compute_completion_id(ask("q"), "fake", llm.sampling): Completion("q", error="too_long")}
+        )  # as it once was
         server.answer = lambda *_: GOOD
         assert answers(CachedLLM(CheckedLLM(llm), cache), [ask("q")])["q"].ok
-    assert said_window("the request exceeds the available context size (4096 tokens)") == 4096
-    assert said_window("your prompt of 9,000 tokens is too long") is None
+    assert parse_context_window("the request exceeds the available context size (4096 tokens)") == 4096
+    assert parse_context_window("your prompt of 9,000 tokens is too long") is None
 
 
 @pytest.mark.parametrize("why", ["budget", "unavailable"])

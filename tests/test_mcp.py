@@ -22,15 +22,15 @@ from mcp.server import MCPServer
 from mcp_types import CallToolResult, TextContent
 
 from slowwave.chat.talk import Conversation
-from slowwave.context.tokens import bytes_by_four
+from slowwave.context.tokens import count_bytes_by_four
 from slowwave.engines.llm.scripted import ScriptedLLM
-from slowwave.engines.llm.streaming import WholeAnswers
+from slowwave.engines.llm.streaming import WholeAnswerSpeaker
 from slowwave.flows.nightly import run_night
 from slowwave.mcp.server import make_server
 from slowwave.memory import Memory
 from slowwave.schemas.settings import Settings
-from slowwave.store.journal import Journal, journals
-from slowwave.store.recalls import recalled_spans, span_hash
+from slowwave.store.journal import Journal, find_journals
+from slowwave.store.recalls import hash_span, load_recalled_spans
 
 CHAT = [
     ("user", "Where shall we keep the tide gauge readings?"),
@@ -127,8 +127,8 @@ def test_the_five_tools_over_stdio(store: Path) -> None:
     assert "no words to search for" in got["bad"][0].content[0].text
     assert "no such row" not in got["bad"][2].content[0].text
     space = store / "default"
-    assert span_hash(CHAT[1][1]) in recalled_spans(space)
-    lines = [json.loads(line) for line in next(journals(space)[0].iterdir()).read_text().splitlines()]
+    assert hash_span(CHAT[1][1]) in load_recalled_spans(space)
+    lines = [json.loads(line) for line in next(find_journals(space)[0].iterdir()).read_text().splitlines()]
     assert [(line["role"], line["content"]) for line in lines] == [
         ("user", "The ferry's new berth is number seven."),
         ("agent", "Noted."),
@@ -183,7 +183,7 @@ def test_an_argument_that_no_tool_knows_is_refused(store: Path, inside: Callable
 
 
 def journals_hold(store: Path, note: str) -> bool:
-    files = [path for folder in journals(store / "default") if folder.is_dir() for path in folder.iterdir()]
+    files = [path for folder in find_journals(store / "default") if folder.is_dir() for path in folder.iterdir()]
     return any(json.loads(line)["content"] == note for path in files for line in path.read_text().splitlines())
 
 
@@ -206,7 +206,9 @@ def test_a_secret_in_a_note_a_talk_or_a_question_reaches_no_file_unless_asked_to
     asyncio.run(use())
     journal = Journal(settings.store / "default", f"/home/{secret}", redact=redact)
     model, memory = ScriptedLLM([f"I keep {secret}."]), Memory.open(settings.store)
-    talk = Conversation(WholeAnswers(model), memory, settings, journal=journal, space_dir=journal.path.parent.parent)
+    talk = Conversation(
+        WholeAnswerSpeaker(model), memory, settings, journal=journal, space_dir=journal.path.parent.parent
+    )
     assert secret in "".join(talk.say(said))  # who talks sees what was said
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert {"cache", "talk", "notes"} <= {part for path in files for part in path.parts}
@@ -243,7 +245,7 @@ def test_a_store_that_goes_away_leaves_old_answers_and_lines(
     assert (told["release"], told["stale"]) == (None, True)
     assert json.loads(text_of(nothing))["reason"] == "the store can't be read, and this was never asked before"
     assert text_of(block).startswith("# Memories\n(from before: the store can't be read now)\n")
-    assert bytes_by_four(text_of(short)) <= 60
+    assert count_bytes_by_four(text_of(short)) <= 60
     assert "(from before" in text_of(short)
     assert text_of(unknown) == "The store can't be read now, and nothing of before is told."
     for result in broken:

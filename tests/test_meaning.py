@@ -6,13 +6,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slowwave.context.features import SENTENCE_SIGNS, WORD_SIGNS, NightVectors, Talk
-from slowwave.context.gather import Looked, gathered, looked_at
-from slowwave.context.statements import WEIGHTS, Weights, settled, statements
+from slowwave.context.features import SENTENCE_SIGNS, WORD_SIGNS, NightVectors, SessionFeatures
+from slowwave.context.gather import CandidateSessions, collect_sentences, load_candidate_sessions
+from slowwave.context.statements import WEIGHTS, Weights, compute_sentence_logits, score_statements
 from slowwave.engines.encoders.sentence_transformer import load_encoder
 from slowwave.flows.nightly import run_night
 from slowwave.memory import Memory
-from slowwave.recall.query import Query, checked_query
+from slowwave.recall.query import Query, build_query
 from slowwave.recall.retrieve.pools import Vector
 from slowwave.schemas.settings import Settings
 from tests.test_context import TALK, chat, heard
@@ -34,7 +34,7 @@ SAID = heard(
 
 
 def test_a_sentence_has_its_claims_vector_else_its_messages_less_the_sessions_mean() -> None:
-    meaning = Talk(SAID, {}, {}, {}, VECTORS).meaning()
+    meaning = SessionFeatures(SAID, {}, {}, {}, VECTORS).compute_centered_vectors()
     assert meaning is not None
     # the mean of the two messages that have a vector is (.5, .5); the last message has none
     assert meaning.tolist() == [[0.5, -0.5], [-0.5, 0.5], [-0.5, 4.5], [0, 0]]
@@ -42,24 +42,24 @@ def test_a_sentence_has_its_claims_vector_else_its_messages_less_the_sessions_me
 
 @pytest.mark.parametrize("vectors", [None, NightVectors({}, {})])
 def test_without_vectors_nothing_is_known_of_the_meaning(vectors: NightVectors | None) -> None:
-    talk = Talk(SAID, {}, {}, {}, vectors)
-    assert talk.meaning() is None
-    assert settled(talk, replace(NO_WEIGHTS, encoder="two", direction=(1.0, 0.0))) == [0, 0, 0, 0]
+    talk = SessionFeatures(SAID, {}, {}, {}, vectors)
+    assert talk.compute_centered_vectors() is None
+    assert compute_sentence_logits(talk, replace(NO_WEIGHTS, encoder="two", direction=(1.0, 0.0))) == [0, 0, 0, 0]
 
 
 def test_of_a_session_without_sentences_or_vectors_the_meaning_is_empty() -> None:
-    elsewhere = Talk([], {}, {}, {}, VECTORS)
-    unknown = Talk(heard([(True, "???")]), {}, {}, {}, VECTORS)
+    elsewhere = SessionFeatures([], {}, {}, {}, VECTORS)
+    unknown = SessionFeatures(heard([(True, "???")]), {}, {}, {}, VECTORS)
     for talk in (elsewhere, unknown):
-        meaning = talk.meaning()
+        meaning = talk.compute_centered_vectors()
         assert meaning is not None
         assert meaning.shape == (0, 2)
-        assert settled(talk, replace(NO_WEIGHTS, direction=(1.0, 1.0))) == []
+        assert compute_sentence_logits(talk, replace(NO_WEIGHTS, direction=(1.0, 1.0))) == []
 
 
 def test_what_lies_in_the_direction_is_worth_more() -> None:
     along, against = (
-        statements(SAID, 0.9, {}, {}, {}, "backups", None, replace(NO_WEIGHTS, direction=d), VECTORS)
+        score_statements(SAID, 0.9, {}, {}, {}, "backups", None, replace(NO_WEIGHTS, direction=d), VECTORS)
         for d in ((0.0, 1.0), (0.0, -1.0))
     )
     assert [one.text for one in along] == [one.text for one in against]
@@ -72,12 +72,12 @@ def test_the_quote_likest_in_length_is_meant_and_an_empty_one_never() -> None:
     told = [("", vector(9, 9)), ("Keep ten backups. Then stop", vector(8, 8)), ("Keep ten backups", vector(1, 2))]
     for quotes in (told, told[::-1]):
         found = NightVectors({}, {"m1": quotes})
-        one = Talk(SAID, {}, {}, {}).found[2]
+        one = SessionFeatures(SAID, {}, {}, {}).found[2]
         assert one.text.startswith("Keep ten")
-        own = found.of(one)
+        own = found.find_vector(one)
         assert own is not None
         assert own.tolist() == [1, 2]
-    assert NightVectors({}, {"m1": told[:1]}).of(one) is None
+    assert NightVectors({}, {"m1": told[:1]}).find_vector(one) is None
 
 
 def test_the_nights_vectors_are_those_of_passages_and_claims() -> None:
@@ -86,7 +86,7 @@ def test_the_nights_vectors_are_those_of_passages_and_claims() -> None:
         {"message_ids": ["long", "bare"], "quote": "in two\n  lines", "vector": [2.0, 2.0]},
         {"message_ids": ["bare"], "quote": "without", "vector": None},
     ]
-    found = Looked([], {}, {}, {}, {}, passages, claims).vectors()
+    found = CandidateSessions([], {}, {}, {}, {}, passages, claims).build_night_vectors()
     assert {key: one.tolist() for key, one in found.messages.items()} == {"long": [0.5, 0.5]}
     assert {key: [(quote, one.tolist()) for quote, one in some] for key, some in found.claims.items()} == {
         "long": [("in two lines", [2.0, 2.0])]
@@ -113,13 +113,13 @@ def test_vectors_of_another_encoder_count_for_nothing(tmp_path: Path) -> None:
     assert hits
 
     def worths(weights: Weights) -> list[dict[str, float]]:
-        view, asked = memory._current(), checked(query)
-        vector = memory._vectors.encoded(view.release.encoder, [query])[query]
-        found = gathered(view, asked, vector, hits, memory.settings.context, weights)
+        view, asked = memory._get_view(), checked(query)
+        vector = memory._vectors.encode_texts(view.release.encoder, [query])[query]
+        found = collect_sentences(view, asked, vector, hits, memory.settings.context, weights)
         return [dict(one.worths) for one in found]
 
-    asked = looked_at(memory._current(), checked(query), None, [], memory.settings.context)
-    assert len(asked.vectors().messages) == len(TALK)
+    asked = load_candidate_sessions(memory._get_view(), checked(query), None, [], memory.settings.context)
+    assert len(asked.build_night_vectors().messages) == len(TALK)
     assert asked.closeness == {}
     assert worths(WEIGHTS) == worths(replace(WEIGHTS, direction=())) != []
     assert worths(replace(WEIGHTS, encoder="hash-384")) != worths(WEIGHTS)
@@ -129,10 +129,10 @@ def test_passages_without_vectors_are_left_out(tmp_path: Path) -> None:
     run_night([chat(tmp_path / "chat.jsonl")], Settings(store=tmp_path / "store", embeddings=False))
     memory = Memory.open(tmp_path / "store")
     query = "which encoding does the nightly import of supplier files assume, and when is a file rejected?"
-    asked = looked_at(memory._current(), checked(query), None, [], memory.settings.context)
+    asked = load_candidate_sessions(memory._get_view(), checked(query), None, [], memory.settings.context)
     assert asked.sessions != []
-    assert asked.vectors() == NightVectors({}, {})
+    assert asked.build_night_vectors() == NightVectors({}, {})
 
 
 def checked(text: str) -> Query:
-    return checked_query(text, 1, "message", None, None, None, None)
+    return build_query(text, 1, "message", None, None, None, None)

@@ -24,13 +24,13 @@ from slowwave.schemas.tables import (
     TABLES,
 )
 from slowwave.store import Store
-from slowwave.store.digest import table_digest
+from slowwave.store.digest import compute_table_digest
 from slowwave.tasks.ingest.parsing.records import Limits
-from slowwave.tasks.ingest.store_messages import Ingested
-from slowwave.tasks.ingest.task import Known, new_rows
+from slowwave.tasks.ingest.store_messages import IngestedTranscript
+from slowwave.tasks.ingest.task import VaultIndex, iter_new_rows
 from slowwave.tasks.ingest.transcripts import find_pending
-from slowwave.tasks.ingest.vault import message_table
-from slowwave.tasks.ingest.verify import broken_chains
+from slowwave.tasks.ingest.vault import build_message_table
+from slowwave.tasks.ingest.verify import find_broken_chains
 from slowwave.tasks.job import Job, StepReport
 
 SAMPLES = Path(__file__).parent.parent / "data" / "samples"
@@ -127,10 +127,10 @@ def test_every_session_has_a_master_and_sealed_groups_have_their_sizes(night: tu
 
 def test_a_second_night_makes_no_version_of_any_table(night: tuple[Path, RunReport]) -> None:
     folder, _ = night
-    before = Store.open(folder).versions(TABLES.values())
+    before = Store.open(folder).read_versions(TABLES.values())
     again = run_night([SAMPLES], settings(folder))
     assert again.release is None
-    assert Store.open(folder).versions(TABLES.values()) == before
+    assert Store.open(folder).read_versions(TABLES.values()) == before
     assert all(step.rows_out == 0 for step in again.steps)
 
 
@@ -193,12 +193,12 @@ def test_what_a_killed_run_had_stored_is_mended_though_its_transcript_is_gone(tm
     run_night([chat(tmp_path / "a.jsonl", "a", 1, SAID[:2])], options)
     job = Job(options, "killed")
     known, got = (
-        Known(job.store),
-        Ingested(find_pending({}, options, [chat(tmp_path / "a.jsonl", "a", 1, SAID)]).pending[0]),
+        VaultIndex(job.store),
+        IngestedTranscript(find_pending({}, options, [chat(tmp_path / "a.jsonl", "a", 1, SAID)]).pending[0]),
     )
-    job.store.append(MESSAGES, message_table(list(new_rows(got, known, Limits(), redact=True))))
+    job.store.append(MESSAGES, build_message_table(list(iter_new_rows(got, known, Limits(), redact=True))))
     (tmp_path / "a.jsonl").unlink()  # killed here: messages stored, sessions not; and the tool tidied up
-    assert broken_chains(job.store)[1] == []
+    assert find_broken_chains(job.store)[1] == []
     run_night([tmp_path / "store"], options)
     assert [r["messages"] for r in job.store.read(SESSIONS).to_pylist()] == [6]
     assert job.store.count(PASSAGES) == 6
@@ -215,10 +215,10 @@ def test_reprocessing_a_part_keeps_the_evidence_of_the_whole(tmp_path: Path) -> 
     for day, name in enumerate("abc", 1):
         chat(tmp_path / f"{name}.jsonl", name, day, SAID)
     run_night([tmp_path], options)
-    before = table_digest(OBSERVATIONS, Store.open(options.store).read(OBSERVATIONS))
+    before = compute_table_digest(OBSERVATIONS, Store.open(options.store).read(OBSERVATIONS))
     assert any(len(r["evidence_sessions"]) == 3 for r in Store.open(options.store).read(OBSERVATIONS).to_pylist())
     run_reprocess("dedupe", Selection(("a",)), options)
-    assert table_digest(OBSERVATIONS, Store.open(options.store).read(OBSERVATIONS)) == before
+    assert compute_table_digest(OBSERVATIONS, Store.open(options.store).read(OBSERVATIONS)) == before
 
 
 def test_a_copy_of_a_session_adds_nothing(tmp_path: Path) -> None:
@@ -270,12 +270,12 @@ def test_without_embeddings_there_are_no_vectors_and_still_a_memory(tmp_path: Pa
 def test_reprocessing_without_a_change_gives_the_same_rows(night: tuple[Path, RunReport], tmp_path: Path) -> None:
     folder = tmp_path / "store"
     shutil.copytree(night[0], folder)
-    before = {t.name: table_digest(t, Store.open(folder).read(t)) for t in RELEASED}
+    before = {t.name: compute_table_digest(t, Store.open(folder).read(t)) for t in RELEASED}
     for step in ("observe", "gists", "passages", "rollup", "dedupe", "assign", "read"):
         # Topics depend on what was there before: placed again in part they may differ, all again they may not.
         some = Selection() if step == "assign" else Selection(workspace="/home/ada/tidepool")
         run_reprocess(step, some, settings(folder))
-        after = {t.name: table_digest(t, Store.open(folder).read(t)) for t in RELEASED}
+        after = {t.name: compute_table_digest(t, Store.open(folder).read(t)) for t in RELEASED}
         assert after == before, step
 
 
@@ -286,8 +286,8 @@ def test_reprocessing_chooses_by_session_and_time_and_refuses_what_it_does_not_k
     shutil.copytree(night[0], folder)
     store = Store.open(folder)
     first = store.read(SESSIONS).to_pylist()[0]
-    assert Selection((first["native_id"],)).pick(store).height >= 1
-    later = Selection(since=first["ended_at"]).pick(store)
+    assert Selection((first["native_id"],)).select_sessions(store).height >= 1
+    later = Selection(since=first["ended_at"]).select_sessions(store)
     assert (later["ended_at"] >= first["ended_at"]).all()
     with pytest.raises(UsageError, match="no such session: nobody"):
         run_reprocess("observe", Selection(("nobody",)), settings(folder))
@@ -327,6 +327,6 @@ def test_real_transcripts_and_a_public_chat_give_whole_nights(bench_data: Path, 
     assert (len(locomo), sum(r["messages"] for r in locomo)) == (19, 419)
     pi = [r for r in store.read(SESSIONS).to_pylist() if r["path"].endswith("large-session.jsonl")]
     assert [r["messages"] for r in pi] == [900]  # 1,019 lines: a header, 118 changes of model or level, 900 messages
-    assert broken_chains(store)[1] == []
+    assert find_broken_chains(store)[1] == []
     again = run_night([bench_data / "fixtures", tmp_path / "locomo.jsonl"], settings(tmp_path / "s"))
     assert again.release is None

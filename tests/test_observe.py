@@ -5,14 +5,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench.locomo_data import conversations, messages
-from bench.observe import extractive, score
+from bench.locomo_data import build_message_rows, load_conversations
+from bench.observe import observe_claims, score_claims
 from slowwave.schemas.settings import ObserveSettings
 from slowwave.schemas.tables import CODING, MESSAGES, PERSONAL
 from slowwave.tasks.observe.categories import STATEMENT
-from slowwave.tasks.observe.coding import files_named
-from slowwave.tasks.observe.observe import SCHEMA, observe, observe_key
-from slowwave.text.sentences import sentences
+from slowwave.tasks.observe.coding import extract_file_paths
+from slowwave.tasks.observe.observe import SCHEMA, compute_observe_key, observe
+from slowwave.text.sentences import split_sentences
 
 START = datetime(2026, 3, 1, 9, tzinfo=UTC)
 HUMAN, MODEL = ("user", "human"), ("assistant", "model")
@@ -145,8 +145,8 @@ def test_sessions_do_not_see_each_other():
 
 
 def test_the_key_changes_with_the_settings():
-    assert observe_key(ObserveSettings()) == observe_key(ObserveSettings())
-    assert observe_key(ObserveSettings()) != observe_key(ObserveSettings(max_share=0.2))
+    assert compute_observe_key(ObserveSettings()) == compute_observe_key(ObserveSettings())
+    assert compute_observe_key(ObserveSettings()) != compute_observe_key(ObserveSettings(max_share=0.2))
 
 
 @pytest.mark.parametrize(
@@ -158,12 +158,12 @@ def test_the_key_changes_with_the_settings():
     ],
 )
 def test_files_named(text, expected):
-    assert files_named(text) == expected
+    assert extract_file_paths(text) == expected
 
 
 def test_no_sentence_ends_within_code() -> None:
     odd = "It calls `strptime(row['time'], '%d.%m.%Y %H:%M')` and stores the naive result"
-    assert [s.text for s in sentences(f"{odd}. Port Aven is fine. It`s late. So it is.")] == [
+    assert [s.text for s in split_sentences(f"{odd}. Port Aven is fine. It`s late. So it is.")] == [
         odd,
         "Port Aven is fine",
         "It`s late",
@@ -173,7 +173,7 @@ def test_no_sentence_ends_within_code() -> None:
 
 def test_sentences_keep_code_words_whole_and_leave_code_blocks_out():
     text = "Done! Use file.py with Python 3.11.\n\n## Next\n- run `a.b()`\n```py\nx = 1. Not this\n```\n| a | b |"
-    assert [(s.text, s.item) for s in sentences(text)][1:] == [
+    assert [(s.text, s.item) for s in split_sentences(text)][1:] == [
         ("Use file.py with Python 3.11", False),
         ("run `a.b()`", True),
     ]
@@ -191,11 +191,11 @@ def test_every_quote_is_verbatim_whatever_is_said(texts, source):
 
 
 def test_locomo_evidence_survives(bench_data):
-    for one in conversations(bench_data / "locomo" / "locomo_open.json"):
-        claims, _ = extractive(one, 0.27)
-        result = score("extractive", one, claims)
+    for one in load_conversations(bench_data / "locomo" / "locomo_open.json"):
+        claims, _ = observe_claims(one, 0.27)
+        result = score_claims("extractive", one, claims)
         assert result.words <= 0.28
         assert result.evidence >= 0.6
         quotes = {t.id: t.text for t in one.turns}
-        rows = observe(messages(one), ObserveSettings()).claims.to_pylist()
+        rows = observe(build_message_rows(one), ObserveSettings()).claims.to_pylist()
         assert all(r["quote"] in quotes[r["message_ids"][0]] for r in rows)

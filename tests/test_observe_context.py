@@ -4,7 +4,7 @@ import pytest
 
 from slowwave.schemas.settings import ObserveSettings
 from slowwave.tasks.observe.coding import is_coding
-from slowwave.tasks.observe.context import asks, is_heading, leans
+from slowwave.tasks.observe.context import is_dependent, is_heading, is_question
 from slowwave.tasks.observe.observe import observe
 from tests.test_observe import HUMAN, MODEL, said
 
@@ -69,12 +69,12 @@ def test_what_says_something_is_no_heading(text):
     ],
 )
 def test_a_question_needs_no_mark(text, expected):
-    assert asks(text) is expected
+    assert is_question(text) is expected
 
 
 @pytest.mark.parametrize("text", ["It runs at night", "so the limit is 40", "5 attempts, no pause", "She owns it now"])
 def test_what_leans_has_its_subject_before_it(text):
-    assert leans(text)
+    assert is_dependent(text)
 
 
 def test_a_heading_is_part_of_the_claim_it_heads():

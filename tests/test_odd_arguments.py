@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from slowwave.context.tokens import bytes_by_four
+from slowwave.context.tokens import count_bytes_by_four
 from slowwave.engines.encoders.hash_encoder import HashEncoder
 from slowwave.memory import Memory
 from slowwave.schemas.errors import UsageError
-from slowwave.text.dates import named_spans
+from slowwave.text.dates import extract_spans
 from tests.recall_store import build
 
 QUERY = "session cache Redis Postgres"
@@ -32,9 +32,9 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_time_before_the_first_year_and_after_the_last_is_no_span(memory: Memory, edge: datetime) -> None:
     now = edge.replace(tzinfo=UTC)
     said = "last year, this month, last summer, last Friday, last weekend, yesterday, two months ago, today"
-    assert all(start < end for start, end in named_spans(said, now))
+    assert all(start < end for start, end in extract_spans(said, now))
     memory.recall(f"{said} in the database", now=now)
-    assert named_spans("two months ago", datetime(1, 1, 1, tzinfo=UTC)) == []
+    assert extract_spans("two months ago", datetime(1, 1, 1, tzinfo=UTC)) == []
 
 
 def test_as_of_the_first_days_of_time(memory: Memory) -> None:
@@ -87,8 +87,8 @@ def test_a_turn_that_is_none_is_refused(memory: Memory, turn: Any) -> None:
 
 
 def test_a_tokenizer_may_be_given_by_its_name(memory: Memory) -> None:
-    assert memory.context(QUERY, 80, tokenizer="bytes/4") == memory.context(QUERY, 80, tokenizer=bytes_by_four)
-    assert memory.briefing(80, tokenizer="bytes/4") == memory.briefing(80, tokenizer=bytes_by_four)
+    assert memory.context(QUERY, 80, tokenizer="bytes/4") == memory.context(QUERY, 80, tokenizer=count_bytes_by_four)
+    assert memory.briefing(80, tokenizer="bytes/4") == memory.briefing(80, tokenizer=count_bytes_by_four)
 
 
 def test_many_queries_are_no_text(memory: Memory) -> None:

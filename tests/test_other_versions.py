@@ -13,7 +13,7 @@ from slowwave.memory import Memory
 from slowwave.schemas.errors import NewerStore, SchemaMismatch, StoreUnreadable
 from slowwave.schemas.tables import MERGES, OBSERVATIONS, PASSAGES, RELEASED, RELEASES, Table
 from slowwave.store import Snapshot, Store
-from slowwave.store.releases import publish, releases
+from slowwave.store.releases import publish, read_releases
 from tests.recall_store import add, build, observation
 
 QUERY = "session cache Redis Postgres"
@@ -49,8 +49,8 @@ def told_in_one_line(result: Result, *words: str) -> bool:
 def without_columns(root: Path, table: Table, *columns: str) -> None:
     """The store as a slowwave would have released it that did not know these columns yet."""
     store = Store.open(root)
-    store.table(table).drop_columns(list(columns))
-    of_release(store, {table.name: int(store.table(table).version)})
+    store.open_table(table).drop_columns(list(columns))
+    of_release(store, {table.name: int(store.open_table(table).version)})
 
 
 def without_table(root: Path, table: Table) -> None:
@@ -94,11 +94,11 @@ def test_a_writer_makes_what_is_missing_and_that_alone_is_no_release(root: Path)
     without_columns(root, OBSERVATIONS, "detail", "topic_id")
     without_table(root, MERGES)
     store = Store.open(root, create=True)
-    assert set(store.table(OBSERVATIONS).schema.names) == set(OBSERVATIONS.schema.names)
+    assert set(store.open_table(OBSERVATIONS).schema.names) == set(OBSERVATIONS.schema.names)
     assert publish(store, "quiet night", None) is None
-    made = store.versions(RELEASED)
+    made = store.read_versions(RELEASED)
     assert publish(Store.open(root, create=True), "second quiet night", None) is None
-    assert (store.versions(RELEASED), len(releases(store))) == (made, 1)
+    assert (store.read_versions(RELEASED), len(read_releases(store))) == (made, 1)
     add(store, OBSERVATIONS, [observation("o-2", "The cache is warm.", "warm", "ses-a-m1", detail="Since r2.")])
     store.merge(OBSERVATIONS, store.read_ids(OBSERVATIONS, ["o-new"]))
     assert publish(store, "night with news", None) is not None
@@ -118,19 +118,19 @@ def test_columns_that_no_version_can_do_without_are_not_made_up(root: Path, crea
 
 def test_a_column_of_another_type_is_refused(root: Path) -> None:
     store = Store.open(root)
-    store.table(OBSERVATIONS).alter_columns({"path": "detail", "data_type": pa.large_string()})
+    store.open_table(OBSERVATIONS).alter_columns({"path": "detail", "data_type": pa.large_string()})
     with pytest.raises(SchemaMismatch, match="has detail as large_string"):
         Store.open(root)
 
 
 def test_a_newer_store_is_refused_in_one_line_and_left_as_it_is(root: Path) -> None:
     store = Store.open(root)
-    store.table(OBSERVATIONS).add_columns({"mood": "'calm'"})
-    of_release(store, {"observations": int(store.table(OBSERVATIONS).version)})
-    before = store.versions(RELEASED)
+    store.open_table(OBSERVATIONS).add_columns({"mood": "'calm'"})
+    of_release(store, {"observations": int(store.open_table(OBSERVATIONS).version)})
+    before = store.read_versions(RELEASED)
     for command in (["run", "--plain", root], ["verify"], ["recall", QUERY], ["export", root / "out"]):
         assert told_in_one_line(typed(*command, "--store", root), "observations", "mood", "update slowwave"), command
-    assert store.versions(RELEASED) == before
+    assert store.read_versions(RELEASED) == before
 
 
 def test_a_release_with_a_table_unknown_here_is_a_newer_slowwaves(root: Path) -> None:

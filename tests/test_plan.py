@@ -13,7 +13,15 @@ from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import LLMSettings, PyramidSettings, Settings
 from slowwave.schemas.tables import TABLES
 from slowwave.store import Store
-from slowwave.tasks.plan import Estimate, Line, Measured, consolidation, measured, priced, summaries
+from slowwave.tasks.plan import (
+    Estimate,
+    Line,
+    MeasuredUsage,
+    add_costs,
+    estimate_consolidation,
+    estimate_summaries,
+    measure_usage,
+)
 
 CHATS = Path(__file__).parent.parent / "data" / "samples" / "generic"
 SCRIPT = "scripted:tests.llm_scripts:faithful"
@@ -35,10 +43,10 @@ def test_the_plan_foretells_the_prompts_of_the_night_and_then_the_cache(tmp_path
         assert lines[step].prompt_tokens >= steps[step]["scripted: prompt tokens"]  # the template's tokens are counted
     assert lines["rollup"].estimated
     assert lines["rollup"].requests == pytest.approx(steps["rollup"]["scripted: requests"], rel=0.5)
-    before = Store.open(options.store).versions(TABLES.values())
+    before = Store.open(options.store).read_versions(TABLES.values())
     after = plan_night([CHATS], options)
     assert (after.sessions, after.prompt_tokens) == (0, 0)
-    assert Store.open(options.store).versions(TABLES.values()) == before
+    assert Store.open(options.store).read_versions(TABLES.values()) == before
     redone = plan_night([CHATS], options.model_copy(update={"encoder": "hash-384b"}))  # claims pending, answers kept
     observed = {line.step: line for line in redone.lines}["observe"]
     assert observed.cached == observed.requests == steps["observe"]["scripted: requests"]
@@ -76,27 +84,27 @@ def test_money_and_time_by_the_rates_that_are_set() -> None:
         completion_tokens_per_second=500,
         max_tokens=1_000_000,
     )
-    priced(estimate, rates, Measured())
+    add_costs(estimate, rates, MeasuredUsage())
     assert (estimate.usd, estimate.seconds) == (pytest.approx(1.2), pytest.approx(400.0))
     assert estimate.notes == ["the budget of 1,000,000 tokens a night makes this about 3 nights"]
-    unknown = priced(Estimate("m", lines=[Line("observe", 1, 1, 10, 10)]), LLMSettings(), Measured())
+    unknown = add_costs(Estimate("m", lines=[Line("observe", 1, 1, 10, 10)]), LLMSettings(), MeasuredUsage())
     assert unknown.seconds is None
 
 
 def test_rates_are_measured_from_the_runs_of_the_same_model() -> None:
     counts = {"m: requests": 12, "m: cache hits": 2, "m: answer tokens": 5_000, "m: milliseconds": 25_000}
     report = json.dumps({"steps": [{"step": "observe", "counts": counts}, {"step": "read", "counts": {"files": 3}}]})
-    known = measured([report, report], "m")
+    known = measure_usage([report, report], "m")
     assert known.answer_tokens == {"observe": 500.0}
     assert known.answer_per_second == pytest.approx(200.0)
-    assert measured([report], "another").answer_per_second is None
+    assert measure_usage([report], "another").answer_per_second is None
 
 
 def test_groups_are_counted_as_the_pyramid_seals_them() -> None:
-    line = summaries([[100] * 40], 0, PyramidSettings(), 32_768)
+    line = estimate_summaries([[100] * 40], 0, PyramidSettings(), 32_768)
     assert line.requests == 6 + 2 + 0 + 1  # 40 messages by 6, then by 3, then by 3, and the master
-    assert summaries([], 230, PyramidSettings(), 32_768).requests == 23 + 2
-    assert consolidation([1, 3, 2], 8).requests == 2
+    assert estimate_summaries([], 230, PyramidSettings(), 32_768).requests == 23 + 2
+    assert estimate_consolidation([1, 3, 2], 8).requests == 2
 
 
 def test_the_command_prints_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

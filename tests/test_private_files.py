@@ -12,7 +12,7 @@ from slowwave.flows.nightly import run_night
 from slowwave.memory import Memory
 from slowwave.schemas.settings import Settings
 from slowwave.store import Store
-from slowwave.store.journal import Journal, remember
+from slowwave.store.journal import Journal, write_note
 from tests.talk_files import session
 
 SAID = [("user", "I live in Porto with my sister Nina."), ("assistant", "The readings go to PostgreSQL 17.")]
@@ -33,7 +33,7 @@ def open_to_others(folder: Path) -> list[str]:
 
 def test_a_night_notes_talks_and_answers_leave_nothing_to_others(tmp_path: Path) -> None:
     store = tmp_path / "made" / "store"
-    remember(store / "default", "The kettle leaks.")  # before the first night: it makes the folders
+    write_note(store / "default", "The kettle leaks.")  # before the first night: it makes the folders
     Journal(store / "default").append("user", "The ladder is in the shed.")
     run_night([session(tmp_path, "ferry-1", 2, SAID)], Settings(store=store, encoder="hash-384"))
     memory = Memory.open(store)

@@ -28,7 +28,11 @@ def test_a_piped_night_says_in_plain_lines_what_it_is_at(tmp_path: Path) -> None
 
 def test_a_line_tells_how_far_the_innermost_is(capsys: pytest.CaptureFixture[str]) -> None:
     told = ""
-    with progress.told_in_lines(), progress.doing("observe"), progress.progress("claims", 1_200) as advance:
+    with (
+        progress.report_progress_lines(),
+        progress.track_activity("observe"),
+        progress.show_progress("claims", 1_200) as advance,
+    ):
         advance(1_000)
         until = time.monotonic() + 30
         while "slowwave: claims 1,000 of 1,200, " not in told and time.monotonic() < until:
@@ -40,7 +44,7 @@ def test_at_a_terminal_there_are_bars_and_no_lines(monkeypatch: pytest.MonkeyPat
     master, slave = os.openpty()
     with os.fdopen(slave, "w") as terminal:
         monkeypatch.setattr("sys.stderr", terminal)
-        with progress.told_in_lines(), progress.progress("read", 10) as advance:
+        with progress.report_progress_lines(), progress.show_progress("read", 10) as advance:
             advance(5)
             assert "told in lines" not in {one.name for one in threading.enumerate()}
     shown = os.read(master, 65_536).decode()

@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slowwave.text.pyramid import MASTER, Group, Member, Pyramid, Shape, grow, seal
-from slowwave.text.summarise import Part, extractive_summary
+from slowwave.text.pyramid import MASTER, Group, Member, Pyramid, Shape, grow, split_full_groups
+from slowwave.text.summarise import Part, build_extractive_summary
 
 START = datetime(2026, 11, 1, tzinfo=UTC)
 TOPIC = Shape(first=10, above=10)
@@ -66,9 +66,9 @@ def test_times_of_a_group_span_its_members() -> None:
 
 def test_sealed_id_is_made_of_members_and_the_masters_is_the_sessions() -> None:
     sealed, other = Group(0, 0, ("a", "b"), "x", None, None), Group(0, 0, ("a", "c"), "x", None, None)
-    assert sealed.id("topic", "t") != other.id("topic", "t")
+    assert sealed.compute_id("topic", "t") != other.compute_id("topic", "t")
     small, large = (Group(MASTER, 0, m, "x", None, None, sealed=False) for m in (("a",), ("a", "b")))
-    assert small.id("session", "s") == large.id("session", "s")
+    assert small.compute_id("session", "s") == large.compute_id("session", "s")
 
 
 @settings(max_examples=60, deadline=None)
@@ -84,7 +84,7 @@ def test_any_nights_hold_each_member_once_and_never_move_a_group(nights: list[in
     assert len(held) == len(set(held)) == total // step * step
     # The same members in one night seal the same groups.
     assert [g.members for g in pyramid.tiers[0]] == [
-        tuple(m.id for m in group) for group in seal(members(range(total)), set(), step)
+        tuple(m.id for m in group) for group in split_full_groups(members(range(total)), set(), step)
     ]
 
 
@@ -94,18 +94,18 @@ def test_a_summary_is_sentences_of_its_parts_within_its_words() -> None:
         Part("The gauge readings in PostgreSQL are backed up nightly.", "Ben"),
         Part("Lunch was soup.", "Ada"),
     ]
-    text = extractive_summary(parts, 16)
+    text = build_extractive_summary(parts, 16)
     assert text == (
         "Ada: We moved the gauge readings to PostgreSQL. Ben: The gauge readings in PostgreSQL are backed up nightly."
     )
-    assert len(extractive_summary(parts, 10).split()) <= 11  # and the speaker's name
+    assert len(build_extractive_summary(parts, 10).split()) <= 11  # and the speaker's name
 
 
 def test_a_summary_of_one_endless_sentence_is_cut_at_a_word() -> None:
-    text = extractive_summary([Part("word " * 200)], 12)
+    text = build_extractive_summary([Part("word " * 200)], 12)
     assert text == "word " * 12 + "…"
 
 
 def test_a_summary_of_nothing_is_empty() -> None:
-    assert extractive_summary([], 20) == ""
-    assert extractive_summary([Part("the and of it")], 20) == "the and of it."
+    assert build_extractive_summary([], 20) == ""
+    assert build_extractive_summary([Part("the and of it")], 20) == "the and of it."

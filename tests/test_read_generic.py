@@ -15,7 +15,7 @@ import zstandard
 from slowwave.tasks.ingest.formats import columnar, generic
 from slowwave.tasks.ingest.parsing.lines import read_head
 from slowwave.tasks.ingest.parsing.records import Block, Limits, Message, Record, Rejected, Session, Skipped
-from slowwave.tasks.ingest.parsing.values import as_time
+from slowwave.tasks.ingest.parsing.values import coerce_time
 
 ROWS: list[dict[str, object]] = [
     {
@@ -174,12 +174,12 @@ TIMES: list[object] = [
 
 @pytest.mark.parametrize("value", TIMES)
 def test_times_in_every_unit(value: object) -> None:
-    assert as_time(value) == NINE
+    assert coerce_time(value) == NINE
 
 
 @pytest.mark.parametrize("value", ["yesterday", "", None, True, [], 1e300, float("nan"), "9999999999999999999999"])
 def test_what_is_no_time_is_absent(value: object) -> None:
-    assert as_time(value) is None
+    assert coerce_time(value) is None
 
 
 # --- the same rows in other containers -------------------------------------------------------------------------------

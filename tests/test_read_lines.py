@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from slowwave.tasks.ingest.parsing.lines import bare_suffix, iter_json, open_binary, read_head
+from slowwave.tasks.ingest.parsing.lines import get_inner_suffix, iter_json, open_binary, read_head
 from slowwave.tasks.ingest.parsing.records import Limits, Rejected
 
 TWO = b'{"a":1}\n{"b":2}\n'
@@ -143,7 +143,11 @@ def test_head_holds_whole_lines_only(tmp_path: Path) -> None:
 
 
 def test_suffix_is_the_one_under_the_compression() -> None:
-    assert [bare_suffix(Path(n)) for n in ("a.jsonl.zst", "b.JSON.GZ", "c.parquet")] == [".jsonl", ".json", ".parquet"]
+    assert [get_inner_suffix(Path(n)) for n in ("a.jsonl.zst", "b.JSON.GZ", "c.parquet")] == [
+        ".jsonl",
+        ".json",
+        ".parquet",
+    ]
 
 
 def test_stream_closes_when_the_reader_stops_early(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ import zstandard
 from slowwave.tasks.ingest.formats import pi
 from slowwave.tasks.ingest.formats.openclaw import reader as openclaw
 from slowwave.tasks.ingest.formats.openclaw import sqlite as openclaw_sqlite
-from slowwave.tasks.ingest.formats.openclaw.text import model_said, user_said
+from slowwave.tasks.ingest.formats.openclaw.text import parse_model_text, parse_user_text
 from slowwave.tasks.ingest.parsing.lines import read_head
 from slowwave.tasks.ingest.parsing.records import Inactive, Limits, Message, Record, Rejected, Session, Skipped
 
@@ -144,13 +144,13 @@ def test_wrapper_and_stamp_are_stripped_and_name_the_speaker(tmp_path: Path) -> 
     ],
 )
 def test_only_the_envelope_is_stripped(raw: str, words: str) -> None:
-    said = user_said(raw)
+    said = parse_user_text(raw)
     assert (said.text, said.synthetic) == (words, False)
 
 
 def test_a_client_is_no_speaker() -> None:
     fields = json.dumps({"label": "openclaw-control-ui", "id": "openclaw-control-ui"}, indent=2)
-    assert user_said(f"Sender (untrusted metadata):\n```json\n{fields}\n```\n\nhi").speaker is None
+    assert parse_user_text(f"Sender (untrusted metadata):\n```json\n{fields}\n```\n\nhi").speaker is None
 
 
 @pytest.mark.parametrize(
@@ -166,7 +166,7 @@ def test_a_client_is_no_speaker() -> None:
     ],
 )
 def test_reply_tags_and_silent_replies(raw: str, words: str, synthetic: bool) -> None:
-    said = model_said(raw)
+    said = parse_model_text(raw)
     assert (said.text, said.synthetic) == (words, synthetic)
 
 

@@ -12,10 +12,10 @@ from slowwave.flows.nightly import run_night
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, QUARANTINE, SESSIONS, Table
 from slowwave.store import Store
-from slowwave.tasks.ingest.formats.registry import detect, find_files
+from slowwave.tasks.ingest.formats.registry import detect_reader, find_files
 from slowwave.tasks.ingest.parsing.records import Limits, Rejected
 from slowwave.tasks.ingest.task import read_transcripts
-from slowwave.tasks.ingest.verify import broken_chains
+from slowwave.tasks.ingest.verify import find_broken_chains
 from slowwave.tasks.job import Job
 from slowwave.tasks.publish.export import FORMATS
 
@@ -56,7 +56,7 @@ def test_messages_and_sessions_come_back_as_they_were(old: Path, tmp_path: Path,
     assert rows(new, MESSAGES) == rows(old, MESSAGES)  # ids, order, chain and all
     assert rows(new, SESSIONS, "path") == rows(old, SESSIONS, "path")
     assert rows(new, QUARANTINE) == {}
-    assert broken_chains(Store.open(new))[1] == []
+    assert find_broken_chains(Store.open(new))[1] == []
 
 
 def test_a_night_over_an_export_claims_the_same_and_their_transcripts_are_no_news(old: Path, tmp_path: Path) -> None:
@@ -81,8 +81,8 @@ def test_of_an_export_that_was_packed_or_holds_no_sessions_the_messages_are_read
 def test_an_export_is_one_transcript_and_its_other_tables_are_none(old: Path, tmp_path: Path, form: str) -> None:
     out = exported(old, tmp_path / "out", form)
     assert [path.name for path in find_files([tmp_path])] == ["manifest.json"]
-    assert detect(out / "manifest.json").name == "slowwave"
-    assert form == "lance" or detect(out / f"messages.{form}").name == "slowwave"
+    assert detect_reader(out / "manifest.json").name == "slowwave"
+    assert form == "lance" or detect_reader(out / f"messages.{form}").name == "slowwave"
 
 
 def test_rows_that_are_no_messages_are_quarantined_with_the_reason(old: Path, tmp_path: Path) -> None:
@@ -90,13 +90,13 @@ def test_rows_that_are_no_messages_are_quarantined_with_the_reason(old: Path, tm
     good = json.loads(path.read_text().splitlines()[0])
     bad = [{"role": "wizard"}, {"message_id": "x"}, {"blocks": [{"type": "spell"}]}, {"text": None}, {"session_id": 5}]
     path.write_text("".join(json.dumps(good | change) + "\n" for change in ({}, *bad)) + '{"torn": ')
-    found = list(detect(path).read(path, Limits()))
+    found = list(detect_reader(path).read(path, Limits()))
     reasons = [record.reason for record in found if isinstance(record, Rejected)]
     assert [reason.split()[0] for reason in reasons] == ["role", "message_id", "blocks", "text", "session_id", "torn"]
 
 
 def test_an_export_without_messages_says_so(old: Path, tmp_path: Path) -> None:
     out = exported(old, tmp_path / "out", "parquet", ["topics"])
-    (record,) = detect(out / "manifest.json").read(out / "manifest.json", Limits())
+    (record,) = detect_reader(out / "manifest.json").read(out / "manifest.json", Limits())
     assert isinstance(record, Rejected)
     assert "holds no messages" in record.reason

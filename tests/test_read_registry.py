@@ -7,18 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from slowwave.tasks.ingest.formats.registry import READERS, detect, find_files, installed
+from slowwave.tasks.ingest.formats.registry import READERS, detect_reader, find_files, find_installed
 from slowwave.tasks.ingest.parsing.clean import (
+    clean_text,
     drop_base64,
-    plain,
+    extract_tag_attribute,
+    extract_tag_body,
     strip_ansi,
-    strip_bare_sgr,
+    strip_orphaned_sgr,
     strip_tags,
-    tag_attribute,
-    tag_body,
 )
 from slowwave.tasks.ingest.parsing.errors import NoSuchPath, UnknownFormat
-from slowwave.tasks.ingest.parsing.order import first_timestamp, last_timestamp, parse_time, reading_order
+from slowwave.tasks.ingest.parsing.order import parse_time, read_first_timestamp, read_last_timestamp, sort_paths
 
 CLAUDE = '{"type":"user","uuid":"u1","sessionId":"s1","parentUuid":null,"message":{"role":"user","content":"hi"}}\n'
 CODEX = '{"timestamp":"2026-05-02T09:00:00Z","type":"session_meta","payload":{"id":"c1"}}\n'
@@ -49,7 +49,7 @@ EXPORTS = {
 
 def test_each_fixture_is_known_for_what_it_is(bench_data: Path) -> None:
     for path in find_files([bench_data / "fixtures"]):
-        assert detect(path).name == EXPORTS.get(path.name, FIXTURES.get(path.parent.name)), path
+        assert detect_reader(path).name == EXPORTS.get(path.name, FIXTURES.get(path.parent.name)), path
 
 
 def test_names_are_unique() -> None:
@@ -60,7 +60,7 @@ def test_names_are_unique() -> None:
 
 @pytest.mark.parametrize(("text", "name"), [(CLAUDE, "claude-code"), (CODEX, "codex")])
 def test_content_decides_and_not_the_name(tmp_path: Path, text: str, name: str) -> None:
-    assert detect(put(tmp_path / "notes.txt", text)).name == name
+    assert detect_reader(put(tmp_path / "notes.txt", text)).name == name
 
 
 @pytest.mark.parametrize(
@@ -69,17 +69,17 @@ def test_content_decides_and_not_the_name(tmp_path: Path, text: str, name: str) 
 )
 def test_what_nobody_knows_says_why(tmp_path: Path, text: str, why: str) -> None:
     with pytest.raises(UnknownFormat, match=why) as caught:
-        detect(put(tmp_path / "a.jsonl", text))
+        detect_reader(put(tmp_path / "a.jsonl", text))
     assert caught.value.path == tmp_path / "a.jsonl"
 
 
 def test_missing_and_damaged_files_say_why(tmp_path: Path) -> None:
     with pytest.raises(UnknownFormat, match="No such file"):
-        detect(tmp_path / "gone.jsonl")
+        detect_reader(tmp_path / "gone.jsonl")
     with pytest.raises(UnknownFormat, match="Is a directory"):
-        detect(tmp_path)
+        detect_reader(tmp_path)
     with pytest.raises(UnknownFormat, match="damaged"):
-        detect(put(tmp_path / "a.jsonl.gz", "no gzip"))
+        detect_reader(put(tmp_path / "a.jsonl.gz", "no gzip"))
 
 
 def test_a_foreign_database_is_unknown(tmp_path: Path) -> None:
@@ -88,7 +88,7 @@ def test_a_foreign_database_is_unknown(tmp_path: Path) -> None:
     database.commit()
     database.close()
     with pytest.raises(UnknownFormat):
-        detect(tmp_path / "a.sqlite")
+        detect_reader(tmp_path / "a.sqlite")
 
 
 # Files.
@@ -139,7 +139,7 @@ def test_installed_tools_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     put(tmp_path / ".codex/archived_sessions/rollout-0.jsonl", CODEX)
     put(tmp_path / ".pi/agent/sessions/--home-ada--/1_x.jsonl")
     put(tmp_path / ".openclaw/agents/main/sessions/s.jsonl")
-    found = [(reader.name, path.name) for reader, path in installed(tmp_path)]
+    found = [(reader.name, path.name) for reader, path in find_installed(tmp_path)]
     assert found == [
         ("claude-code", "agent-x.jsonl"),
         ("claude-code", "s1.jsonl"),
@@ -152,7 +152,7 @@ def test_installed_tools_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 def test_nothing_installed_is_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CODEX_HOME", raising=False)
-    assert installed(tmp_path) == []
+    assert find_installed(tmp_path) == []
 
 
 # Order.
@@ -165,13 +165,13 @@ def timed(path: Path, *hours: int, filler: int = 0) -> Path:
 
 def test_times_come_from_head_and_tail(tmp_path: Path) -> None:
     path = timed(tmp_path / "a.jsonl", 8, *[9] * 50, 11, 10, filler=5_000)
-    assert first_timestamp(path) == datetime(2026, 5, 2, 8, tzinfo=UTC)
-    assert last_timestamp(path) == datetime(2026, 5, 2, 11, tzinfo=UTC)
+    assert read_first_timestamp(path) == datetime(2026, 5, 2, 8, tzinfo=UTC)
+    assert read_last_timestamp(path) == datetime(2026, 5, 2, 11, tzinfo=UTC)
 
 
 @pytest.mark.parametrize("text", ["", "no json\n", "[1]\n", '{"timestamp":"soon"}\n'])
 def test_no_time_is_none(tmp_path: Path, text: str) -> None:
-    assert last_timestamp(put(tmp_path / "a.jsonl", text)) is None
+    assert read_last_timestamp(put(tmp_path / "a.jsonl", text)) is None
 
 
 def test_originals_are_read_before_what_copies_them(tmp_path: Path) -> None:
@@ -180,7 +180,7 @@ def test_originals_are_read_before_what_copies_them(tmp_path: Path) -> None:
     original = timed(tmp_path / "b.jsonl", 8, 10)
     fork = timed(tmp_path / "c.jsonl", 9, 9)
     undated = put(tmp_path / "0.jsonl", "{}\n")
-    assert reading_order([undated, fork, resumed, original]) == [original, resumed, fork, undated]
+    assert sort_paths([undated, fork, resumed, original]) == [original, resumed, fork, undated]
 
 
 # Times and text.
@@ -200,12 +200,12 @@ def test_what_is_no_time_is_none(value: object) -> None:
 
 def test_cleaning() -> None:
     assert strip_ansi("\x1b[1;31mred\x1b[0m \x1b]0;title\x07x") == "red x"
-    assert strip_bare_sgr("[32mok[39m [1] [2m") == "ok [1] "
+    assert strip_orphaned_sgr("[32mok[39m [1] [2m") == "ok [1] "
     assert drop_base64("a data:image/png;base64,QUJD== b") == "a [image/png] b"
-    assert plain(" a\x00\tb\x07\n ") == "a\tb"
+    assert clean_text(" a\x00\tb\x07\n ") == "a\tb"
     assert strip_tags('x <a id="1">y</a> z <a>w', ["a"]) == "x  z <a>w"
-    assert tag_body("x <b>\n y </b>", "b") == "y"
-    assert tag_attribute('<a id="1" no="2">', "a", "no") == "2"
+    assert extract_tag_body("x <b>\n y </b>", "b") == "y"
+    assert extract_tag_attribute('<a id="1" no="2">', "a", "no") == "2"
 
 
 def test_cleaning_many_open_tags_is_linear() -> None:

@@ -17,14 +17,14 @@ import slowwave
 from slowwave.cli.recall import recall as recall_command
 from slowwave.engines.encoders.hash_encoder import HashEncoder
 from slowwave.memory import Memory
-from slowwave.recall.query import checked_query
+from slowwave.recall.query import build_query
 from slowwave.recall.release.passages import Layout
 from slowwave.recall.release.view import View
-from slowwave.recall.retrieve.lexical import heard_words, word_lanes
-from slowwave.recall.retrieve.pools import POOLS, Candidates, reciprocal_rank, standardised_sum
+from slowwave.recall.retrieve.lexical import compute_word_evidence, search_words
+from slowwave.recall.retrieve.pools import POOLS, Candidates, fuse_reciprocal_ranks, fuse_standardised
 from slowwave.schemas.errors import NoRelease, StoreMissing, UsageError
 from slowwave.schemas.tables import PASSAGES
-from slowwave.text.dates import named_dates
+from slowwave.text.dates import extract_dates
 from tests.recall_store import START, TALK, build, build_wordless
 
 
@@ -186,11 +186,11 @@ def test_a_broken_index_leaves_vectors(tmp_path: Path) -> None:
 
 def test_words_are_heard_over_neighbouring_messages(memory: Memory) -> None:
     # "bakery" stands in the first message alone, "surfs" in the third: the one between hears both, as do they.
-    asked = checked_query("bakery surfs", 3, "message", None, None, None, None)
+    asked = build_query("bakery surfs", 3, "message", None, None, None, None)
     view, pool = View.open(memory.root, "default"), POOLS["message"]
-    layout = Layout.of(view)
-    (bakery,), (surfs,) = [scores for _, scores in word_lanes(view, pool, asked, layout)]
-    heard = heard_words(view, pool, asked, layout, layout.allowed(asked))
+    layout = Layout.from_view(view)
+    (bakery,), (surfs,) = [scores for _, scores in search_words(view, pool, asked, layout)]
+    heard = compute_word_evidence(view, pool, asked, layout, layout.mask_allowed(asked))
     place = view.read(PASSAGES, ["message_id"])["message_id"].to_pylist().index("ses-b-m0")
     first = layout.offsets.tolist().index(place)
     expected = [bakery + 0.75**2 * surfs, 0.75 * (bakery + surfs), 0.75**2 * bakery + surfs]
@@ -201,11 +201,11 @@ def test_words_are_heard_over_neighbouring_messages(memory: Memory) -> None:
 
 def test_the_share_of_words_heard_leaves_out_idle_words_and_names_of_speakers(memory: Memory) -> None:
     view, pool = View.open(memory.root, "default"), POOLS["message"]
-    layout = Layout.of(view)
+    layout = Layout.from_view(view)
 
     def share(text: str) -> float:
-        asked = checked_query(text, 3, "message", None, None, None, None)
-        return float(heard_words(view, pool, asked, layout, layout.allowed(asked)).share.max())
+        asked = build_query(text, 3, "message", None, None, None, None)
+        return float(compute_word_evidence(view, pool, asked, layout, layout.mask_allowed(asked)).share.max())
 
     assert share("Who does Ann say surfs?") == pytest.approx(share("surfs says")) == pytest.approx(share("say surfs"))
     assert share("What is it that surfs?") == 1.0
@@ -215,10 +215,10 @@ def test_the_share_of_words_heard_leaves_out_idle_words_and_names_of_speakers(me
 
 
 def test_a_named_speaker_is_asked_about_not_searched_for(memory: Memory) -> None:
-    layout = Layout.of(View.open(memory.root, "default"))
-    assert layout.without_speakers("What does Ann's sister do, Ben?") == "What does sister do, ?"
-    assert layout.without_speakers("Ann") == "Ann"
-    assert layout.said_by("what did BEN say").sum() == 3  # two messages, one of them in two parts
+    layout = Layout.from_view(View.open(memory.root, "default"))
+    assert layout.strip_speakers("What does Ann's sister do, Ben?") == "What does sister do, ?"
+    assert layout.strip_speakers("Ann") == "Ann"
+    assert layout.mask_speakers("what did BEN say").sum() == 3  # two messages, one of them in two parts
 
 
 @pytest.mark.parametrize(
@@ -232,7 +232,7 @@ def test_a_named_speaker_is_asked_about_not_searched_for(memory: Memory) -> None
     ],
 )
 def test_dates_that_a_query_names(text: str, years: set[int], months: set[int], days: set[int]) -> None:
-    named = named_dates(text)
+    named = extract_dates(text)
     assert (named.years, named.months, named.days) == (years, months, days)
 
 
@@ -257,13 +257,13 @@ def test_an_empty_release_answers_nothing(tmp_path: Path) -> None:
 def test_reciprocal_rank_by_hand() -> None:
     rows: list[dict[str, object]] = [{"summary_id": key} for key in "abc"]
     signals = {"text": np.array([3.0, 1.0, np.nan]), "vector": np.array([np.nan, 0.9, 0.2])}
-    fused = reciprocal_rank(Candidates(POOLS["summary"], rows, signals), 60)
+    fused = fuse_reciprocal_ranks(Candidates(POOLS["summary"], rows, signals), 60)
     assert fused == pytest.approx([1 / 61, 1 / 62 + 1 / 61, 1 / 62])
 
 
 def test_standardised_sum_by_hand() -> None:
     signals = {"a": np.array([1.0, 3.0, np.nan]), "same": np.array([5.0, 5.0, 5.0])}
-    assert standardised_sum(signals, {"a": 2.0, "same": 9.0}) == pytest.approx([-2.0, 2.0, 0.0])
+    assert fuse_standardised(signals, {"a": 2.0, "same": 9.0}) == pytest.approx([-2.0, 2.0, 0.0])
 
 
 def test_the_package_gives_memory_and_importing_it_loads_no_model() -> None:

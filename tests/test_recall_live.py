@@ -20,16 +20,22 @@ from slowwave.engines.encoders.hash_encoder import HashEncoder
 from slowwave.engines.encoders.protocol import Vectors
 from slowwave.memory import Memory
 from slowwave.recall.hits import Fragment, Hit, Hits
-from slowwave.recall.last_answers import Answers
-from slowwave.recall.release.calibration import Calibration, Scale, calibration, negatives, spread
+from slowwave.recall.last_answers import AnswerCache
+from slowwave.recall.release.calibration import (
+    Calibration,
+    Scale,
+    compute_cosine_deviation,
+    fit_calibration,
+    load_negatives,
+)
 from slowwave.recall.release.passages import Layout
 from slowwave.recall.release.view import View
 from slowwave.schemas.errors import StoreMissing, UsageError
 from slowwave.schemas.tables import MESSAGES, PASSAGES
 from slowwave.store import Store
-from slowwave.store.releases import Release, publish, releases, roll_back
-from slowwave.store.upkeep import keep_house
-from slowwave.text.dates import named_spans
+from slowwave.store.releases import Release, publish, read_releases, roll_back
+from slowwave.store.upkeep import compact_store
+from slowwave.text.dates import extract_spans
 from tests.recall_store import START, TALK, add, build, build_wordless, message_rows, passage_rows
 
 NINA = "my sister Nina moved to Lisbon"
@@ -63,7 +69,7 @@ def memory(store: Store) -> Memory:
 
 
 def _scaled(draft: Release, store: Store) -> str:
-    return calibration(View(store.dir, draft), HashEncoder()).to_json()
+    return fit_calibration(View(store.dir, draft), HashEncoder()).to_json()
 
 
 def _told(store: Store, seq: int, text: str) -> None:
@@ -72,7 +78,7 @@ def _told(store: Store, seq: int, text: str) -> None:
     row["text"] = text
     add(store, MESSAGES, [row])
     add(store, PASSAGES, passage_rows([row], vectors=True))
-    keep_house(store, fragments=20)
+    compact_store(store, fragments=20)
     publish(store, f"run-{seq}", "hash-384")
 
 
@@ -106,7 +112,7 @@ def test_an_answer_in_several_messages_is_told_by_its_last() -> None:
         moment=numbers,
         by_row=numbers,
     )
-    assert [layout.exchange(at) for at in range(6)] == [[0, 4], [1, 4], [1, 2], [3], [1, 4], [5]]
+    assert [layout.find_exchange(at) for at in range(6)] == [[0, 4], [1, 4], [1, 2], [3], [1, 4], [5]]
 
 
 def test_a_hit_survives_json(memory: Memory) -> None:
@@ -116,8 +122,8 @@ def test_a_hit_survives_json(memory: Memory) -> None:
 
 def test_the_scale_by_hand() -> None:
     scale = Scale(median=0.2, deviation=0.08)
-    assert [scale.relevance(x) for x in (0.1, 0.2, 0.27, 0.34, 0.9)] == pytest.approx([0, 0, 0.35, 0.7, 1])
-    assert scale.relevance(0.2, words=0.5) == pytest.approx(0.4)  # half of the words weigh one deviation
+    assert [scale.compute_relevance(x) for x in (0.1, 0.2, 0.27, 0.34, 0.9)] == pytest.approx([0, 0, 0.35, 0.7, 1])
+    assert scale.compute_relevance(0.2, words=0.5) == pytest.approx(0.4)  # half of the words weigh one deviation
     told = Calibration("e", 3, {"message": scale})
     assert Calibration.from_json(told.to_json()) == told
 
@@ -125,13 +131,13 @@ def test_the_scale_by_hand() -> None:
 def test_the_scale_of_a_release_of_before_keeps_its_mark() -> None:
     stored = '{"encoder": "e", "queries": 64, "scales": {"message": {"deviation": 0.05, "median": 0.2}}}'
     scale = Calibration.from_json(stored).scales["message"]
-    assert scale.relevance(0.3) == pytest.approx(0.7)  # two deviations above the median
+    assert scale.compute_relevance(0.3) == pytest.approx(0.7)  # two deviations above the median
 
 
 def test_the_unit_of_the_scale_is_how_far_unrelated_questions_spread() -> None:
     vectors = np.array([[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]], dtype=np.float32)
-    assert spread(vectors) == pytest.approx(np.std([0.0, 0.6, 0.8]))
-    assert spread(vectors[:1]) > 0
+    assert compute_cosine_deviation(vectors) == pytest.approx(np.std([0.0, 0.6, 0.8]))
+    assert compute_cosine_deviation(vectors[:1]) > 0
 
 
 def test_what_one_kind_does_not_say_another_may(tmp_path: Path) -> None:
@@ -145,8 +151,8 @@ def test_what_one_kind_does_not_say_another_may(tmp_path: Path) -> None:
 
 
 def test_known_negatives_are_questions() -> None:
-    assert len(set(negatives())) == len(negatives()) == 64
-    assert all(line.endswith("?") for line in negatives())
+    assert len(set(load_negatives())) == len(load_negatives()) == 64
+    assert all(line.endswith("?") for line in load_negatives())
 
 
 def test_a_release_keeps_its_scale_and_a_roll_back_takes_it_along(tmp_path: Path) -> None:
@@ -154,7 +160,7 @@ def test_a_release_keeps_its_scale_and_a_roll_back_takes_it_along(tmp_path: Path
     build(tmp_path, calibrate=lambda draft: _scaled(draft, store))
     _told(store, 0, "The kettle is broken.")
     roll_back(store, "r1", "undo")
-    first, second, third = releases(store)
+    first, second, third = read_releases(store)
     assert first.calibration == third.calibration is not None
     assert second.calibration is None
     assert set(Calibration.from_json(first.calibration or "").scales) == {"message", "observation", "summary"}
@@ -310,16 +316,16 @@ def test_files_that_vanish_under_an_open_memory(store: Store, memory: Memory) ->
 
 
 def test_the_cache_of_answers_is_bounded_private_and_may_be_broken(tmp_path: Path) -> None:
-    answers = Answers(tmp_path, "default", size=3)
+    answers = AnswerCache(tmp_path, "default", size=3)
     for n in range(5):
-        answers.keep(f"q{n}", Hits())
-    assert [answers.told(f"q{n}") is None for n in range(5)] == [True, True, False, False, False]
+        answers.put_hits(f"q{n}", Hits())
+    assert [answers.get_hits(f"q{n}") is None for n in range(5)] == [True, True, False, False, False]
     if sys.platform != "win32":
         assert answers.path.stat().st_mode & 0o077 == 0
     answers.path.write_bytes(b"not a database, for sure" * 100)
-    answers.keep("q9", Hits())
-    assert answers.told("q9") is None
-    assert not Answers(tmp_path, "default", size=0).any
+    answers.put_hits("q9", Hits())
+    assert answers.get_hits("q9") is None
+    assert not AnswerCache(tmp_path, "default", size=0).has_answers
 
 
 @pytest.mark.parametrize(
@@ -340,11 +346,11 @@ def test_the_cache_of_answers_is_bounded_private_and_may_be_broken(tmp_path: Pat
 )
 def test_spans_counted_back_from_now(text: str, start: str, days: int) -> None:
     begins = datetime.fromisoformat(start).replace(tzinfo=UTC)
-    assert named_spans(text, NOW) == [(begins, begins + timedelta(days=days))]
+    assert extract_spans(text, NOW) == [(begins, begins + timedelta(days=days))]
 
 
 def test_no_span_where_none_is_named() -> None:
-    assert named_spans("it may last, and a long time ago we said 90000 years ago", NOW) == []
+    assert extract_spans("it may last, and a long time ago we said 90000 years ago", NOW) == []
 
 
 def test_yesterday_brings_what_was_said_then(memory: Memory) -> None:
@@ -362,5 +368,5 @@ def test_another_encoder_in_a_newer_release_leaves_full_text(store: Store, memor
 
 
 def test_a_release_knows_its_versions_alone(store: Store) -> None:
-    view = View(store.dir, replace(releases(store)[-1], versions={}))
+    view = View(store.dir, replace(read_releases(store)[-1], versions={}))
     assert view.count(PASSAGES) == 0

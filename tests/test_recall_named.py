@@ -7,11 +7,11 @@ import pytest
 
 from slowwave import Memory
 from slowwave.flows.nightly import run_night
-from slowwave.recall.query import Query, checked_query
-from slowwave.recall.query_names import bare
+from slowwave.recall.query import Query, build_query
+from slowwave.recall.query_names import strip_names
 from slowwave.recall.release.passages import Layout
 from slowwave.recall.release.view import View
-from slowwave.recall.retrieve.lexical import heard_words, rarity
+from slowwave.recall.retrieve.lexical import compute_mask_idf, compute_word_evidence
 from slowwave.recall.retrieve.pools import POOLS
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import PASSAGES
@@ -40,7 +40,7 @@ def view(root: Path) -> View:
 
 
 def asked(text: str) -> Query:
-    return checked_query(text, 3, "message", None, None, None, None)
+    return build_query(text, 3, "message", None, None, None, None)
 
 
 @pytest.mark.parametrize(
@@ -55,29 +55,33 @@ def asked(text: str) -> Query:
     ],
 )
 def test_a_name_that_is_not_said_there_is_left_out(view: View, text: str, left: str) -> None:
-    assert bare(view, asked(text), full_text=True) == left
+    assert strip_names(view, asked(text), full_text=True) == left
 
 
 def test_an_unanswerable_question_is_not_answered_for_the_name_in_it(view: View) -> None:
-    layout = Layout.of(view)
+    layout = Layout.from_view(view)
 
     def share(text: str) -> float:
-        return float(heard_words(view, POOLS["message"], asked(text), layout, layout.allowed(asked(text))).share.max())
+        return float(
+            compute_word_evidence(
+                view, POOLS["message"], asked(text), layout, layout.mask_allowed(asked(text))
+            ).share.max()
+        )
 
     assert share("Does gale-force like the opera?") == share("Does it like the opera?") == 0.0
     assert share("flake8 at gale-force") == 1.0
 
 
 def test_without_full_text_nobody_knows_what_is_said_and_the_name_stays(view: View) -> None:
-    assert bare(view, asked("What does gale-force use?"), full_text=False) == "What does gale-force use?"
+    assert strip_names(view, asked("What does gale-force use?"), full_text=False) == "What does gale-force use?"
 
 
 def test_the_name_of_a_workspace_is_heard_all_over_it(view: View) -> None:
-    layout, query = Layout.of(view), asked("gale")
-    heard = heard_words(view, POOLS["message"], query, layout, layout.allowed(query))
-    here = layout.said_in("gale")
+    layout, query = Layout.from_view(view), asked("gale")
+    heard = compute_word_evidence(view, POOLS["message"], query, layout, layout.mask_allowed(query))
+    here = layout.mask_workspace("gale")
     assert here.sum() == 2
-    assert heard.worth[here] == pytest.approx(2.2 * rarity([here], view.count(PASSAGES))[0])
+    assert heard.worth[here] == pytest.approx(2.2 * compute_mask_idf([here], view.count(PASSAGES))[0])
     assert not np.any(heard.worth[~here])
     assert heard.share[here] == pytest.approx(1.0)
 

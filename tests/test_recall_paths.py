@@ -10,16 +10,16 @@ import pytest
 from slowwave.engines.encoders.hash_encoder import HashEncoder
 from slowwave.memory import Memory
 from slowwave.recall import filters as scope
-from slowwave.recall.filters import ways_written
+from slowwave.recall.filters import build_path_variants
 from slowwave.recall.hits import KINDS
-from slowwave.recall.query import Query, checked_query
+from slowwave.recall.query import Query, build_query
 from slowwave.recall.release.passages import Layout
 from slowwave.recall.release.view import View
-from slowwave.recall.retrieve.lexical import word_lanes
-from slowwave.recall.retrieve.pools import POOLS, conditions, nearest_rows, text_lane
+from slowwave.recall.retrieve.lexical import search_words
+from slowwave.recall.retrieve.pools import POOLS, build_row_filter, find_nearest_rows, search_full_text
 from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, PASSAGES
 from slowwave.store.releases import publish
-from slowwave.store.upkeep import keep_house
+from slowwave.store.upkeep import compact_store
 from tests.recall_store import add, build, message_rows, observation, passage_rows
 
 HOME = "/home/ada/tidepool-ingest"
@@ -61,7 +61,7 @@ def memory(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.M
     add(store, MESSAGES, rows)
     add(store, PASSAGES, passage_rows(rows, vectors))
     add(store, OBSERVATIONS, claims)
-    keep_house(store, fragments=20)
+    compact_store(store, fragments=20)
     publish(store, "more", "hash-384" if vectors else None)
     if request.param == "lance":
         monkeypatch.setattr("slowwave.recall.release.view.FLAT_ROWS", 0)
@@ -83,30 +83,30 @@ def test_an_absolute_path_finds_both_spellings_of_its_own_workspace(memory: Memo
 
 
 def test_what_is_left_of_a_path_within_a_workspace() -> None:
-    ways = ways_written(["/a/b/c.py", "d.py"], ["/a", "/a/b/", "/a/b/c.py", "/", "", "/a/bc", "a"])
+    ways = build_path_variants(["/a/b/c.py", "d.py"], ["/a", "/a/b/", "/a/b/c.py", "/", "", "/a/bc", "a"])
     assert [(way.paths, way.workspace) for way in ways] == [
         (("/a/b/c.py", "d.py"), None),
         (("b/c.py",), "/a"),
         (("c.py",), "/a/b/"),
     ]
-    drive = ways_written(["C:/code/x.py"], ["C:\\code"])
+    drive = build_path_variants(["C:/code/x.py"], ["C:\\code"])
     assert [way.paths for way in drive] == [("C:/code/x.py",), ("x.py",)]
-    assert len(ways_written(["a/x.py"], ["a"])) == 1  # not absolute: it lies anywhere
+    assert len(build_path_variants(["a/x.py"], ["a"])) == 1  # not absolute: it lies anywhere
 
 
 def _view_and_query(memory: Memory, text: str = ASKED) -> tuple[View, Query]:
-    asked = checked_query(text, 5, ("message", "observation"), None, None, None, None, files="poll.py")
-    return memory._current(), asked
+    asked = build_query(text, 5, ("message", "observation"), None, None, None, None, files="poll.py")
+    return memory._get_view(), asked
 
 
 def test_files_of_very_many_rows_are_no_filter_of_keys(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
     view, asked = _view_and_query(memory)
     for kind in KINDS[:2]:
-        assert "is_in(" in str(conditions(view, POOLS[kind], asked))
+        assert "is_in(" in str(build_row_filter(view, POOLS[kind], asked))
     monkeypatch.setattr(scope, "MOST_KEYS", 0)
     for kind in KINDS[:2]:
-        assert scope.narrowing(view, kind, asked) == []
-        assert len(scope.narrowing(view, kind, replace(asked, speaker="Ann"))) == 1
+        assert scope.build_scope_filters(view, kind, asked) == []
+        assert len(scope.build_scope_filters(view, kind, replace(asked, speaker="Ann"))) == 1
 
 
 def test_what_a_sieve_lets_through_is_what_the_filter_does(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,17 +128,17 @@ def test_a_sieve_loses_no_row_to_a_limit(tmp_path: Path, monkeypatch: pytest.Mon
     ]
     add(store, MESSAGES, rows)
     add(store, PASSAGES, passage_rows(rows, vectors=True))
-    keep_house(store, fragments=20)
+    compact_store(store, fragments=20)
     publish(store, "more", "hash-384")
     view, asked = _view_and_query(Memory.open(tmp_path), "tide")
-    (vector,), pool, layout = HashEncoder().encode(["Tide tide tide 1."]), POOLS["message"], Layout.of(view)
+    (vector,), pool, layout = HashEncoder().encode(["Tide tide tide 1."]), POOLS["message"], Layout.from_view(view)
 
     def looked_up(view: View) -> list[list[float]]:
-        near = nearest_rows(view, pool, asked, 3, vector, ["message_id"])
-        said = text_lane(view, pool, asked, 3, ["message_id"])
+        near = find_nearest_rows(view, pool, asked, 3, vector, ["message_id"])
+        said = search_full_text(view, pool, asked, 3, ["message_id"])
         assert near.column_names == ["message_id", "_distance"]
         assert said.column_names == ["message_id", "_score"]
-        ((positions, scores),) = word_lanes(view, pool, asked, layout)
+        ((positions, scores),) = search_words(view, pool, asked, layout)
         assert np.all(scores[:-1] >= scores[1:])
         assert np.all(positions >= 0)
         return [near["_distance"].to_pylist(), said["_score"].to_pylist(), scores.tolist()]
@@ -154,14 +154,14 @@ def test_a_sieve_loses_no_row_to_a_limit(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_names_are_read_once_a_release(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
-    view, plain, plained = memory._current(), scope._plain, list[str]()
+    view, plain, plained = memory._get_view(), scope._normalise_name, list[str]()
 
     def counted(name: str) -> str:
         plained.append(name)
         return plain(name)
 
-    monkeypatch.setattr(scope, "_plain", counted)
-    assert scope.speakers_meant(view, "ann") == scope.speakers_meant(view, " ANN ") == {"Ann"}
+    monkeypatch.setattr(scope, "_normalise_name", counted)
+    assert scope.resolve_speakers(view, "ann") == scope.resolve_speakers(view, " ANN ") == {"Ann"}
     once = len(plained)
-    assert scope.speakers_meant(view, "Ann") == {"Ann"}
+    assert scope.resolve_speakers(view, "Ann") == {"Ann"}
     assert len(plained) == once + 1  # the name that is asked for, and no other

@@ -13,7 +13,7 @@ from slowwave.schemas.errors import UsageError
 from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, PASSAGES
 from slowwave.store import Store
 from slowwave.store.releases import publish
-from slowwave.store.upkeep import keep_house
+from slowwave.store.upkeep import compact_store
 from tests.recall_store import START, add, build, build_wordless, message_rows, observation, passage_rows
 
 SAID = [
@@ -62,7 +62,7 @@ def stored(root: Path, *, vectors: bool = True, index: bool = True) -> Store:
     add(store, PASSAGES, passage_rows(messages(), vectors))
     add(store, OBSERVATIONS, claims())
     if index:
-        keep_house(store, fragments=20)
+        compact_store(store, fragments=20)
     publish(store, "more", "hash-384" if vectors else None)
     return store
 

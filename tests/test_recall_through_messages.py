@@ -9,12 +9,12 @@ import pytest
 
 from slowwave import Memory
 from slowwave.flows.nightly import run_night
-from slowwave.recall.query import checked_query
+from slowwave.recall.query import build_query
 from slowwave.recall.release.claims import ClaimLayout
 from slowwave.recall.release.passages import Layout
 from slowwave.recall.release.view import View
-from slowwave.recall.retrieve.messages import stated_length
-from slowwave.recall.sources import Found, without_echoes
+from slowwave.recall.retrieve.messages import compute_statement_length
+from slowwave.recall.sources import ScoredRow, demote_echoes
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import OBSERVATIONS
 
@@ -72,21 +72,21 @@ def test_filters_hold_for_claims_that_a_message_brings(root: Path) -> None:
     assert memory.recall(asked, kinds="observation", category="no such") == []
     decided = memory.recall(asked, category="decision")
     assert decided
-    rows = memory.snapshot.table(OBSERVATIONS).search().to_list()
+    rows = memory.snapshot.open_table(OBSERVATIONS).search().to_list()
     assert {hit.id for hit in decided} <= {row["observation_id"] for row in rows if row["category"] == "decision"}
 
 
 def test_claims_and_passages_know_each_other(root: Path) -> None:
     view = View.open(root, "default")
-    claims, layout = ClaimLayout.of(view), Layout.of(view)
+    claims, layout = ClaimLayout.from_view(view), Layout.from_view(view)
     rows = view.read(OBSERVATIONS, ["observation_id", "session_id"]).to_pylist()
     every = np.arange(len(rows))
-    at, positions = claims.places(every)
+    at, positions = claims.find_claim_positions(every)
     assert set(at.tolist()) == set(every.tolist())  # every claim was made somewhere
     for claim, position in zip(at.tolist(), positions.tolist(), strict=True):
-        assert claim in claims.made_in(np.array([position]))
-    assert claims.made_in(np.arange(len(layout.session))).tolist() == every.tolist()
-    assert claims.allowed(checked_query("x", 1, "observation", "b", None, None, None)).sum() == sum(
+        assert claim in claims.find_claims_at(np.array([position]))
+    assert claims.find_claims_at(np.arange(len(layout.session))).tolist() == every.tolist()
+    assert claims.mask_allowed(build_query("x", 1, "observation", "b", None, None, None)).sum() == sum(
         claims.workspaces[place] == "b" for place in claims.workspace
     )
 
@@ -102,18 +102,18 @@ def test_later_is_told_within_a_workspace() -> None:
         moment=np.array([30, 10, 20, 5, np.iinfo(np.int64).min]),
         made=(np.array([0, 0, 3]), np.array([2, 4, 2])),
     )
-    assert claims.later(np.arange(5)).tolist() == [1.0, 0.0, 0.5, 0.0, 0.0]
-    assert claims.made_in(np.array([2, 3])).tolist() == [0, 3]
-    assert [pairs.tolist() for pairs in claims.places(np.array([3, 0]))] == [[0, 1, 1], [2, 2, 4]]
+    assert claims.compute_recency(np.arange(5)).tolist() == [1.0, 0.0, 0.5, 0.0, 0.0]
+    assert claims.find_claims_at(np.array([2, 3])).tolist() == [0, 3]
+    assert [pairs.tolist() for pairs in claims.find_claim_positions(np.array([3, 0]))] == [[0, 1, 1], [2, 2, 4]]
 
 
 def test_what_is_asked_does_not_count_as_stated() -> None:
     texts = ["I moved to Porto.", "I moved to Porto. Do you like it there?", "Do you like it there?"]
-    assert stated_length(pa.chunked_array([texts])).tolist() == pytest.approx([np.log(5), np.log(5), 0.0])
+    assert compute_statement_length(pa.chunked_array([texts])).tolist() == pytest.approx([np.log(5), np.log(5), 0.0])
 
 
-def _found(kind: str, key: str, messages: list[str], score: float) -> Found:
-    return Found(kind, key, {"message_ids": messages}, score, 0.0)  # type: ignore[arg-type]
+def _found(kind: str, key: str, messages: list[str], score: float) -> ScoredRow:
+    return ScoredRow(kind, key, {"message_ids": messages}, score, 0.0)  # type: ignore[arg-type]
 
 
 def test_a_claim_below_its_message_and_a_message_below_its_claim_come_last() -> None:
@@ -125,6 +125,6 @@ def test_a_claim_below_its_message_and_a_message_below_its_claim_come_last() -> 
         _found("observation", "c3", ["m1", "m3"], 0.5),
         _found("summary", "s1", [], 0.4),
     ]
-    ordered = without_echoes(found)
+    ordered = demote_echoes(found)
     assert [one.id for one in ordered] == ["m1", "c1", "c2", "c3", "s1", "m2"]
     assert [one.score for one in ordered] == [0.9, 0.8, 0.7, 0.6, 0.5, 0.4]

@@ -8,13 +8,13 @@ import pytest
 
 from slowwave import Memory
 from slowwave.engines.encoders.hash_encoder import HashEncoder
-from slowwave.recall.release.calibration import calibration
+from slowwave.recall.release.calibration import fit_calibration
 from slowwave.recall.release.view import View
 from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, PASSAGES, SESSIONS, SUMMARIES
 from slowwave.store import Store
 from slowwave.store.releases import Release, publish
-from slowwave.store.upkeep import keep_house
-from slowwave.text.dates import named_dates, named_spans, time_words
+from slowwave.store.upkeep import compact_store
+from slowwave.text.dates import extract_dates, extract_spans, extract_time_words
 from tests.recall_store import add, observation, passage_rows, session_rows, summary
 
 DAYS = [datetime(2026, 8, 28, 9, tzinfo=UTC) + timedelta(days=n) for n in range(0, 64, 2)]
@@ -44,10 +44,10 @@ def _released(root: Path, said: Sequence[Said], *, told: bool = True) -> Memory:
         summaries.append(summary(f"s{n:02}", 0, text, [f"m{n:02}"]) | {"first_at": at, "last_at": at})
     add(store, OBSERVATIONS, claims)
     add(store, SUMMARIES, summaries)
-    keep_house(store, fragments=20)
+    compact_store(store, fragments=20)
 
     def calibrated(release: Release) -> str:
-        return calibration(View(store.dir, release), HashEncoder()).to_json()
+        return fit_calibration(View(store.dir, release), HashEncoder()).to_json()
 
     publish(store, "run", HashEncoder().name, calibrated if told else None)
     return Memory.open(root)
@@ -195,13 +195,13 @@ def test_what_was_said_on_the_day_is_there_for_who_asks_for_it(planning: Memory)
     ],
 )
 def test_dates_are_read_as_they_are_written(text: str, dates: set[tuple[int | None, int | None, int | None]]) -> None:
-    assert named_dates(text).dates == dates
+    assert extract_dates(text).dates == dates
 
 
 @pytest.mark.parametrize("text", ["Windows Server 2019", "port 2000", "error 2013 in mysql", "upgrade to 2024.1"])
 def test_a_number_alone_is_no_year(text: str) -> None:
-    assert not named_dates(text).years
-    assert named_dates("what did we buy in 2019?").years == {2019}
+    assert not extract_dates(text).years
+    assert extract_dates("what did we buy in 2019?").years == {2019}
 
 
 @pytest.mark.parametrize(
@@ -215,17 +215,17 @@ def test_a_number_alone_is_no_year(text: str) -> None:
     ],
 )
 def test_more_spans(text: str, start: str, days: int) -> None:
-    (span,) = named_spans(text, NOW)
+    (span,) = extract_spans(text, NOW)
     assert (span[0].date().isoformat(), (span[1] - span[0]).days) == (start, days)
 
 
 def test_the_parts_of_a_date_stay_together() -> None:
-    assert named_dates("on 7 May 2023 or in June").dates == {(2023, 5, 7), (None, 6, None)}
-    assert named_dates("2024-11-05 and 2023-02-01").dates == {(2024, 11, 5), (2023, 2, 1)}
-    assert named_dates("in 2023").dates == set()
+    assert extract_dates("on 7 May 2023 or in June").dates == {(2023, 5, 7), (None, 6, None)}
+    assert extract_dates("2024-11-05 and 2023-02-01").dates == {(2024, 11, 5), (2023, 2, 1)}
+    assert extract_dates("in 2023").dates == set()
 
 
 def test_words_that_tell_of_a_time() -> None:
-    assert {"last", "month", "happened"} <= time_words("what happened last month?", NOW)
+    assert {"last", "month", "happened"} <= extract_time_words("what happened last month?", NOW)
     for none in ("what may happen", "9999 years ago", "upgrade to 2024.1"):
-        assert time_words(none, NOW) == frozenset()
+        assert extract_time_words(none, NOW) == frozenset()

@@ -1,6 +1,6 @@
 """Summaries of a running conversation are the pyramid's own: sealed as they fill, the master always up to date."""
 
-from slowwave.chat.running import RunningSummary, conversation_shape
+from slowwave.chat.running import RunningSummary, build_conversation_shape
 from slowwave.schemas.settings import PyramidSettings
 from slowwave.text.pyramid import MASTER, Member, Pyramid, grow
 
@@ -25,7 +25,7 @@ def test_groups_are_sealed_by_six_and_by_three_up_to_three_levels() -> None:
 def test_turn_by_turn_gives_what_the_night_makes_of_the_same_turns() -> None:
     one = running(40)
     members = [Member(f"chat-{n}", text, speaker=speaker) for n, (speaker, text) in enumerate(TURNS[:40])]
-    made = grow(Pyramid(), members, conversation_shape(SETTINGS), "session", "chat")
+    made = grow(Pyramid(), members, build_conversation_shape(SETTINGS), "session", "chat")
     sealed = {(g.tier, g.seq): g.text for g in made if g.tier != MASTER}
     assert {(g.tier, g.seq): g.text for groups in one.pyramid.tiers.values() for g in groups} == sealed
     assert one.master is not None
@@ -45,7 +45,7 @@ def test_every_turn_stands_under_one_summary_or_is_open() -> None:
     one = running(23)
     assert [turn.id for turn in one.open] == [f"chat-{n}" for n in range(18, 23)]
     assert [(level.tier, len(level.texts)) for level in one.levels] == [(1, 1)]  # three groups under one
-    block = one.block().split("\n")
+    block = one.render_summary().split("\n")
     assert block[0].startswith("Summary: ")
     assert block[1].startswith("Earlier: ")
     assert block[-1] == f"{TURNS[22][0]}: {TURNS[22][1]}"
@@ -53,4 +53,4 @@ def test_every_turn_stands_under_one_summary_or_is_open() -> None:
 
 def test_nothing_said_gives_nothing() -> None:
     one = RunningSummary("chat", SETTINGS)
-    assert (one.block(), one.master, one.open, one.levels) == ("", None, [], [])
+    assert (one.render_summary(), one.master, one.open, one.levels) == ("", None, [], [])

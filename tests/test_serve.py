@@ -17,7 +17,7 @@ import pytest
 import yaml
 
 from slowwave.store import Store
-from slowwave.store.releases import releases
+from slowwave.store.releases import read_releases
 
 ROOT = Path(__file__).parent.parent
 SAMPLES = ROOT / "data" / "samples" / "codex"
@@ -97,7 +97,7 @@ def test_a_scheduled_night_comes_and_one_ctrl_c_ends_all(
         assert script.poll() is None
         assert time.monotonic() < until, (states, (tmp_path / "log").read_text()[-5_000:])
         time.sleep(0.5)
-    assert [one.name for one in releases(Store.open(tmp_path / "store"))] == ["r1"]
+    assert [one.name for one in read_releases(Store.open(tmp_path / "store"))] == ["r1"]
     errors = [line for line in (tmp_path / "log").read_text().splitlines() if "| ERROR" in line]
     assert [line for line in errors if "schedule" in line] == []  # of those that plan runs
     assert len(processes_of(script.pid)) >= 3

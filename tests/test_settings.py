@@ -17,7 +17,7 @@ from pydantic.fields import FieldInfo
 from typer.testing import CliRunner, Result
 
 from slowwave import Memory
-from slowwave.cli.common import settings_of_prefect_here
+from slowwave.cli.common import find_local_prefect_settings
 from slowwave.cli.main import app
 from slowwave.flows.nightly import run_night
 from slowwave.schemas.errors import UsageError
@@ -240,7 +240,7 @@ def test_prefect_is_not_imported_as_a_strangers_folder_has_it(project: Path) -> 
 
 
 def test_what_is_spawned_after_prefect_was_imported_finds_its_modules(project: Path) -> None:
-    told = "from slowwave.cli.common import quiet_prefect; quiet_prefect(); "
+    told = "from slowwave.cli.common import import_prefect_quietly; import_prefect_quietly(); "
     told += "from multiprocessing.spawn import get_preparation_data as d; print(d('x')['sys_path'])"
     done = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True)
     assert str(project) in done.stdout
@@ -269,4 +269,4 @@ def test_a_folder_that_sets_prefects_own_settings_is_known(
     project: Path, file: str, content: str, theirs: bool
 ) -> None:
     (project / file).write_text(content)
-    assert settings_of_prefect_here() == (file if theirs else None)
+    assert find_local_prefect_settings() == (file if theirs else None)

@@ -15,7 +15,7 @@ from slowwave.recall.show import show
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import MERGES, MESSAGES, OBSERVATIONS, RELEASED, SESSIONS, SUMMARIES, TOPICS
 from slowwave.store import Store
-from slowwave.store.digest import table_digest
+from slowwave.store.digest import compute_table_digest
 from slowwave.store.snapshot import Snapshot
 from tests.talk_files import session
 
@@ -165,9 +165,9 @@ def test_a_supersession_is_taken_back_for_good(tmp_path: Path) -> None:
 def test_consolidating_what_is_consolidated_changes_nothing(folder: Path, tmp_path: Path) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(folder, copy)
-    before = {t.name: table_digest(t, Store.open(copy).read(t)) for t in RELEASED}
+    before = {t.name: compute_table_digest(t, Store.open(copy).read(t)) for t in RELEASED}
     assert typed("consolidate", "--store", copy).exit_code == 0
-    assert {t.name: table_digest(t, Store.open(copy).read(t)) for t in RELEASED} == before
+    assert {t.name: compute_table_digest(t, Store.open(copy).read(t)) for t in RELEASED} == before
 
 
 def test_what_stands_over_the_lines_of_a_block_is_found(tmp_path: Path) -> None:

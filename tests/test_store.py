@@ -15,9 +15,9 @@ from lancedb.expr import col, lit
 from slowwave.schemas.errors import BadRows, NewerStore, NoRelease, StoreLocked, StoreMissing
 from slowwave.schemas.tables import RELEASED, SUMMARIES, TABLES, TOPICS, VECTOR_DIM
 from slowwave.store import Snapshot, Store, writer_lock
-from slowwave.store.digest import table_digest
-from slowwave.store.releases import publish, releases, roll_back
-from slowwave.store.upkeep import drop_old_versions, keep_house
+from slowwave.store.digest import compute_table_digest
+from slowwave.store.releases import publish, read_releases, roll_back
+from slowwave.store.upkeep import compact_store, drop_old_versions
 
 
 def topics(*names: str, purpose: str = "things") -> pa.Table:
@@ -70,9 +70,9 @@ def test_rows_with_a_repeated_or_missing_key_are_refused_whole(store: Store) -> 
 
 def test_merging_what_is_stored_makes_no_version(store: Store) -> None:
     store.merge(TOPICS, topics("a", "b"))
-    before = store.versions(RELEASED)
+    before = store.read_versions(RELEASED)
     assert store.merge_changed(TOPICS, topics("b", "a")) == 0
-    assert store.versions(RELEASED) == before
+    assert store.read_versions(RELEASED) == before
 
 
 def test_a_value_with_quotes_filters_nothing_but_itself(store: Store) -> None:
@@ -84,7 +84,7 @@ def test_a_value_with_quotes_filters_nothing_but_itself(store: Store) -> None:
 
 def test_every_table_exists_and_has_its_key_marked(store: Store) -> None:
     for table in TABLES.values():
-        field = store.table(table).schema.field(table.key)
+        field = store.open_table(table).schema.field(table.key)
         assert not field.nullable
         assert field.metadata == {b"lance-schema:unenforced-primary-key": b"true"}
 
@@ -95,15 +95,15 @@ def test_readers_see_the_release_and_not_what_came_after(store: Store) -> None:
     store.merge(TOPICS, topics("b"))
     assert Snapshot(store.root).read(TOPICS, ["topic_id"]).to_pylist() == [{"topic_id": "a"}]
     publish(store, "run-2", None)
-    assert Snapshot(store.root).table(TOPICS).count_rows() == 2
-    assert Snapshot(store.root, release="r1").table(TOPICS).count_rows() == 1
+    assert Snapshot(store.root).open_table(TOPICS).count_rows() == 2
+    assert Snapshot(store.root, release="r1").open_table(TOPICS).count_rows() == 1
 
 
 def test_an_unchanged_store_is_not_released_again(store: Store) -> None:
     store.merge(TOPICS, topics("a"))
     publish(store, "run-1", None)
     assert publish(store, "run-2", None) is None
-    assert len(releases(store)) == 1
+    assert len(read_releases(store)) == 1
 
 
 def test_roll_back_is_a_release_and_outlives_a_night_without_news(store: Store) -> None:
@@ -111,8 +111,8 @@ def test_roll_back_is_a_release_and_outlives_a_night_without_news(store: Store) 
         store.merge(TOPICS, topics(name))
         publish(store, f"run-{name}", None)
     made = roll_back(store, "r1", "back")
-    assert (made.name, made.restores) == ("r3", releases(store)[0].release_id)
-    assert Snapshot(store.root).table(TOPICS).count_rows() == 1
+    assert (made.name, made.restores) == ("r3", read_releases(store)[0].release_id)
+    assert Snapshot(store.root).open_table(TOPICS).count_rows() == 1
     assert publish(store, "quiet night", None) is None
     with pytest.raises(NoRelease, match="no release 'r9'"):
         roll_back(store, "r9", "back")
@@ -128,7 +128,7 @@ def test_no_store_and_no_release_are_told_apart(tmp_path: Path, store: Store) ->
 
 
 def test_other_columns_on_disk_are_refused(store: Store) -> None:
-    store.table(TOPICS).add_columns({"mood": "'calm'"})
+    store.open_table(TOPICS).add_columns({"mood": "'calm'"})
     with pytest.raises(NewerStore, match="mood"):
         Store.open(store.root)
 
@@ -141,11 +141,11 @@ def test_spaces_are_walls(tmp_path: Path) -> None:
 
 def test_the_full_text_index_covers_every_row_before_a_release(store: Store) -> None:
     store.append(SUMMARIES, pa.Table.from_pylist([summary(0, "quick foxes jump")], schema=SUMMARIES.schema))
-    assert keep_house(store, 20) == ["summaries"]
-    assert keep_house(store, 20) == []
+    assert compact_store(store, 20) == ["summaries"]
+    assert compact_store(store, 20) == []
     store.append(SUMMARIES, pa.Table.from_pylist([summary(1, "slow owls sleep")], schema=SUMMARIES.schema))
-    keep_house(store, 20)
-    table = store.table(SUMMARIES)
+    compact_store(store, 20)
+    table = store.open_table(SUMMARIES)
     stats = table.index_stats(table.list_indices()[0].name)
     assert stats is not None
     assert stats.num_unindexed_rows == 0
@@ -158,14 +158,14 @@ def test_old_releases_are_dropped_and_kept_ones_stay_readable(store: Store) -> N
         store.merge(TOPICS, topics(name))
         publish(store, name, None)
     drop_old_versions(store, keep=2)
-    tags = store.table(TOPICS).tags.list()
+    tags = store.open_table(TOPICS).tags.list()
     assert sorted(tags) == ["r2", "r3"]
-    assert Snapshot(store.root, release="r2").table(TOPICS).count_rows() == 2
+    assert Snapshot(store.root, release="r2").open_table(TOPICS).count_rows() == 2
 
 
 def test_digest_ignores_order_and_volatile_columns(store: Store) -> None:
-    assert table_digest(TOPICS, topics("a", "b")) == table_digest(TOPICS, topics("b", "a"))
-    assert table_digest(TOPICS, topics("a", "b")) != table_digest(TOPICS, topics("a", "c"))
+    assert compute_table_digest(TOPICS, topics("a", "b")) == compute_table_digest(TOPICS, topics("b", "a"))
+    assert compute_table_digest(TOPICS, topics("a", "b")) != compute_table_digest(TOPICS, topics("a", "c"))
 
 
 HOLDER = """

@@ -11,7 +11,7 @@ from typer.testing import CliRunner, Result
 
 from slowwave.cli.main import app
 from slowwave.context.rendering import STALE
-from slowwave.context.tokens import bytes_by_four
+from slowwave.context.tokens import count_bytes_by_four
 from slowwave.engines.encoders.hash_encoder import HashEncoder
 from slowwave.flows.nightly import run_night
 from slowwave.memory import Memory
@@ -20,7 +20,7 @@ from slowwave.schemas.errors import StoreMissing, StoreUnreadable
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import MESSAGES
 from slowwave.store import Store
-from slowwave.store.journal import Journal, journals, remember
+from slowwave.store.journal import Journal, find_journals, write_note
 from slowwave.store.releases import publish
 from tests.recall_store import add, build, message_rows
 from tests.talk_files import session
@@ -73,8 +73,8 @@ def test_the_last_briefing_is_told_when_the_store_goes_away(root: Path) -> None:
         assert len(one.notes) == 1
         assert "answered from the last briefing" in one.notes[0]
         sizes = range(20, 120, 5)  # of any size: the lines are kept, not the block
-        others = [one.briefing(size, tokenizer=bytes_by_four) for size in sizes]
-        assert all(bytes_by_four(other.text) <= size for other, size in zip(others, sizes, strict=True))
+        others = [one.briefing(size, tokenizer=count_bytes_by_four) for size in sizes]
+        assert all(count_bytes_by_four(other.text) <= size for other, size in zip(others, sizes, strict=True))
         assert all(other.stale and (STALE in other.text) == bool(other.text) for other in others)
         assert others[-1].text
         assert json.loads(one.briefing(format="json").text)["stale"] is True
@@ -132,19 +132,19 @@ def test_a_briefing_never_given_is_an_error_of_the_store(root: Path) -> None:
 
 def test_a_block_of_an_old_answer_says_so_where_it_is_old_and_within_its_budget(root: Path) -> None:
     memory, asked = Memory.open(root), "Where do the tide gauge readings go?"
-    fresh = memory.context(asked, 200, tokenizer=bytes_by_four)
+    fresh = memory.context(asked, 200, tokenizer=count_bytes_by_four)
     assert "PostgreSQL" in fresh.text
     assert STALE not in fresh.text
     there = away(root)
     assert f"# Memories\n{STALE}\n" in memory.context(asked, 200, conversation=["The gauge again."]).text
     for budget in range(0, 90, 5):
-        block = memory.context(asked, budget, tokenizer=bytes_by_four)
-        assert bytes_by_four(block.text) == block.tokens <= budget
+        block = memory.context(asked, budget, tokenizer=count_bytes_by_four)
+        assert count_bytes_by_four(block.text) == block.tokens <= budget
         assert (STALE in block.text) == bool(block.parts)
     only_talk = memory.context("never asked before", 200, conversation=["The gauge again."])
     assert (only_talk.stale, STALE in only_talk.text) == (True, False)
     there.rename(root)
-    assert memory.context(asked, 200, tokenizer=bytes_by_four) == fresh
+    assert memory.context(asked, 200, tokenizer=count_bytes_by_four) == fresh
 
 
 @pytest.mark.parametrize(
@@ -220,18 +220,18 @@ def test_threads_do_not_mix_their_notes() -> None:
     notes, inside, first_done = Notes(), threading.Event(), threading.Event()
 
     def other() -> None:
-        with notes.of_one_answer():
+        with notes.collect_answer_notes():
             notes.add("of the other")
             inside.set()
             first_done.wait(10)
 
-    with notes.of_one_answer():
+    with notes.collect_answer_notes():
         notes.add("mine")
         notes.add("mine")
         thread = threading.Thread(target=other)
         thread.start()
         assert inside.wait(10)
-        with notes.of_one_answer():  # part of this answer
+        with notes.collect_answer_notes():  # part of this answer
             notes.add("more of mine")
     assert notes.last == ["mine", "more of mine"]
     first_done.set()
@@ -241,19 +241,19 @@ def test_threads_do_not_mix_their_notes() -> None:
 
 def test_a_note_before_the_first_night_makes_the_store_and_one_while_it_is_away_does_not(root: Path) -> None:
     new = root.with_name("new") / "default"
-    remember(new, "The first note comes before any night.")
-    assert [folder.name for folder in journals(new)] == ["notes"]
+    write_note(new, "The first note comes before any night.")
+    assert [folder.name for folder in find_journals(new)] == ["notes"]
     space = root / "default"
     Memory.open(root).recall("tide gauge readings")
     there = away(root)
     with pytest.raises(StoreUnreadable, match="nothing was noted"):
-        remember(space, "This would hide under a mount.")
+        write_note(space, "This would hide under a mount.")
     with pytest.raises(StoreUnreadable):
         Journal(space).append("user", "This too.")
     root.mkdir()  # an empty mount point
     with pytest.raises(StoreUnreadable):
-        remember(space, "This would hide under a mount.")
+        write_note(space, "This would hide under a mount.")
     assert list(root.iterdir()) == []
     root.rmdir()
     there.rename(root)
-    assert remember(space, "Now it is back.").startswith("note-")
+    assert write_note(space, "Now it is back.").startswith("note-")

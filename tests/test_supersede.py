@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from slowwave.schemas.settings import DedupeSettings
 from slowwave.schemas.tables import MERGES, OBSERVATIONS
-from slowwave.tasks.supersede.cues import Strength, read_cue
-from slowwave.tasks.supersede.supersede import affirmed_at, supersede, unsupersede
+from slowwave.tasks.supersede.claims import find_affirmed_times
+from slowwave.tasks.supersede.cues import Strength, find_cue
+from slowwave.tasks.supersede.supersede import supersede, unsupersede
 from tests.claim_rows import DAY, observation
 
 SETTINGS = DedupeSettings()
@@ -123,8 +124,8 @@ def test_unrelated_claims_leave_nothing_in_the_ledger(earlier: str, later: str) 
 
 
 def test_a_refusal_to_stop_is_no_giving_up() -> None:
-    assert "dream" in read_cue("I quit on my dreams").old
-    assert read_cue("I won't quit on my dreams").strength is Strength.NONE
+    assert "dream" in find_cue("I quit on my dreams").old
+    assert find_cue("I won't quit on my dreams").strength is Strength.NONE
 
 
 def test_two_people_two_projects_and_unknown_times_stay_apart() -> None:
@@ -177,8 +178,8 @@ def test_older_claim_said_again_since_retires_the_newer() -> None:
         observation(1, MOVED),
         observation(2, "the API listens on port 7070", status="duplicate", canonical_id="o000"),
     )
-    assert affirmed_at(rows) == {"o000": DAY + timedelta(days=2)}
-    assert successors(rows, affirmed=affirmed_at(rows)) == {"o001": "o000"}
+    assert find_affirmed_times(rows) == {"o000": DAY + timedelta(days=2)}
+    assert successors(rows, affirmed=find_affirmed_times(rows)) == {"o001": "o000"}
 
 
 def test_claim_is_active_again_when_its_successor_is_withdrawn_or_itself_said_again() -> None:
@@ -202,7 +203,7 @@ def test_a_supersession_taken_back_is_not_made_again() -> None:
     assert back.merges["undone"].to_pylist() == [True]
     assert successors(rows, undone={("o000", "o001")}) == {}
     with pytest.raises(KeyError, match="no supersession"):
-        unsupersede(found.observations, MERGES.empty(), "none")
+        unsupersede(found.observations, MERGES.make_empty_table(), "none")
 
 
 TEXTS = (

@@ -11,19 +11,19 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from slowwave.chat.active import entities
+from slowwave.chat.active import count_entities
 from slowwave.chat.talk import INSTRUCTIONS, Conversation
 from slowwave.cli.main import app
 from slowwave.engines.encoders.hash_encoder import HashEncoder
 from slowwave.engines.llm.protocol import EngineUnavailable, Request
 from slowwave.engines.llm.scripted import ScriptedLLM
-from slowwave.engines.llm.streaming import FirstOf, WholeAnswers, speaking
+from slowwave.engines.llm.streaming import FallbackSpeaker, WholeAnswerSpeaker, select_speaker
 from slowwave.flows.nightly import run_night
 from slowwave.memory import Memory
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings, WebSettings
-from slowwave.store.journal import Journal, journals, remember
-from slowwave.store.recalls import recalled_spans, span_hash
+from slowwave.store.journal import Journal, find_journals, write_note
+from slowwave.store.recalls import hash_span, load_recalled_spans
 from slowwave.web.engines import WebResult
 from slowwave.web.search import WebSearch
 
@@ -60,7 +60,7 @@ def echo(request: Request) -> str:
 
 def test_the_model_is_given_what_the_memory_holds(settings: Settings) -> None:
     model, folder = ScriptedLLM(echo), settings.store / settings.space
-    talk = Conversation(WholeAnswers(model), Memory.open(settings.store), settings, space_dir=folder)
+    talk = Conversation(WholeAnswerSpeaker(model), Memory.open(settings.store), settings, space_dir=folder)
     said = "Where are the tide gauge readings kept?"
     assert "".join(talk.say(said)) == f"You said: {said}"
     system, asked = model.asked[0].messages
@@ -72,12 +72,12 @@ def test_the_model_is_given_what_the_memory_holds(settings: Settings) -> None:
     line = talk.recalled.block.parts[0].lines[0] if talk.recalled.block else None
     assert line is not None
     assert line.source.session == "s-1"
-    assert span_hash(CHAT[1][1]) in recalled_spans(folder)
+    assert hash_span(CHAT[1][1]) in load_recalled_spans(folder)
 
 
 def test_the_opening_stays_the_same_and_turns_go_along(settings: Settings) -> None:
     model = ScriptedLLM(["first", "second", "third"])
-    talk = Conversation(WholeAnswers(model), Memory.open(settings.store), settings)
+    talk = Conversation(WholeAnswerSpeaker(model), Memory.open(settings.store), settings)
     for said in ("Good morning, gauge", "How deep is the harbour?", "Thank you for the gauge"):
         "".join(talk.say(said))
     assert len({request.messages[0]["content"] for request in model.asked}) == 1
@@ -90,7 +90,7 @@ def test_the_opening_stays_the_same_and_turns_go_along(settings: Settings) -> No
 def test_a_long_conversation_fits_a_small_window(settings: Settings) -> None:
     model = ScriptedLLM(lambda request: "A long answer about the harbour wall. " * 20, context_window=2_048)
     talk = Conversation(
-        WholeAnswers(model), Memory.open(settings.store), settings, answer_tokens=256, encoder=HashEncoder()
+        WholeAnswerSpeaker(model), Memory.open(settings.store), settings, answer_tokens=256, encoder=HashEncoder()
     )
     for n in range(12):
         "".join(talk.say(f"Message {n} about the tide gauge."))
@@ -103,7 +103,9 @@ def test_a_long_conversation_fits_a_small_window(settings: Settings) -> None:
 
 def test_without_a_memory_it_talks_and_writes_down(tmp_path: Path) -> None:
     settings = Settings(store=tmp_path)
-    talk = Conversation(WholeAnswers(ScriptedLLM(echo)), None, settings, journal=Journal(tmp_path / "default", "boats"))
+    talk = Conversation(
+        WholeAnswerSpeaker(ScriptedLLM(echo)), None, settings, journal=Journal(tmp_path / "default", "boats")
+    )
     assert "".join(talk.say("Hello there")) == "You said: Hello there"
     (file,) = (tmp_path / "default" / "talk").iterdir()
     lines = [json.loads(line) for line in file.read_text().splitlines()]
@@ -115,7 +117,7 @@ def test_without_a_memory_it_talks_and_writes_down(tmp_path: Path) -> None:
 
 def test_a_turn_leaves_a_trace_by_how_far_it_is_from_memory(settings: Settings) -> None:
     talk = Conversation(
-        WholeAnswers(ScriptedLLM(lambda request: "I see.")),
+        WholeAnswerSpeaker(ScriptedLLM(lambda request: "I see.")),
         Memory.open(settings.store),
         settings,
         encoder=HashEncoder(),
@@ -132,7 +134,7 @@ def test_a_turn_leaves_a_trace_by_how_far_it_is_from_memory(settings: Settings) 
     weights = settings.context.active
     whole = weights.novelty + weights.entities + weights.effect
     # The first turn states a decision; both answers have no effect of their own.
-    named = min(1.0, entities(CHAT[1][1]) / weights.entities_full)
+    named = min(1.0, count_entities(CHAT[1][1]) / weights.entities_full)
     first = (weights.novelty * 1.0 + weights.entities * named + weights.effect * 1.0) / whole
     assert traces[0].strength == pytest.approx(first)
     assert traces[2].strength >= weights.effect * (1.0 - relevance) / whole > 0
@@ -160,7 +162,7 @@ def test_what_breaks_off_or_is_stopped_is_kept(tmp_path: Path) -> None:
 def test_a_turn_without_an_answer_is_written_down_and_not_sent_again(tmp_path: Path) -> None:
     model = ScriptedLLM(["", "second"])
     journal = Journal(tmp_path / "default")
-    talk = Conversation(WholeAnswers(model), None, Settings(store=tmp_path), journal=journal)
+    talk = Conversation(WholeAnswerSpeaker(model), None, Settings(store=tmp_path), journal=journal)
     with pytest.raises(EngineUnavailable):
         "".join(talk.say("First question"))
     "".join(talk.say("Second question"))
@@ -176,7 +178,7 @@ def test_the_web_stands_in_the_block(settings: Settings) -> None:
             return [WebResult("Tides", "https://example.org/tides", "High water today is at 14:20.", self.name)]
 
     web = WebSearch(WebSettings(enabled=True, pages=False), engines=[Known()])
-    talk = Conversation(WholeAnswers(ScriptedLLM(echo)), Memory.open(settings.store), settings, web=web)
+    talk = Conversation(WholeAnswerSpeaker(ScriptedLLM(echo)), Memory.open(settings.store), settings, web=web)
     "".join(talk.say("When is high water today?"))
     assert talk.recalled is not None
     assert "(https://example.org/tides)" in talk.recalled.text
@@ -188,9 +190,9 @@ def test_the_next_night_reads_talks_and_notes(settings: Settings) -> None:
     journal = Journal(folder, "harbour")
     journal.append("user", "The breakwater lamp was changed to a green LED on 3 November.")
     journal.append("assistant", "I see, a green LED for the breakwater lamp.")
-    remember(folder, "The lifeboat's radio call sign is Kittiwake Nine.", workspace="harbour", of_person=True)
-    assert [path.name for path in journals(folder)] == ["talk", "notes"]
-    night(settings.store, *journals(folder))
+    write_note(folder, "The lifeboat's radio call sign is Kittiwake Nine.", workspace="harbour", of_person=True)
+    assert [path.name for path in find_journals(folder)] == ["talk", "notes"]
+    night(settings.store, *find_journals(folder))
     memory = Memory.open(settings.store)
     found = {word: memory.recall(word, 3, workspace="harbour") for word in ("breakwater lamp", "Kittiwake call sign")}
     assert found["breakwater lamp"][0].sources[0].session == journal.session
@@ -202,8 +204,8 @@ def test_the_next_night_reads_talks_and_notes(settings: Settings) -> None:
 def test_a_note_that_is_none_is_refused(tmp_path: Path) -> None:
     for note in ("", "  \n", "x" * 20_000):
         with pytest.raises(UsageError, match="nothing was noted"):
-            remember(tmp_path, note)
-    assert journals(tmp_path) == []
+            write_note(tmp_path, note)
+    assert find_journals(tmp_path) == []
 
 
 Events = Callable[[dict[str, Any]], list[str]]
@@ -251,7 +253,7 @@ def said(*pieces: str) -> list[str]:
 
 def test_a_server_streams() -> None:
     with streaming_server(lambda body: [*said("Two", " gulls", "."), "[DONE]"]) as (url, seen):
-        speaker = speaking(f"openai:gull@{url}")
+        speaker = select_speaker(f"openai:gull@{url}")
         assert list(speaker.stream([{"role": "user", "content": "How many?"}], 50)) == ["Two", " gulls", "."]
         assert speaker.llm.context_window == 4_096
     assert seen[0]["stream"] is True
@@ -261,7 +263,7 @@ def test_a_server_streams() -> None:
 def test_a_stream_that_ends_too_soon_or_tells_of_an_error_is_an_error() -> None:
     for events, why in ((said("Two"), "broke off"), ([*said("Two"), '{"error": "no memory"}'], "no memory")):
         with streaming_server(lambda body, events=events: events) as (url, _):  # type: ignore[misc]
-            pieces = speaking(f"openai:gull@{url}").stream([{"role": "user", "content": "?"}], 50)
+            pieces = select_speaker(f"openai:gull@{url}").stream([{"role": "user", "content": "?"}], 50)
             assert next(pieces) == "Two"
             with pytest.raises(EngineUnavailable, match=why):
                 next(pieces)
@@ -272,16 +274,16 @@ def test_a_chain_goes_on_to_the_next_before_the_first_word() -> None:
         streaming_server(lambda body: [], status=500) as (broken, _),
         streaming_server(lambda body: [*said("Here"), "[DONE]"]) as (url, _),
     ):
-        speaker = speaking(f"openai:gull@{broken} > openai:gull@{url} > extractive")
-        assert isinstance(speaker, FirstOf)
+        speaker = select_speaker(f"openai:gull@{broken} > openai:gull@{url} > extractive")
+        assert isinstance(speaker, FallbackSpeaker)
         assert list(speaker.stream([{"role": "user", "content": "?"}], 50)) == ["Here"]
         with pytest.raises(EngineUnavailable, match="status 500"):
-            list(speaking(f"openai:gull@{broken}").stream([{"role": "user", "content": "?"}], 50))
+            list(select_speaker(f"openai:gull@{broken}").stream([{"role": "user", "content": "?"}], 50))
 
 
 def test_no_model_is_an_error_that_says_what_to_set() -> None:
     with pytest.raises(UsageError, match="SLOWWAVE_LLM"):
-        speaking("off")
+        select_speaker("off")
 
 
 def test_the_command(settings: Settings) -> None:

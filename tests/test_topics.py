@@ -9,17 +9,24 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from bench.topics import by_nights, figures, read
+from bench.topics import assign_by_nights, compute_topic_scores, load_labelled_claims
 from slowwave.flows.consolidate import run_rebuild
 from slowwave.flows.nightly import run_night
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings, TopicSettings
 from slowwave.schemas.tables import BASE_TOPICS, OBSERVATIONS, RELEASED, SUMMARIES, TOPIC_HISTORY, TOPICS
 from slowwave.store import Store
-from slowwave.store.digest import table_digest
-from slowwave.tasks.topics.assign import assign, split, too_large
-from slowwave.tasks.topics.cluster import Bundle, Limits, base_of, halves, leaders, merged
-from slowwave.tasks.topics.names import Said, named
+from slowwave.store.digest import compute_table_digest
+from slowwave.tasks.topics.assign import assign, find_oversized_topic, split_topic
+from slowwave.tasks.topics.cluster import (
+    Bundle,
+    Limits,
+    bisect_vectors,
+    cluster_by_leader,
+    match_base_topic,
+    merge_bundles,
+)
+from slowwave.tasks.topics.names import TopicClaim, name_topics
 
 ROOT = Path(__file__).parent.parent
 SAMPLES = ROOT / "data" / "samples"
@@ -58,12 +65,12 @@ def test_base_topics_are_told_from_the_rest_by_rule() -> None:
     rows = [line.split("\t") for line in LABELLED.read_text(encoding="utf-8").splitlines()]
     assert Counter(label for label, _ in rows if label in BASE_TOPICS) == {"user": 6, "self": 6, "system": 6}
     for label, text in rows:
-        assert (base_of(text) or "") == (label if label in BASE_TOPICS else ""), text
+        assert (match_base_topic(text) or "") == (label if label in BASE_TOPICS else ""), text
 
 
 def test_labelled_claims_gather_and_stay_apart() -> None:
-    said = read(LABELLED, "all-MiniLM-L6-v2")
-    found = figures(said, by_nights(said, range(len(said.texts)), 1))
+    said = load_labelled_claims(LABELLED, "all-MiniLM-L6-v2")
+    found = compute_topic_scores(said, assign_by_nights(said, range(len(said.texts)), 1))
     # Leader clustering at .35 had purity .96 with 39% of the claims alone in 74 topics.
     assert found["purity"] > 0.85
     assert found["rand"] > 0.6
@@ -74,11 +81,11 @@ def test_labelled_claims_gather_and_stay_apart() -> None:
 
 def test_leaders_gather_in_order_and_average_link_joins_them() -> None:
     vectors = np.array([unit(1, 0), unit(0, 1), unit(1, 0.1), unit(0.1, 1)])
-    assert leaders(vectors, 0.9) == [[0, 2], [1, 3]]
+    assert cluster_by_leader(vectors, 0.9) == [[0, 2], [1, 3]]
     bundles = [Bundle(str(i), vector.astype(np.float64), 1, known=False) for i, vector in enumerate(vectors)]
-    assert merged(bundles, Limits(0.9, 0.9, 1, np.inf)) == [[0, 2], [1, 3]]
-    assert merged(bundles, Limits(-1, -1, 1, np.inf)) == [[0, 1, 2, 3]]
-    assert len(merged(bundles, Limits(-1, -1, 1, 3))) == 2  # no group may have more than 3
+    assert merge_bundles(bundles, Limits(0.9, 0.9, 1, np.inf)) == [[0, 2], [1, 3]]
+    assert merge_bundles(bundles, Limits(-1, -1, 1, np.inf)) == [[0, 1, 2, 3]]
+    assert len(merge_bundles(bundles, Limits(-1, -1, 1, 3))) == 2  # no group may have more than 3
 
 
 def test_merging_by_kept_bests_is_the_same_as_looking_at_every_pair() -> None:
@@ -87,7 +94,9 @@ def test_merging_by_kept_bests_is_the_same_as_looking_at_every_pair() -> None:
         rows = chance.normal(size=(12, 5))
         rows /= np.linalg.norm(rows, axis=1, keepdims=True)
         limits = Limits(0.2, 0.1, 3, 7)
-        assert merged([Bundle(str(i), r, 1, known=False) for i, r in enumerate(rows)], limits) == plainly(rows, limits)
+        assert merge_bundles([Bundle(str(i), r, 1, known=False) for i, r in enumerate(rows)], limits) == plainly(
+            rows, limits
+        )
 
 
 def plainly(rows: np.ndarray, limits: Limits) -> list[list[int]]:
@@ -121,24 +130,30 @@ def topic(name: str, centre: np.ndarray, size: int) -> dict[str, Any]:
 
 def test_a_topic_with_too_much_of_everything_is_cut_and_the_larger_half_keeps_it() -> None:
     settings = TopicSettings(min_to_split=10)
-    assert too_large({"a": 3, "b": 7}, 12, settings) == "b"
-    assert too_large({"a": 3, "b": 7}, 40, settings) is None
+    assert find_oversized_topic({"a": 3, "b": 7}, 12, settings) == "b"
+    assert find_oversized_topic({"a": 3, "b": 7}, 40, settings) is None
     rows = [claim(n, unit(1, 0.01 * n), topic_id="b") for n in range(5)]
     rows += [claim(n, unit(0.01 * n, 1), topic_id="b") for n in range(5, 8)]
-    moved = split(table(*rows), "k")
+    moved = split_topic(table(*rows), "k")
     assert moved is not None
     assert moved["observation_id"].to_pylist() == ["0005", "0006", "0007"]
-    assert split(table(*(claim(n, unit(1), topic_id="b") for n in range(5))), "k") is None
-    assert halves(np.array([unit(1)])) is None
+    assert split_topic(table(*(claim(n, unit(1), topic_id="b") for n in range(5))), "k") is None
+    assert bisect_vectors(np.array([unit(1)])) is None
 
 
 def test_names_are_of_what_the_claims_say_and_the_others_do_not() -> None:
     bread = "/home/ada/bread"
     claims = {
-        "a": [Said("The heron ate a frog.", "fact", None), Said("A heron stood at the pond.", "event", None)],
-        "b": [Said("The bakery at the pond closes.", "fact", bread), Said("The bakery sells rye.", "fact", bread)],
+        "a": [
+            TopicClaim("The heron ate a frog.", "fact", None),
+            TopicClaim("A heron stood at the pond.", "event", None),
+        ],
+        "b": [
+            TopicClaim("The bakery at the pond closes.", "fact", bread),
+            TopicClaim("The bakery sells rye.", "fact", bread),
+        ],
     }
-    found = named(claims, terms=1)
+    found = name_topics(claims, terms=1)
     assert found == {"a": ("heron", "Events and facts about heron"), "b": ("bakery", "Facts in bread about bakery")}
 
 
@@ -169,10 +184,10 @@ def test_splits_are_in_the_history_and_no_topic_is_over_its_share(night: Setting
 
 def test_rebuilding_topics_keeps_observations_and_gives_the_same(night: Settings) -> None:
     store = Store.open(night.store)
-    before = {t.name: table_digest(t, store.read(t)) for t in RELEASED}
+    before = {t.name: compute_table_digest(t, store.read(t)) for t in RELEASED}
     for what in ("topics", "summaries"):
         run_rebuild(what, night)
-        assert {t.name: table_digest(t, store.read(t)) for t in RELEASED} == before, what
+        assert {t.name: compute_table_digest(t, store.read(t)) for t in RELEASED} == before, what
     with pytest.raises(UsageError, match="topics, summaries"):
         run_rebuild("everything", night)
 

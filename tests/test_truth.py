@@ -124,9 +124,9 @@ def test_as_of_leaves_out_summaries_that_tell_of_what_came_later(amended: Path) 
 
 
 def test_a_night_without_news_makes_no_version(amended: Path) -> None:
-    before = Store.open(amended).versions(TABLES.values())
+    before = Store.open(amended).read_versions(TABLES.values())
     assert run_night([amended / "a.jsonl", amended / "b.jsonl"], settings(amended)).release is None
-    assert Store.open(amended).versions(TABLES.values()) == before
+    assert Store.open(amended).read_versions(TABLES.values()) == before
 
 
 def test_who_says_the_old_again_takes_it_up_again(amended: Path, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from slowwave.schemas.tables import RUNS
 from slowwave.store import Store
-from slowwave.store.releases import releases
+from slowwave.store.releases import read_releases
 
 ROOT = Path(__file__).parent.parent
 SAMPLES = ROOT / "data" / "samples" / "codex"
@@ -51,5 +51,5 @@ def test_a_night_goes_on_without_a_server_that_does_not_come_or_is_dead(tmp_path
         (line,) = [line for line in trouble.splitlines() if not line.endswith(" s")]  # how far it is
         assert line.startswith("slowwave: Prefect failed, so nightly goes on without it (RuntimeError: ")
         store = Store.open(folder / "store")
-        assert [one.name for one in releases(store)] == ["r1"]
+        assert [one.name for one in read_releases(store)] == ["r1"]
         assert store.count(RUNS) == 1

@@ -11,15 +11,15 @@ from slowwave.store import Store
 from slowwave.tasks.ingest.parsing.records import Block, Message
 from slowwave.tasks.ingest.vault import (
     GENESIS,
-    chained,
-    first_break,
-    identity,
-    message_id,
-    message_row,
-    message_table,
-    token_estimate,
+    build_message_row,
+    build_message_table,
+    chain_row,
+    compute_message_id,
+    compute_message_identity,
+    estimate_block_tokens,
+    find_first_break,
 )
-from slowwave.tasks.ingest.verify import broken_chains
+from slowwave.tasks.ingest.verify import find_broken_chains
 
 
 def said(text: str, native: str = "m1", session: str = "s1", identity_: str | None = None) -> Message:
@@ -34,8 +34,8 @@ def chain(*texts: str) -> list[dict[str, object]]:
     prev = GENESIS
     for seq, text in enumerate(texts):
         message = said(text, f"m{seq}")
-        iid = identity("generic", message)
-        row = chained(message_row("generic", message, None, message_id(iid, message), iid), seq, prev)
+        iid = compute_message_identity("generic", message)
+        row = chain_row(build_message_row("generic", message, None, compute_message_id(iid, message), iid), seq, prev)
         prev = str(row["hash"])
         rows.append(row)
     return rows
@@ -43,18 +43,18 @@ def chain(*texts: str) -> list[dict[str, object]]:
 
 def test_an_untouched_chain_holds_also_after_the_store(tmp_path: Path) -> None:
     rows = chain("one", "two", "three")
-    assert first_break(rows, str(rows[-1]["hash"])) is None
+    assert find_first_break(rows, str(rows[-1]["hash"])) is None
     store = Store.open(tmp_path, create=True)
-    store.append(MESSAGES, message_table(rows))
+    store.append(MESSAGES, build_message_table(rows))
     back = sorted(store.read(MESSAGES).to_pylist(), key=lambda r: r["seq"])
-    assert first_break(back, str(rows[-1]["hash"])) is None
+    assert find_first_break(back, str(rows[-1]["hash"])) is None
 
 
 @pytest.mark.parametrize("column", ["text", "role", "origin", "ts", "native_id", "workspace", "blocks"])
 def test_any_changed_column_breaks_the_chain_at_its_row(column: str) -> None:
     rows = chain("one", "two", "three")
     rows[1][column] = datetime(2020, 1, 1, tzinfo=UTC) if column == "ts" else [] if column == "blocks" else "changed"
-    found = first_break(rows, None)
+    found = find_first_break(rows, None)
     assert found is not None
     assert found[0] == 1
     assert "content differs" in found[1]
@@ -63,10 +63,10 @@ def test_any_changed_column_breaks_the_chain_at_its_row(column: str) -> None:
 def test_a_removed_a_swapped_and_a_cut_row_are_found() -> None:
     rows = chain("one", "two", "three")
     head = str(rows[-1]["hash"])
-    assert first_break([rows[0], rows[2]], head) == (2, "expected message 1, found 2: a row is missing or doubled")
-    assert first_break(rows[:2], head) is not None
+    assert find_first_break([rows[0], rows[2]], head) == (2, "expected message 1, found 2: a row is missing or doubled")
+    assert find_first_break(rows[:2], head) is not None
     forged = chain("one", "2", "three")
-    assert first_break([rows[0], forged[1], rows[2]], head) == (
+    assert find_first_break([rows[0], forged[1], rows[2]], head) == (
         2,
         "its prev_hash is not the hash of the message before it",
     )
@@ -74,10 +74,10 @@ def test_a_removed_a_swapped_and_a_cut_row_are_found() -> None:
 
 def test_verify_names_the_first_broken_row(tmp_path: Path) -> None:
     store = Store.open(tmp_path, create=True)
-    store.append(MESSAGES, message_table(chain("one", "two", "three")))
-    assert broken_chains(store)[1] == []
-    store.table(MESSAGES).update(where=col("native_id") == lit("m1"), values={"text": "forged"})
-    checked, broken = broken_chains(store)
+    store.append(MESSAGES, build_message_table(chain("one", "two", "three")))
+    assert find_broken_chains(store)[1] == []
+    store.open_table(MESSAGES).update(where=col("native_id") == lit("m1"), values={"text": "forged"})
+    checked, broken = find_broken_chains(store)
     assert checked.messages == 3
     assert len(broken) == 1
     assert "message 1: its content differs" in broken[0]
@@ -86,14 +86,17 @@ def test_verify_names_the_first_broken_row(tmp_path: Path) -> None:
 def test_a_copy_is_the_same_message_and_other_words_are_another_version() -> None:
     original, copy = said("hi", identity_="uuid-1"), said("hi", session="resumed", identity_="uuid-1")
     edited = said("hello", identity_="uuid-1")
-    ids = [(identity("x", m), message_id(identity("x", m), m)) for m in (original, copy, edited)]
+    ids = [
+        (compute_message_identity("x", m), compute_message_id(compute_message_identity("x", m), m))
+        for m in (original, copy, edited)
+    ]
     assert ids[0] == ids[1]
     assert ids[2][0] == ids[0][0]
     assert ids[2][1] != ids[0][1]
-    assert identity("x", said("a", "1")) != identity("x", said("a", "2"))
+    assert compute_message_identity("x", said("a", "1")) != compute_message_identity("x", said("a", "2"))
 
 
 def test_tokens_are_bytes_over_four() -> None:
-    assert token_estimate([Block("text", "a" * 40), Block("image")]) == 10
-    assert token_estimate([]) == 1
-    assert token_estimate([Block("text", "日本語です")]) == 3  # 15 bytes
+    assert estimate_block_tokens([Block("text", "a" * 40), Block("image")]) == 10
+    assert estimate_block_tokens([]) == 1
+    assert estimate_block_tokens([Block("text", "日本語です")]) == 3  # 15 bytes

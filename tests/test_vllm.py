@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from bench.tiny_models import model_folder
+from bench.tiny_models import ensure_model_folder
 from slowwave.engines.llm.checked import CheckedLLM
 from slowwave.engines.llm.openai_server import OpenAIServer
 from slowwave.engines.llm.protocol import Completion, Request
-from slowwave.engines.llm.scripted import user
+from slowwave.engines.llm.scripted import make_user_prompt
 from slowwave.engines.llm.vllm_offline import VLLMOffline
 from slowwave.schemas.settings import LLMSettings
 from tests.vllm_servers import free_port, kill, served, wait_for
@@ -48,7 +48,7 @@ SETTINGS = LLMSettings(context_window=1024, max_num_seqs=8, timeout=300, patienc
 def notes(number: int) -> list[Request]:
     """Notes to label; what is constant comes first and is longer than a block of the prefix cache."""
     said = "we moved the cache in store/cache_{}.py from redis to sqlite because redis lost writes"
-    return [Request(f"note {i}", user(said.format(i), system=GUIDE), LABEL, 80) for i in range(number)]
+    return [Request(f"note {i}", make_user_prompt(said.format(i), system=GUIDE), LABEL, 80) for i in range(number)]
 
 
 def answered(
@@ -66,7 +66,7 @@ def answered(
 
 @pytest.fixture(scope="module")
 def folder() -> Path:
-    return model_folder("0.5b")
+    return ensure_model_folder("0.5b")
 
 
 @pytest.fixture(scope="module")
@@ -104,7 +104,7 @@ def test_a_server_killed_in_mid_batch_loses_nothing(folder: Path) -> None:
 
 
 def test_answers_fit_the_schema_and_an_over_long_prompt_harms_nobody(engine: VLLMOffline) -> None:
-    long = Request("long", user("word " * 2000), LABEL, 80)
+    long = Request("long", make_user_prompt("word " * 2000), LABEL, 80)
     *labels, last = answered(CheckedLLM(engine), [*notes(8), long])
     assert [label.error for label in labels] == [None] * 8
     assert {label.value["category"] for label in labels} <= {"decision", "gotcha", "convention"}
@@ -121,11 +121,11 @@ def test_equal_beginnings_are_computed_once(engine: VLLMOffline) -> None:
 def test_tokens_are_counted_as_the_engine_counts(engine: VLLMOffline) -> None:
     (request,) = notes(1)
     (label,) = answered(CheckedLLM(engine), [request])
-    assert engine._exact_tokens(request) == label.prompt_tokens
+    assert engine._count_exact_tokens(request) == label.prompt_tokens
 
 
 def test_an_engine_that_is_killed_in_mid_batch_is_started_again(engine: VLLMOffline) -> None:
-    engine._open()
+    engine._open_engine()
     restarts = engine.restarts
     killer = threading.Timer(3.0, lambda: [p.send_signal(signal.SIGKILL) for p in engine_processes()])
     killer.start()

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.tiny_models import model_folder
+from bench.tiny_models import ensure_model_folder
 from slowwave.engines.llm.protocol import LASTING
 from slowwave.schemas.tables import (
     COMPLETIONS,
@@ -52,7 +52,7 @@ SPARING = {
 
 @pytest.fixture(scope="module")
 def folder() -> Path:
-    return model_folder("0.5b")
+    return ensure_model_folder("0.5b")
 
 
 @pytest.fixture(scope="module")
@@ -132,9 +132,9 @@ def test_a_night_in_process(folder: Path, transcripts: Path, tmp_path: Path) -> 
     check(tmp_path, model)
     done = asked(tmp_path)
     assert min(done["gists"], done["observe"], done["assign"], done["rollup"]) >= 1
-    versions = Store.open(tmp_path).versions([OBSERVATIONS, SUMMARIES, COMPLETIONS])
+    versions = Store.open(tmp_path).read_versions([OBSERVATIONS, SUMMARIES, COMPLETIONS])
     finished(night(transcripts, tmp_path, f"vllm:{folder}"))  # at once: the engine is not started
-    assert Store.open(tmp_path).versions([OBSERVATIONS, SUMMARIES, COMPLETIONS]) == versions
+    assert Store.open(tmp_path).read_versions([OBSERVATIONS, SUMMARIES, COMPLETIONS]) == versions
 
 
 def test_a_night_through_a_server_that_is_killed_in_mid_batch(folder: Path, transcripts: Path, tmp_path: Path) -> None:

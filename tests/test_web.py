@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 from slowwave.engines.llm.protocol import Request
 from slowwave.engines.llm.scripted import ScriptedLLM
 from slowwave.schemas.settings import Settings, WebSettings
-from slowwave.web.engines import SearXNG, WebTrouble, engines_from
-from slowwave.web.pages import page_text, shortened
-from slowwave.web.scrub import scrubbed
-from slowwave.web.search import WebSearch, asking, decided_by_words
+from slowwave.web.engines import SearXNG, WebTrouble, make_engines
+from slowwave.web.pages import fetch_page_text, shorten_text
+from slowwave.web.scrub import scrub_personal_data
+from slowwave.web.search import WebSearch, decide_by_words, make_llm_judge
 
 STORY = (
     "The harbour authority raised the berthing fee to 41 euros a metre on Monday. "
@@ -194,7 +194,7 @@ def test_anybodys_engine_and_judge_may_fail_in_any_way(web: Web) -> None:
 
 def test_what_is_not_set_up_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SLOWWAVE_GOOGLE_KEY", raising=False)
-    engines, lacking = engines_from(WebSettings(engines=("searxng", "google")))
+    engines, lacking = make_engines(WebSettings(engines=("searxng", "google")))
     assert engines == []
     assert lacking == [
         "searxng: set web.searxng_url",
@@ -209,12 +209,12 @@ def test_a_page_that_cannot_be_had_is_a_trouble(web: Web, path: str) -> None:
     if path == "/empty":
         pytest.importorskip("trafilatura", reason="the extra `web` is not installed")
     with pytest.raises(WebTrouble):
-        page_text(web.url + path, settings(web))
+        fetch_page_text(web.url + path, settings(web))
 
 
 def test_pages_on_this_machine_are_not_fetched_unless_allowed(web: Web) -> None:
     with pytest.raises(WebTrouble, match="private network"):
-        page_text(f"{web.url}/fees", WebSettings())
+        fetch_page_text(f"{web.url}/fees", WebSettings())
     assert web.asked == []
 
 
@@ -234,7 +234,7 @@ def test_pages_on_this_machine_are_not_fetched_unless_allowed(web: Web) -> None:
     ],
 )
 def test_words_decide(message: str, search: bool | None) -> None:
-    decision = decided_by_words(message)
+    decision = decide_by_words(message)
     assert (decision.search if decision else None) == search
 
 
@@ -246,19 +246,19 @@ def test_interests_and_then_the_model(web: Web) -> None:
     checked = [{"id": "1", "text": "Is the heron growing rare?"}, {"id": "2", "text": "Explain how a B-tree splits"}]
     from slowwave.engines.llm.checked import CheckedLLM
 
-    search = WebSearch(settings(web, interests=("tide tables",)), asking(CheckedLLM(asked)))
+    search = WebSearch(settings(web, interests=("tide tables",)), make_llm_judge(CheckedLLM(asked)))
     assert search.decide("Where are the tide tables?").search
     assert asked.asked == []
     assert [search.decide(one["text"]).search for one in checked] == [True, False]
     assert "no word" in WebSearch(settings(web)).decide("Explain how a B-tree splits").why
-    mute = WebSearch(settings(web), asking(CheckedLLM(ScriptedLLM(lambda r: "I would rather not say"))))
+    mute = WebSearch(settings(web), make_llm_judge(CheckedLLM(ScriptedLLM(lambda r: "I would rather not say"))))
     assert not mute.decide("Is the heron growing rare?").search
 
 
 def test_personal_data_is_taken_out_and_dates_and_versions_stay() -> None:
     kept = "latest postgres 17.2 release 2026-11-01, RFC 7231 section 10.2.3, the 2018-2022 cup, pin 10115"
-    assert scrubbed(kept).text == kept
-    said = scrubbed(
+    assert scrub_personal_data(kept).text == kept
+    said = scrub_personal_data(
         "my password is hunter2, card 4111 1111 1111 1111, DE89370400440532013000, 10.1.2.3:8080, (030) 901820-11, "
         "/home/ann/x.txt https://ann:pw@example.com/a?token=abc ghp_" + "a1" * 18
     )
@@ -268,7 +268,7 @@ def test_personal_data_is_taken_out_and_dates_and_versions_stay() -> None:
 
 @given(st.text(max_size=200))
 def test_scrubbing_any_text_is_safe_and_settles(text: str) -> None:
-    once = scrubbed(text).text
+    once = scrub_personal_data(text).text
     assert "\n" not in once
     assert len(once) <= len(text)
 
@@ -276,9 +276,9 @@ def test_scrubbing_any_text_is_safe_and_settles(text: str) -> None:
 @given(st.emails())
 @example("'@A.COM")
 def test_no_email_leaves(address: str) -> None:
-    assert address not in scrubbed(f"when does {address} land").text
+    assert address not in scrub_personal_data(f"when does {address} land").text
 
 
 def test_a_page_is_shortened_at_a_sentence() -> None:
-    assert shortened("One. Two three. Four five six.", 18) == "One. Two three."
-    assert shortened("short", 100) == "short"
+    assert shorten_text("One. Two three. Four five six.", 18) == "One. Two three."
+    assert shorten_text("short", 100) == "short"

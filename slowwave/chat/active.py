@@ -50,8 +50,8 @@ class ActiveMemory:
         """Turns so far, pruned ones too."""
         self._vectors: Vectors = np.zeros((0, encoder.dim), dtype=np.float32)
 
-    def hear(self, speaker: str, text: str, effect: float = 0.0) -> Trace:
-        """One more turn: the others fade, those like it are lifted, and at capacity the weakest goes.
+    def add_turn(self, speaker: str, text: str, effect: float = 0.0) -> Trace:
+        """Return one more turn: the others fade, those like it are lifted, and at capacity the weakest goes.
 
         Args:
             speaker: who says it.
@@ -65,10 +65,10 @@ class ActiveMemory:
         if not 0.0 <= effect <= 1.0:
             raise ValueError(f"effect is {effect}; it is a share, 0 to 1")
         vector = self.encoder.encode([text])[0]
-        strength = self._strength(text, self._novelty(vector), effect)
+        strength = self._compute_strength(text, self._compute_novelty(vector), effect)
         fade = 0.5 ** (1.0 / self.settings.half_life)
         self.traces = [replace(trace, activation=trace.activation * fade) for trace in self.traces]
-        self._lift(vector)
+        self._boost_similar(vector)
         trace = Trace(self.heard, speaker, text, strength, 1.0, len(self._vectors))
         self._vectors = np.vstack([self._vectors, vector[None]])
         self.traces.append(trace)
@@ -76,16 +76,16 @@ class ActiveMemory:
         self._prune()
         return trace
 
-    def recall_to_mind(self, query: str) -> None:
+    def boost_by_query(self, query: str) -> None:
         """Lift the traces like the query, without a turn being heard."""
-        self._lift(self.encoder.encode([query])[0])
+        self._boost_similar(self.encoder.encode([query])[0])
 
     def score(self, trace: Trace) -> float:
-        """What pruning goes by: activation and strength, weighted."""
+        """Return what pruning goes by: activation and strength, weighted."""
         return self.settings.keep_activation * trace.activation + self.settings.keep_strength * trace.strength
 
     def select(self, budget: int, count: Tokenizer) -> list[Trace]:
-        """The latest turns, newest first while they fit, then the most activated older ones that fit; in order.
+        """Return the latest turns, newest first while they fit, then the most activated older ones that fit; in order.
 
         Args:
             budget: tokens of all texts together, speakers included.
@@ -95,30 +95,30 @@ class ActiveMemory:
         chosen: list[Trace] = []
         room = budget
         for trace in reversed(self.traces[recent:]):
-            if (cost := count(shown(trace))) > room:
+            if (cost := count(format_trace(trace))) > room:
                 break
             chosen.append(trace)
             room -= cost
         for trace in sorted(self.traces[:recent], key=lambda one: (-one.activation, -one.strength, -one.number)):
-            if (cost := count(shown(trace))) <= room:
+            if (cost := count(format_trace(trace))) <= room:
                 chosen.append(trace)
                 room -= cost
         return sorted(chosen, key=lambda one: one.number)
 
-    def _strength(self, text: str, novelty: float, effect: float) -> float:
-        """Weighted mean of novelty, entities and effect."""
+    def _compute_strength(self, text: str, novelty: float, effect: float) -> float:
+        """Return weighted mean of novelty, entities and effect."""
         one = self.settings
         weights = one.novelty + one.entities + one.effect
-        named = min(1.0, entities(text) / one.entities_full)
+        named = min(1.0, count_entities(text) / one.entities_full)
         return (one.novelty * novelty + one.entities * named + one.effect * effect) / weights if weights else 0.0
 
-    def _novelty(self, vector: Sequence[float]) -> float:
-        """1 - the best cosine to a turn in mind, 0 to 1."""
+    def _compute_novelty(self, vector: Sequence[float]) -> float:
+        """Return 1 - the best cosine to a turn in mind, 0 to 1."""
         if not self.traces:
             return 1.0
         return float(np.clip(1.0 - (self._vectors @ np.asarray(vector, dtype=np.float32)).max(), 0.0, 1.0))
 
-    def _lift(self, vector: Sequence[float]) -> None:
+    def _boost_similar(self, vector: Sequence[float]) -> None:
         """Each trace rises towards 1 by the boost, in proportion to how far its cosine is above the floor."""
         if not self.traces:
             return
@@ -142,11 +142,11 @@ class ActiveMemory:
         self.traces = [replace(one, place=place) for place, one in enumerate(kept)]
 
 
-def shown(trace: Trace) -> str:
-    """A turn as it stands in a prompt."""
+def format_trace(trace: Trace) -> str:
+    """Return a turn as it stands in a prompt."""
     return f"{trace.speaker}: {trace.text}"
 
 
-def entities(text: str) -> int:
-    """Distinct names within sentences, numbers, and pieces of code."""
+def count_entities(text: str) -> int:
+    """Return distinct names within sentences, numbers, and pieces of code."""
     return len(set(NAME.findall(text)) | set(THING.findall(text)))

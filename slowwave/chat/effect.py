@@ -10,8 +10,8 @@ import re
 
 from slowwave.context.features import ASKS
 from slowwave.context.retractions import CHANGES
-from slowwave.text.sentences import sentences
-from slowwave.text.terms import content_words
+from slowwave.text.sentences import split_sentences
+from slowwave.text.terms import extract_content_words
 
 SETTLES = re.compile(
     r"\b(?:decid(?:e|ed)|agreed (?:on|to)|chose|settled (?:on|for)|prefers?|preferred|from now on|as of (?:now|today)|"
@@ -33,29 +33,29 @@ LEAST_WORDS = 2
 """Content words of a statement: a thanks or a yes is none."""
 
 
-def effect_of(text: str, relevance: float | None) -> float:
-    """Mean over the statements of a turn, 0 to 1; 0 where it has none.
+def estimate_effect(text: str, relevance: float | None) -> float:
+    """Return mean over the statements of a turn, 0 to 1; 0 where it has none.
 
     Args:
         text: the turn.
         relevance: of the memory nearest to it, 0 to 1 (`Context.relevance`); None where it is not known: then only
             what a statement says of itself counts.
     """
-    said = [one.text for one in sentences(text) if not ASKS.search(_ended(text, one.end))]
-    stated = [one for one in said if len(content_words(one)) >= LEAST_WORDS]
+    said = [one.text for one in split_sentences(text) if not ASKS.search(_get_sentence_ending(text, one.end))]
+    stated = [one for one in said if len(extract_content_words(one)) >= LEAST_WORDS]
     far = 0.0 if relevance is None else min(1.0, max(0.0, 1.0 - relevance))
-    each = [1.0 if _changes(one) else far for one in stated]
+    each = [1.0 if _is_change(one) else far for one in stated]
     return sum(each) / len(each) if each else 0.0
 
 
-def _changes(sentence: str) -> bool:
-    """Whether a statement says itself that something changes, is decided or preferred."""
+def _is_change(sentence: str) -> bool:
+    """Return whether a statement says itself that something changes, is decided or preferred."""
     if REQUESTS.search(sentence) and not STANDS.search(sentence):
         return False
     return bool(CHANGES.search(sentence) or SETTLES.search(sentence))
 
 
-def _ended(text: str, end: int) -> str:
-    """A sentence's last characters with the marks that close it: a sentence's span leaves some out."""
+def _get_sentence_ending(text: str, end: int) -> str:
+    """Return a sentence's last characters with the marks that close it: a sentence's span leaves some out."""
     marks = re.match(r"[^\w\s]*", text[end:])
     return text[max(0, end - 1) : end] + (marks[0] if marks else "")

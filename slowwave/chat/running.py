@@ -17,8 +17,8 @@ from slowwave.schemas.settings import PyramidSettings
 from slowwave.text.pyramid import MASTER, Group, Member, Pyramid, Shape, grow
 
 
-def conversation_shape(settings: PyramidSettings) -> Shape:
-    """n_sum turns, then n_sum_sum summaries a group, max_sum_lvl tiers, and a master."""
+def build_conversation_shape(settings: PyramidSettings) -> Shape:
+    """Return n_sum turns, then n_sum_sum summaries a group, max_sum_lvl tiers, and a master."""
     return Shape(
         first=settings.n_sum,
         above=settings.n_sum_sum,
@@ -42,23 +42,23 @@ class RunningSummary:
 
     def __init__(self, conversation: str, settings: PyramidSettings) -> None:
         self.conversation = conversation
-        self.shape = conversation_shape(settings)
+        self.shape = build_conversation_shape(settings)
         self.pyramid = Pyramid()
         self.master: Group | None = None
         """Summary over all that is sealed and all that is open; None before the first turn."""
         self._turns: list[Member] = []
 
     def add(self, speaker: str | None, text: str, at: datetime | None = None, id: str | None = None) -> list[Group]:
-        """One more turn; the groups that it completes, lowest level first, without the master."""
+        """Return one more turn; the groups that it completes, lowest level first, without the master."""
         turn = Member(id or f"{self.conversation}-{len(self._turns)}", text, at, speaker=speaker)
         self._turns.append(turn)
-        return self._grown()
+        return self._grow()
 
     def extend(self, turns: Iterable[tuple[str | None, str]]) -> list[Group]:
-        """Several turns at once: the same groups as one by one."""
+        """Return several turns at once: the same groups as one by one."""
         return [group for speaker, text in turns for group in self.add(speaker, text)]
 
-    def _grown(self) -> list[Group]:
+    def _grow(self) -> list[Group]:
         made = grow(self.pyramid, self._turns, self.shape, "session", self.conversation)
         self.master = made[-1]
         return [group for group in made if group.tier != MASTER]
@@ -66,7 +66,7 @@ class RunningSummary:
     @property
     def open(self) -> list[Member]:
         """Turns that no summary holds yet."""
-        covered = self.pyramid.covered(0)
+        covered = self.pyramid.collect_covered_ids(0)
         return [turn for turn in self._turns if turn.id not in covered]
 
     @property
@@ -74,15 +74,17 @@ class RunningSummary:
         """What stands for the sealed turns, highest level first: each turn under exactly one summary."""
         found = []
         for tier in sorted(self.pyramid.tiers, reverse=True):
-            above = self.pyramid.covered(tier + 1)
-            ids = {group.id("session", self.conversation): group for group in self.pyramid.tiers[tier]}
+            above = self.pyramid.collect_covered_ids(tier + 1)
+            ids = {group.compute_id("session", self.conversation): group for group in self.pyramid.tiers[tier]}
             free = tuple(group.text for key, group in ids.items() if key not in above)
             found += [Level(tier, free)] if free else []
         return found
 
-    def block(self) -> str:
-        """Master summary, then what stands for the sealed turns from the oldest on, then the open turns as they are."""
-        lines = [f"Summary: {self.master.text}"] if self.master and self.pyramid.covered(0) else []
+    def render_summary(self) -> str:
+        """Return master summary, then what stands for the sealed turns from the oldest on, then the open turns as
+        they are.
+        """
+        lines = [f"Summary: {self.master.text}"] if self.master and self.pyramid.collect_covered_ids(0) else []
         lines += [f"Earlier: {text}" for level in self.levels for text in level.texts]
         return "\n".join(
             [*lines, *(f"{turn.speaker}: {turn.text}" if turn.speaker else turn.text for turn in self.open)]

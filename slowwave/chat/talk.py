@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from slowwave.chat.effect import effect_of
+from slowwave.chat.effect import estimate_effect
 from slowwave.chat.turns import TEMPLATE_TOKENS, Turns
 from slowwave.context.build import Context, Turn
 from slowwave.context.handed_out import note_block
@@ -44,7 +44,7 @@ CONTEXT_SHARE, BRIEFING_SHARE, HISTORY_SHARE = 0.3, 0.15, 0.6
 latest turns; older ones are recapped in the block."""
 
 
-class Remembers(Protocol):
+class ContextProvider(Protocol):
     """What of a `Memory` a conversation uses."""
 
     def context(
@@ -58,16 +58,16 @@ class Remembers(Protocol):
         workspace: str | None = None,
         automatic: bool = False,
     ) -> Context:
-        """The block for a query, at most `budget` tokens."""
+        """Return the block for a query, at most `budget` tokens."""
         ...
 
     def briefing(self, budget: int | None = None, *, tokenizer: Tokenizer | None = None) -> Context:
-        """The block for the start of a conversation; the same bytes as long as the release is the same."""
+        """Return the block for the start of a conversation; the same bytes as long as the release is the same."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class Recalled:
+class TurnContext:
     """What a turn was answered with, for `/why`."""
 
     query: str
@@ -91,7 +91,7 @@ class Conversation:
     def __init__(
         self,
         speaker: Speaker,
-        memory: Remembers | None,
+        memory: ContextProvider | None,
         settings: Settings,
         *,
         journal: Journal | None = None,
@@ -106,12 +106,12 @@ class Conversation:
         self.answer_tokens = answer_tokens
         name = journal.session if journal else "conversation"
         self.turns = Turns(name, settings, speaker.llm.count_tokens, encoder)
-        self.recalled: Recalled | None = None
+        self.recalled: TurnContext | None = None
         """What the last turn was answered with; None before the first."""
         self._system: str | None = None
 
     def say(self, text: str) -> Generator[str]:
-        """The answer to a message, in pieces as they come.
+        """Yield the answer to a message, in pieces as they come.
 
         What was said of it before it broke off, or before the caller stopped listening, is kept and written down.
 
@@ -122,7 +122,7 @@ class Conversation:
         said = text.strip()
         if not said:
             raise UsageError("there is nothing to answer: the message is empty")
-        prompt = self._prompt(said)
+        prompt = self._build_prompt(said)
         self._write_down("user", said)
         answer: list[str] = []
         try:
@@ -132,71 +132,77 @@ class Conversation:
         finally:
             if whole := "".join(answer).strip():
                 # only now: chat templates want a turn of each in turn
-                self.turns.add("user", said, self._effect(said))
+                self.turns.add("user", said, self._estimate_turn_effect(said))
                 self.turns.add("assistant", whole)  # made of what it was given: no effect of its own
                 self._write_down("assistant", whole)
 
-    def _effect(self, said: str) -> float:
-        """What a message does to long-term memory, by what was just recalled for it."""
+    def _estimate_turn_effect(self, said: str) -> float:
+        """Return what a message does to long-term memory, by what was just recalled for it."""
         block = self.recalled.block if self.recalled else None
-        return effect_of(said, block.relevance if block else None)
+        return estimate_effect(said, block.relevance if block else None)
 
-    def _prompt(self, said: str) -> list[Message]:
-        """The turns that fit, the block with what does not, and the message."""
+    def _build_prompt(self, said: str) -> list[Message]:
+        """Return the turns that fit, the block with what does not, and the message."""
         room = self.speaker.llm.context_window - self.answer_tokens
-        left = room - self._count(self._opening(room)) - self._count(said) - 4 * TEMPLATE_TOKENS
+        left = (
+            room - self._count_tokens(self._build_system_prompt(room)) - self._count_tokens(said) - 4 * TEMPLATE_TOKENS
+        )
         if left < 0:
             raise UsageError(f"the message does not fit {self.speaker.llm.model}'s context window: shorten it")
         budget = min(self.settings.context.budget, int(room * CONTEXT_SHARE), left)
-        recent = self.turns.recent(int((left - budget) * HISTORY_SHARE))
+        recent = self.turns.select_recent(int((left - budget) * HISTORY_SHARE))
         self.recalled = self._recall(said, budget, len(self.turns.said) - len(recent))
         block = self.recalled.text.replace("</context>", "")
         asked = f"<context>\n{block}\n</context>\n\n{said}" if block else said
-        return [{"role": "system", "content": self._opening(room)}, *recent, {"role": "user", "content": asked}]
+        return [
+            {"role": "system", "content": self._build_system_prompt(room)},
+            *recent,
+            {"role": "user", "content": asked},
+        ]
 
-    def _opening(self, room: int) -> str:
-        """What the model is, and the briefing: made once."""
+    def _build_system_prompt(self, room: int) -> str:
+        """Return what the model is, and the briefing: made once."""
         if self._system is None:
             budget = min(self.settings.context.briefing_budget, int(room * BRIEFING_SHARE))
-            known = self._briefing(budget)
+            known = self._fetch_briefing(budget)
             self._system = f"{INSTRUCTIONS}\n\n<context>\n{known}\n</context>" if known else INSTRUCTIONS
         return self._system
 
-    def _briefing(self, budget: int) -> str:
+    def _fetch_briefing(self, budget: int) -> str:
         if self.memory is None or budget < 1:
             return ""
         try:
-            block = self.memory.briefing(budget, tokenizer=self._count)
+            block = self.memory.briefing(budget, tokenizer=self._count_tokens)
         except SlowwaveError as trouble:
             LOG.warning("no briefing: %s", trouble)
             return ""
-        self._log(block)
+        self._log_block(block)
         return block.text.replace("</context>", "")
 
-    def _recall(self, said: str, budget: int, older: int) -> Recalled:
-        """Web and memory, asked one after the other; what fails leaves a note and no hole."""
+    def _recall(self, said: str, budget: int, older: int) -> TurnContext:
+        """Return web and memory, asked one after the other; what fails leaves a note and no hole."""
         found = self.web.answer(said) if self.web else WebAnswer()
         if self.memory is None:
-            return Recalled(said, None, found, found.notes, "there is no memory yet")
-        recap = self.turns.recap(older, said, budget)
+            return TurnContext(said, None, found, found.notes, "there is no memory yet")
+        recap = self.turns.build_recap(older, said, budget)
         try:
             block = self.memory.context(
                 said,
                 budget,
                 web=found.results,
                 conversation=recap,
-                tokenizer=self._count,
+                tokenizer=self._count_tokens,
                 workspace=self.workspace,
                 automatic=True,
             )
         except SlowwaveError as trouble:
             LOG.warning("nothing recalled: %s", trouble)
-            return Recalled(said, None, found, found.notes, str(trouble))
-        self._log(block)
+            return TurnContext(said, None, found, found.notes, str(trouble))
+        self._log_block(block)
         notes = (*found.notes, STALE) if block.stale else found.notes
-        return Recalled(said, block, found, notes, block.reason)
+        return TurnContext(said, block, found, notes, block.reason)
 
-    def _log(self, block: Context) -> None:
+    def _log_block(self, block: Context) -> None:
         """Note what of the memory was handed out."""
         if self.space_dir is not None:
             note_block(self.space_dir, block)
@@ -211,6 +217,6 @@ class Conversation:
             LOG.warning("this conversation is not written down: %s", trouble)
             self.journal = None
 
-    def _count(self, text: str) -> int:
-        """Tokens by the model that reads them."""
+    def _count_tokens(self, text: str) -> int:
+        """Return tokens by the model that reads them."""
         return self.speaker.llm.count_tokens([text])[0]

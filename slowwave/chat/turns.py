@@ -35,10 +35,10 @@ class Turns:
         self.said.append({"role": "user" if role == "user" else "assistant", "content": content})
         self.running.add(role, content)
         if self.active:
-            self.active.hear(role, content, effect)
+            self.active.add_turn(role, content, effect)
 
-    def recent(self, budget: int) -> list[Message]:
-        """The latest turns that fit the budget of tokens, from a person's on."""
+    def select_recent(self, budget: int) -> list[Message]:
+        """Return the latest turns that fit the budget of tokens, from a person's on."""
         kept = 0
         for tokens in self.count([turn["content"] for turn in reversed(self.said)]):
             budget -= tokens + TEMPLATE_TOKENS
@@ -49,8 +49,9 @@ class Turns:
         first = next((at for at, turn in enumerate(latest) if turn["role"] == "user"), len(latest))
         return latest[first:]
 
-    def recap(self, older: int, query: str, budget: int) -> list[tuple[str, str]]:
-        """What stands for the first `older` turns, as turns: summaries, then what of them is in mind for the query.
+    def build_recap(self, older: int, query: str, budget: int) -> list[tuple[str, str]]:
+        """Return what stands for the first `older` turns, as turns: summaries, then what of them is in mind for the
+        query.
 
         Without an encoder nothing tells what is in mind, and all of the older turns stand for themselves.
         """
@@ -59,6 +60,6 @@ class Turns:
         sealed = [(RECAP, text) for level in self.running.levels for text in level.texts]
         if self.active is None:
             return sealed + [(turn["role"], turn["content"]) for turn in self.said[:older]]
-        self.active.recall_to_mind(query)
+        self.active.boost_by_query(query)
         in_mind = self.active.select(budget, lambda text: self.count([text])[0])
         return sealed + [(trace.speaker, trace.text) for trace in in_mind if trace.number < older]

@@ -34,21 +34,21 @@ ReleaseOption = Annotated[
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
-def overrides(store: Path | None = None, space: str | None = None, **more: Any) -> dict[str, Any]:
-    """The settings that the command line names, as plain JSON values."""
+def build_overrides(store: Path | None = None, space: str | None = None, **more: Any) -> dict[str, Any]:
+    """Return the settings that the command line names, as plain JSON values."""
     given = {"store": str(store.expanduser().absolute()) if store else None, "space": space, **more}
     return {name: value for name, value in given.items() if value is not None}
 
 
-def settings_from(store: Path | str | None = None, space: str | None = None, **more: Any) -> Settings:
-    """Settings with the command line's words over those of the file and the environment.
+def load_settings(store: Path | str | None = None, space: str | None = None, **more: Any) -> Settings:
+    """Return settings with the command line's words over those of the file and the environment.
 
     Raises:
         UsageError: a value that is none of the setting's; the message names the setting and what it takes. Or the
             user's settings file can't be read.
     """
     try:
-        return Settings(**overrides(Path(store) if store else None, space, **more))
+        return Settings(**build_overrides(Path(store) if store else None, space, **more))
     except ValidationError as error:
         first = error.errors()[0]
         raise UsageError(
@@ -56,21 +56,21 @@ def settings_from(store: Path | str | None = None, space: str | None = None, **m
         ) from None
 
 
-def opened_store(store: Path | str | None = None, space: str | None = None) -> "Store":
-    """The store that there is, for looking at; none is made.
+def open_store(store: Path | str | None = None, space: str | None = None) -> "Store":
+    """Return the store that there is, for looking at; none is made.
 
     Raises:
-        UsageError: as `settings_from`.
+        UsageError: as `load_settings`.
         StoreMissing: there is no such store or space.
     """
     from slowwave.store.store import Store
 
-    settings = settings_from(store, space)
+    settings = load_settings(store, space)
     return Store.open(settings.store, settings.space)
 
 
 @contextmanager
-def errors_as_lines() -> Iterator[None]:
+def report_errors() -> Iterator[None]:
     """An error raised on purpose, or by the file system, is one line on stderr and exit status 1."""
     try:
         yield
@@ -79,29 +79,29 @@ def errors_as_lines() -> Iterator[None]:
         raise typer.Exit(1) from None
 
 
-def notes_not_logged() -> None:
+def silence_note_logging() -> None:
     """Before a memory is opened whose notes are printed: no log line says them too, unless logging was set up."""
     from slowwave.recall.notes import LOG
 
     LOG.addHandler(PRINTED)  # with any handler at all Python's last resort, a line on stderr, is not taken
 
 
-def notes_on_stderr(notes: Iterable[str]) -> None:
+def print_notes(notes: Iterable[str]) -> None:
     """What an answer could not use, a line each: stdout is the answer's alone."""
     for note in notes:
         typer.echo(f"note: {note}", err=True)
 
 
 @contextmanager
-def at_work() -> Iterator[None]:
+def report_errors_and_progress() -> Iterator[None]:
     """For what lasts: errors as lines, and where no terminal shows bars a line every ten seconds."""
-    from slowwave.tasks.progress import told_in_lines
+    from slowwave.tasks.progress import report_progress_lines
 
-    with errors_as_lines(), told_in_lines():
+    with report_errors(), report_progress_lines():
         yield
 
 
-def quiet_prefect() -> None:
+def import_prefect_quietly() -> None:
     """Import Prefect with no telemetry, no chatter and patience, unless the user set it otherwise.
 
     Prefect obeys `.env`, `prefect.toml` and pyproject.toml of the folder that it is imported in: they may name a server
@@ -123,8 +123,8 @@ def quiet_prefect() -> None:
         import prefect.main  # noqa: F401
 
 
-def settings_of_prefect_here() -> str | None:
-    """The file of this folder that a server of Prefect's, started here, would obey; None where there is none."""
+def find_local_prefect_settings() -> str | None:
+    """Return the file of this folder that a server of Prefect's, started here, would obey; None where there is none."""
     if Path("prefect.toml").exists():
         return "prefect.toml"
     project = Path("pyproject.toml")

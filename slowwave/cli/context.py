@@ -11,10 +11,10 @@ from slowwave.cli.common import (
     ReleaseOption,
     SpaceOption,
     StoreOption,
-    errors_as_lines,
-    notes_not_logged,
-    notes_on_stderr,
-    settings_from,
+    load_settings,
+    print_notes,
+    report_errors,
+    silence_note_logging,
 )
 
 if TYPE_CHECKING:
@@ -44,8 +44,8 @@ def context(
     release: ReleaseOption = None,
 ) -> None:
     """Print what past sessions say on a query, packed into a budget of tokens, each line with its source."""
-    with errors_as_lines():
-        memory, counter = _opened(store, space, release), _counter(tokenizer)
+    with report_errors():
+        memory, counter = _open_memory(store, space, release), _load_optional_tokenizer(tokenizer)
         block = memory.context(
             query,
             budget,
@@ -55,7 +55,7 @@ def context(
             automatic=automatic,
             as_of=as_of,
         )
-        _told(memory, block, "Nothing found.", as_json)
+        _print_block(memory, block, "Nothing found.", as_json)
 
 
 def briefing(
@@ -67,13 +67,13 @@ def briefing(
     release: ReleaseOption = None,
 ) -> None:
     """Print what is known, for the start of a conversation: the same bytes as long as the release is the same."""
-    with errors_as_lines():
-        memory, counter = _opened(store, space, release), _counter(tokenizer)
+    with report_errors():
+        memory, counter = _open_memory(store, space, release), _load_optional_tokenizer(tokenizer)
         block = memory.briefing(budget, tokenizer=counter, format="json" if as_json else "markdown")
-        _told(memory, block, "Nothing known yet.", as_json)
+        _print_block(memory, block, "Nothing known yet.", as_json)
 
 
-def _told(memory: "Memory", block: "Context", nothing: str, as_json: bool) -> None:
+def _print_block(memory: "Memory", block: "Context", nothing: str, as_json: bool) -> None:
     """Print the block, and on stderr what was amiss; note that it was handed out.
 
     Args:
@@ -82,7 +82,7 @@ def _told(memory: "Memory", block: "Context", nothing: str, as_json: bool) -> No
     from slowwave.context.handed_out import note_block
 
     note_block(memory.root / memory.space, block)
-    notes_on_stderr(block.notes)
+    print_notes(block.notes)
     if block.stale and not block.text and block.reason:
         typer.echo(f"note: nothing is told: {block.reason}", err=True)
     if as_json:
@@ -90,17 +90,17 @@ def _told(memory: "Memory", block: "Context", nothing: str, as_json: bool) -> No
     typer.echo(block.text or nothing)
 
 
-def _opened(store: Path | None, space: str | None, release: str | None) -> "Memory":
+def _open_memory(store: Path | None, space: str | None, release: str | None) -> "Memory":
     from slowwave.memory import Memory
 
-    notes_not_logged()
-    settings = settings_from(store, space)
+    silence_note_logging()
+    settings = load_settings(store, space)
     return Memory.open(settings.store, settings.space, release)
 
 
-def _counter(name: str | None) -> "Tokenizer | None":
+def _load_optional_tokenizer(name: str | None) -> "Tokenizer | None":
     if name is None:
         return None
-    from slowwave.context.tokens import tokenizer_named
+    from slowwave.context.tokens import load_tokenizer
 
-    return tokenizer_named(name)
+    return load_tokenizer(name)

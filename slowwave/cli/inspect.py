@@ -13,20 +13,20 @@ from slowwave.cli.common import (
     JsonOption,
     SpaceOption,
     StoreOption,
-    at_work,
-    errors_as_lines,
-    opened_store,
-    quiet_prefect,
-    settings_from,
+    import_prefect_quietly,
+    load_settings,
+    open_store,
+    report_errors,
+    report_errors_and_progress,
 )
 
 
 def verify(store: StoreOption = None, space: SpaceOption = None) -> None:
     """Re-compute the vault's hash chains; names the first broken row of each session that has one."""
-    with at_work():
-        from slowwave.tasks.ingest.verify import broken_chains
+    with report_errors_and_progress():
+        from slowwave.tasks.ingest.verify import find_broken_chains
 
-        checked, broken = broken_chains(opened_store(store, space))
+        checked, broken = find_broken_chains(open_store(store, space))
         for one in broken:
             ERR.print(f"broken: {one}", style="red", highlight=False, soft_wrap=True)
         OUT.print(
@@ -38,10 +38,10 @@ def verify(store: StoreOption = None, space: SpaceOption = None) -> None:
 
 def config(as_json: JsonOption = False) -> None:
     """Show every setting that is in force, and where it comes from."""
-    with errors_as_lines():
-        from slowwave.cli.provenance import settings_in_force
+    with report_errors():
+        from slowwave.cli.provenance import list_effective_settings
 
-        rows = settings_in_force(settings_from())
+        rows = list_effective_settings(load_settings())
         if as_json:
             OUT.print_json(data={row.name: {"value": row.value, "from": row.origin} for row in rows})
             return
@@ -51,10 +51,10 @@ def config(as_json: JsonOption = False) -> None:
 
 def releases(as_json: JsonOption = False, store: StoreOption = None, space: SpaceOption = None) -> None:
     """List the releases, newest first; the first one is live."""
-    with errors_as_lines():
-        from slowwave.store.releases import releases as all_releases
+    with report_errors():
+        from slowwave.store.releases import read_releases
 
-        found = all_releases(opened_store(store, space))[::-1]
+        found = read_releases(open_store(store, space))[::-1]
         if as_json:
             OUT.print_json(data=[{**vars(r), "created_at": r.created_at.isoformat(), "name": r.name} for r in found])
             return
@@ -73,15 +73,15 @@ def rollback(
     space: SpaceOption = None,
 ) -> None:
     """Make an earlier release live again. Nothing is deleted: rolling forward is the same command."""
-    quiet_prefect()
-    with errors_as_lines():
-        from slowwave.flows.run import running
+    import_prefect_quietly()
+    with report_errors():
+        from slowwave.flows.run import open_run
         from slowwave.store.releases import roll_back
         from slowwave.store.store import Store
 
-        settings = settings_from(store, space)
+        settings = load_settings(store, space)
         Store.open(settings.store, settings.space)  # there must be one: this command makes none
-        with running("rollback", settings) as (job, report):
+        with open_run("rollback", settings) as (job, report):
             made = report.release = roll_back(job.store, release, job.run_id)
         OUT.print(f"Live now: {made.name}, with the tables of {release}.", highlight=False)
 
@@ -93,10 +93,10 @@ def quarantine(
     space: SpaceOption = None,
 ) -> None:
     """List what could not be used: file, line and reason."""
-    with errors_as_lines():
+    with report_errors():
         from slowwave.schemas.tables import QUARANTINE
 
-        rows = opened_store(store, space).read(QUARANTINE).to_pylist()
+        rows = open_store(store, space).read(QUARANTINE).to_pylist()
         rows = sorted(
             (r for r in rows if everything or not r["resolved"]), key=lambda r: (r["path"] or "", r["line"] or 0)
         )
@@ -107,25 +107,25 @@ def quarantine(
         for row in rows:
             table.add_row(
                 row["step"],
-                Path(row["path"]).name if row["path"] else _short(row["row_id"] or ""),
+                Path(row["path"]).name if row["path"] else _shorten_row_id(row["row_id"] or ""),
                 str(row["line"] or ""),
                 row["reason"],
             )
         OUT.print(table if rows else "Nothing is in quarantine.")
 
 
-def _short(row_id: str) -> str:
-    """A row's id as other commands take it: of `<id>/<part>` the id's first 12 characters, the part whole."""
+def _shorten_row_id(row_id: str) -> str:
+    """Return a row's id as other commands take it: of `<id>/<part>` the id's first 12 characters, the part whole."""
     unit, slash, part = row_id.partition("/")
     return f"{unit[:12]}{slash}{part}"
 
 
 def runs(as_json: JsonOption = False, store: StoreOption = None, space: SpaceOption = None) -> None:
     """List the runs that changed something, paid a model, failed or died, newest first."""
-    with errors_as_lines():
+    with report_errors():
         from slowwave.schemas.tables import RUNS
 
-        rows = opened_store(store, space).read(RUNS).to_pylist()
+        rows = open_store(store, space).read(RUNS).to_pylist()
         rows.sort(key=lambda r: r["started_at"], reverse=True)
         if as_json:
             OUT.print_json(data=rows, default=str)
@@ -134,12 +134,12 @@ def runs(as_json: JsonOption = False, store: StoreOption = None, space: SpaceOpt
         for row in rows:
             took = f"{(row['ended_at'] - row['started_at']).total_seconds():.1f}" if row["ended_at"] else ""
             started = f"{row['started_at']:%Y-%m-%d %H:%M:%S}"
-            table.add_row(row["run_id"], row["kind"], started, took, _tokens(row["report"]), row["status"])
+            table.add_row(row["run_id"], row["kind"], started, took, _format_spent_tokens(row["report"]), row["status"])
         OUT.print(table)
 
 
-def _tokens(report: str) -> str:
-    """Tokens that a run's report says its models read and wrote; nothing where none was asked."""
+def _format_spent_tokens(report: str) -> str:
+    """Return tokens that a run's report says its models read and wrote; nothing where none was asked."""
     counts = [step["counts"] for step in orjson.loads(report).get("steps", [])]
     spent = sum(n for c in counts for name, n in c.items() if name.endswith((": prompt tokens", ": answer tokens")))
     return f"{spent:,}" if spent else ""

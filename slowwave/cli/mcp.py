@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from slowwave.cli.common import ERR, SpaceOption, StoreOption, errors_as_lines, settings_from
+from slowwave.cli.common import ERR, SpaceOption, StoreOption, load_settings, report_errors
 from slowwave.schemas.errors import UsageError
 
 LOOPBACK = "127.0.0.1"
@@ -18,14 +18,14 @@ def mcp(
     space: SpaceOption = None,
 ) -> None:
     """Serve the memory to agents over MCP: stdio, or with --http on 127.0.0.1."""
-    with errors_as_lines():
+    with report_errors():
         if importlib.util.find_spec("mcp") is None:
             raise UsageError("the MCP server needs the package mcp: pip install 'slowwave[mcp]'")
         from importlib.metadata import version
 
         from slowwave.mcp.server import make_server
 
-        server = make_server(settings_from(store, space), version("slowwave"))
+        server = make_server(load_settings(store, space), version("slowwave"))
         if http:
             ERR.print(f"slowwave: serving MCP at http://{LOOPBACK}:{port}/mcp", highlight=False)
             server.run("streamable-http", host=LOOPBACK, port=port)

@@ -11,11 +11,11 @@ from slowwave.cli.common import (
     ReleaseOption,
     SpaceOption,
     StoreOption,
-    at_work,
-    errors_as_lines,
-    opened_store,
-    quiet_prefect,
-    settings_from,
+    import_prefect_quietly,
+    load_settings,
+    open_store,
+    report_errors,
+    report_errors_and_progress,
 )
 
 if TYPE_CHECKING:
@@ -32,33 +32,33 @@ def show(
     space: SpaceOption = None,
 ) -> None:
     """Show an observation, summary, topic, session or message: what it stands on, and what holds it."""
-    with errors_as_lines():
+    with report_errors():
         from slowwave.recall.show import show as find
         from slowwave.store.snapshot import Snapshot
 
-        settings = settings_from(store, space)
+        settings = load_settings(store, space)
         shown = find(Snapshot(settings.store, settings.space, release), wanted, depth)
         if as_json:
             OUT.print_json(data=shown.as_dict(), default=str)
             return
-        for line in _lines(shown.node, 0, whole=True):
+        for line in _format_node_lines(shown.node, 0, whole=True):
             OUT.print(line, highlight=False, soft_wrap=True, markup=False)
         if shown.above:
             OUT.print("held by", highlight=False)
         for node in shown.above:
-            OUT.print(_line(node, 1), highlight=False, soft_wrap=True, markup=False)
+            OUT.print(_format_node(node, 1), highlight=False, soft_wrap=True, markup=False)
 
 
-def _lines(node: "Node", level: int, *, whole: bool = False) -> list[str]:
-    lines = [_line(node, level, whole=whole)]
+def _format_node_lines(node: "Node", level: int, *, whole: bool = False) -> list[str]:
+    lines = [_format_node(node, level, whole=whole)]
     if whole:
         lines += [f"  {name}: {value}" for name, value in node.facts.items()]
     for below in node.below:
-        lines += _lines(below, level + 1)
+        lines += _format_node_lines(below, level + 1)
     return lines
 
 
-def _line(node: "Node", level: int, *, whole: bool = False) -> str:
+def _format_node(node: "Node", level: int, *, whole: bool = False) -> str:
     text = " ".join(node.text.split())
     if not whole and len(text) > 160:
         text = text[:160].rsplit(" ", 1)[0] + " …"
@@ -76,10 +76,10 @@ def merges(
     space: SpaceOption = None,
 ) -> None:
     """List which claims were merged or retired, by which rule, with what they say."""
-    with errors_as_lines():
+    with report_errors():
         rows = [
             row
-            for row in _merges(opened_store(store, space))
+            for row in _collect_merges(open_store(store, space))
             if everything or row["state"] == ("undone" if undone else "in force")
         ]
         if as_json:
@@ -91,8 +91,8 @@ def merges(
         OUT.print(table if rows else "No merges.")
 
 
-def _merges(store: "Store") -> list[dict[str, Any]]:
-    """Rows of the ledger with what both claims say, and their `state`.
+def _collect_merges(store: "Store") -> list[dict[str, Any]]:
+    """Return rows of the ledger with what both claims say, and their `state`.
 
     One that nobody took back has `lapsed` when its loser no longer points to its winner: that was withdrawn, the loser
     was said again, or another claim has it now. A doubt is in force while both its claims stand.
@@ -119,11 +119,11 @@ def unmerge(
     space: SpaceOption = None,
 ) -> None:
     """Take a merge or a supersession back, for good: the next night will not make it again."""
-    quiet_prefect()
-    with errors_as_lines():
+    import_prefect_quietly()
+    with report_errors():
         from slowwave.flows.consolidate import run_unmerge
 
-        run_unmerge(merge, settings_from(store, space)).print(OUT)
+        run_unmerge(merge, load_settings(store, space)).print(OUT)
 
 
 def consolidate(
@@ -132,11 +132,11 @@ def consolidate(
     space: SpaceOption = None,
 ) -> None:
     """Look for duplicates among all that is stored, and do what depends on what came out."""
-    quiet_prefect()
-    with at_work():
+    import_prefect_quietly()
+    with report_errors_and_progress():
         from slowwave.flows.consolidate import run_consolidate
 
-        run_consolidate(settings_from(store, space), workspace).print(OUT)
+        run_consolidate(load_settings(store, space), workspace).print(OUT)
 
 
 def rebuild(
@@ -145,19 +145,19 @@ def rebuild(
     space: SpaceOption = None,
 ) -> None:
     """Make topics or summaries anew; observations stay as they are."""
-    quiet_prefect()
-    with at_work():
+    import_prefect_quietly()
+    with report_errors_and_progress():
         from slowwave.flows.consolidate import run_rebuild
 
-        run_rebuild(what, settings_from(store, space)).print(OUT)
+        run_rebuild(what, load_settings(store, space)).print(OUT)
 
 
 def junk(as_json: JsonOption = False, store: StoreOption = None, space: SpaceOption = None) -> None:
     """List the boilerplate that is masked before anything is distilled, with counts."""
-    with errors_as_lines():
+    with report_errors():
         from slowwave.schemas.tables import BOILERPLATE
 
-        rows = opened_store(store, space).read(BOILERPLATE).to_pylist()
+        rows = open_store(store, space).read(BOILERPLATE).to_pylist()
         rows.sort(key=lambda row: (-row["count"], row["span_id"]))
         if as_json:
             OUT.print_json(data=rows)

@@ -10,12 +10,12 @@ from slowwave.cli.common import (
     JsonOption,
     SpaceOption,
     StoreOption,
-    errors_as_lines,
-    overrides,
-    quiet_prefect,
-    settings_from,
+    build_overrides,
+    import_prefect_quietly,
+    load_settings,
+    report_errors,
 )
-from slowwave.cli.run import GistsOption, LlmOption, MaxTokens, Paths, llm_overrides
+from slowwave.cli.run import GistsOption, LlmOption, MaxTokens, Paths, build_llm_overrides
 
 if TYPE_CHECKING:
     from slowwave.tasks.plan import Estimate
@@ -31,19 +31,19 @@ def plan(
     space: SpaceOption = None,
 ) -> None:
     """Say what a night would cost: prompts, tokens, cache hits, time and money. Nothing is generated or written."""
-    quiet_prefect()
-    with errors_as_lines():
+    import_prefect_quietly()
+    with report_errors():
         from slowwave.flows.plan import plan_night
 
-        settings = settings_from(**overrides(store, space, gists=gists, **llm_overrides(llm, max_tokens)))
+        settings = load_settings(**build_overrides(store, space, gists=gists, **build_llm_overrides(llm, max_tokens)))
         estimate = plan_night([path.expanduser().absolute() for path in paths or []], settings)
         if as_json:
             OUT.print_json(data=asdict(estimate))
         else:
-            _print(estimate)
+            _print_estimate(estimate)
 
 
-def _print(estimate: "Estimate") -> None:
+def _print_estimate(estimate: "Estimate") -> None:
     table = Table("step", title=f"{estimate.model}", title_justify="left")
     for heading in ("units", "prompts", "from the cache", "prompt tokens", "answer tokens (expected)"):
         table.add_column(heading, justify="right")
@@ -55,15 +55,15 @@ def _print(estimate: "Estimate") -> None:
     OUT.print(f"{said}, {estimate.skipped:,} of them too short." if estimate.skipped else f"{said}.", highlight=False)
     if estimate.lines:
         OUT.print(table)
-        took = "unknown" if estimate.seconds is None else _time(estimate.seconds)
+        took = "unknown" if estimate.seconds is None else _format_duration(estimate.seconds)
         tokens = f"{estimate.prompt_tokens:,} prompt and {estimate.answer_tokens:,} answer tokens"
         OUT.print(f"In all {tokens}; time: {took}; money: ${estimate.usd:,.2f}", highlight=False)
     for note in estimate.notes:
         OUT.print(f"note: {note}", highlight=False, soft_wrap=True)
 
 
-def _time(seconds: float) -> str:
-    """Seconds as a person says them."""
+def _format_duration(seconds: float) -> str:
+    """Return seconds as a person says them."""
     if seconds < 90:
         return f"about {seconds:.0f} s"
     return f"about {seconds / 60:.0f} min" if seconds < 5_400 else f"about {seconds / 3600:.1f} h"

@@ -31,48 +31,48 @@ def recall(
     release: Annotated[str | None, typer.Option(help="An earlier release, by name (r3) or id.")] = None,
 ) -> None:
     """Search the released memory and print what answers the query, each with its sources."""
-    from slowwave.cli.common import errors_as_lines, notes_not_logged, notes_on_stderr, settings_from
+    from slowwave.cli.common import load_settings, print_notes, report_errors, silence_note_logging
     from slowwave.context.handed_out import note_hits
     from slowwave.memory import Memory
     from slowwave.recall.hits import KINDS
 
-    with errors_as_lines():
-        notes_not_logged()
-        settings = settings_from(store, space)
+    with report_errors():
+        silence_note_logging()
+        settings = load_settings(store, space)
         memory = Memory.open(settings.store, settings.space, release)
         conditions = (workspace, category, since, until)
         hits = memory.recall(query, k, kind or KINDS, *conditions, speaker=speaker, files=file or None, as_of=as_of)
     note_hits(settings.store / settings.space, hits)
-    notes_on_stderr(hits.notes)
+    print_notes(hits.notes)
     if as_json:
         typer.echo(json.dumps(hits.as_dict(), ensure_ascii=False, indent=2))
         return
-    typer.echo("\n\n".join(_lines(n, hit) for n, hit in enumerate(hits, 1)) or f"Nothing found: {hits.reason}.")
+    typer.echo("\n\n".join(_format_hit(n, hit) for n, hit in enumerate(hits, 1)) or f"Nothing found: {hits.reason}.")
 
 
-def _lines(number: int, hit: "Hit") -> str:
+def _format_hit(number: int, hit: "Hit") -> str:
     when = f" {hit.observed_at:%Y-%m-%d}" if hit.observed_at else ""
-    first = f"{number}. {hit.kind}{when}{tell_change(hit)}  {_short(hit.text, 300)}"
-    sources = [f"   session {s.session}, message {s.message}: “{_short(s.quote, 160)}”" for s in hit.sources]
+    first = f"{number}. {hit.kind}{when}{format_change(hit)}  {_truncate_line(hit.text, 300)}"
+    sources = [f"   session {s.session}, message {s.message}: “{_truncate_line(s.quote, 160)}”" for s in hit.sources]
     return "\n".join([first, *sources])
 
 
-def tell_change(hit: "Hit") -> str:
+def format_change(hit: "Hit") -> str:
     """In brackets, what changed a hit or perhaps did; empty where nothing is known to have."""
     if hit.perhaps_superseded_by:
-        return f" (perhaps changed since by {_later(hit)})"
-    return "" if hit.status == "active" else f" ({hit.status} by {_later(hit)})"
+        return f" (perhaps changed since by {_format_successor(hit)})"
+    return "" if hit.status == "active" else f" ({hit.status} by {_format_successor(hit)})"
 
 
-def _later(hit: "Hit") -> str:
-    """What holds in a hit's place, by its words and date."""
+def _format_successor(hit: "Hit") -> str:
+    """Return what holds in a hit's place, by its words and date."""
     if hit.successor is None:
         return "what came later"
     at = hit.successor.observed_at
-    return f"“{_short(hit.successor.text, 100)}”{f', {at:%Y-%m-%d}' if at else ''}"
+    return f"“{_truncate_line(hit.successor.text, 100)}”{f', {at:%Y-%m-%d}' if at else ''}"
 
 
-def _short(text: str, chars: int) -> str:
-    """One line, cut at a word."""
+def _truncate_line(text: str, chars: int) -> str:
+    """Return one line, cut at a word."""
     line = " ".join(text.split())
     return line if len(line) <= chars else line[:chars].rsplit(" ", 1)[0] + " …"

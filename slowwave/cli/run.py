@@ -12,13 +12,13 @@ from slowwave.cli.common import (
     JsonOption,
     SpaceOption,
     StoreOption,
-    at_work,
-    errors_as_lines,
-    notes_on_stderr,
-    overrides,
-    quiet_prefect,
-    settings_from,
-    settings_of_prefect_here,
+    build_overrides,
+    find_local_prefect_settings,
+    import_prefect_quietly,
+    load_settings,
+    print_notes,
+    report_errors,
+    report_errors_and_progress,
 )
 from slowwave.schemas.errors import UsageError
 
@@ -41,8 +41,8 @@ Since = Annotated[datetime | None, typer.Option(help="Sessions that ended on or 
 Until = Annotated[datetime | None, typer.Option(help="Sessions that began before this day.")]
 
 
-def llm_overrides(llm: str | None, max_tokens: int | None) -> dict[str, Any]:
-    """The settings that `--llm` and `--max-tokens` name."""
+def build_llm_overrides(llm: str | None, max_tokens: int | None) -> dict[str, Any]:
+    """Return the settings that `--llm` and `--max-tokens` name."""
     return {"llm": llm, "model": None if max_tokens is None else {"max_tokens": max_tokens}}
 
 
@@ -58,16 +58,16 @@ def run(
     space: SpaceOption = None,
 ) -> None:
     """Do a night: read what is new, distil it, release it."""
-    with at_work():
-        asked = llm_overrides(llm, max_tokens)
-        given = overrides(store, space, gists=gists, embeddings=embeddings, redact=redact, **asked)
-        settings = settings_from(**given)
+    with report_errors_and_progress():
+        asked = build_llm_overrides(llm, max_tokens)
+        given = build_overrides(store, space, gists=gists, embeddings=embeddings, redact=redact, **asked)
+        settings = load_settings(**given)
         absolute = [path.expanduser().absolute() for path in paths or []]
-        quiet_prefect()
+        import_prefect_quietly()
         from slowwave.flows.nightly import run_night, run_night_under_prefect
 
-        if not plain and (theirs := settings_of_prefect_here()):
-            notes_on_stderr([f"Prefect would obey {theirs} of this folder, whoever wrote it: the night goes on plain"])
+        if not plain and (theirs := find_local_prefect_settings()):
+            print_notes([f"Prefect would obey {theirs} of this folder, whoever wrote it: the night goes on plain"])
             plain = True
         if plain:
             report = run_night(absolute, settings)
@@ -83,10 +83,10 @@ def sources(
     space: SpaceOption = None,
 ) -> None:
     """List what a night would read: where it lies, how much, and what can't be read."""
-    with errors_as_lines():
+    with report_errors():
         from slowwave.flows.sources import list_sources
 
-        listed = list_sources([p.expanduser().absolute() for p in paths or []], settings_from(store, space))
+        listed = list_sources([p.expanduser().absolute() for p in paths or []], load_settings(store, space))
         if as_json:
             OUT.print_json(data=[vars(one) for one in listed])
             return
@@ -106,13 +106,15 @@ def backfill(
     space: SpaceOption = None,
 ) -> None:
     """Fill only what lacks a gist, and release."""
-    quiet_prefect()
-    with at_work():
+    import_prefect_quietly()
+    with report_errors_and_progress():
         if what != "gists":
             raise UsageError(f"nothing called {what!r} can be back-filled: gists can")
         from slowwave.flows.reprocess import backfill_gists
 
-        settings = settings_from(**overrides(store, space, gists=strategy, **llm_overrides(llm, max_tokens)))
+        settings = load_settings(
+            **build_overrides(store, space, gists=strategy, **build_llm_overrides(llm, max_tokens))
+        )
         backfill_gists(settings).print(OUT)
 
 
@@ -129,13 +131,13 @@ def reprocess(
     space: SpaceOption = None,
 ) -> None:
     """Do a step again, for some sessions or for all, and whatever depends on what came out differently."""
-    quiet_prefect()
-    with at_work():
+    import_prefect_quietly()
+    with report_errors_and_progress():
         from slowwave.flows.reprocess import Selection, run_reprocess
 
         chosen = Selection(tuple(session or ()), workspace, since, until)
-        given = overrides(store, space, gists=gists, **llm_overrides(llm, max_tokens))
-        run_reprocess(step, chosen, settings_from(**given)).print(OUT)
+        given = build_overrides(store, space, gists=gists, **build_llm_overrides(llm, max_tokens))
+        run_reprocess(step, chosen, load_settings(**given)).print(OUT)
 
 
 def export(
@@ -149,11 +151,11 @@ def export(
     space: SpaceOption = None,
 ) -> None:
     """Write the released tables as Parquet, Lance or JSONL, with a manifest."""
-    quiet_prefect()
-    with at_work():
+    import_prefect_quietly()
+    with report_errors_and_progress():
         from slowwave.flows.export import export_tables
 
-        manifest: dict[str, Any] = export_tables(settings_from(store, space), to, form, table or [], release)
+        manifest: dict[str, Any] = export_tables(load_settings(store, space), to, form, table or [], release)
         for name, facts in manifest["tables"].items():
             OUT.print(f"{facts['rows']:>10,}  {name}", highlight=False)
         OUT.print(f"Release {manifest['release']} written to {to}", highlight=False, soft_wrap=True)

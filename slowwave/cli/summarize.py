@@ -9,12 +9,12 @@ from slowwave.cli.common import (
     JsonOption,
     SpaceOption,
     StoreOption,
-    at_work,
-    overrides,
-    quiet_prefect,
-    settings_from,
+    build_overrides,
+    import_prefect_quietly,
+    load_settings,
+    report_errors_and_progress,
 )
-from slowwave.cli.run import LlmOption, MaxTokens, llm_overrides
+from slowwave.cli.run import LlmOption, MaxTokens, build_llm_overrides
 from slowwave.schemas.errors import UsageError
 
 
@@ -28,14 +28,14 @@ def summarize(
     space: SpaceOption = None,
 ) -> None:
     """Summarise a session, or every session of a workspace; only what is new is written."""
-    quiet_prefect()
-    with at_work():
+    import_prefect_quietly()
+    with report_errors_and_progress():
         if bool(session) == bool(workspace):
             raise UsageError("name a session, or --workspace, and not both")
         from slowwave.flows.reprocess import Selection
         from slowwave.flows.summarize import summarize_sessions
 
-        settings = settings_from(**overrides(store, space, **llm_overrides(llm, max_tokens)))
+        settings = load_settings(**build_overrides(store, space, **build_llm_overrides(llm, max_tokens)))
         selection = Selection((session,) if session else (), workspace)
         report, found = summarize_sessions(selection, settings)
         if as_json:
@@ -48,4 +48,4 @@ def summarize(
         for note in report.notes:
             OUT.print(f"note: {note}", highlight=False, soft_wrap=True)
         left = "No summary is there: nothing is said, or what should write it could not be asked."
-        OUT.print(report.verdict() if found else left, highlight=False, soft_wrap=True)
+        OUT.print(report.format_verdict() if found else left, highlight=False, soft_wrap=True)

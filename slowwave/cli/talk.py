@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from slowwave.cli.common import ERR, OUT, SpaceOption, StoreOption, errors_as_lines, settings_from
+from slowwave.cli.common import ERR, OUT, SpaceOption, StoreOption, load_settings, report_errors
 
 if TYPE_CHECKING:
     from slowwave.chat.talk import Conversation
@@ -36,38 +36,38 @@ def talk(
     space: SpaceOption = None,
 ) -> None:
     """Talk with a language model that has the memory at hand; the next night reads what was said."""
-    with errors_as_lines():
+    with report_errors():
         more = {"web": {"enabled": web}} if web is not None else {}
-        settings = settings_from(store, space, llm=llm, **more)
-        conversation = _conversation(settings, workspace)
+        settings = load_settings(store, space, llm=llm, **more)
+        conversation = _build_conversation(settings, workspace)
         OUT.print(f"Talking with {conversation.speaker.llm.model}. /help lists what else there is.", highlight=False)
-        for said in _lines():
+        for said in _read_input_lines():
             if said in ("/quit", "/exit"):
                 return
-            _answer(conversation, said)
+            _print_answer(conversation, said)
 
 
-def _conversation(settings: "Settings", workspace: str | None) -> "Conversation":
+def _build_conversation(settings: "Settings", workspace: str | None) -> "Conversation":
     from slowwave.chat.talk import Conversation
-    from slowwave.engines.llm.streaming import speaking
+    from slowwave.engines.llm.streaming import select_speaker
     from slowwave.store.journal import Journal
 
-    speaker = speaking(settings.llm, settings.model)
+    speaker = select_speaker(settings.llm, settings.model)
     folder = settings.store / settings.space
     return Conversation(
         speaker,
-        _memory(settings),
+        _try_open_memory(settings),
         settings,
         journal=Journal(folder, workspace, redact=settings.redact),
-        web=_web(settings, speaker),
+        web=_build_web_search(settings, speaker),
         workspace=workspace,
         space_dir=folder,
-        encoder=_encoder(settings),
+        encoder=_load_encoder(settings),
     )
 
 
-def _memory(settings: "Settings") -> "Memory | None":
-    """The memory; none, with a word about it, before the first night or where it can't be read."""
+def _try_open_memory(settings: "Settings") -> "Memory | None":
+    """Return the memory; none, with a word about it, before the first night or where it can't be read."""
     from slowwave.memory import Memory
     from slowwave.schemas.errors import StoreError
 
@@ -78,8 +78,8 @@ def _memory(settings: "Settings") -> "Memory | None":
         return None
 
 
-def _encoder(settings: "Settings") -> "Encoder | None":
-    """What tells which turns are in mind; none where it is switched off or can't be had."""
+def _load_encoder(settings: "Settings") -> "Encoder | None":
+    """Return what tells which turns are in mind; none where it is switched off or can't be had."""
     from slowwave.engines.encoders.query_encoder import load_query_encoder
     from slowwave.engines.errors import EncoderNotFound
 
@@ -89,17 +89,17 @@ def _encoder(settings: "Settings") -> "Encoder | None":
         return None
 
 
-def _web(settings: "Settings", speaker: "Speaker") -> "WebSearch | None":
+def _build_web_search(settings: "Settings", speaker: "Speaker") -> "WebSearch | None":
     if not settings.web.enabled:
         return None
     from slowwave.engines.llm.checked import CheckedLLM
-    from slowwave.web.search import WebSearch, asking
+    from slowwave.web.search import WebSearch, make_llm_judge
 
-    return WebSearch(settings.web, asking(CheckedLLM(speaker.llm)))
+    return WebSearch(settings.web, make_llm_judge(CheckedLLM(speaker.llm)))
 
 
-def _lines() -> Iterator[str]:
-    """What is typed, line by line, until the input ends."""
+def _read_input_lines() -> Iterator[str]:
+    """Yield what is typed, line by line, until the input ends."""
     with suppress(ImportError):
         import_module("readline")  # arrow keys and history
     while True:
@@ -112,12 +112,17 @@ def _lines() -> Iterator[str]:
             yield line
 
 
-def _answer(conversation: "Conversation", said: str) -> None:
+def _print_answer(conversation: "Conversation", said: str) -> None:
     """Print the answer as it comes; a turn that fails costs that turn alone."""
     from slowwave.schemas.errors import SlowwaveError
 
     if said.startswith("/"):
-        OUT.print(_why(conversation) if said == "/why" else HELP, highlight=False, markup=False, soft_wrap=True)
+        OUT.print(
+            _explain_last_answer(conversation) if said == "/why" else HELP,
+            highlight=False,
+            markup=False,
+            soft_wrap=True,
+        )
         return
     try:
         with closing(conversation.say(said)) as pieces:
@@ -127,19 +132,19 @@ def _answer(conversation: "Conversation", said: str) -> None:
         OUT.print(" … stopped", end="")
     except SlowwaveError as trouble:
         ERR.print(f"slowwave: {trouble}", style="red", highlight=False, markup=False, soft_wrap=True)
-    OUT.print(_given(conversation), style="dim", highlight=False, markup=False)
+    OUT.print(_format_block_counts(conversation), style="dim", highlight=False, markup=False)
 
 
-def _given(conversation: "Conversation") -> str:
-    """What the answer was given, in a line of its own; an empty one where it was given nothing."""
+def _format_block_counts(conversation: "Conversation") -> str:
+    """Return what the answer was given, in a line of its own; an empty one where it was given nothing."""
     block = conversation.recalled.block if conversation.recalled else None
     names = {"memories": "from memory", "web": "from the web"}
     counts = [f"{len(part.lines)} {names[part.name]}" for part in block.parts if part.name in names] if block else []
     return f"\n[{', '.join(counts)}: /why]" if counts else "\n"
 
 
-def _why(conversation: "Conversation") -> str:
-    """What the last answer was given."""
+def _explain_last_answer(conversation: "Conversation") -> str:
+    """Return what the last answer was given."""
     recalled = conversation.recalled
     if recalled is None:
         return "Nothing was asked yet."

@@ -16,13 +16,13 @@ from numbers import Integral
 
 from slowwave.context.features import Statement
 from slowwave.context.packing import Piece, pack
-from slowwave.context.rendering import RENDERERS, Format, LineSource, Name, Part, costs, renderer
-from slowwave.context.snippets import GAP, Said, goes_on, lines_of, whole_lines
-from slowwave.context.tokens import Tokenizer, cached
+from slowwave.context.rendering import RENDERERS, Format, LineSource, Name, Part, count_overhead_tokens, get_renderer
+from slowwave.context.snippets import GAP, Snippet, build_snippet_lines, build_whole_lines, is_next_clause
+from slowwave.context.tokens import Tokenizer, cache_counts
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import ContextSettings
-from slowwave.text.sentences import sentences
-from slowwave.text.terms import content_words
+from slowwave.text.sentences import split_sentences
+from slowwave.text.terms import extract_content_words
 
 MAX_PIECES = 1_200
 """Sentences and clauses that the packing chooses from: the most relevant ones."""
@@ -57,9 +57,9 @@ tool, which says nothing.
 """
 
 
-def assembled(
+def assemble_context(
     query: str,
-    memories: Sequence[Said],
+    memories: Sequence[Snippet],
     budget: int,
     count: Tokenizer,
     settings: ContextSettings,
@@ -69,7 +69,7 @@ def assembled(
     *,
     stale: bool = False,
 ) -> Context:
-    """The block, at most `budget` tokens by `count`.
+    """Return the block, at most `budget` tokens by `count`.
 
     Args:
         memories: sentences of past sessions with their relevance.
@@ -81,14 +81,14 @@ def assembled(
         UsageError: a budget that is none, an unknown format, a turn or result without text.
     """
     check_block(budget, format)
-    block = _Block(budget, cached(count), format, stale)
-    said: dict[Name, list[Said]] = {
-        "web": web_sentences(web, query),
+    block = _Block(budget, cache_counts(count), format, stale)
+    said: dict[Name, list[Snippet]] = {
+        "web": build_web_snippets(web, query),
         "memories": list(memories),
-        "conversation": spoken(conversation, query),
+        "conversation": build_conversation_snippets(conversation, query),
     }
     shares = {"web": settings.web_share, "memories": settings.memory_share, "conversation": settings.conversation_share}
-    return block.filled({name: (some, shares[name]) for name, some in said.items() if some})
+    return block.fill({name: (some, shares[name]) for name, some in said.items() if some})
 
 
 def check_block(budget: int, format: str) -> None:
@@ -108,85 +108,89 @@ class _Block:
 
     def __init__(self, budget: int, count: Tokenizer, format: Format, stale: bool = False) -> None:
         self.budget, self.count, self.format, self.stale = budget, count, format, stale
-        self.render = renderer(format, stale=stale)
+        self.render = get_renderer(format, stale=stale)
 
-    def filled(self, said: Mapping[Name, tuple[Sequence[Said], float]]) -> Context:
-        """Each part within its share, then, with what the others left, as large as it gets; memories first."""
+    def fill(self, said: Mapping[Name, tuple[Sequence[Snippet], float]]) -> Context:
+        """Return each part within its share, then, with what the others left, as large as it gets; memories first."""
         whole = sum(share for _, share in said.values()) or 1.0
         parts: dict[Name, Part] = {
-            name: self.part(name, some, int(self.budget * share / whole)) for name, (some, share) in said.items()
+            name: self.build_part(name, some, int(self.budget * share / whole)) for name, (some, share) in said.items()
         }
         for name in sorted(said, key=lambda name: name != "memories") if len(said) > 1 else ():
-            others = self.size(part for other, part in parts.items() if other != name)
-            parts[name] = max(parts[name], self.part(name, said[name][0], self.budget - others), key=_length)
-        return self.within(list(parts.values()))
+            others = self.count_part_tokens(part for other, part in parts.items() if other != name)
+            parts[name] = max(parts[name], self.build_part(name, said[name][0], self.budget - others), key=_count_chars)
+        return self.trim_to_budget(list(parts.values()))
 
-    def size(self, parts: Iterable[Part]) -> int:
-        """Tokens of the parts as one block."""
+    def count_part_tokens(self, parts: Iterable[Part]) -> int:
+        """Return tokens of the parts as one block."""
         text = self.render(list(parts))
         return self.count(text) if text else 0
 
-    def part(self, name: Name, said: Sequence[Said], budget: int) -> Part:
-        """Whole messages as far as they fit, then the sentences of others that cover most, as lines."""
-        first = whole_lines(self.whole(name, [one for one in said if one.rank is not None], budget))
+    def build_part(self, name: Name, said: Sequence[Snippet], budget: int) -> Part:
+        """Return whole messages as far as they fit, then the sentences of others that cover most, as lines."""
+        first = build_whole_lines(
+            self.select_whole_messages(name, [one for one in said if one.rank is not None], budget)
+        )
         shown = {(line.source.session, line.source.message) for line in first}
         rest = [one for one in said if one.rank is None and (one.source.session, one.source.message) not in shown]
         likely = sorted(sorted(rest, key=lambda one: -one.relevance)[:MAX_PIECES], key=lambda one: one.place)
-        spent = self.size([Part(name, first)]) if first else 0
+        spent = self.count_part_tokens([Part(name, first)]) if first else 0
 
         def added(some: Sequence[int]) -> int:
-            return self.size([Part(name, first + lines_of(likely, some))]) - spent
+            return self.count_part_tokens([Part(name, first + build_snippet_lines(likely, some))]) - spent
 
-        chosen = pack(self.pieces(likely), budget - spent - 1, added)
-        return Part(name, first + lines_of(likely, chosen))
+        chosen = pack(self.build_pieces(likely), budget - spent - 1, added)
+        return Part(name, first + build_snippet_lines(likely, chosen))
 
-    def whole(self, name: Name, said: Sequence[Said], budget: int) -> list[Said]:
-        """The first ones, up to one that does not fit: of that and what follows sentences may be shown."""
-        chosen: list[Said] = []
+    def select_whole_messages(self, name: Name, said: Sequence[Snippet], budget: int) -> list[Snippet]:
+        """Return the first ones, up to one that does not fit: of that and what follows sentences may be shown."""
+        chosen: list[Snippet] = []
         room = budget
         for one in said:
-            tag, heading = costs(one.source, self.format, self.count)
+            tag, heading = count_overhead_tokens(one.source, self.format, self.count)
             cost = self.count(one.text) + tag + heading
             if cost > room:
                 break
             chosen.append(one)
             room -= cost
-        while chosen and self.size([Part(name, whole_lines(chosen))]) > budget:
+        while chosen and self.count_part_tokens([Part(name, build_whole_lines(chosen))]) > budget:
             chosen.pop()
         return chosen
 
-    def pieces(self, said: Sequence[Said]) -> list[Piece]:
+    def build_pieces(self, said: Sequence[Snippet]) -> list[Piece]:
         """With their prices."""
         groups = {group: n for n, group in enumerate(dict.fromkeys(one.source.group for one in said))}
         lines = {place: n for n, place in enumerate(dict.fromkeys(one.place[:2] for one in said))}
         wholes = {place: n for n, place in enumerate(dict.fromkeys((*one.place[:2], one.start) for one in said))}
         found = []
         for n, one in enumerate(said):
-            tag, heading = costs(one.source, self.format, self.count)
+            tag, heading = count_overhead_tokens(one.source, self.format, self.count)
             cost = self.count(one.text + GAP)
             line, group = lines[one.place[:2]], groups[one.source.group]
             worths = dict.fromkeys(one.words, one.relevance) if one.worths is None else one.worths
             whole = wholes[*one.place[:2], one.start]
-            needs = n - 1 if one.leans and n and goes_on(said[n - 1], one) else None
+            needs = n - 1 if one.leans and n and is_next_clause(said[n - 1], one) else None
             found.append(Piece(worths, cost, line, tag, group, heading, whole, needs))
         return found
 
-    def within(self, parts: list[Part]) -> Context:
-        """The parts as a block; where the whole has more tokens than its pieces had, the least relevant lines go."""
-        while self.size(parts) > self.budget and any(part.lines for part in parts):
+    def trim_to_budget(self, parts: list[Part]) -> Context:
+        """Return the parts as a block; where the whole has more tokens than its pieces had, the least relevant lines
+        go.
+        """
+        while self.count_part_tokens(parts) > self.budget and any(part.lines for part in parts):
             least = min((line.relevance, n, at) for n, part in enumerate(parts) for at, line in enumerate(part.lines))
             _, n, at = least
             parts[n] = Part(parts[n].name, parts[n].lines[:at] + parts[n].lines[at + 1 :])
         shown = tuple(part for part in parts if part.lines)
-        return Context(self.render(shown), self.size(shown), shown, self.stale)
+        return Context(self.render(shown), self.count_part_tokens(shown), shown, self.stale)
 
 
-def _length(part: Part) -> int:
+def _count_chars(part: Part) -> int:
     return sum(len(line.text) for line in part.lines)
 
 
-def remembered(memories: Sequence[Statement], tags: Mapping[str, str] | None = None) -> list[Said]:
-    """Past sessions' sentences: the likeliest session last, each in its order.
+def build_memory_snippets(memories: Sequence[Statement], tags: Mapping[str, str] | None = None) -> list[Snippet]:
+    """Return past sessions' sentences: the likeliest session last, each in its order.
 
     Args:
         memories: the sentences.
@@ -197,7 +201,7 @@ def remembered(memories: Sequence[Statement], tags: Mapping[str, str] | None = N
         worth[one.message.session_id] = max(worth.get(one.message.session_id, 0.0), one.relevance)
     order = {key: n for n, key in enumerate(sorted(worth, key=lambda key: (worth[key], key)))}
     return [
-        Said(
+        Snippet(
             one.text,
             one.words,
             one.relevance,
@@ -220,44 +224,46 @@ def remembered(memories: Sequence[Statement], tags: Mapping[str, str] | None = N
     ]
 
 
-def spoken(conversation: Iterable[Turn], query: str) -> list[Said]:
-    """The conversation's sentences, the latest turn the most relevant."""
-    turns = [_turn(turn) for turn in conversation]
+def build_conversation_snippets(conversation: Iterable[Turn], query: str) -> list[Snippet]:
+    """Return the conversation's sentences, the latest turn the most relevant."""
+    turns = [_parse_turn(turn) for turn in conversation]
     found = []
     for n, (role, text) in enumerate(turns):
         source = LineSource(message=str(n + 1), speaker=role or None)
         recent = FADES ** (len(turns) - 1 - n)
-        found += _sentences(text, query, source, recent, (float(n), 0))
+        found += _split_into_snippets(text, query, source, recent, (float(n), 0))
     return found
 
 
-def web_sentences(web: Iterable[object], query: str) -> list[Said]:
-    """The results' sentences, the best result last."""
+def build_web_snippets(web: Iterable[object], query: str) -> list[Snippet]:
+    """Return the results' sentences, the best result last."""
     found = []
     for n, result in enumerate(web):
-        url, title, text = (_field(result, name) for name in ("url", "title", "text"))
+        url, title, text = (_get_field(result, name) for name in ("url", "title", "text"))
         if not (url and (title or text)):
             raise UsageError(f"web result {n + 1} lacks url or text: {result!r:.80}")
         source = LineSource(url=" ".join(url.split()))
         whole = f"{title}.\n\n{text}" if title else text
-        found += _sentences(whole, query, source, FADES**n, (float(-n), 0))
+        found += _split_into_snippets(whole, query, source, FADES**n, (float(-n), 0))
     return found
 
 
-def _sentences(text: str, query: str, source: LineSource, worth: float, place: tuple[float, int]) -> list[Said]:
-    """A text's sentences; what has none (code, a table) is one piece."""
-    asked = frozenset(content_words(query))
-    pieces = [" ".join(one.text.split()) for one in sentences(text)] or [" ".join(text.split())]
+def _split_into_snippets(
+    text: str, query: str, source: LineSource, worth: float, place: tuple[float, int]
+) -> list[Snippet]:
+    """Return a text's sentences; what has none (code, a table) is one piece."""
+    asked = frozenset(extract_content_words(query))
+    pieces = [" ".join(one.text.split()) for one in split_sentences(text)] or [" ".join(text.split())]
     found = []
     for n, piece in enumerate(piece for piece in pieces if piece):
-        words = frozenset(content_words(piece)) or frozenset({piece.lower()})
+        words = frozenset(extract_content_words(piece)) or frozenset({piece.lower()})
         near = len(words & asked) / max(1, min(len(words), len(asked)))
-        found.append(Said(piece, words, worth * (0.5 + 0.4 * near), source, (*place, n), n))
+        found.append(Snippet(piece, words, worth * (0.5 + 0.4 * near), source, (*place, n), n))
     return found
 
 
-def _turn(turn: Turn) -> tuple[str, str]:
-    """Role and text.
+def _parse_turn(turn: Turn) -> tuple[str, str]:
+    """Return role and text.
 
     Raises:
         UsageError: it is no turn.
@@ -265,16 +271,16 @@ def _turn(turn: Turn) -> tuple[str, str]:
     if isinstance(turn, str):
         return "", turn
     if isinstance(turn, tuple) and len(turn) == 2:
-        return str(turn[0] or ""), _content(turn[1], turn)
+        return str(turn[0] or ""), _extract_content_text(turn[1], turn)
     if not isinstance(turn, Mapping) or not ("content" in turn or "text" in turn):
         raise UsageError(f"a turn is a text, a pair of role and text, or has content or text: got {turn!r:.80}")
     content = turn.get("content")
-    text = _content(turn.get("text") if content is None else content, turn)
+    text = _extract_content_text(turn.get("text") if content is None else content, turn)
     return str(turn.get("speaker") or turn.get("role") or ""), text
 
 
-def _content(content: object, turn: object) -> str:
-    """The text of a turn's content: whole, or its parts that have one, a paragraph each."""
+def _extract_content_text(content: object, turn: object) -> str:
+    """Return the text of a turn's content: whole, or its parts that have one, a paragraph each."""
     if content is None or isinstance(content, str):
         return content or ""
     if not isinstance(content, Sequence) or isinstance(content, bytes):
@@ -283,6 +289,6 @@ def _content(content: object, turn: object) -> str:
     return "\n\n".join(part for part in parts if isinstance(part, str))
 
 
-def _field(result: object, name: str) -> str:
+def _get_field(result: object, name: str) -> str:
     value = result.get(name) if isinstance(result, Mapping) else getattr(result, name, None)
     return value if isinstance(value, str) else ""

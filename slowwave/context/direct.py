@@ -9,38 +9,43 @@ from collections.abc import Container, Mapping, Sequence
 from typing import cast
 
 from slowwave.context.rendering import LineSource
-from slowwave.context.snippets import Said
+from slowwave.context.snippets import Snippet
 from slowwave.recall.hits import Hit
 from slowwave.recall.release.view import View
-from slowwave.recall.staleness import Truth
+from slowwave.recall.staleness import SupersessionIndex
 from slowwave.schemas.tables import MESSAGES
-from slowwave.text.terms import content_words
+from slowwave.text.terms import extract_content_words
 
 
-def whole_messages(view: View, hits: Sequence[Hit], tags: Mapping[str, str]) -> list[Said]:
-    """The messages that recall found, each in one piece with its place (`Said.rank`) and what is later known of it.
+def build_message_snippets(view: View, hits: Sequence[Hit], tags: Mapping[str, str]) -> list[Snippet]:
+    """Return the messages that recall found, each in one piece with its place (`Said.rank`) and what is later known of
+    it.
 
     Args:
         hits: messages, best first.
         tags: how headings name the sessions (`tags.session_tags`).
     """
-    rows = view.by_id(MESSAGES, [hit.id for hit in hits], ["seq", "speaker"])
-    shown = [hit for hit in hits if hit.id in rows and not _outdone(view, hit, rows)]
-    return [_said(hit, rows[hit.id], n, tags, _later_claim(hit)) for n, hit in enumerate(shown)]
+    rows = view.read_by_id(MESSAGES, [hit.id for hit in hits], ["seq", "speaker"])
+    shown = [hit for hit in hits if hit.id in rows and not _has_found_successor(view, hit, rows)]
+    return [
+        _make_message_snippet(hit, rows[hit.id], n, tags, _format_successor_claim(hit)) for n, hit in enumerate(shown)
+    ]
 
 
-def _outdone(view: View, hit: Hit, found: Container[str]) -> bool:
-    """Whether what holds in place of a hit was said in a message that was found."""
-    heir = Truth.of(view).rows.get(hit.superseded_by) if hit.superseded_by is not None else None
+def _has_found_successor(view: View, hit: Hit, found: Container[str]) -> bool:
+    """Return whether what holds in place of a hit was said in a message that was found."""
+    heir = SupersessionIndex.from_view(view).rows.get(hit.superseded_by) if hit.superseded_by is not None else None
     return heir is not None and any(key in found for key in cast(list[str], heir["message_ids"]))
 
 
-def _said(hit: Hit, row: Mapping[str, object], rank: int, tags: Mapping[str, str], later: str | None) -> Said:
+def _make_message_snippet(
+    hit: Hit, row: Mapping[str, object], rank: int, tags: Mapping[str, str], later: str | None
+) -> Snippet:
     text, source = " ".join(hit.text.split()), hit.sources[0]
     seq, speaker = cast(int, row["seq"]), cast(str | None, row["speaker"])
-    return Said(
+    return Snippet(
         f"{text} ({later})" if later else text,
-        frozenset(content_words(text)),
+        frozenset(extract_content_words(text)),
         1.0 / (1 + rank),
         LineSource(source.session, source.message, seq, hit.observed_at, speaker, short=tags.get(source.session)),
         (float(rank), 0, 0),
@@ -48,8 +53,8 @@ def _said(hit: Hit, row: Mapping[str, object], rank: int, tags: Mapping[str, str
     )
 
 
-def _later_claim(hit: Hit) -> str | None:
-    """What is told of the claim that changed a message, or perhaps did."""
+def _format_successor_claim(hit: Hit) -> str | None:
+    """Return what is told of the claim that changed a message, or perhaps did."""
     if hit.successor is None:
         return None
     how = "changed" if hit.superseded_by is not None else "perhaps changed"

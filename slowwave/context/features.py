@@ -18,8 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from slowwave.recall.retrieve.pools import Vector
-from slowwave.text.sentences import sentences
-from slowwave.text.terms import content_words, stems
+from slowwave.text.sentences import split_sentences
+from slowwave.text.terms import extract_content_words, stem_words
 
 RECOUNTS = re.compile(r"\b(?:was|were|had|yesterday|last (?:night|week|month|year)|currently|at the moment)\b", re.I)
 AGREES = re.compile(
@@ -46,7 +46,7 @@ Matrix = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class PastMessage:
     """A message of a past session."""
 
     message_id: str
@@ -65,7 +65,7 @@ class Heard:
 class Statement:
     """A sentence of a message, or a clause of one."""
 
-    message: Heard
+    message: PastMessage
     start: int
     number: int
     """Of the sentence in its message."""
@@ -84,7 +84,7 @@ class Statement:
 
 
 @dataclass(frozen=True, slots=True)
-class Claimed:
+class ClaimQuotes:
     """Quotes that the night took from a message."""
 
     active: tuple[str, ...] = ()
@@ -100,40 +100,43 @@ class NightVectors:
     claims: Mapping[str, Sequence[tuple[str, Vector]]]
     """message_id -> quotes that became claims, each with the claim's vector."""
 
-    def of(self, one: "Statement") -> Vector | None:
-        """A sentence's: that of the claim whose quote is likest in length, else its message's; None without either."""
+    def find_vector(self, one: "Statement") -> Vector | None:
+        """Return a sentence's: that of the claim whose quote is likest in length, else its message's.
+
+        None without either.
+        """
         key = one.message.message_id
-        matches = [made for made in self.claims.get(key, ()) if _alike(made[0], one.text)]
+        matches = [made for made in self.claims.get(key, ()) if _is_substring_match(made[0], one.text)]
         likest = min(matches, key=lambda made: (abs(len(made[0]) - len(one.text)), made[0]), default=None)
         return self.messages.get(key) if likest is None else likest[1]
 
 
-def standing(message: Heard, claimed: Claimed) -> Iterator[Statement]:
-    """A message's sentences that say something and are not superseded."""
-    for one in sentences(message.text):
+def extract_statements(message: PastMessage, claimed: ClaimQuotes) -> Iterator[Statement]:
+    """Yield a message's sentences that say something and are not superseded."""
+    for one in split_sentences(message.text):
         plain = " ".join(one.text.split())
-        words = frozenset(content_words(plain))
-        if words and not _holds(claimed.superseded, plain):
+        words = frozenset(extract_content_words(plain))
+        if words and not _has_matching_quote(claimed.superseded, plain):
             asks = bool(ASKS.search(message.text[one.start : one.end + 2].rstrip() or plain))
             yield Statement(message, one.start, one.position, plain, words, asks=asks)
 
 
-def rarities(messages: Sequence[Heard]) -> dict[str, float]:
-    """Inverse document frequency of each stem among the messages' sessions; above 0 even where all hold it."""
+def compute_session_idf(messages: Sequence[PastMessage]) -> dict[str, float]:
+    """Return inverse document frequency of each stem among the messages' sessions; above 0 even where all hold it."""
     sessions: dict[str, set[str]] = defaultdict(set)
     for message in messages:
-        sessions[message.session_id] |= stems(content_words(message.text))
+        sessions[message.session_id] |= stem_words(extract_content_words(message.text))
     held = Counter(stem for words in sessions.values() for stem in words)
     return {stem: math.log((len(sessions) + 1) / (n + 0.5)) for stem, n in held.items()}
 
 
-class Talk:
+class SessionFeatures:
     """One session's sentences, with what their signs are read from."""
 
     def __init__(
         self,
-        messages: Sequence[Heard],
-        claims: Mapping[str, Claimed],
+        messages: Sequence[PastMessage],
+        claims: Mapping[str, ClaimQuotes],
         closeness: Mapping[str, float],
         rarity: Mapping[str, float],
         vectors: NightVectors | None = None,
@@ -149,11 +152,15 @@ class Talk:
         """
         self.claims, self.closeness, self.rarity = claims, closeness, rarity
         self.vectors = vectors
-        self.found = [s for message in messages for s in standing(message, claims.get(message.message_id, Claimed()))]
-        self.stems = [stems(one.words) for one in self.found]
+        self.found = [
+            s
+            for message in messages
+            for s in extract_statements(message, claims.get(message.message_id, ClaimQuotes()))
+        ]
+        self.stems = [stem_words(one.words) for one in self.found]
         self.turns = list(messages)
         self.place = {message.message_id: n for n, message in enumerate(messages)}
-        self.held = [stems(content_words(message.text)) for message in messages]
+        self.held = [stem_words(extract_content_words(message.text)) for message in messages]
         self.first: dict[str, int] = {}
         self.said_by: dict[bool, set[str]] = {True: set(), False: set()}
         for n, (held, message) in enumerate(zip(self.held, messages, strict=True)):
@@ -164,13 +171,13 @@ class Talk:
         lengths = [len(held) for held in self.held if held]
         self.usual = math.log(sum(lengths) / len(lengths)) if lengths else 0.0
 
-    def signs(self) -> Matrix:
-        """Sentences by `SENTENCE_SIGNS`."""
+    def compute_features(self) -> Matrix:
+        """Return sentences by `SENTENCE_SIGNS`."""
         rows = [[sign(self, n) for sign in SENTENCE_SIGNS.values()] for n in range(len(self.found))]
         return np.array(rows, dtype=np.float64).reshape(len(rows), len(SENTENCE_SIGNS))
 
-    def meaning(self) -> Matrix | None:
-        """Sentences by the encoder's dimensions: each one's vector, less the mean of the session's messages.
+    def compute_centered_vectors(self) -> Matrix | None:
+        """Return sentences by the encoder's dimensions: each one's vector, less the mean of the session's messages.
 
         A sentence that became a claim has the claim's vector, another one its message's; without either it is 0.
         """
@@ -179,88 +186,90 @@ class Talk:
         width = len(next(iter(self.vectors.messages.values())))
         heard = [self.vectors.messages[key] for key in self.place if key in self.vectors.messages]
         mean = np.mean(heard, axis=0) if heard else np.zeros(width)
-        own = (self.vectors.of(one) for one in self.found)
+        own = (self.vectors.find_vector(one) for one in self.found)
         rows = [np.zeros(width) if vector is None else vector - mean for vector in own]
         return np.array(rows, dtype=np.float64).reshape(len(rows), width)
 
-    def at(self, n: int) -> int:
-        """Place of the n-th sentence's message in the session, from 0."""
+    def get_message_position(self, n: int) -> int:
+        """Return place of the n-th sentence's message in the session, from 0."""
         return self.place[self.found[n].message.message_id]
 
-    def long(self, n: int) -> float:
-        """A person says it, at length: logarithm of the message's words against the session's usual."""
+    def compute_relative_length(self, n: int) -> float:
+        """Return a person says it, at length: logarithm of the message's words against the session's usual."""
         if not self.found[n].message.human:
             return 0.0
-        return math.log(max(1, len(self.held[self.at(n)]))) - self.usual
+        return math.log(max(1, len(self.held[self.get_message_position(n)]))) - self.usual
 
-    def opens(self, n: int) -> float:
-        """It stands in the first message, which tells what is the matter."""
-        return float(self.at(n) == 0)
+    def flag_first_message(self, n: int) -> float:
+        """Return it stands in the first message, which tells what is the matter."""
+        return float(self.get_message_position(n) == 0)
 
-    def agreed(self, n: int) -> float:
-        """A person's next message begins by agreeing."""
-        after = self.turns[self.at(n) + 1 : self.at(n) + 2]
+    def flag_agreement(self, n: int) -> float:
+        """Return a person's next message begins by agreeing."""
+        after = self.turns[self.get_message_position(n) + 1 : self.get_message_position(n) + 2]
         return float(any(message.human and AGREES.search(message.text) is not None for message in after))
 
-    def topical(self, n: int) -> float:
-        """Whether its words are the session's: mean rarity, times the logarithm of the messages that hold one."""
+    def compute_topicality(self, n: int) -> float:
+        """Return whether its words are the session's: mean rarity, times the logarithm of the messages that hold
+        one.
+        """
         some = self.stems[n]
         return sum(self.rarity.get(s, 1.0) * math.log(max(1, self.holding[s])) for s in some) / max(1, len(some))
 
-    def said_before(self, n: int) -> float:
-        """Share of its words that an earlier message had."""
-        at = self.at(n)
+    def compute_repeated_share(self, n: int) -> float:
+        """Return share of its words that an earlier message had."""
+        at = self.get_message_position(n)
         return sum(self.first.get(stem, at) < at for stem in self.stems[n]) / max(1, len(self.stems[n]))
 
-    def shared(self, n: int) -> float:
-        """Share of its words that the other side has too: a person's that the model says, and the reverse."""
+    def compute_partner_overlap(self, n: int) -> float:
+        """Return share of its words that the other side has too: a person's that the model says, and the reverse."""
         return len(self.stems[n] & self.said_by[not self.found[n].message.human]) / max(1, len(self.stems[n]))
 
-    def figures(self, n: int) -> float:
-        """Logarithm of its words with a figure, and one."""
+    def compute_log_figures(self, n: int) -> float:
+        """Return logarithm of its words with a figure, and one."""
         return math.log1p(sum(DIGIT.search(word) is not None for word in self.found[n].words))
 
-    def number(self, n: int) -> float:
-        """Which sentence of its message it is, from 0."""
+    def get_sentence_number(self, n: int) -> float:
+        """Return which sentence of its message it is, from 0."""
         return float(self.found[n].number)
 
-    def claim(self, n: int) -> float:
-        """The night made a claim of it."""
+    def flag_claim(self, n: int) -> float:
+        """Return the night made a claim of it."""
         message = self.found[n].message
-        return float(_holds(self.claims.get(message.message_id, Claimed()).active, self.found[n].text))
+        return float(_has_matching_quote(self.claims.get(message.message_id, ClaimQuotes()).active, self.found[n].text))
 
-    def close(self, n: int) -> float:
-        """Deviations that its message is nearer to the query than others."""
+    def get_similarity(self, n: int) -> float:
+        """Return deviations that its message is nearer to the query than others."""
         return self.closeness.get(self.found[n].message.message_id, 0.0)
 
 
-def _told(pattern: re.Pattern[str]) -> Callable[[Talk, int], float]:
+def _make_pattern_feature(pattern: re.Pattern[str]) -> Callable[[SessionFeatures, int], float]:
     return lambda talk, n: float(pattern.search(talk.found[n].text) is not None)
 
 
-SENTENCE_SIGNS: dict[str, Callable[[Talk, int], float]] = {
-    "long": Talk.long,
-    "opens": Talk.opens,
-    "agreed": Talk.agreed,
-    "topical": Talk.topical,
-    "said before": Talk.said_before,
-    "shared": Talk.shared,
-    "figures": Talk.figures,
-    "number": Talk.number,
-    "claim": Talk.claim,
-    "close": Talk.close,
-    "recounts": _told(RECOUNTS),
-    "reports": _told(REPORTS),
-    "measures": _told(MEASURES),
-    "binds": _told(BINDS),
+SENTENCE_SIGNS: dict[str, Callable[[SessionFeatures, int], float]] = {
+    "long": SessionFeatures.compute_relative_length,
+    "opens": SessionFeatures.flag_first_message,
+    "agreed": SessionFeatures.flag_agreement,
+    "topical": SessionFeatures.compute_topicality,
+    "said before": SessionFeatures.compute_repeated_share,
+    "shared": SessionFeatures.compute_partner_overlap,
+    "figures": SessionFeatures.compute_log_figures,
+    "number": SessionFeatures.get_sentence_number,
+    "claim": SessionFeatures.flag_claim,
+    "close": SessionFeatures.get_similarity,
+    "recounts": _make_pattern_feature(RECOUNTS),
+    "reports": _make_pattern_feature(REPORTS),
+    "measures": _make_pattern_feature(MEASURES),
+    "binds": _make_pattern_feature(BINDS),
 }
 WORD_SIGNS = ("best", "any", "held", "last", "first", "figure")
 """Log-odds of the best sentence that holds it, and that any does; the logarithm of how many messages hold it; how late
 in the session (0 to 1) the last and the first of them come; a figure in it."""
 
 
-def word_signs(found: Sequence[Statement], logits: Sequence[float], last: int) -> tuple[list[str], Matrix]:
-    """The sentences' words, and each by `WORD_SIGNS`.
+def compute_word_features(found: Sequence[Statement], logits: Sequence[float], last: int) -> tuple[list[str], Matrix]:
+    """Return the sentences' words, and each by `WORD_SIGNS`.
 
     Args:
         found: sentences, or their clauses.
@@ -272,11 +281,14 @@ def word_signs(found: Sequence[Statement], logits: Sequence[float], last: int) -
         for word in one.words:
             holding[word].append(n)
     words = sorted(holding)
-    rows = [_word(word, [found[n] for n in holding[word]], [logits[n] for n in holding[word]], last) for word in words]
+    rows = [
+        _compute_word_row(word, [found[n] for n in holding[word]], [logits[n] for n in holding[word]], last)
+        for word in words
+    ]
     return words, np.array(rows, dtype=np.float64).reshape(len(rows), len(WORD_SIGNS))
 
 
-def _word(word: str, held_by: Sequence[Statement], logits: Sequence[float], last: int) -> list[float]:
+def _compute_word_row(word: str, held_by: Sequence[Statement], logits: Sequence[float], last: int) -> list[float]:
     places = {one.message.seq for one in held_by}
     by_sentence = {(one.message.seq, one.number): logit for one, logit in zip(held_by, logits, strict=True)}
     none = float(np.logaddexp(0.0, list(by_sentence.values())).sum())  # minus the logarithm that none does
@@ -290,9 +302,9 @@ def _word(word: str, held_by: Sequence[Statement], logits: Sequence[float], last
     ]
 
 
-def _holds(quotes: Sequence[str], sentence: str) -> bool:
-    return any(_alike(quote, sentence) for quote in quotes)
+def _has_matching_quote(quotes: Sequence[str], sentence: str) -> bool:
+    return any(_is_substring_match(quote, sentence) for quote in quotes)
 
 
-def _alike(quote: str, sentence: str) -> bool:
+def _is_substring_match(quote: str, sentence: str) -> bool:
     return bool(quote) and (sentence in quote or quote in sentence)

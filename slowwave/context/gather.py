@@ -9,18 +9,24 @@ from typing import cast
 
 import numpy as np
 
-from slowwave.context.features import Claimed, Heard, NightVectors, Statement, rarities
-from slowwave.context.statements import WEIGHTS, Weights, is_direct, statements
-from slowwave.engines.encoders.blas import one_blas_thread
+from slowwave.context.features import ClaimQuotes, NightVectors, PastMessage, Statement, compute_session_idf
+from slowwave.context.statements import WEIGHTS, Weights, is_direct, score_statements
+from slowwave.engines.encoders.blas import limit_blas_threads
 from slowwave.recall.query import Query
 from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.pools import Vector
-from slowwave.recall.retrieve.sessions import RankedSession, ranked_sessions, rows_where, said_by_then, told_before
-from slowwave.recall.staleness import Change, Truth
+from slowwave.recall.retrieve.sessions import (
+    RankedSession,
+    has_similar_session,
+    is_visible_as_of,
+    rank_sessions,
+    read_rows_where,
+)
+from slowwave.recall.staleness import Supersession, SupersessionIndex
 from slowwave.schemas.settings import ContextSettings
 from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, PASSAGES, SESSIONS
 from slowwave.store.trouble import READ_TROUBLE
-from slowwave.text.terms import content_words
+from slowwave.text.terms import extract_content_words
 
 HEARD = ["message_id", "session_id", "native_id", "seq", "role", "origin", "speaker", "text", "ts"]
 LEAST = 0.02
@@ -34,16 +40,16 @@ Row = dict[str, object]
 
 
 @dataclass(frozen=True, slots=True)
-class Looked:
+class CandidateSessions:
     """What is known of the sessions that a query may be about."""
 
-    sessions: list[list[Heard]]
+    sessions: list[list[PastMessage]]
     """Their messages, in order; those of sessions with a mere hit too."""
     share: dict[str, float]
     """session_id -> probability that the query is about it."""
     closeness: dict[str, float]
     """message_id -> how near it is to the query."""
-    claims: dict[str, Claimed]
+    claims: dict[str, ClaimQuotes]
     """message_id -> what the night made of it."""
     rarity: dict[str, float]
     """stem -> its inverse document frequency among the likely sessions."""
@@ -52,8 +58,9 @@ class Looked:
     made: list[Row]
     """Claims of the sessions, with their vectors."""
 
-    def vectors(self) -> NightVectors:
-        """What the night encoded of the messages and their claims; a claim of several messages is the first one's.
+    def build_night_vectors(self) -> NightVectors:
+        """Return what the night encoded of the messages and their claims; a claim of several messages is the first
+        one's.
 
         Whether a claim still holds does not matter here: its sentence means what it means.
         """
@@ -63,11 +70,11 @@ class Looked:
         told: dict[str, list[tuple[str, Vector]]] = defaultdict(list)
         for row in self.made:
             for key in cast(list[str], row["message_ids"])[:1] if row["vector"] is not None else ():
-                told[key].append((_quote(row), np.array(row["vector"], dtype=np.float32)))
+                told[key].append((_normalize_quote(row), np.array(row["vector"], dtype=np.float32)))
         return NightVectors({key: np.mean(some, axis=0) for key, some in parts.items()}, told)
 
 
-def gathered(
+def collect_sentences(
     view: View,
     query: Query,
     vector: Vector | None,
@@ -75,7 +82,7 @@ def gathered(
     settings: ContextSettings,
     weights: Weights = WEIGHTS,
 ) -> list[Statement]:
-    """Sentences with their relevance to the query; none where recall finds nothing and no session is about it.
+    """Return sentences with their relevance to the query; none where recall finds nothing and no session is about it.
 
     For a direct query those of the messages that recall found: what else its sessions settle does not answer it.
 
@@ -83,62 +90,64 @@ def gathered(
         hits: ids of the messages that recall found, best first.
         vector: the query's; None without an encoder.
     """
-    if not hits and not told_before(view, query, vector):
+    if not hits and not has_similar_session(view, query, vector):
         return []
     ranks = {key: n for n, key in enumerate(hits)}
-    at = looked_at(view, query, vector, hits, settings)
-    vectors = at.vectors() if view.release.encoder == weights.encoder else None
-    direct = is_direct(content_words(query.text))
+    at = load_candidate_sessions(view, query, vector, hits, settings)
+    vectors = at.build_night_vectors() if view.release.encoder == weights.encoder else None
+    direct = is_direct(extract_content_words(query.text))
     found: list[Statement] = []
     for heard in at.sessions:
         share = at.share.get(heard[0].session_id, 0.0)
         if not (share or direct):  # a mere hit, which counts for nothing
             continue
-        told = statements(heard, share, ranks, at.closeness, at.claims, query.text, at.rarity, weights, vectors)
+        told = score_statements(heard, share, ranks, at.closeness, at.claims, query.text, at.rarity, weights, vectors)
         found += [one for one in told if one.message.message_id in ranks] if direct else told
     best = [max(one.worths.values()) for one in found]
     least = LEAST * max(best, default=0.0)
     return [one for one, worth in zip(found, best, strict=True) if worth >= least]
 
 
-def looked_at(
+def load_candidate_sessions(
     view: View, query: Query, vector: Vector | None, hits: Sequence[str], settings: ContextSettings
-) -> Looked:
-    """The likeliest sessions and those of the hits."""
-    share = {one.session_id: one.probability for one in _likely(view, query, vector, settings.sessions)}
-    messages = _messages(view, list(share), hits, query.as_of)
+) -> CandidateSessions:
+    """Return the likeliest sessions and those of the hits."""
+    share = {one.session_id: one.probability for one in _rank_likely_sessions(view, query, vector, settings.sessions)}
+    messages = _load_spoken_messages(view, list(share), hits, query.as_of)
     groups = [list(group) for _, group in groupby(messages, key=lambda one: one.session_id)]
-    claims = rows_where(view, OBSERVATIONS, CLAIMED, "session_id", {one.session_id for one in messages})
-    passages = _passages(view, [one.message_id for one in messages])
-    return Looked(
-        [_around(group, hits, settings.session_messages) for group in groups],
+    claims = read_rows_where(view, OBSERVATIONS, CLAIMED, "session_id", {one.session_id for one in messages})
+    passages = _load_passage_vectors(view, [one.message_id for one in messages])
+    return CandidateSessions(
+        [_select_around_hits(group, hits, settings.session_messages) for group in groups],
         share,
-        _closeness(passages, vector),
-        _claims(view, claims, [key for key, p in share.items() if p >= LEAST], hits[:ABOUT], query.as_of),
-        rarities([one for one in messages if one.session_id in share]),
+        _compute_message_similarities(passages, vector),
+        _collect_claim_quotes(view, claims, [key for key, p in share.items() if p >= LEAST], hits[:ABOUT], query.as_of),
+        compute_session_idf([one for one in messages if one.session_id in share]),
         passages,
         claims,
     )
 
 
-def _likely(view: View, query: Query, vector: Vector | None, limit: int) -> list[RankedSession]:
-    """Sessions, likeliest first; where full text can't be read, by vectors alone."""
+def _rank_likely_sessions(view: View, query: Query, vector: Vector | None, limit: int) -> list[RankedSession]:
+    """Return sessions, likeliest first; where full text can't be read, by vectors alone."""
     try:
-        return ranked_sessions(view, query, vector, limit, view.full_text(PASSAGES))
+        return rank_sessions(view, query, vector, limit, view.has_full_text(PASSAGES))
     except READ_TROUBLE:  # recall has met it before, and noted it
-        return ranked_sessions(view, query, vector, limit, full_text=False)
+        return rank_sessions(view, query, vector, limit, full_text=False)
 
 
-def _messages(view: View, sessions: Sequence[str], hits: Sequence[str], as_of: datetime | None) -> list[Heard]:
-    """What was said in the sessions by then, and the hits, in order; what was taken back is left out."""
-    rows = rows_where(view, MESSAGES, HEARD, "session_id", sessions)
-    unique = {str(row["message_id"]): row for row in rows} | view.by_id(MESSAGES, hits, HEARD)
+def _load_spoken_messages(
+    view: View, sessions: Sequence[str], hits: Sequence[str], as_of: datetime | None
+) -> list[PastMessage]:
+    """Return what was said in the sessions by then, and the hits, in order; what was taken back is left out."""
+    rows = read_rows_where(view, MESSAGES, HEARD, "session_id", sessions)
+    unique = {str(row["message_id"]): row for row in rows} | view.read_by_id(MESSAGES, hits, HEARD)
     ids = sorted({str(row["session_id"]) for row in unique.values()})
-    about = view.by_id(SESSIONS, ids, ["session_id", "native_id", "inactive"])
+    about = view.read_by_id(SESSIONS, ids, ["session_id", "native_id", "inactive"])
     native = {key: str(row["native_id"]) for key, row in about.items()}
     gone = {key for row in about.values() for key in cast(list[str], row["inactive"])}
     kept = [
-        Heard(
+        PastMessage(
             key,
             str(row["session_id"]),
             native.get(str(row["session_id"]), str(row["session_id"])),
@@ -150,53 +159,59 @@ def _messages(view: View, sessions: Sequence[str], hits: Sequence[str], as_of: d
             row["ts"],  # type: ignore[arg-type]
         )
         for key, row in unique.items()
-        if row["origin"] in SPOKEN and row["text"] and key not in gone and said_by_then(row["ts"], as_of)
+        if row["origin"] in SPOKEN and row["text"] and key not in gone and is_visible_as_of(row["ts"], as_of)
     ]
     return sorted(kept, key=lambda one: (one.session_id, one.seq))
 
 
-def _claims(
+def _collect_claim_quotes(
     view: View, rows: Sequence[Row], likely: Collection[str], hits: Collection[str], as_of: datetime | None
-) -> dict[str, Claimed]:
-    """What the night made of each message, by its claims; what had not changed by `as_of` counts as it was then.
+) -> dict[str, ClaimQuotes]:
+    """Return what the night made of each message, by its claims; what had not changed by `as_of` counts as it was then.
 
     What was superseded counts as that where the query may be about the later claim too: it is of the same session, of
     a likely one, or a hit. A later claim on another matter takes nothing back; the night's guesses are at times such.
     What the night withdrew, since it reads the session otherwise by now, counts as nothing.
     """
-    truth, near = Truth.of(view), set(likely)
+    truth, near = SupersessionIndex.from_view(view), set(likely)
     active: dict[str, list[str]] = {}
     superseded: dict[str, list[str]] = {}
     for row in rows:
         change = truth.changes.get(str(row["observation_id"]))
-        changed = change is not None and truth.in_force(change, as_of)
-        taken_back = change is not None and changed and _concerned(truth, change, near, hits, as_of)
+        changed = change is not None and truth.is_in_force(change, as_of)
+        taken_back = change is not None and changed and _is_relevant_change(truth, change, near, hits, as_of)
         into = superseded if taken_back else active if change or row["status"] in ("active", "duplicate") else None
         for key in cast(list[str], row["message_ids"]) if into is not None else ():
-            cast(dict[str, list[str]], into).setdefault(key, []).append(_quote(row))
+            cast(dict[str, list[str]], into).setdefault(key, []).append(_normalize_quote(row))
     return {
-        key: Claimed(tuple(active.get(key, ())), tuple(superseded.get(key, ()))) for key in active.keys() | superseded
+        key: ClaimQuotes(tuple(active.get(key, ())), tuple(superseded.get(key, ())))
+        for key in active.keys() | superseded
     }
 
 
-def _concerned(truth: Truth, change: Change, likely: Set[str], hits: Collection[str], as_of: datetime | None) -> bool:
-    """Whether what holds instead is of the claim's session, of a likely one, or of a hit; yes where it is gone."""
-    heir = truth.rows.get(truth.successor(change, as_of))
+def _is_relevant_change(
+    truth: SupersessionIndex, change: Supersession, likely: Set[str], hits: Collection[str], as_of: datetime | None
+) -> bool:
+    """Return whether what holds instead is of the claim's session, of a likely one, or of a hit.
+
+    Yes where it is gone.
+    """
+    heir = truth.rows.get(truth.find_successor(change, as_of))
     if heir is None or heir["session_id"] == change.session or heir["session_id"] in likely:
         return True
     return not set(cast(list[str], heir["message_ids"])).isdisjoint(hits)
 
 
-def _passages(view: View, messages: Sequence[str]) -> list[tuple[str, Vector]]:
-    rows = rows_where(view, PASSAGES, ["message_id", "vector"], "message_id", messages)
+def _load_passage_vectors(view: View, messages: Sequence[str]) -> list[tuple[str, Vector]]:
+    rows = read_rows_where(view, PASSAGES, ["message_id", "vector"], "message_id", messages)
     return [(str(row["message_id"]), np.array(row["vector"], np.float32)) for row in rows if row["vector"] is not None]
 
 
-def _closeness(passages: Sequence[tuple[str, Vector]], vector: Vector | None) -> dict[str, float]:
-    """Each message's best cosine to the query, standardised; empty without an encoder."""
+def _compute_message_similarities(passages: Sequence[tuple[str, Vector]], vector: Vector | None) -> dict[str, float]:
+    """Return each message's best cosine to the query, standardised; empty without an encoder."""
     if vector is None or not passages:
         return {}
-    with one_blas_thread():
+    with limit_blas_threads():
         cosines = np.array([one for _, one in passages]) @ vector
     best: dict[str, float] = {}
     for (key, _), cosine in zip(passages, cosines.tolist(), strict=True):
@@ -206,12 +221,12 @@ def _closeness(passages: Sequence[tuple[str, Vector]], vector: Vector | None) ->
     return {key: (value - float(values.mean())) / spread for key, value in best.items()}
 
 
-def _quote(claim: Row) -> str:
+def _normalize_quote(claim: Row) -> str:
     """In one line, as sentences are."""
     return " ".join(str(claim["quote"]).split())
 
 
-def _around(messages: list[Heard], hits: Collection[str], most: int) -> list[Heard]:
+def _select_around_hits(messages: list[PastMessage], hits: Collection[str], most: int) -> list[PastMessage]:
     """Of a long session the messages nearest to a hit, in order."""
     if len(messages) <= most:
         return messages

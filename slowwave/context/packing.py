@@ -40,76 +40,78 @@ class Piece:
 
 
 def pack(pieces: Sequence[Piece], budget: int, count: Counter) -> list[int]:
-    """Indices of the pieces shown, ascending; the block they make has at most `budget` tokens by `count`.
+    """Return indices of the pieces shown, ascending; the block they make has at most `budget` tokens by `count`.
 
     Prices of single pieces guide the choice; the whole block is what is counted in the end, since a tokenizer need not
     count a text as its parts. What the prices overstate is given out once more.
     """
-    chosen = _covering(pieces, budget)
+    chosen = _select_covering_pieces(pieces, budget)
     slack = budget - count(sorted(chosen))
     if chosen and slack > 0:
-        more = _fitted(_covering(pieces, budget + slack), budget, count)
-        chosen = more if _total(pieces, more) > _total(pieces, chosen) else chosen
-    return _fitted(chosen, budget, count)
+        more = _drop_until_fit(_select_covering_pieces(pieces, budget + slack), budget, count)
+        chosen = more if _compute_coverage(pieces, more) > _compute_coverage(pieces, chosen) else chosen
+    return _drop_until_fit(chosen, budget, count)
 
 
-def _covering(pieces: Sequence[Piece], budget: int) -> list[int]:
-    """The greedy choice in its order, or the best single piece where that is worth more."""
-    chosen = _greedy(pieces, budget)
-    single = [i for i, piece in enumerate(pieces) if piece.needs is None and _price(piece, set(), set()) <= budget]
-    best = max(single, key=lambda i: (_total(pieces, [i]), -i), default=None)
-    if best is not None and _total(pieces, [best]) > _total(pieces, chosen):
+def _select_covering_pieces(pieces: Sequence[Piece], budget: int) -> list[int]:
+    """Return the greedy choice in its order, or the best single piece where that is worth more."""
+    chosen = _select_greedily(pieces, budget)
+    single = [
+        i for i, piece in enumerate(pieces) if piece.needs is None and _compute_price(piece, set(), set()) <= budget
+    ]
+    best = max(single, key=lambda i: (_compute_coverage(pieces, [i]), -i), default=None)
+    if best is not None and _compute_coverage(pieces, [best]) > _compute_coverage(pieces, chosen):
         return [best]
     return chosen
 
 
-def _greedy(pieces: Sequence[Piece], budget: int) -> list[int]:
-    """Pieces in order of choice, the one with most new worth per token first, while any fits."""
+def _select_greedily(pieces: Sequence[Piece], budget: int) -> list[int]:
+    """Return pieces in order of choice, the one with most new worth per token first, while any fits."""
     chosen: list[int] = []
     shown: dict[str, float] = {}
     left, room = set(range(len(pieces))), budget
     while left:
         lines, groups = {pieces[i].line for i in chosen}, {pieces[i].group for i in chosen}
-        prices = {i: _price(pieces[i], lines, groups) for i in left}
+        prices = {i: _compute_price(pieces[i], lines, groups) for i in left}
         left = {i for i in left if prices[i] <= room}
         begun = {pieces[i].whole for i in chosen if pieces[i].whole is not None}
         ready = [i for i in left if pieces[i].needs is None or pieces[i].needs in chosen]
-        gains = {i: _gain(pieces[i], shown, COMPLETES if pieces[i].whole in begun else 0.0) for i in ready}
+        gains = {i: _compute_gain(pieces[i], shown, COMPLETES if pieces[i].whole in begun else 0.0) for i in ready}
         best = max(ready, key=lambda i: (gains[i] / prices[i], -i), default=None)
         if best is None or gains[best] <= 0:
             break
         chosen.append(best)
         left.discard(best)
-        _show(pieces[best], shown)
+        _update_coverage(pieces[best], shown)
         room -= prices[best]
     return chosen
 
 
-def _gain(piece: Piece, shown: Mapping[str, float], again: float) -> float:
-    """Worth that it adds; of what other pieces have shown as well, `again` of it."""
+def _compute_gain(piece: Piece, shown: Mapping[str, float], again: float) -> float:
+    """Return worth that it adds; of what other pieces have shown as well, `again` of it."""
     return sum(max(worth - shown.get(word, 0.0), again * worth) for word, worth in piece.worths.items())
 
 
-def _price(piece: Piece, lines: set[int], groups: set[int]) -> int:
+def _compute_price(piece: Piece, lines: set[int], groups: set[int]) -> int:
     tag = 0 if piece.line in lines else piece.tag
     heading = 0 if piece.group in groups else piece.heading
     return max(1, piece.cost + tag + heading)
 
 
-def _fitted(chosen: list[int], budget: int, count: Counter) -> list[int]:
-    """The choice without what came last, until the block fits."""
+def _drop_until_fit(chosen: list[int], budget: int, count: Counter) -> list[int]:
+    """Return the choice without what came last, until the block fits."""
     while chosen and count(sorted(chosen)) > budget:
         chosen = chosen[:-1]
     return sorted(chosen)
 
 
-def _total(pieces: Sequence[Piece], chosen: Iterable[int]) -> float:
+def _compute_coverage(pieces: Sequence[Piece], chosen: Iterable[int]) -> float:
     shown: dict[str, float] = {}
     for i in chosen:
-        _show(pieces[i], shown)
+        _update_coverage(pieces[i], shown)
     return sum(shown.values())
 
 
-def _show(piece: Piece, shown: dict[str, float]) -> None:
+def _update_coverage(piece: Piece, shown: dict[str, float]) -> None:
     for word, worth in piece.worths.items():
         shown[word] = max(shown.get(word, 0.0), worth)

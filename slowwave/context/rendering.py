@@ -57,7 +57,7 @@ class LineSource:
         return self.session, self.topic, self.at.date() if self.at else None
 
     def as_dict(self) -> dict[str, str | int]:
-        """What is known of it, as plain values."""
+        """Return what is known of it, as plain values."""
         fields = ("session", "message", "seq", "speaker", "url", "topic")
         known = {name: value for name in fields if (value := getattr(self, name)) is not None}
         return {**known, **({"at": self.at.isoformat()} if self.at else {})}
@@ -83,43 +83,43 @@ class Part:
 Renderer = Callable[[Sequence[Part]], str]
 
 
-def markdown(parts: Sequence[Part]) -> str:
-    """The parts with a title each; empty ones are left out."""
-    return _markdown(parts, TITLES)
+def render_markdown(parts: Sequence[Part]) -> str:
+    """Return the parts with a title each; empty ones are left out."""
+    return _join_markdown(parts, TITLES)
 
 
-def as_stale_markdown(parts: Sequence[Part]) -> str:
-    """`markdown` of an old answer: under the title of what is old it says so."""
-    return _markdown(
+def render_stale_markdown(parts: Sequence[Part]) -> str:
+    """Return `render_markdown` of an old answer: under the title of what is old it says so."""
+    return _join_markdown(
         parts, {name: f"{title}\n{STALE}" if name in OF_MEMORY else title for name, title in TITLES.items()}
     )
 
 
-def _markdown(parts: Sequence[Part], titles: Mapping[Name, str]) -> str:
-    names = short_ids({line.source.session for part in parts for line in part.lines if line.source.session})
-    return "\n".join("\n".join([titles[part.name], *_lines(part, names)]) for part in parts if part.lines)
+def _join_markdown(parts: Sequence[Part], titles: Mapping[Name, str]) -> str:
+    names = shorten_session_ids({line.source.session for part in parts for line in part.lines if line.source.session})
+    return "\n".join("\n".join([titles[part.name], *_format_part_lines(part, names)]) for part in parts if part.lines)
 
 
-def _lines(part: Part, names: Mapping[str, str]) -> list[str]:
+def _format_part_lines(part: Part, names: Mapping[str, str]) -> list[str]:
     found: list[str] = []
     for _, lines in groupby(part.lines, key=lambda line: line.source.group):
         group = list(lines)
-        head = heading(group[0].source, names)
+        head = format_heading(group[0].source, names)
         found += [head] if head else []
-        found += [tag(line.source) + line.text for line in group]
+        found += [format_tag(line.source) + line.text for line in group]
     return found
 
 
-def heading(source: LineSource, names: Mapping[str, str]) -> str:
-    """What stands over the lines of one session or topic; empty for a line that says itself where it is from."""
+def format_heading(source: LineSource, names: Mapping[str, str]) -> str:
+    """Return what stands over the lines of one session or topic; empty for a line that says itself where it is from."""
     day = f", {source.at:%Y-%m-%d}" if source.at else ""
     if source.topic is not None:
         return f"topic {source.topic}{day}"
     return (source.short or names[source.session]) + day if source.session is not None else ""
 
 
-def tag(source: LineSource) -> str:
-    """What opens a line."""
+def format_tag(source: LineSource) -> str:
+    """Return what opens a line."""
     if source.url is not None:
         return f"- ({source.url}) "
     number = source.message if source.seq is None else str(source.seq)
@@ -127,51 +127,53 @@ def tag(source: LineSource) -> str:
     return f"- {named}" if number is None else f"{number}. {named}"
 
 
-def short_ids(sessions: Iterable[str]) -> dict[str, str]:
-    """Each session's id as it stands in a block: whole where it is short, else as much as tells it from the others."""
+def shorten_session_ids(sessions: Iterable[str]) -> dict[str, str]:
+    """Return each session's id as it stands in a block: whole where it is short, else as much as tells it from the
+    others.
+    """
     ids = ["", *sorted(set(sessions)), ""]
-    shared = [_shared(*pair) for pair in pairwise(ids)]  # of sorted ids neighbours share the most
+    shared = [_count_common_prefix(*pair) for pair in pairwise(ids)]  # of sorted ids neighbours share the most
     return {
         one: one if len(one) <= WHOLE_ID else one[: max(SHORT_ID, before + 1, after + 1)]
         for one, (before, after) in zip(ids[1:-1], pairwise(shared), strict=True)
     }
 
 
-def _shared(one: str, other: str) -> int:
-    """How many characters two ids begin alike with."""
+def _count_common_prefix(one: str, other: str) -> int:
+    """Return how many characters two ids begin alike with."""
     length = min(len(one), len(other))
     return next((at for at in range(length) if one[at] != other[at]), length)
 
 
-def as_json(parts: Sequence[Part]) -> str:
-    """One object, a list of lines a part, each with its source in full; empty parts are left out."""
-    return _json(parts, {})
+def render_json(parts: Sequence[Part]) -> str:
+    """Return one object, a list of lines a part, each with its source in full; empty parts are left out."""
+    return _dump_json(parts, {})
 
 
-def as_stale_json(parts: Sequence[Part]) -> str:
-    """`as_json` of an old answer: it says so."""
-    return _json(parts, {"stale": True})
+def render_stale_json(parts: Sequence[Part]) -> str:
+    """Return `render_json` of an old answer: it says so."""
+    return _dump_json(parts, {"stale": True})
 
 
-def _json(parts: Sequence[Part], head: Mapping[str, object]) -> str:
+def _dump_json(parts: Sequence[Part], head: Mapping[str, object]) -> str:
     block = {
         part.name: [{"text": line.text, **line.source.as_dict()} for line in part.lines] for part in parts if part.lines
     }
     return json.dumps({**head, **block}, ensure_ascii=False, separators=(",", ":")) if block else ""
 
 
-RENDERERS: dict[Format, Renderer] = {"markdown": markdown, "json": as_json}
-STALE_RENDERERS: dict[Format, Renderer] = {"markdown": as_stale_markdown, "json": as_stale_json}
+RENDERERS: dict[Format, Renderer] = {"markdown": render_markdown, "json": render_json}
+STALE_RENDERERS: dict[Format, Renderer] = {"markdown": render_stale_markdown, "json": render_stale_json}
 
 
-def renderer(format: Format, *, stale: bool) -> Renderer:
-    """What renders a block in a format; `stale` for one of an old answer."""
+def get_renderer(format: Format, *, stale: bool) -> Renderer:
+    """Return what renders a block in a format; `stale` for one of an old answer."""
     return (STALE_RENDERERS if stale else RENDERERS)[format]
 
 
-def costs(source: LineSource, format: Format, count: Callable[[str], int]) -> tuple[int, int]:
-    """Tokens of a line's tag and of its group's heading, about."""
+def count_overhead_tokens(source: LineSource, format: Format, count: Callable[[str], int]) -> tuple[int, int]:
+    """Return tokens of a line's tag and of its group's heading, about."""
     if format == "json":
         return count(json.dumps({"text": "", **source.as_dict()}, ensure_ascii=False, separators=(",", ":"))) + 1, 0
-    head = heading(source, short_ids([source.session] if source.session else []))
-    return count(f"\n{tag(source)}"), count(f"\n{head}") if head else 0
+    head = format_heading(source, shorten_session_ids([source.session] if source.session else []))
+    return count(f"\n{format_tag(source)}"), count(f"\n{head}") if head else 0

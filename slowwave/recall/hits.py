@@ -36,7 +36,7 @@ class Successor:
     observed_at: datetime | None
 
     @classmethod
-    def of_claim(cls, row: Mapping[str, object]) -> "Successor":
+    def from_claim(cls, row: Mapping[str, object]) -> "Successor":
         """From a claim's row, with `summary` and `observed_at`."""
         at = row["observed_at"]
         return cls(str(row["summary"]), at if isinstance(at, datetime) else None)
@@ -69,7 +69,7 @@ class Hit:
     """What the one of these two that is set says, and when it was said."""
 
     def as_dict(self) -> dict[str, object]:
-        """Plain values, ready for JSON."""
+        """Return plain values, ready for JSON."""
         plain = asdict(self)
         for dated in (plain, plain["successor"] or {}):
             if at := dated.get("observed_at"):
@@ -78,20 +78,20 @@ class Hit:
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> "Hit":
-        """The hit that `as_dict` wrote down, also after JSON."""
+        """Return the hit that `as_dict` wrote down, also after JSON."""
         later = plain.get("successor")
         return cls(
             **{
                 **plain,
-                "observed_at": _moment(plain["observed_at"]),
-                "successor": Successor(later["text"], _moment(later["observed_at"])) if later else None,
+                "observed_at": _parse_iso_datetime(plain["observed_at"]),
+                "successor": Successor(later["text"], _parse_iso_datetime(later["observed_at"])) if later else None,
                 "sources": tuple(Source(**source) for source in plain["sources"]),
                 "pair": tuple(Fragment(**fragment) for fragment in plain["pair"]),
             }
         )
 
 
-def _moment(iso: str | None) -> datetime | None:
+def _parse_iso_datetime(iso: str | None) -> datetime | None:
     return datetime.fromisoformat(iso) if iso else None
 
 
@@ -117,7 +117,7 @@ class Hits(list[Hit]):
         """What this answer could not use, and what was done instead; of `recall_many` that of all it was asked."""
 
     def as_dict(self) -> dict[str, object]:
-        """Plain values, ready for JSON."""
+        """Return plain values, ready for JSON."""
         hits = [hit.as_dict() for hit in self]
         told = {"reason": self.reason, "stale": self.stale, "relevance": self.relevance, "notes": list(self.notes)}
         return {"hits": hits, **told}

@@ -15,10 +15,10 @@ from typing import Any, TypeVar
 
 from slowwave.recall.hits import Hit, Hits
 from slowwave.recall.query import Query
-from slowwave.recall.times import asked_time
-from slowwave.schemas.ids import content_id
+from slowwave.recall.times import parse_query_times
+from slowwave.schemas.ids import compute_content_id
 from slowwave.store.private import make_private_folder
-from slowwave.store.snapshot_cache import cached_file
+from slowwave.store.snapshot_cache import find_cache_file
 
 LOG = logging.getLogger(__name__)
 TABLE = "CREATE TABLE IF NOT EXISTS answers (id TEXT PRIMARY KEY, hits TEXT, at INTEGER)"
@@ -28,58 +28,62 @@ TROUBLE = (sqlite3.Error, OSError, ValueError, KeyError, TypeError)
 T = TypeVar("T")
 
 
-class Answers:
+class AnswerCache:
     """The last `size` answers from one space of one store."""
 
     def __init__(self, store: Path, space: str, size: int, what: str = "answers") -> None:
-        self.path = cached_file(store, space, what)
+        self.path = find_cache_file(store, space, what)
         self.size = size
 
     @property
-    def any(self) -> bool:
+    def has_answers(self) -> bool:
         """Whether there is something to answer from."""
         return self.size > 0 and self.path.is_file()
 
-    def keep(self, question: str, hits: Hits) -> None:
+    def put_hits(self, question: str, hits: Hits) -> None:
         """Note an answer; `question` is everything it depends on."""
-        self.keep_plain(question, [hit.as_dict() for hit in hits])
+        self.put_json(question, [hit.as_dict() for hit in hits])
 
-    def told(self, question: str) -> Hits | None:
-        """The last answer to just this question, marked as stale; None when there is none."""
-        found = self.told_plain(question, lambda plain: [Hit.from_dict(one) for one in plain])
+    def get_hits(self, question: str) -> Hits | None:
+        """Return the last answer to just this question, marked as stale; None when there is none."""
+        found = self.get_json(question, lambda plain: [Hit.from_dict(one) for one in plain])
         return None if found is None else Hits(found, None if found else "nothing was found then either", stale=True)
 
-    def keep_plain(self, question: str, answer: object) -> None:
+    def put_json(self, question: str, answer: object) -> None:
         """Note an answer of another kind, as plain values that JSON has."""
         if self.size > 0:
             told = json.dumps(answer, ensure_ascii=False)
-            self._tried(lambda: self._write(content_id(question), told), None)
+            self._run_guarded(lambda: self._write_row(compute_content_id(question), told), None)
 
-    def told_plain(self, question: str, parsed: Callable[[Any], T]) -> T | None:
-        """What was noted for just this question, parsed; None when it is nothing, or of another version."""
-        return self._tried(lambda: self._read(content_id(question), parsed), None) if self.any else None
+    def get_json(self, question: str, parsed: Callable[[Any], T]) -> T | None:
+        """Return what was noted for just this question, parsed; None when it is nothing, or of another version."""
+        return (
+            self._run_guarded(lambda: self._read_row(compute_content_id(question), parsed), None)
+            if self.has_answers
+            else None
+        )
 
-    def _write(self, key: str, told: str) -> None:
+    def _write_row(self, key: str, told: str) -> None:
         if not self.path.is_file():
             make_private_folder(self.path.parent)
             self.path.touch(mode=0o600)
-        with closing(self._opened()) as db, db:
+        with closing(self._connect()) as db, db:
             db.execute(TABLE)
             (last,) = db.execute("SELECT coalesce(max(at), 0) FROM answers").fetchone()
             db.execute("INSERT OR REPLACE INTO answers VALUES (?, ?, ?)", (key, told, last + 1))
             db.execute("DELETE FROM answers WHERE at <= ?", (last + 1 - self.size,))
 
-    def _read(self, key: str, parsed: Callable[[Any], T]) -> T | None:
-        with closing(self._opened()) as db:
+    def _read_row(self, key: str, parsed: Callable[[Any], T]) -> T | None:
+        with closing(self._connect()) as db:
             row = db.execute("SELECT hits FROM answers WHERE id = ?", (key,)).fetchone()
         return parsed(json.loads(row[0])) if row else None
 
-    def _opened(self) -> sqlite3.Connection:
+    def _connect(self) -> sqlite3.Connection:
         db = sqlite3.connect(self.path, timeout=0.2)
         db.execute("PRAGMA synchronous = OFF")  # an answer lost to a power cut is no loss
         return db
 
-    def _tried(self, do: Callable[[], T], otherwise: T) -> T:
+    def _run_guarded(self, do: Callable[[], T], otherwise: T) -> T:
         try:
             return do()
         except TROUBLE as trouble:
@@ -95,29 +99,35 @@ NOT_NEAR = "the store can't be read, and what was found last is not relevant eno
 class LastAnswers:
     """The answers of a release, by their queries."""
 
-    answers: Answers
+    answers: AnswerCache
     release: str | None
     """The one that is asked by name; None for the live one."""
     automatic_floor: float
     """Relevance from which a hit is told though nobody asked."""
 
-    def keep(self, query: Query, automatic: bool, hits: Hits) -> None:
+    def put_hits(self, query: Query, automatic: bool, hits: Hits) -> None:
         """Note an answer."""
-        self.answers.keep(self._question(query, automatic), hits)
+        self.answers.put_hits(self._build_key(query, automatic), hits)
 
-    def told(self, query: Query, automatic: bool) -> Hits:
-        """The last answer to just this; where nobody asks, else what is relevant enough of the one to who did."""
-        told = self.answers.told(self._question(query, automatic))
+    def get_hits(self, query: Query, automatic: bool) -> Hits:
+        """Return the last answer to just this.
+
+        Where nobody asks, else what is relevant enough of the one to who did.
+        """
+        told = self.answers.get_hits(self._build_key(query, automatic))
         if told is not None:
             return told
-        asked = self.answers.told(self._question(query, automatic=False)) if automatic else None
+        asked = self.answers.get_hits(self._build_key(query, automatic=False)) if automatic else None
         if asked is None:
             return Hits(reason=NEVER, stale=True)
         near = [hit for hit in asked if (hit.relevance or 0.0) >= self.automatic_floor]
         return Hits(near, None if near else asked.reason or NOT_NEAR, stale=True)
 
-    def _question(self, query: Query, automatic: bool) -> str:
-        """Everything that an answer depends on; when it is asked, only where a time is counted back from there."""
-        if query.now is not None and not asked_time(query).spans:
+    def _build_key(self, query: Query, automatic: bool) -> str:
+        """Return everything that an answer depends on.
+
+        When it is asked, only where a time is counted back from there.
+        """
+        if query.now is not None and not parse_query_times(query).spans:
             query = replace(query, now=None)
         return repr((query, automatic, self.release))

@@ -11,15 +11,18 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from slowwave.recall.release.view import View
 from slowwave.schemas.tables import RELEASES
-from slowwave.store.trouble import TROUBLE, reading
+from slowwave.store.trouble import TROUBLE, translate_read_errors
 
 S = TypeVar("S")
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def async_twin(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], Coroutine[Any, Any, R]]:
-    """The method as a coroutine function, for callers that must not be held up; named with an `a` before its name."""
+def make_async_twin(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], Coroutine[Any, Any, R]]:
+    """Return the method as a coroutine function, for callers that must not be held up.
+
+    Named with an `a` before its name.
+    """
 
     @wraps(method)
     async def twin(self: S, /, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -34,7 +37,7 @@ def async_twin(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S
 LOG = logging.getLogger(__name__)
 
 
-class Live:
+class LiveRelease:
     """A space's live release, or the one that is named; shared by threads."""
 
     def __init__(self, root: Path, space: str, named: str | None, wait: float, note: Callable[[str], None]) -> None:
@@ -55,21 +58,21 @@ class Live:
         self._looked = 0.0
         self._looking = Lock()
 
-    def opened(self) -> View:
-        """The release in force by now, read anew.
+    def open_view(self) -> View:
+        """Return the release in force by now, read anew.
 
         Raises:
             StoreError: the store can't be reached or read, or has no such release.
         """
-        with reading(self.root / self.space):
-            stamp = self._stamped()  # before: a release that comes meanwhile is found by the next look
+        with translate_read_errors(self.root / self.space):
+            stamp = self._read_stamp()  # before: a release that comes meanwhile is found by the next look
             self._looked = time.monotonic()
             view = View.open(self.root, self.space, self.named)
             self._stamp = stamp  # after: one that could not be read is looked for again
             return view
 
-    def current(self) -> View:
-        """The view that answers: of a newer release, when there is one. Others go on with the old one meanwhile.
+    def get_current_view(self) -> View:
+        """Return the view that answers: of a newer release, when there is one. Others go on with the old one meanwhile.
 
         Raises:
             StoreError: there is no view yet, and the store can't be reached or read.
@@ -77,29 +80,32 @@ class Live:
         view = self.view
         if view is None:
             with self._looking:
-                view = self._looked_again()
-        elif self._late() and self._looking.acquire(blocking=False):
+                view = self._refresh_view()
+        elif self._is_check_due() and self._looking.acquire(blocking=False):
             try:
-                view = self._looked_again()
+                view = self._refresh_view()
             finally:
                 self._looking.release()
         if self._behind is not None:
             self._note(self._behind)
         return view
 
-    def _late(self) -> bool:
-        """Whether it is time to look for a newer release."""
+    def _is_check_due(self) -> bool:
+        """Return whether it is time to look for a newer release."""
         return self.named is None and time.monotonic() - self._looked >= self._wait
 
-    def _looked_again(self) -> View:
-        """The live release's view; the one there is, where nothing was added to the releases or they can't be read."""
+    def _refresh_view(self) -> View:
+        """Return the live release's view.
+
+        The one there is, where nothing was added to the releases or they can't be read.
+        """
         self._looked = time.monotonic()
         view = self.view
         try:
-            if view is not None and self._stamped() == self._stamp:
+            if view is not None and self._read_stamp() == self._stamp:
                 self._behind = None
                 return view
-            fresh = self.opened()
+            fresh = self.open_view()
         except TROUBLE as trouble:
             if view is None:
                 raise
@@ -111,7 +117,7 @@ class Live:
             self.view = view = fresh
         return view
 
-    def _stamped(self) -> int:
-        """When a row was last added to the releases; 0 where there are none."""
+    def _read_stamp(self) -> int:
+        """Return when a row was last added to the releases; 0 where there are none."""
         versions = self.root / self.space / f"{RELEASES.name}.lance" / "_versions"
         return versions.stat().st_mtime_ns if versions.is_dir() else 0

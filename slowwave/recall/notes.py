@@ -17,7 +17,7 @@ class Notes:
         self._open = local()
 
     @property
-    def so_far(self) -> tuple[str, ...]:
+    def answer_notes(self) -> tuple[str, ...]:
         """Those of the answer that this thread is at."""
         return tuple(getattr(self._open, "notes", None) or ())
 
@@ -33,14 +33,14 @@ class Notes:
         else:
             mine.append(what)
 
-    def instead(self, what: str) -> None:
+    def replace_notes(self, what: str) -> None:
         """A note that takes the place of those of the answer so far: what they tell of came to nothing."""
         if getattr(self._open, "notes", None) is not None:
             self._open.notes = []
         self.add(what)
 
     @contextmanager
-    def of_one_answer(self) -> Iterator[None]:
+    def collect_answer_notes(self) -> Iterator[None]:
         """What is noted inside takes the place of what was; an answer within an answer is part of it."""
         if getattr(self._open, "notes", None) is not None:
             yield

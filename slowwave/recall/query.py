@@ -55,7 +55,7 @@ class Query:
     """Paths, one of which a row is to be about; with forward slashes."""
 
     @property
-    def narrowed(self) -> bool:
+    def is_narrowed(self) -> bool:
         """Whether it is asked for what somebody said, or what is about some files."""
         return self.speaker is not None or bool(self.files)
 
@@ -65,7 +65,7 @@ class Query:
         return " ".join(list(dict.fromkeys(WORD.findall(self.text)))[:MAX_TERMS])
 
 
-def checked_query(
+def build_query(
     text: str,
     k: int,
     kinds: Iterable[str] | str,
@@ -78,7 +78,7 @@ def checked_query(
     speaker: str | None = None,
     files: Files = None,
 ) -> Query:
-    """The query, its text cleaned of control characters, its bounds in UTC.
+    """Return the query, its text cleaned of control characters, its bounds in UTC.
 
     Raises:
         UsageError: an empty, wordless or over-long text, k under 1, an unknown kind, an empty workspace, category or
@@ -86,23 +86,32 @@ def checked_query(
     """
     if not isinstance(k, Integral) or isinstance(k, bool) or k < 1:
         raise UsageError(f"k is {k!r}; it is the number of hits wanted, at least 1")
-    start, end = _bound(since, "since", time.min), _bound(until, "until", time.max)
-    then = _bound(as_of, "as_of", time.max)
+    start, end = _parse_bound(since, "since", time.min), _parse_bound(until, "until", time.max)
+    then = _parse_bound(as_of, "as_of", time.max)
     end = min((bound for bound in (end, then) if bound is not None), default=None)
     if start and end and start > end:
         raise UsageError(f"since ({start.isoformat()}) is after until ({end.isoformat()}): nothing lies between")
     for name, value in (("workspace", workspace), ("category", category), ("speaker", speaker)):
         if value is not None and not _is_name(value):
             raise UsageError(f"{name} is {value!r}; it is a name without control characters, or None for any")
-    asked_at = _bound(now, "now", time.min) or then
-    about = (speaker, _paths(files))
+    asked_at = _parse_bound(now, "now", time.min) or then
+    about = (speaker, _parse_files(files))
     return Query(
-        _cleaned(text), min(k, MOST_HITS), _known_kinds(kinds), workspace, category, start, end, asked_at, then, *about
+        _clean_text(text),
+        min(k, MOST_HITS),
+        _check_kinds(kinds),
+        workspace,
+        category,
+        start,
+        end,
+        asked_at,
+        then,
+        *about,
     )
 
 
 def read_once(some: T) -> T | tuple[str, ...]:
-    """An iterator's values; anything else as it is: what is asked of many queries is read but once."""
+    """Return an iterator's values; anything else as it is: what is asked of many queries is read but once."""
     return tuple(some) if isinstance(some, Iterator) else some
 
 
@@ -110,27 +119,27 @@ def _is_name(value: object) -> bool:
     return isinstance(value, str) and bool(value.strip()) and not CONTROL.search(value)
 
 
-def one_path(path: str) -> str:
-    """A path as it is compared: with forward slashes, not from `./` on."""
+def normalise_path(path: str) -> str:
+    """Return a path as it is compared: with forward slashes, not from `./` on."""
     return path.strip().replace("\\", "/").removeprefix("./")
 
 
-def _paths(files: Files) -> tuple[str, ...]:
-    """The paths asked for, in order, each once."""
+def _parse_files(files: Files) -> tuple[str, ...]:
+    """Return the paths asked for, in order, each once."""
     if files is None:
         return ()
     try:
         asked = (files,) if isinstance(files, str) else tuple(files)
     except TypeError:
         asked = ()
-    wrong = [one for one in asked if not (_is_name(one) and one_path(one).strip("/"))]
+    wrong = [one for one in asked if not (_is_name(one) and normalise_path(one).strip("/"))]
     if wrong or not asked:
         told = repr(wrong[0] if wrong else files)
         raise UsageError(f"files has {told:.80}; it is one path or several, like src/db.py, or None for any")
-    return tuple(dict.fromkeys(map(one_path, asked)))
+    return tuple(dict.fromkeys(map(normalise_path, asked)))
 
 
-def _cleaned(text: str) -> str:
+def _clean_text(text: str) -> str:
     if not isinstance(text, str):
         raise UsageError(f"the query is {text!r:.40}; it is a text")
     if len(text) > MAX_CHARS:
@@ -141,7 +150,7 @@ def _cleaned(text: str) -> str:
     return plain
 
 
-def _known_kinds(kinds: Iterable[str] | str) -> tuple[Kind, ...]:
+def _check_kinds(kinds: Iterable[str] | str) -> tuple[Kind, ...]:
     try:
         asked = (kinds,) if isinstance(kinds, str) else tuple(kinds)
     except TypeError:
@@ -152,24 +161,24 @@ def _known_kinds(kinds: Iterable[str] | str) -> tuple[Kind, ...]:
     return tuple(dict.fromkeys(cast(tuple[Kind, ...], asked)))
 
 
-def _bound(value: When, name: str, day_edge: time) -> datetime | None:
-    """An aware UTC moment; a bare date means its start for `since` and its end for `until`."""
+def _parse_bound(value: When, name: str, day_edge: time) -> datetime | None:
+    """Return an aware UTC moment; a bare date means its start for `since` and its end for `until`."""
     if value is None:
         return None
-    moment = _parsed(value, name)
+    moment = _parse_date_or_time(value, name)
     if not isinstance(moment, datetime):
         return datetime.combine(moment, day_edge, tzinfo=UTC)
     try:
-        return _aware(moment)
+        return _convert_to_utc(moment)
     except OverflowError:
         raise UsageError(f"{name} is {moment}; in UTC that is outside the years 1 to 9999") from None
 
 
-def _aware(moment: datetime) -> datetime:
+def _convert_to_utc(moment: datetime) -> datetime:
     return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
-def _parsed(value: datetime | date | str, name: str) -> datetime | date:
+def _parse_date_or_time(value: datetime | date | str, name: str) -> datetime | date:
     if isinstance(value, date):
         return value
     try:
@@ -178,17 +187,17 @@ def _parsed(value: datetime | date | str, name: str) -> datetime | date:
         raise UsageError(f"{name} is {value!r}; it is a date or time like 2025-01-31 or 2025-01-31T09:30Z") from None
 
 
-def distinct_words(text: str) -> list[str]:
-    """The words of a text in order, each once, in lower case."""
+def extract_distinct_words(text: str) -> list[str]:
+    """Return the words of a text in order, each once, in lower case."""
     return list(dict.fromkeys(word.lower() for word in WORD.findall(text)))
 
 
-def word_share(words: Sequence[str], text: str) -> float:
-    """Share of the words that a text holds; plural or not."""
-    held = {word.removesuffix("s") for word in distinct_words(text)}
+def compute_word_share(words: Sequence[str], text: str) -> float:
+    """Return share of the words that a text holds; plural or not."""
+    held = {word.removesuffix("s") for word in extract_distinct_words(text)}
     return sum(word.removesuffix("s") in held for word in words) / len(words) if words else 0.0
 
 
-def content_words(text: str) -> list[str]:
-    """The distinct words of a text, less those that the index leaves out."""
-    return [word for word in distinct_words(text) if word not in STOP_WORDS]
+def extract_index_terms(text: str) -> list[str]:
+    """Return the distinct words of a text, less those that the index leaves out."""
+    return [word for word in extract_distinct_words(text) if word not in STOP_WORDS]

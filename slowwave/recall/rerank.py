@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from slowwave.recall.query import Query
 from slowwave.recall.retrieve.pools import POOLS
-from slowwave.recall.sources import Found
+from slowwave.recall.sources import ScoredRow
 from slowwave.schemas.settings import RecallSettings, Settings
 
 if TYPE_CHECKING:
@@ -28,16 +28,16 @@ NOTE_CHARS = 300
 """Length of what a note tells of a trouble."""
 
 
-def reranking(given: "Reranker | None", settings: Settings, note: Callable[[str], None]) -> "Reranking | None":
-    """The reranker given, else the settings' one; None where there is neither, and then nothing is imported.
+def make_reranking(given: "Reranker | None", settings: Settings, note: Callable[[str], None]) -> "Reranking | None":
+    """Return the reranker given, else the settings' one; None where there is neither, and then nothing is imported.
 
     Raises:
         UsageError: the setting names no reranker.
     """
     if given is None and settings.recall.reranker:
-        from slowwave.engines.rerankers import reranker_named
+        from slowwave.engines.rerankers import make_reranker
 
-        given = reranker_named(settings.recall.reranker, settings)
+        given = make_reranker(settings.recall.reranker, settings)
     return None if given is None else Reranking(given, settings.recall, note)
 
 
@@ -51,30 +51,36 @@ class Reranking:
         self._due = math.inf
         """When that call should be done; infinite while there is none."""
 
-    def depth(self, query: Query) -> int:
-        """Hits of each kind that are wanted: more than are shown, so that there is something to bring up."""
+    def compute_depth(self, query: Query) -> int:
+        """Return hits of each kind that are wanted: more than are shown, so that there is something to bring up."""
         return max(query.k, self.top)
 
-    def reranked(self, query: Query, first: Callable[[int], list[Found]]) -> list[Found]:
-        """What was found, its first `top` in the reranker's order; as without one, where that fails.
+    def rerank_hits(self, query: Query, first: Callable[[int], list[ScoredRow]]) -> list[ScoredRow]:
+        """Return what was found, its first `top` in the reranker's order; as without one, where that fails.
 
         Args:
             first: so many hits of each kind as one list, best first.
         """
-        found = first(self.depth(query))
-        scores = self._scores(query.text, [shown(one) for one in found[: self.top]]) if len(found) > 1 else None
-        return first(query.k) if scores is None else reordered(found, scores)
+        found = first(self.compute_depth(query))
+        scores = (
+            self._score_texts(query.text, [format_for_reranker(one) for one in found[: self.top]])
+            if len(found) > 1
+            else None
+        )
+        return first(query.k) if scores is None else reorder_hits(found, scores)
 
-    def _scores(self, query: str, texts: Sequence[str]) -> list[float] | None:
-        """Scores of the texts; None, and a note, where there are none."""
-        outcome = self._outcome(query, texts)
+    def _score_texts(self, query: str, texts: Sequence[str]) -> list[float] | None:
+        """Return scores of the texts; None, and a note, where there are none."""
+        outcome = self._call_with_timeout(query, texts)
         if isinstance(outcome, str):
-            self._note(f"the reranker {_name(self.reranker)!r} failed ({outcome}): answered in recall's own order")
+            self._note(
+                f"the reranker {_get_reranker_name(self.reranker)!r} failed ({outcome}): answered in recall's own order"
+            )
             return None
         return outcome
 
-    def _outcome(self, query: str, texts: Sequence[str]) -> list[float] | str:
-        """Scores, or why there are none."""
+    def _call_with_timeout(self, query: str, texts: Sequence[str]) -> list[float] | str:
+        """Return scores, or why there are none."""
         due = time.monotonic() + self.seconds
         if time.monotonic() >= self._due:
             return "it is still busy with an earlier query"
@@ -84,41 +90,41 @@ class Reranking:
         self._due = due
         outcomes: SimpleQueue[list[float] | str] = SimpleQueue()
         # A daemon: no process waits at its end for a reranker that hangs.
-        worker = Thread(target=self._work, args=(query, texts, outcomes), name="slowwave-rerank", daemon=True)
+        worker = Thread(target=self._run_reranker, args=(query, texts, outcomes), name="slowwave-rerank", daemon=True)
         try:
             worker.start()
         except RuntimeError as trouble:  # no more threads, or the process is at its end
-            self._done()
-            return _why(trouble)
+            self._release_turn()
+            return _describe_trouble(trouble)
         try:
             return outcomes.get(timeout=max(0.0, due - time.monotonic()))
         except Empty:
             return f"no answer within {self.seconds:g} s"
 
-    def _work(self, query: str, texts: Sequence[str], outcomes: "SimpleQueue[list[float] | str]") -> None:
+    def _run_reranker(self, query: str, texts: Sequence[str], outcomes: "SimpleQueue[list[float] | str]") -> None:
         outcome: list[float] | str
         try:
-            outcome = usable(self.reranker.rerank(query, texts), len(texts))
+            outcome = check_scores(self.reranker.rerank(query, texts), len(texts))
         except BaseException as trouble:  # a reranker may be anybody's code, and no query fails for its sake
-            outcome = _why(trouble)
-        self._done()
+            outcome = _describe_trouble(trouble)
+        self._release_turn()
         outcomes.put(outcome)
 
-    def _done(self) -> None:
+    def _release_turn(self) -> None:
         self._due = math.inf
         self._turn.release()
 
 
-def _name(reranker: "Reranker") -> str:
-    """What notes call it: its class where it has no name."""
+def _get_reranker_name(reranker: "Reranker") -> str:
+    """Return what notes call it: its class where it has no name."""
     try:
         return str(reranker.name)
     except Exception:  # as anybody's code may; that it failed is what is to be told
         return type(reranker).__name__
 
 
-def _why(trouble: BaseException) -> str:
-    """A trouble's own words on one line; its class where it has none, or can't say them."""
+def _describe_trouble(trouble: BaseException) -> str:
+    """Return a trouble's own words on one line; its class where it has none, or can't say them."""
     try:
         words = " ".join(str(trouble).split())
     except BaseException:  # the words are the reranker's code too
@@ -126,16 +132,18 @@ def _why(trouble: BaseException) -> str:
     return (words or type(trouble).__name__)[:NOTE_CHARS]
 
 
-def shown(one: Found) -> str:
-    """What a reranker reads of a hit: the day and the speaker, which a query may name, and the claim or the passage."""
+def format_for_reranker(one: ScoredRow) -> str:
+    """Return what a reranker reads of a hit: the day and the speaker, which a query may name, and the claim or the
+    passage.
+    """
     pool = POOLS[one.kind]
     at, speaker = one.row.get(pool.last), one.row.get("speaker")
     said = f"{speaker}: {one.row[pool.text]}" if speaker else str(one.row[pool.text])
     return f"{at:%Y-%m-%d} {said}" if isinstance(at, datetime) else said
 
 
-def usable(scores: Sequence[float], texts: int) -> list[float]:
-    """The scores as numbers.
+def check_scores(scores: Sequence[float], texts: int) -> list[float]:
+    """Return the scores as numbers.
 
     Raises:
         ValueError: not one a text, or one that is no number.
@@ -148,7 +156,7 @@ def usable(scores: Sequence[float], texts: int) -> list[float]:
     return numbers
 
 
-def reordered(found: Sequence[Found], scores: Sequence[float]) -> list[Found]:
-    """The first hits by their new scores, equal ones in their order; hits keep the scores of their places."""
+def reorder_hits(found: Sequence[ScoredRow], scores: Sequence[float]) -> list[ScoredRow]:
+    """Return the first hits by their new scores, equal ones in their order; hits keep the scores of their places."""
     order = [*sorted(range(len(scores)), key=lambda at: -scores[at]), *range(len(scores), len(found))]
     return [replace(found[at], score=one.score) for at, one in zip(order, found, strict=True)]

@@ -10,32 +10,41 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slowwave.recall.doubts import doubted, newest_first
-from slowwave.recall.filters import unmet
+from slowwave.recall.doubts import mark_possible_supersessions, promote_newest
+from slowwave.recall.filters import explain_empty_filters
 from slowwave.recall.hits import Hits, Kind
 from slowwave.recall.query import Query
-from slowwave.recall.query_names import bare
+from slowwave.recall.query_names import strip_names
 from slowwave.recall.release.calibration import Calibration
 from slowwave.recall.release.passages import Layout
 from slowwave.recall.release.view import View
 from slowwave.recall.rerank import Reranking
-from slowwave.recall.retrieve.claims import claim_candidates
-from slowwave.recall.retrieve.messages import Heard, heard, message_candidates
-from slowwave.recall.retrieve.pools import POOLS, Candidates, Pool, Scores, Vector, best_of_each, lanes, reciprocal_rank
-from slowwave.recall.retrieve.sessions import told_before
-from slowwave.recall.sources import Found, hits_with_sources, merged, without_echoes
-from slowwave.recall.staleness import truthful, what_holds_first
-from slowwave.recall.times import asked_time, in_time, timely, timely_scores
+from slowwave.recall.retrieve.claims import retrieve_claim_candidates
+from slowwave.recall.retrieve.messages import PassageEvidence, compute_passage_evidence, retrieve_message_candidates
+from slowwave.recall.retrieve.pools import (
+    POOLS,
+    Candidates,
+    Pool,
+    Scores,
+    Vector,
+    fuse_reciprocal_ranks,
+    retrieve_candidates,
+    select_best_per_owner,
+)
+from slowwave.recall.retrieve.sessions import has_similar_session
+from slowwave.recall.sources import ScoredRow, build_hits, demote_echoes, merge_kinds
+from slowwave.recall.staleness import mark_superseded, sort_superseded_last
+from slowwave.recall.times import boost_matching_dates, boost_scores_by_date, mask_candidates_in_time, parse_query_times
 from slowwave.schemas.settings import RecallSettings
 from slowwave.schemas.tables import PASSAGES
 from slowwave.store.trouble import READ_TROUBLE
 
 
 @dataclass(frozen=True)
-class Answer:
+class PoolResult:
     """The best rows of one pool, and how relevant the best of all its candidates is."""
 
-    found: list[Found]
+    found: list[ScoredRow]
     best: float
     judged: bool
     """Whether the release has a scale for this pool and the query a vector to put on it."""
@@ -63,154 +72,163 @@ class Search:
         self._reranking = reranking
         self._bared: dict[Query, str] = {}
 
-    def answers(self, queries: Sequence[Query], *, automatic: bool = False) -> list[Hits]:
-        """One answer a query, in order; their texts are encoded together."""
-        asked = [query for query in queries if any(self._asks(kind, query) for kind in query.kinds)]
-        texts = {text for query in asked for text in (self._bare(query), query.text)}
+    def answer_queries(self, queries: Sequence[Query], *, automatic: bool = False) -> list[Hits]:
+        """Return one answer a query, in order; their texts are encoded together."""
+        asked = [query for query in queries if any(self._is_searchable(kind, query) for kind in query.kinds)]
+        texts = {text for query in asked for text in (self._strip_names(query), query.text)}
         vectors = self._encode(sorted(texts)) if texts else {}
-        return [self._answer(query, vectors, automatic) for query in queries]
+        return [self._answer_query(query, vectors, automatic) for query in queries]
 
-    def _asks(self, kind: Kind, query: Query) -> bool:
-        """Whether a pool can answer: it has rows, and what the conditions are about."""
-        has = (query.category is None or kind == "observation") and not (query.narrowed and kind == "summary")
+    def _is_searchable(self, kind: Kind, query: Query) -> bool:
+        """Return whether a pool can answer: it has rows, and what the conditions are about."""
+        has = (query.category is None or kind == "observation") and not (query.is_narrowed and kind == "summary")
         return has and self.view.count(POOLS[kind].table) > 0
 
-    def _bare(self, query: Query) -> str:
-        """What of the query is compared with what was said: without those who said it, and where."""
+    def _strip_names(self, query: Query) -> str:
+        """Return what of the query is compared with what was said: without those who said it, and where."""
         if query not in self._bared:
             try:
-                self._bared[query] = bare(self.view, query, full_text=self.view.full_text(PASSAGES))
+                self._bared[query] = strip_names(self.view, query, full_text=self.view.has_full_text(PASSAGES))
             except READ_TROUBLE:  # told of when its words are looked up
-                self._bared[query] = bare(self.view, query, full_text=False)
+                self._bared[query] = strip_names(self.view, query, full_text=False)
         return self._bared[query]
 
-    def _answer(self, query: Query, vectors: Mapping[str, Vector], automatic: bool) -> Hits:
-        if reason := unmet(self.view, query):
+    def _answer_query(self, query: Query, vectors: Mapping[str, Vector], automatic: bool) -> Hits:
+        if reason := explain_empty_filters(self.view, query):
             return Hits(reason=reason)
-        asked = [kind for kind in query.kinds if self._asks(kind, query)]
-        answers = self._answers(asked, query, vectors)
+        asked = [kind for kind in query.kinds if self._is_searchable(kind, query)]
+        answers = self._search_pools(asked, query, vectors)
         if not any(one.found for one in answers):
             return Hits(reason="nothing in memory matches" if asked else "nothing of that kind is in memory yet")
         floor = self.settings.automatic_floor if automatic else self.settings.floor
         best = max(one.best for one in answers)
         judged = automatic or any(one.judged for one in answers)
         if best < floor and judged and not automatic:
-            best = max(best, self._elsewhere(query, vectors))
+            best = max(best, self._score_other_kinds(query, vectors))
         # A long report is near to no single message, and may yet tell of what a session was about.
-        if best < floor and judged and (automatic or not told_before(self.view, query, vectors.get(query.text))):
+        if (
+            best < floor
+            and judged
+            and (automatic or not has_similar_session(self.view, query, vectors.get(query.text)))
+        ):
             reached = math.floor(best * 100) / 100  # rounded, it might read as the floor
             reason = f"nothing relevant: the nearest memory reaches {reached:.2f}, the floor is {floor:.2f}"
             return Hits(reason=reason, relevance=best)
-        kept = self._kept(answers, query, floor if automatic else 0.0)
-        told = newest_first(without_echoes(truthful(self.view, kept, query)))
-        shown = doubted(self.view, told, query)[: query.k]
-        return Hits(hits_with_sources(self.view, what_holds_first(shown)), relevance=best)
+        kept = self._merge_results(answers, query, floor if automatic else 0.0)
+        told = promote_newest(demote_echoes(mark_superseded(self.view, kept, query)))
+        shown = mark_possible_supersessions(self.view, told, query)[: query.k]
+        return Hits(build_hits(self.view, sort_superseded_last(shown)), relevance=best)
 
-    def _kept(self, answers: Sequence[Answer], query: Query, least: float) -> list[Found]:
-        """The hits of all kinds as one list, best first; by the reranker, where there is one."""
-        anything, telling = not self._of_time_alone(query), self.settings.floor
+    def _merge_results(self, answers: Sequence[PoolResult], query: Query, least: float) -> list[ScoredRow]:
+        """Return the hits of all kinds as one list, best first; by the reranker, where there is one."""
+        anything, telling = not self._is_time_only(query), self.settings.floor
 
-        def first(depth: int) -> list[Found]:
-            found = timely(merged([one.found[:depth] for one in answers], self.settings.rrf_k), telling, query)
+        def first(depth: int) -> list[ScoredRow]:
+            found = boost_matching_dates(
+                merge_kinds([one.found[:depth] for one in answers], self.settings.rrf_k), telling, query
+            )
             return [one for one in found if one.relevance >= least and (one.relevance or anything)]
 
-        return first(query.k) if self._reranking is None else self._reranking.reranked(query, first)
+        return first(query.k) if self._reranking is None else self._reranking.rerank_hits(query, first)
 
-    def _elsewhere(self, query: Query, vectors: Mapping[str, Vector]) -> float:
-        """Relevance of the best of the kinds not asked for: a summary may say what a terse claim is about."""
-        others = [kind for kind in POOLS if kind not in query.kinds and self._asks(kind, query)]
-        return max((one.best for one in self._answers(others, query, vectors) if one.judged), default=0.0)
+    def _score_other_kinds(self, query: Query, vectors: Mapping[str, Vector]) -> float:
+        """Return relevance of the best of the kinds not asked for: a summary may say what a terse claim is about."""
+        others = [kind for kind in POOLS if kind not in query.kinds and self._is_searchable(kind, query)]
+        return max((one.best for one in self._search_pools(others, query, vectors) if one.judged), default=0.0)
 
-    def _answers(self, kinds: Sequence[Kind], query: Query, vectors: Mapping[str, Vector]) -> list[Answer]:
-        said = self._heard(query, vectors) if {"message", "observation"}.intersection(kinds) else None
-        said_so, whole = vectors.get(self._bare(query)), vectors.get(query.text)
-        return [self._found(POOLS[kind], query, whole if kind == "summary" else said_so, whole, said) for kind in kinds]
+    def _search_pools(self, kinds: Sequence[Kind], query: Query, vectors: Mapping[str, Vector]) -> list[PoolResult]:
+        said = self._compute_evidence(query, vectors) if {"message", "observation"}.intersection(kinds) else None
+        said_so, whole = vectors.get(self._strip_names(query)), vectors.get(query.text)
+        return [
+            self._search_pool(POOLS[kind], query, whole if kind == "summary" else said_so, whole, said)
+            for kind in kinds
+        ]
 
-    def _heard(self, query: Query, vectors: Mapping[str, Vector]) -> Heard:
-        """What is heard at every passage; where full text turns out to be broken, without it."""
+    def _compute_evidence(self, query: Query, vectors: Mapping[str, Vector]) -> PassageEvidence:
+        """Return what is heard at every passage; where full text turns out to be broken, without it."""
         pool = POOLS["message"]
-        vector = vectors.get(self._bare(query))
+        vector = vectors.get(self._strip_names(query))
         try:
-            return heard(self.view, pool, query, vector, self._full_text(pool))
+            return compute_passage_evidence(self.view, pool, query, vector, self._has_full_text(pool))
         except READ_TROUBLE as trouble:
-            self._broken(pool, trouble)
-            return heard(self.view, pool, query, vector, full_text=False)
+            self._note_broken_index(pool, trouble)
+            return compute_passage_evidence(self.view, pool, query, vector, full_text=False)
 
-    def _found(
-        self, pool: Pool, query: Query, vector: Vector | None, whole: Vector | None, said: Heard | None
-    ) -> Answer:
-        """The best rows of a pool, one an owner, best first: k, or as many as a reranker wants."""
-        candidates, scores = self._scored(pool, query, vector, whole, said)
+    def _search_pool(
+        self, pool: Pool, query: Query, vector: Vector | None, whole: Vector | None, said: PassageEvidence | None
+    ) -> PoolResult:
+        """Return the best rows of a pool, one an owner, best first: k, or as many as a reranker wants."""
+        candidates, scores = self._score_candidates(pool, query, vector, whole, said)
         if not candidates.rows:
-            return Answer([], 0.0, False)
-        relevance, nearest = self._relevance(candidates, query)
-        if self._of_time_alone(query):
+            return PoolResult([], 0.0, False)
+        relevance, nearest = self._compute_relevance(candidates, query)
+        if self._is_time_only(query):
             scores = np.where(relevance > 0.0, scores, scores.min() - 1.0)
         elif pool.kind == "summary":  # what is said of passages and claims tells their times already
-            scores = timely_scores(candidates, scores, relevance, self.settings.floor, query)
+            scores = boost_scores_by_date(candidates, scores, relevance, self.settings.floor, query)
         owners = [str(row[pool.owner]) for row in candidates.rows]
         cosine = candidates.signals.get("vector", np.full(len(owners), np.nan))
-        depth = query.k if self._reranking is None else self._reranking.depth(query)
+        depth = query.k if self._reranking is None else self._reranking.compute_depth(query)
         found = [
-            Found(pool.kind, owners[i], candidates.rows[i], float(scores[i]), float(cosine[i]), float(relevance[i]))
-            for i in best_of_each(scores, owners, candidates.ids)[:depth]
+            ScoredRow(pool.kind, owners[i], candidates.rows[i], float(scores[i]), float(cosine[i]), float(relevance[i]))
+            for i in select_best_per_owner(scores, owners, candidates.ids)[:depth]
         ]
-        return Answer(found, max(float(relevance.max()), nearest or 0.0), nearest is not None)
+        return PoolResult(found, max(float(relevance.max()), nearest or 0.0), nearest is not None)
 
-    def _of_time_alone(self, query: Query) -> bool:
-        return self.view.count(PASSAGES) > 0 and asked_time(query).alone(Layout.of(self.view))
+    def _is_time_only(self, query: Query) -> bool:
+        return self.view.count(PASSAGES) > 0 and parse_query_times(query).is_time_only(Layout.from_view(self.view))
 
-    def _relevance(self, candidates: Candidates, query: Query) -> tuple[Scores, float | None]:
-        """0 to 1 a row: its cosine, and the share of the query's words heard there, on the release's scale.
+    def _compute_relevance(self, candidates: Candidates, query: Query) -> tuple[Scores, float | None]:
+        """Return 0 to 1 a row: its cosine, and the share of the query's words heard there, on the release's scale.
 
         Also the relevance of the row nearest to the whole query, candidate or not. Where there is no scale the share
         of the words stands alone, and the second is None. A query of a time alone is answered by all that was then.
         """
-        inside = in_time(candidates, query) if self._of_time_alone(query) else None
+        inside = mask_candidates_in_time(candidates, query) if self._is_time_only(query) else None
         if inside is not None:
             return inside.astype(np.float64), float(inside.any())
         cosine, scales = candidates.cosine, self._calibration.scales if self._calibration else {}
         scale = scales.get(candidates.pool.kind)
         if scale is None or cosine is None:
             return candidates.covered, None
-        near = scale.relevances(np.nan_to_num(cosine, nan=-1.0), candidates.covered)
-        return near, scale.relevance(candidates.nearest)
+        near = scale.compute_relevances(np.nan_to_num(cosine, nan=-1.0), candidates.covered)
+        return near, scale.compute_relevance(candidates.nearest)
 
     @property
     def _calibration(self) -> Calibration | None:
         told = self.view.release.calibration
-        return self.view.once("calibration", lambda: Calibration.from_json(told) if told else None)
+        return self.view.get_or_build("calibration", lambda: Calibration.from_json(told) if told else None)
 
-    def _scored(
-        self, pool: Pool, query: Query, vector: Vector | None, whole: Vector | None, said: Heard | None
+    def _score_candidates(
+        self, pool: Pool, query: Query, vector: Vector | None, whole: Vector | None, said: PassageEvidence | None
     ) -> tuple[Candidates, Scores]:
-        """Candidates and scores; where full text turns out to be broken, once more without it."""
+        """Return candidates and scores; where full text turns out to be broken, once more without it."""
         limit = max(self.settings.candidates, 2 * query.k)
         named = None if whole is vector else whole
         if pool.kind == "message" and said is not None:
-            return message_candidates(self.view, pool, query, limit, vector, said, named)
+            return retrieve_message_candidates(self.view, pool, query, limit, vector, said, named)
 
         def scored(full_text: bool) -> tuple[Candidates, Scores]:
             if said is not None and pool.kind == "observation":
-                return claim_candidates(self.view, pool, query, limit, vector, said, full_text, named)
-            found = lanes(self.view, pool, query, limit, vector, full_text)
-            return found, reciprocal_rank(found, self.settings.rrf_k)
+                return retrieve_claim_candidates(self.view, pool, query, limit, vector, said, full_text, named)
+            found = retrieve_candidates(self.view, pool, query, limit, vector, full_text)
+            return found, fuse_reciprocal_ranks(found, self.settings.rrf_k)
 
-        full_text = self._full_text(pool)
+        full_text = self._has_full_text(pool)
         try:
             return scored(full_text)
         except READ_TROUBLE as trouble:
             if not full_text:
                 raise
-            self._broken(pool, trouble)
+            self._note_broken_index(pool, trouble)
             return scored(full_text=False)
 
-    def _broken(self, pool: Pool, trouble: Exception) -> None:
+    def _note_broken_index(self, pool: Pool, trouble: Exception) -> None:
         self._note(f"full text of {pool.table.name} can't be read ({trouble}): answered by vectors alone")
 
-    def _full_text(self, pool: Pool) -> bool:
-        """Whether the pool's table has an index of full text."""
-        if self.view.full_text(pool.table):
+    def _has_full_text(self, pool: Pool) -> bool:
+        """Return whether the pool's table has an index of full text."""
+        if self.view.has_full_text(pool.table):
             return True
         self._note(f"{pool.table.name} has no full-text index: answered by vectors alone")
         return False

@@ -61,26 +61,26 @@ class Node:
     below: tuple["Node", ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values, ready for JSON."""
+        """Return plain values, ready for JSON."""
         facts = {k: v.isoformat() if isinstance(v, datetime) else v for k, v in self.facts.items()}
         below = [node.as_dict() for node in self.below]
         return {"kind": self.kind, "id": self.id, "text": self.text, **facts, **({"below": below} if below else {})}
 
 
 @dataclass(frozen=True)
-class Shown:
+class NodeLineage:
     """A row with what lies below and, nearest first, what holds it."""
 
     node: Node
     above: tuple[Node, ...] = field(default=())
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values, ready for JSON."""
+        """Return plain values, ready for JSON."""
         return {**self.node.as_dict(), "above": [node.as_dict() for node in self.above]}
 
 
-def show(snapshot: Snapshot, wanted: str, depth: int | None = None) -> Shown:
-    """The row of this id.
+def show(snapshot: Snapshot, wanted: str, depth: int | None = None) -> NodeLineage:
+    """Return the row of this id.
 
     Args:
         snapshot: a release.
@@ -90,57 +90,61 @@ def show(snapshot: Snapshot, wanted: str, depth: int | None = None) -> Shown:
     Raises:
         UsageError: no row of that id, or several.
     """
-    view = _View(snapshot)
-    kind, row = view.find(wanted)
-    return Shown(view.node(kind, row, depth if depth is not None else 99), tuple(view.above(kind, row)))
+    view = _RowReader(snapshot)
+    kind, row = view.find_row(wanted)
+    return NodeLineage(
+        view.build_node(kind, row, depth if depth is not None else 99), tuple(view.find_ancestors(kind, row))
+    )
 
 
-def _begins(row: Row, wanted: str) -> bool:
+def _has_id_prefix(row: Row, wanted: str) -> bool:
     return any(str(value).startswith(wanted) for value in row.values())
 
 
-def _named(kind: str, row: Row, wanted: str) -> str:
-    """A candidate's id: the one that begins as wanted."""
+def _get_matching_id(kind: str, row: Row, wanted: str) -> str:
+    """Return a candidate's id: the one that begins as wanted."""
     key = str(row[KINDS[kind].key])
     return key if key.startswith(wanted) else str(row.get("native_id", key))
 
 
-class _View:
+class _RowReader:
     """One release, read by key."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self.snapshot = snapshot
 
-    def find(self, wanted: str) -> tuple[str, Row]:
-        """Kind and row of an id; one that a row has whole is no cut one of others."""
-        found = list(self._whole(wanted))
+    def find_row(self, wanted: str) -> tuple[str, Row]:
+        """Return kind and row of an id; one that a row has whole is no cut one of others."""
+        found = list(self._find_exact(wanted))
         if not found and len(wanted) < SHORTEST:
             raise UsageError(f"id {wanted!r} is too short: {SHORTEST} characters at least")
-        found = found or list(self._cut(wanted))
+        found = found or list(self._find_by_prefix(wanted))
         if not found:
             raise UsageError(f"nothing in release {self.snapshot.release.name} has the id {wanted!r}")
         if len(found) > 1:
-            some = ", ".join(f"{kind} {_named(kind, row, wanted)}" for kind, row in found[:5])
+            some = ", ".join(f"{kind} {_get_matching_id(kind, row, wanted)}" for kind, row in found[:5])
             raise UsageError(f"{len(found)} rows have ids that begin with {wanted!r}: {some}")
         return found[0]
 
-    def _whole(self, wanted: str) -> Iterator[tuple[str, Row]]:
-        """The rows that have just this id, their own or their transcript's."""
+    def _find_exact(self, wanted: str) -> Iterator[tuple[str, Row]]:
+        """Yield the rows that have just this id, their own or their transcript's."""
         for kind, table in KINDS.items():
-            yield from ((kind, row) for row in self.rows(kind, [wanted]))
-            for row in self.rows(kind, [wanted], by="native_id") if kind in NATIVE else ():
+            yield from ((kind, row) for row in self.read_rows(kind, [wanted]))
+            for row in self.read_rows(kind, [wanted], by="native_id") if kind in NATIVE else ():
                 if row[table.key] != wanted:
                     yield kind, row
 
-    def _cut(self, wanted: str) -> Iterator[tuple[str, Row]]:
-        """The rows whose ids begin so; of the transcripts' own those of sessions."""
+    def _find_by_prefix(self, wanted: str) -> Iterator[tuple[str, Row]]:
+        """Yield the rows whose ids begin so; of the transcripts' own those of sessions."""
         for kind, table in KINDS.items():
             columns = [table.key, *(["native_id"] if kind == "session" else [])]
-            ids = [row[table.key] for row in self.snapshot.read(table, columns).to_pylist() if _begins(row, wanted)]
-            yield from ((kind, row) for row in self.rows(kind, ids))
+            ids = [
+                row[table.key] for row in self.snapshot.read(table, columns).to_pylist() if _has_id_prefix(row, wanted)
+            ]
+            yield from ((kind, row) for row in self.read_rows(kind, ids))
 
-    def rows(self, kind: str, ids: Sequence[str], by: str | None = None) -> list[Row]:
-        """Rows by key or another column, in the order of the ids."""
+    def read_rows(self, kind: str, ids: Sequence[str], by: str | None = None) -> list[Row]:
+        """Return rows by key or another column, in the order of the ids."""
         if not ids:
             return []
         key = by or KINDS[kind].key
@@ -148,29 +152,31 @@ class _View:
         place = {one: at for at, one in enumerate(ids)}
         return sorted(found, key=lambda row: (place[row[key]], str(row[KINDS[kind].key])))
 
-    def node(self, kind: str, row: Row, depth: int) -> Node:
-        """The row, and what it stands on."""
-        below = tuple(self.node(k, r, depth - 1) for k, r in self._below(kind, row)) if depth > 0 else ()
+    def build_node(self, kind: str, row: Row, depth: int) -> Node:
+        """Return the row, and what it stands on."""
+        below = tuple(self.build_node(k, r, depth - 1) for k, r in self._find_children(kind, row)) if depth > 0 else ()
         texts = {"observation": "summary", "summary": "text", "message": "text", "topic": "name", "session": "title"}
         hidden = {KINDS[kind].key, texts[kind], "member_ids", "message_ids", "samples"}
         facts = {name: value for name, value in row.items() if name not in hidden and value not in (None, [], "")}
         return Node(kind, str(row[KINDS[kind].key]), str(row[texts[kind]] or ""), facts, below)
 
-    def _below(self, kind: str, row: Row) -> list[tuple[str, Row]]:
+    def _find_children(self, kind: str, row: Row) -> list[tuple[str, Row]]:
         if kind == "observation":
-            return [("message", one) for one in self.rows("message", row["message_ids"])]
+            return [("message", one) for one in self.read_rows("message", row["message_ids"])]
         if kind == "summary":
             below: list[tuple[str, Row]] = []
             for one in ("summary", "observation", "message"):
-                below += [(one, found) for found in self.rows(one, row["member_ids"])]
+                below += [(one, found) for found in self.read_rows(one, row["member_ids"])]
             place = {member: at for at, member in enumerate(row["member_ids"])}
             return sorted(below, key=lambda pair: place[pair[1][KINDS[pair[0]].key]])
-        return self._roots(kind, row) if kind in ("topic", "session") else []
+        return self._find_roots(kind, row) if kind in ("topic", "session") else []
 
-    def _roots(self, kind: str, row: Row) -> list[tuple[str, Row]]:
-        """A topic's or a session's summaries that no other one holds, and a topic's claims that none holds yet."""
+    def _find_roots(self, kind: str, row: Row) -> list[tuple[str, Row]]:
+        """Return a topic's or a session's summaries that no other one holds, and a topic's claims that none holds
+        yet.
+        """
         scope_id = str(row[KINDS[kind].key])
-        summaries = self._summaries(scope_id)
+        summaries = self._read_summaries(scope_id)
         held = {member for one in summaries for member in one["member_ids"]}
         roots = [("summary", one) for one in summaries if one["summary_id"] not in held]
         if kind == "topic":
@@ -180,27 +186,29 @@ class _View:
             roots += [("observation", one) for one in sorted(loose, key=lambda c: str(c["observed_at"]))]
         return roots
 
-    def _summaries(self, scope_id: str) -> list[Row]:
+    def _read_summaries(self, scope_id: str) -> list[Row]:
         found = self.snapshot.read(SUMMARIES, COLUMNS["summary"], col("scope_id") == lit(scope_id)).to_pylist()
         return sorted(found, key=lambda one: (-int(one["tier"]), int(one["seq"])))
 
-    def above(self, kind: str, row: Row) -> Iterator[Node]:
-        """What holds the row, nearest first: claims that cite it, summaries up to the top, its topic or session."""
+    def find_ancestors(self, kind: str, row: Row) -> Iterator[Node]:
+        """Yield what holds the row, nearest first: claims that cite it, summaries up to the top, its topic or
+        session.
+        """
         key = str(row[KINDS[kind].key])
         if kind == "message":
             where = col("session_id") == lit(row["session_id"])
             claims = self.snapshot.read(OBSERVATIONS, COLUMNS["observation"], where).to_pylist()
-            yield from (self.node("observation", one, 0) for one in claims if key in one["message_ids"])
+            yield from (self.build_node("observation", one, 0) for one in claims if key in one["message_ids"])
         scopes = {"message": "session_id", "observation": "topic_id", "summary": "scope_id"}
         scope_id = row.get(scopes.get(kind, ""))
         if scope_id is None:
             return
-        yield from (self.node("summary", one, 0) for one in self._chain(key, str(scope_id)))
+        yield from (self.build_node("summary", one, 0) for one in self._find_ancestor_summaries(key, str(scope_id)))
         for scope in ("topic", "session"):
-            yield from (self.node(scope, one, 0) for one in self.rows(scope, [str(scope_id)]))
+            yield from (self.build_node(scope, one, 0) for one in self.read_rows(scope, [str(scope_id)]))
 
-    def _chain(self, key: str, scope_id: str) -> Iterator[Row]:
-        summaries, level = self._summaries(scope_id), {key}
+    def _find_ancestor_summaries(self, key: str, scope_id: str) -> Iterator[Row]:
+        summaries, level = self._read_summaries(scope_id), {key}
         while level:
             holders = [one for one in summaries if level.intersection(one["member_ids"])]
             yield from holders

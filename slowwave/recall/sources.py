@@ -39,18 +39,18 @@ class Message:
     text: str
     role: str
 
-    def fragment(self) -> Fragment:
+    def make_fragment(self) -> Fragment:
         """As a part of an exchange."""
         return Fragment(self.role, self.native_id, self.text)
 
-    def source(self, quote: str | None = None) -> Source:
+    def make_source(self, quote: str | None = None) -> Source:
         """As a source; the quote is the one given, if this message holds it, else how the message begins."""
-        held = quote is not None and _squeezed(quote) in _squeezed(self.text)
+        held = quote is not None and _normalise_text(quote) in _normalise_text(self.text)
         return Source(self.session, self.native_id, quote if held and quote else self.text[:QUOTE_CHARS])
 
 
 @dataclass(frozen=True)
-class Found:
+class ScoredRow:
     """A row that answers: its kind, the id of its hit, its columns, its score."""
 
     kind: Kind
@@ -62,8 +62,8 @@ class Found:
     relevance: float = 0.0
 
 
-def merged(found: Sequence[Sequence[Found]], k: int) -> list[Found]:
-    """Lists of several kinds, each best first, as one; a single kind's is left as it is.
+def merge_kinds(found: Sequence[Sequence[ScoredRow]], k: int) -> list[ScoredRow]:
+    """Return lists of several kinds, each best first, as one; a single kind's is left as it is.
 
     Scores of different kinds don't compare. What does is the place within the own kind and, at half its weight, the
     place by cosine among all; the sum of their reciprocal ranks becomes the score. Equal ones go by kind and id.
@@ -74,27 +74,27 @@ def merged(found: Sequence[Sequence[Found]], k: int) -> list[Found]:
     near = sorted(chain(*some), key=lambda one: (-one.cosine if one.cosine == one.cosine else 2.0, one.id))
     by_cosine = {(one.kind, one.id): rank for rank, one in enumerate(near, 1)}
     scored = [
-        replace(one, score=_worth(one.kind, rank, by_cosine[one.kind, one.id], k))
+        replace(one, score=_score_place(one.kind, rank, by_cosine[one.kind, one.id], k))
         for ranking in some
         for rank, one in enumerate(ranking, 1)
     ]
     return sorted(scored, key=lambda one: (-one.score, KINDS.index(one.kind), one.id))
 
 
-def _worth(kind: Kind, place: int, by_cosine: int, k: int) -> float:
+def _score_place(kind: Kind, place: int, by_cosine: int, k: int) -> float:
     return 1 / (k + place) + NEARNESS / (k + by_cosine) + (CLAIM if kind == "observation" else 0.0)
 
 
-def without_echoes(found: Sequence[Found]) -> list[Found]:
-    """The same, with what repeats one above it at the end: a claim below its message, a message below its claim.
+def demote_echoes(found: Sequence[ScoredRow]) -> list[ScoredRow]:
+    """Return the same, with what repeats one above it at the end: a claim below its message, a message below its claim.
 
     Nothing is lost, and the first places tell different things; the best hit alone keeps the other form of what it
     says beside it. Scores fall with the place as before.
     """
     told: dict[Kind, set[str]] = {"message": set(), "observation": set()}
-    first, echoes = list(found[:1]), list[Found]()
+    first, echoes = list(found[:1]), list[ScoredRow]()
     for one in found[1:]:
-        messages = {one.id} if one.kind == "message" else set(_strings(one.row.get("message_ids")))
+        messages = {one.id} if one.kind == "message" else set(_list_strings(one.row.get("message_ids")))
         above = told["observation" if one.kind == "message" else "message"]
         if one.kind != "summary" and messages and messages <= above:
             echoes.append(one)
@@ -105,45 +105,45 @@ def without_echoes(found: Sequence[Found]) -> list[Found]:
     return [replace(one, score=score) for one, score in zip([*first, *echoes], scores, strict=True)]
 
 
-def hits_with_sources(view: View, found: Sequence[Found]) -> list[Hit]:
-    """What was found as hits, all their messages looked up at once."""
-    below = message_ids_below(view, {one.id: one.row for one in found if one.kind == "summary"})
-    ids = {one.id: _message_ids(one, below) for one in found}
-    messages = messages_by_id(view, [key for one in found if one.kind != "message" for key in ids[one.id]])
-    said = _exchanges(view, [one for one in found if one.kind == "message"])
+def build_hits(view: View, found: Sequence[ScoredRow]) -> list[Hit]:
+    """Return what was found as hits, all their messages looked up at once."""
+    below = collect_message_ids_below(view, {one.id: one.row for one in found if one.kind == "summary"})
+    ids = {one.id: _get_message_ids(one, below) for one in found}
+    messages = read_messages_by_id(view, [key for one in found if one.kind != "message" for key in ids[one.id]])
+    said = _read_exchanges(view, [one for one in found if one.kind == "message"])
     return [
-        _hit(one, said[one.id][0], said[one.id][1])
+        _build_hit(one, said[one.id][0], said[one.id][1])
         if one.kind == "message"
-        else _hit(one, [messages[i] for i in ids[one.id] if i in messages], ())
+        else _build_hit(one, [messages[i] for i in ids[one.id] if i in messages], ())
         for one in found
     ]
 
 
-def _message_ids(one: Found, below: Mapping[str, list[str]]) -> list[str]:
-    return below[one.id] if one.kind == "summary" else _strings(one.row.get("message_ids"))
+def _get_message_ids(one: ScoredRow, below: Mapping[str, list[str]]) -> list[str]:
+    return below[one.id] if one.kind == "summary" else _list_strings(one.row.get("message_ids"))
 
 
-def _exchanges(view: View, found: Sequence[Found]) -> dict[str, tuple[list[Message], tuple[Fragment, ...]]]:
+def _read_exchanges(view: View, found: Sequence[ScoredRow]) -> dict[str, tuple[list[Message], tuple[Fragment, ...]]]:
     """For each message that was found, itself and its exchange, taken from where they stand."""
     if not found:
         return {}
-    layout = Layout.of(view)
-    exchanges = {one.id: layout.message[layout.exchange(cast(int, one.row["position"]))] for one in found}
+    layout = Layout.from_view(view)
+    exchanges = {one.id: layout.message[layout.find_exchange(cast(int, one.row["position"]))] for one in found}
     own = {one.id: int(layout.message[cast(int, one.row["position"])]) for one in found}
     wanted = np.unique(np.concatenate([*exchanges.values(), list(own.values())]))
     wanted = wanted[wanted >= 0]
     rows = view.take(MESSAGES, wanted, MESSAGE_COLUMNS).to_pylist()
-    messages = dict(zip(wanted.tolist(), _as_messages(view, rows), strict=True))
+    messages = dict(zip(wanted.tolist(), _build_messages(view, rows), strict=True))
     return {
         key: (
             [messages[own[key]]] if own[key] in messages else [],
-            tuple(messages[at].fragment() for at in places.tolist() if at in messages),
+            tuple(messages[at].make_fragment() for at in places.tolist() if at in messages),
         )
         for key, places in exchanges.items()
     }
 
 
-def _hit(one: Found, messages: Sequence[Message], pair: tuple[Fragment, ...]) -> Hit:
+def _build_hit(one: ScoredRow, messages: Sequence[Message], pair: tuple[Fragment, ...]) -> Hit:
     row = one.row
     if one.kind == "observation":
         text, quote, at = row["summary"], str(row["quote"]), row["observed_at"]
@@ -151,21 +151,21 @@ def _hit(one: Found, messages: Sequence[Message], pair: tuple[Fragment, ...]) ->
         text, quote, at = messages[0].text if messages else row["text"], str(row["text"]), row["ts"]
     else:
         text, quote, at = row["text"], None, row["last_at"]
-    sources = tuple(message.source(quote) for message in messages)
+    sources = tuple(message.make_source(quote) for message in messages)
     moment = at if isinstance(at, datetime) else None
     status, heir = str(row.get("status", "active")), cast(str | None, row.get("superseded_by"))
     doubt, later = cast(str | None, row.get("perhaps_superseded_by")), cast(Successor | None, row.get("successor"))
     return Hit(one.kind, one.id, str(text), one.score, moment, status, sources, pair, one.relevance, heir, doubt, later)
 
 
-def messages_by_id(view: View, ids: Iterable[str]) -> dict[str, Message]:
-    """The messages of these ids, with their sessions' native ids."""
-    rows = view.by_id(MESSAGES, list(ids), MESSAGE_COLUMNS)
-    return dict(zip(rows, _as_messages(view, list(rows.values())), strict=True))
+def read_messages_by_id(view: View, ids: Iterable[str]) -> dict[str, Message]:
+    """Return the messages of these ids, with their sessions' native ids."""
+    rows = view.read_by_id(MESSAGES, list(ids), MESSAGE_COLUMNS)
+    return dict(zip(rows, _build_messages(view, list(rows.values())), strict=True))
 
 
-def _as_messages(view: View, rows: Sequence[Row]) -> list[Message]:
-    names = view.once("sessions", lambda: _native_sessions(view))
+def _build_messages(view: View, rows: Sequence[Row]) -> list[Message]:
+    names = view.get_or_build("sessions", lambda: _read_native_session_ids(view))
     return [
         Message(
             names.get(str(row["session_id"]), str(row["session_id"])),
@@ -177,42 +177,42 @@ def _as_messages(view: View, rows: Sequence[Row]) -> list[Message]:
     ]
 
 
-def _native_sessions(view: View) -> dict[str, str]:
+def _read_native_session_ids(view: View) -> dict[str, str]:
     if not view.count(SESSIONS):
         return {}
     rows = view.read(SESSIONS, ["session_id", "native_id"])
     return dict(zip(rows["session_id"].to_pylist(), rows["native_id"].to_pylist(), strict=True))
 
 
-def message_ids_below(view: View, summaries: Mapping[str, Row]) -> dict[str, list[str]]:
+def collect_message_ids_below(view: View, summaries: Mapping[str, Row]) -> dict[str, list[str]]:
     """For each summary (rows by id, with `member_ids`) up to MAX_SOURCES messages below it, spread over its members.
 
     Members are summaries of the tier below, observations or messages; each round takes all hits one tier down.
     """
-    frontier = {key: _strings(row["member_ids"]) for key, row in summaries.items()}
+    frontier = {key: _list_strings(row["member_ids"]) for key, row in summaries.items()}
     while frontier:
-        below = view.by_id(SUMMARIES, list(chain(*frontier.values())), ["summary_id", "member_ids"])
+        below = view.read_by_id(SUMMARIES, list(chain(*frontier.values())), ["summary_id", "member_ids"])
         if not below:
             break
         frontier = {
-            key: _one_down(ids, {k: _strings(row["member_ids"]) for k, row in below.items()})
+            key: _descend_one_tier(ids, {k: _list_strings(row["member_ids"]) for k, row in below.items()})
             for key, ids in frontier.items()
         }
-    claims = view.by_id(OBSERVATIONS, list(chain(*frontier.values())), ["observation_id", "message_ids"])
-    said = {key: _strings(row["message_ids"]) for key, row in claims.items()}
-    return {key: _one_down(ids, said)[:MAX_SOURCES] for key, ids in frontier.items()}
+    claims = view.read_by_id(OBSERVATIONS, list(chain(*frontier.values())), ["observation_id", "message_ids"])
+    said = {key: _list_strings(row["message_ids"]) for key, row in claims.items()}
+    return {key: _descend_one_tier(ids, said)[:MAX_SOURCES] for key, ids in frontier.items()}
 
 
-def _one_down(ids: Sequence[str], members: Mapping[str, list[str]]) -> list[str]:
-    """Each id replaced by its members (or itself, where it has none), one of each in turn."""
+def _descend_one_tier(ids: Sequence[str], members: Mapping[str, list[str]]) -> list[str]:
+    """Return each id replaced by its members (or itself, where it has none), one of each in turn."""
     lists = [members.get(key, [key]) for key in ids[: MAX_SOURCES * 4]]
     spread = (key for turn in zip_longest(*lists) for key in turn if key is not None)
     return list(dict.fromkeys(spread))[: MAX_SOURCES * 4]
 
 
-def _strings(value: object) -> list[str]:
+def _list_strings(value: object) -> list[str]:
     return [str(item) for item in value] if isinstance(value, list) else []
 
 
-def _squeezed(text: str) -> str:
+def _normalise_text(text: str) -> str:
     return " ".join(text.split()).casefold()

@@ -16,15 +16,15 @@ from typing import cast
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slowwave.recall.filters import claim_passes
+from slowwave.recall.filters import is_claim_allowed
 from slowwave.recall.hits import Successor
 from slowwave.recall.query import Query
 from slowwave.recall.release.passages import Layout
 from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.messages import QUESTION
-from slowwave.recall.sources import Found, Row
+from slowwave.recall.sources import Row, ScoredRow
 from slowwave.schemas.tables import MESSAGES, OBSERVATIONS
-from slowwave.text.terms import content_words
+from slowwave.text.terms import extract_content_words
 
 COLUMNS = [
     *("observation_id", "session_id", "workspace", "category", "summary", "quote", "message_ids", "status"),
@@ -44,7 +44,7 @@ Words = frozenset[str]
 
 
 @dataclass(frozen=True)
-class Change:
+class Supersession:
     """A claim that another has superseded."""
 
     claim: str
@@ -61,21 +61,21 @@ class Change:
     values: Words
     """Names and numbers of the old claim."""
 
-    def told_by(self, text: Words, share: float) -> bool:
-        """Whether a text makes the old claim in much the same words."""
+    def is_restated_in(self, text: Words, share: float) -> bool:
+        """Return whether a text makes the old claim in much the same words."""
         return len(text & self.words) >= share * len(self.words) and len(text & self.gone) * 2 >= len(self.gone)
 
-    def mended_by(self, text: Words) -> bool:
-        """Whether a text makes the new claim too."""
+    def is_corrected_in(self, text: Words) -> bool:
+        """Return whether a text makes the new claim too."""
         return len(text & self.come) * 2 >= len(self.come) > 0
 
-    def echoed_by(self, text: Words) -> bool:
-        """Whether a text, said next to the old claim, takes up what it says."""
+    def is_echoed_in(self, text: Words) -> bool:
+        """Return whether a text, said next to the old claim, takes up what it says."""
         shared = len(text & self.words)
         return bool(text & self.values) or (shared > 1 and (bool(text & self.gone) or shared * 2 >= len(self.words)))
 
 
-class Truth:
+class SupersessionIndex:
     """The changes that a release knows, by claim, by message and by word."""
 
     def __init__(self, rows: Mapping[str, Row], said_in: Mapping[str, Iterable[str]], seqs: Mapping[str, int]) -> None:
@@ -87,10 +87,12 @@ class Truth:
             seqs: message -> its place in its session.
         """
         self.rows = rows
-        self.changes = {key: one for key, row in rows.items() if (one := _change(key, row, rows)) is not None}
-        self.by_message: dict[str, list[Change]] = defaultdict(list)
-        self.by_word: dict[str, list[Change]] = defaultdict(list)
-        self.by_place: dict[tuple[str, int], list[Change]] = defaultdict(list)
+        self.changes = {
+            key: one for key, row in rows.items() if (one := _build_supersession(key, row, rows)) is not None
+        }
+        self.by_message: dict[str, list[Supersession]] = defaultdict(list)
+        self.by_word: dict[str, list[Supersession]] = defaultdict(list)
+        self.by_place: dict[tuple[str, int], list[Supersession]] = defaultdict(list)
         for key, change in sorted(self.changes.items()):
             for message in said_in.get(key, ()):
                 self.by_message[message].append(change)
@@ -100,31 +102,31 @@ class Truth:
                 self.by_word[word].append(change)
 
     @classmethod
-    def of(cls, view: View) -> "Truth":
-        """The release's, read by the first who asks."""
-        return view.once("truth", lambda: cls._read(view))
+    def from_view(cls, view: View) -> "SupersessionIndex":
+        """Return the release's, read by the first who asks."""
+        return view.get_or_build("truth", lambda: cls._read(view))
 
     @classmethod
-    def _read(cls, view: View) -> "Truth":
+    def _read(cls, view: View) -> "SupersessionIndex":
         if not view.count(OBSERVATIONS):
             return cls({}, {}, {})
         changed = (pc.field("status") == pa.scalar("superseded")) & pc.field("superseded_by").is_valid()
-        rows = _by_id(view.read(OBSERVATIONS, COLUMNS, changed).to_pylist())
+        rows = _index_by_id(view.read(OBSERVATIONS, COLUMNS, changed).to_pylist())
         if not rows:
             return cls({}, {}, {})
-        said_in = {key: list(_ids(row["message_ids"])) for key, row in rows.items()}
+        said_in = {key: list(_list_ids(row["message_ids"])) for key, row in rows.items()}
         repeats = (pc.field("status") == pa.scalar("duplicate")) & pc.field("canonical_id").isin(sorted(rows))
         for row in view.read(OBSERVATIONS, ["canonical_id", "message_ids"], repeats).to_pylist():
             said_in[row["canonical_id"]] += row["message_ids"]
-        messages = view.by_id(MESSAGES, [m for some in said_in.values() for m in some], ["seq"])
-        return cls(_with_successors(view, rows), said_in, {k: cast(int, row["seq"]) for k, row in messages.items()})
+        messages = view.read_by_id(MESSAGES, [m for some in said_in.values() for m in some], ["seq"])
+        return cls(_add_successors(view, rows), said_in, {k: cast(int, row["seq"]) for k, row in messages.items()})
 
-    def in_force(self, change: Change, as_of: datetime | None) -> bool:
-        """Whether it had happened by then; by now, where no moment is given."""
+    def is_in_force(self, change: Supersession, as_of: datetime | None) -> bool:
+        """Return whether it had happened by then; by now, where no moment is given."""
         return as_of is None or change.at is None or change.at <= as_of
 
-    def successor(self, change: Change, as_of: datetime | None) -> str:
-        """The claim that holds at that moment in place of the one that was changed."""
+    def find_successor(self, change: Supersession, as_of: datetime | None) -> str:
+        """Return the claim that holds at that moment in place of the one that was changed."""
         seen = {change.claim}
         now = change.by
         while now not in seen:
@@ -132,41 +134,43 @@ class Truth:
             row, after = self.rows.get(now), self.changes.get(now)
             if row is not None and row["status"] == "duplicate" and row["canonical_id"] is not None:
                 now = str(row["canonical_id"])
-            elif after is not None and self.in_force(after, as_of):
+            elif after is not None and self.is_in_force(after, as_of):
                 now = after.by
         return now
 
 
-def truthful(view: View, found: Sequence[Found], query: Query) -> list[Found]:
-    """What was found, stale rows marked (`status`, `superseded_by`) and below what holds in their stead.
+def mark_superseded(view: View, found: Sequence[ScoredRow], query: Query) -> list[ScoredRow]:
+    """Return what was found, stale rows marked (`status`, `superseded_by`) and below what holds in their stead.
 
     More than was found by the successors brought in. Scores fall with the place as before.
     """
-    truth = Truth.of(view)
+    truth = SupersessionIndex.from_view(view)
     marked = list(found)
     if truth.changes:
-        changes = _stale(view, truth, found, query)
-        heirs = {at: truth.successor(change, query.as_of) for at, change in changes.items()}
-        marked = [_marked(one, heirs.get(at), truth) for at, one in enumerate(found)]
-        wanted = {heir for heir in heirs.values() if _wanted(view, truth.rows.get(heir), query)}
-        marked = _in_order(truth, marked, changes, heirs, wanted, query)
-    return _scored(_statements_first(marked))
+        changes = _find_superseded(view, truth, found, query)
+        heirs = {at: truth.find_successor(change, query.as_of) for at, change in changes.items()}
+        marked = [_mark_row(one, heirs.get(at), truth) for at, one in enumerate(found)]
+        wanted = {heir for heir in heirs.values() if _is_successor_allowed(view, truth.rows.get(heir), query)}
+        marked = _order_by_successors(truth, marked, changes, heirs, wanted, query)
+    return _reassign_scores(_move_statement_first(marked))
 
 
-def what_holds_first(found: Sequence[Found]) -> list[Found]:
-    """What is stale after everything that is not, each in its order."""
-    return _scored(sorted(found, key=lambda one: one.row.get("status") == "superseded"))
+def sort_superseded_last(found: Sequence[ScoredRow]) -> list[ScoredRow]:
+    """Return what is stale after everything that is not, each in its order."""
+    return _reassign_scores(sorted(found, key=lambda one: one.row.get("status") == "superseded"))
 
 
-def _stale(view: View, truth: Truth, found: Sequence[Found], query: Query) -> dict[int, Change]:
+def _find_superseded(
+    view: View, truth: SupersessionIndex, found: Sequence[ScoredRow], query: Query
+) -> dict[int, Supersession]:
     """Place among the found -> the change that made it stale."""
-    asked, ids = _words(query.text), {one.id for one in found}
-    told = _other_claims(view, truth, found)
-    stale: dict[int, Change] = {}
+    asked, ids = _extract_words(query.text), {one.id for one in found}
+    told = _read_other_claims(view, truth, found)
+    stale: dict[int, Supersession] = {}
     for at, one in enumerate(found):
-        known = {"observation": _of_claim, "message": _of_message, "summary": _of_summary}[one.kind]
-        some = [c for c in known(view, truth, one) if truth.in_force(c, query.as_of)]
-        meant = [c for c in some if asked & (c.words | c.come) or ids & {c.claim, truth.successor(c, query.as_of)}]
+        known = {"observation": _find_for_claim, "message": _find_for_message, "summary": _find_for_summary}[one.kind]
+        some = [c for c in known(view, truth, one) if truth.is_in_force(c, query.as_of)]
+        meant = [c for c in some if asked & (c.words | c.come) or ids & {c.claim, truth.find_successor(c, query.as_of)}]
         best = max(
             some if one.kind != "summary" else meant,
             key=lambda c: (c in meant, len(asked & (c.words | c.come)), c.claim),
@@ -180,32 +184,32 @@ def _stale(view: View, truth: Truth, found: Sequence[Found], query: Query) -> di
     return stale
 
 
-def _of_claim(view: View, truth: Truth, one: Found) -> list[Change]:
+def _find_for_claim(view: View, truth: SupersessionIndex, one: ScoredRow) -> list[Supersession]:
     return [truth.changes[one.id]] if one.id in truth.changes else []
 
 
-def _of_message(view: View, truth: Truth, one: Found) -> list[Change]:
-    """Changes of the claims that a message made, or else of those that it repeats or echoes."""
+def _find_for_message(view: View, truth: SupersessionIndex, one: ScoredRow) -> list[Supersession]:
+    """Return changes of the claims that a message made, or else of those that it repeats or echoes."""
     if one.id in truth.by_message:
         return truth.by_message[one.id]
-    row, layout = one.row, Layout.of(view)
-    text, at = _words(str(row["text"])), cast(datetime | None, row["ts"])
+    row, layout = one.row, Layout.from_view(view)
+    text, at = _extract_words(str(row["text"])), cast(datetime | None, row["ts"])
     workspace = layout.workspaces[code] if (code := int(layout.workspace[cast(int, row["position"])])) >= 0 else None
     near = truth.by_place.get((str(row["session_id"]), cast(int, row["seq"])), [])
-    echoes = [c for c in near if c.echoed_by(text)]
+    echoes = [c for c in near if c.is_echoed_in(text)]
     again = {c.claim: c for word in text for c in truth.by_word.get(word, ())}
-    same = [c for c in again.values() if c.workspace == workspace and c.told_by(text, SAME)]
+    same = [c for c in again.values() if c.workspace == workspace and c.is_restated_in(text, SAME)]
     return [c for c in (*echoes, *same) if at is None or c.at is None or at < c.at]
 
 
-def _of_summary(view: View, truth: Truth, one: Found) -> list[Change]:
-    text = _words(str(one.row["text"]))
+def _find_for_summary(view: View, truth: SupersessionIndex, one: ScoredRow) -> list[Supersession]:
+    text = _extract_words(str(one.row["text"]))
     again = {c.claim: c for word in text for c in truth.by_word.get(word, ())}
-    return [c for c in again.values() if c.told_by(text, TOLD) and not c.mended_by(text)]
+    return [c for c in again.values() if c.is_restated_in(text, TOLD) and not c.is_corrected_in(text)]
 
 
-def _other_claims(view: View, truth: Truth, found: Sequence[Found]) -> dict[str, list[Words]]:
-    """Words of the active claims of messages that made a stale one too: one may be asked for, not the other."""
+def _read_other_claims(view: View, truth: SupersessionIndex, found: Sequence[ScoredRow]) -> dict[str, list[Words]]:
+    """Return words of the active claims of messages that made a stale one too: one may be asked for, not the other."""
     both = {one.id: str(one.row["session_id"]) for one in found if one.kind == "message" and one.id in truth.by_message}
     if not both:
         return {}
@@ -213,26 +217,27 @@ def _other_claims(view: View, truth: Truth, found: Sequence[Found]) -> dict[str,
     told: dict[str, list[Words]] = defaultdict(list)
     for row in view.read(OBSERVATIONS, ["message_ids", "summary"], where).to_pylist():
         for message in row["message_ids"]:
-            told[message].append(_words(row["summary"]))
+            told[message].append(_extract_words(row["summary"]))
     return told
 
 
-def _marked(one: Found, heir: str | None, truth: Truth) -> Found:
+def _mark_row(one: ScoredRow, heir: str | None, truth: SupersessionIndex) -> ScoredRow:
     status = "active" if heir is None else "superseded"
     row = truth.rows.get(heir) if heir is not None else None
-    successor = Successor.of_claim(row) if row is not None else None
+    successor = Successor.from_claim(row) if row is not None else None
     return replace(one, row={**one.row, "status": status, "superseded_by": heir, "successor": successor})
 
 
-def _in_order(
-    truth: Truth,
-    found: list[Found],
-    changes: Mapping[int, Change],
+def _order_by_successors(
+    truth: SupersessionIndex,
+    found: list[ScoredRow],
+    changes: Mapping[int, Supersession],
     heirs: Mapping[int, str],
     wanted: Set[str],
     query: Query,
-) -> list[Found]:
-    """Each successor in the place of the best that it succeeds, or above; each stale one below what holds instead.
+) -> list[ScoredRow]:
+    """Return each successor in the place of the best that it succeeds, or above; each stale one below what holds
+    instead.
 
     Args:
         wanted: the successors that the query's conditions let through.
@@ -243,28 +248,28 @@ def _in_order(
         losers = [at for at, of in heirs.items() if of == heir]
         claims = [at for at, one in enumerate(found) if one.id == heir]
         row = truth.rows.get(heir)
-        leads = [at for at in losers if _leads(found[at], changes[at], query)]
+        leads = [at for at in losers if _is_match_for_old_claim(found[at], changes[at], query)]
         if leads and not claims and row is not None and heir in wanted:
             claims = [len(everything)]
             everything.append(replace(found[leads[0]], kind="observation", id=heir, row={**row, "superseded_by": None}))
         for at in claims:
             place[at] = min([place.get(at, len(found)), *(lead - 0.5 for lead in leads)])
-        messages = _ids(row["message_ids"]) if row is not None else ()
+        messages = _list_ids(row["message_ids"]) if row is not None else ()
         holding = claims + [at for at, one in enumerate(found) if one.kind == "message" and one.id in messages]
         for at in losers:
             place[at] = max([place[at], *(place[other] + 0.25 for other in holding if other not in heirs)])
     return [everything[at] for at in sorted(place, key=lambda at: (place[at], at))]
 
 
-def _leads(one: Found, change: Change, query: Query) -> bool:
-    """Whether a stale hit was found for what is stale in it: then the query means its successor."""
+def _is_match_for_old_claim(one: ScoredRow, change: Supersession, query: Query) -> bool:
+    """Return whether a stale hit was found for what is stale in it: then the query means its successor."""
     if one.kind == "message":
-        return not _words(query.text).isdisjoint(change.words)
+        return not _extract_words(query.text).isdisjoint(change.words)
     return one.kind == "observation"
 
 
-def _wanted(view: View, row: Row | None, query: Query) -> bool:
-    """Whether the query's conditions let a claim through."""
+def _is_successor_allowed(view: View, row: Row | None, query: Query) -> bool:
+    """Return whether the query's conditions let a claim through."""
     if row is None:
         return False
     at = cast(datetime | None, row["observed_at"])
@@ -275,68 +280,72 @@ def _wanted(view: View, row: Row | None, query: Query) -> bool:
         and query.category in (None, row["category"])
         and (query.since is None or (at is not None and at >= query.since))
         and (query.until is None or (at is not None and at <= query.until))
-        and claim_passes(view, row, query)
+        and is_claim_allowed(view, row, query)
     )
 
 
-def _statements_first(found: list[Found]) -> list[Found]:
-    """What was stated leads: neither the same question, asked before, nor a summary, which tells of many things."""
-    first = next((at for at, one in enumerate(found) if one.kind != "summary" and not _only_asks(one)), 0)
+def _move_statement_first(found: list[ScoredRow]) -> list[ScoredRow]:
+    """Return what was stated leads: neither the same question, asked before, nor a summary, which tells of many
+    things.
+    """
+    first = next((at for at, one in enumerate(found) if one.kind != "summary" and not _is_only_question(one)), 0)
     return [found[first], *found[:first], *found[first + 1 :]] if first else found
 
 
-def _only_asks(one: Found) -> bool:
+def _is_only_question(one: ScoredRow) -> bool:
     text = str(one.row["text"]) if one.kind == "message" else ""
     return "?" in text and len(QUESTION.sub(" ", text).split()) < MIN_STATED
 
 
-def _scored(found: list[Found]) -> list[Found]:
-    """The same places, with the scores that were given, the highest first."""
+def _reassign_scores(found: list[ScoredRow]) -> list[ScoredRow]:
+    """Return the same places, with the scores that were given, the highest first."""
     scores = sorted((one.score for one in found), reverse=True)
     return [replace(one, score=score) for one, score in zip(found, scores, strict=True)]
 
 
-def _change(key: str, row: Row, rows: Mapping[str, Row]) -> Change | None:
+def _build_supersession(key: str, row: Row, rows: Mapping[str, Row]) -> Supersession | None:
     if row["status"] != "superseded" or row["superseded_by"] is None:
         return None
     by = str(row["superseded_by"])
-    old, new = _claimed(row), _claimed(rows[by]) if by in rows else frozenset()
+    old, new = _extract_claim_words(row), _extract_claim_words(rows[by]) if by in rows else frozenset()
     at, workspace = cast(datetime | None, row["valid_to"]), cast(str | None, row["workspace"])
     gone = old - new or old
-    return Change(key, by, at, str(row["session_id"]), workspace, old, gone, new - old, old & _values(row))
+    return Supersession(
+        key, by, at, str(row["session_id"]), workspace, old, gone, new - old, old & _extract_values(row)
+    )
 
 
-def _with_successors(view: View, rows: dict[str, Row]) -> dict[str, Row]:
-    """The rows, and those that they point to, and so on: chains end at a claim that is active."""
-    while missing := {str(to) for row in rows.values() if (to := _points_to(row)) is not None} - rows.keys():
-        more = view.by_id(OBSERVATIONS, sorted(missing), COLUMNS)
+def _add_successors(view: View, rows: dict[str, Row]) -> dict[str, Row]:
+    """Return the rows, and those that they point to, and so on: chains end at a claim that is active."""
+    while missing := {str(to) for row in rows.values() if (to := _get_replacement_id(row)) is not None} - rows.keys():
+        more = view.read_by_id(OBSERVATIONS, sorted(missing), COLUMNS)
         if not more:
             break
         rows = {**rows, **more}
     return rows
 
 
-def _points_to(row: Row) -> object:
+def _get_replacement_id(row: Row) -> object:
     return {"superseded": row["superseded_by"], "duplicate": row["canonical_id"]}.get(str(row["status"]))
 
 
-def _values(row: Row) -> Words:
-    """Names and numbers: words with a capital or a digit; a capital that opens the sentence tells nothing."""
+def _extract_values(row: Row) -> Words:
+    """Return names and numbers: words with a capital or a digit; a capital that opens the sentence tells nothing."""
     text = str(row["summary"])
-    return _words(" ".join(VALUE.findall(text[:1].lower() + text[1:])))
+    return _extract_words(" ".join(VALUE.findall(text[:1].lower() + text[1:])))
 
 
-def _claimed(row: Row) -> Words:
-    return _words(str(row["summary"]))
+def _extract_claim_words(row: Row) -> Words:
+    return _extract_words(str(row["summary"]))
 
 
-def _words(text: str) -> Words:
-    return frozenset(word.removesuffix("'s").removesuffix("s") for word in content_words(text))
+def _extract_words(text: str) -> Words:
+    return frozenset(word.removesuffix("'s").removesuffix("s") for word in extract_content_words(text))
 
 
-def _by_id(rows: Iterable[Row]) -> dict[str, Row]:
+def _index_by_id(rows: Iterable[Row]) -> dict[str, Row]:
     return {str(row["observation_id"]): row for row in rows}
 
 
-def _ids(value: object) -> list[str]:
+def _list_ids(value: object) -> list[str]:
     return [str(item) for item in value] if isinstance(value, list) else []

@@ -15,9 +15,9 @@ from slowwave.recall.query import Query
 from slowwave.recall.release.passages import NO_TIME, Layout
 from slowwave.recall.release.view import Ints, Mask, View
 from slowwave.recall.retrieve.pools import POOLS, Candidates, Scores
-from slowwave.recall.sources import Found
-from slowwave.text.dates import Date, Named, Span, named_dates, named_spans, time_words
-from slowwave.text.terms import content_words
+from slowwave.recall.sources import ScoredRow
+from slowwave.text.dates import Date, DateMentions, Span, extract_dates, extract_spans, extract_time_words
+from slowwave.text.terms import extract_content_words
 
 TIMELY = 0.01
 """What a row of the time that a query names has over another: of two reciprocal ranks, that is a hundred places."""
@@ -27,10 +27,10 @@ Calendar = tuple[Ints, Ints, Ints]
 
 
 @dataclass(frozen=True)
-class AskedTime:
+class QueryTimes:
     """The times that a query names, and the words that name them."""
 
-    named: Named
+    named: DateMentions
     spans: tuple[Span, ...]
     words: frozenset[str]
     about: frozenset[str]
@@ -39,54 +39,56 @@ class AskedTime:
     def __bool__(self) -> bool:
         return bool(self.named.years or self.named.dates or self.spans)
 
-    def alone(self, layout: Layout) -> bool:
-        """Whether it asks for nothing but what was said then, by whomever and wherever: "What did Ann say in May?"."""
-        return bool(self) and not self.about - layout.names.keys() - layout.places.keys()
+    def is_time_only(self, layout: Layout) -> bool:
+        """Return whether it asks for nothing but what was said then, by whomever and wherever: "What did Ann say in
+        May?".
+        """
+        return bool(self) and not self.about - layout.speaker_words.keys() - layout.workspace_words.keys()
 
-    def masks(self, moment: Ints, calendar: Calendar) -> list[Mask]:
+    def build_masks(self, moment: Ints, calendar: Calendar) -> list[Mask]:
         """For each year, month, day, whole date and span the rows said in it."""
         named = self.named
         single: list[Date] = [(year, None, None) for year in sorted(named.years)]
         single += [(None, month, None) for month in sorted(named.months)]
         single += [(None, None, day) for day in sorted(named.days)]
         whole = [date for date in sorted(named.dates, key=repr) if date[0] is not None or date[2] is not None]
-        dates = (_on(calendar, date) for date in (*single, *whole))
-        return [mask & (moment != NO_TIME) for mask in (*self._within(moment), *dates)]
+        dates = (_mask_date(calendar, date) for date in (*single, *whole))
+        return [mask & (moment != NO_TIME) for mask in (*self._mask_spans(moment), *dates)]
 
-    def inside(self, first: Ints, last: Ints) -> Mask:
-        """Which stretches, from first to last, lie in a time named; of a year beside a month only that month."""
-        return self._at(first) & self._at(last)
+    def mask_inside(self, first: Ints, last: Ints) -> Mask:
+        """Return which stretches, from first to last, lie in a time named; of a year beside a month only that month."""
+        return self._mask_moments(first) & self._mask_moments(last)
 
-    def named_in(self, text: str) -> bool:
-        """Whether a text names a date that is asked for."""
-        told = named_dates(text).dates if self.named.dates else ()
-        return any(_agree(date, other) for date in self.named.dates for other in told)
+    def is_named_in(self, text: str) -> bool:
+        """Return whether a text names a date that is asked for."""
+        told = extract_dates(text).dates if self.named.dates else ()
+        return any(_is_same_date(date, other) for date in self.named.dates for other in told)
 
-    def _at(self, moment: Ints) -> Mask:
+    def _mask_moments(self, moment: Ints) -> Mask:
         dates = self.named.dates or {(year, None, None) for year in self.named.years}
-        calendar = calendar_of(moment)
-        on = (_on(calendar, date) for date in dates)
-        either: Mask = np.any([*self._within(moment), *on], axis=0) & (moment != NO_TIME)
+        calendar = compute_calendar(moment)
+        on = (_mask_date(calendar, date) for date in dates)
+        either: Mask = np.any([*self._mask_spans(moment), *on], axis=0) & (moment != NO_TIME)
         return either
 
-    def _within(self, moment: Ints) -> list[Mask]:
-        return [(moment >= _micros(start)) & (moment < _micros(end)) for start, end in self.spans]
+    def _mask_spans(self, moment: Ints) -> list[Mask]:
+        return [(moment >= _convert_to_micros(start)) & (moment < _convert_to_micros(end)) for start, end in self.spans]
 
 
-def asked_time(query: Query) -> AskedTime:
-    """What times the query names; read once a query and day."""
+def parse_query_times(query: Query) -> QueryTimes:
+    """Return what times the query names; read once a query and day."""
     now = query.now or datetime.now().astimezone().replace(hour=0, minute=0, second=0, microsecond=0)
-    return _asked(query.text, now)
+    return _parse_times(query.text, now)
 
 
 @lru_cache(maxsize=256)
-def _asked(text: str, now: datetime) -> AskedTime:
-    words = time_words(text, now)
-    about = frozenset(content_words(text)) - words
-    return AskedTime(named_dates(text), tuple(named_spans(text, now)), words, about)
+def _parse_times(text: str, now: datetime) -> QueryTimes:
+    words = extract_time_words(text, now)
+    about = frozenset(extract_content_words(text)) - words
+    return QueryTimes(extract_dates(text), tuple(extract_spans(text, now)), words, about)
 
 
-def calendar_of(moment: Ints) -> Calendar:
+def compute_calendar(moment: Ints) -> Calendar:
     """Of moments in microseconds since 1970; those of no time are of 1970."""
     at = np.where(moment != NO_TIME, moment, 0).astype("datetime64[us]")
     month = at.astype("datetime64[M]")
@@ -96,51 +98,60 @@ def calendar_of(moment: Ints) -> Calendar:
     return years, months, days
 
 
-def date_masks(view: View, layout: Layout, query: Query) -> list[Mask]:
+def build_date_masks(view: View, layout: Layout, query: Query) -> list[Mask]:
     """For each time that a query names the passages said in it."""
-    asked = asked_time(query)
+    asked = parse_query_times(query)
     if not asked:
         return []
-    return asked.masks(layout.moment, view.once("calendar", lambda: calendar_of(layout.moment)))
+    return asked.build_masks(layout.moment, view.get_or_build("calendar", lambda: compute_calendar(layout.moment)))
 
 
-def in_time(candidates: Candidates, query: Query) -> Mask | None:
-    """Which rows of a pool lie in the time that the query names; None where it names none."""
-    asked, pool = asked_time(query), candidates.pool
+def mask_candidates_in_time(candidates: Candidates, query: Query) -> Mask | None:
+    """Return which rows of a pool lie in the time that the query names; None where it names none."""
+    asked, pool = parse_query_times(query), candidates.pool
     if not asked:
         return None
-    return asked.inside(*(_moments([row[name] for row in candidates.rows]) for name in (pool.first, pool.last)))
+    return asked.mask_inside(
+        *(_convert_datetimes([row[name] for row in candidates.rows]) for name in (pool.first, pool.last))
+    )
 
 
-def timely_scores(candidates: Candidates, scores: Scores, relevance: Scores, least: float, query: Query) -> Scores:
-    """Reciprocal ranks of a pool's rows; what is relevant and of the time that the query names has more."""
-    inside = in_time(candidates, query)
+def boost_scores_by_date(
+    candidates: Candidates, scores: Scores, relevance: Scores, least: float, query: Query
+) -> Scores:
+    """Return reciprocal ranks of a pool's rows; what is relevant and of the time that the query names has more."""
+    inside = mask_candidates_in_time(candidates, query)
     return scores if inside is None else scores + TIMELY * (inside & (relevance >= least))
 
 
-def timely(found: Sequence[Found], least: float, query: Query) -> list[Found]:
-    """What was found, best first; what is relevant and of the time that the query names, or names it, has more."""
-    asked = asked_time(query)
+def boost_matching_dates(found: Sequence[ScoredRow], least: float, query: Query) -> list[ScoredRow]:
+    """Return what was found, best first.
+
+    What is relevant and of the time that the query names, or names it, has more.
+    """
+    asked = parse_query_times(query)
     if not asked:
         return list(found)
     edges = [(one.row[POOLS[one.kind].first], one.row[POOLS[one.kind].last]) for one in found]
-    inside = asked.inside(_moments([first for first, _ in edges]), _moments([last for _, last in edges])).tolist()
+    inside = asked.mask_inside(
+        _convert_datetimes([first for first, _ in edges]), _convert_datetimes([last for _, last in edges])
+    ).tolist()
     lifted = [
         replace(one, score=one.score + TIMELY)
-        if one.relevance >= least and (there or asked.named_in(str(one.row[POOLS[one.kind].text])))
+        if one.relevance >= least and (there or asked.is_named_in(str(one.row[POOLS[one.kind].text])))
         else one
         for one, there in zip(found, inside, strict=True)
     ]
     return sorted(lifted, key=lambda one: -one.score)
 
 
-def _agree(one: Date, other: Date) -> bool:
-    """Whether two dates may be one, as far as both tell the year, the month and the day."""
+def _is_same_date(one: Date, other: Date) -> bool:
+    """Return whether two dates may be one, as far as both tell the year, the month and the day."""
     return all(a is None or b is None or a == b for a, b in zip(one, other, strict=True))
 
 
-def _on(calendar: Calendar, date: Date) -> Mask:
-    """Which rows are of a date, as far as it is told."""
+def _mask_date(calendar: Calendar, date: Date) -> Mask:
+    """Return which rows are of a date, as far as it is told."""
     mask: Mask = np.ones(len(calendar[0]), dtype=bool)
     for values, wanted in zip(calendar, date, strict=True):
         if wanted is not None:
@@ -148,10 +159,12 @@ def _on(calendar: Calendar, date: Date) -> Mask:
     return mask
 
 
-def _moments(times: Sequence[object]) -> Ints:
-    moments: Ints = np.array([_micros(at) if isinstance(at, datetime) else NO_TIME for at in times], dtype=np.int64)
+def _convert_datetimes(times: Sequence[object]) -> Ints:
+    moments: Ints = np.array(
+        [_convert_to_micros(at) if isinstance(at, datetime) else NO_TIME for at in times], dtype=np.int64
+    )
     return moments
 
 
-def _micros(moment: datetime) -> int:
+def _convert_to_micros(moment: datetime) -> int:
     return round(moment.timestamp() * 1e6)

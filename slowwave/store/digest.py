@@ -7,8 +7,8 @@ import pyarrow as pa
 from slowwave.schemas.tables import Table
 
 
-def table_digest(table: Table, rows: pa.Table) -> str:
-    """SHA-256 over the sorted hashes of the rows, volatile columns left out; hex."""
+def compute_table_digest(table: Table, rows: pa.Table) -> str:
+    """Return SHA-256 over the sorted hashes of the rows, volatile columns left out; hex."""
     names = [name for name in table.schema.names if name not in table.volatile]
     hashes = sorted(hashlib.sha256(repr(row).encode()).digest() for row in rows.select(names).to_pylist())
     return hashlib.sha256(b"".join(hashes)).hexdigest()

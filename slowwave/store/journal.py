@@ -17,9 +17,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from slowwave.schemas.errors import StoreUnreadable, UsageError
-from slowwave.schemas.ids import content_id
+from slowwave.schemas.ids import compute_content_id
 from slowwave.store.private import make_private_folder
-from slowwave.store.snapshot_cache import answered_before
+from slowwave.store.snapshot_cache import has_cached_answers
 
 FOLDERS = ("talk", "notes")
 NOTED = "Noted."
@@ -31,8 +31,8 @@ MAX_NOTE = 10_000
 """Characters of a note: more is a document, and no one thing to be remembered."""
 
 
-def journals(space_dir: Path) -> list[Path]:
-    """The folders of a space that hold what slowwave wrote down; none where it wrote nothing yet."""
+def find_journals(space_dir: Path) -> list[Path]:
+    """Return the folders of a space that hold what slowwave wrote down; none where it wrote nothing yet."""
     return [folder for name in FOLDERS if (folder := space_dir / name).is_dir()]
 
 
@@ -55,13 +55,13 @@ class Journal:
             OSError: the folder can't be written to.
         """
         message = f"m{self.count + 1}"
-        words = _clean(self.redact, content, self.workspace, speaker)
-        _append(self.path, _line(self.session, message, role, *words, at))
+        words = _redact_fields(self.redact, content, self.workspace, speaker)
+        _append_to_file(self.path, _format_line(self.session, message, role, *words, at))
         self.count += 1
         return message
 
 
-def remember(
+def write_note(
     space_dir: Path,
     note: str,
     *,
@@ -91,19 +91,21 @@ def remember(
     if not text or len(text) > MAX_NOTE:
         raise UsageError(f"a note has 1 to {MAX_NOTE:,} characters, this one has {len(text):,}: nothing was noted")
     moment = at or datetime.now(UTC)
-    words = _clean(redact, text, workspace, speaker)
-    session = f"note-{content_id(words[0], words[1], moment.isoformat())[:16]}"
+    words = _redact_fields(redact, text, workspace, speaker)
+    session = f"note-{compute_content_id(words[0], words[1], moment.isoformat())[:16]}"
     role = "user" if of_person else "assistant"
-    said = _line(session, "m1", role, *words, moment)
-    answer = _line(session, "m2", "agent", NOTED, words[1], "slowwave", moment)  # one message alone is no session
-    _append(space_dir / "notes" / f"{moment:%Y-%m-%d}.jsonl", said + answer)
+    said = _format_line(session, "m1", role, *words, moment)
+    answer = _format_line(
+        session, "m2", "agent", NOTED, words[1], "slowwave", moment
+    )  # one message alone is no session
+    _append_to_file(space_dir / "notes" / f"{moment:%Y-%m-%d}.jsonl", said + answer)
     return session
 
 
-def _clean(
+def _redact_fields(
     redact: bool, content: str, workspace: str | None, speaker: str | None
 ) -> tuple[str, str | None, str | None]:
-    """What a line says, of where and by whom, without secrets where they are to be left out."""
+    """Return what a line says, of where and by whom, without secrets where they are to be left out."""
     if not redact:
         return content, workspace, speaker
     from slowwave.text.redact import redact_text
@@ -115,7 +117,7 @@ def _clean(
     )
 
 
-def _line(
+def _format_line(
     session: str,
     message: str,
     role: str,
@@ -137,10 +139,10 @@ def _line(
     return json.dumps(known, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
 
 
-def _append(path: Path, raw: bytes) -> None:
+def _append_to_file(path: Path, raw: bytes) -> None:
     """All of it in one write, for the owner's eyes alone."""
     space_dir = path.parent.parent
-    if not space_dir.is_dir() and answered_before(space_dir.parent, space_dir.name):
+    if not space_dir.is_dir() and has_cached_answers(space_dir.parent, space_dir.name):
         raise StoreUnreadable(space_dir, AWAY)
     make_private_folder(path.parent)
     handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)

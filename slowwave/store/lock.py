@@ -44,17 +44,17 @@ def writer_lock(space_dir: Path, run_id: str, kind: str = "run") -> Iterator[Hol
     try:
         lock.acquire(timeout=0)
     except Timeout:
-        raise StoreLocked(space_dir, _holder(space_dir)) from None
+        raise StoreLocked(space_dir, _describe_holder(space_dir)) from None
     try:
         died = _read_holder(space_dir)
-        _write_holder(space_dir, Holder(run_id, kind, os.getpid(), socket.gethostname(), _now()))
+        _write_holder(space_dir, Holder(run_id, kind, os.getpid(), socket.gethostname(), _format_now()))
         yield died
     finally:
         (space_dir / HOLDER_FILE).unlink(missing_ok=True)
         lock.release()
 
 
-def _now() -> str:
+def _format_now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
@@ -69,7 +69,7 @@ def _read_holder(space_dir: Path) -> Holder | None:
         return None
 
 
-def _holder(space_dir: Path) -> str:
+def _describe_holder(space_dir: Path) -> str:
     holder = _read_holder(space_dir)
     if holder is None:
         return "another process"

@@ -13,17 +13,17 @@ import pyarrow as pa
 from slowwave.schemas.errors import NewerStore, SchemaMismatch, StoreMissing, StoreUnreadable
 from slowwave.schemas.tables import MESSAGES, RELEASES, SESSIONS, TABLES, Table
 from slowwave.store.releases import Release, parse_releases
-from slowwave.store.trouble import reading
-from slowwave.store.whole import last_whole
+from slowwave.store.trouble import translate_read_errors
+from slowwave.store.whole import load_last_whole
 
 
-def is_there(folder: Path, name: str) -> bool:
-    """Whether a space's folder holds this table."""
+def has_table(folder: Path, name: str) -> bool:
+    """Return whether a space's folder holds this table."""
     return (folder / f"{name}.lance" / "_versions").is_dir()
 
 
-def lacking(table: Table, found: pa.Schema) -> list[pa.Field]:
-    """The columns that a stored table is too old to have; all may be null.
+def find_missing_columns(table: Table, found: pa.Schema) -> list[pa.Field]:
+    """Return the columns that a stored table is too old to have; all may be null.
 
     Raises:
         NewerStore: it has columns that this version does not know.
@@ -41,19 +41,19 @@ def lacking(table: Table, found: pa.Schema) -> list[pa.Field]:
     return missing
 
 
-def known_releases(folder: Path) -> list[Release]:
-    """The releases of a space, oldest first.
+def load_releases(folder: Path) -> list[Release]:
+    """Return the releases of a space, oldest first.
 
     Raises:
         StoreMissing: there is no such store or space.
         StoreUnreadable: what is there is broken.
         SchemaMismatch, NewerStore: another version of slowwave released what this one can't use.
     """
-    if not is_there(folder, RELEASES.name):
+    if not has_table(folder, RELEASES.name):
         raise StoreMissing(folder)
-    with reading(folder):
-        rows = last_whole(folder / f"{RELEASES.name}.lance")
-        lacking(RELEASES, rows.schema)
+    with translate_read_errors(folder):
+        rows = load_last_whole(folder / f"{RELEASES.name}.lance")
+        find_missing_columns(RELEASES, rows.schema)
         found = parse_releases(rows.to_table())
     for release in found[-1:]:
         for name in sorted(release.versions.keys() - TABLES.keys()):
@@ -61,7 +61,7 @@ def known_releases(folder: Path) -> list[Release]:
     return found
 
 
-def refuse_gone(folder: Path, releases: Iterable[Release], tables: Iterable[Table] = TABLES.values()) -> None:
+def check_tables_exist(folder: Path, releases: Iterable[Release], tables: Iterable[Table] = TABLES.values()) -> None:
     """Check that the tables which releases name are there.
 
     Raises:
@@ -69,12 +69,12 @@ def refuse_gone(folder: Path, releases: Iterable[Release], tables: Iterable[Tabl
     """
     named = {name: release.name for release in releases for name in release.versions}
     for table in tables:
-        if table.name in named and not is_there(folder, table.name):
-            raise StoreUnreadable(folder, _gone(table.name, named[table.name]))
+        if table.name in named and not has_table(folder, table.name):
+            raise StoreUnreadable(folder, _explain_missing_table(table.name, named[table.name]))
 
 
-def _gone(name: str, release: str) -> str:
-    """What is gone, and how to go on."""
+def _explain_missing_table(name: str, release: str) -> str:
+    """Return what is gone, and how to go on."""
     tables = " ".join(f"--table {one.name}" for one in (MESSAGES, SESSIONS) if one.name != name)
     save = f"save the rest by `slowwave export OUT {tables}` and `slowwave run OUT --store NEW`"
     anew = "begin a new store with `slowwave run --store NEW`"

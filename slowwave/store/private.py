@@ -11,7 +11,7 @@ OTHERS = 0o077
 
 
 @contextmanager
-def private_files() -> Iterator[None]:
+def make_files_private() -> Iterator[None]:
     """Within the block all that this process makes is its owner's alone; Lance makes files by the umask."""
     before = os.umask(OTHERS)
     try:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
-from slowwave.text.sentences import sentences
+from slowwave.text.sentences import split_sentences
 
 FILE = "recalls.jsonl"
 MIN_WORDS = 4
@@ -21,18 +21,18 @@ MIN_WORDS = 4
 WORD = re.compile(r"\w+")
 
 
-def span_hash(sentence: str) -> str | None:
-    """Hash of a sentence's words, case and punctuation apart; None for one too short to be known again."""
+def hash_span(sentence: str) -> str | None:
+    """Return hash of a sentence's words, case and punctuation apart; None for one too short to be known again."""
     words = WORD.findall(sentence.casefold())
     if len(words) < MIN_WORDS:
         return None
     return hashlib.blake2b(" ".join(words).encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 
-def span_hashes(texts: Iterable[str]) -> list[str]:
-    """Hashes of the texts' sentences, sorted."""
-    found = {span_hash(one.text) for text in texts for one in sentences(text)}
-    whole = {span_hash(text) for text in texts}
+def hash_spans(texts: Iterable[str]) -> list[str]:
+    """Return hashes of the texts' sentences, sorted."""
+    found = {hash_span(one.text) for text in texts for one in split_sentences(text)}
+    whole = {hash_span(text) for text in texts}
     return sorted(h for h in found | whole if h)
 
 
@@ -48,7 +48,7 @@ def log_recall(space_dir: Path, hits: Mapping[str, Iterable[str]], at: datetime 
         return True
     line = {
         "at": (at or datetime.now(UTC)).isoformat(timespec="seconds"),
-        "hits": [{"id": key, "spans": span_hashes(list(texts))} for key, texts in hits.items()],
+        "hits": [{"id": key, "spans": hash_spans(list(texts))} for key, texts in hits.items()],
     }
     raw = json.dumps(line, separators=(",", ":")).encode() + b"\n"
     try:
@@ -63,17 +63,17 @@ def log_recall(space_dir: Path, hits: Mapping[str, Iterable[str]], at: datetime 
         os.close(handle)
 
 
-class Recalled(dict[str, datetime]):
+class RecalledSpans(dict[str, datetime]):
     """Hash of each sentence that was ever handed out -> when it first was."""
 
     unread = 0
     """Lines that were passed over."""
 
 
-def recalled_spans(space_dir: Path) -> Recalled:
-    """What was ever handed out from this space."""
-    first = Recalled()
-    for line in _lines(space_dir / FILE):
+def load_recalled_spans(space_dir: Path) -> RecalledSpans:
+    """Return what was ever handed out from this space."""
+    first = RecalledSpans()
+    for line in _read_lines(space_dir / FILE):
         if line is None:
             first.unread += 1
             continue
@@ -83,8 +83,8 @@ def recalled_spans(space_dir: Path) -> Recalled:
     return first
 
 
-def _lines(path: Path) -> Iterator[tuple[datetime, list[str]] | None]:
-    """What each line says; None for one that says nothing."""
+def _read_lines(path: Path) -> Iterator[tuple[datetime, list[str]] | None]:
+    """Yield what each line says; None for one that says nothing."""
     if not path.is_file():
         return
     with path.open("rb") as stream:

@@ -17,9 +17,9 @@ import lance
 import pyarrow as pa
 
 from slowwave.schemas.errors import NoRelease
-from slowwave.schemas.ids import content_id
+from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.tables import RELEASED, RELEASES, Table
-from slowwave.store.trouble import READ_TROUBLE, writing
+from slowwave.store.trouble import READ_TROUBLE, translate_write_errors
 
 if TYPE_CHECKING:  # readers import this, and lancedb takes a second to import
     from lancedb.table import LanceTable
@@ -47,13 +47,13 @@ class Release:
         return f"r{self.number}"
 
 
-def releases(store: Store) -> list[Release]:
-    """All releases, oldest first."""
+def read_releases(store: Store) -> list[Release]:
+    """Return all releases, oldest first."""
     return parse_releases(store.read(RELEASES))
 
 
 def parse_releases(rows: pa.Table) -> list[Release]:
-    """Rows of the releases table as objects, oldest first; what they are too old to say is None."""
+    """Return rows of the releases table as objects, oldest first; what they are too old to say is None."""
     names = [field.name for field in fields(Release)]
     known = [{name: row.get(name) for name in names} for row in rows.to_pylist()]
     parsed = [Release(**{**row, "versions": dict(row["versions"]), "counts": dict(row["counts"])}) for row in known]
@@ -61,7 +61,7 @@ def parse_releases(rows: pa.Table) -> list[Release]:
 
 
 def pick_release(found: list[Release], name: str | None, path: Path) -> Release:
-    """The live release, or the one of that id or name (`r3`).
+    """Return the live release, or the one of that id or name (`r3`).
 
     Raises:
         NoRelease: there is none, or not under that name.
@@ -80,34 +80,34 @@ def publish(
     A roll-back is no publication: after one, an unchanged night leaves it in force. `calibrate` is called with the
     release to be, only when there will be one, and gives what its row keeps in `calibration`.
     """
-    known = releases(store)
-    versions = store.versions(RELEASED)
+    known = read_releases(store)
+    versions = store.read_versions(RELEASED)
     published = [r for r in known if r.restores is None]
-    if published and not any(_has_news(store, table, published[-1].versions) for table in RELEASED):
+    if published and not any(_has_changes(store, table, published[-1].versions) for table in RELEASED):
         return None
     counts = {table.name: store.count(table) for table in RELEASED}
     if not published and not any(counts.values()):
         return None  # a first run that found nothing to read
-    draft = _draft(store, known, run_id, versions, counts, encoder)
-    return _add(store, known, replace(draft, calibration=calibrate(draft)) if calibrate else draft)
+    draft = _draft_release(store, known, run_id, versions, counts, encoder)
+    return _add_release(store, known, replace(draft, calibration=calibrate(draft)) if calibrate else draft)
 
 
-def _has_news(store: Store, table: Table, published: dict[str, int]) -> bool:
-    """Whether a table's rows are others than those published; that it was made, or has new columns, is none."""
+def _has_changes(store: Store, table: Table, published: dict[str, int]) -> bool:
+    """Return whether a table's rows are others than those published; that it was made, or has new columns, is none."""
     if table.name not in published:
         return store.count(table) > 0
     path, then = str(store.dir / f"{table.name}.lance"), published[table.name]
-    if store.table(table).version == then:
+    if store.open_table(table).version == then:
         return False
     try:
         old, new = lance.dataset(path, version=then), lance.dataset(path)
     except READ_TROUBLE:  # cleaned up since
         return True
-    return _held(old) != _held(new)
+    return _list_contents(old) != _list_contents(new)
 
 
-def _held(dataset: lance.LanceDataset) -> list[object]:
-    """What tells rows and indexes: a column of nulls has no file, and what was taken back is as it was."""
+def _list_contents(dataset: lance.LanceDataset) -> list[object]:
+    """Return what tells rows and indexes: a column of nulls has no file, and what was taken back is as it was."""
     files = [fragment.metadata.to_json() for fragment in dataset.get_fragments()]
     return [*files, *sorted(index.name for index in dataset.describe_indices())]
 
@@ -118,16 +118,16 @@ def roll_back(store: Store, name: str, run_id: str) -> Release:
     Raises:
         NoRelease: there is none of that name.
     """
-    known = releases(store)
+    known = read_releases(store)
     old = pick_release(known, name, store.dir)
     for table in RELEASED:
-        if table.name in old.versions and not _is_kept(store.table(table), old.versions[table.name]):
+        if table.name in old.versions and not _has_version(store.open_table(table), old.versions[table.name]):
             raise NoRelease(store.dir, f"{name} (cleaned up: storage.keep_releases says how many are kept)")
-    draft = _draft(store, known, run_id, old.versions, old.counts, old.encoder)
-    return _add(store, known, replace(draft, restores=old.release_id, calibration=old.calibration))
+    draft = _draft_release(store, known, run_id, old.versions, old.counts, old.encoder)
+    return _add_release(store, known, replace(draft, restores=old.release_id, calibration=old.calibration))
 
 
-def _draft(
+def _draft_release(
     store: Store,
     known: list[Release],
     run_id: str,
@@ -136,33 +136,33 @@ def _draft(
     encoder: str | None,
 ) -> Release:
     number = known[-1].number + 1 if known else 1
-    release_id = content_id(store.space, str(number), *(f"{k}={v}" for k, v in sorted(versions.items())))
+    release_id = compute_content_id(store.space, str(number), *(f"{k}={v}" for k, v in sorted(versions.items())))
     return Release(release_id, number, datetime.now(UTC), run_id, versions, counts, encoder, None)
 
 
-def _add(store: Store, known: list[Release], release: Release) -> Release:
+def _add_release(store: Store, known: list[Release], release: Release) -> Release:
     row = {**vars(release), "versions": list(release.versions.items()), "counts": list(release.counts.items())}
-    with writing(store.dir):
-        _pin(store, release)
+    with translate_write_errors(store.dir):
+        _pin_versions(store, release)
         _fsync_tree(store.dir, since=known[-1].created_at if known else None)
         store.append(RELEASES, pa.Table.from_pylist([row], schema=RELEASES.schema))
         _fsync_tree(store.dir / f"{RELEASES.name}.lance", since=None)
     return release
 
 
-def _pin(store: Store, release: Release) -> None:
+def _pin_versions(store: Store, release: Release) -> None:
     """Tag each pinned version, so that no clean-up takes it while the release is kept."""
     for table in RELEASED:
         if table.name not in release.versions:  # rolled back to a release older than the table
             continue
-        tags = store.table(table).tags
+        tags = store.open_table(table).tags
         if release.name in tags.list():  # a run that died between tag and row
             tags.update(release.name, release.versions[table.name])
         else:
             tags.create(release.name, release.versions[table.name])
 
 
-def _is_kept(table: LanceTable, version: int) -> bool:
+def _has_version(table: LanceTable, version: int) -> bool:
     return any(kept["version"] == version for kept in table.list_versions())
 
 

@@ -8,10 +8,10 @@ from lancedb.expr import Expr
 from lancedb.table import LanceTable
 
 from slowwave.schemas.tables import Table
-from slowwave.store.other_versions import known_releases, lacking, refuse_gone
+from slowwave.store.other_versions import check_tables_exist, find_missing_columns, load_releases
 from slowwave.store.releases import Release, pick_release
-from slowwave.store.stand_ins import opened_table, stand_in_table
-from slowwave.store.trouble import reading
+from slowwave.store.stand_ins import make_stand_in_table, open_lance_table
+from slowwave.store.trouble import translate_read_errors
 
 
 class Snapshot:
@@ -27,12 +27,12 @@ class Snapshot:
             NoRelease: nothing is released yet, or not under that name.
         """
         self.dir = root / space
-        self.release: Release = pick_release(known_releases(self.dir), release, self.dir)
+        self.release: Release = pick_release(load_releases(self.dir), release, self.dir)
         self._db = lancedb.connect(self.dir)
         self._tables: dict[str, LanceTable] = {}
 
-    def table(self, table: Table) -> LanceTable:
-        """The LanceDB table, checked out at the pinned version; opened once and kept.
+    def open_table(self, table: Table) -> LanceTable:
+        """Return the LanceDB table, checked out at the pinned version; opened once and kept.
 
         What is younger than the release stands empty: a table without rows, a column of nulls.
 
@@ -41,26 +41,26 @@ class Snapshot:
             SchemaMismatch, NewerStore: another version of slowwave wrote what this one can't use.
         """
         if table.name not in self._tables:
-            with reading(self.dir):
-                self._tables[table.name] = self._opened(table)
+            with translate_read_errors(self.dir):
+                self._tables[table.name] = self._open_pinned(table)
         return self._tables[table.name]
 
-    def _opened(self, table: Table) -> LanceTable:
-        refuse_gone(self.dir, [self.release], [table])
+    def _open_pinned(self, table: Table) -> LanceTable:
+        check_tables_exist(self.dir, [self.release], [table])
         if table.name not in self.release.versions:
-            return stand_in_table(self, table, None)
-        found = opened_table(self._db, table.name)
+            return make_stand_in_table(self, table, None)
+        found = open_lance_table(self._db, table.name)
         found.checkout(self.release.versions[table.name])
-        return stand_in_table(self, table, found) if lacking(table, found.schema) else found
+        return make_stand_in_table(self, table, found) if find_missing_columns(table, found.schema) else found
 
     def read(self, table: Table, columns: list[str] | None = None, where: Expr | None = None) -> pa.Table:
-        """Rows of a table in Arrow, in no order that may be relied on.
+        """Return rows of a table in Arrow, in no order that may be relied on.
 
         Raises:
             StoreUnreadable: the table is broken or gone.
         """
-        with reading(self.dir):
-            query = self.table(table).search()
+        with translate_read_errors(self.dir):
+            query = self.open_table(table).search()
             if where is not None:
                 query = query.where(where)
             found: pa.Table = query.select(columns or table.schema.names).to_arrow()

@@ -17,11 +17,11 @@ from lancedb.table import LanceTable
 
 from slowwave.schemas.errors import BadRows, StoreMissing
 from slowwave.schemas.tables import RELEASES, TABLES, Table
-from slowwave.store.other_versions import is_there, known_releases, lacking, refuse_gone
+from slowwave.store.other_versions import check_tables_exist, find_missing_columns, has_table, load_releases
 from slowwave.store.private import close_to_others, make_private_folder
-from slowwave.store.stand_ins import opened_table, stand_in_table
-from slowwave.store.trouble import reading, writing
-from slowwave.store.whole import refuse_torn, take_back_torn
+from slowwave.store.stand_ins import make_stand_in_table, open_lance_table
+from slowwave.store.trouble import translate_read_errors, translate_write_errors
+from slowwave.store.whole import check_not_torn, restore_last_whole
 
 IDS_AT_ONCE = 2_000
 """Keys in one filter: longer lists cost more to plan than a second scan."""
@@ -46,51 +46,55 @@ class Store:
             SchemaMismatch, NewerStore: a table has other columns than this version can use.
         """
         directory = root / space
-        if not create and not is_there(directory, RELEASES.name):
+        if not create and not has_table(directory, RELEASES.name):
             raise StoreMissing(directory)
-        known = known_releases(directory) if is_there(directory, RELEASES.name) else []
-        refuse_gone(directory, known)
+        known = load_releases(directory) if has_table(directory, RELEASES.name) else []
+        check_tables_exist(directory, known)
         if create:
             make_private_folder(directory)
             close_to_others(directory)
         store = cls(root, space)
-        with reading(directory):
-            lacks = [(table, store._lacks(table)) for table in TABLES.values()]  # all, before anything is changed
-        with writing(directory):
+        with translate_read_errors(directory):
+            lacks = [
+                (table, store._find_missing_columns(table)) for table in TABLES.values()
+            ]  # all, before anything is changed
+        with translate_write_errors(directory):
             for table, fields in lacks:
                 if create and fields is not None:
-                    take_back_torn(directory, table, known[-1].versions.get(table.name, 0) if known else 0)
-                (store._make if create else store._stand_in)(table, fields)
+                    restore_last_whole(directory, table, known[-1].versions.get(table.name, 0) if known else 0)
+                (store._create_or_extend if create else store._add_stand_in)(table, fields)
         return store
 
-    def _lacks(self, table: Table) -> list[pa.Field] | None:
-        """The columns that a table is too old to have; None where there is no such table."""
-        return lacking(table, self.table(table).schema) if is_there(self.dir, table.name) else None
+    def _find_missing_columns(self, table: Table) -> list[pa.Field] | None:
+        """Return the columns that a table is too old to have; None where there is no such table."""
+        return find_missing_columns(table, self.open_table(table).schema) if has_table(self.dir, table.name) else None
 
-    def _make(self, table: Table, lacks: list[pa.Field] | None) -> None:
+    def _create_or_extend(self, table: Table, lacks: list[pa.Field] | None) -> None:
         if lacks is None:
             self._db.create_table(table.name, schema=table.schema, exist_ok=True)
         elif lacks:
-            self.table(table).add_columns(pa.schema(lacks))
+            self.open_table(table).add_columns(pa.schema(lacks))
 
-    def _stand_in(self, table: Table, lacks: list[pa.Field] | None) -> None:
+    def _add_stand_in(self, table: Table, lacks: list[pa.Field] | None) -> None:
         if lacks is None or lacks:
-            self._stand_ins[table.name] = stand_in_table(self, table, None if lacks is None else self.table(table))
+            self._stand_ins[table.name] = make_stand_in_table(
+                self, table, None if lacks is None else self.open_table(table)
+            )
 
-    def table(self, table: Table) -> LanceTable:
-        """The LanceDB table at its newest version, for what this class does not do."""
+    def open_table(self, table: Table) -> LanceTable:
+        """Return the LanceDB table at its newest version, for what this class does not do."""
         if table.name in self._stand_ins:
             return self._stand_ins[table.name]
-        return opened_table(self._db, table.name)
+        return open_lance_table(self._db, table.name)
 
     def read(self, table: Table, columns: list[str] | None = None, where: Expr | None = None) -> pa.Table:
-        """Rows of a table in Arrow, in no order that may be relied on.
+        """Return rows of a table in Arrow, in no order that may be relied on.
 
         Raises:
             StoreUnreadable: the table is broken.
         """
-        with reading(self.dir):
-            query = self.table(table).search()
+        with translate_read_errors(self.dir):
+            query = self.open_table(table).search()
             if where is not None:
                 query = query.where(where)
             found: pa.Table = query.select(columns or table.schema.names).to_arrow()
@@ -104,23 +108,23 @@ class Store:
         by: str | None = None,
         where: Expr | None = None,
     ) -> pa.Table:
-        """Rows whose key (or column `by`) is among the ids, and that fit `where`."""
-        chunks = list(_chunks(list(dict.fromkeys(ids)), IDS_AT_ONCE))
+        """Return rows whose key (or column `by`) is among the ids, and that fit `where`."""
+        chunks = list(_split_chunks(list(dict.fromkeys(ids)), IDS_AT_ONCE))
         if not chunks:
-            return self.empty(table, columns)
+            return self.make_empty_table(table, columns)
         wanted = (col(by or table.key).isin(chunk) for chunk in chunks)
         return pa.concat_tables([self.read(table, columns, w if where is None else w & where) for w in wanted])
 
     @staticmethod
-    def empty(table: Table, columns: list[str] | None = None) -> pa.Table:
+    def make_empty_table(table: Table, columns: list[str] | None = None) -> pa.Table:
         """No rows, the columns asked for."""
-        return table.empty().select(columns or table.schema.names)
+        return table.make_empty_table().select(columns or table.schema.names)
 
     def count(self, table: Table, where: Expr | None = None) -> int:
-        """Rows of a table."""
+        """Return rows of a table."""
         if where is None:
-            with reading(self.dir):
-                return int(self.table(table).count_rows())
+            with translate_read_errors(self.dir):
+                return int(self.open_table(table).count_rows())
         return int(self.read(table, [table.key], where).num_rows)
 
     def append(self, table: Table, rows: pa.Table) -> int:
@@ -132,10 +136,10 @@ class Store:
         """
         if rows.num_rows == 0:
             return 0
-        fit = self._checked(table, rows)
-        with writing(self.dir):
-            self.table(table).add(fit, on_bad_vectors="null")
-            refuse_torn(self.dir, table)
+        fit = self._check_rows(table, rows)
+        with translate_write_errors(self.dir):
+            self.open_table(table).add(fit, on_bad_vectors="null")
+            check_not_torn(self.dir, table)
         return int(rows.num_rows)
 
     def merge(self, table: Table, rows: pa.Table) -> int:
@@ -147,15 +151,17 @@ class Store:
         """
         if rows.num_rows == 0:
             return 0
-        fit = self._checked(table, rows)
-        with writing(self.dir):
-            builder = self.table(table).merge_insert(table.key).when_matched_update_all().when_not_matched_insert_all()
+        fit = self._check_rows(table, rows)
+        with translate_write_errors(self.dir):
+            builder = (
+                self.open_table(table).merge_insert(table.key).when_matched_update_all().when_not_matched_insert_all()
+            )
             builder.use_index(False).execute(fit, on_bad_vectors="null")
-            refuse_torn(self.dir, table)
+            check_not_torn(self.dir, table)
         return int(rows.num_rows)
 
     def merge_changed(self, table: Table, rows: pa.Table) -> int:
-        """Like `merge`, but rows equal to what is stored are left out; with none left, no version is made."""
+        """Return like `merge`, but rows equal to what is stored are left out; with none left, no version is made."""
         stored = {row[table.key]: row for row in self.read_ids(table, rows.column(table.key).to_pylist()).to_pylist()}
         fresh = [row for row in rows.to_pylist() if stored.get(row[table.key]) != row]
         return self.merge(table, pa.Table.from_pylist(fresh, schema=table.schema))
@@ -166,17 +172,17 @@ class Store:
         Raises:
             StoreUnwritable: no room, no right, or a table that is broken.
         """
-        with writing(self.dir):
-            for chunk in _chunks(list(ids), IDS_AT_ONCE):
-                self.table(table).delete(col(table.key).isin(chunk))
+        with translate_write_errors(self.dir):
+            for chunk in _split_chunks(list(ids), IDS_AT_ONCE):
+                self.open_table(table).delete(col(table.key).isin(chunk))
 
-    def versions(self, tables: Iterable[Table]) -> dict[str, int]:
-        """Newest version of each table."""
-        with reading(self.dir):
-            return {t.name: int(self.table(t).version) for t in tables}
+    def read_versions(self, tables: Iterable[Table]) -> dict[str, int]:
+        """Return newest version of each table."""
+        with translate_read_errors(self.dir):
+            return {t.name: int(self.open_table(t).version) for t in tables}
 
     @staticmethod
-    def _checked(table: Table, rows: pa.Table) -> pa.Table:
+    def _check_rows(table: Table, rows: pa.Table) -> pa.Table:
         keys = rows.column(table.key)
         if keys.null_count:
             raise BadRows(table.name, f"{keys.null_count} rows have no {table.key}")
@@ -187,6 +193,6 @@ class Store:
         return rows
 
 
-def _chunks(ids: list[str], size: int) -> Iterator[list[str]]:
+def _split_chunks(ids: list[str], size: int) -> Iterator[list[str]]:
     for start in range(0, len(ids), size):
         yield ids[start : start + size]

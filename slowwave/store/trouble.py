@@ -16,20 +16,20 @@ TOLD = 300
 SOURCE = re.compile(r"\.rs:\d+")
 
 
-def in_a_line(trouble: Exception) -> str:
-    """An error's own words, as far as they tell something: not where in Lance's sources it came up."""
+def format_error(trouble: Exception) -> str:
+    """Return an error's own words, as far as they tell something: not where in Lance's sources it came up."""
     words = " ".join(str(trouble).split()).split(", ")
     return ", ".join(word for word in words if not SOURCE.search(word))[:TOLD]
 
 
-def unread(trouble: Exception) -> str:
-    """That the store can't be read and why, in a line."""
-    why = in_a_line(trouble)
+def explain_unreadable(trouble: Exception) -> str:
+    """Return that the store can't be read and why, in a line."""
+    why = format_error(trouble)
     return why if isinstance(trouble, StoreUnreadable) else f"the store can't be read ({why})"
 
 
 @contextmanager
-def reading(path: Path) -> Iterator[None]:
+def translate_read_errors(path: Path) -> Iterator[None]:
     """A table that can't be read inside is an error of the store.
 
     Raises:
@@ -38,11 +38,11 @@ def reading(path: Path) -> Iterator[None]:
     try:
         yield
     except READ_TROUBLE as trouble:
-        raise StoreUnreadable(path, in_a_line(trouble)) from trouble
+        raise StoreUnreadable(path, format_error(trouble)) from trouble
 
 
 @contextmanager
-def writing(path: Path) -> Iterator[None]:
+def translate_write_errors(path: Path) -> Iterator[None]:
     """What can't be written inside is an error of the store: a full disk, a lost right, a broken table.
 
     Raises:
@@ -51,4 +51,4 @@ def writing(path: Path) -> Iterator[None]:
     try:
         yield
     except READ_TROUBLE as trouble:
-        raise StoreUnwritable(path, in_a_line(trouble)) from trouble
+        raise StoreUnwritable(path, format_error(trouble)) from trouble

@@ -7,10 +7,10 @@ import lance
 from lancedb.index import FTS
 
 from slowwave.schemas.tables import RELEASED, TABLES, Table
-from slowwave.store.releases import releases, unpin
+from slowwave.store.releases import read_releases, unpin
 from slowwave.store.store import Store
-from slowwave.store.trouble import writing
-from slowwave.store.whole import refuse_torn
+from slowwave.store.trouble import translate_write_errors
+from slowwave.store.whole import check_not_torn
 
 FTS_CONFIG = FTS(with_position=False, stem=True, remove_stop_words=True, ascii_folding=True)
 
@@ -22,7 +22,7 @@ def index_text(store: Store, table: Table) -> bool:
     """
     if table.full_text is None or store.count(table) == 0:
         return False
-    handle = store.table(table)
+    handle = store.open_table(table)
     names = [index.name for index in handle.list_indices() if index.columns == [table.full_text]]
     if not names:
         handle.create_index(table.full_text, config=FTS_CONFIG)
@@ -34,9 +34,9 @@ def index_text(store: Store, table: Table) -> bool:
     return True
 
 
-def compact(store: Store, table: Table, fragments: int) -> bool:
+def compact_table(store: Store, table: Table, fragments: int) -> bool:
     """Rewrite a table of many small files into few; True when it was done."""
-    handle = store.table(table)
+    handle = store.open_table(table)
     # Typed as an object, returned as a dict.
     stats = cast(dict[str, dict[str, int]], handle.stats())
     if stats["fragment_stats"]["num_small_fragments"] <= fragments:
@@ -45,39 +45,39 @@ def compact(store: Store, table: Table, fragments: int) -> bool:
     return True
 
 
-def keep_house(store: Store, fragments: int) -> list[str]:
+def compact_store(store: Store, fragments: int) -> list[str]:
     """Compact and index what this run made; names the tables that were touched. Runs before a release.
 
     Raises:
         StoreUnwritable: no room, no right, or a table that is broken.
     """
-    with writing(store.dir):
-        touched = [t.name for t in TABLES.values() if compact(store, t, fragments)]
+    with translate_write_errors(store.dir):
+        touched = [t.name for t in TABLES.values() if compact_table(store, t, fragments)]
         touched += [t.name for t in RELEASED if index_text(store, t)]
         for table in TABLES.values():
-            refuse_torn(store.dir, table)
+            check_not_torn(store.dir, table)
         return touched
 
 
 def drop_old_versions(store: Store, keep: int) -> int:
-    """Unpin all but the newest releases and delete the versions that none pins; returns the bytes freed.
+    """Return unpin all but the newest releases and delete the versions that none pins; returns the bytes freed.
 
     `lancedb`'s own clean-up stops at the first tagged version, so this goes through `lance`.
 
     Raises:
         StoreUnwritable: no right, or a table that is broken.
     """
-    old = releases(store)[:-keep]
+    old = read_releases(store)[:-keep]
     if not old:
         return 0
-    with writing(store.dir):
+    with translate_write_errors(store.dir):
         for table in RELEASED:
             for release in old:
-                unpin(store.table(table), release)
-        return sum(_freed(store, table) for table in TABLES.values())
+                unpin(store.open_table(table), release)
+        return sum(_delete_old_versions(store, table) for table in TABLES.values())
 
 
-def _freed(store: Store, table: Table) -> int:
+def _delete_old_versions(store: Store, table: Table) -> int:
     dataset = lance.dataset(str(store.dir / f"{table.name}.lance"))
     # A day of grace: a reader that opened a version an hour ago still finds its files.
     return int(dataset.cleanup_old_versions(timedelta(days=1), error_if_tagged_old_versions=False).bytes_removed)

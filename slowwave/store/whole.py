@@ -16,18 +16,18 @@ STEPS_BACK = 8
 """Versions that one write and the upkeep after it may have made."""
 
 
-def refuse_torn(folder: Path, table: Table) -> None:
+def check_not_torn(folder: Path, table: Table) -> None:
     """Look at the newest version of a table.
 
     Raises:
         OSError: a file of it is not as long as it was meant to be.
     """
-    if torn := torn_file(lance.dataset(_path(folder, table))):
+    if torn := find_torn_file(lance.dataset(_build_path(folder, table))):
         raise OSError(f"only a part of {torn} is there")
 
 
-def torn_file(dataset: lance.LanceDataset) -> str | None:
-    """A data file of a version that is shorter than it was meant to be, or gone; None when all are whole."""
+def find_torn_file(dataset: lance.LanceDataset) -> str | None:
+    """Return a data file of a version that is shorter than it was meant to be, or gone; None when all are whole."""
     data = Path(dataset.uri) / "data"
     for fragment in dataset.get_fragments():
         for file in fragment.metadata.files:
@@ -37,16 +37,16 @@ def torn_file(dataset: lance.LanceDataset) -> str | None:
     return None
 
 
-def last_whole(path: Path) -> lance.LanceDataset:
-    """A table as it is, or as it was before a last write that was not finished."""
+def load_last_whole(path: Path) -> lance.LanceDataset:
+    """Return a table as it is, or as it was before a last write that was not finished."""
     newest = lance.dataset(str(path))
-    if torn_file(newest) is None or newest.version == 1:
+    if find_torn_file(newest) is None or newest.version == 1:
         return newest
     before = lance.dataset(str(path), version=newest.version - 1)
-    return newest if torn_file(before) else before
+    return newest if find_torn_file(before) else before
 
 
-def take_back_torn(folder: Path, table: Table, released: int) -> None:
+def restore_last_whole(folder: Path, table: Table, released: int) -> None:
     """Make the newest whole version of a table the newest one; whoever wrote more was told, and marked nothing done.
 
     Args:
@@ -57,9 +57,9 @@ def take_back_torn(folder: Path, table: Table, released: int) -> None:
     Raises:
         StoreUnreadable: what was released is torn.
     """
-    path = _path(folder, table)
+    path = _build_path(folder, table)
     newest = lance.dataset(path)
-    torn = torn_file(newest)
+    torn = find_torn_file(newest)
     if torn is None:
         return
     older = sorted((v["version"] for v in newest.versions() if released <= v["version"] < newest.version), reverse=True)
@@ -68,11 +68,11 @@ def take_back_torn(folder: Path, table: Table, released: int) -> None:
             found = lance.dataset(path, version=version)
         except READ_TROUBLE:
             continue
-        if torn_file(found) is None:
+        if find_torn_file(found) is None:
             found.restore()  # type: ignore[no-untyped-call]
             return
     raise StoreUnreadable(folder, f"{torn} of table {table.name!r} is torn or gone: put it back from a backup")
 
 
-def _path(folder: Path, table: Table) -> str:
+def _build_path(folder: Path, table: Table) -> str:
     return str(folder / f"{table.name}.lance")

@@ -55,8 +55,9 @@ OPENS, CLOSES = re.compile(r"(?<!\w)['â€˜](?=\w)"), re.compile(r"(?<=[\w.!?])['â
 """Single quotes, as far as they are no apostrophes."""
 
 
-def clauses(sentence: str) -> list[str]:
-    """The sentence's clauses in order, each with the mark that ends it; with spaces between them they are the sentence.
+def split_clauses(sentence: str) -> list[str]:
+    """Return the sentence's clauses in order, each with the mark that ends it; with spaces between them they are the
+    sentence.
 
     Args:
         sentence: in one line.
@@ -67,15 +68,15 @@ def clauses(sentence: str) -> list[str]:
     for cut in CUT.finditer(sentence):
         before, after = sentence[start : cut.start()], sentence[cut.end() :]
         last = sentence[segment : cut.start()]
-        if _apart(before, last, after) and _closed(sentence[: cut.start()]):
+        if _is_separable(before, last, after) and _is_balanced(sentence[: cut.start()]):
             found.append(sentence[start : cut.end()].rstrip())
             start = cut.end()
         segment = cut.end()
     return [*found, sentence[start:]]
 
 
-def _apart(before: str, last: str, after: str) -> bool:
-    """Whether what stands before a cut, the last segment of it, and what comes after say their own."""
+def _is_separable(before: str, last: str, after: str) -> bool:
+    """Return whether what stands before a cut, the last segment of it, and what comes after say their own."""
     if LIMITS.match(after) or LEADS_IN.match(before) or LEADS_IN.match(last) or DENIES.search(before):
         return False
     if FIGURE_ENDS.search(before) and after[:1].isdecimal():
@@ -83,13 +84,13 @@ def _apart(before: str, last: str, after: str) -> bool:
     return all(len(WORD.findall(side)) >= MIN_WORDS for side in (before, after[:NEAR]))
 
 
-def leans(clause: str) -> bool:
-    """Whether a clause says nothing without the one before it: a reason, a result, more of the same."""
+def is_dependent_clause(clause: str) -> bool:
+    """Return whether a clause says nothing without the one before it: a reason, a result, more of the same."""
     return LEANS.match(clause) is not None
 
 
-def _closed(text: str) -> bool:
-    """Whether no code, quote or bracket is open at its end."""
+def _is_balanced(text: str) -> bool:
+    """Return whether no code, quote or bracket is open at its end."""
     if text.count("`") % 2 or text.count('"') % 2 or any(text.count(a) > text.count(b) for a, b in PAIRS):
         return False
     return len(OPENS.findall(text)) <= len(CLOSES.findall(text))

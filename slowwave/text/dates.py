@@ -64,7 +64,7 @@ Date = tuple[int | None, int | None, int | None]
 
 
 @dataclass(frozen=True)
-class Named:
+class DateMentions:
     """Parts of dates that a query names."""
 
     years: frozenset[int] = frozenset()
@@ -82,18 +82,20 @@ class Named:
         return frozenset(day for *_, day in self.dates if day is not None)
 
 
-def named_dates(text: str) -> Named:
-    """The years, months and days of the month that a text names; a day counts only beside its month."""
-    dates = {date for date, _ in _dates(text)}
+def extract_dates(text: str) -> DateMentions:
+    """Return the years, months and days of the month that a text names; a day counts only beside its month."""
+    dates = {date for date, _ in _find_dates(text)}
     with_days = {month for _, month, day in dates if day is not None}
     years = {int(found["year"]) for found in ALONE.finditer(text)} | {date[0] for date in dates if date[0] is not None}
-    return Named(frozenset(years), frozenset(one for one in dates if one[2] is not None or one[1] not in with_days))
+    return DateMentions(
+        frozenset(years), frozenset(one for one in dates if one[2] is not None or one[1] not in with_days)
+    )
 
 
-def _dates(text: str) -> Iterator[tuple[Date, str]]:
-    """Each date with the words that name it."""
+def _find_dates(text: str) -> Iterator[tuple[Date, str]]:
+    """Yield each date with the words that name it."""
     for found in (*ISO.finditer(text), *NUMERIC.finditer(text)):
-        date = _numeric(found)
+        date = _parse_numeric_date(found)
         if date is not None:
             yield date, found[0]
     read: list[range] = []
@@ -101,11 +103,14 @@ def _dates(text: str) -> Iterator[tuple[Date, str]]:
         for found in pattern.finditer(text):
             if not any(found.start("month") in other for other in read):
                 read.append(range(*found.span()))
-                yield from ((date, found[0]) for date in _written(text, found))
+                yield from ((date, found[0]) for date in _parse_written_dates(text, found))
 
 
-def _numeric(found: re.Match[str]) -> Date | None:
-    """A date in figures, the day before the month; where only the other order can be, that; None where none can."""
+def _parse_numeric_date(found: re.Match[str]) -> Date | None:
+    """Return a date in figures, the day before the month; where only the other order can be, that.
+
+    None where none can.
+    """
     said = found.groupdict()
     year, month, day = int(said["year"]), int(said["month"]), int(said["day"]) if said.get("day") else None
     if said.get("mark") == "/" and day is not None and month > len(NAMES):
@@ -115,8 +120,8 @@ def _numeric(found: re.Match[str]) -> Date | None:
     return (year, month, day) if _is_date(month, day) else None
 
 
-def _written(text: str, found: re.Match[str]) -> Iterator[Date]:
-    """The dates that a match of `WRITTEN` names: of "3 to 5 May" each."""
+def _parse_written_dates(text: str, found: re.Match[str]) -> Iterator[Date]:
+    """Yield the dates that a match of `WRITTEN` names: of "3 to 5 May" each."""
     said = found.groupdict()
     name, year = said["month"], int(said["year"]) if said["year"] else None
     day, bare = int(said["day"]) if said.get("day") else None, "day" not in said
@@ -137,67 +142,67 @@ def _is_date(month: int, day: int | None) -> bool:
     return 1 <= month <= len(NAMES) and (day is None or 1 <= day <= longest)
 
 
-def named_spans(text: str, now: datetime) -> list[Span]:
-    """First and last moment (excluded) of each stretch of time that a text counts back from `now`.
+def extract_spans(text: str, now: datetime) -> list[Span]:
+    """Return first and last moment (excluded) of each stretch of time that a text counts back from `now`.
 
     "two months ago" is the month around that day, since people round. Seasons are the northern hemisphere's.
     """
-    return [span for span, _ in _spans(text, now)]
+    return [span for span, _ in _find_spans(text, now)]
 
 
-def _spans(text: str, now: datetime) -> Iterator[tuple[Span, str]]:
-    """Each stretch with the words that name it."""
+def _find_spans(text: str, now: datetime) -> Iterator[tuple[Span, str]]:
+    """Yield each stretch with the words that name it."""
     day = now.replace(hour=0, minute=0, second=0, microsecond=0)
     counts: tuple[tuple[re.Pattern[str], Callable[..., Span | None], tuple[str, ...]], ...] = (
-        (AGO, _ago, ("n", "unit")),
-        (RECENT, _recent, ("n", "unit")),
-        (LAST, _last, ("which", "unit")),
-        (ON, _last, ("which", "unit")),
+        (AGO, _resolve_ago, ("n", "unit")),
+        (RECENT, _resolve_recent, ("n", "unit")),
+        (LAST, _resolve_last, ("which", "unit")),
+        (ON, _resolve_last, ("which", "unit")),
     )
     for pattern, count, parts in counts:
         for found in pattern.finditer(text):
-            if (span := _counted(count, day, *(found[part].lower() for part in parts))) is not None:
+            if (span := _resolve_span(count, day, *(found[part].lower() for part in parts))) is not None:
                 yield span, found[0]
     for found in DAY_WORD.finditer(text):
-        if (span := _counted(_day_back, day, found[0].lower())) is not None:
+        if (span := _resolve_span(_resolve_day_word, day, found[0].lower())) is not None:
             yield span, found[0]
 
 
-def _counted(count: Callable[..., Span | None], day: datetime, *words: str) -> Span | None:
-    """A stretch counted back from a day; None where it leaves the years 1 to 9999."""
+def _resolve_span(count: Callable[..., Span | None], day: datetime, *words: str) -> Span | None:
+    """Return a stretch counted back from a day; None where it leaves the years 1 to 9999."""
     try:
         return count(day, *words)
     except (OverflowError, ValueError):  # timedelta's and replace's words for it
         return None
 
 
-def _day_back(day: datetime, word: str) -> Span:
+def _resolve_day_word(day: datetime, word: str) -> Span:
     start = day - timedelta(days=DAYS[word])
     return start, start + timedelta(days=1)
 
 
-def _ago(day: datetime, number: str, unit: str) -> Span | None:
-    """The unit of time around a day so long ago."""
-    middle, half = _back(day, number, unit), UNIT_DAYS[unit] // 2
+def _resolve_ago(day: datetime, number: str, unit: str) -> Span | None:
+    """Return the unit of time around a day so long ago."""
+    middle, half = _subtract_units(day, number, unit), UNIT_DAYS[unit] // 2
     return None if middle is None else (middle - timedelta(days=half), middle + timedelta(days=half + 1))
 
 
-def _recent(day: datetime, number: str, unit: str) -> Span | None:
-    """The days up to now."""
-    start = _back(day, number, unit)
+def _resolve_recent(day: datetime, number: str, unit: str) -> Span | None:
+    """Return the days up to now."""
+    start = _subtract_units(day, number, unit)
     return None if start is None else (start, day + timedelta(days=1))
 
 
-def _back(day: datetime, number: str, unit: str) -> datetime | None:
-    """The day so many units before; None where it is the same, or too long ago to be meant."""
+def _subtract_units(day: datetime, number: str, unit: str) -> datetime | None:
+    """Return the day so many units before; None where it is the same, or too long ago to be meant."""
     days = UNIT_DAYS[unit] * (NUMBERS.get(number) or (int(number) if number.isdigit() else 0))
     return day - timedelta(days=days) if 0 < days < MAX_DAYS_BACK else None
 
 
-def _last(day: datetime, which: str, unit: str) -> Span:
-    """The stretch before the one that `day` stands in ("last month"), or that one so far ("this month")."""
+def _resolve_last(day: datetime, which: str, unit: str) -> Span:
+    """Return the stretch before the one that `day` stands in ("last month"), or that one so far ("this month")."""
     if unit in SEASONS:
-        return _season(day, SEASONS[unit], this=which == "this")
+        return _resolve_season(day, SEASONS[unit], this=which == "this")
     if unit in WEEKDAYS:
         start = day - timedelta(days=(day.weekday() - WEEKDAYS.index(unit) - 1) % 7 + 1)
         return start, day + timedelta(days=1) if which == "since" else start + timedelta(days=1)
@@ -218,8 +223,8 @@ def _last(day: datetime, which: str, unit: str) -> Span:
     return first.get(unit, start - timedelta(days=7)), start
 
 
-def _season(day: datetime, month: int, *, this: bool) -> Span:
-    """Three months from `month`: the latest that began ("this"), or that is over ("last")."""
+def _resolve_season(day: datetime, month: int, *, this: bool) -> Span:
+    """Return three months from `month`: the latest that began ("this"), or that is over ("last")."""
     start = day.replace(month=month, day=1)
     start = start if start <= day else start.replace(year=start.year - 1)
     end = (start + timedelta(days=95)).replace(day=1)
@@ -236,8 +241,10 @@ ASKS_WHAT = frozenset(
 """Words that beside a time ask for whatever there is."""
 
 
-def time_words(text: str, now: datetime) -> frozenset[str]:
-    """The words of a text, in lower case, that tell of a time, and what asks for whatever there was then."""
-    named = [words for _, words in (*_dates(text), *_spans(text, now))] + [found[0] for found in ALONE.finditer(text)]
+def extract_time_words(text: str, now: datetime) -> frozenset[str]:
+    """Return the words of a text, in lower case, that tell of a time, and what asks for whatever there was then."""
+    named = [words for _, words in (*_find_dates(text), *_find_spans(text, now))] + [
+        found[0] for found in ALONE.finditer(text)
+    ]
     words = {word.lower() for one in named for word in re.findall(r"\w+", one)}
     return frozenset(words | ASKS_WHAT) if words else frozenset()

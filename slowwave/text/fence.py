@@ -9,7 +9,7 @@ Three things keep a text from steering whoever reads it; none goes by what the t
 import re
 from collections.abc import Sequence
 
-from slowwave.schemas.ids import content_id
+from slowwave.schemas.ids import compute_content_id
 
 TEMPLATE_MARK = re.compile(
     r"<\|[^|<>\n]{1,40}\|>|<｜[^｜<>\n]{1,40}｜>|</?s>|\[/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS)\]|<</?SYS>>"
@@ -18,21 +18,23 @@ TEMPLATE_MARK = re.compile(
 )
 
 
-def defanged(text: str) -> str:
-    """The text with chat templates' own marks made harmless; as long as before, so places stay the same."""
+def neutralize_template_marks(text: str) -> str:
+    """Return the text with chat templates' own marks made harmless; as long as before, so places stay the same."""
     return TEMPLATE_MARK.sub(
         lambda m: m[0].replace("<", "‹").replace(">", "›").replace("[", "(").replace("]", ")"), text
     )
 
 
-def entry(label: str, text: str) -> str:
-    """One message or claim: its label and text, later lines indented so that none can be taken for a label."""
-    lines = [line for line in defanged(text).splitlines() if line.strip()]
-    return f"{defanged(label)} " + "\n    ".join(lines)
+def format_entry(label: str, text: str) -> str:
+    """Return one message or claim: its label and text, later lines indented so that none can be taken for a label."""
+    lines = [line for line in neutralize_template_marks(text).splitlines() if line.strip()]
+    return f"{neutralize_template_marks(label)} " + "\n    ".join(lines)
 
 
-def fenced(entries: Sequence[str]) -> dict[str, str]:
-    """The values `mark` and `fenced` of a prompt: entries between two lines with a mark made of their own hash."""
+def fence_entries(entries: Sequence[str]) -> dict[str, str]:
+    """Return the values `mark` and `fenced` of a prompt: entries between two lines with a mark made of their own
+    hash.
+    """
     body = "\n".join(entries)
-    mark = content_id("fence", body)
+    mark = compute_content_id("fence", body)
     return {"mark": mark, "fenced": f"<<<{mark}\n{body}\n{mark}>>>"}

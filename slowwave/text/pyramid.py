@@ -9,8 +9,8 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from slowwave.schemas.ids import content_id
-from slowwave.text.summarise import Part, extractive_summary
+from slowwave.schemas.ids import compute_content_id
+from slowwave.text.summarise import Part, build_extractive_summary
 
 MASTER = -1
 """The tier of a session's master summary."""
@@ -55,23 +55,26 @@ class Group:
     last_at: datetime | None
     sealed: bool = True
 
-    def id(self, scope: str, scope_id: str) -> str:
-        """A sealed group's id is made of its members; the master's is the session's, since its members change."""
+    def compute_id(self, scope: str, scope_id: str) -> str:
+        """Return a sealed group's id is made of its members.
+
+        The master's is the session's, since its members change.
+        """
         return (
-            content_id("summary", scope, scope_id, str(self.tier), self.member_hash)
+            compute_content_id("summary", scope, scope_id, str(self.tier), self.member_hash)
             if self.sealed
-            else master_id(scope_id)
+            else compute_master_id(scope_id)
         )
 
     @property
     def member_hash(self) -> str:
         """Hash of the members in order."""
-        return content_id(*self.members)
+        return compute_content_id(*self.members)
 
 
-def master_id(session: str) -> str:
-    """Id of a session's master summary."""
-    return content_id("summary", "session", session, str(MASTER), "master")
+def compute_master_id(session: str) -> str:
+    """Return id of a session's master summary."""
+    return compute_content_id("summary", "session", session, str(MASTER), "master")
 
 
 @dataclass
@@ -80,13 +83,13 @@ class Pyramid:
 
     tiers: dict[int, list[Group]] = field(default_factory=dict)
 
-    def covered(self, tier: int) -> set[str]:
-        """Members that some group of this tier holds."""
+    def collect_covered_ids(self, tier: int) -> set[str]:
+        """Return members that some group of this tier holds."""
         return {m for group in self.tiers.get(tier, []) for m in group.members}
 
 
-def seal(members: Sequence[Member], covered: set[str], size: int) -> Iterator[list[Member]]:
-    """Full groups of the members that no sealed group holds, in the order given."""
+def split_full_groups(members: Sequence[Member], covered: set[str], size: int) -> Iterator[list[Member]]:
+    """Yield full groups of the members that no sealed group holds, in the order given."""
     free = [m for m in members if m.id not in covered]
     for start in range(0, len(free) - size + 1, size):
         yield free[start : start + size]
@@ -107,7 +110,7 @@ class Draft:
 
 
 @dataclass(frozen=True)
-class Grown:
+class GrowthResult:
     """The groups a pyramid was given, lowest tier first, the master last."""
 
     groups: list[Group]
@@ -115,14 +118,14 @@ class Grown:
     """False where a summary could not be had: what is left out is made when it can."""
 
 
-Growth = Generator[list[Draft], Sequence[str | None], Grown]
+Growth = Generator[list[Draft], Sequence[str | None], GrowthResult]
 """Yields the drafts of one tier and is sent their texts (None: not to be had now); returns what it grew."""
 Writer = Callable[[list[Draft]], Sequence[str | None]]
 """A text for each draft."""
 
 
 def grow(pyramid: Pyramid, members: Sequence[Member], shape: Shape, scope: str, scope_id: str) -> list[Group]:
-    """The groups that the members complete beyond what is sealed, with extractive summaries; the master last.
+    """Return the groups that the members complete beyond what is sealed, with extractive summaries; the master last.
 
     Args:
         pyramid: what is sealed already; it is extended in place.
@@ -131,25 +134,25 @@ def grow(pyramid: Pyramid, members: Sequence[Member], shape: Shape, scope: str, 
         scope: "topic" or "session".
         scope_id: its id.
     """
-    growth = growing(pyramid, members, shape, scope, scope_id)
-    return grown_together([growth], lambda drafts: [extractive_text(d, shape.max_words) for d in drafts])[0].groups
+    growth = grow_by_tier(pyramid, members, shape, scope, scope_id)
+    return grow_many([growth], lambda drafts: [summarize_draft(d, shape.max_words) for d in drafts])[0].groups
 
 
-def grown_together(growths: Sequence[Growth], write: Writer) -> list[Grown]:
-    """Many pyramids grown in step, tier by tier, so that each call of `write` is one batch over all of them."""
-    done: dict[int, Grown] = {}
-    waiting = _advanced(growths, dict.fromkeys(range(len(growths))), done)
+def grow_many(growths: Sequence[Growth], write: Writer) -> list[GrowthResult]:
+    """Return many pyramids grown in step, tier by tier, so that each call of `write` is one batch over all of them."""
+    done: dict[int, GrowthResult] = {}
+    waiting = _advance_growths(growths, dict.fromkeys(range(len(growths))), done)
     while waiting:
         texts = iter(write([draft for drafts in waiting.values() for draft in drafts]))
         answers = {place: [next(texts) for _ in drafts] for place, drafts in waiting.items()}
-        waiting = _advanced(growths, answers, done)
+        waiting = _advance_growths(growths, answers, done)
     return [done[place] for place in range(len(growths))]
 
 
-def _advanced(
-    growths: Sequence[Growth], answers: Mapping[int, Sequence[str | None] | None], done: dict[int, Grown]
+def _advance_growths(
+    growths: Sequence[Growth], answers: Mapping[int, Sequence[str | None] | None], done: dict[int, GrowthResult]
 ) -> dict[int, list[Draft]]:
-    """The next drafts of the growths that were answered; those at their end go to `done`."""
+    """Return the next drafts of the growths that were answered; those at their end go to `done`."""
     waiting: dict[int, list[Draft]] = {}
     for place, texts in answers.items():
         try:
@@ -159,89 +162,98 @@ def _advanced(
     return waiting
 
 
-def growing(pyramid: Pyramid, members: Sequence[Member], shape: Shape, scope: str, scope_id: str) -> Growth:
-    """`grow`, with the summaries written elsewhere. Where one is not to be had, nothing above it is made."""
+def grow_by_tier(pyramid: Pyramid, members: Sequence[Member], shape: Shape, scope: str, scope_id: str) -> Growth:
+    """Yield `grow`, with the summaries written elsewhere. Where one is not to be had, nothing above it is made."""
     made: list[Group] = []
     tier, level = 0, list(members)
     while level and (shape.tiers is None or tier < shape.tiers):
         size = shape.first if tier == 0 else shape.above
         held = pyramid.tiers.setdefault(tier, [])
-        full = list(seal(level, pyramid.covered(tier), size))
+        full = list(split_full_groups(level, pyramid.collect_covered_ids(tier), size))
         seq = 1 + max((g.seq for g in held), default=-1)  # a group that lost every member leaves its place empty
         drafts = [
-            Draft(scope, scope_id, tier, seq + n, tuple(group), tuple(before(level, group[0], shape, tier)))
+            Draft(
+                scope,
+                scope_id,
+                tier,
+                seq + n,
+                tuple(group),
+                tuple(select_preceding_members(level, group[0], shape, tier)),
+            )
             for n, group in enumerate(full)
         ]
         texts = (yield drafts) if drafts else []
-        had = [_group(d, text) for d, text in zip(drafts, texts, strict=True) if text is not None]
+        had = [_make_group(d, text) for d, text in zip(drafts, texts, strict=True) if text is not None]
         if len(had) < len(drafts):
-            return Grown(made, complete=False)
+            return GrowthResult(made, complete=False)
         held += had
         made += had
-        level = [as_member(group, group.id(scope, scope_id)) for group in held]
+        level = [make_member(group, group.compute_id(scope, scope_id)) for group in held]
         tier += 1
     if shape.master and members:
-        draft = Draft(scope, scope_id, MASTER, 0, tuple(_tops(pyramid, members, scope, scope_id)), sealed=False)
+        draft = Draft(
+            scope, scope_id, MASTER, 0, tuple(_collect_top_members(pyramid, members, scope, scope_id)), sealed=False
+        )
         (text,) = yield [draft]
         if text is None:
-            return Grown(made, complete=False)
-        made.append(_group(draft, text))
-    return Grown(made, complete=True)
+            return GrowthResult(made, complete=False)
+        made.append(_make_group(draft, text))
+    return GrowthResult(made, complete=True)
 
 
-def before(level: Sequence[Member], first: Member, shape: Shape, tier: int) -> Sequence[Member]:
-    """The members right before a group of tier 0, which are read along with it."""
+def select_preceding_members(level: Sequence[Member], first: Member, shape: Shape, tier: int) -> Sequence[Member]:
+    """Return the members right before a group of tier 0, which are read along with it."""
     if tier or not shape.window:
         return ()
     at = next(i for i, m in enumerate(level) if m.id == first.id)
     return level[max(0, at - shape.window) : at]
 
 
-def _tops(pyramid: Pyramid, members: Sequence[Member], scope: str, scope_id: str) -> list[Member]:
-    """What a master stands on: the highest groups, and what is in none yet."""
+def _collect_top_members(pyramid: Pyramid, members: Sequence[Member], scope: str, scope_id: str) -> list[Member]:
+    """Return what a master stands on: the highest groups, and what is in none yet."""
     tops: list[Member] = []
     for tier in sorted(pyramid.tiers, reverse=True):
-        above = pyramid.covered(tier + 1)
-        groups = [as_member(g, g.id(scope, scope_id)) for g in pyramid.tiers[tier]]
+        above = pyramid.collect_covered_ids(tier + 1)
+        groups = [make_member(g, g.compute_id(scope, scope_id)) for g in pyramid.tiers[tier]]
         tops += [g for g in groups if g.id not in above]
-    return tops + [m for m in members if m.id not in pyramid.covered(0)]
+    return tops + [m for m in members if m.id not in pyramid.collect_covered_ids(0)]
 
 
-def summarised(
+def summarize_group(
     group: Sequence[Member], tier: int, seq: int, context: Sequence[Member], max_words: int, *, sealed: bool = True
 ) -> Group:
-    """A group with its extractive summary."""
+    """Return a group with its extractive summary."""
     draft = Draft("", "", tier, seq, tuple(group), tuple(context), sealed)
-    return _group(draft, extractive_text(draft, max_words))
+    return _make_group(draft, summarize_draft(draft, max_words))
 
 
-def extractive_text(draft: Draft, max_words: int) -> str:
-    """A draft's summary, without a model."""
-    return extractive_summary(_parts(draft.members), max_words, _parts(draft.context))
+def summarize_draft(draft: Draft, max_words: int) -> str:
+    """Return a draft's summary, without a model."""
+    return build_extractive_summary(_make_parts(draft.members), max_words, _make_parts(draft.context))
 
 
-def _group(draft: Draft, text: str) -> Group:
+def _make_group(draft: Draft, text: str) -> Group:
     starts = [m.at for m in draft.members if m.at]
     ends = [end for m in draft.members if (end := m.last_at or m.at)]
     span = min(starts, default=None), max(ends, default=None)
     return Group(draft.tier, draft.seq, tuple(m.id for m in draft.members), text, *span, draft.sealed)
 
 
-def _parts(members: Sequence[Member]) -> list[Part]:
+def _make_parts(members: Sequence[Member]) -> list[Part]:
     return [Part(m.text, m.speaker) for m in members]
 
 
-def as_member(group: Group, group_id: str) -> Member:
-    """A group as a member of the tier above."""
+def make_member(group: Group, group_id: str) -> Member:
+    """Return a group as a member of the tier above."""
     return Member(group_id, group.text, group.first_at, group.last_at)
 
 
-def summary_row(
+def build_summary_row(
     group: Group, scope: str, scope_id: str, about: Mapping[str, str | None], key: str
 ) -> dict[str, object]:
-    """A row of SUMMARIES without its vector. `about` has the scope's title and workspace."""
+    """Return a row of SUMMARIES without its vector. `about` has the scope's title and workspace."""
     return {
-        "summary_id": group.id(scope, scope_id),
+        "summary_id": group.compute_id(scope, scope_id),
         "scope": scope,
         "scope_id": scope_id,
         "tier": group.tier,

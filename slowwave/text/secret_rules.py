@@ -2,7 +2,8 @@
 
 The patterns of detect-secrets 1.5 are used where they are sound (its plugins name the issuers' documentation); the
 tokens it lacks follow the issuers' published prefixes. Left out are its entropy plugins (on transcripts nearly all they
-find are hashes, ids and paths), its IP address and its keyword plugin, whose work `kind_of` does with fewer mistakes.
+find are hashes, ids and paths), its IP address and its keyword plugin, whose work `classify_secret` does with fewer
+mistakes.
 """
 
 import re
@@ -42,8 +43,8 @@ AFTER = "(?![A-Za-z0-9])"
 """What follows a token is no letter and no digit."""
 
 
-def stands_alone(start: str = "") -> str:
-    """The pattern of what may stand before a token, put after its first letters `start`.
+def build_boundary_pattern(start: str = "") -> str:
+    """Return the pattern of what may stand before a token, put after its first letters `start`.
 
     Anything but a letter or digit of the same word: the `n` of `\\n`, the `20` of `%20` and the `m` of a colour's code
     are none. A look-behind has one width, hence one for each.
@@ -51,16 +52,22 @@ def stands_alone(start: str = "") -> str:
     return "|".join((f"(?:(?<![A-Za-z0-9]{start})", *(f"(?<={escape}{start})" for escape in _ESCAPES))) + ")"
 
 
-def token(name: str, *prefixes: str, tail: str) -> Rule:
-    """An issuer's token: one of its prefixes, then its tail, with no letter or digit around them."""
+def make_token_rule(name: str, *prefixes: str, tail: str) -> Rule:
+    """Return an issuer's token: one of its prefixes, then its tail, with no letter or digit around them."""
     starts = "|".join(map(re.escape, prefixes))
-    return Rule(name, re.compile(rf"(?={starts}){stands_alone()}(?:{starts}){tail}{AFTER}"), prefixes)
+    return Rule(name, re.compile(rf"(?={starts}){build_boundary_pattern()}(?:{starts}){tail}{AFTER}"), prefixes)
 
 
-def plugin(name: str, detector: type[RegexBasedDetector], *hints: str) -> list[Rule]:
-    """The patterns of a detect-secrets plugin, kept from matching inside a longer word (a hash, a base64 blob)."""
+def make_plugin_rules(name: str, detector: type[RegexBasedDetector], *hints: str) -> list[Rule]:
+    """Return the patterns of a detect-secrets plugin, kept from matching inside a longer word (a hash, a base64
+    blob).
+    """
     return [
-        Rule(name, re.compile(rf"(?={found.pattern}){stands_alone()}(?:{found.pattern}){AFTER}", found.flags), hints)
+        Rule(
+            name,
+            re.compile(rf"(?={found.pattern}){build_boundary_pattern()}(?:{found.pattern}){AFTER}", found.flags),
+            hints,
+        )
         for found in detector().denylist
     ]
 
@@ -79,7 +86,7 @@ _TEMPLATE = re.compile(
 
 
 def is_placeholder(value: str) -> bool:
-    """Whether a value stands for one that is not here: `<password>`, `${VAR}`, `your-key`, `xxxx`, `***`."""
+    """Return whether a value stands for one that is not here: `<password>`, `${VAR}`, `your-key`, `xxxx`, `***`."""
     return MARK in value or value.lower() in _WORDS or len(set(value)) < 3 or _TEMPLATE.match(value) is not None
 
 
@@ -104,7 +111,7 @@ _QUOTE = r"\\{0,7}[\"'`]"
 _S = r"\\?/"
 """A slash, as some escape it in JSON too."""
 _BEARER = re.compile(
-    rf"(?i:bearer{stands_alone('bearer')}(?:[ \t]|%20)+"
+    rf"(?i:bearer{build_boundary_pattern('bearer')}(?:[ \t]|%20)+"
     rf"|\bauthorization(?:{_QUOTE})?[ \t]*[:=][ \t]*(?:{_QUOTE})?(?:basic|token)(?:[ \t]|%20)+)"
     r"(?P<secret>[A-Za-z0-9._~+/=-]{12,})"
 )
@@ -112,8 +119,10 @@ _URL_PASSWORD = re.compile(
     rf":{_S}{_S}(?:[^\s:/@'\"`<>(\[]{{0,64}}|\[redacted:[a-z-]+\]):(?!x-oauth-basic@)(?P<secret>[^\s/'\"`<>]+)@"
 )
 _URL_USER = re.compile(rf":{_S}{_S}(?P<secret>[^\s:/@'\"`<>(\[]+):x-oauth-basic@")
-_JWT = re.compile(rf"eyJ{stands_alone('eyJ')}[A-Za-z0-9_-]{{8,}}\.eyJ[A-Za-z0-9_-]{{8,}}(?:\.[A-Za-z0-9_-]*)?")
-_TELEGRAM = re.compile(rf"{stands_alone()}(?:bot)?(?P<secret>\d{{8,10}}:AA[A-Za-z0-9_-]{{33}}){AFTER}")
+_JWT = re.compile(
+    rf"eyJ{build_boundary_pattern('eyJ')}[A-Za-z0-9_-]{{8,}}\.eyJ[A-Za-z0-9_-]{{8,}}(?:\.[A-Za-z0-9_-]*)?"
+)
+_TELEGRAM = re.compile(rf"{build_boundary_pattern()}(?:bot)?(?P<secret>\d{{8,10}}:AA[A-Za-z0-9_-]{{33}}){AFTER}")
 _SLACK_HOOK = re.compile(
     rf"https:{_S}{_S}hooks\.slack\.com{_S}"
     rf"(?:services{_S}T\w+{_S}B\w+{_S}\w+|(?:workflows|triggers){_S}[TE]\w+{_S}\w+(?:{_S}\w+){{1,2}})",
@@ -138,47 +147,47 @@ PHRASES: tuple[Rule, ...] = (
 
 TOKENS: tuple[Rule, ...] = (
     Rule("jwt", _JWT, ("eyJ",)),
-    token("anthropic-key", "sk-ant-", tail=_WORD + "{20,}"),
-    token("openrouter-key", "sk-or-", tail=_WORD + "{24,}"),
-    token("openai-key", "sk-proj-", "sk-svcacct-", "sk-admin-", tail=_WORD + "{20,}"),
-    token("openai-key", "sk-", tail=_ALNUM + "{32,}"),
-    token("github-token", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", tail="[A-Za-z0-9_]{36,}"),
-    token("gitlab-token", *_GITLAB, tail=_WORD + r"{20,}(?:\.[0-9a-z]{2}\.[0-9a-z]{7,})?"),
-    token("google-api-key", "AIza", tail=_WORD + "{35}"),
-    token("google-oauth", "ya29.", "GOCSPX-", tail=_WORD + "{20,}"),
-    token("huggingface-token", "hf_", "api_org_", tail=_ALNUM + "{30,}"),
-    token("slack-token", "xapp-", "xoxc-", "xoxe-", "xoxe.", tail=_WORD + "{20,}"),
-    *plugin("slack-token", SlackDetector, "xox")[:1],
-    token("slack-token", "xoxd-", tail="(?:[A-Za-z0-9/+_-]|%2[BFbf]|%3[Dd]){20,}"),
+    make_token_rule("anthropic-key", "sk-ant-", tail=_WORD + "{20,}"),
+    make_token_rule("openrouter-key", "sk-or-", tail=_WORD + "{24,}"),
+    make_token_rule("openai-key", "sk-proj-", "sk-svcacct-", "sk-admin-", tail=_WORD + "{20,}"),
+    make_token_rule("openai-key", "sk-", tail=_ALNUM + "{32,}"),
+    make_token_rule("github-token", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", tail="[A-Za-z0-9_]{36,}"),
+    make_token_rule("gitlab-token", *_GITLAB, tail=_WORD + r"{20,}(?:\.[0-9a-z]{2}\.[0-9a-z]{7,})?"),
+    make_token_rule("google-api-key", "AIza", tail=_WORD + "{35}"),
+    make_token_rule("google-oauth", "ya29.", "GOCSPX-", tail=_WORD + "{20,}"),
+    make_token_rule("huggingface-token", "hf_", "api_org_", tail=_ALNUM + "{30,}"),
+    make_token_rule("slack-token", "xapp-", "xoxc-", "xoxe-", "xoxe.", tail=_WORD + "{20,}"),
+    *make_plugin_rules("slack-token", SlackDetector, "xox")[:1],
+    make_token_rule("slack-token", "xoxd-", tail="(?:[A-Za-z0-9/+_-]|%2[BFbf]|%3[Dd]){20,}"),
     Rule("slack-token", _SLACK_HOOK, ("hooks.slack.com",)),
-    *plugin("aws-access-key", AWSKeyDetector, "AKIA", "ASIA", "A3T", "ABIA", "ACCA")[:1],
-    *plugin("azure-storage-key", AzureStorageKeyDetector, "AccountKey="),
-    token("stripe-key", "sk_live_", "rk_live_", "sk_test_", "rk_test_", "whsec_", tail=_ALNUM + "{24,}"),
-    *plugin("stripe-key", StripeDetector, "k_live_"),
-    *plugin("sendgrid-key", SendGridDetector, "SG."),
-    *plugin("pypi-token", PypiTokenDetector, "pypi-Ag"),
-    token("npm-token", "npm_", tail=_ALNUM + "{36}"),
-    *plugin("mailchimp-key", MailchimpDetector, "-us"),
-    *plugin("square-token", SquareOAuthDetector, "sq0csp-"),
+    *make_plugin_rules("aws-access-key", AWSKeyDetector, "AKIA", "ASIA", "A3T", "ABIA", "ACCA")[:1],
+    *make_plugin_rules("azure-storage-key", AzureStorageKeyDetector, "AccountKey="),
+    make_token_rule("stripe-key", "sk_live_", "rk_live_", "sk_test_", "rk_test_", "whsec_", tail=_ALNUM + "{24,}"),
+    *make_plugin_rules("stripe-key", StripeDetector, "k_live_"),
+    *make_plugin_rules("sendgrid-key", SendGridDetector, "SG."),
+    *make_plugin_rules("pypi-token", PypiTokenDetector, "pypi-Ag"),
+    make_token_rule("npm-token", "npm_", tail=_ALNUM + "{36}"),
+    *make_plugin_rules("mailchimp-key", MailchimpDetector, "-us"),
+    *make_plugin_rules("square-token", SquareOAuthDetector, "sq0csp-"),
     Rule("telegram-token", _TELEGRAM, (":AA",)),
-    token("digitalocean-token", "dop_v1_", "doo_v1_", "dor_v1_", tail="[a-f0-9]{64}"),
-    token("shopify-token", "shpat_", "shpca_", "shppa_", "shpss_", tail="[a-fA-F0-9]{32}"),
-    token("databricks-token", "dapi", tail="[a-f0-9]{32}(?:-[0-9])?"),
-    token("groq-key", "gsk_", tail=_ALNUM + "{40,}"),
-    token("xai-key", "xai-", tail=_ALNUM + "{60,}"),
-    token("perplexity-key", "pplx-", tail=_ALNUM + "{40,}"),
-    token("replicate-token", "r8_", tail=_ALNUM + "{37}"),
-    token("linear-key", "lin_api_", tail=_ALNUM + "{32,}"),
-    token("notion-token", "ntn_", tail=_ALNUM + "{40,}"),
-    token("docker-token", "dckr_pat_", "dckr_oat_", tail=_WORD + "{20,}"),
-    token("vault-token", "hvs.", "hvb.", tail=_WORD + "{24,}"),
-    token("grafana-token", "glsa_", tail=_ALNUM + "{32}_[A-Fa-f0-9]{8}"),
-    token("grafana-token", "glc_", tail="[A-Za-z0-9+/=]{32,}"),
-    token("supabase-key", "sbp_", "sb_secret_", tail="[A-Za-z0-9_]{20,}"),
-    token("atlassian-token", "ATATT3", "ATCTT3", tail="[A-Za-z0-9_=-]{60,}"),
-    token("sentry-token", "sntrys_", "sntryu_", tail="[A-Za-z0-9_+/=]{40,}"),
-    token("figma-token", "figd_", tail=_WORD + "{36,}"),
-    token("age-key", "AGE-SECRET-KEY-1", tail="[A-Z0-9]{58}"),
+    make_token_rule("digitalocean-token", "dop_v1_", "doo_v1_", "dor_v1_", tail="[a-f0-9]{64}"),
+    make_token_rule("shopify-token", "shpat_", "shpca_", "shppa_", "shpss_", tail="[a-fA-F0-9]{32}"),
+    make_token_rule("databricks-token", "dapi", tail="[a-f0-9]{32}(?:-[0-9])?"),
+    make_token_rule("groq-key", "gsk_", tail=_ALNUM + "{40,}"),
+    make_token_rule("xai-key", "xai-", tail=_ALNUM + "{60,}"),
+    make_token_rule("perplexity-key", "pplx-", tail=_ALNUM + "{40,}"),
+    make_token_rule("replicate-token", "r8_", tail=_ALNUM + "{37}"),
+    make_token_rule("linear-key", "lin_api_", tail=_ALNUM + "{32,}"),
+    make_token_rule("notion-token", "ntn_", tail=_ALNUM + "{40,}"),
+    make_token_rule("docker-token", "dckr_pat_", "dckr_oat_", tail=_WORD + "{20,}"),
+    make_token_rule("vault-token", "hvs.", "hvb.", tail=_WORD + "{24,}"),
+    make_token_rule("grafana-token", "glsa_", tail=_ALNUM + "{32}_[A-Fa-f0-9]{8}"),
+    make_token_rule("grafana-token", "glc_", tail="[A-Za-z0-9+/=]{32,}"),
+    make_token_rule("supabase-key", "sbp_", "sb_secret_", tail="[A-Za-z0-9_]{20,}"),
+    make_token_rule("atlassian-token", "ATATT3", "ATCTT3", tail="[A-Za-z0-9_=-]{60,}"),
+    make_token_rule("sentry-token", "sntrys_", "sntryu_", tail="[A-Za-z0-9_+/=]{40,}"),
+    make_token_rule("figma-token", "figd_", tail=_WORD + "{36,}"),
+    make_token_rule("age-key", "AGE-SECRET-KEY-1", tail="[A-Z0-9]{58}"),
 )
 """Secrets whose greater part is one run of `LONG` or more letters, digits, `_` and `-`."""
 
@@ -234,8 +243,8 @@ _PASSWORD = re.compile(r"(?i)pass|pwd|contrase|kennwort")
 _AWS = re.compile(r"(?i)aws\w{0,30}\Z")
 
 
-def kind_of(before: str, match: re.Match[str]) -> str | None:
-    """The kind of secret that a match of `NAMED` assigns (`before` is the text up to it); None when it is none.
+def classify_secret(before: str, match: re.Match[str]) -> str | None:
+    """Return the kind of secret that a match of `NAMED` assigns (`before` is the text up to it); None when it is none.
 
     After a name for a password any quoted text is one, and a bare one that mixes letters and digits. Other names'
     values must look made by a machine. A bare hash is no secret under `token` alone: as often it is a
@@ -252,10 +261,10 @@ def kind_of(before: str, match: re.Match[str]) -> str | None:
     if _PASSWORD.match(name):
         literal = match["quoted"] is not None and not match["said"]
         return "password" if literal or (mixed and not _CODE.match(value)) else None
-    return _kind_of_key(before, name, match["suffix"], value) if mixed and len(value) >= 8 else None
+    return _classify_key_value(before, name, match["suffix"], value) if mixed and len(value) >= 8 else None
 
 
-def _kind_of_key(before: str, name: str, suffix: str, value: str) -> str | None:
+def _classify_key_value(before: str, name: str, suffix: str, value: str) -> str | None:
     if _CODE.match(value) or _PATH.match(value):
         return None
     if name == "key":

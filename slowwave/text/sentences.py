@@ -46,15 +46,18 @@ class Sentence:
     """0, 1, 2… among the sentences of its message; neighbours differ by one."""
 
 
-def sentences(text: str, names: tuple[str, ...] = ()) -> list[Sentence]:
-    """Trimmed sentences of `text` in order; `names`: those who speak, cut off where they are merely addressed."""
-    opener, closer = _trimmers(names)
+def split_sentences(text: str, names: tuple[str, ...] = ()) -> list[Sentence]:
+    """Return trimmed sentences of `text` in order.
+
+    `names`: those who speak, cut off where they are merely addressed.
+    """
+    opener, closer = _compile_trimmers(names)
     found: list[Sentence] = []
     position = 0
-    for begin, end, item in _paragraphs(text):
+    for begin, end, item in _find_paragraphs(text):
         offset = begin
-        for piece in _pieces(text[begin:end]):
-            start, stop = _trimmed(piece, offset, opener, closer)
+        for piece in _split_prose(text[begin:end]):
+            start, stop = _trim_piece(piece, offset, opener, closer)
             if stop > start:
                 found.append(Sentence(start, stop, text[start:stop], item, position))
             offset += len(piece)
@@ -62,8 +65,8 @@ def sentences(text: str, names: tuple[str, ...] = ()) -> list[Sentence]:
     return found
 
 
-def _pieces(prose: str) -> Iterator[str]:
-    """The prose cut into sentences, but nowhere within `code`: a dot in "%d.%m.%Y" ends nothing."""
+def _split_prose(prose: str) -> Iterator[str]:
+    """Yield the prose cut into sentences, but nowhere within `code`: a dot in "%d.%m.%Y" ends nothing."""
     held, left = "", len(prose)
     for piece in segment("en", prose):
         held, left = held + piece, left - len(piece)
@@ -73,8 +76,8 @@ def _pieces(prose: str) -> Iterator[str]:
         held = ""
 
 
-def _trimmed(piece: str, offset: int, opener: re.Pattern[str], closer: re.Pattern[str]) -> tuple[int, int]:
-    """Borders of `piece`, which starts at `offset`, without what opens and closes it idly."""
+def _trim_piece(piece: str, offset: int, opener: re.Pattern[str], closer: re.Pattern[str]) -> tuple[int, int]:
+    """Return borders of `piece`, which starts at `offset`, without what opens and closes it idly."""
     body = piece.rstrip()
     lead = opener.match(body)
     start = lead.end() if lead else 0
@@ -85,10 +88,10 @@ def _trimmed(piece: str, offset: int, opener: re.Pattern[str], closer: re.Patter
     return offset + start, offset + len(body)
 
 
-def _paragraphs(text: str) -> Iterator[tuple[int, int, bool]]:
-    """Spans of running prose and of list items (True), hard-wrapped lines joined."""
+def _find_paragraphs(text: str) -> Iterator[tuple[int, int, bool]]:
+    """Yield spans of running prose and of list items (True), hard-wrapped lines joined."""
     open_at, end, item, wrapped = -1, 0, False, False
-    for begin, stop in _lines(text):
+    for begin, stop in _find_unfenced_lines(text):
         line = text[begin:stop]
         bullet = BULLET.match(line)
         prose = bool(line.strip()) and (bool(bullet) or not NOT_PROSE.match(line))
@@ -104,8 +107,8 @@ def _paragraphs(text: str) -> Iterator[tuple[int, int, bool]]:
         yield open_at, end, item
 
 
-def _lines(text: str) -> Iterator[tuple[int, int]]:
-    """Spans of the lines outside code fences."""
+def _find_unfenced_lines(text: str) -> Iterator[tuple[int, int]]:
+    """Yield spans of the lines outside code fences."""
     fences = [m.span() for m in FENCE.finditer(text)]
     at = 0
     for line in text.splitlines(keepends=True):
@@ -115,14 +118,14 @@ def _lines(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _is_wrapped(line: str) -> bool:
-    """Whether the sentence goes on in the next line."""
+    """Return whether the sentence goes on in the next line."""
     body = line.rstrip()
     return len(body) >= WRAP_COLUMNS and body[-1] not in ".!?:;"
 
 
 @lru_cache(maxsize=256)
-def _trimmers(names: tuple[str, ...]) -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """What is cut off the front and the back of a sentence, for these people's names and their short forms."""
+def _compile_trimmers(names: tuple[str, ...]) -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """Return what is cut off the front and the back of a sentence, for these people's names and their short forms."""
     called = "|".join(
         sorted({re.escape(n[:k]) for n in names for k in range(min(2, len(n)), len(n) + 1)}, reverse=True)
     )

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from sklearn.feature_extraction.text import TfidfVectorizer
 
-from slowwave.text.sentences import sentences
+from slowwave.text.sentences import split_sentences
 
 REDUNDANCY = 0.3
 """Weight of likeness to sentences already chosen against centrality."""
@@ -27,8 +27,8 @@ class Part:
     speaker: str | None = None
 
 
-def extractive_summary(parts: Sequence[Part], max_words: int, context: Sequence[Part] = ()) -> str:
-    """The most central sentences of the parts, at most `max_words` words, in order, each with its speaker.
+def build_extractive_summary(parts: Sequence[Part], max_words: int, context: Sequence[Part] = ()) -> str:
+    """Return the most central sentences of the parts, at most `max_words` words, in order, each with its speaker.
 
     Args:
         parts: the group's members in order.
@@ -38,23 +38,23 @@ def extractive_summary(parts: Sequence[Part], max_words: int, context: Sequence[
     Returns:
         One line of text; empty when the parts say nothing.
     """
-    own = [(p.speaker, s) for p in parts for s in _sentences(p.text)]
+    own = [(p.speaker, s) for p in parts for s in _extract_sentences(p.text)]
     if not own:
-        return _cut(" ".join(p.text for p in parts), max_words)
-    around = [s for p in context for s in _sentences(p.text)]
-    chosen = _choose([s for _, s in own], around, max_words)
+        return _truncate_words(" ".join(p.text for p in parts), max_words)
+    around = [s for p in context for s in _extract_sentences(p.text)]
+    chosen = _select_central_sentences([s for _, s in own], around, max_words)
     if not chosen:
-        return _cut(own[0][1], max_words)
-    return _prose([own[i] for i in sorted(chosen)])
+        return _truncate_words(own[0][1], max_words)
+    return _join_sentences([own[i] for i in sorted(chosen)])
 
 
-def _sentences(text: str) -> list[str]:
-    found = [" ".join(text[s.start : s.end].split()) for s in sentences(text)]
+def _extract_sentences(text: str) -> list[str]:
+    found = [" ".join(text[s.start : s.end].split()) for s in split_sentences(text)]
     return [s for s in found if len(s.split()) >= SHORTEST]
 
 
-def _choose(own: list[str], around: list[str], max_words: int) -> list[int]:
-    """Indices of the sentences taken, best first, while they fit."""
+def _select_central_sentences(own: list[str], around: list[str], max_words: int) -> list[int]:
+    """Return indices of the sentences taken, best first, while they fit."""
     if len(own) == 1:
         return [0] if len(own[0].split()) <= max_words else []
     try:
@@ -79,8 +79,8 @@ def _choose(own: list[str], around: list[str], max_words: int) -> list[int]:
     return chosen
 
 
-def _prose(said: list[tuple[str | None, str]]) -> str:
-    """Sentences joined, the speaker named where it changes."""
+def _join_sentences(said: list[tuple[str | None, str]]) -> str:
+    """Return sentences joined, the speaker named where it changes."""
     pieces: list[str] = []
     before: str | None = None
     for speaker, sentence in said:
@@ -90,6 +90,6 @@ def _prose(said: list[tuple[str | None, str]]) -> str:
     return " ".join(pieces)
 
 
-def _cut(text: str, max_words: int) -> str:
+def _truncate_words(text: str, max_words: int) -> str:
     words = text.split()
     return " ".join(words) if len(words) <= max_words else " ".join(words[:max_words]) + " …"

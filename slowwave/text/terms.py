@@ -22,8 +22,8 @@ STOP = frozenset(
 )
 
 
-def content_words(text: str) -> list[str]:
-    """Lower-cased words of a text that say something, in order, each once."""
+def extract_content_words(text: str) -> list[str]:
+    """Return lower-cased words of a text that say something, in order, each once."""
     words = (word.lower().replace("’", "'") for word in WORD.findall(text))
     return list(dict.fromkeys(word for word in words if word not in STOP and (len(word) > 1 or word.isdigit())))
 
@@ -69,41 +69,43 @@ class Quantity:
     end: int = 0
     """Where it stands in the text, with its unit."""
 
-    def rivals(self, other: "Quantity") -> bool:
-        """Whether both give another value to what is one thing, as far as the words around them tell."""
+    def is_contradicted_by(self, other: "Quantity") -> bool:
+        """Return whether both give another value to what is one thing, as far as the words around them tell."""
         if self.value == other.value or self.scale != other.scale:
             return False
         return bool(self.near & other.near) if self.scale else bool(self.slots & other.slots)
 
 
-def stems(words: Iterable[str]) -> frozenset[str]:
-    """The words' beginnings, without the s of a plural."""
+def stem_words(words: Iterable[str]) -> frozenset[str]:
+    """Return the words' beginnings, without the s of a plural."""
     return frozenset(word.removesuffix("'s").removesuffix("s")[:STEM] for word in words)
 
 
-def quantities(text: str) -> list[Quantity]:
-    """Numbers of a text, in digits or spelt out from two on, in order."""
+def extract_quantities(text: str) -> list[Quantity]:
+    """Return numbers of a text, in digits or spelt out from two on, in order."""
     spans = [match.span() for match in PIECE.finditer(text)]
     pieces = [text[start:end].lower() for start, end in spans]
     found = []
     for at, piece in enumerate(pieces):
-        number = float(piece.replace(",", "").rstrip(".")) if _plain(piece) else SPELT.get(piece)
+        number = float(piece.replace(",", "").rstrip(".")) if _is_plain_number(piece) else SPELT.get(piece)
         if number is None:
             continue
         unit = pieces[at + 1] if at + 1 < len(pieces) else ""
-        scale, factor = _scale(unit)
+        scale, factor = _find_scale(unit)
         around = [*pieces[max(0, at - AROUND) : at], *pieces[at + 1 : at + 1 + AROUND]]
         beside = [*pieces[max(0, at - 1) : at], unit]
         start, end = spans[at][0], spans[at + 1 if scale else at][1]
-        found.append(Quantity(number * factor, scale, _telling(around), _telling(beside), start, end))
+        found.append(
+            Quantity(number * factor, scale, _stem_content_words(around), _stem_content_words(beside), start, end)
+        )
     return found
 
 
-def _plain(piece: str) -> bool:
+def _is_plain_number(piece: str) -> bool:
     return piece.replace(",", "").replace(".", "", 1).isdecimal()
 
 
-def _scale(unit: str) -> tuple[str | None, float]:
+def _find_scale(unit: str) -> tuple[str | None, float]:
     for name, units in SCALES.items():
         for one in (unit, unit.removesuffix("s")):
             if one in units:
@@ -111,7 +113,9 @@ def _scale(unit: str) -> tuple[str | None, float]:
     return None, 1.0
 
 
-def _telling(words: Iterable[str]) -> frozenset[str]:
-    """Stems of words that are neither numbers, units nor idle."""
-    kept = (w for w in words if len(w) > 2 and w.isalpha() and w not in STOP and w not in SPELT and not _scale(w)[0])
-    return stems(kept)
+def _stem_content_words(words: Iterable[str]) -> frozenset[str]:
+    """Return stems of words that are neither numbers, units nor idle."""
+    kept = (
+        w for w in words if len(w) > 2 and w.isalpha() and w not in STOP and w not in SPELT and not _find_scale(w)[0]
+    )
+    return stem_words(kept)

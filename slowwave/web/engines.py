@@ -69,8 +69,8 @@ class SearXNG:
 
     def search(self, query: str, limit: int) -> list[WebResult]:
         """As in the Protocol; 403 mostly means that the instance has its JSON format switched off."""
-        found = _json(self.name, self.url, {"q": query, "format": "json"}, self.timeout).get("results")
-        return _results(self.name, found, ("title", "url", "content"), limit)
+        found = _fetch_json(self.name, self.url, {"q": query, "format": "json"}, self.timeout).get("results")
+        return _parse_results(self.name, found, ("title", "url", "content"), limit)
 
 
 class Google:
@@ -84,8 +84,8 @@ class Google:
     def search(self, query: str, limit: int) -> list[WebResult]:
         """As in the Protocol; an answer without `items` is a search that found nothing."""
         asked = {"q": query, "cx": self.cx, "num": str(limit)}
-        answer = _json(self.name, self.url, asked, self.timeout, {"x-goog-api-key": self._key})
-        return _results(self.name, answer.get("items", []), ("title", "link", "snippet"), limit)
+        answer = _fetch_json(self.name, self.url, asked, self.timeout, {"x-goog-api-key": self._key})
+        return _parse_results(self.name, answer.get("items", []), ("title", "link", "snippet"), limit)
 
 
 class DDGS:
@@ -104,17 +104,17 @@ class DDGS:
             found = ddgs.DDGS(timeout=max(1, round(self.timeout))).text(query, max_results=limit)
         except DDGSException as error:
             raise WebTrouble(self.name, str(error) or type(error).__name__) from None
-        return _results(self.name, found, ("title", "href", "body"), limit)
+        return _parse_results(self.name, found, ("title", "href", "body"), limit)
 
 
-def engines_from(settings: WebSettings) -> tuple[list[WebEngine], list[str]]:
-    """The engines that settings name and can be used, in order, and for each other one what it lacks."""
-    made = [_engine(name, settings) for name in settings.engines]
+def make_engines(settings: WebSettings) -> tuple[list[WebEngine], list[str]]:
+    """Return the engines that settings name and can be used, in order, and for each other one what it lacks."""
+    made = [_make_engine(name, settings) for name in settings.engines]
     return [one for one in made if not isinstance(one, str)], [one for one in made if isinstance(one, str)]
 
 
-def _engine(name: EngineName, settings: WebSettings) -> WebEngine | str:
-    """The engine, or what must be set up for it."""
+def _make_engine(name: EngineName, settings: WebSettings) -> WebEngine | str:
+    """Return the engine, or what must be set up for it."""
     if name == "searxng":
         url = settings.searxng_url
         return SearXNG(url, settings.timeout) if url else "searxng: set web.searxng_url"
@@ -128,10 +128,10 @@ def _engine(name: EngineName, settings: WebSettings) -> WebEngine | str:
     return DDGS(settings.timeout)
 
 
-def _json(
+def _fetch_json(
     where: str, url: str, asked: Mapping[str, str], timeout: float, headers: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
-    """The JSON object at a URL.
+    """Return the JSON object at a URL.
 
     Raises:
         WebTrouble: no connection, no answer in time, another status than 200, or no JSON object.
@@ -163,7 +163,7 @@ class Body:
 def read_bounded(
     client: httpx.Client, where: str, url: str, max_bytes: int, timeout: float, params: Mapping[str, str] | None = None
 ) -> Body:
-    """What a URL answers, when it comes whole, with status 200, within `timeout` seconds and `max_bytes`.
+    """Return what a URL answers, when it comes whole, with status 200, within `timeout` seconds and `max_bytes`.
 
     httpx's own timeout is for each read; the deadline here is for all of them.
 
@@ -184,28 +184,28 @@ def read_bounded(
         return Body(bytes(held), response.headers.get("content-type", "").partition(";")[0].strip().lower())
 
 
-def _results(engine: str, found: object, names: tuple[str, str, str], limit: int) -> list[WebResult]:
-    """Results from an engine's own records, whose title, address and snippet have these names.
+def _parse_results(engine: str, found: object, names: tuple[str, str, str], limit: int) -> list[WebResult]:
+    """Return results from an engine's own records, whose title, address and snippet have these names.
 
     Raises:
         WebTrouble: there is no list.
     """
     if not isinstance(found, Iterable) or isinstance(found, str | bytes | Mapping):
         raise WebTrouble(engine, "the answer holds no list of results")
-    records = [one for one in found if isinstance(one, Mapping) and is_web(one.get(names[1]))]
+    records = [one for one in found if isinstance(one, Mapping) and is_web_url(one.get(names[1]))]
     unique = {str(one[names[1]]): one for one in reversed(records)}
     in_order = sorted(unique.values(), key=records.index)
     return [
-        WebResult(plain(one.get(names[0])), str(one[names[1]]), plain(one.get(names[2])), engine)
+        WebResult(strip_markup(one.get(names[0])), str(one[names[1]]), strip_markup(one.get(names[2])), engine)
         for one in in_order[:limit]
     ]
 
 
-def is_web(url: object) -> bool:
-    """Whether this is the address of a web page."""
+def is_web_url(url: object) -> bool:
+    """Return whether this is the address of a web page."""
     return isinstance(url, str) and url.lower().startswith(("http://", "https://"))
 
 
-def plain(text: object) -> str:
-    """One line of text without tags and entities."""
+def strip_markup(text: object) -> str:
+    """Return one line of text without tags and entities."""
     return " ".join(unescape(TAG.sub(" ", text)).split()) if isinstance(text, str) else ""

@@ -16,34 +16,36 @@ import httpx
 
 from slowwave.engines.llm.servers import LOOPBACK
 from slowwave.schemas.settings import WebSettings
-from slowwave.web.engines import AGENT, WebResult, WebTrouble, plain, read_bounded
+from slowwave.web.engines import AGENT, WebResult, WebTrouble, read_bounded, strip_markup
 
 MAX_REDIRECTS = 4
 HTML = frozenset({"text/html", "application/xhtml+xml", ""})
 NO_CLEANER = "trafilatura is not installed (pip install slowwave[web]): snippets are used in place of pages"
 
 
-def with_page_texts(results: Sequence[WebResult], settings: WebSettings) -> tuple[list[WebResult], list[str]]:
-    """The results with the main text of their pages, fetched at once, and a note for each that keeps its snippet."""
+def fill_page_texts(results: Sequence[WebResult], settings: WebSettings) -> tuple[list[WebResult], list[str]]:
+    """Return the results with the main text of their pages, fetched at once, and a note for each that keeps its
+    snippet.
+    """
     if not results or not settings.pages:
         return list(results), []
     if importlib.util.find_spec("trafilatura") is None:
         return list(results), [NO_CLEANER]
     with ThreadPoolExecutor(len(results), thread_name_prefix="slowwave-web") as pool:
-        read = list(pool.map(lambda one: _read(one, settings), results))
+        read = list(pool.map(lambda one: _fill_page_text(one, settings), results))
     return [result for result, _ in read], [note for _, note in read if note]
 
 
-def _read(result: WebResult, settings: WebSettings) -> tuple[WebResult, str | None]:
+def _fill_page_text(result: WebResult, settings: WebSettings) -> tuple[WebResult, str | None]:
     try:
-        text = page_text(result.url, settings)
+        text = fetch_page_text(result.url, settings)
     except WebTrouble as trouble:
         return result, f"{trouble}: its snippet is used"
-    return replace(result, text=shortened(text, settings.page_chars)), None
+    return replace(result, text=shorten_text(text, settings.page_chars)), None
 
 
-def page_text(url: str, settings: WebSettings) -> str:
-    """The main text of a page, paragraphs on lines of their own.
+def fetch_page_text(url: str, settings: WebSettings) -> str:
+    """Return the main text of a page, paragraphs on lines of their own.
 
     Raises:
         WebTrouble: it can't be had within the bounds, is no text, or holds none.
@@ -65,10 +67,10 @@ def page_text(url: str, settings: WebSettings) -> str:
         return body.content.decode("utf-8", "replace").strip()
     if body.media not in HTML:
         raise WebTrouble(url, f"{body.media} is no page")
-    return _main_text(url, body.content)
+    return _extract_main_text(url, body.content)
 
 
-def _main_text(url: str, html: bytes) -> str:
+def _extract_main_text(url: str, html: bytes) -> str:
     import trafilatura  # type: ignore[import-not-found,unused-ignore]
 
     text = trafilatura.extract(html, url=url, include_comments=False, include_images=False, favor_precision=True)
@@ -92,10 +94,10 @@ def _refuse_private(request: httpx.Request) -> None:
         raise WebTrouble(str(request.url), f"{host} is on a private network")
 
 
-def shortened(text: str, chars: int) -> str:
-    """The text's first whole lines and sentences, at most `chars` long."""
+def shorten_text(text: str, chars: int) -> str:
+    """Return the text's first whole lines and sentences, at most `chars` long."""
     if len(text) <= chars:
         return text
     head = text[:chars]
     ends = [head.rfind(mark) + len(mark) for mark in ("\n", ". ", "! ", "? ", "。") if mark in head]
-    return head[: max(ends)].rstrip() if ends and max(ends) > chars // 2 else plain(head.rsplit(" ", 1)[0])
+    return head[: max(ends)].rstrip() if ends and max(ends) > chars // 2 else strip_markup(head.rsplit(" ", 1)[0])

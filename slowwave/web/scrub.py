@@ -45,71 +45,71 @@ FORMS = (("email", EMAIL), ("iban", IBAN), ("social-security", SSN), ("hardware"
 
 
 @dataclass(frozen=True, slots=True)
-class Scrubbed:
+class ScrubResult:
     """A text without personal data, and how much of each kind was taken out."""
 
     text: str
     removed: Counter[str]
 
 
-def scrubbed(text: str, never: Iterable[str] = ()) -> Scrubbed:
-    """The text in one line, its personal data taken out: what was between stays, in order.
+def scrub_personal_data(text: str, never: Iterable[str] = ()) -> ScrubResult:
+    """Return the text in one line, its personal data taken out: what was between stays, in order.
 
     Taken out: secrets, e-mail addresses, phone, card, account and social security numbers, IBANs, IP and hardware
     addresses, paths below a home folder, what follows `?` or `#` or stands before `@` in a URL, and the words and
     phrases in `never`, in any case.
     """
     removed: Counter[str] = Counter()
-    text = URL.sub(lambda url: _bare_url(url[0], removed), text)
+    text = URL.sub(lambda url: _strip_url(url[0], removed), text)
     for phrase in filter(None, (one.strip() for one in never)):
-        text = _without(re.compile(rf"(?<!\w){re.escape(phrase)}(?!\w)", re.I), text, "private word", removed)
+        text = _remove_pattern(re.compile(rf"(?<!\w){re.escape(phrase)}(?!\w)", re.I), text, "private word", removed)
     for kind, pattern in FORMS:
-        text = _without(pattern, text, kind, removed)
-    text = _without_secrets(text, removed)
-    text = CARD.sub(lambda found: _unless(found[0], _luhn(found[0]), "card", removed), text)
-    text = NUMBERED.sub(lambda found: _unless(found[0], True, "number", removed, found[1]), text)
-    text = PHONE.sub(lambda found: _unless(found[0], _is_phone(found[0]), "phone", removed), text)
-    return Scrubbed(" ".join(text.split()), removed)
+        text = _remove_pattern(pattern, text, kind, removed)
+    text = _remove_secrets(text, removed)
+    text = CARD.sub(lambda found: _replace_match(found[0], _is_luhn_valid(found[0]), "card", removed), text)
+    text = NUMBERED.sub(lambda found: _replace_match(found[0], True, "number", removed, found[1]), text)
+    text = PHONE.sub(lambda found: _replace_match(found[0], _is_phone(found[0]), "phone", removed), text)
+    return ScrubResult(" ".join(text.split()), removed)
 
 
-def _without_secrets(text: str, removed: Counter[str]) -> str:
-    for pattern in _detectors():
-        text = _without(pattern, text, "secret", removed)
-    text = ASSIGNED.sub(lambda found: _unless(found[0], True, "secret", removed, found[1]), text)
-    return _without(WORD_OF_A_MACHINE, text, "secret", removed)
+def _remove_secrets(text: str, removed: Counter[str]) -> str:
+    for pattern in _load_detector_patterns():
+        text = _remove_pattern(pattern, text, "secret", removed)
+    text = ASSIGNED.sub(lambda found: _replace_match(found[0], True, "secret", removed, found[1]), text)
+    return _remove_pattern(WORD_OF_A_MACHINE, text, "secret", removed)
 
 
-def _without(pattern: re.Pattern[str], text: str, kind: str, removed: Counter[str]) -> str:
+def _remove_pattern(pattern: re.Pattern[str], text: str, kind: str, removed: Counter[str]) -> str:
     clean, n = pattern.subn(" ", text)
     if n:
         removed[kind] += n
     return clean
 
 
-def _unless(found: str, holds: bool, kind: str, removed: Counter[str], left: str = " ") -> str:
-    """What stays in place of a match: itself, where it turns out to be something else."""
+def _replace_match(found: str, holds: bool, kind: str, removed: Counter[str], left: str = " ") -> str:
+    """Return what stays in place of a match: itself, where it turns out to be something else."""
     if not holds:
         return found
     removed[kind] += 1
     return left
 
 
-def _bare_url(url: str, removed: Counter[str]) -> str:
-    """A URL without its credentials, query and fragment."""
+def _strip_url(url: str, removed: Counter[str]) -> str:
+    """Return a URL without its credentials, query and fragment."""
     bare = URL_TAIL.sub("", CREDENTIALS_IN_URL.sub("", url))
     if bare != url:
         removed["url"] += 1
     return bare
 
 
-def _luhn(number: str) -> bool:
-    """The check digit of payment cards (ISO/IEC 7812-1, annex B)."""
+def _is_luhn_valid(number: str) -> bool:
+    """Return the check digit of payment cards (ISO/IEC 7812-1, annex B)."""
     digits = [int(c) for c in number if c.isdigit()][::-1]
     return sum(d if i % 2 == 0 else sum(divmod(2 * d, 10)) for i, d in enumerate(digits)) % 10 == 0
 
 
 def _is_phone(number: str) -> bool:
-    """Whether digits in groups are a phone number rather than a date, a span of years or one long number."""
+    """Return whether digits in groups are a phone number rather than a date, a span of years or one long number."""
     plain = number.strip()
     if DATE.fullmatch(plain) or sum(c.isdigit() for c in plain) < MIN_PHONE_DIGITS:
         return False
@@ -117,8 +117,8 @@ def _is_phone(number: str) -> bool:
 
 
 @cache
-def _detectors() -> tuple[re.Pattern[str], ...]:
-    """The patterns of detect-secrets' plugins that have some; loaded by the first query that leaves."""
+def _load_detector_patterns() -> tuple[re.Pattern[str], ...]:
+    """Return the patterns of detect-secrets' plugins that have some; loaded by the first query that leaves."""
     from detect_secrets.core.plugins.util import get_mapping_from_secret_type_to_class
     from detect_secrets.plugins.base import RegexBasedDetector
 

@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from slowwave.engines.llm.protocol import LLM, Request
 from slowwave.schemas.errors import SlowwaveError
 from slowwave.schemas.settings import WebSettings
-from slowwave.web.engines import WebEngine, WebResult, WebTrouble, engines_from
-from slowwave.web.pages import with_page_texts
-from slowwave.web.scrub import scrubbed
+from slowwave.web.engines import WebEngine, WebResult, WebTrouble, make_engines
+from slowwave.web.pages import fill_page_texts
+from slowwave.web.scrub import scrub_personal_data
 from slowwave.web.words import ASKED, INFORMATION, OURS, TIMELY
 
 LOG = logging.getLogger(__name__)
@@ -76,18 +76,18 @@ class WebSearch:
     ) -> None:
         self.settings = settings
         self.judge = judge if settings.ask_model else None
-        self.engines, self.lacking = (list(engines), []) if engines is not None else engines_from(settings)
+        self.engines, self.lacking = (list(engines), []) if engines is not None else make_engines(settings)
 
     def answer(self, message: str) -> WebAnswer:
-        """What the web says to a message that needs it; never raises for anything the web does."""
+        """Return what the web says to a message that needs it; never raises for anything the web does."""
         decision = self.decide(message)
         return self.search(message, decision.why) if decision.search else WebAnswer(why=decision.why)
 
     def decide(self, message: str) -> Decision:
-        """Whether a message needs the web: by its words, else by the judge."""
+        """Return whether a message needs the web: by its words, else by the judge."""
         if not self.settings.enabled:
             return Decision(False, "web search is off")
-        by_words = decided_by_words(message, self.settings.interests)
+        by_words = decide_by_words(message, self.settings.interests)
         if by_words is not None:
             return by_words
         if self.judge is None:
@@ -95,14 +95,14 @@ class WebSearch:
         try:
             needs = bool(self.judge(message))
         except Exception as trouble:  # a judge may be anybody's code
-            return Decision(False, f"no word asks for it, and the model could not be asked ({_told(trouble)})")
+            return Decision(False, f"no word asks for it, and the model could not be asked ({_format_error(trouble)})")
         return Decision(needs, f"the model says that it needs {'it' if needs else 'none'}")
 
     def search(self, message: str, why: str = "asked for") -> WebAnswer:
-        """What the first engine that answers finds, personal data left out of the query."""
+        """Return what the first engine that answers finds, personal data left out of the query."""
         if not self.settings.enabled:
             return WebAnswer(why="web search is off")
-        clean = scrubbed(message[:MAX_READ], self.settings.never_send)
+        clean = scrub_personal_data(message[:MAX_READ], self.settings.never_send)
         query = clean.text[:MAX_QUERY].strip()
         notes = [f"left out of the query: {n} {kind}" for kind, n in sorted(clean.removed.items())]
         if not WORD.search(query):
@@ -110,25 +110,25 @@ class WebSearch:
         for engine in self.engines:
             name = getattr(engine, "name", type(engine).__name__)
             try:
-                found = _results(name, engine.search(query, self.settings.results))
+                found = _check_results(name, engine.search(query, self.settings.results))
             except Exception as trouble:  # an engine may be anybody's code
-                told = str(trouble) if isinstance(trouble, WebTrouble) else f"{name}: {_told(trouble)}"
+                told = str(trouble) if isinstance(trouble, WebTrouble) else f"{name}: {_format_error(trouble)}"
                 notes.append(told)
                 LOG.warning("web search: %s", told)
                 continue
             if found:
-                results, more = with_page_texts(found, self.settings)
+                results, more = fill_page_texts(found, self.settings)
                 return WebAnswer(tuple(one for one in results if one.text), query, why, (*notes, *more))
             notes.append(f"{name} found nothing")
-        return WebAnswer((), query if self.engines else None, why, (*notes, *self._without_engines()))
+        return WebAnswer((), query if self.engines else None, why, (*notes, *self._explain_missing_engines()))
 
-    def _without_engines(self) -> list[str]:
-        """What to set up, where nothing is."""
+    def _explain_missing_engines(self) -> list[str]:
+        """Return what to set up, where nothing is."""
         return [] if self.engines else [f"no engine can be asked: {'; '.join(self.lacking) or 'none is named'}"]
 
 
-def _results(engine: str, found: object) -> list[WebResult]:
-    """What an engine gave, where it is what the Protocol says.
+def _check_results(engine: str, found: object) -> list[WebResult]:
+    """Return what an engine gave, where it is what the Protocol says.
 
     Raises:
         WebTrouble: it is something else.
@@ -138,13 +138,13 @@ def _results(engine: str, found: object) -> list[WebResult]:
     return list(found)
 
 
-def _told(trouble: Exception) -> str:
-    """An error in one line; one of another's making with its type."""
+def _format_error(trouble: Exception) -> str:
+    """Return an error in one line; one of another's making with its type."""
     return str(trouble) if isinstance(trouble, SlowwaveError) else f"{type(trouble).__name__} {trouble}".rstrip()
 
 
-def decided_by_words(message: str, interests: Sequence[str] = ()) -> Decision | None:
-    """What the words of a message say; None when they say nothing either way."""
+def decide_by_words(message: str, interests: Sequence[str] = ()) -> Decision | None:
+    """Return what the words of a message say; None when they say nothing either way."""
     if found := ASKED.search(message):
         return Decision(True, f"asked for: {found[0]!r}")
     if found := OURS.search(message):
@@ -158,8 +158,8 @@ def decided_by_words(message: str, interests: Sequence[str] = ()) -> Decision | 
     return None
 
 
-def asking(llm: LLM) -> Judge:
-    """A judge that asks a language model, which must answer with JSON: `{"search": true}` or false."""
+def make_llm_judge(llm: LLM) -> Judge:
+    """Return a judge that asks a language model, which must answer with JSON: `{"search": true}` or false."""
 
     def judge(message: str) -> bool:
         prompt = QUESTION.format(message=message[:2_000])

@@ -6,19 +6,19 @@ Other languages and a person's own subjects come in by the setting `web.interest
 import re
 
 
-def phrases(*some: str) -> re.Pattern[str]:
-    """A pattern that finds any of these, as whole words and in any case; each may hold a pattern of its own."""
+def compile_phrases(*some: str) -> re.Pattern[str]:
+    """Return a pattern that finds any of these, as whole words and in any case; each may hold a pattern of its own."""
     return re.compile(r"\b(?:" + "|".join(some) + r")\b", re.I)
 
 
-ASKED = phrases(
+ASKED = compile_phrases(
     r"(?:search|browse|check|look)\b[^.?!]{0,40}\b(?:the web|the internet|online|google)",
     r"web search",
     r"google (?:it|that|this|for)",
 )
 """A plain request: nothing overrules it."""
 
-OURS = phrases(
+OURS = compile_phrases(
     r"(?:did|have|had|were|was|do|are|should|shall) we",
     r"(?:did|have|had|was) i",
     r"(?:we|i) (?:decided|agreed|discussed|said|talked|chose|used|use|planned|did|were|had|went|wanted|mentioned)",
@@ -29,7 +29,7 @@ OURS = phrases(
 )
 """The memory's own: what was said here, and what is this person's."""
 
-TIMELY = phrases(
+TIMELY = compile_phrases(
     r"latest",
     r"newest",
     r"current(?:ly)?",
@@ -45,7 +45,7 @@ TIMELY = phrases(
 )
 """Words of time: neither a model's training nor a memory of other days can answer."""
 
-INFORMATION = phrases(
+INFORMATION = compile_phrases(
     r"search for|look up|find out",
     r"weather|forecast|temperature in",
     r"(?:stock|share) price|exchange rate|prices? (?:of|for|in)|how much (?:is|are|do|does)|what does .{1,40} cost",

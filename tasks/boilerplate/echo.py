@@ -7,16 +7,16 @@ import re
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 
-from slowwave.store.recalls import span_hash
-from slowwave.text.sentences import sentences
+from slowwave.store.recalls import hash_span
+from slowwave.text.sentences import split_sentences
 
 CLAUSE = re.compile(r"[^:;,—–()\"“”]+")
 MAX_CLAUSES = 8
 """Clauses of a sentence that are looked at: with more it is a list."""
 
 
-def without_echoes(text: str, said_at: datetime | None, recalled: Mapping[str, datetime]) -> tuple[str, int]:
-    """The text with every echo blanked out by line breaks, all else in its place; and how many there were.
+def mask_echoes(text: str, said_at: datetime | None, recalled: Mapping[str, datetime]) -> tuple[str, int]:
+    """Return the text with every echo blanked out by line breaks, all else in its place; and how many there were.
 
     Args:
         text: a message's text.
@@ -27,17 +27,17 @@ def without_echoes(text: str, said_at: datetime | None, recalled: Mapping[str, d
     if not recalled or said_at is None:
         return text, 0
     kept, echoes = text, 0
-    for one in sentences(text):
-        for start, end in _runs(one.text, one.start):
-            at = recalled.get(span_hash(text[start:end]) or "")
+    for one in split_sentences(text):
+        for start, end in _iter_clause_runs(one.text, one.start):
+            at = recalled.get(hash_span(text[start:end]) or "")
             if at is not None and at < said_at and kept[start:end].strip():
                 kept = kept[:start] + "\n" * (end - start) + kept[end:]
                 echoes += 1
     return kept, echoes
 
 
-def _runs(sentence: str, offset: int) -> Iterator[tuple[int, int]]:
-    """Places in the text of every run of neighbouring clauses, the longest first, so the whole sentence first."""
+def _iter_clause_runs(sentence: str, offset: int) -> Iterator[tuple[int, int]]:
+    """Yield places in the text of every run of neighbouring clauses, the longest first, so the whole sentence first."""
     yield offset, offset + len(sentence)
     clauses = [m.span() for m in CLAUSE.finditer(sentence)][:MAX_CLAUSES]
     for length in range(len(clauses), 0, -1):

@@ -40,21 +40,23 @@ class Span:
     hash: int
 
 
-def spans(text: str, min_words: int) -> list[Span]:
-    """The text's shingles in order: from each line or sentence on, the fewest that have `min_words` words.
+def extract_spans(text: str, min_words: int) -> list[Span]:
+    """Return the text's shingles in order: from each line or sentence on, the fewest that have `min_words` words.
 
     The last ones, after which too little follows, reach back instead. A text of fewer words in all has none.
     """
-    units = [(m.start(), m.end(), _words(m[0])) for m in UNIT.finditer(text)]
-    found = [_run(units, at, min_words) for at in range(len(units))]
-    return [Span(units[a][0], units[b][1], _hash(units[a : b + 1])) for a, b in dict.fromkeys(r for r in found if r)]
+    units = [(m.start(), m.end(), _tokenize_unit(m[0])) for m in UNIT.finditer(text)]
+    found = [_find_span_bounds(units, at, min_words) for at in range(len(units))]
+    return [
+        Span(units[a][0], units[b][1], _hash_units(units[a : b + 1])) for a, b in dict.fromkeys(r for r in found if r)
+    ]
 
 
 Units = list[tuple[int, int, list[str]]]
 
 
-def _run(units: Units, at: int, min_words: int) -> tuple[int, int] | None:
-    """First and last unit of the shingle that begins, or else ends, with this one."""
+def _find_span_bounds(units: Units, at: int, min_words: int) -> tuple[int, int] | None:
+    """Return first and last unit of the shingle that begins, or else ends, with this one."""
     for step in (1, -1):
         words, here = 0, at
         while 0 <= here < len(units):
@@ -65,23 +67,23 @@ def _run(units: Units, at: int, min_words: int) -> tuple[int, int] | None:
     return None
 
 
-def _words(unit: str) -> list[str]:
+def _tokenize_unit(unit: str) -> list[str]:
     folded = unit.casefold()
     return WORD.findall(CHANGING.sub("0", folded) if DIGIT.search(folded) else folded)
 
 
-def _hash(units: Units) -> int:
+def _hash_units(units: Units) -> int:
     joined = " ".join(word for _, _, words in units for word in words)
     return int.from_bytes(hashlib.blake2b(joined.encode("utf-8", "surrogatepass"), digest_size=8).digest(), signed=True)
 
 
-def session_lines(texts: Iterable[str], min_words: int) -> Counter[int]:
-    """How often each shingle stands in a session's texts."""
-    return Counter(span.hash for text in texts for span in spans(text, min_words))
+def count_session_spans(texts: Iterable[str], min_words: int) -> Counter[int]:
+    """Return how often each shingle stands in a session's texts."""
+    return Counter(span.hash for text in texts for span in extract_spans(text, min_words))
 
 
-def recurring(sessions: Iterable[Collection[int]], settings: BoilerplateSettings) -> dict[int, int]:
-    """Hash of each shingle that at least `min_sessions` sessions hold -> how many do. None when turned off.
+def find_recurring_spans(sessions: Iterable[Collection[int]], settings: BoilerplateSettings) -> dict[int, int]:
+    """Return hash of each shingle that at least `min_sessions` sessions hold -> how many do. None when turned off.
 
     Args:
         sessions: the distinct hashes of each session.
@@ -95,11 +97,13 @@ def recurring(sessions: Iterable[Collection[int]], settings: BoilerplateSettings
     return dict(zip(values[often].tolist(), counts[often].tolist(), strict=True))
 
 
-def masked(text: str, known: Collection[int], min_words: int) -> str:
-    """The text with each shingle in `known` blanked out, line breaks in its place: every other character stays put."""
+def mask_spans(text: str, known: Collection[int], min_words: int) -> str:
+    """Return the text with each shingle in `known` blanked out, line breaks in its place: every other character stays
+    put.
+    """
     if not known:
         return text
-    gone = [span for span in spans(text, min_words) if span.hash in known]
+    gone = [span for span in extract_spans(text, min_words) if span.hash in known]
     if not gone:
         return text
     kept = list(text)
@@ -108,26 +112,28 @@ def masked(text: str, known: Collection[int], min_words: int) -> str:
     return "".join(kept)
 
 
-def verbatim(quote: str, masked_text: str, text: str) -> str:
-    """A quote cut from the masked text as it stands in the text itself: what was blanked inside it is there again."""
+def restore_quote(quote: str, masked_text: str, text: str) -> str:
+    """Return a quote cut from the masked text as it stands in the text itself: what was blanked inside it is there
+    again.
+    """
     if quote in text:
         return quote
     at = masked_text.find(quote)
     return text[at : at + len(quote)] if at >= 0 else quote
 
 
-def span_id(number: int) -> str:
-    """A shingle's hash as 16 hex digits."""
+def format_span_id(number: int) -> str:
+    """Return a shingle's hash as 16 hex digits."""
     return f"{number & 0xFFFFFFFFFFFFFFFF:016x}"
 
 
-def span_texts(texts: Iterable[str], wanted: Collection[int], min_words: int) -> Mapping[int, str]:
-    """How each wanted shingle reads where it first stands."""
-    return dict(reversed(list(_readings(texts, wanted, min_words))))
+def find_span_texts(texts: Iterable[str], wanted: Collection[int], min_words: int) -> Mapping[int, str]:
+    """Return how each wanted shingle reads where it first stands."""
+    return dict(reversed(list(_iter_span_texts(texts, wanted, min_words))))
 
 
-def _readings(texts: Iterable[str], wanted: Collection[int], min_words: int) -> Iterator[tuple[int, str]]:
+def _iter_span_texts(texts: Iterable[str], wanted: Collection[int], min_words: int) -> Iterator[tuple[int, str]]:
     for text in texts:
-        for span in spans(text, min_words):
+        for span in extract_spans(text, min_words):
             if span.hash in wanted:
                 yield span.hash, text[span.start : span.end]

@@ -26,15 +26,15 @@ MIN_COSINE = 0.6
 """Neighbours further than this are never one claim."""
 
 
-def word_pairs(claims: Sequence[Claim]) -> Pairs:
-    """Pairs that share one of their rarest words, from blocks sorted by content: a sorted neighbourhood.
+def find_word_pairs(claims: Sequence[Claim]) -> Pairs:
+    """Return pairs that share one of their rarest words, from blocks sorted by content: a sorted neighbourhood.
 
     Follows Hernández & Stolfo (1995) within blocks of Papadakis et al. (2020); a block of n gives at most n·WINDOW.
     """
     blocks: dict[str, list[int]] = {}
-    rarity = _frequencies(claims)
+    rarity = _count_frequencies(claims)
     for row, claim in enumerate(claims):
-        known = sorted({w for w in _keys(claim) if rarity[w] > 1}, key=lambda w: (rarity[w], w))
+        known = sorted({w for w in _get_keys(claim) if rarity[w] > 1}, key=lambda w: (rarity[w], w))
         for word in known[:RARE_WORDS]:
             blocks.setdefault(word, []).append(row)
     order = [tuple(sorted(c.content)) for c in claims]
@@ -42,42 +42,42 @@ def word_pairs(claims: Sequence[Claim]) -> Pairs:
     for rows in blocks.values():
         rows.sort(key=lambda r: (order[r], claims[r].folded))
         found += [(r, s) for at, r in enumerate(rows) for s in rows[at + 1 : at + 1 + WINDOW]]
-    return unique_pairs(np.array(found, dtype=np.int64).reshape(-1, 2))
+    return deduplicate_pairs(np.array(found, dtype=np.int64).reshape(-1, 2))
 
 
-def vector_pairs(vectors: Floats, has: npt.NDArray[np.bool_], nearest: int, least: float = MIN_COSINE) -> Pairs:
-    """Each row with its `nearest` others by cosine, from `least`; rows without a vector have none.
+def find_vector_pairs(vectors: Floats, has: npt.NDArray[np.bool_], nearest: int, least: float = MIN_COSINE) -> Pairs:
+    """Return each row with its `nearest` others by cosine, from `least`; rows without a vector have none.
 
     vectors: shape (rows, dim), unit length; has: shape (rows,).
     """
     rows = np.flatnonzero(has)
     if len(rows) < 2:
         return np.empty((0, 2), dtype=np.int64)
-    groups = [rows] if len(rows) <= EXACT_ROWS else _cells(vectors, rows)
-    found = [_nearest(vectors, group, nearest, least) for group in groups if len(group) > 1]
-    return unique_pairs(np.concatenate(found)) if found else np.empty((0, 2), dtype=np.int64)
+    groups = [rows] if len(rows) <= EXACT_ROWS else _build_cells(vectors, rows)
+    found = [_find_nearest(vectors, group, nearest, least) for group in groups if len(group) > 1]
+    return deduplicate_pairs(np.concatenate(found)) if found else np.empty((0, 2), dtype=np.int64)
 
 
-def unique_pairs(pairs: Pairs) -> Pairs:
-    """Each pair once, ascending, none of a row with itself."""
+def deduplicate_pairs(pairs: Pairs) -> Pairs:
+    """Return each pair once, ascending, none of a row with itself."""
     pairs = np.sort(pairs[pairs[:, 0] != pairs[:, 1]], axis=1)
     return np.unique(pairs, axis=0) if len(pairs) else pairs.reshape(-1, 2)
 
 
-def _frequencies(claims: Sequence[Claim]) -> dict[str, int]:
+def _count_frequencies(claims: Sequence[Claim]) -> dict[str, int]:
     counts: dict[str, int] = {}
     for claim in claims:
-        for word in set(_keys(claim)):
+        for word in set(_get_keys(claim)):
             counts[word] = counts.get(word, 0) + 1
     return counts
 
 
-def _keys(claim: Claim) -> tuple[str, ...]:
+def _get_keys(claim: Claim) -> tuple[str, ...]:
     return (*claim.content, *claim.identifiers) or (claim.folded,)
 
 
-def _nearest(vectors: Floats, rows: npt.NDArray[np.int64], nearest: int, least: float) -> Pairs:
-    """Blocked dot products: BLOCK_ROWS × len(rows) floats at a time."""
+def _find_nearest(vectors: Floats, rows: npt.NDArray[np.int64], nearest: int, least: float) -> Pairs:
+    """Return blocked dot products: BLOCK_ROWS × len(rows) floats at a time."""
     held = vectors[rows]
     count = min(nearest, len(rows) - 1)
     found = []
@@ -90,8 +90,8 @@ def _nearest(vectors: Floats, rows: npt.NDArray[np.int64], nearest: int, least: 
     return np.concatenate(found)
 
 
-def _cells(vectors: Floats, rows: npt.NDArray[np.int64]) -> list[npt.NDArray[np.int64]]:
-    """Rows by their PROBES nearest of √n evenly sampled centres; a row stands in several cells."""
+def _build_cells(vectors: Floats, rows: npt.NDArray[np.int64]) -> list[npt.NDArray[np.int64]]:
+    """Return rows by their PROBES nearest of √n evenly sampled centres; a row stands in several cells."""
     centres = vectors[rows[:: max(1, int(np.sqrt(len(rows))))]]
     home = np.empty((len(rows), PROBES), dtype=np.int32)
     for start in range(0, len(rows), BLOCK_ROWS * 8):

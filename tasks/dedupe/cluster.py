@@ -12,10 +12,10 @@ MAX_MEMBERS = 500
 """Rows that may join one canonical row by likeness; those of the very same words are not counted."""
 
 
-def canonical_of(
+def assign_canonical_rows(
     order: Sequence[int], found: Mapping[int, Mapping[int, Decision]], fixed: frozenset[int]
 ) -> dict[int, int]:
-    """Row -> the canonical row it repeats, for the rows that repeat one.
+    """Return row -> the canonical row it repeats, for the rows that repeat one.
 
     order: all rows, the first to be canonical first; found: row -> row -> decision, both ways; fixed: rows that stay
     canonical whatever they are like.

@@ -10,8 +10,8 @@ import numpy.typing as npt
 from rapidfuzz import fuzz, process
 
 from slowwave.schemas.settings import DedupeSettings
-from slowwave.tasks.dedupe.guards import objection, pair_of, speaker
-from slowwave.tasks.dedupe.normalise import Claim, read_claim
+from slowwave.tasks.dedupe.guards import align_pair, find_objection, speaker
+from slowwave.tasks.dedupe.normalise import Claim, normalise_claim
 
 Scores = dict[str, float]
 
@@ -54,12 +54,12 @@ class Decision:
         return 101.0 if self.rule == "exact" else self.scores["likeness"]
 
 
-def rules_of(settings: DedupeSettings) -> Rules:
-    """The rules in force."""
+def make_rules(settings: DedupeSettings) -> Rules:
+    """Return the rules in force."""
     return Rules(threshold=settings.threshold)
 
 
-def same(
+def compare_sentences(
     a: str,
     b: str,
     *,
@@ -67,33 +67,33 @@ def same(
     cosine: float | None = None,
     rules: Rules | None = None,
 ) -> Decision:
-    """Whether two sentences make the same claim.
+    """Return whether two sentences make the same claim.
 
     `cosine` is that of their vectors, None without an encoder; `speakers` are who said a and b.
     """
-    left, right = read_claim(a, speakers[0]), read_claim(b, speakers[1])
+    left, right = normalise_claim(a, speakers[0]), normalise_claim(b, speakers[1])
     return decide(left, right, fuzz.ratio(left.sorted_words, right.sorted_words), cosine, rules or Rules())
 
 
 def decide(a: Claim, b: Claim, token_sort: float, cosine: float | None, rules: Rules) -> Decision:
-    """The same, of claims already read and scored; symmetric in a and b."""
-    scores = scores_of(a, b, token_sort, cosine, rules)
+    """Return the same, of claims already read and scored; symmetric in a and b."""
+    scores = compute_scores(a, b, token_sort, cosine, rules)
     if a.folded == b.folded:
-        reason = speaker(pair_of(a, b))
+        reason = speaker(align_pair(a, b))
         return Decision(reason is None, "exact" if reason is None else "speaker", scores, reason or "the same words")
-    blocked = objection(a, b)
+    blocked = find_objection(a, b)
     if blocked is not None:
         return Decision(False, blocked[0], scores, blocked[1])
-    return _alike(scores, rules)
+    return _apply_thresholds(scores, rules)
 
 
-def hopeful(a: Claim, b: Claim, token_sort: float, cosine: float | None, rules: Rules) -> bool:
-    """Whether the two would be one if no guard objected: the cheap part of `decide`, first in bulk."""
-    return a.folded == b.folded or _alike(scores_of(a, b, token_sort, cosine, rules), rules).same
+def is_promising(a: Claim, b: Claim, token_sort: float, cosine: float | None, rules: Rules) -> bool:
+    """Return whether the two would be one if no guard objected: the cheap part of `decide`, first in bulk."""
+    return a.folded == b.folded or _apply_thresholds(compute_scores(a, b, token_sort, cosine, rules), rules).same
 
 
-def grey(decision: Decision, rules: Rules) -> bool:
-    """Whether the rules see too little likeness, but not much too little, or one word in the place of another.
+def is_borderline(decision: Decision, rules: Rules) -> bool:
+    """Return whether the rules see too little likeness, but not much too little, or one word in the place of another.
 
     No other guard's objection is asked about: a model has no eye for two ports.
     """
@@ -102,31 +102,35 @@ def grey(decision: Decision, rules: Rules) -> bool:
     return decision.score >= rules.grey or decision.scores.get("cosine", 0.0) >= rules.grey_cosine
 
 
-def scores_of(a: Claim, b: Claim, token_sort: float, cosine: float | None, rules: Rules) -> Scores:
-    """What the rules look at."""
-    scores = {"token_sort": float(token_sort), "overlap": overlap(a, b), "added": float(added(a, b))}
+def compute_scores(a: Claim, b: Claim, token_sort: float, cosine: float | None, rules: Rules) -> Scores:
+    """Return what the rules look at."""
+    scores = {
+        "token_sort": float(token_sort),
+        "overlap": compute_dice_overlap(a, b),
+        "added": float(count_added_words(a, b)),
+    }
     scores["likeness"] = max(0.0, scores["token_sort"] - rules.added_cost * scores["added"])
     return scores if cosine is None else {**scores, "cosine": float(cosine)}
 
 
-def token_sort_ratios(left: list[Claim], right: list[Claim]) -> npt.NDArray[np.float32]:
-    """token_sort_ratio pair by pair, 0 to 100; shape (pairs,). Never the matrix of all against all."""
+def compute_token_sort_ratios(left: list[Claim], right: list[Claim]) -> npt.NDArray[np.float32]:
+    """Return token_sort_ratio pair by pair, 0 to 100; shape (pairs,). Never the matrix of all against all."""
     words = [c.sorted_words for c in left], [c.sorted_words for c in right]
     return np.asarray(process.cpdist(*words, scorer=fuzz.ratio, workers=-1), dtype=np.float32)
 
 
-def overlap(a: Claim, b: Claim) -> float:
-    """Dice coefficient of the sets of content words, 0 to 1."""
+def compute_dice_overlap(a: Claim, b: Claim) -> float:
+    """Return dice coefficient of the sets of content words, 0 to 1."""
     left, right = set(a.content), set(b.content)
     return 2 * len(left & right) / (len(left) + len(right)) if left or right else 0.0
 
 
-def added(a: Claim, b: Claim) -> int:
-    """The longest run of content words, in either claim, that the other lacks."""
-    return max(_longest_run(a.content, set(b.content)), _longest_run(b.content, set(a.content)))
+def count_added_words(a: Claim, b: Claim) -> int:
+    """Return the longest run of content words, in either claim, that the other lacks."""
+    return max(_measure_longest_run(a.content, set(b.content)), _measure_longest_run(b.content, set(a.content)))
 
 
-def _longest_run(words: tuple[str, ...], known: set[str]) -> int:
+def _measure_longest_run(words: tuple[str, ...], known: set[str]) -> int:
     longest = run = 0
     for word in words:
         run = 0 if word in known else run + 1
@@ -134,7 +138,7 @@ def _longest_run(words: tuple[str, ...], known: set[str]) -> int:
     return longest
 
 
-def _alike(scores: Scores, rules: Rules) -> Decision:
+def _apply_thresholds(scores: Scores, rules: Rules) -> Decision:
     cosine = scores.get("cosine")
     if cosine is not None and cosine < rules.cosine:
         return Decision(False, "meaning", scores, f"cosine of the vectors {cosine:.2f}")

@@ -12,12 +12,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slowwave.schemas.ids import content_id
+from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.settings import DedupeSettings
 from slowwave.schemas.tables import MERGES, OBSERVATIONS
-from slowwave.tasks.dedupe.cluster import canonical_of
-from slowwave.tasks.dedupe.decide import Decision, rules_of
-from slowwave.tasks.dedupe.pairs import Found, Judge, Undone, by_id, found_pairs, only_row, with_values
+from slowwave.tasks.dedupe.cluster import assign_canonical_rows
+from slowwave.tasks.dedupe.decide import Decision, make_rules
+from slowwave.tasks.dedupe.pairs import Found, Judge, Undone, find_duplicate_pairs, select_row, set_columns, sort_by_id
 
 VERSION = "dedupe/2"
 
@@ -38,7 +38,7 @@ def dedupe(
     undone: Undone = frozenset(),
     judge: Judge | None = None,
 ) -> Deduped:
-    """Marks each pending claim that repeats another.
+    """Mark each pending claim that repeats another.
 
     pending: OBSERVATIONS rows not looked at yet; known: rows looked at before, active or superseded by another claim,
     which stay canonical: who says again what was changed takes it up again.
@@ -49,24 +49,25 @@ def dedupe(
     active is passed on, looked at. Equal input in any order gives equal output.
     """
     if not pending.num_rows:
-        return Deduped(OBSERVATIONS.empty(), MERGES.empty())
+        return Deduped(OBSERVATIONS.make_empty_table(), MERGES.make_empty_table())
     active = pc.equal(pending["status"], "active")
-    live = by_id(pending.filter(active))
+    live = sort_by_id(pending.filter(active))
     standing = pc.is_in(known["status"], pa.array(["active", "superseded"]))
-    old = by_id(known.filter(pc.and_(standing, _not_in(known, pending))))
+    old = sort_by_id(known.filter(pc.and_(standing, _mask_absent(known, pending))))
     table = pa.concat_tables([old, live])
-    found = found_pairs(table, old.num_rows, rules_of(settings), settings.candidates, undone, judge)
-    joined = canonical_of(_ranks(table, old.num_rows), found, frozenset(range(old.num_rows)))
-    marked = _marked(table, joined, found, step_key)
+    found = find_duplicate_pairs(table, old.num_rows, make_rules(settings), settings.candidates, undone, judge)
+    joined = assign_canonical_rows(_rank_rows(table, old.num_rows), found, frozenset(range(old.num_rows)))
+    marked = _mark_duplicates(table, joined, found, step_key)
     keep = sorted({*range(old.num_rows, table.num_rows), *joined.values()})
-    passed = with_values(by_id(pending.filter(pc.invert(active))), dedupe_key=step_key)
+    passed = set_columns(sort_by_id(pending.filter(pc.invert(active))), dedupe_key=step_key)
     return Deduped(
-        pa.concat_tables([marked.take(pa.array(keep, pa.int64())), passed]), _ledger(table, joined, found, step_key)
+        pa.concat_tables([marked.take(pa.array(keep, pa.int64())), passed]),
+        _build_merges(table, joined, found, step_key),
     )
 
 
 def unmerge(observations: pa.Table, merges: pa.Table, merge_id: str) -> Deduped:
-    """Takes a merge back: the loser is active again, and the winner keeps no evidence it had from the loser alone.
+    """Take a merge back: the loser is active again, and the winner keeps no evidence it had from the loser alone.
 
     observations: the loser, the winner, and every other row whose canonical_id is the winner's.
     Returns the two rows and the merge with `undone` set, no rows where it is set already; raises KeyError where
@@ -76,28 +77,30 @@ def unmerge(observations: pa.Table, merges: pa.Table, merge_id: str) -> Deduped:
     if not merge.num_rows:
         raise KeyError(f"no merge of duplicates {merge_id!r}: `slowwave merges` lists them")
     if merge["undone"][0].as_py():
-        return Deduped(OBSERVATIONS.empty(), MERGES.empty())
-    loser = only_row(observations, merge["loser_id"][0].as_py())
-    winner = only_row(observations, merge["winner_id"][0].as_py())
+        return Deduped(OBSERVATIONS.make_empty_table(), MERGES.make_empty_table())
+    loser = select_row(observations, merge["loser_id"][0].as_py())
+    winner = select_row(observations, merge["winner_id"][0].as_py())
     others = observations.filter(
         pc.and_(
             pc.equal(observations["canonical_id"], winner["observation_id"][0]),
             pc.not_equal(observations["observation_id"], loser["observation_id"][0]),
         )
     )
-    loser = with_values(loser, status="active", reason=None, canonical_id=None)
+    loser = set_columns(loser, status="active", reason=None, canonical_id=None)
     members = pa.concat_tables([winner, others]).select(["session_id", "evidence_sessions", "observed_at"]).to_pylist()
     sessions = sorted({s for m in members[1:] for s in m["evidence_sessions"]} | {m["session_id"] for m in members})
-    winner = with_values(winner, evidence_sessions=sessions, valid_from=_earliest(m["observed_at"] for m in members))
-    return Deduped(pa.concat_tables([loser, winner]), with_values(merge, undone=True))
+    winner = set_columns(
+        winner, evidence_sessions=sessions, valid_from=_find_earliest(m["observed_at"] for m in members)
+    )
+    return Deduped(pa.concat_tables([loser, winner]), set_columns(merge, undone=True))
 
 
-def _not_in(table: pa.Table, other: pa.Table) -> pa.ChunkedArray:
+def _mask_absent(table: pa.Table, other: pa.Table) -> pa.ChunkedArray:
     return pc.invert(pc.is_in(table["observation_id"], value_set=other["observation_id"].combine_chunks()))
 
 
-def _ranks(table: pa.Table, known: int) -> list[int]:
-    """Rows in the order in which they may become canonical: known ones, then the earliest, then by id."""
+def _rank_rows(table: pa.Table, known: int) -> list[int]:
+    """Return rows in the order in which they may become canonical: known ones, then the earliest, then by id."""
     times, ids = table["observed_at"].to_pylist(), table["observation_id"].to_pylist()
 
     def rank(row: int) -> tuple[bool, bool, float, str]:
@@ -107,8 +110,10 @@ def _ranks(table: pa.Table, known: int) -> list[int]:
     return sorted(range(table.num_rows), key=rank)
 
 
-def _marked(table: pa.Table, joined: dict[int, int], found: Found, step_key: str) -> pa.Table:
-    """The table with what dedupe decides: status, reason, canonical_id, evidence_sessions, valid_from, dedupe_key."""
+def _mark_duplicates(table: pa.Table, joined: dict[int, int], found: Found, step_key: str) -> pa.Table:
+    """Return the table with what dedupe decides: status, reason, canonical_id, evidence_sessions, valid_from,
+    dedupe_key.
+    """
     ids, sessions = table["observation_id"].to_pylist(), table["session_id"].to_pylist()
     columns = {n: table[n].to_pylist() for n in ("status", "reason", "canonical_id", "valid_from", "dedupe_key")}
     observed = table["observed_at"].to_pylist()
@@ -119,26 +124,28 @@ def _marked(table: pa.Table, joined: dict[int, int], found: Found, step_key: str
         columns["status"][row], columns["canonical_id"][row] = "duplicate", ids[canonical]
         columns["reason"][row] = found[row][canonical].reason
         evidence[canonical] |= evidence[row]
-        columns["valid_from"][canonical] = _earliest([columns["valid_from"][canonical], columns["valid_from"][row]])
+        columns["valid_from"][canonical] = _find_earliest(
+            [columns["valid_from"][canonical], columns["valid_from"][row]]
+        )
     for name, values in {**columns, "evidence_sessions": [sorted(e) for e in evidence]}.items():
         field = table.schema.field(name)
         table = table.set_column(table.schema.get_field_index(name), field, pa.array(values, field.type))
     return table
 
 
-def _earliest(times: Iterable[datetime | None]) -> datetime | None:
+def _find_earliest(times: Iterable[datetime | None]) -> datetime | None:
     return min((t for t in times if t is not None), default=None)
 
 
-def _ledger(table: pa.Table, joined: dict[int, int], found: Found, step_key: str) -> pa.Table:
+def _build_merges(table: pa.Table, joined: dict[int, int], found: Found, step_key: str) -> pa.Table:
     ids = table["observation_id"].to_pylist()
-    rows = [_merge(ids[row], ids[joined[row]], found[row][joined[row]], step_key) for row in sorted(joined)]
+    rows = [_make_merge_row(ids[row], ids[joined[row]], found[row][joined[row]], step_key) for row in sorted(joined)]
     return pa.Table.from_pylist(rows, schema=MERGES.schema)
 
 
-def _merge(loser: str, winner: str, decision: Decision, step_key: str) -> dict[str, Any]:
+def _make_merge_row(loser: str, winner: str, decision: Decision, step_key: str) -> dict[str, Any]:
     return {
-        "merge_id": content_id(loser, winner, decision.rule),
+        "merge_id": compute_content_id(loser, winner, decision.rule),
         "kind": "duplicate",
         "loser_id": loser,
         "winner_id": winner,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from rapidfuzz import fuzz
 from rapidfuzz.distance import Levenshtein
 
-from slowwave.tasks.dedupe.normalise import Claim, Date, carries, stem
+from slowwave.tasks.dedupe.normalise import Claim, Date, is_content_word, stem
 from slowwave.tasks.dedupe.words import (
     ALTERNATIVES,
     CHANGES,
@@ -52,7 +52,7 @@ class Pair:
     only_b: frozenset[str]
 
     @property
-    def short(self) -> bool:
+    def is_short(self) -> bool:
         """Whether the shorter of the two is a short claim."""
         return min(len(self.a.content), len(self.b.content)) <= SHORT
 
@@ -60,8 +60,8 @@ class Pair:
 Guard = Callable[[Pair], str | None]
 
 
-def pair_of(a: Claim, b: Claim) -> Pair:
-    """The two claims aligned word by word."""
+def align_pair(a: Claim, b: Claim) -> Pair:
+    """Return the two claims aligned word by word."""
     slots = tuple(
         (a.words[op.src_start : op.src_end], b.words[op.dest_start : op.dest_end])
         for op in Levenshtein.opcodes(a.words, b.words)
@@ -71,7 +71,7 @@ def pair_of(a: Claim, b: Claim) -> Pair:
 
 
 def speaker(pair: Pair) -> str | None:
-    """ "I like tea" by two people is two claims."""
+    """Return  "I like tea" by two people is two claims."""
     a, b = pair.a, pair.b
     if a.first_person and b.first_person and a.speaker != b.speaker:
         return f"said of themselves by {a.speaker} and {b.speaker}"
@@ -79,7 +79,7 @@ def speaker(pair: Pair) -> str | None:
 
 
 def question(pair: Pair) -> str | None:
-    """A question claims nothing."""
+    """Return a question claims nothing."""
     return "one is a question" if pair.a.question != pair.b.question else None
 
 
@@ -94,24 +94,27 @@ def negation(pair: Pair) -> str | None:
 
 
 def figures(pair: Pair) -> str | None:
-    """The same numbers, units, amounts, times and versions; a long claim may give one more."""
-    return _differ("numbers", pair.a.figures, pair.b.figures, one_sided=pair.short)
+    """Return the same numbers, units, amounts, times and versions; a long claim may give one more."""
+    return _explain_difference("numbers", pair.a.figures, pair.b.figures, one_sided=pair.is_short)
 
 
 def dates(pair: Pair) -> str | None:
-    """The same dates, a missing year being no difference, and days of the week; a long claim may give one more."""
+    """Return the same dates, a missing year being no difference, and days of the week.
+
+    A long claim may give one more.
+    """
     a, b = pair.a, pair.b
-    undated_a, undated_b = _undated(a.dates, b.dates), _undated(b.dates, a.dates)
-    if (undated_a and undated_b) or (pair.short and (undated_a or undated_b)):
+    undated_a, undated_b = _find_unmatched_dates(a.dates, b.dates), _find_unmatched_dates(b.dates, a.dates)
+    if (undated_a and undated_b) or (pair.is_short and (undated_a or undated_b)):
         return "dates differ"
-    return _differ("days", WEEKDAYS & set(a.words), WEEKDAYS & set(b.words), one_sided=pair.short)
+    return _explain_difference("days", WEEKDAYS & set(a.words), WEEKDAYS & set(b.words), one_sided=pair.is_short)
 
 
 def identifiers(pair: Pair) -> str | None:
-    """The same paths, flags, names in code, issues, addresses; a path may be given from further up."""
-    only_a = {x for x in pair.a.identifiers if not _named(x, pair.b)}
-    only_b = {x for x in pair.b.identifiers if not _named(x, pair.a)}
-    return _differ("identifiers", only_a, only_b, one_sided=pair.short)
+    """Return the same paths, flags, names in code, issues, addresses; a path may be given from further up."""
+    only_a = {x for x in pair.a.identifiers if not _has_identifier(x, pair.b)}
+    only_b = {x for x in pair.b.identifiers if not _has_identifier(x, pair.a)}
+    return _explain_difference("identifiers", only_a, only_b, one_sided=pair.is_short)
 
 
 def names(pair: Pair) -> str | None:
@@ -119,31 +122,31 @@ def names(pair: Pair) -> str | None:
     for left, right in pair.slots:
         only_a, only_b = pair.a.names & pair.only_a & set(left), pair.b.names & pair.only_b & set(right)
         if only_a and only_b and len(left) == len(right):
-            if not pair.short and any(_one_name(x, y) for x in only_a for y in only_b):
+            if not pair.is_short and any(_is_same_name(x, y) for x in only_a for y in only_b):
                 continue
             return f"{' '.join(sorted(only_a))} and {' '.join(sorted(only_b))}"
     return None
 
 
 def pronouns(pair: Pair) -> str | None:
-    """ "He" is not "she"."""
+    """Return  "He" is not "she"."""
     sides = [(not HE.isdisjoint(c.words), not SHE.isdisjoint(c.words)) for c in (pair.a, pair.b)]
     return "he and she" if sorted(sides) == [(False, True), (True, False)] else None
 
 
 def opposites(pair: Pair) -> str | None:
     """No word in the place of its opposite or its alternative; in a short claim, in whatever place."""
-    slots = [(pair.only_a, pair.only_b)] if pair.short else pair.slots
+    slots = [(pair.only_a, pair.only_b)] if pair.is_short else pair.slots
     for lefts, rights in slots:
         for left in lefts:
             for right in rights:
-                if left != right and _opposed(left, right):
+                if left != right and _is_opposite(left, right):
                     return f"{left} and {right}"
     return None
 
 
 def change(pair: Pair) -> str | None:
-    """ "Raised the timeout from 3 to 5 s" has all of "the timeout is 3 s", and does not repeat it."""
+    """Return  "Raised the timeout from 3 to 5 s" has all of "the timeout is 3 s", and does not repeat it."""
     for told, other in ((pair.a, pair.b), (pair.b, pair.a)):
         new = told.figures - other.figures or told.dates - other.dates or told.identifiers - other.identifiers
         if new and TELLING & set(map(stem, told.words)) - set(map(stem, other.words)):
@@ -153,11 +156,11 @@ def change(pair: Pair) -> str | None:
 
 def restriction(pair: Pair) -> str | None:
     """Only, unless, if, always: what narrows a claim stands on both sides."""
-    return _differ("restrictions", RESTRICTIONS & set(pair.a.words), RESTRICTIONS & set(pair.b.words))
+    return _explain_difference("restrictions", RESTRICTIONS & set(pair.a.words), RESTRICTIONS & set(pair.b.words))
 
 
 def modality(pair: Pair) -> str | None:
-    """What may be is not what is, and a plan is not an event."""
+    """Return what may be is not what is, and a plan is not an event."""
     for what, cues in (("a possibility", HEDGES), ("a plan", FUTURE)):
         if cues.isdisjoint(pair.a.words) != cues.isdisjoint(pair.b.words):
             return f"one is {what}"
@@ -166,24 +169,26 @@ def modality(pair: Pair) -> str | None:
 
 def substitution(pair: Pair) -> str | None:
     """No content word in the place of another, which nothing tells to be of the same meaning."""
-    new_a = {stem(w) for w in pair.only_a if carries(w)} - set(pair.b.content)
-    new_b = {stem(w) for w in pair.only_b if carries(w)} - set(pair.a.content)
+    new_a = {stem(w) for w in pair.only_a if is_content_word(w)} - set(pair.b.content)
+    new_b = {stem(w) for w in pair.only_b if is_content_word(w)} - set(pair.a.content)
     if new_a and new_b:
         return f"{' '.join(sorted(new_a))} in place of {' '.join(sorted(new_b))}"
     return None
 
 
 def order(pair: Pair) -> str | None:
-    """Who does it to whom: two parts that change places around what stays, or around "from", "over", "before"."""
+    """Return who does it to whom: two parts that change places around what stays, or around "from", "over",
+    "before".
+    """
     a, b = pair.a, pair.b
-    after_a, after_b = _related(a), _related(b)
+    after_a, after_b = _collect_relations(a), _collect_relations(b)
     for relation in after_a.keys() & after_b.keys():
         left, right = after_a[relation] - after_b[relation], after_b[relation] - after_a[relation]
         if left and right and left <= set(b.content) and right <= set(a.content):
             return f"{relation} {min(left)}, the other {relation} {min(right)}"
     if PASSIVE.isdisjoint(a.words) != PASSIVE.isdisjoint(b.words):
         return None
-    return "two parts change places" if _exchanged(a.content, b.content) else None
+    return "two parts change places" if _is_swapped(a.content, b.content) else None
 
 
 GUARDS: tuple[Guard, ...] = (
@@ -201,40 +206,40 @@ GUARDS: tuple[Guard, ...] = (
 STRICT: tuple[Guard, ...] = (restriction, modality, order, substitution)
 
 
-def objection(a: Claim, b: Claim) -> tuple[str, str] | None:
-    """The first guard that objects, by name, and its reason; None where none does."""
-    pair = pair_of(a, b)
-    for guard in (*GUARDS, *(STRICT if pair.short else ())):
+def find_objection(a: Claim, b: Claim) -> tuple[str, str] | None:
+    """Return the first guard that objects, by name, and its reason; None where none does."""
+    pair = align_pair(a, b)
+    for guard in (*GUARDS, *(STRICT if pair.is_short else ())):
         reason = guard(pair)
         if reason is not None:
             return guard.__name__, reason
     return None
 
 
-def _differ(what: str, a: Set[str], b: Set[str], *, one_sided: bool = True) -> str | None:
-    """The reason where the sets differ; where only one of them has more, only if `one_sided` counts."""
+def _explain_difference(what: str, a: Set[str], b: Set[str], *, one_sided: bool = True) -> str | None:
+    """Return the reason where the sets differ; where only one of them has more, only if `one_sided` counts."""
     if a == b or not (one_sided or (a - b and b - a)):
         return None
     return f"{what} differ: {' '.join(sorted(a - b)) or '-'} and {' '.join(sorted(b - a)) or '-'}"
 
 
-def _undated(a: Set[Date], b: Set[Date]) -> set[Date]:
-    """Dates of a that no date of b agrees with."""
+def _find_unmatched_dates(a: Set[Date], b: Set[Date]) -> set[Date]:
+    """Return dates of a that no date of b agrees with."""
     return {x for x in a if not any(x[1:] == y[1:] and (None in (x[0], y[0]) or x[0] == y[0]) for y in b)}
 
 
-def _named(identifier: str, claim: Claim) -> bool:
+def _has_identifier(identifier: str, claim: Claim) -> bool:
     if identifier in claim.identifiers or identifier in claim.words:
         return True
     return any(x.endswith("/" + identifier) or identifier.endswith("/" + x) for x in claim.identifiers)
 
 
-def _one_name(x: str, y: str) -> bool:
-    """Two spellings of a name, or a name and the start of it: Gonzales and Gonzalez, Sen and Senator."""
+def _is_same_name(x: str, y: str) -> bool:
+    """Return two spellings of a name, or a name and the start of it: Gonzales and Gonzalez, Sen and Senator."""
     return fuzz.ratio(x, y) >= 80 or (min(len(x), len(y)) >= 3 and (x.startswith(y) or y.startswith(x)))
 
 
-def _opposed(left: str, right: str) -> bool:
+def _is_opposite(left: str, right: str) -> bool:
     if right in OPPOSITE_OF.get(left, ()):
         return True
     if SETS_OF.get(left, frozenset()) & SETS_OF.get(right, frozenset()):
@@ -243,17 +248,17 @@ def _opposed(left: str, right: str) -> bool:
     return len(short) > 3 and any(long == prefix + short for prefix in PREFIXES)
 
 
-def _related(claim: Claim) -> dict[str, set[str]]:
-    """Relation -> stems of the content words that follow it."""
+def _collect_relations(claim: Claim) -> dict[str, set[str]]:
+    """Return relation -> stems of the content words that follow it."""
     found: dict[str, set[str]] = {}
     for at, word in enumerate(claim.words):
         if word in RELATIONS:
-            found.setdefault(word, set()).add(next((stem(w) for w in claim.words[at + 1 :] if carries(w)), ""))
+            found.setdefault(word, set()).add(next((stem(w) for w in claim.words[at + 1 :] if is_content_word(w)), ""))
     return found
 
 
-def _exchanged(a: tuple[str, ...], b: tuple[str, ...]) -> bool:
-    """Whether b is a with two parts exchanged around one that stays: X m Y -> Y m X."""
+def _is_swapped(a: tuple[str, ...], b: tuple[str, ...]) -> bool:
+    """Return whether b is a with two parts exchanged around one that stays: X m Y -> Y m X."""
     if a == b or sorted(a) != sorted(b):
         return False
     start = next(at for at, (x, y) in enumerate(zip(a, b, strict=True)) if x != y)

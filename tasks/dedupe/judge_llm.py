@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from pydantic import BaseModel, ValidationError
 
 from slowwave.engines.llm.protocol import Completion, JsonSchema, Request
-from slowwave.schemas.ids import content_id
-from slowwave.tasks.llm.fence import entry, fenced, masked
-from slowwave.tasks.llm.library import Library, array, flat_object, number
+from slowwave.schemas.ids import compute_content_id
+from slowwave.tasks.llm.fence import mask_injections
+from slowwave.tasks.llm.library import Library, build_array_schema, build_integer_schema, build_object_schema
+from slowwave.text.fence import fence_entries, format_entry
 
 VERSION = 1
 PROMPTS = ("same",)
@@ -24,7 +25,7 @@ Texts = tuple[str, str]
 """The two claims of a pair."""
 
 
-class Answered(BaseModel):
+class PairAnswer(BaseModel):
     """What the model says of one pair."""
 
     pair: int
@@ -34,7 +35,7 @@ class Answered(BaseModel):
 class Answers(BaseModel):
     """What it says of a batch."""
 
-    pairs: list[Answered]
+    pairs: list[PairAnswer]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,29 +46,35 @@ class Batch:
     places: Mapping[int, int]
 
 
-def answer_schema(pairs: int) -> JsonSchema:
-    """What an answer looks like."""
-    return flat_object({"pairs": array(flat_object({"pair": number(99), "same": {"type": "boolean"}}), pairs)})
+def build_answer_schema(pairs: int) -> JsonSchema:
+    """Return what an answer looks like."""
+    return build_object_schema(
+        {
+            "pairs": build_array_schema(
+                build_object_schema({"pair": build_integer_schema(99), "same": {"type": "boolean"}}), pairs
+            )
+        }
+    )
 
 
-def batches(pairs: Sequence[Texts], library: Library) -> list[Batch]:
-    """What to ask; the same pairs give the same requests."""
+def build_batches(pairs: Sequence[Texts], library: Library) -> list[Batch]:
+    """Return what to ask; the same pairs give the same requests."""
     starts = range(0, len(pairs), PAIRS_AT_ONCE)
-    return [_batch(start, pairs[start : start + PAIRS_AT_ONCE], library) for start in starts]
+    return [_build_batch(start, pairs[start : start + PAIRS_AT_ONCE], library) for start in starts]
 
 
-def verdicts(asked: Sequence[Batch], answers: Mapping[str, Completion], pairs: int) -> list[bool | None]:
+def collect_verdicts(asked: Sequence[Batch], answers: Mapping[str, Completion], pairs: int) -> list[bool | None]:
     """For each pair whether it is one; None where the model did not say. Pairs it was not asked of are passed over."""
     said: list[bool | None] = [None] * pairs
     for batch in asked:
         completion = answers.get(batch.request.id)
-        for one in _answered(completion) if completion is not None else ():
+        for one in _parse_answers(completion) if completion is not None else ():
             if one.pair in batch.places:
                 said[batch.places[one.pair]] = one.same
     return said
 
 
-def _answered(completion: Completion) -> list[Answered]:
+def _parse_answers(completion: Completion) -> list[PairAnswer]:
     if not completion.ok:
         return []
     try:
@@ -76,18 +83,18 @@ def _answered(completion: Completion) -> list[Answered]:
         return []
 
 
-def _batch(start: int, pairs: Sequence[Texts], library: Library) -> Batch:
-    shown = {n: _shown(n, pair) for n, pair in enumerate(pairs, 1)}
-    messages = library.prompt("same").messages(**fenced(list(shown.values())))
+def _build_batch(start: int, pairs: Sequence[Texts], library: Library) -> Batch:
+    shown = {n: _render_pair(n, pair) for n, pair in enumerate(pairs, 1)}
+    messages = library.load_prompt("same").render_messages(**fence_entries(list(shown.values())))
     request = Request(
-        f"same/{content_id(*(text for pair in pairs for text in pair))}/{start}",
+        f"same/{compute_content_id(*(text for pair in pairs for text in pair))}/{start}",
         messages,
-        answer_schema(len(pairs)),
+        build_answer_schema(len(pairs)),
         TOKENS_A_PAIR * len(pairs) + TOKENS_A_PAIR,
     )
     return Batch(request, {n: start + n - 1 for n in shown})
 
 
-def _shown(number_: int, pair: Texts) -> str:
-    left, right = (masked(text)[:CLAIM_CHARS] for text in pair)
-    return entry(f"{number_}.", f"{left}\nand: {right}")
+def _render_pair(number_: int, pair: Texts) -> str:
+    left, right = (mask_injections(text)[:CLAIM_CHARS] for text in pair)
+    return format_entry(f"{number_}.", f"{left}\nand: {right}")

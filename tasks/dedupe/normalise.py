@@ -91,62 +91,62 @@ class Claim:
     question: bool
 
 
-def fold(text: str) -> str:
-    """The text without case, typographic variants, runs of space and closing punctuation."""
-    return " ".join(_plain(text, PLAIN[:3]).casefold().split()).strip(" .!,;:\"'")
+def fold_text(text: str) -> str:
+    """Return the text without case, typographic variants, runs of space and closing punctuation."""
+    return " ".join(_normalise_text(text, PLAIN[:3]).casefold().split()).strip(" .!,;:\"'")
 
 
 @lru_cache(maxsize=65_536)
 def stem(word: str) -> str:
-    """The stem of a lower-case word; spellings, short forms and irregular forms of one word share theirs."""
+    """Return the stem of a lower-case word; spellings, short forms and irregular forms of one word share theirs."""
     one = ONE_WORD.get(word) or ONE_STEM.get(STEMMER.stemWord(word), word)
     return str(STEMMER.stemWord(one))
 
 
-def read_claim(text: str, speaker: str | None = None) -> Claim:
-    """The claim in a sentence; `speaker` is who said it, for "I" and "my"."""
-    tokens = [_token(m) for m in TOKEN.finditer(_plain(text, PLAIN))]
+def normalise_claim(text: str, speaker: str | None = None) -> Claim:
+    """Return the claim in a sentence; `speaker` is who said it, for "I" and "my"."""
+    tokens = [_classify_token(m) for m in TOKEN.finditer(_normalise_text(text, PLAIN))]
     words = tuple(word for _, word, _ in tokens)
     return Claim(
-        folded=fold(text),
+        folded=fold_text(text),
         words=words,
-        content=tuple(stem(w) for w in words if carries(w)),
+        content=tuple(stem(w) for w in words if is_content_word(w)),
         sorted_words=" ".join(sorted(words)),
         figures=frozenset(w for kind, w, _ in tokens if kind in ("figure", "count", "clock")),
-        dates=frozenset(_date(raw) for kind, _, raw in tokens if kind == "date"),
+        dates=frozenset(_parse_date(raw) for kind, _, raw in tokens if kind == "date"),
         identifiers=frozenset(w for kind, w, _ in tokens if kind == "name"),
         names=frozenset(
             w
             for at, (kind, w, raw) in enumerate(tokens)
-            if kind == "word" and carries(w) and (raw[0].isupper() if at else raw.isupper() and len(raw) > 1)
+            if kind == "word" and is_content_word(w) and (raw[0].isupper() if at else raw.isupper() and len(raw) > 1)
         ),
-        negated=tuple(sorted(_negated(words))),
+        negated=tuple(sorted(_find_negated(words))),
         speaker=speaker.casefold() if speaker else None,
         first_person=not FIRST_PERSON.isdisjoint(words),
         question=text.rstrip().endswith("?"),
     )
 
 
-def carries(word: str) -> bool:
-    """Whether the word carries a claim, rather than holds a sentence together or negates it."""
+def is_content_word(word: str) -> bool:
+    """Return whether the word carries a claim, rather than holds a sentence together or negates it."""
     return word not in STOP and word not in NEGATIONS
 
 
-def _plain(text: str, changes: tuple[Change, ...]) -> str:
+def _normalise_text(text: str, changes: tuple[Change, ...]) -> str:
     plain = unicodedata.normalize("NFKC", text)
     for pattern, to in changes:
         plain = pattern.sub(to, plain)
     return plain
 
 
-def _token(match: re.Match[str]) -> tuple[str, str, str]:
-    """Kind, canonical form and the text itself."""
+def _classify_token(match: re.Match[str]) -> tuple[str, str, str]:
+    """Return kind, canonical form and the text itself."""
     kind, raw = str(match.lastgroup), match[0]
     if kind in ("iso", "month_day", "day_month"):
-        year, month, day = _date(raw)
+        year, month, day = _parse_date(raw)
         return "date", f"{year or 0:04}-{month:02}-{day:02}", raw
     if kind in ("figure", "count"):
-        return kind, _figure(raw), raw
+        return kind, _normalise_figure(raw), raw
     if kind == "name" or CAMEL.fullmatch(raw):
         return "name", raw.casefold(), raw
     if kind == "clock":
@@ -154,7 +154,7 @@ def _token(match: re.Match[str]) -> tuple[str, str, str]:
     return kind, raw.casefold().replace("'", ""), raw
 
 
-def _date(raw: str) -> Date:
+def _parse_date(raw: str) -> Date:
     numbers = [int(n) for n in re.findall(r"\d+", raw)]
     month = next((MONTHS[w] for w in re.findall(r"[a-z]+", raw.casefold()) if w in MONTHS), None)
     if month is None:
@@ -162,8 +162,8 @@ def _date(raw: str) -> Date:
     return (numbers[1] if len(numbers) > 1 else None), month, numbers[0]
 
 
-def _figure(raw: str) -> str:
-    """Amount in base units; a version as it stands."""
+def _normalise_figure(raw: str) -> str:
+    """Return amount in base units; a version as it stands."""
     parts = re.fullmatch(r"([$€£v]?)([\d,.]*\d|[a-z]+)[\s-]*(.*)", raw.casefold())
     if parts is None:
         return raw.casefold()
@@ -172,16 +172,16 @@ def _figure(raw: str) -> str:
         return number + (f" {unit}" if unit and unit not in UNITS else "")
     if "." in number and not unit:
         return sign + number  # 3.1 is no 3.10
-    return sign + _scaled(float(NUMBER_WORDS.get(number, number)), unit)
+    return sign + _scale_amount(float(NUMBER_WORDS.get(number, number)), unit)
 
 
-def _scaled(value: float, unit: str) -> str:
+def _scale_amount(value: float, unit: str) -> str:
     if unit in SCALES:
         return f"{value * SCALES[unit]:.12g}"
     base, factor = UNITS.get(unit, ("", 1.0))
     return f"{value * factor:.12g}{base}"
 
 
-def _negated(words: tuple[str, ...]) -> list[str]:
+def _find_negated(words: tuple[str, ...]) -> list[str]:
     places = [at for at, word in enumerate(words) if word in NEGATIONS]
-    return [next((stem(w) for w in words[at + 1 :] if carries(w)), "") for at in places]
+    return [next((stem(w) for w in words[at + 1 :] if is_content_word(w)), "") for at in places]

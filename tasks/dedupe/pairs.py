@@ -12,26 +12,26 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slowwave.schemas.tables import OBSERVATIONS, VECTOR_DIM
-from slowwave.tasks.dedupe.candidates import Floats, Pairs, unique_pairs, vector_pairs, word_pairs
-from slowwave.tasks.dedupe.decide import Decision, Rules, decide, grey, hopeful, token_sort_ratios
-from slowwave.tasks.dedupe.normalise import Claim, read_claim
+from slowwave.tasks.dedupe.candidates import Floats, Pairs, deduplicate_pairs, find_vector_pairs, find_word_pairs
+from slowwave.tasks.dedupe.decide import Decision, Rules, compute_token_sort_ratios, decide, is_borderline, is_promising
+from slowwave.tasks.dedupe.normalise import Claim, normalise_claim
 
 
-def by_id(table: pa.Table) -> pa.Table:
-    """The rows in order of their id, cast to OBSERVATIONS."""
+def sort_by_id(table: pa.Table) -> pa.Table:
+    """Return the rows in order of their id, cast to OBSERVATIONS."""
     return table.select(OBSERVATIONS.schema.names).cast(OBSERVATIONS.schema).sort_by("observation_id")
 
 
-def only_row(table: pa.Table, observation_id: str) -> pa.Table:
-    """The row of that id, cast to OBSERVATIONS; raises KeyError where there is none."""
+def select_row(table: pa.Table, observation_id: str) -> pa.Table:
+    """Return the row of that id, cast to OBSERVATIONS; raises KeyError where there is none."""
     rows = table.filter(pc.equal(table["observation_id"], observation_id))
     if not rows.num_rows:
         raise KeyError(f"observation {observation_id!r} is not among the rows given")
     return rows.select(OBSERVATIONS.schema.names).cast(OBSERVATIONS.schema)
 
 
-def with_values(table: pa.Table, **values: Any) -> pa.Table:
-    """The table with columns set to one value each."""
+def set_columns(table: pa.Table, **values: Any) -> pa.Table:
+    """Return the table with columns set to one value each."""
     for name, value in values.items():
         field = table.schema.field(name)
         column = pa.array([value] * table.num_rows, field.type)
@@ -53,36 +53,38 @@ MAX_ASKED = 2_000
 """Pairs of the grey band that are asked about, the likest first."""
 
 
-def found_pairs(
+def find_duplicate_pairs(
     table: pa.Table, known: int, rules: Rules, nearest: int, undone: Undone, judge: Judge | None = None
 ) -> Found:
-    """The pairs of rows that are one claim; rows before `known` are not compared with each other.
+    """Return the pairs of rows that are one claim; rows before `known` are not compared with each other.
 
     `judge` is asked about pairs that the rules let pass by little; without one they stay apart.
     """
     claims = [
-        read_claim(text, speaker)
+        normalise_claim(text, speaker)
         for text, speaker in zip(table["summary"].to_pylist(), table["speaker"].to_pylist(), strict=True)
     ]
-    vectors, has = unit_vectors(table)
-    pairs = unique_pairs(np.concatenate([exact_pairs(claims), word_pairs(claims), vector_pairs(vectors, has, nearest)]))
-    pairs = _allowed(pairs[pairs[:, 1] >= known], table, undone)
+    vectors, has = stack_unit_vectors(table)
+    pairs = deduplicate_pairs(
+        np.concatenate([find_exact_pairs(claims), find_word_pairs(claims), find_vector_pairs(vectors, has, nearest)])
+    )
+    pairs = _filter_allowed(pairs[pairs[:, 1] >= known], table, undone)
     found: dict[int, dict[int, Decision]] = defaultdict(dict)
     asked: list[Judged] = []
     for start in range(0, len(pairs), CHUNK_PAIRS):
         chunk = pairs[start : start + CHUNK_PAIRS]
-        for left, right, decision in _decided(chunk, claims, vectors, has, rules, grey_too=judge is not None):
+        for left, right, decision in _decide_pairs(chunk, claims, vectors, has, rules, grey_too=judge is not None):
             if decision.same:
                 found[left][right] = found[right][left] = decision
             else:
                 asked.append((left, right, decision))
-    for left, right, decision in _judged(asked, table, judge) if judge else ():
+    for left, right, decision in _ask_judge(asked, table, judge) if judge else ():
         found[left][right] = found[right][left] = decision
     return found
 
 
-def _judged(asked: list[Judged], table: pa.Table, judge: Judge) -> Iterator[Judged]:
-    """The pairs of the grey band that the judge says are one."""
+def _ask_judge(asked: list[Judged], table: pa.Table, judge: Judge) -> Iterator[Judged]:
+    """Yield the pairs of the grey band that the judge says are one."""
     texts = table["summary"].to_pylist()
     likest = sorted(asked, key=lambda one: (-one[2].score, one[0], one[1]))[:MAX_ASKED]
     said = judge([(texts[left], texts[right]) for left, right, _ in likest]) if likest else []
@@ -91,8 +93,8 @@ def _judged(asked: list[Judged], table: pa.Table, judge: Judge) -> Iterator[Judg
             yield left, right, replace(decision, same=True, rule="judged", reason="a language model says so")
 
 
-def unit_vectors(table: pa.Table) -> tuple[Floats, npt.NDArray[np.bool_]]:
-    """The vectors, shape (rows, dim), zero where null; and which rows have one."""
+def stack_unit_vectors(table: pa.Table) -> tuple[Floats, npt.NDArray[np.bool_]]:
+    """Return the vectors, shape (rows, dim), zero where null; and which rows have one."""
     column = table["vector"].combine_chunks()
     has = np.asarray(column.is_valid(), dtype=bool)
     vectors = np.zeros((table.num_rows, VECTOR_DIM), dtype=np.float32)
@@ -102,19 +104,19 @@ def unit_vectors(table: pa.Table) -> tuple[Floats, npt.NDArray[np.bool_]]:
     return vectors, has
 
 
-def exact_pairs(claims: list[Claim]) -> Pairs:
-    """Each claim with the first of the same words and speaker, and with the one before it."""
+def find_exact_pairs(claims: list[Claim]) -> Pairs:
+    """Return each claim with the first of the same words and speaker, and with the one before it."""
     seen: dict[tuple[str, str | None], list[int]] = {}
     for row, claim in enumerate(claims):
         seen.setdefault((claim.folded, claim.speaker if claim.first_person else None), []).append(row)
-    return np.array([p for rows in seen.values() for p in _star(rows)], dtype=np.int64).reshape(-1, 2)
+    return np.array([p for rows in seen.values() for p in _link_rows(rows)], dtype=np.int64).reshape(-1, 2)
 
 
-def _star(rows: list[int]) -> list[tuple[int, int]]:
+def _link_rows(rows: list[int]) -> list[tuple[int, int]]:
     return [(rows[0], row) for row in rows[1:]] + list(pairwise(rows))
 
 
-def _allowed(pairs: Pairs, table: pa.Table, undone: Undone) -> Pairs:
+def _filter_allowed(pairs: Pairs, table: pa.Table, undone: Undone) -> Pairs:
     """Without merges taken back, and without coding claims of two workspaces: each has its own port 8080."""
     space = (
         pc.dictionary_encode(table["workspace"].combine_chunks()).indices.fill_null(-1).to_numpy(zero_copy_only=False)
@@ -130,12 +132,12 @@ def _allowed(pairs: Pairs, table: pa.Table, undone: Undone) -> Pairs:
     return allowed
 
 
-def _decided(
+def _decide_pairs(
     pairs: Pairs, claims: list[Claim], vectors: Floats, has: npt.NDArray[np.bool_], rules: Rules, *, grey_too: bool
 ) -> list[Judged]:
-    """The pairs that are one, and those of the grey band where they are wanted."""
+    """Return the pairs that are one, and those of the grey band where they are wanted."""
     left, right = pairs[:, 0], pairs[:, 1]
-    ratios = token_sort_ratios([claims[r] for r in left], [claims[r] for r in right])
+    ratios = compute_token_sort_ratios([claims[r] for r in left], [claims[r] for r in right])
     both = has[left] & has[right]
     cosines = np.zeros(len(pairs), dtype=np.float32)
     cosines[both] = np.einsum("ij,ij->i", vectors[left[both]], vectors[right[both]])
@@ -145,9 +147,9 @@ def _decided(
     for at in np.flatnonzero(worth):
         a, b = int(left[at]), int(right[at])
         near = float(cosines[at]) if both[at] else None
-        if not grey_too and not hopeful(claims[a], claims[b], float(ratios[at]), near, rules):
+        if not grey_too and not is_promising(claims[a], claims[b], float(ratios[at]), near, rules):
             continue
         decision = decide(claims[a], claims[b], float(ratios[at]), near, rules)
-        if decision.same or (grey_too and grey(decision, rules)):
+        if decision.same or (grey_too and is_borderline(decision, rules)):
             found.append((a, b, decision))
     return found

@@ -14,41 +14,41 @@ from slowwave.tasks.dedupe import judge_llm
 from slowwave.tasks.dedupe.dedupe import VERSION, dedupe
 from slowwave.tasks.dedupe.judge_llm import Texts
 from slowwave.tasks.dedupe.pairs import Judge
-from slowwave.tasks.job import Job, StepReport, reporting, step_key
-from slowwave.tasks.llm.ask import Model, model_key, model_of
+from slowwave.tasks.job import Job, StepReport, compute_step_key, report_step
+from slowwave.tasks.llm.ask import Model, compute_model_key, get_model
 from slowwave.tasks.observe.task import WITHDRAWN
 
 
 @task(name="dedupe", cache_policy=NO_CACHE)
 def dedupe_observations(job: Job) -> StepReport:
     """Look at every claim nobody has looked at under these settings; the ledger is written before the claims."""
-    with reporting("dedupe") as report:
-        model = model_of(job)
-        key = step_key("dedupe", 1, VERSION, job.settings.dedupe)
-        key = key if model is None else model_key(model, "dedupe", judge_llm.VERSION, judge_llm.PROMPTS, key)
+    with report_step("dedupe") as report:
+        model = get_model(job)
+        key = compute_step_key("dedupe", 1, VERSION, job.settings.dedupe)
+        key = key if model is None else compute_model_key(model, "dedupe", judge_llm.VERSION, judge_llm.PROMPTS, key)
         rows = job.store.read(OBSERVATIONS)
-        pending = freed(orphaned(rows, key))
+        pending = reset_rows(select_rows_to_dedupe(rows, key))
         report.rows_in = pending.num_rows
         if not pending.num_rows:
             return report
-        seen = pc.or_(pc.fill_null(pc.equal(rows["dedupe_key"], key), False), amended(rows))
-        known = rows.filter(pc.and_(seen, canonical(rows)))
-        judge = None if model is None else judged_by(model, report)
-        found = dedupe(pending, known, job.settings.dedupe, key, undone_pairs(job.store), judge)
+        seen = pc.or_(pc.fill_null(pc.equal(rows["dedupe_key"], key), False), mask_superseded(rows))
+        known = rows.filter(pc.and_(seen, mask_canonical(rows)))
+        judge = None if model is None else make_judge(model, report)
+        found = dedupe(pending, known, job.settings.dedupe, key, read_undone_pairs(job.store), judge)
         job.store.merge(MERGES, found.merges)
         report.rows_out = job.store.merge(OBSERVATIONS, found.observations)
         report.counts["duplicates"] = found.merges.num_rows
         if model is not None:
-            model.account(report)
+            model.record_usage(report)
     return report
 
 
-def judged_by(model: Model, report: StepReport) -> Judge:
-    """The model as a judge of pairs; what it does not answer stays apart."""
+def make_judge(model: Model, report: StepReport) -> Judge:
+    """Return the model as a judge of pairs; what it does not answer stays apart."""
 
     def judge(pairs: Sequence[Texts]) -> list[bool | None]:
-        asked = judge_llm.batches(pairs, model.library)
-        said = judge_llm.verdicts(asked, model.ask([b.request for b in asked], "dedupe"), len(pairs))
+        asked = judge_llm.build_batches(pairs, model.library)
+        said = judge_llm.collect_verdicts(asked, model.ask([b.request for b in asked], "dedupe"), len(pairs))
         report.counts["pairs asked of the model"] += len(pairs)
         report.counts["pairs it left open"] += said.count(None)
         return said
@@ -56,9 +56,9 @@ def judged_by(model: Model, report: StepReport) -> Judge:
     return judge
 
 
-def orphaned(rows: pa.Table, key: str) -> pa.Table:
-    """Rows not looked at under this key, and duplicates whose canonical row is no longer said."""
-    held = rows.filter(canonical(rows))["observation_id"].combine_chunks()
+def select_rows_to_dedupe(rows: pa.Table, key: str) -> pa.Table:
+    """Return rows not looked at under this key, and duplicates whose canonical row is no longer said."""
+    held = rows.filter(mask_canonical(rows))["observation_id"].combine_chunks()
     stale = pc.fill_null(pc.not_equal(rows["dedupe_key"], key), True)
     duplicate = pc.equal(rows["status"], "duplicate")
     lost = pc.and_(duplicate, pc.invert(pc.is_in(rows["canonical_id"], held)))
@@ -67,24 +67,26 @@ def orphaned(rows: pa.Table, key: str) -> pa.Table:
     return rows.filter(pc.and_(pc.and_(open_status, pc.invert(withdrawn)), pc.or_(stale, lost)))
 
 
-def canonical(rows: pa.Table) -> pa.ChunkedArray:
-    """Which rows others may repeat: active ones, and those a later claim changed, so that a return to them is seen."""
-    return pc.or_(pc.equal(rows["status"], "active"), amended(rows))
+def mask_canonical(rows: pa.Table) -> pa.ChunkedArray:
+    """Return which rows others may repeat: active ones, and those a later claim changed, so that a return to them is
+    seen.
+    """
+    return pc.or_(pc.equal(rows["status"], "active"), mask_superseded(rows))
 
 
-def amended(rows: pa.Table) -> pa.ChunkedArray:
-    """Which rows a later claim changed; a withdrawn one is superseded by nothing."""
+def mask_superseded(rows: pa.Table) -> pa.ChunkedArray:
+    """Return which rows a later claim changed; a withdrawn one is superseded by nothing."""
     return pc.and_(pc.equal(rows["status"], "superseded"), pc.is_valid(rows["superseded_by"]))
 
 
-def freed(rows: pa.Table) -> pa.Table:
-    """The rows as if nobody had looked at them."""
+def reset_rows(rows: pa.Table) -> pa.Table:
+    """Return the rows as if nobody had looked at them."""
     clean = {"status": "active", "reason": None, "canonical_id": None, "dedupe_key": None}
     again = [{**row, **clean, "evidence_sessions": [row["session_id"]]} for row in rows.to_pylist()]
     return pa.Table.from_pylist(again, schema=OBSERVATIONS.schema)
 
 
-def undone_pairs(store: Store) -> set[tuple[str, str]]:
-    """Pairs that somebody took apart: never merged again."""
+def read_undone_pairs(store: Store) -> set[tuple[str, str]]:
+    """Return pairs that somebody took apart: never merged again."""
     rows = store.read(MERGES, ["loser_id", "winner_id"], col("undone") == lit(True)).to_pylist()
     return {(row["loser_id"], row["winner_id"]) for row in rows}

@@ -6,40 +6,40 @@ from importlib.resources import files
 _LISTS: dict[str, str] = tomllib.loads(files("slowwave.tasks.dedupe").joinpath("words.toml").read_text("utf-8"))
 
 
-def _split(text: str) -> list[str]:
+def _split_words(text: str) -> list[str]:
     return text.split()
 
 
-def _words(name: str) -> frozenset[str]:
+def _load_words(name: str) -> frozenset[str]:
     return frozenset(_LISTS[name].split())
 
 
-def _groups(name: str) -> tuple[frozenset[str], ...]:
+def _load_groups(name: str) -> tuple[frozenset[str], ...]:
     return tuple(frozenset(line.split()) for line in _LISTS[name].splitlines() if line.strip())
 
 
-STOP = _words("stop")
-NEGATIONS = _words("negations")
-RESTRICTIONS = _words("restrictions")
-HEDGES = _words("hedges")
-FUTURE = _words("future")
-CHANGES = _words("changes")
-RELATIONS = _words("relations")
-FIRST_PERSON = _words("first_person")
-WEEKDAYS = _words("weekdays")
+STOP = _load_words("stop")
+NEGATIONS = _load_words("negations")
+RESTRICTIONS = _load_words("restrictions")
+HEDGES = _load_words("hedges")
+FUTURE = _load_words("future")
+CHANGES = _load_words("changes")
+RELATIONS = _load_words("relations")
+FIRST_PERSON = _load_words("first_person")
+WEEKDAYS = _load_words("weekdays")
 OPPOSITES = tuple(
     (pair.split()[0], pair.split()[1])
     for line in _LISTS["opposites"].splitlines()
     for pair in line.split("|")
     if pair.strip()
 )
-ALTERNATIVES = _groups("alternatives")
-SAME_WORDS = _groups("same_words")
+ALTERNATIVES = _load_groups("alternatives")
+SAME_WORDS = _load_groups("same_words")
 
 NUMBER_WORDS = {
     word: str(value)
     for value, word in enumerate(
-        _split(
+        _split_words(
             "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
             "seventeen eighteen nineteen twenty"
         )

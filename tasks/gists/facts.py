@@ -60,8 +60,8 @@ HINT = re.compile(r"\b(?:my|me|i|i['’](?:m|d)|we|always|never|ever|from now on
 """Without one of these there is no fact: most texts cost one look."""
 
 
-def key_facts(text: str) -> list[str]:
-    """The clauses of `text` that state a key fact, verbatim but for white space, in order, without repeats."""
+def extract_key_facts(text: str) -> list[str]:
+    """Return the clauses of `text` that state a key fact, verbatim but for white space, in order, without repeats."""
     if not HINT.search(text):
         return []
     found = (" ".join(match.group(1).split()) for match in FACT.finditer(text))

@@ -1,4 +1,4 @@
-"""`gists`: messages in, one gist a message out: a summary far shorter than the text, keywords, key facts.
+"""`build_gists`: messages in, one gist a message out: a summary far shorter than the text, keywords, key facts.
 
 Every message with text gets a row; a failure on one falls back (llm, extractive, truncated) and never loses it. The
 extractive strategy needs no model and makes over 1,000 gists a second on one core. Each row depends on its message
@@ -12,8 +12,15 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from slowwave.schemas.tables import GISTS
-from slowwave.tasks.gists.facts import key_facts
-from slowwave.tasks.gists.summary import LEAST, NoSentence, considered, ranked_keywords, shortened, summary
+from slowwave.tasks.gists.facts import extract_key_facts
+from slowwave.tasks.gists.summary import (
+    LEAST,
+    NoSentence,
+    rank_keywords,
+    summarize_text,
+    truncate_middle,
+    truncate_words,
+)
 
 VERSION = 1
 """Raised when the method changes: gists made under an older one are pending again."""
@@ -37,13 +44,13 @@ Summariser = Callable[[pa.Table], Mapping[str, Gist]]
 """A model's gists of messages (columns `NEEDED`), by message_id; the ones it could not make are left out."""
 
 
-def gists(
+def build_gists(
     messages: pa.Table,
     strategy: Literal["llm", "extractive", "truncated"],
     step_key: str,
     llm: Summariser | None = None,
 ) -> pa.Table:
-    """One row of `gists` a message whose text is not blank, in the messages' order.
+    """Return one row of `gists` a message whose text is not blank, in the messages' order.
 
     Args:
         messages: rows of `messages`; the columns `NEEDED` are read.
@@ -61,40 +68,40 @@ def gists(
         raise ValueError("gist strategy 'llm' needs a model to be given as `llm`")
     rows = [row for row in messages.select(NEEDED).to_pylist() if row["text"].strip()]
     made = dict(llm(messages.select(NEEDED))) if strategy == "llm" and llm and rows else {}
-    make = truncated_gist if strategy == "truncated" else extractive_gist
-    return _gist_rows(
-        rows, [_with_facts(made.get(row["message_id"]) or make(row["text"]), row) for row in rows], step_key
+    make = build_truncated_gist if strategy == "truncated" else build_extractive_gist
+    return _build_gist_rows(
+        rows, [_add_key_facts(made.get(row["message_id"]) or make(row["text"]), row) for row in rows], step_key
     )
 
 
-def extractive_gist(text: str) -> Gist:
-    """Central sentences and ranked phrases of a text; the beginning of one that has no sentence."""
+def build_extractive_gist(text: str) -> Gist:
+    """Return central sentences and ranked phrases of a text; the beginning of one that has no sentence."""
     try:
-        found = summary(text)
+        found = summarize_text(text)
     except NoSentence:
-        return truncated_gist(text)
-    return Gist(found, tuple(ranked_keywords(considered(text), KEYWORDS)), strategy="extractive")
+        return build_truncated_gist(text)
+    return Gist(found, tuple(rank_keywords(truncate_middle(text), KEYWORDS)), strategy="extractive")
 
 
-def truncated_gist(text: str) -> Gist:
-    """The first words of a text, and its ranked phrases."""
-    start = considered(text)
-    return Gist(shortened(start, LEAST), tuple(ranked_keywords(start, KEYWORDS)), strategy="truncated")
+def build_truncated_gist(text: str) -> Gist:
+    """Return the first words of a text, and its ranked phrases."""
+    start = truncate_middle(text)
+    return Gist(truncate_words(start, LEAST), tuple(rank_keywords(start, KEYWORDS)), strategy="truncated")
 
 
-def _with_facts(gist: Gist, row: Mapping[str, Any]) -> Gist:
-    """The gist with what a person said of themselves as key facts and, before the others, as keywords.
+def _add_key_facts(gist: Gist, row: Mapping[str, Any]) -> Gist:
+    """Return the gist with what a person said of themselves as key facts and, before the others, as keywords.
 
     A model's "I prefer" is no fact of anybody; a named speaker's is, whichever side of the chat they are on.
     """
     if row["origin"] != "human" and (row["origin"] != "model" or row["speaker"] is None):
         return gist
-    facts = tuple(dict.fromkeys((*gist.key_facts, *key_facts(considered(row["text"])))))
+    facts = tuple(dict.fromkeys((*gist.key_facts, *extract_key_facts(truncate_middle(row["text"])))))
     return replace(gist, key_facts=facts, keywords=tuple(dict.fromkeys((*facts, *gist.keywords))))
 
 
-def _gist_rows(rows: list[dict[str, Any]], made: list[Gist], step_key: str) -> pa.Table:
-    """Rows of the `gists` table."""
+def _build_gist_rows(rows: list[dict[str, Any]], made: list[Gist], step_key: str) -> pa.Table:
+    """Return rows of the `gists` table."""
     columns = {
         "message_id": [row["message_id"] for row in rows],
         "session_id": [row["session_id"] for row in rows],

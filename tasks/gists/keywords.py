@@ -1,4 +1,4 @@
-"""`keywords`: texts in, the phrases nearest to each text's meaning out, with KeyBERT (Grootendorst 2020).
+"""`extract_keywords`: texts in, the phrases nearest to each text's meaning out, with KeyBERT (Grootendorst 2020).
 
 KeyBERT does the scoring, over batches. What it would embed again for every document is embedded once: n-gram vectors
 are cached across batches and the documents' vectors are the claims' own. The keywords are those of KeyBERT called
@@ -37,7 +37,7 @@ class NgramVectors:
         self._vectors: OrderedDict[str, Vectors] = OrderedDict()
 
     def embed(self, documents: Sequence[str], verbose: bool = False) -> Vectors:
-        """Unit vectors of n-grams, shape (len(documents), dim)."""
+        """Return unit vectors of n-grams, shape (len(documents), dim)."""
         words = [str(word) for word in documents]
         missing = [word for word in words if word not in self._vectors]
         self.encoded += len(missing)
@@ -51,14 +51,14 @@ class NgramVectors:
         return vectors
 
 
-def keywords(
+def extract_keywords(
     texts: pa.Array | pa.ChunkedArray | Sequence[str | None],
     encoder: Encoder,
     settings: KeywordSettings,
     document_vectors: Vectors | None = None,
     ngrams: NgramVectors | None = None,
 ) -> list[list[str]]:
-    """Keywords of each text, the nearest first; none for a null text or one without a candidate.
+    """Return keywords of each text, the nearest first; none for a null text or one without a candidate.
 
     Args:
         texts: strings, in Arrow or in a sequence.
@@ -77,23 +77,28 @@ def keywords(
     if settings.top == 0:
         return found
     backend = ngrams or NgramVectors(encoder)
-    candidates = [phrases(text or "", settings.max_words) for text in plain]
+    candidates = [extract_phrases(text or "", settings.max_words) for text in plain]
     rows = [row for row, words in enumerate(candidates) if words]  # one text without any empties KeyBERT's whole batch
     for start in range(0, len(rows), BATCH_TEXTS):
         batch = rows[start : start + BATCH_TEXTS]
         vectors = encoder.encode([plain[r] for r in batch]) if document_vectors is None else document_vectors[batch]
-        for row, words in zip(batch, _scored([candidates[r] for r in batch], vectors, backend, settings), strict=True):
+        for row, words in zip(
+            batch, _rank_candidates([candidates[r] for r in batch], vectors, backend, settings), strict=True
+        ):
             found[row] = words
     return found
 
 
-def vectorizer(settings: KeywordSettings) -> CountVectorizer:
-    """The candidates as a scikit-learn vectorizer, for KeyBERT called on plain texts."""
-    return CountVectorizer(analyzer=lambda text: phrases(text, settings.max_words))
+def build_vectorizer(settings: KeywordSettings) -> CountVectorizer:
+    """Return the candidates as a scikit-learn vectorizer, for KeyBERT called on plain texts."""
+    return CountVectorizer(analyzer=lambda text: extract_phrases(text, settings.max_words))
 
 
-def keybert_over(ngrams: NgramVectors) -> Any:
-    """KeyBERT over the shared vectors. Imported here: it brings torch along, which a night without news never needs."""
+def build_keybert(ngrams: NgramVectors) -> Any:
+    """Return KeyBERT over the shared vectors.
+
+    Imported here: it brings torch along, which a night without news never needs.
+    """
     from keybert import KeyBERT
     from keybert.backend import BaseEmbedder
 
@@ -104,11 +109,13 @@ def keybert_over(ngrams: NgramVectors) -> Any:
     return KeyBERT(model=Backend())
 
 
-def _scored(
+def _rank_candidates(
     candidates: list[list[str]], vectors: Vectors, backend: NgramVectors, settings: KeywordSettings
 ) -> list[list[str]]:
-    """KeyBERT's keywords of one batch of texts, given as their candidates so that they are not cut up twice again."""
-    scored: list[Any] = keybert_over(backend).extract_keywords(
+    """Return KeyBERT's keywords of one batch of texts, given as their candidates so that they are not cut up twice
+    again.
+    """
+    scored: list[Any] = build_keybert(backend).extract_keywords(
         candidates,  # the vectorizer takes them as they are, and nothing else reads the texts
         vectorizer=CountVectorizer(analyzer=list),
         top_n=settings.top,
@@ -135,13 +142,14 @@ IDLE_WORDS = """
 STOP_WORDS = ENGLISH_STOP_WORDS.union(IDLE_WORDS.split())
 
 
-def phrases(text: str, max_words: int) -> list[str]:
-    """Lower-cased candidates, repeats included: each run of words, in windows of `max_words`, and each word of it.
+def extract_phrases(text: str, max_words: int) -> list[str]:
+    """Return lower-cased candidates, repeats included: each run of words, in windows of `max_words`, and each word of
+    it.
 
     A number alone is none; a version or a number with its noun is.
     """
     found: list[str] = []
-    for run in runs(text):
+    for run in split_word_runs(text):
         found += [word for word in run if not word.isdecimal()]
         size = min(len(run), max_words)
         if size > 1:
@@ -149,11 +157,11 @@ def phrases(text: str, max_words: int) -> list[str]:
     return found
 
 
-def runs(text: str) -> Iterator[list[str]]:
-    """Lower-cased words that stand together, between stop words and punctuation."""
+def split_word_runs(text: str) -> Iterator[list[str]]:
+    """Yield lower-cased words that stand together, between stop words and punctuation."""
     run: list[str] = []
     for token in TOKEN.findall(text.lower()):
-        word = bare(token)
+        word = normalize_token(token)
         if word:
             run.append(word)
         elif run:
@@ -163,8 +171,8 @@ def runs(text: str) -> Iterator[list[str]]:
         yield run
 
 
-def bare(token: str) -> str:
-    """The token without a possessive 's; nothing for stop words, single letters, signs and contractions."""
+def normalize_token(token: str) -> str:
+    """Return the token without a possessive 's; nothing for stop words, single letters, signs and contractions."""
     word, apostrophe, ending = token.replace("’", "'").partition("'")
     if (apostrophe and ending != "s") or len(word) < 2 or word in STOP_WORDS:
         return ""

@@ -9,9 +9,9 @@ from collections import Counter
 from itertools import chain
 from math import log, log1p, sqrt
 
-from slowwave.tasks.gists.keywords import runs
-from slowwave.tasks.observe.scores import word_count
-from slowwave.text.sentences import Sentence, sentences
+from slowwave.tasks.gists.keywords import split_word_runs
+from slowwave.tasks.observe.scores import count_words
+from slowwave.text.sentences import Sentence, split_sentences
 
 MAX_WORDS = 3
 NAME_BONUS = 1.5
@@ -19,14 +19,14 @@ NAME_BONUS = 1.5
 NAME = re.compile(r"[._/:@#+]|\w-\w*\d|[a-z]\d|\d[a-z]")
 
 
-def ranked_keywords(text: str, top: int) -> list[str]:
-    """The `top` phrases of at most `MAX_WORDS` words, best first, none inside another."""
-    words = list(runs(text))
+def rank_keywords(text: str, top: int) -> list[str]:
+    """Return the `top` phrases of at most `MAX_WORDS` words, best first, none inside another."""
+    words = list(split_word_runs(text))
     frequency = Counter(word for run in words for word in run)
     first: dict[tuple[str, ...], int] = {}
     count: Counter[tuple[str, ...]] = Counter()
     for place, run in enumerate(words):
-        for phrase in _windows(run):
+        for phrase in _split_windows(run):
             first.setdefault(phrase, place)
             count[phrase] += 1
 
@@ -34,18 +34,18 @@ def ranked_keywords(text: str, top: int) -> list[str]:
         weight = sum(log1p(frequency[word]) * (NAME_BONUS if NAME.search(word) else 1.0) for word in phrase)
         return weight * (1 + log(count[phrase])) / log(3 + first[phrase])
 
-    return _apart(sorted(first, key=score, reverse=True), top)
+    return _select_distinct(sorted(first, key=score, reverse=True), top)
 
 
-def _windows(run: list[str]) -> list[tuple[str, ...]]:
-    """Phrases of a run: all of it, or each window of `MAX_WORDS`; a number alone is none."""
+def _split_windows(run: list[str]) -> list[tuple[str, ...]]:
+    """Return phrases of a run: all of it, or each window of `MAX_WORDS`; a number alone is none."""
     size = min(len(run), MAX_WORDS)
     windows = [tuple(run[at : at + size]) for at in range(len(run) - size + 1)]
     return [window for window in windows if not all(word.isdecimal() for word in window)]
 
 
-def _apart(best: list[tuple[str, ...]], top: int) -> list[str]:
-    """The first `top` phrases that share not all of their words with those before."""
+def _select_distinct(best: list[tuple[str, ...]], top: int) -> list[str]:
+    """Return the first `top` phrases that share not all of their words with those before."""
     chosen: list[str] = []
     used: set[str] = set()
     for phrase in best:
@@ -73,43 +73,44 @@ class NoSentence(ValueError):
     """A text holds no sentence in prose: code, a table, a log, or signs alone."""
 
 
-def summary(text: str) -> str:
-    """Up to three of the text's sentences, in their order, of at most `budget` words in all.
+def summarize_text(text: str) -> str:
+    """Up to three of the text's sentences, in their order, of at most `words` words in all.
 
     Raises:
         NoSentence: there is no prose in the text.
     """
-    everything = sentences(considered(text))
+    everything = split_sentences(truncate_middle(text))
     if not everything:
         raise NoSentence("no sentence in prose")
-    found = [sentence for sentence in everything if any(runs(sentence.text))] or everything
-    words = word_count(text)
+    found = [sentence for sentence in everything if any(split_word_runs(sentence.text))] or everything
+    words = count_words(text)
     if words <= SHORT:
-        return _joined(found)
-    return _joined(_chosen(found, budget(words)), budget(words))
+        return _join_sentences(found)
+    return _join_sentences(_select_sentences(found, compute_word_budget(words)), compute_word_budget(words))
 
 
-def budget(words: int) -> int:
-    """Words that the summary of a message of `words` words may have."""
+def compute_word_budget(words: int) -> int:
+    """Return words that the summary of a message of `words` words may have."""
     return min(MOST, max(LEAST, int(SHARE * words)))
 
 
-def considered(text: str) -> str:
-    """The text, or the beginning and the end of one that is very long."""
+def truncate_middle(text: str) -> str:
+    """Return the text, or the beginning and the end of one that is very long."""
     return text if len(text) <= HEAD + TAIL else f"{text[:HEAD]}\n\n{text[-TAIL:]}"
 
 
-def shortened(text: str, words: int) -> str:
-    """The first `words` words of a text, fewer if a clause ends in their last third, and … if something is left out.
+def truncate_words(text: str, words: int) -> str:
+    """Return the first `words` words of a text, fewer if a clause ends in their last third, and … if something is left
+    out.
 
     A language without spaces counts two characters as a word.
     """
-    if word_count(text) <= words:
+    if count_words(text) <= words:
         return " ".join(text.split())
     kept: list[str] = []
     count = 0
     for word in text.split():
-        count += word_count(word)
+        count += count_words(word)
         if count > words:
             break
         kept.append(word)
@@ -122,15 +123,15 @@ def shortened(text: str, words: int) -> str:
     return " ".join(kept).rstrip(CLAUSE_ENDS + " ") + "…"
 
 
-def _chosen(found: list[Sentence], words: int) -> list[Sentence]:
-    """The best sentence, then, while they fit, others for what they add; in the order of the text."""
-    contents = [[word for run in runs(sentence.text) for word in run] for sentence in found]
+def _select_sentences(found: list[Sentence], words: int) -> list[Sentence]:
+    """Return the best sentence, then, while they fit, others for what they add; in the order of the text."""
+    contents = [[word for run in split_word_runs(sentence.text) for word in run] for sentence in found]
     weight = {word: log1p(count) for word, count in Counter(chain.from_iterable(contents)).items()}
-    sizes = [word_count(sentence.text) for sentence in found]
+    sizes = [count_words(sentence.text) for sentence in found]
     left, rows = words, set(range(len(found)))
     taken: list[int] = []
     while rows and len(taken) < SENTENCES:
-        best = max(rows, key=lambda row: _score(contents[row], found[row].position, weight))
+        best = max(rows, key=lambda row: _score_sentence(contents[row], found[row].position, weight))
         taken.append(best)
         left -= sizes[best]
         weight.update(dict.fromkeys(contents[best], 0.0))
@@ -138,13 +139,13 @@ def _chosen(found: list[Sentence], words: int) -> list[Sentence]:
     return [found[row] for row in sorted(taken)]
 
 
-def _score(content: list[str], position: int, weight: dict[str, float]) -> float:
-    """Weight of a sentence's distinct words by the root of its length; early sentences are favoured."""
+def _score_sentence(content: list[str], position: int, weight: dict[str, float]) -> float:
+    """Return weight of a sentence's distinct words by the root of its length; early sentences are favoured."""
     return sum(weight[word] for word in set(content)) / sqrt(1 + len(content)) / log1p(1 + position)
 
 
-def _joined(chosen: list[Sentence], words: int | None = None) -> str:
-    """The sentences as running text."""
+def _join_sentences(chosen: list[Sentence], words: int | None = None) -> str:
+    """Return the sentences as running text."""
     texts = [" ".join(sentence.text.split()) for sentence in chosen]
     text = " ".join(t if t[-1] in ENDS or t is texts[-1] else f"{t}." for t in texts)
-    return text if words is None else shortened(text, words)
+    return text if words is None else truncate_words(text, words)

@@ -9,19 +9,19 @@ from typing import Any
 import polars as pl
 import pyarrow as pa
 
-from slowwave.schemas.ids import content_id
+from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.tables import FILES, MESSAGES, QUARANTINE, SESSIONS
 from slowwave.store.store import Store
 from slowwave.tasks.ingest.parsing.records import Inactive, Rejected, Session
 from slowwave.tasks.ingest.transcripts import Transcript
-from slowwave.tasks.ingest.vault import session_id
+from slowwave.tasks.ingest.vault import compute_session_id
 from slowwave.text.redact import redact_text
 
 EXCERPT = 2_000
 
 
 @dataclass
-class Ingested:
+class IngestedTranscript:
     """What one transcript gave besides its messages."""
 
     transcript: Transcript
@@ -35,44 +35,48 @@ class Ingested:
     stored: int = 0
     known: int = 0
 
-    def session(self, key: str) -> Session:
-        """What is known of a session so far."""
+    def get_session(self, key: str) -> Session:
+        """Return what is known of a session so far."""
         return self.sessions.setdefault(key, Session(key))
 
-    def learn(self, fresh: Session) -> None:
+    def update_session(self, fresh: Session) -> None:
         """Take over what a later record says of a session: its non-null fields win."""
         held = self.sessions.setdefault(fresh.key, Session(fresh.native_id, stored=fresh.stored))
         for name in ("workspace", "title", "kind", "parent_id"):
             setattr(held, name, getattr(fresh, name) or getattr(held, name))
 
-    def session_ids(self) -> dict[str, Session]:
-        """Sessions by our id."""
-        return {self.id_of(session): session for session in self.sessions.values()}
+    def index_sessions(self) -> dict[str, Session]:
+        """Return sessions by our id."""
+        return {self.get_session_id(session): session for session in self.sessions.values()}
 
-    def id_of(self, session: Session) -> str:
-        """Our id of a session."""
-        return session.stored.session_id if session.stored else session_id(self.source_of(session), session.native_id)
+    def get_session_id(self, session: Session) -> str:
+        """Return our id of a session."""
+        return (
+            session.stored.session_id
+            if session.stored
+            else compute_session_id(self.get_source(session), session.native_id)
+        )
 
-    def source_of(self, session: Session) -> str:
-        """The tool whose session it is."""
+    def get_source(self, session: Session) -> str:
+        """Return the tool whose session it is."""
         return session.stored.source if session.stored else self.transcript.reader.source
 
-    def taken_back(self) -> set[tuple[str, str]]:
-        """Our session id and the transcript's message id of each message that was taken back."""
-        return {(session_id(self.transcript.reader.source, i.session), i.native_id) for i in self.inactive}
+    def collect_retracted_ids(self) -> set[tuple[str, str]]:
+        """Return our session id and the transcript's message id of each message that was taken back."""
+        return {(compute_session_id(self.transcript.reader.source, i.session), i.native_id) for i in self.inactive}
 
 
-def write_ingested(store: Store, finished: list[Ingested], *, redact: bool) -> None:
+def write_ingested(store: Store, finished: list[IngestedTranscript], *, redact: bool) -> None:
     """Write sessions, quarantine and files of the transcripts that are read to their end, in this order."""
     if not finished:
         return
     _write_sessions(store, finished)
     _write_rejected(store, finished, redact=redact)
-    rows = [_file_row(got) for got in finished]
+    rows = [_build_file_row(got) for got in finished]
     store.merge(FILES, pa.Table.from_pylist(rows, schema=FILES.schema))
 
 
-def mend_sessions(store: Store) -> None:
+def repair_sessions(store: Store) -> None:
     """Make each session's row true to the messages stored: a run that was killed may have written these alone.
 
     Their transcript may be gone by now, so they can't wait until it is read again.
@@ -97,11 +101,11 @@ def mend_sessions(store: Store) -> None:
     for (sid,), mine in messages.group_by(["session_id"], maintain_order=True):
         old = held.get(str(sid))
         if old is None or old["messages"] != mine.height:
-            rows.append(_mended(str(sid), mine, old))
+            rows.append(_repair_session_row(str(sid), mine, old))
     store.merge(SESSIONS, pa.Table.from_pylist(rows, schema=SESSIONS.schema))
 
 
-def _mended(sid: str, messages: pl.DataFrame, old: dict[str, Any] | None) -> dict[str, Any]:
+def _repair_session_row(sid: str, messages: pl.DataFrame, old: dict[str, Any] | None) -> dict[str, Any]:
     known = old or {
         "session_id": sid,
         "native_id": sid,
@@ -113,11 +117,15 @@ def _mended(sid: str, messages: pl.DataFrame, old: dict[str, Any] | None) -> dic
         "parent_id": None,
         "inactive": [],
     }
-    return {**known, **_figures(messages), "inactive": sorted({*known["inactive"], *inactive_ids(messages, set())})}
+    return {
+        **known,
+        **_compute_session_stats(messages),
+        "inactive": sorted({*known["inactive"], *find_inactive_ids(messages, set())}),
+    }
 
 
-def _figures(messages: pl.DataFrame) -> dict[str, Any]:
-    """What a session's row says of its messages, which come in order of seq."""
+def _compute_session_stats(messages: pl.DataFrame) -> dict[str, Any]:
+    """Return what a session's row says of its messages, which come in order of seq."""
     return {
         "started_at": messages["ts"].min(),
         "ended_at": messages["ts"].max(),
@@ -127,62 +135,66 @@ def _figures(messages: pl.DataFrame) -> dict[str, Any]:
     }
 
 
-def _write_sessions(store: Store, finished: list[Ingested]) -> None:
-    ids = [sid for got in finished for sid in got.session_ids()]
+def _write_sessions(store: Store, finished: list[IngestedTranscript]) -> None:
+    ids = [sid for got in finished for sid in got.index_sessions()]
     columns = ["session_id", "message_id", "native_id", "identity", "seq", "ts", "tokens", "hash"]
     messages = pl.DataFrame(store.read_ids(MESSAGES, ids, columns, by="session_id")).sort("seq")
     by_session = {str(k[0]): v for k, v in messages.partition_by("session_id", as_dict=True).items()}
     rows = {row["session_id"]: row for row in store.read_ids(SESSIONS, ids).to_pylist()}
     for got in finished:
-        taken_back = got.taken_back()
-        for sid, info in got.session_ids().items():
+        taken_back = got.collect_retracted_ids()
+        for sid, info in got.index_sessions().items():
             if sid in by_session:  # a session whose every message is another's copy has no row
                 natives = {native for s, native in taken_back if s == sid}
-                gone = inactive_ids(by_session[sid], natives)
+                gone = find_inactive_ids(by_session[sid], natives)
                 gone |= set(rows.get(sid, {}).get("inactive") or []) - got.seen_again
                 gone |= set(info.stored.inactive if info.stored else ())
-                rows[sid] = session_row(sid, info, got, by_session[sid], gone, rows.get(sid))
+                rows[sid] = build_session_row(sid, info, got, by_session[sid], gone, rows.get(sid))
     if rows:
         store.merge_changed(SESSIONS, pa.Table.from_pylist(list(rows.values()), schema=SESSIONS.schema))
 
 
-def session_row(
+def build_session_row(
     sid: str,
     info: Session,
-    got: Ingested,
+    got: IngestedTranscript,
     messages: pl.DataFrame,
     inactive: set[str],
     held: dict[str, Any] | None,
 ) -> dict[str, Any]:
-    """A row of SESSIONS from the session's stored messages (in order of seq) and what its transcript says of it."""
+    """Return a row of SESSIONS from the session's stored messages (in order of seq) and what its transcript says of
+    it.
+    """
     old = held or {}
     return {
         "session_id": sid,
         "native_id": info.native_id,
-        "source": got.source_of(info),
+        "source": got.get_source(info),
         "path": old.get("path") or str(got.transcript.path),
         "workspace": info.workspace or old.get("workspace"),
         "title": info.title or old.get("title"),
         "kind": info.kind or old.get("kind") or "chat",
         "parent_id": info.parent_id or old.get("parent_id"),
         "inactive": sorted(inactive),
-        **_figures(messages),
+        **_compute_session_stats(messages),
     }
 
 
-def inactive_ids(messages: pl.DataFrame, taken_back: set[str]) -> set[str]:
-    """Ids of the messages that their transcript took back, and of all but the newest version of a rewritten one."""
+def find_inactive_ids(messages: pl.DataFrame, taken_back: set[str]) -> set[str]:
+    """Return ids of the messages that their transcript took back, and of all but the newest version of a rewritten
+    one.
+    """
     newest = messages.group_by("identity").agg(pl.col("message_id").last())["message_id"].implode()
     old = pl.col("native_id").is_in(list(taken_back)) | ~pl.col("message_id").is_in(newest)
     return set(messages.filter(old)["message_id"])
 
 
-def _write_rejected(store: Store, finished: list[Ingested], *, redact: bool) -> None:
+def _write_rejected(store: Store, finished: list[IngestedTranscript], *, redact: bool) -> None:
     """Quarantine what this reading could not use; what an earlier one could not and this one could is resolved."""
     rows = {
         row["quarantine_id"]: row
         for got in finished
-        for row in (quarantine_row(got.transcript.path, r, redact=redact) for r in got.rejected)
+        for row in (build_quarantine_row(got.transcript.path, r, redact=redact) for r in got.rejected)
     }
     paths = [str(got.transcript.path) for got in finished]
     held = store.read_ids(QUARANTINE, paths, by="path").to_pylist()
@@ -193,12 +205,12 @@ def _write_rejected(store: Store, finished: list[Ingested], *, redact: bool) -> 
         store.merge_changed(QUARANTINE, pa.Table.from_pylist(list(rows.values()), schema=QUARANTINE.schema))
 
 
-def quarantine_row(path: Path, rejected: Rejected, *, redact: bool) -> dict[str, Any]:
-    """A row of QUARANTINE for a line that could not be used."""
+def build_quarantine_row(path: Path, rejected: Rejected, *, redact: bool) -> dict[str, Any]:
+    """Return a row of QUARANTINE for a line that could not be used."""
     # Redacted before it is cut: half a secret is no longer known for one.
     clean = redact_text if redact else str
     return {
-        "quarantine_id": content_id("read", str(path), str(rejected.line), rejected.reason),
+        "quarantine_id": compute_content_id("read", str(path), str(rejected.line), rejected.reason),
         "step": "read",
         "path": str(path),
         "line": rejected.line,
@@ -211,12 +223,12 @@ def quarantine_row(path: Path, rejected: Rejected, *, redact: bool) -> dict[str,
 
 def quarantine_unreadable(store: Store, unreadable: Iterable[tuple[Path, str]], *, redact: bool) -> None:
     """Files that no reader knows, each with its reason. They are looked at again every night."""
-    rows = [quarantine_row(path, Rejected(0, reason), redact=redact) for path, reason in unreadable]
+    rows = [build_quarantine_row(path, Rejected(0, reason), redact=redact) for path, reason in unreadable]
     if rows:
         store.merge_changed(QUARANTINE, pa.Table.from_pylist(rows, schema=QUARANTINE.schema))
 
 
-def _file_row(got: Ingested) -> dict[str, Any]:
+def _build_file_row(got: IngestedTranscript) -> dict[str, Any]:
     transcript = got.transcript
     return {
         "path": str(transcript.path),

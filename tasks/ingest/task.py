@@ -18,50 +18,64 @@ from slowwave.schemas.tables import FILES, MESSAGES, SESSIONS
 from slowwave.store.store import Store
 from slowwave.tasks.ingest.parsing.records import Inactive, Limits, Message, Record, Rejected, Session, Skipped
 from slowwave.tasks.ingest.redact import redact_message
-from slowwave.tasks.ingest.store_messages import Ingested, mend_sessions, quarantine_unreadable, write_ingested
+from slowwave.tasks.ingest.store_messages import (
+    IngestedTranscript,
+    quarantine_unreadable,
+    repair_sessions,
+    write_ingested,
+)
 from slowwave.tasks.ingest.transcripts import Transcript, find_pending
-from slowwave.tasks.ingest.vault import GENESIS, chained, identity, message_id, message_row, message_table
-from slowwave.tasks.job import Job, StepReport, reporting
-from slowwave.tasks.progress import progress
+from slowwave.tasks.ingest.vault import (
+    GENESIS,
+    build_message_row,
+    build_message_table,
+    chain_row,
+    compute_message_id,
+    compute_message_identity,
+)
+from slowwave.tasks.job import Job, StepReport, report_step
+from slowwave.tasks.progress import show_progress
 from slowwave.text.redact import redact_text
 
 
-class Known:
+class VaultIndex:
     """What the vault already holds: ids as 64-bit integers, so that a million messages fit in about 200 MB."""
 
     def __init__(self, store: Store) -> None:
         held = pl.DataFrame(store.read(MESSAGES, ["message_id", "identity", "session_id", "seq", "hash"]))
-        self.messages = {_short(i) for i in held["message_id"]}
-        self.owner = {_short(i): _short(s) for i, s in zip(held["identity"], held["session_id"], strict=True)}
+        self.messages = {_shorten_id(i) for i in held["message_id"]}
+        self.owner = {_shorten_id(i): _shorten_id(s) for i, s in zip(held["identity"], held["session_id"], strict=True)}
         gone = store.read(SESSIONS, ["inactive"])["inactive"].to_pylist()
-        self.inactive = {_short(i): i for ids in gone for i in ids}
+        self.inactive = {_shorten_id(i): i for ids in gone for i in ids}
         last = held.sort("seq").group_by("session_id").last()
         self.tail = {s: (n + 1, h) for s, n, h in zip(last["session_id"], last["seq"], last["hash"], strict=True)}
 
-    def holds(self, row_id: str, identity_id: str, session: str) -> bool:
-        """Whether this message is stored: the same, or any version of it in another session, whose copy this is."""
-        owner = self.owner.get(_short(identity_id))
-        return _short(row_id) in self.messages or (owner is not None and owner != _short(session))
+    def is_stored(self, row_id: str, identity_id: str, session: str) -> bool:
+        """Return whether this message is stored: the same, or any version of it in another session, whose copy this
+        is.
+        """
+        owner = self.owner.get(_shorten_id(identity_id))
+        return _shorten_id(row_id) in self.messages or (owner is not None and owner != _shorten_id(session))
 
-    def place(self, row: dict[str, Any]) -> dict[str, Any]:
-        """The row chained at the end of its session, and known from now on."""
+    def append_row(self, row: dict[str, Any]) -> dict[str, Any]:
+        """Return the row chained at the end of its session, and known from now on."""
         seq, prev = self.tail.get(row["session_id"], (0, GENESIS))
-        placed = chained(row, seq, prev)
+        placed = chain_row(row, seq, prev)
         self.tail[row["session_id"]] = (seq + 1, placed["hash"])
-        self.messages.add(_short(row["message_id"]))
-        self.owner[_short(row["identity"])] = _short(row["session_id"])
+        self.messages.add(_shorten_id(row["message_id"]))
+        self.owner[_shorten_id(row["identity"])] = _shorten_id(row["session_id"])
         return placed
 
 
-def _short(hex_id: str) -> int:
+def _shorten_id(hex_id: str) -> int:
     return int(hex_id[:16], 16)
 
 
 @task(name="read", cache_policy=NO_CACHE)
 def read_transcripts(job: Job, paths: list[Path]) -> StepReport:
     """Read every new or changed transcript below the paths into the vault."""
-    with reporting("read") as report:
-        mend_sessions(job.store)
+    with report_step("read") as report:
+        repair_sessions(job.store)
         held = {row["path"]: row for row in job.store.read(FILES).to_pylist()}
         found = find_pending(held, job.settings, paths)
         report.rows_in = len(found.pending)
@@ -75,13 +89,13 @@ def read_transcripts(job: Job, paths: list[Path]) -> StepReport:
 
 def _read_all(job: Job, transcripts: list[Transcript], report: StepReport) -> None:
     """Read file by file, write by the batch: many small files share one commit, a large one has several."""
-    known, limits = Known(job.store), Limits(job.settings.read.max_line_bytes)
+    known, limits = VaultIndex(job.store), Limits(job.settings.read.max_line_bytes)
     batch: list[dict[str, Any]] = []
-    finished: list[Ingested] = []
-    with progress("read", sum(t.size for t in transcripts)) as advance:
+    finished: list[IngestedTranscript] = []
+    with show_progress("read", sum(t.size for t in transcripts)) as advance:
         for transcript in transcripts:
-            got = Ingested(transcript)
-            for row in new_rows(got, known, limits, redact=job.settings.redact, exclude=job.settings.read.exclude):
+            got = IngestedTranscript(transcript)
+            for row in iter_new_rows(got, known, limits, redact=job.settings.redact, exclude=job.settings.read.exclude):
                 batch.append(row)
                 if len(batch) >= job.settings.read.batch_messages:
                     _commit(job, batch, finished, report)
@@ -92,9 +106,9 @@ def _read_all(job: Job, transcripts: list[Transcript], report: StepReport) -> No
     _commit(job, batch, finished, report)
 
 
-def _commit(job: Job, batch: list[dict[str, Any]], finished: list[Ingested], report: StepReport) -> None:
+def _commit(job: Job, batch: list[dict[str, Any]], finished: list[IngestedTranscript], report: StepReport) -> None:
     """Messages first, then what is derived from them, then the marks that say these files are read."""
-    report.rows_out += job.store.append(MESSAGES, message_table(batch))
+    report.rows_out += job.store.append(MESSAGES, build_message_table(batch))
     write_ingested(job.store, finished, redact=job.settings.redact)
     for got in finished:
         report.counts.update({"files": 1, "messages already stored": got.known, "quarantined": len(got.rejected)})
@@ -104,18 +118,18 @@ def _commit(job: Job, batch: list[dict[str, Any]], finished: list[Ingested], rep
     finished.clear()
 
 
-def new_rows(
-    got: Ingested, known: Known, limits: Limits, *, redact: bool, exclude: Sequence[str] = ()
+def iter_new_rows(
+    got: IngestedTranscript, known: VaultIndex, limits: Limits, *, redact: bool, exclude: Sequence[str] = ()
 ) -> Iterator[dict[str, Any]]:
-    """Chained rows of MESSAGES that the vault lacks; everything else the reader yields is noted in `got`."""
-    for record in _records(got.transcript, limits):
+    """Yield chained rows of MESSAGES that the vault lacks; everything else the reader yields is noted in `got`."""
+    for record in _read_records(got.transcript, limits):
         match record:
             case Message():
-                row = _row(record, got, known, redact=redact, exclude=exclude)
+                row = _prepare_message_row(record, got, known, redact=redact, exclude=exclude)
                 if row is not None:
-                    yield known.place(row)
+                    yield known.append_row(row)
             case Session():
-                got.learn(_redacted(record) if redact else record)
+                got.update_session(_redact_session(record) if redact else record)
             case Inactive():
                 got.inactive.append(record)
             case Rejected():
@@ -124,14 +138,14 @@ def new_rows(
                 got.skipped[record.kind] += 1
 
 
-def _redacted(session: Session) -> Session:
-    """Titles and folders are words too."""
+def _redact_session(session: Session) -> Session:
+    """Return titles and folders are words too."""
     session.title = redact_text(session.title) if session.title else session.title
     session.workspace = redact_text(session.workspace) if session.workspace else session.workspace
     return session
 
 
-def _records(transcript: Transcript, limits: Limits) -> Iterator[Record]:
+def _read_records(transcript: Transcript, limits: Limits) -> Iterator[Record]:
     try:
         yield from transcript.reader.read(transcript.path, limits)
     except Exception as error:
@@ -139,31 +153,31 @@ def _records(transcript: Transcript, limits: Limits) -> Iterator[Record]:
         yield Rejected(line=0, reason=f"reader {transcript.reader.name} stopped: {type(error).__name__}: {error}")
 
 
-def _excluded(session: Session, exclude: Sequence[str]) -> bool:
+def _is_workspace_excluded(session: Session, exclude: Sequence[str]) -> bool:
     return session.workspace is not None and any(fnmatch(session.workspace, pattern) for pattern in exclude)
 
 
-def _row(
-    message: Message, got: Ingested, known: Known, *, redact: bool, exclude: Sequence[str]
+def _prepare_message_row(
+    message: Message, got: IngestedTranscript, known: VaultIndex, *, redact: bool, exclude: Sequence[str]
 ) -> dict[str, Any] | None:
-    session = got.session(message.session)
-    source, sid, known_as = got.source_of(session), got.id_of(session), message.stored
+    session = got.get_session(message.session)
+    source, sid, known_as = got.get_source(session), got.get_session_id(session), message.stored
     try:
-        iid = known_as.identity if known_as else identity(source, message)
-        mid = known_as.message_id if known_as else message_id(iid, message)
+        iid = known_as.identity if known_as else compute_message_identity(source, message)
+        mid = known_as.message_id if known_as else compute_message_id(iid, message)
     except (TypeError, UnicodeEncodeError) as error:  # a lone surrogate: no UTF-8 exists for it
         got.rejected.append(Rejected(message.line, f"message can't be stored as UTF-8: {error}"))
         return None
-    if _excluded(session, exclude):
+    if _is_workspace_excluded(session, exclude):
         got.skipped["message of an excluded workspace"] += 1
         return None
     if redact:
         got.redacted.update(redact_message(message))
-    if known.holds(mid, iid, sid):
+    if known.is_stored(mid, iid, sid):
         got.known += 1
-        if _short(mid) in known.inactive:
-            got.seen_again.add(known.inactive[_short(mid)])
+        if _shorten_id(mid) in known.inactive:
+            got.seen_again.add(known.inactive[_shorten_id(mid)])
         return None
     got.stored += 1
     workspace = known_as.workspace if known_as else session.workspace
-    return {**message_row(source, message, workspace, mid, iid), "session_id": sid}
+    return {**build_message_row(source, message, workspace, mid, iid), "session_id": sid}

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from slowwave.schemas.settings import Settings
-from slowwave.tasks.ingest.formats.registry import detect, find_files
+from slowwave.tasks.ingest.formats.registry import detect_reader, find_files
 from slowwave.tasks.ingest.parsing.errors import UnknownFormat
-from slowwave.tasks.ingest.parsing.order import reading_order
+from slowwave.tasks.ingest.parsing.order import sort_paths
 from slowwave.tasks.ingest.parsing.records import Reader
-from slowwave.tasks.job import step_key
+from slowwave.tasks.job import compute_step_key
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Transcript:
 
 
 @dataclass
-class Found:
+class TranscriptScan:
     """What lies below the paths: transcripts to read, files that no reader knows, and counts of the rest."""
 
     pending: list[Transcript] = field(default_factory=list)
@@ -38,8 +38,8 @@ class Found:
     counts: Counter[str] = field(default_factory=Counter)
 
 
-def find_pending(held: dict[str, dict[str, Any]], settings: Settings, paths: Iterable[Path]) -> Found:
-    """The transcripts that are new or changed since they were last read.
+def find_pending(held: dict[str, dict[str, Any]], settings: Settings, paths: Iterable[Path]) -> TranscriptScan:
+    """Return the transcripts that are new or changed since they were last read.
 
     Args:
         held: rows of FILES by path.
@@ -50,13 +50,13 @@ def find_pending(held: dict[str, dict[str, Any]], settings: Settings, paths: Ite
     Messages that two sessions share belong to the one that began first, or else ended first: the other is a
     resumed or forked copy.
     """
-    found = Found()
+    found = TranscriptScan()
     for path in find_files(paths):
         if is_excluded(path, settings.read.exclude):
             found.counts["files excluded"] += 1
             continue
         try:
-            transcript = changed(path, held.get(str(path)), settings)
+            transcript = detect_change(path, held.get(str(path)), settings)
         except (UnknownFormat, OSError) as error:
             found.unreadable.append((path, str(error)))
             continue
@@ -64,46 +64,46 @@ def find_pending(held: dict[str, dict[str, Any]], settings: Settings, paths: Ite
             found.pending.append(transcript)
         else:
             found.counts["files unchanged"] += 1
-    order = {path: place for place, path in enumerate(reading_order(t.path for t in found.pending))}
+    order = {path: place for place, path in enumerate(sort_paths(t.path for t in found.pending))}
     found.pending.sort(key=lambda t: order[t.path])
     return found
 
 
 def is_excluded(path: Path, globs: Sequence[str]) -> bool:
-    """Whether one of the globs names a file, as it is given or from the root: `a/../b` lies in no folder `a`."""
+    """Return whether one of the globs names a file, as it is given or from the root: `a/../b` lies in no folder `a`."""
     names = {os.path.normpath(path), os.path.normpath(path.absolute())}
     return any(fnmatch(name, glob) for name in names for glob in globs)
 
 
-def changed(path: Path, held: dict[str, Any] | None, settings: Settings) -> Transcript | None:
-    """The transcript, when it is not as its row in FILES says; None when there is no news in it.
+def detect_change(path: Path, held: dict[str, Any] | None, settings: Settings) -> Transcript | None:
+    """Return the transcript, when it is not as its row in FILES says; None when there is no news in it.
 
     Raises:
         UnknownFormat, OSError: it can't be read.
     """
-    reader = detect(path)
+    reader = detect_reader(path)
     parts = [path.with_name(path.name + suffix) for suffix in reader.suffixes]
     stats = {part: part.stat() for part in parts if part.is_file()}
     size, mtime = sum(s.st_size for s in stats.values()), max(s.st_mtime_ns for s in stats.values())
-    key = read_key(reader, settings)
+    key = compute_read_key(reader, settings)
     same_key = held is not None and held["read_key"] == key
     if held is not None and same_key and (held["size"], held["mtime_ns"]) == (size, mtime):
         return None
-    digest = file_digest(stats)
+    digest = compute_file_digest(stats)
     if held is not None and same_key and held["digest"] == digest:
         return None
     return Transcript(path, reader, size, mtime, digest, key)
 
 
-def read_key(reader: Reader, settings: Settings) -> str:
-    """What a file is read under: the reader's version and the settings that change what it gives."""
-    return step_key(
+def compute_read_key(reader: Reader, settings: Settings) -> str:
+    """Return what a file is read under: the reader's version and the settings that change what it gives."""
+    return compute_step_key(
         "read", 1, reader.name, str(reader.version), str(settings.read.max_line_bytes), str(settings.redact)
     )
 
 
-def file_digest(paths: Iterable[Path]) -> str:
-    """SHA-256 hex over the files' bytes, one after the other."""
+def compute_file_digest(paths: Iterable[Path]) -> str:
+    """Return SHA-256 hex over the files' bytes, one after the other."""
     digest = hashlib.sha256()
     for path in paths:
         with path.open("rb") as stream:

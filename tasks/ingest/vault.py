@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 import pyarrow as pa
 
-from slowwave.schemas.ids import content_id
+from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.tables import MESSAGES
 from slowwave.tasks.ingest.parsing.records import Block, Message
 
@@ -26,28 +26,28 @@ BYTES_PER_TOKEN = 4
 BLOCK_FIELDS = tuple(f.name for f in fields(Block))
 
 
-def session_id(source: str, native_id: str) -> str:
-    """Id of a session from its format and the transcript's own id."""
-    return content_id("session", source, native_id)
+def compute_session_id(source: str, native_id: str) -> str:
+    """Return id of a session from its format and the transcript's own id."""
+    return compute_content_id("session", source, native_id)
 
 
-def identity(source: str, message: Message) -> str:
-    """Hash of what makes two copies of a message the same, whatever file they stand in."""
+def compute_message_identity(source: str, message: Message) -> str:
+    """Return hash of what makes two copies of a message the same, whatever file they stand in."""
     own = message.identity or f"{message.session}/{message.native_id}"
-    return content_id("message", source, own)
+    return compute_content_id("message", source, own)
 
 
-def message_id(identity_id: str, message: Message) -> str:
-    """Id of a message: its identity and its content, as it stood before redaction."""
+def compute_message_id(identity_id: str, message: Message) -> str:
+    """Return id of a message: its identity and its content, as it stood before redaction."""
     content = orjson.dumps([message.role, message.text, message.blocks])
-    return content_id(identity_id, hashlib.sha256(content).hexdigest())
+    return compute_content_id(identity_id, hashlib.sha256(content).hexdigest())
 
 
-def message_row(source: str, message: Message, workspace: str | None, mid: str, iid: str) -> dict[str, Any]:
-    """A row of MESSAGES without its place in the chain."""
+def build_message_row(source: str, message: Message, workspace: str | None, mid: str, iid: str) -> dict[str, Any]:
+    """Return a row of MESSAGES without its place in the chain."""
     return {
         "message_id": mid,
-        "session_id": session_id(source, message.session),
+        "session_id": compute_session_id(source, message.session),
         "native_id": message.native_id,
         "parent_id": message.parent_id,
         "role": message.role,
@@ -58,38 +58,39 @@ def message_row(source: str, message: Message, workspace: str | None, mid: str, 
         "ts": message.ts.astimezone(UTC) if message.ts else None,
         "workspace": workspace,
         "source": source,
-        "tokens": token_estimate(message.blocks),
+        "tokens": estimate_block_tokens(message.blocks),
         "identity": iid,
     }
 
 
-def token_estimate(blocks: Iterable[Block]) -> int:
-    """UTF-8 bytes of all blocks over 4, at least 1: close enough to plan a night by."""
+def estimate_block_tokens(blocks: Iterable[Block]) -> int:
+    """Return UTF-8 bytes of all blocks over 4, at least 1: close enough to plan a night by."""
     return max(1, sum(len(b.text.encode("utf-8", "replace")) for b in blocks if b.text) // BYTES_PER_TOKEN)
 
 
-def chained(row: dict[str, Any], seq: int, prev_hash: str) -> dict[str, Any]:
-    """The row at its place in the chain."""
+def chain_row(row: dict[str, Any], seq: int, prev_hash: str) -> dict[str, Any]:
+    """Return the row at its place in the chain."""
     placed = {**row, "seq": seq, "prev_hash": prev_hash}
-    return {**placed, "hash": link(placed, prev_hash)}
+    return {**placed, "hash": compute_chain_hash(placed, prev_hash)}
 
 
-def link(row: Mapping[str, Any], prev_hash: str) -> str:
-    """SHA-256 hex over the previous hash and the row's canonical JSON."""
-    fields = {name: _plain(row[name]) for name in CHAINED}
+def compute_chain_hash(row: Mapping[str, Any], prev_hash: str) -> str:
+    """Return SHA-256 hex over the previous hash and the row's canonical JSON."""
+    fields = {name: _normalize_value(row[name]) for name in CHAINED}
     payload = orjson.dumps(fields, option=orjson.OPT_SORT_KEYS)
     return hashlib.sha256(prev_hash.encode() + payload).hexdigest()
 
 
-def _plain(value: Any) -> Any:
+def _normalize_value(value: Any) -> Any:
     # A timestamp as microseconds: what is stored, free of how a library spells time zones.
     if isinstance(value, datetime):
         return round(value.timestamp() * 1_000_000)
     return value
 
 
-def first_break(rows: Iterable[Mapping[str, Any]], head_hash: str | None) -> tuple[int, str] | None:
-    """The first row of one session's chain, in order of seq, that does not fit: its seq and why; None when all fit.
+def find_first_break(rows: Iterable[Mapping[str, Any]], head_hash: str | None) -> tuple[int, str] | None:
+    """Return the first row of one session's chain, in order of seq, that does not fit: its seq and why; None when all
+    fit.
 
     `head_hash` is what the sessions table holds as the end of the chain: a chain that does not reach it is a break too.
     One that goes on beyond is a run that was killed before it wrote the session's row; the next run mends that.
@@ -101,7 +102,7 @@ def first_break(rows: Iterable[Mapping[str, Any]], head_hash: str | None) -> tup
             return seq, f"expected message {expected}, found {seq}: a row is missing or doubled"
         if row["prev_hash"] != prev:
             return seq, "its prev_hash is not the hash of the message before it"
-        if link(row, prev) != row["hash"]:
+        if compute_chain_hash(row, prev) != row["hash"]:
             return seq, "its content differs from what its hash was made of"
         prev = row["hash"]
         seen_head = seen_head or prev == head_hash
@@ -110,6 +111,6 @@ def first_break(rows: Iterable[Mapping[str, Any]], head_hash: str | None) -> tup
     return None
 
 
-def message_table(rows: list[dict[str, Any]]) -> pa.Table:
-    """Rows as an Arrow table of MESSAGES."""
+def build_message_table(rows: list[dict[str, Any]]) -> pa.Table:
+    """Return rows as an Arrow table of MESSAGES."""
     return pa.Table.from_pylist(rows, schema=MESSAGES.schema)

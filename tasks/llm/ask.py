@@ -11,18 +11,18 @@ import pyarrow as pa
 from lancedb.expr import col, lit
 
 from slowwave.engines.llm.budget import MeteredLLM, Usage
-from slowwave.engines.llm.cache import completion_rows, completions_of
-from slowwave.engines.llm.protocol import LASTING, Completion, EngineUnavailable, Request, failed
-from slowwave.engines.llm.select import Choice, chosen
+from slowwave.engines.llm.cache import build_completion_rows, parse_completion_rows
+from slowwave.engines.llm.protocol import LASTING, Completion, EngineUnavailable, Request, make_failure
+from slowwave.engines.llm.select import Choice, select_llm
 from slowwave.schemas.errors import UsageError
-from slowwave.schemas.ids import content_id
+from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import COMPLETIONS, QUARANTINE
 from slowwave.store.store import Store
-from slowwave.tasks.job import Job, StepReport, step_key
+from slowwave.tasks.job import Job, StepReport, compute_step_key
 from slowwave.tasks.llm.claims import Rejected
 from slowwave.tasks.llm.library import Library
-from slowwave.tasks.progress import progress
+from slowwave.tasks.progress import show_progress
 
 EXCERPT = 2_000
 SESSIONS_MESSAGES = 50_000
@@ -36,12 +36,12 @@ class StoredCompletions:
         self.store = store
 
     def known(self, ids: Sequence[str]) -> Mapping[str, Completion]:
-        """The kept answers among `ids`."""
-        return completions_of(self.store.read_ids(COMPLETIONS, ids))
+        """Return the kept answers among `ids`."""
+        return parse_completion_rows(self.store.read_ids(COMPLETIONS, ids))
 
     def keep(self, completions: Mapping[str, Completion]) -> None:
         """Keep these answers; they are on disk when this returns."""
-        self.store.merge(COMPLETIONS, completion_rows(completions))
+        self.store.merge(COMPLETIONS, build_completion_rows(completions))
 
 
 @dataclass
@@ -59,40 +59,45 @@ class Model:
         """Whether work that no model did is done without one."""
         return self.choice.extractive
 
-    def identity(self) -> str:
-        """What tells two models apart in a step's key: engines, models and sampling, not servers' addresses."""
+    def compute_identity(self) -> str:
+        """Return what tells two models apart in a step's key: engines, models and sampling, not servers' addresses."""
         chain = self.choice.chain
         engines = chain.engines if chain else ()
-        return content_id("llm", *(f"{e.name} {e.model} {e.sampling}" for e in engines), str(self.extractive))
+        return compute_content_id("llm", *(f"{e.name} {e.model} {e.sampling}" for e in engines), str(self.extractive))
 
     def count(self, texts: Sequence[str]) -> list[int]:
-        """Tokens of each text by the model's tokenizer."""
+        """Return tokens of each text by the model's tokenizer."""
         return self.llm.count_tokens(texts) if texts else []
 
     def ask(self, requests: Sequence[Request], step: str) -> dict[str, Completion]:
-        """A completion of each request, by id. An engine that can't be had is an error of every request it left."""
+        """Return a completion of each request, by id.
+
+        An engine that can't be had is an error of every request it left.
+        """
         got: dict[str, Completion] = {}
         if not requests:
             return got
         try:
-            with progress(step, len(requests)) as advance:
+            with show_progress(step, len(requests)) as advance:
                 for completion in self.llm.complete(requests):
                     got[completion.id] = completion
                     advance(1)
         except EngineUnavailable as error:
-            got |= {r.id: failed(r, "unavailable", str(error), self.llm) for r in requests if r.id not in got}
+            got |= {r.id: make_failure(r, "unavailable", str(error), self.llm) for r in requests if r.id not in got}
         return got
 
-    def postponed(self, completion: Completion) -> bool:
-        """Whether this has to wait for another night: asked again it may be answered, and nothing else does it."""
+    def is_postponed(self, completion: Completion) -> bool:
+        """Return whether this has to wait for another night: asked again it may be answered, and nothing else does
+        it.
+        """
         if completion.error is None or completion.error in LASTING:
             return False
         return completion.error == "budget" or not self.extractive
 
-    def account(self, report: StepReport) -> None:
+    def record_usage(self, report: StepReport) -> None:
         """Write what the model cost since the last time into a step's report, by model."""
-        for usage in self.llm.taken():
-            report.counts.update(usage_counts(usage))
+        for usage in self.llm.take_usage():
+            report.counts.update(count_usage(usage))
         notes = self.choice.notes[self.told :]
         self.told += len(notes)
         report.notes.extend(dict.fromkeys(notes))
@@ -106,8 +111,8 @@ class Model:
         self.llm.close()
 
 
-def usage_counts(usage: Usage) -> dict[str, int]:
-    """One model's usage as counts of a report: `MODEL: prompt tokens` and so on."""
+def count_usage(usage: Usage) -> dict[str, int]:
+    """Return one model's usage as counts of a report: `MODEL: prompt tokens` and so on."""
     counts = {
         "requests": usage.requests,
         "cache hits": usage.cached,
@@ -124,14 +129,14 @@ _open: dict[str, Model] = {}
 """The model of the run that this process is doing, by run_id: one budget a night."""
 
 
-def model_of(job: Job) -> Model | None:
-    """The run's model; None where settings say `off`.
+def get_model(job: Job) -> Model | None:
+    """Return the run's model; None where settings say `off`.
 
     Raises:
         UsageError: settings name no engine there is.
     """
     if job.run_id not in _open:
-        choice = chosen(job.settings.llm, job.settings.model, StoredCompletions(job.store))
+        choice = select_llm(job.settings.llm, job.settings.model, StoredCompletions(job.store))
         if choice.chain is None:
             return None
         for run_id in list(_open):
@@ -157,12 +162,12 @@ def check_llm(settings: Settings) -> None:
         if settings.gists == "llm":
             raise UsageError("gists = llm needs a language model: name one in llm (SLOWWAVE_LLM, --llm)")
         return
-    chosen(settings.llm, settings.model)
-    pack_names(settings)
+    select_llm(settings.llm, settings.model)
+    resolve_pack_names(settings)
 
 
-def pack_names(settings: Settings) -> list[str]:
-    """Packs a session may be read with.
+def resolve_pack_names(settings: Settings) -> list[str]:
+    """Return packs a session may be read with.
 
     Raises:
         UsageError: the pack that is set is nowhere.
@@ -171,16 +176,16 @@ def pack_names(settings: Settings) -> list[str]:
     names = ["coding", "personal"] if pack == "auto" else [pack]
     library = Library(settings.extract.prompts)
     for name in names:
-        library.pack(name)
+        library.load_pack(name)
     return names
 
 
-def model_key(model: Model, step: str, version: int, prompts: Iterable[str], *parts: str) -> str:
-    """What of a step's key comes from the model: engine, sampling, prompts, and the settings in `parts`."""
-    return step_key(step, version, model.identity(), model.library.digest(prompts), *parts)
+def compute_model_key(model: Model, step: str, version: int, prompts: Iterable[str], *parts: str) -> str:
+    """Return what of a step's key comes from the model: engine, sampling, prompts, and the settings in `parts`."""
+    return compute_step_key(step, version, model.compute_identity(), model.library.compute_digest(prompts), *parts)
 
 
-def quarantine(store: Store, step: str, rejected: Iterable[Rejected], settled: Iterable[str]) -> int:
+def quarantine_rejected(store: Store, step: str, rejected: Iterable[Rejected], settled: Iterable[str]) -> int:
     """Write down what could not be used; what was so before and is not any more is marked resolved. Returns the news.
 
     Args:
@@ -189,7 +194,7 @@ def quarantine(store: Store, step: str, rejected: Iterable[Rejected], settled: I
         rejected: with `row_id` `<unit>/…`.
         settled: units (sessions, messages), or whole row_ids, that the step has just looked at anew.
     """
-    rows = {row["quarantine_id"]: row for row in (_row(step, one) for one in rejected)}
+    rows = {row["quarantine_id"]: row for row in (_build_rejected_row(step, one) for one in rejected)}
     units = set(settled)
     held = store.read(QUARANTINE, where=col("step") == lit(step)).to_pylist()
     known = {row["quarantine_id"] for row in held if not row["resolved"]}
@@ -203,9 +208,9 @@ def quarantine(store: Store, step: str, rejected: Iterable[Rejected], settled: I
     return sum(not row["resolved"] for key, row in rows.items() if key not in known)
 
 
-def _row(step: str, one: Rejected) -> dict[str, object]:
+def _build_rejected_row(step: str, one: Rejected) -> dict[str, object]:
     return {
-        "quarantine_id": content_id(step, one.row_id, one.reason, one.excerpt),
+        "quarantine_id": compute_content_id(step, one.row_id, one.reason, one.excerpt),
         "step": step,
         "path": None,
         "line": None,

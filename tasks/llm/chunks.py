@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from slowwave.tasks.llm.fence import entry, masked
+from slowwave.tasks.llm.fence import mask_injections
 from slowwave.tasks.observe.observe import SPEAKING_ROLES
+from slowwave.text.fence import format_entry
 
 Counter = Callable[[Sequence[str]], list[int]]
 """Tokens of each text."""
@@ -40,42 +41,43 @@ class Chunk:
 
 
 def is_spoken(row: Mapping[str, Any]) -> bool:
-    """Whether a message is somebody's words."""
+    """Return whether a message is somebody's words."""
     return row["origin"] in ("human", "model") and row["role"] in SPEAKING_ROLES and bool(row["text"].strip())
 
 
-def turns_of(rows: Sequence[Mapping[str, Any]]) -> list[Turn]:
-    """The spoken messages of one session (rows in order of seq) as turns."""
+def build_turns(rows: Sequence[Mapping[str, Any]]) -> list[Turn]:
+    """Return the spoken messages of one session (rows in order of seq) as turns."""
     spoken = [row for row in rows if is_spoken(row)]
-    return [Turn(n, row, _shown(n, row, masked(row["text"]))) for n, row in enumerate(spoken, 1)]
+    return [Turn(n, row, _format_turn(n, row, mask_injections(row["text"]))) for n, row in enumerate(spoken, 1)]
 
 
-def chunked(turns: Sequence[Turn], room: int, overlap: int, count: Counter) -> list[Chunk]:
-    """Turns in chunks of at most `room` tokens; each but the first begins with up to `overlap` tokens of the last.
+def split_into_chunks(turns: Sequence[Turn], room: int, overlap: int, count: Counter) -> list[Chunk]:
+    """Return turns in chunks of at most `room` tokens; each but the first begins with up to `overlap` tokens of the
+    last.
 
     Raises:
         ValueError: `overlap` leaves no room for anything new.
     """
     if overlap * 2 > room:
         raise ValueError(f"an overlap of {overlap} tokens is more than half of a chunk of {room}")
-    pieces = [p for turn, n in _counted(turns, count) for p in _pieces(turn, n, room - overlap, count)]
+    pieces = [p for turn, n in _count_turn_tokens(turns, count) for p in _split_turn(turn, n, room - overlap, count)]
     chunks: list[list[tuple[Turn, int]]] = []
     for piece in pieces:
         if chunks and sum(n for _, n in chunks[-1]) + piece[1] <= room:
             chunks[-1].append(piece)
         else:
-            chunks.append([*_tail(chunks[-1] if chunks else [], overlap), piece])
+            chunks.append([*_select_overlap(chunks[-1] if chunks else [], overlap), piece])
     return [Chunk(tuple(t for t, _ in chunk), sum(n for _, n in chunk)) for chunk in chunks]
 
 
-def _counted(turns: Sequence[Turn], count: Counter) -> Iterator[tuple[Turn, int]]:
-    """Turns with their tokens and one for the line's end."""
+def _count_turn_tokens(turns: Sequence[Turn], count: Counter) -> Iterator[tuple[Turn, int]]:
+    """Return turns with their tokens and one for the line's end."""
     counts = count([turn.shown for turn in turns]) if turns else []
     return ((turn, n + 1) for turn, n in zip(turns, counts, strict=True))
 
 
-def _tail(chunk: Sequence[tuple[Turn, int]], overlap: int) -> list[tuple[Turn, int]]:
-    """The last whole turns of a chunk that fit the overlap; never all of it."""
+def _select_overlap(chunk: Sequence[tuple[Turn, int]], overlap: int) -> list[tuple[Turn, int]]:
+    """Return the last whole turns of a chunk that fit the overlap; never all of it."""
     kept: list[tuple[Turn, int]] = []
     for piece in reversed(chunk[1:]):
         overlap -= piece[1]
@@ -85,16 +87,20 @@ def _tail(chunk: Sequence[tuple[Turn, int]], overlap: int) -> list[tuple[Turn, i
     return kept
 
 
-def _pieces(turn: Turn, tokens: int, room: int, count: Counter) -> list[tuple[Turn, int]]:
-    """The turn, or the pieces it has to be cut into."""
+def _split_turn(turn: Turn, tokens: int, room: int, count: Counter) -> list[tuple[Turn, int]]:
+    """Return the turn, or the pieces it has to be cut into."""
     if tokens <= room:
         return [(turn, tokens)]
-    texts = split_text(masked(turn.row["text"]), room - count([_shown(turn.number, turn.row, "")])[0] - 4, count)
-    return list(_counted([Turn(turn.number, turn.row, _shown(turn.number, turn.row, t)) for t in texts], count))
+    texts = split_text(
+        mask_injections(turn.row["text"]), room - count([_format_turn(turn.number, turn.row, "")])[0] - 4, count
+    )
+    return list(
+        _count_turn_tokens([Turn(turn.number, turn.row, _format_turn(turn.number, turn.row, t)) for t in texts], count)
+    )
 
 
 def split_text(text: str, room: int, count: Counter) -> list[str]:
-    """Pieces of a text of at most `room` tokens each, cut where it hurts least; nothing but blanks is lost."""
+    """Return pieces of a text of at most `room` tokens each, cut where it hurts least; nothing but blanks is lost."""
     room = max(room, 1)
     done: list[str] = []
     waiting = [text]
@@ -104,13 +110,13 @@ def split_text(text: str, room: int, count: Counter) -> list[str]:
         if tokens <= room or len(piece) < 2:
             done += [piece] if piece else []
             continue
-        at = _border(piece, min(int(len(piece) * room * ROOM_USED / tokens), len(piece) - 1))
+        at = _find_cut(piece, min(int(len(piece) * room * ROOM_USED / tokens), len(piece) - 1))
         waiting += [piece[at:], piece[:at]]
     return done
 
 
-def _border(text: str, most: int) -> int:
-    """The last good place to cut within the first `most` characters, in their second half if there is one."""
+def _find_cut(text: str, most: int) -> int:
+    """Return the last good place to cut within the first `most` characters, in their second half if there is one."""
     for border in BORDERS:
         at = text.rfind(border, most // 2, most)
         if at > 0:
@@ -118,8 +124,8 @@ def _border(text: str, most: int) -> int:
     return max(1, most)
 
 
-def _shown(number: int, row: Mapping[str, Any], text: str) -> str:
-    """A turn as the prompt shows it: number, who, when, what."""
+def _format_turn(number: int, row: Mapping[str, Any], text: str) -> str:
+    """Return a turn as the prompt shows it: number, who, when, what."""
     who = row["speaker"] or ("user" if row["origin"] == "human" else "assistant")
     when = f", {row['ts']:%a %Y-%m-%d %H:%M}" if row["ts"] else ""
-    return entry(f"[{number}] {' '.join(str(who).split())[:60]}{when}:", text)
+    return format_entry(f"[{number}] {' '.join(str(who).split())[:60]}{when}:", text)

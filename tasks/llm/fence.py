@@ -4,7 +4,8 @@ Four things keep what somebody wrote from steering whoever reads it:
 1. the text stands between two lines with a mark that is the hash of the text itself, so that no text can hold its own;
 2. the marks by which chat templates tell turns apart are taken the angle brackets off: a tokenizer would obey them;
 3. every line of a message but its first is indented, so that none can pass itself off as another message;
-4. paragraphs that address the memory rather than the people in the conversation are left out; `left_out` counts them.
+4. paragraphs that address the memory rather than the people in the conversation are left out; `count_injections` counts
+them.
 
 The first three are `slowwave/text/fence.py`'s, which recall shares, and can't be evaded; the fourth goes by patterns
 and can. A person's own "remember that I …" is no such passage: it is addressed to the agent, and meant. Nor is talk of
@@ -13,10 +14,6 @@ memories, prompts, tags and claims, which coding is full of: a pattern asks for 
 
 import re
 from collections.abc import Iterable
-
-from slowwave.text.fence import defanged as defanged
-from slowwave.text.fence import entry as entry
-from slowwave.text.fence import fenced as fenced
 
 LEFT_OUT = "[left out: a text that addresses the memory]"
 
@@ -116,60 +113,62 @@ LONE = 0.6
 PARAGRAPH_END = re.compile(r"\n\s*\n")
 
 
-def tainted(text: str) -> list[tuple[int, int]]:
-    """Where a text addresses the memory: spans (start, end), in order, apart.
+def find_injections(text: str) -> list[tuple[int, int]]:
+    """Return where a text addresses the memory: spans (start, end), in order, apart.
 
     A passage is a paragraph; where all that it says is that earlier orders are void, the next one goes with it.
     """
     spans: list[tuple[int, int]] = []
     lone = False
-    for start, end in _paragraphs(text):
+    for start, end in _split_paragraphs(text):
         override = OVERRIDE.search(text, start, end)
-        if lone or override or _addressed(text, start, end):
+        if lone or override or _is_injection(text, start, end):
             spans.append((start, end))
-        lone = override is not None and _letters(override[0]) >= LONE * _letters(text[start:end])
+        lone = override is not None and _count_letters(override[0]) >= LONE * _count_letters(text[start:end])
     return spans
 
 
-def left_out(texts: Iterable[str]) -> tuple[int, int]:
-    """How many of the texts have a passage that is left out, and how many passages that is: for a run's report."""
-    counts = [len(tainted(text)) for text in texts]
+def count_injections(texts: Iterable[str]) -> tuple[int, int]:
+    """Return how many of the texts have a passage that is left out, and how many passages that is: for a run's
+    report.
+    """
+    counts = [len(find_injections(text)) for text in texts]
     return sum(n > 0 for n in counts), sum(counts)
 
 
-def masked(text: str) -> str:
-    """The text with what addresses the memory left out."""
+def mask_injections(text: str) -> str:
+    """Return the text with what addresses the memory left out."""
     pieces, at = [], 0
-    for start, end in tainted(text):
+    for start, end in find_injections(text):
         pieces += [text[at:start], LEFT_OUT]
         at = end
     return "".join([*pieces, text[at:]])
 
 
-def overlaps(span: tuple[int, int], others: Iterable[tuple[int, int]]) -> bool:
-    """Whether a span shares a character with one of the others."""
+def has_overlap(span: tuple[int, int], others: Iterable[tuple[int, int]]) -> bool:
+    """Return whether a span shares a character with one of the others."""
     return any(span[0] < end and start < span[1] for start, end in others)
 
 
-def steers(text: str) -> bool:
-    """Whether a text has a passage that addresses the memory."""
-    return bool(tainted(text))
+def has_injection(text: str) -> bool:
+    """Return whether a text has a passage that addresses the memory."""
+    return bool(find_injections(text))
 
 
-def _paragraphs(text: str) -> list[tuple[int, int]]:
-    """Spans of the paragraphs of a text."""
+def _split_paragraphs(text: str) -> list[tuple[int, int]]:
+    """Return spans of the paragraphs of a text."""
     borders = [(m.start(), m.end()) for m in PARAGRAPH_END.finditer(text)]
     starts = [0, *(end for _, end in borders)]
     ends = [*(start for start, _ in borders), len(text)]
     return list(zip(starts, ends, strict=True))
 
 
-def _addressed(text: str, start: int, end: int) -> bool:
-    """Whether a paragraph speaks to the memory, forges a turn, or gives orders in the machine's name."""
+def _is_injection(text: str, start: int, end: int) -> bool:
+    """Return whether a paragraph speaks to the memory, forges a turn, or gives orders in the machine's name."""
     if ADDRESSED.search(text, start, end) or FORGED.search(text, start, end):
         return True
     return bool(ROLE.search(text, start, end) and ORDER.search(text, start, end))
 
 
-def _letters(text: str) -> int:
+def _count_letters(text: str) -> int:
     return sum(c.isalnum() for c in text)

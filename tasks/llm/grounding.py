@@ -14,9 +14,9 @@ from itertools import pairwise
 from rapidfuzz import fuzz
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
-from slowwave.tasks.dedupe.normalise import TOKEN, Claim, carries, read_claim, stem
+from slowwave.tasks.dedupe.normalise import TOKEN, Claim, is_content_word, normalise_claim, stem
 from slowwave.tasks.dedupe.words import MONTHS, NUMBER_WORDS, WEEKDAYS
-from slowwave.tasks.llm.quotes import DIGITS, EASTERN, EASTERN_DATE, FULL_MONTHS, is_unspaced, plain
+from slowwave.tasks.llm.quotes import DIGITS, EASTERN, EASTERN_DATE, FULL_MONTHS, is_unspaced, normalize_text
 
 SCALES = {"k": 1e3, "thousand": 1e3, "m": 1e6, "million": 1e6, "bn": 1e9, "billion": 1e9, "hundred": 1e2, "dozen": 12.0}
 SCALE = re.compile(rf"\s?({'|'.join(SCALES)})\b", re.IGNORECASE)
@@ -66,7 +66,7 @@ UNTRUE_THERE = re.compile(r"\b(?:true|untrue|false|wrong|correct|incorrect|the\s
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
+class GroundingContext:
     """What a claim stands on."""
 
     near: str
@@ -82,17 +82,17 @@ class Ground:
         return tuple(time.date() for time in self.times)
 
 
-def unfounded(claim: str, ground: Ground) -> str | None:
-    """What a claim says that nobody said, as a reason; None where all of it comes from somewhere.
+def explain_unfounded(claim: str, ground: GroundingContext) -> str | None:
+    """Return what a claim says that nobody said, as a reason; None where all of it comes from somewhere.
 
     Numbers must come up near, as figures or in words; dates there, or within reach of a message's own; names and
     identifiers anywhere in the chunk, since pronouns are resolved; a negation near, about one of the claim's words.
     """
     for found in (
-        _strange_number(claim, ground),
-        _strange_date(claim, ground),
-        _strange_name(claim, ground),
-        _strange_negation(claim, ground),
+        _check_number(claim, ground),
+        _check_date(claim, ground),
+        _check_name(claim, ground),
+        _check_negation(claim, ground),
     ):
         if found:
             return found
@@ -100,61 +100,61 @@ def unfounded(claim: str, ground: Ground) -> str | None:
 
 
 @lru_cache(maxsize=2_048)
-def _read(text: str) -> Claim:
-    """What was said, read once for all the claims that stand on it."""
-    return read_claim(text)
+def _parse_cached(text: str) -> Claim:
+    """Return what was said, read once for all the claims that stand on it."""
+    return normalise_claim(text)
 
 
-def _strange_number(claim: str, ground: Ground) -> str | None:
-    said, canonical = _numbers(ground.near), _read(ground.near).figures
-    said |= {_clock(f"{time:%H:%M}") for time in ground.times}
-    for raw in _figures(claim):
-        if _amount(raw) in said or read_claim(raw).figures & canonical:
+def _check_number(claim: str, ground: GroundingContext) -> str | None:
+    said, canonical = _collect_numbers(ground.near), _parse_cached(ground.near).figures
+    said |= {_normalize_clock_time(f"{time:%H:%M}") for time in ground.times}
+    for raw in _find_written_numbers(claim):
+        if _normalize_number(raw) in said or normalise_claim(raw).figures & canonical:
             continue
-        if raw.isdigit() and 1900 <= int(raw) <= 2100 and _year_fits(int(raw), ground, said):
+        if raw.isdigit() and 1900 <= int(raw) <= 2100 and _is_year_plausible(int(raw), ground, said):
             continue
         return f"the number {raw} does not come up near the messages it cites"
     return None
 
 
-def _figures(claim: str) -> list[str]:
-    """Numbers of a claim as they are written; dates and identifiers apart."""
+def _find_written_numbers(claim: str) -> list[str]:
+    """Return numbers of a claim as they are written; dates and identifiers apart."""
     if is_unspaced(claim):
         return DIGITS.findall(EASTERN_DATE.sub(" ", claim))
     return [m[0] for m in TOKEN.finditer(claim) if m.lastgroup in ("figure", "clock", "count")]
 
 
-def _amount(raw: str) -> str:
-    """The number itself, in digits."""
+def _normalize_number(raw: str) -> str:
+    """Return the number itself, in digits."""
     if ":" in raw:
-        return _clock(raw)
+        return _normalize_clock_time(raw)
     digits = DIGITS.search(raw)
     word = raw.split()[0].split("-")[0].casefold()
-    return _trimmed(digits[0]) if digits else NUMBERS.get(word, word)
+    return _normalize_digits(digits[0]) if digits else NUMBERS.get(word, word)
 
 
-def _clock(raw: str) -> str:
-    """A time of day on the face of a clock."""
+def _normalize_clock_time(raw: str) -> str:
+    """Return a time of day on the face of a clock."""
     hours, minutes, *_ = (int(part) for part in re.findall(r"\d+", raw))
     return f"{hours % 12}:{minutes:02}"
 
 
-def _trimmed(number: str) -> str:
+def _normalize_digits(number: str) -> str:
     number = number.replace(",", "")
     return re.sub(r"\.0+$", "", number)
 
 
 @lru_cache(maxsize=256)
-def _numbers(text: str) -> frozenset[str]:
-    """Every number in a text, whatever it is written as; of a version its beginnings too."""
+def _collect_numbers(text: str) -> frozenset[str]:
+    """Return every number in a text, whatever it is written as; of a version its beginnings too."""
     found: set[str] = set()
     for match in DIGITS.finditer(text):
-        parts = _trimmed(match[0]).split(".")
+        parts = _normalize_digits(match[0]).split(".")
         found |= {".".join(parts[: n + 1]) for n in range(len(parts))}
         scale = SCALE.match(text, match.end())
         if scale and len(parts) < 3:
             found.add(f"{float('.'.join(parts)) * SCALES[scale[1].casefold()]:.12g}")
-    found |= {_clock(m[0]) for m in re.finditer(r"\b\d{1,2}:\d\d\b", text)}
+    found |= {_normalize_clock_time(m[0]) for m in re.finditer(r"\b\d{1,2}:\d\d\b", text)}
     found |= {f"{int(m[1]) % 12}:00" for m in re.finditer(r"\b(\d{1,2})\s?(?:[ap]\.?m|o'clock)", text, re.IGNORECASE)}
     found |= {EASTERN[c] for c in text if c in EASTERN}
     words = re.findall(r"[a-z]+", text.casefold())
@@ -165,32 +165,36 @@ def _numbers(text: str) -> frozenset[str]:
     return frozenset(found)
 
 
-def _year_fits(year: int, ground: Ground, said: frozenset[str]) -> bool:
-    """Whether a year is a message's own, the next or the last, or as many years off as somebody said."""
+def _is_year_plausible(year: int, ground: GroundingContext, said: frozenset[str]) -> bool:
+    """Return whether a year is a message's own, the next or the last, or as many years off as somebody said."""
     off = {abs(day.year - year) for day in ground.days}
     return any(n <= 1 or not {str(n - 1), str(n), str(n + 1)}.isdisjoint(said) for n in off)
 
 
-def _strange_date(claim: str, ground: Ground) -> str | None:
-    near = _read(ground.near)
-    there = set(_words(ground.near))
+def _check_date(claim: str, ground: GroundingContext) -> str | None:
+    near = _parse_cached(ground.near)
+    there = set(_tokenize_words(ground.near))
     spoken = {(month, day) for _, month, day in near.dates}
-    for year, month, day in read_claim(claim).dates:
-        if (month, day) in spoken and (year is None or _year_fits(year, ground, _numbers(ground.near))):
+    for year, month, day in normalise_claim(claim).dates:
+        if (month, day) in spoken and (year is None or _is_year_plausible(year, ground, _collect_numbers(ground.near))):
             continue
-        if not _within_reach(year, month, day, ground, there):
+        if not _is_date_plausible(year, month, day, ground, there):
             return f"the date {f'{year}-' if year else ''}{month:02}-{day:02} is not that of the messages it cites"
-    words = _words(claim)
+    words = _tokenize_words(claim)
     for word in words:
-        if word in WEEKDAYS and not _weekday_fits(word, ground, there):
+        if word in WEEKDAYS and not _is_weekday_plausible(word, ground, there):
             return f"{word.capitalize()} does not come up near the messages it cites"
-        if word in FULL_MONTHS and not _month_fits(FULL_MONTHS[word], ground, there) and word.capitalize() in claim:
+        if (
+            word in FULL_MONTHS
+            and not _is_month_plausible(FULL_MONTHS[word], ground, there)
+            and word.capitalize() in claim
+        ):
             return f"{word.capitalize()} does not come up near the messages it cites"
     return None
 
 
-def _within_reach(year: int | None, month: int, day: int, ground: Ground, there: set[str]) -> bool:
-    """Whether a date is one that a message of those days may mean by "yesterday" or "in two weeks"."""
+def _is_date_plausible(year: int | None, month: int, day: int, ground: GroundingContext, there: set[str]) -> bool:
+    """Return whether a date is one that a message of those days may mean by "yesterday" or "in two weeks"."""
     reach = REACH[0] if there.isdisjoint(FAR) else REACH[1]
     for said in ground.days:
         for y in (said.year - 1, said.year, said.year + 1) if year is None else (year,):
@@ -203,46 +207,51 @@ def _within_reach(year: int | None, month: int, day: int, ground: Ground, there:
     return False
 
 
-def _weekday_fits(word: str, ground: Ground, there: set[str]) -> bool:
+def _is_weekday_plausible(word: str, ground: GroundingContext, there: set[str]) -> bool:
     if any(len(w) >= 3 and word.startswith(w) for w in there):
         return True
     around = {(day + timedelta(days=n)).strftime("%A").casefold() for day in ground.days for n in (-1, 0, 1)}
     return word in around
 
 
-def _month_fits(month: int, ground: Ground, there: set[str]) -> bool:
-    """Whether a month comes up, or is a message's own, the last or the next; any within a year of "ago" and "in"."""
+def _is_month_plausible(month: int, ground: GroundingContext, there: set[str]) -> bool:
+    """Return whether a month comes up, or is a message's own, the last or the next.
+
+    Any within a year of "ago" and "in".
+    """
     if any(MONTHS.get(word) == month for word in there):
         return True
     away = {min((day.month - month) % 12, (month - day.month) % 12) for day in ground.days}
     return any(n <= (1 if there.isdisjoint(FAR) else 3) for n in away)
 
 
-def _strange_name(claim: str, ground: Ground) -> str | None:
-    known, initials = _known(ground.chunk)
-    for match in NAME.finditer("" if _capital_nouns(ground.chunk) else claim):
+def _check_name(claim: str, ground: GroundingContext) -> str | None:
+    known, initials = _collect_words(ground.chunk)
+    for match in NAME.finditer("" if _has_capitalized_nouns(ground.chunk) else claim):
         word = match[0]
         if not word[0].isupper():
             continue
         first = bool(SENTENCE_START.search(claim[: match.start()]))
-        if (first and _may_be_common(word)) or _comes_up(word, known, initials):
+        if (first and _is_common_word(word)) or _is_mentioned(word, known, initials):
             continue
         return f"{word} never comes up in the transcript"
-    folded = plain(ground.chunk)
-    for identifier in read_claim(claim).identifiers:
-        if not (identifier.isalpha() or identifier in folded or _spelt(identifier, folded, known)):
+    folded = normalize_text(ground.chunk)
+    for identifier in normalise_claim(claim).identifiers:
+        if not (identifier.isalpha() or identifier in folded or _has_spelling_variant(identifier, folded, known)):
             return f"{identifier} never comes up in the transcript"
     return None
 
 
-def _capital_nouns(text: str) -> bool:
-    """Whether a text is in a language, as German is, in which a capital does not tell a name."""
+def _has_capitalized_nouns(text: str) -> bool:
+    """Return whether a text is in a language, as German is, in which a capital does not tell a name."""
     inner = INNER_WORD.findall(text)
     return len(inner) >= FEWEST_INNER and sum(word[0].isupper() for word in inner) > CAPITALS * len(inner)
 
 
-def _spelt(identifier: str, folded: str, known: frozenset[str]) -> bool:
-    """Whether an identifier comes up in another way: utf-8 for utf8, a path by its end, "read/write" by its parts."""
+def _has_spelling_variant(identifier: str, folded: str, known: frozenset[str]) -> bool:
+    """Return whether an identifier comes up in another way: utf-8 for utf8, a path by its end, "read/write" by its
+    parts.
+    """
     last = identifier.rstrip("/").rsplit("/", 1)[-1].lstrip("-")
     if last in folded or JOINT.sub("", identifier) in JOINT.sub("", folded):
         return True
@@ -250,23 +259,23 @@ def _spelt(identifier: str, folded: str, known: frozenset[str]) -> bool:
     return len(parts) > 1 and all(part.isalpha() and part in known for part in parts)
 
 
-def _may_be_common(word: str) -> bool:
-    """Whether a word that opens a sentence may be no name."""
-    low = _bare(word)
-    return low in ENGLISH_STOP_WORDS or low in COMMON or not carries(low) or bool(COMMON_ENDING.search(low))
+def _is_common_word(word: str) -> bool:
+    """Return whether a word that opens a sentence may be no name."""
+    low = _strip_possessive(word)
+    return low in ENGLISH_STOP_WORDS or low in COMMON or not is_content_word(low) or bool(COMMON_ENDING.search(low))
 
 
-def _comes_up(word: str, known: frozenset[str], initials: str) -> bool:
-    low = _bare(word)
+def _is_mentioned(word: str, known: frozenset[str], initials: str) -> bool:
+    low = _strip_possessive(word)
     if low in known or low in ROLES or low in FULL_MONTHS or low in WEEKDAYS or len(low) < 2:
         return True
     if stem(low) in {stem(w) for w in known} or (word.isupper() and low in initials):
         return True
-    return any(_one_word(low, other) for other in known)
+    return any(_is_same_name(low, other) for other in known)
 
 
-def _one_word(a: str, b: str) -> bool:
-    """Forms and spellings of one name: Sweden and Swedish, Gonzales and Gonzalez, Sam and Samantha."""
+def _is_same_name(a: str, b: str) -> bool:
+    """Return forms and spellings of one name: Sweden and Swedish, Gonzales and Gonzalez, Sam and Samantha."""
     short, long = sorted((a, b), key=len)
     if len(short) >= 3 and long.startswith(short) and (len(short) >= 4 or len(long) - len(short) > 2):
         return True
@@ -274,32 +283,33 @@ def _one_word(a: str, b: str) -> bool:
 
 
 @lru_cache(maxsize=64)
-def _known(text: str) -> tuple[frozenset[str], str]:
-    """The words of a text, and the first letters of all of them in a row."""
-    words = _words(text)
+def _collect_words(text: str) -> tuple[frozenset[str], str]:
+    """Return the words of a text, and the first letters of all of them in a row."""
+    words = _tokenize_words(text)
     return frozenset(words), "".join(word[0] for word in words)
 
 
-def _words(text: str) -> list[str]:
-    return [_bare(w) for w in re.findall(r"[^\W\d_]+(?:['’][^\W\d_]+)?", text)]
+def _tokenize_words(text: str) -> list[str]:
+    return [_strip_possessive(w) for w in re.findall(r"[^\W\d_]+(?:['’][^\W\d_]+)?", text)]
 
 
-def _bare(word: str) -> str:
-    """A word in lower case without its possessive."""
+def _strip_possessive(word: str) -> str:
+    """Return a word in lower case without its possessive."""
     return re.sub(r"['’]s?$", "", word.casefold())
 
 
-def _strange_negation(claim: str, ground: Ground) -> str | None:
-    """A claim's negation has to be somebody's: in a sentence with the word it denies; if nobody says that word, in one
+def _check_negation(claim: str, ground: GroundingContext) -> str | None:
+    """Return a claim's negation has to be somebody's: in a sentence with the word it denies; if nobody says that word,
+    in one
     with `SHARED` others of its words."""
-    mine = read_claim(claim)
+    mine = normalise_claim(claim)
     if not mine.negated:
         return None
     reason = "it denies what nobody near the messages it cites denies"
     if UNTRUE.match(claim) and not UNTRUE_THERE.search(ground.near):
         return reason
     content, denied = set(mine.content), set(mine.negated) - {stem(name) for name in mine.names} - {""}
-    sentences = [(set(_read(s).content), _negative(s)) for s in SENTENCE.split(ground.near)]
+    sentences = [(set(_parse_cached(s).content), _is_negative(s)) for s in SENTENCE.split(ground.near)]
     if any(denied & there for there, _ in sentences):
         founded = any(denied & there for there, negative in sentences if negative)
     else:
@@ -307,5 +317,5 @@ def _strange_negation(claim: str, ground: Ground) -> str | None:
     return None if founded else reason
 
 
-def _negative(sentence: str) -> bool:
-    return bool(NEGATIVE.search(sentence)) or bool(_read(sentence).negated)
+def _is_negative(sentence: str) -> bool:
+    return bool(NEGATIVE.search(sentence)) or bool(_parse_cached(sentence).negated)

@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from slowwave.engines.llm.protocol import JsonSchema, Message
 from slowwave.schemas.errors import UsageError
-from slowwave.schemas.ids import content_id
+from slowwave.schemas.ids import compute_content_id
 
 SHIPPED = Path(__file__).parent
 SYSTEM, USER = "=== system ===", "=== user ==="
@@ -33,8 +33,8 @@ class Prompt:
     user: Template
     digest: str
 
-    def messages(self, **values: object) -> tuple[Message, ...]:
-        """The turns with their values. A `$` in a value stays what it is."""
+    def render_messages(self, **values: object) -> tuple[Message, ...]:
+        """Return the turns with their values. A `$` in a value stays what it is."""
         return (
             {"role": "system", "content": self.system.substitute(values)},
             {"role": "user", "content": self.user.substitute(values)},
@@ -64,7 +64,7 @@ class Pack(BaseModel):
     @property
     def digest(self) -> str:
         """Hash of everything in it."""
-        return content_id("pack", self.model_dump_json())
+        return compute_content_id("pack", self.model_dump_json())
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,33 +73,37 @@ class Library:
 
     folder: Path | None = None
 
-    def prompt(self, name: str) -> Prompt:
-        """The prompt of that name.
+    def load_prompt(self, name: str) -> Prompt:
+        """Return the prompt of that name.
 
         Raises:
             UsageError: there is none, it lacks one of its parts, or has a `$` that stands for none of its values.
         """
-        path, text = self._text("prompts", self._candidates(f"{name}.md", "prompts"))
-        return _prompt(name, str(path), text)
+        path, text = self._read_text("prompts", self._list_candidates(f"{name}.md", "prompts"))
+        return _parse_prompt(name, str(path), text)
 
-    def pack(self, name: str) -> Pack:
-        """The pack of that name.
+    def load_pack(self, name: str) -> Pack:
+        """Return the pack of that name.
 
         Raises:
             UsageError: there is none, or it is no pack; the message says what it lacks.
         """
-        return _pack(name, self._text("packs", self._candidates(f"packs/{name}.toml", "packs", f"{name}.toml"))[1])
+        return _parse_pack(
+            name, self._read_text("packs", self._list_candidates(f"packs/{name}.toml", "packs", f"{name}.toml"))[1]
+        )
 
-    def digest(self, names: Iterable[str], packs: Iterable[str] = ()) -> str:
-        """Hash of these prompts and packs: whatever was made with them is pending again when one changes."""
-        return content_id(*(self.prompt(n).digest for n in names), *(self.pack(p).digest for p in packs))
+    def compute_digest(self, names: Iterable[str], packs: Iterable[str] = ()) -> str:
+        """Return hash of these prompts and packs: whatever was made with them is pending again when one changes."""
+        return compute_content_id(
+            *(self.load_prompt(n).digest for n in names), *(self.load_pack(p).digest for p in packs)
+        )
 
-    def _candidates(self, own: str, shelf: str, shipped: str | None = None) -> list[Path]:
+    def _list_candidates(self, own: str, shelf: str, shipped: str | None = None) -> list[Path]:
         mine = [self.folder.expanduser() / own] if self.folder else []
         return [*mine, SHIPPED / shelf / (shipped or own)]
 
     @staticmethod
-    def _text(shelf: str, candidates: list[Path]) -> tuple[Path, str]:
+    def _read_text(shelf: str, candidates: list[Path]) -> tuple[Path, str]:
         for path in candidates:
             if path.is_file():
                 return path, path.read_text(encoding="utf-8")
@@ -107,16 +111,16 @@ class Library:
 
 
 @lru_cache(maxsize=64)
-def _prompt(name: str, path: str, text: str) -> Prompt:
-    system, user = _turns(name, path, text)
+def _parse_prompt(name: str, path: str, text: str) -> Prompt:
+    system, user = _parse_turns(name, path, text)
     for turn in (system, user):
         _check_places(name, path, turn)
-    if "fenced" in _values(name) and "fenced" not in {*system.get_identifiers(), *user.get_identifiers()}:
+    if "fenced" in _load_value_names(name) and "fenced" not in {*system.get_identifiers(), *user.get_identifiers()}:
         raise UsageError(f"prompt {name!r} at {path} shows no transcript: put $fenced where it is to stand")
-    return Prompt(name, system, user, content_id("prompt", text))
+    return Prompt(name, system, user, compute_content_id("prompt", text))
 
 
-def _turns(name: str, path: str, text: str) -> tuple[Template, Template]:
+def _parse_turns(name: str, path: str, text: str) -> tuple[Template, Template]:
     head, found, user = text.partition(USER)
     _, opened, system = head.partition(SYSTEM)
     if not found or not opened:
@@ -130,7 +134,7 @@ def _check_places(name: str, path: str, turn: Template) -> None:
     if wrong:
         place = turn.template[wrong.start() : wrong.start() + 20].splitlines()[0]
         raise UsageError(f"prompt {name!r} at {path} has {place!r}: write $$ for a dollar sign")
-    values = _values(name)
+    values = _load_value_names(name)
     strange = sorted(set(turn.get_identifiers()) - values)
     if values and strange:
         raise UsageError(
@@ -140,8 +144,8 @@ def _check_places(name: str, path: str, turn: Template) -> None:
 
 
 @lru_cache(maxsize=64)
-def _values(name: str) -> frozenset[str]:
-    """The values a prompt is given: those of the one that ships; none known where none ships."""
+def _load_value_names(name: str) -> frozenset[str]:
+    """Return the values a prompt is given: those of the one that ships; none known where none ships."""
     shipped = SHIPPED / "prompts" / f"{name}.md"
     return (
         frozenset(Template(shipped.read_text(encoding="utf-8")).get_identifiers()) if shipped.is_file() else frozenset()
@@ -149,15 +153,15 @@ def _values(name: str) -> frozenset[str]:
 
 
 @lru_cache(maxsize=64)
-def _pack(name: str, text: str) -> Pack:
+def _parse_pack(name: str, text: str) -> Pack:
     try:
         return Pack(**tomllib.loads(text))
     except (tomllib.TOMLDecodeError, ValidationError, TypeError) as error:
         raise UsageError(f"pack {name!r} is no pack: {error}") from error
 
 
-def flat_object(properties: Mapping[str, Any]) -> JsonSchema:
-    """A schema for constrained decoding: every field required, none beside them."""
+def build_object_schema(properties: Mapping[str, Any]) -> JsonSchema:
+    """Return a schema for constrained decoding: every field required, none beside them."""
     return {
         "type": "object",
         "properties": dict(properties),
@@ -166,21 +170,21 @@ def flat_object(properties: Mapping[str, Any]) -> JsonSchema:
     }
 
 
-def string(most: int, least: int = 0) -> JsonSchema:
-    """A text of bounded length."""
+def build_string_schema(most: int, least: int = 0) -> JsonSchema:
+    """Return a text of bounded length."""
     return {"type": "string", "maxLength": most, **({"minLength": least} if least else {})}
 
 
-def number(most: int) -> JsonSchema:
-    """A whole number from 0."""
+def build_integer_schema(most: int) -> JsonSchema:
+    """Return a whole number from 0."""
     return {"type": "integer", "minimum": 0, "maximum": most}
 
 
-def array(items: Mapping[str, Any], most: int) -> JsonSchema:
-    """A list of bounded length."""
+def build_array_schema(items: Mapping[str, Any], most: int) -> JsonSchema:
+    """Return a list of bounded length."""
     return {"type": "array", "items": dict(items), "maxItems": most}
 
 
-def bullets(items: Iterable[str]) -> str:
-    """A list, an item a line."""
+def format_bullets(items: Iterable[str]) -> str:
+    """Return a list, an item a line."""
     return "\n".join(f"- {' '.join(item.split())}" for item in items)

@@ -45,39 +45,40 @@ class Anchor:
     """Likeness of the quote to the words there, 0 to 100."""
 
 
-def anchored(quote: str, text: str, least: float) -> Anchor | None:
-    """The place in `text` where `quote` stands with a likeness of at least `least`; None where it does not.
+def find_anchor(quote: str, text: str, least: float) -> Anchor | None:
+    """Return the place in `text` where `quote` stands with a likeness of at least `least`; None where it does not.
 
     A quote with an ellipsis is anchored by its longest part.
     """
     part = max(ELLIPSIS.split(HEADER.sub("", quote).strip().strip("\"'“”")), key=len, default="").strip()
     if not part or not text.strip():
         return None
-    wanted, there = plain(part), plain(text)
-    if too_short(part) and wanted.strip(" .") != there.strip(" ."):
+    wanted, there = normalize_text(part), normalize_text(text)
+    if is_too_short(part) and wanted.strip(" .") != there.strip(" ."):
         return None
     at = there.find(wanted)
     if at >= 0:
-        return _whole_words(text, at, at + len(wanted), 100.0)
+        return _expand_to_words(text, at, at + len(wanted), 100.0)
     if len(wanted) > len(there):
         score = fuzz.ratio(wanted, there)
-        return _whole_words(text, 0, len(text), score) if score >= least else None
+        return _expand_to_words(text, 0, len(text), score) if score >= least else None
     found = fuzz.partial_ratio_alignment(wanted, there, score_cutoff=least)
-    return None if found is None else _whole_words(text, found.dest_start, found.dest_end, found.score)
+    return None if found is None else _expand_to_words(text, found.dest_start, found.dest_end, found.score)
 
 
-def best_anchor(quote: str, texts: Iterable[tuple[int, str]], least: float) -> tuple[int, Anchor] | None:
-    """The number of the text a quote stands in best, with its place; the first one of equals."""
+def find_best_anchor(quote: str, texts: Iterable[tuple[int, str]], least: float) -> tuple[int, Anchor] | None:
+    """Return the number of the text a quote stands in best, with its place; the first one of equals."""
     best: tuple[int, Anchor] | None = None
     for number, text in texts:
-        found = anchored(quote, text, least)
+        found = find_anchor(quote, text, least)
         if found and (best is None or found.score > best[1].score):
             best = (number, found)
     return best
 
 
-def supported(claim: str, source: str) -> float:
-    """The share of a claim's content words whose stems come up in the source; of a very short claim one, or a number.
+def compute_support(claim: str, source: str) -> float:
+    """Return the share of a claim's content words whose stems come up in the source; of a very short claim one, or a
+    number.
 
     Days, months and numbers are no content words here: `unfounded` has them, and a model may count them out. Where
     words are not set apart by blanks, pairs of neighbouring characters stand for stems; of those a retelling shares
@@ -87,48 +88,56 @@ def supported(claim: str, source: str) -> float:
     4.8% in one of other people (medians .90 and .17).
     """
     if is_unspaced(claim):
-        pairs = _pairs(claim)
-        return min(1.0, 2 * len(pairs & _pairs(source)) / len(pairs)) if pairs and comparable(claim, source) else 1.0
-    mine = _stems(claim)
-    there = len(mine & _stems(source))
+        pairs = _extract_bigrams(claim)
+        return (
+            min(1.0, 2 * len(pairs & _extract_bigrams(source)) / len(pairs))
+            if pairs and is_comparable(claim, source)
+            else 1.0
+        )
+    mine = _extract_stems(claim)
+    there = len(mine & _extract_stems(source))
     if len(mine) < FEWEST_STEMS:
         return float(not mine or there > 0 or not set(DIGITS.findall(claim)).isdisjoint(DIGITS.findall(source)))
     return there / len(mine)
 
 
-def comparable(claim: str, source: str) -> bool:
-    """Whether a claim's words can be looked for in the source: not where the claim alone is in an unspaced script."""
-    return not is_unspaced(claim) or len(_pairs(source)) >= FEWEST_PAIRS
+def is_comparable(claim: str, source: str) -> bool:
+    """Return whether a claim's words can be looked for in the source: not where the claim alone is in an unspaced
+    script.
+    """
+    return not is_unspaced(claim) or len(_extract_bigrams(source)) >= FEWEST_PAIRS
 
 
 def is_unspaced(text: str) -> bool:
-    """Whether most letters of a text are of a script that sets no blanks between words: Chinese, Japanese, Thai …"""
+    """Return whether most letters of a text are of a script that sets no blanks between words: Chinese, Japanese,
+    Thai …
+    """
     letters = sum(c.isalpha() for c in text)
     return letters > 0 and sum(len(run) for run in UNSPACED.findall(text)) > letters / 2
 
 
-def _pairs(text: str) -> set[str]:
+def _extract_bigrams(text: str) -> set[str]:
     return {run[n : n + 2] for run in UNSPACED.findall(text) for n in range(len(run) - 1)}
 
 
-def _stems(text: str) -> set[str]:
+def _extract_stems(text: str) -> set[str]:
     words = {word.lower() for word in WORD.findall(text)} - FULL_MONTHS.keys() - WEEKDAYS - ENGLISH_STOP_WORDS
     return {stem(word)[:STEM] for word in words}
 
 
-def too_short(quote: str) -> bool:
-    """Whether a quote is so short that it stands anywhere."""
+def is_too_short(quote: str) -> bool:
+    """Return whether a quote is so short that it stands anywhere."""
     return len(quote) < FEWEST_CHARACTERS and len(quote.split()) < FEWEST_WORDS
 
 
-def plain(text: str) -> str:
-    """A text in lower case, blanks and quotation marks made equal, and of the same length."""
+def normalize_text(text: str) -> str:
+    """Return a text in lower case, blanks and quotation marks made equal, and of the same length."""
     lowered = "".join(low if len(low := c.lower()) == 1 else c for c in text)
     return re.sub(r"\s", " ", lowered.translate(QUOTES))
 
 
-def _whole_words(text: str, start: int, end: int, score: float) -> Anchor:
-    """The place, grown to whole words and without blanks at its ends."""
+def _expand_to_words(text: str, start: int, end: int, score: float) -> Anchor:
+    """Return the place, grown to whole words and without blanks at its ends."""
     while 0 < start < len(text) and text[start].isalnum() and text[start - 1].isalnum():
         start -= 1
     while 0 < end < len(text) and text[end - 1].isalnum() and text[end].isalnum():

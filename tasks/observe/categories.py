@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from re import Pattern
 
 from slowwave.tasks.observe import lexicon as lex
-from slowwave.tasks.observe.lexicon import words
+from slowwave.tasks.observe.lexicon import compile_word_pattern
 
 
-def personal_category(text: str) -> str:
-    """plan, event, preference, relationship or fact: the first whose words are there."""
+def classify_personal(text: str) -> str:
+    """Return plan, event, preference, relationship or fact: the first whose words are there."""
     if lex.PLAN.search(text):
         return "plan"
     if lex.PAST.search(text) and lex.DATED.search(text):
@@ -43,7 +43,7 @@ STRONG, WEAK, PLAIN, BARE = 3.0, 2.0, 1.5, 1.0
 REQUIREMENT = Cue(
     "decision",
     WEAK,
-    words(
+    compile_word_pattern(
         r"should (?:be|use|have|go|stay|return|not)|"
         r"(?:make|set|change|bump|raise|lower|increase|reduce) [^.]{2,60} \d[\w.]*|"
         r"(?:scrap|ditch|rename|forget about) [^.]{3,}|needs? to (?:be|use|push|stay)|has to (?:be|use)"
@@ -54,7 +54,7 @@ REQUIREMENT = Cue(
 PRESENT = Cue(
     "context",
     WEAK,
-    words(
+    compile_word_pattern(
         r"(?<!right )(?<!for )now(?! (?:i|let|we|you)\b)|nowadays|these days|at present|as of (?!yet)\w+|"
         r"going forward|henceforth"
     ),
@@ -64,7 +64,7 @@ PRESENT = Cue(
 STATEMENT = Cue(
     "context",
     PLAIN,
-    words(
+    compile_word_pattern(
         r"is|are|was|were|(?:it|that)['’]s|uses?|allows?|wants|has|have|needs?|runs?|lives?|takes|requires?|moved|"
         r"costs?|owns|handles?|supports?|depends|"
         r"deploys?|stores?|expires?|starts?|ends?|lists?|means|maintains?|became|replaced|"
@@ -80,7 +80,7 @@ REQUEST = re.compile(
     r"also (?:add|fix|make|create|update|remove|run|check|look))\b",
     re.I,
 )
-SETTING = words(r"\d[\d.,:]*(?: ?[a-z%°]{1,8})?")
+SETTING = compile_word_pattern(r"\d[\d.,:]*(?: ?[a-z%°]{1,8})?")
 """A request that sets a value is a decision: "do that, 90 seconds"."""
 ASKING = re.compile(
     r"^(?:please|have a look|can|could|would|tell|show|explain|look|check|see|read|why|what|how|do you|does)\b", re.I
@@ -90,7 +90,7 @@ CUES: tuple[Cue, ...] = (
     Cue(
         "decision",
         STRONG,
-        words(
+        compile_word_pattern(
             r"(?:we|i)(?:['’]ve| have)? (?:decided|chose|agreed|settled|opted)|decision|decided|settled on|"
             r"(?:agreed|decision|change of plans?)[,:]|(?:we|i) (?:dropped|adopted|moved|switched|migrated|"
             r"replaced)|let['’]?s (?:go with|use|stick with|stick to|switch|keep|drop|adopt|not)|(?:go|going|"
@@ -107,7 +107,7 @@ CUES: tuple[Cue, ...] = (
     Cue(
         "decision",
         WEAK,
-        words(
+        compile_word_pattern(
             r"i(?:['’]ve)? (?:set|chose|picked|pinned)|instead of|rather than|no longer|not needed any ?more|"
             r"changed? [^.]{2,60} to|bump(?:ed)? [^.]{2,60} to"
         ),
@@ -115,7 +115,7 @@ CUES: tuple[Cue, ...] = (
     Cue(
         "gotcha",
         STRONG,
-        words(
+        compile_word_pattern(
             r"turns out|turned out|gotcha|caveat|beware|be careful|careful(?: (?:with|when|about)|[,:])|watch out|"
             r"workaround|work around|root cause|culprit|"
             r"the (?:real |actual |underlying )?(?:bug|issue|problem|cause|reason|trick|catch|fix) (?:is|was|"
@@ -134,7 +134,7 @@ CUES: tuple[Cue, ...] = (
     Cue(
         "convention",
         STRONG,
-        words(
+        compile_word_pattern(
             r"(?<!n['’]t )(?<!not )always|never (?!used\b|been\b|called\b|mind\b|seen\b|worked\b|had\b|happens?\b|"
             r"again\b)|must(?: not|n['’]t)?(?! have\b| be (?:in how|that|because|an? )| mean)|"
             r"by convention|conventions?|(?:is|are) (?:named|spelled|prefixed)|naming|we (?:only |don['’]t |"
@@ -151,7 +151,7 @@ CUES: tuple[Cue, ...] = (
     Cue(
         "pattern",
         WEAK,
-        words(
+        compile_word_pattern(
             r"(?:the|a|this|our) (?:\w+ )?pattern (?:is|here|for|of)|(?:same|exact|following the|follows the|"
             r"repository|factory|observer|singleton) (?:\w+ )?patterns?|whenever|(?:each|every) (?:\w+ ){1,3}(?:has|"
             r"follows|gets|is|returns|implements|yields|goes|lives)|all (?:\w+ ){1,3}(?:go through|extend|implement|"
@@ -165,7 +165,7 @@ CUES: tuple[Cue, ...] = (
     Cue(
         "context",
         WEAK,
-        words(
+        compile_word_pattern(
             r"(?:is|are) (?:written|hosted|deployed|running|stored|located|owned|maintained|configured|pinned|"
             r"built) (?:in|on|at|by|with|to|from|as)|"
             r"(?:runs?|listens?|deploys?|ships|lives?|listening) (?:on|at|in|inside|to|under|as)|port \d+|"
@@ -181,7 +181,7 @@ CUES: tuple[Cue, ...] = (
     ),
 )
 
-NARRATION = words(
+NARRATION = compile_word_pattern(
     r"let me|let['’]?s (?:check|look|see|try|run|test|verify|start|fix|create|add|update|build|read|make|find|write|"
     r"compile|summari[sz]e)|"
     r"i['’]ll (?:now|start|check|look|read|run|add|create|update|fix|help|investigate|begin|try|first|need|also|"
@@ -194,29 +194,29 @@ NARRATION = words(
     r"you['’]re (?:absolutely )?right|"
     r"would you like|do you want|should i|feel free|hope this|try (?:again|it)|wait"
 )
-HEDGE = words(
+HEDGE = compile_word_pattern(
     r"maybe|might|perhaps|possibly|could|probably|i guess|i wonder|not sure|what if|either|options?|alternatively|"
     r"hypothetical\w*"
 )
-REASON = words(r"because|since|so that|otherwise|due to|therefore|which means|in order to")
+REASON = compile_word_pattern(r"because|since|so that|otherwise|due to|therefore|which means|in order to")
 
 
 @dataclass(slots=True, frozen=True)
-class Reading:
+class CategoryMatch:
     """What a coding sentence says: its category, or none, and the weight of the phrase that says so."""
 
     category: str | None
     weight: float
 
 
-def coding_reading(text: str, human: bool) -> Reading:
-    """The category of the strongest cue in `text`; of equals the first in the order of CUES."""
+def classify_coding(text: str, human: bool) -> CategoryMatch:
+    """Return the category of the strongest cue in `text`; of equals the first in the order of CUES."""
     cues = (*CUES, PRESENT, REQUIREMENT) if human else (*CUES, PRESENT)
     found = max((c for c in cues if c.pattern.search(text)), key=lambda c: c.weight, default=None)
     if found:
-        return Reading(found.category, found.weight)
+        return CategoryMatch(found.category, found.weight)
     if STATEMENT.pattern.search(text) and not REQUEST.match(text):
-        return Reading(STATEMENT.category, STATEMENT.weight)
+        return CategoryMatch(STATEMENT.category, STATEMENT.weight)
     if human and (not REQUEST.match(text) or (SETTING.search(text) and not ASKING.match(text))):
-        return Reading(STATEMENT.category, BARE)
-    return Reading(None, 0.0)
+        return CategoryMatch(STATEMENT.category, BARE)
+    return CategoryMatch(None, 0.0)

@@ -5,9 +5,9 @@ from collections.abc import Iterable
 from math import log, log1p
 from typing import Any
 
-from slowwave.tasks.observe.categories import ASKING, HEDGE, NARRATION, REASON, coding_reading
-from slowwave.tasks.observe.lexicon import NUMBER, words
-from slowwave.tasks.observe.scores import proper_names
+from slowwave.tasks.observe.categories import ASKING, HEDGE, NARRATION, REASON, classify_coding
+from slowwave.tasks.observe.lexicon import NUMBER, compile_word_pattern
+from slowwave.tasks.observe.scores import count_proper_names
 
 BIAS = -3.5
 NEWS = 0.5
@@ -36,7 +36,7 @@ PATH = re.compile(
     r"toml|jsonl?|ya?ml|ini|cfg|conf|env|lock|html|css|scss|vue|svelte|proto|tf|xml|csv|parquet)\b(?![\w/])"
     r"|\b(?:Dockerfile|Makefile|Justfile|Procfile)\b"
 )
-TECHNICAL = words(
+TECHNICAL = compile_word_pattern(
     r"api|backend|services?|micro-?services?|css|html|dashboard|ui|backups?|on-?call|git|github|webhooks?|linux|"
     r"frontend|database|db|sql|postgres\w*|mysql|sqlite|redis|kafka|docker|kubernetes|k8s|deploy\w*|"
     r"server|port|config\w*|"
@@ -62,25 +62,25 @@ REFUSAL = re.compile(
     r"your)|you can undo|that['’]?s (?:wrong|not what))\b",
     re.I,
 )
-PROPOSAL = words(
+PROPOSAL = compile_word_pattern(
     r"i['’]?(?:ll| will|d| would| can| suggest| recommend| propose)|let['’]?s|we (?:could|can|should|['’]ll|will)|"
     r"recommend|suggest|propose|best (?:solution|option)|option \d"
 )
 
 
-def coding_logit(text: str, news: int, crowd: int, human: bool) -> tuple[str | None, float]:
-    """Category (None: no claim) and log-odds.
+def score_coding(text: str, news: int, crowd: int, human: bool) -> tuple[str | None, float]:
+    """Return category (None: no claim) and log-odds.
 
     `news`: content words not heard before; `crowd`: sentences in the message.
     """
-    reading = coding_reading(text, human)
+    reading = classify_coding(text, human)
     if reading.category is None:
         return None, BIAS
     logit = (
         BIAS
         + reading.weight
         + NEWS * log1p(news)
-        + SPECIFIC * min(2, _specifics(text))
+        + SPECIFIC * min(2, _count_specifics(text))
         + REASONED * bool(REASON.search(text))
         + HUMAN * human
         + HEDGED * bool(HEDGE.search(text))
@@ -91,40 +91,42 @@ def coding_logit(text: str, news: int, crowd: int, human: bool) -> tuple[str | N
     return reading.category, logit
 
 
-def _specifics(text: str) -> int:
-    return len(CODE_MARK.findall(text)) + proper_names(text, frozenset()) + bool(NUMBER.search(text))
+def _count_specifics(text: str) -> int:
+    return len(CODE_MARK.findall(text)) + count_proper_names(text, frozenset()) + bool(NUMBER.search(text))
 
 
-def files_named(text: str) -> list[str]:
-    """Paths and file names in `text`, in order, each once."""
+def extract_file_paths(text: str) -> list[str]:
+    """Return paths and file names in `text`, in order, each once."""
     return list(dict.fromkeys(m.strip("`'\"") for m in PATH.findall(text)))
 
 
-def refuses(text: str) -> bool:
-    """Whether a person's message turns down what was said before it: judged by its first 200 characters."""
+def is_refusal(text: str) -> bool:
+    """Return whether a person's message turns down what was said before it: judged by its first 200 characters."""
     return bool(REFUSAL.search(text[:200]))
 
 
-def proposes(text: str) -> bool:
-    """Whether a sentence offers something that another may turn down."""
+def is_proposal(text: str) -> bool:
+    """Return whether a sentence offers something that another may turn down."""
     return bool(PROPOSAL.search(text))
 
 
-def narrates(text: str) -> bool:
-    """Whether a sentence tells what its speaker is doing just now."""
+def is_narration(text: str) -> bool:
+    """Return whether a sentence tells what its speaker is doing just now."""
     return bool(NARRATION.search(text))
 
 
-def hedges(text: str) -> bool:
-    """Whether a sentence leaves open what it says."""
+def is_hedged(text: str) -> bool:
+    """Return whether a sentence leaves open what it says."""
     return bool(HEDGE.search(text))
 
 
 def is_coding(rows: Iterable[dict[str, Any]]) -> bool:
-    """Whether a session is about code: by its source, its tools, words of code in a third of it, marks in a ninth."""
+    """Return whether a session is about code: by its source, its tools, words of code in a third of it, marks in a
+    ninth.
+    """
     said = technical = marked = 0
     for row in rows:
-        if row["source"] in CODING_SOURCES or _uses_code_tools(row["blocks"] or ()):
+        if row["source"] in CODING_SOURCES or _has_code_tools(row["blocks"] or ()):
             return True
         if text := row["text"][:GLANCE]:
             said += 1
@@ -133,5 +135,5 @@ def is_coding(rows: Iterable[dict[str, Any]]) -> bool:
     return said > 0 and technical * 3 + marked * MARKED >= said
 
 
-def _uses_code_tools(blocks: Iterable[dict[str, Any]]) -> bool:
+def _has_code_tools(blocks: Iterable[dict[str, Any]]) -> bool:
     return any(b["type"] == "tool_call" and CODE_TOOLS.search(b["name"] or "") for b in blocks)

@@ -11,19 +11,22 @@ from typing import Any
 
 from slowwave.engines.llm.protocol import Completion, JsonSchema, Request
 from slowwave.tasks.llm.chunks import Counter
-from slowwave.tasks.llm.claims import Read, Rejected
-from slowwave.tasks.llm.fence import entry, fenced
-from slowwave.tasks.llm.library import Library, array, flat_object, number
+from slowwave.tasks.llm.claims import ParsedClaims, Rejected
+from slowwave.tasks.llm.library import Library, build_array_schema, build_integer_schema, build_object_schema
 from slowwave.tasks.observe.extract import TEMPLATE_TOKENS
+from slowwave.text.fence import fence_entries, format_entry
 
 WHY = ("amended", "repeated", "rejected")
 MOST_DROPS = 60
 ANSWER_TOKENS = 768
 
-DROPS: JsonSchema = flat_object(
+DROPS: JsonSchema = build_object_schema(
     {
-        "drops": array(
-            flat_object({"claim": number(9_999), "kept": number(9_999), "why": {"enum": list(WHY)}}), MOST_DROPS
+        "drops": build_array_schema(
+            build_object_schema(
+                {"claim": build_integer_schema(9_999), "kept": build_integer_schema(9_999), "why": {"enum": list(WHY)}}
+            ),
+            MOST_DROPS,
         )
     }
 )
@@ -38,20 +41,21 @@ class Question:
     """Number to observation_id."""
 
 
-def questions(
+def build_questions(
     session: str, claims: Sequence[Mapping[str, Any]], library: Library, count: Counter, window: int
 ) -> list[Question]:
-    """What to ask about one session's claims (rows of `claims.SCHEMA`, in order of speech)."""
-    shown = {n: _shown(n, claim) for n, claim in enumerate(claims, 1)}
+    """Return what to ask about one session's claims (rows of `claims.SCHEMA`, in order of speech)."""
+    shown = {n: _render_numbered_claim(n, claim) for n, claim in enumerate(claims, 1)}
     tokens = dict(zip(shown, count(list(shown.values())), strict=True))
-    empty = library.prompt("consolidate").messages(**fenced([]))
+    empty = library.load_prompt("consolidate").render_messages(**fence_entries([]))
     room = window - sum(count([m["content"] for m in empty])) - TEMPLATE_TOKENS - ANSWER_TOKENS
-    groups = _groups(claims, tokens, room)
-    return [_question(f"{session}/final/{n}", group, shown, claims, library) for n, group in enumerate(groups)]
+    groups = _group_claims(claims, tokens, room)
+    return [_build_question(f"{session}/final/{n}", group, shown, claims, library) for n, group in enumerate(groups)]
 
 
-def settled(read: Read, asked: Sequence[tuple[Question, Completion]]) -> Read:
-    """The session's claims without those that no longer hold; each of these is rejected with what stands instead.
+def apply_drops(read: ParsedClaims, asked: Sequence[tuple[Question, Completion]]) -> ParsedClaims:
+    """Return the session's claims without those that no longer hold; each of these is rejected with what stands
+    instead.
 
     A drop counts only if both claims exist, what amends was said later, and the claim kept is kept in the end: drops
     in a circle are all left out.
@@ -64,9 +68,9 @@ def settled(read: Read, asked: Sequence[tuple[Question, Completion]]) -> Read:
             backwards = drop["why"] == "amended" and drop["kept"] < drop["claim"]
             if gone and kept and gone != kept and gone not in drops and not backwards:
                 drops[gone] = (kept, drop["why"], question.request.id)
-    final = Read(rejected=list(read.rejected))
+    final = ParsedClaims(rejected=list(read.rejected))
     for oid, claim in by_id.items():
-        stands = _stands_instead(oid, drops)
+        stands = _find_replacement(oid, drops)
         if stands is None:
             final.claims.append(claim)
             continue
@@ -76,8 +80,8 @@ def settled(read: Read, asked: Sequence[tuple[Question, Completion]]) -> Read:
     return final
 
 
-def _stands_instead(oid: str, drops: Mapping[str, tuple[str, str, str]]) -> str | None:
-    """The claim at the end of the chain of drops; None for a claim that is kept or stands in a circle."""
+def _find_replacement(oid: str, drops: Mapping[str, tuple[str, str, str]]) -> str | None:
+    """Return the claim at the end of the chain of drops; None for a claim that is kept or stands in a circle."""
     seen, at = {oid}, oid
     while at in drops:
         at = drops[at][0]
@@ -87,8 +91,8 @@ def _stands_instead(oid: str, drops: Mapping[str, tuple[str, str, str]]) -> str 
     return None if at == oid else at
 
 
-def _groups(claims: Sequence[Mapping[str, Any]], tokens: Mapping[int, int], room: int) -> list[list[int]]:
-    """Numbers of claims that go under one prompt: all, or by category, and then as many as fit."""
+def _group_claims(claims: Sequence[Mapping[str, Any]], tokens: Mapping[int, int], room: int) -> list[list[int]]:
+    """Return numbers of claims that go under one prompt: all, or by category, and then as many as fit."""
     if sum(tokens.values()) + len(tokens) <= room:
         return [list(tokens)]
     groups: list[list[int]] = []
@@ -105,16 +109,16 @@ def _groups(claims: Sequence[Mapping[str, Any]], tokens: Mapping[int, int], room
     return [group for group in groups if len(group) > 1]
 
 
-def _question(
+def _build_question(
     name: str, group: Sequence[int], shown: Mapping[int, str], claims: Sequence[Mapping[str, Any]], library: Library
 ) -> Question:
-    messages = library.prompt("consolidate").messages(**fenced([shown[n] for n in group]))
+    messages = library.load_prompt("consolidate").render_messages(**fence_entries([shown[n] for n in group]))
     request = Request(name, messages, DROPS, ANSWER_TOKENS)
     return Question(request, {n: claims[n - 1]["observation_id"] for n in group})
 
 
-def _shown(number: int, claim: Mapping[str, Any]) -> str:
-    """A claim as the prompt shows it."""
+def _render_numbered_claim(number: int, claim: Mapping[str, Any]) -> str:
+    """Return a claim as the prompt shows it."""
     speaker = f", {claim['speaker']}" if claim["speaker"] else ""
     detail = f" ({claim['detail']})" if claim["detail"] else ""
-    return entry(f"[{number}] {claim['category']}{speaker}:", f"{claim['summary']}{detail}")
+    return format_entry(f"[{number}] {claim['category']}{speaker}:", f"{claim['summary']}{detail}")

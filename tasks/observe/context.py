@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from slowwave.tasks.observe import lexicon as lex
 from slowwave.tasks.observe.categories import HEDGE, STATEMENT
 from slowwave.tasks.observe.coding import PROPOSAL
-from slowwave.tasks.observe.lexicon import words
-from slowwave.tasks.observe.scores import content_words, word_count
+from slowwave.tasks.observe.lexicon import compile_word_pattern
+from slowwave.tasks.observe.scores import count_words, extract_content_words
 from slowwave.text.sentences import Sentence
 
 LONGEST_HEADING = 9
@@ -27,7 +27,7 @@ AUXILIARY = (
     r"am|is|are|was|were|be|do|does|did|has|have|had|can|could|will|would|shall|should|may|might|must|cannot|"
     r"\w+n['’]t"
 )
-FINITE = words(
+FINITE = compile_word_pattern(
     rf"{AUXILIARY}|\w+['’](?:m|re|ve|ll|d|s)|i|we|you|he|she|they|it|there|"
     r"(?:no|every|some|any)(?:body|one|thing)|"
     r"gets?|goes|go|comes?|gives?|keeps?|makes?|means?|says?|thinks?|wants?|looks?|works?|likes?|loves?|knows?|eats?|"
@@ -35,12 +35,12 @@ FINITE = words(
     r"ask|tell|remember|note|send|check|build|cache|let|gotta|wanna"
 )
 """What a sentence that says something has: a verb that is bent, a subject, an order."""
-THIRD_PERSON = words(
+THIRD_PERSON = compile_word_pattern(
     r"\w{2,}[^\Ws]s (?:me|us|you|him|them|the|a|an|my|our|your|his|her|their|its|to|th[eo]se|this|that|every|all|any|"
     r"like|really|on|in|at|as|good|great|big|bad|better|well|off|up|out|only|too)"
 )
 """What may be a verb ("Greta plays the cello") and may be a plural ("calls to the server")."""
-LIMIT = words("never|always|only|no|not")
+LIMIT = compile_word_pattern("never|always|only|no|not")
 SETTING_OUT = re.compile(
     r"^(?!(?:no|any|some|every)thing\b|during\b|according\b|including\b|using\b|keeping\b)\w{2,}ing "
     r"(?:(?:on|off|up|out|with|from) )?(?:the|a|an|our|my|work|notes|[A-Z]\w*)\b|"
@@ -90,12 +90,12 @@ IDLE = re.compile(
     re.I,
 )
 GREETING = re.compile(r"^(?:good (?:morning|afternoon|evening|night)|happy new year)(?: \w+)?$", re.I)
-OFFER = words("would|better|either")
-ASIDE = words(r"by the way|btw|other topic|another (?:thing|topic|question)")
+OFFER = compile_word_pattern("would|better|either")
+ASIDE = compile_word_pattern(r"by the way|btw|other topic|another (?:thing|topic|question)")
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class AnsweredTurn:
     """What a claim answers, and the message that says it."""
 
     message_id: str
@@ -103,9 +103,9 @@ class Asked:
 
 
 def is_heading(text: str) -> bool:
-    """Whether a sentence names what comes next and says nothing of it."""
-    if word_count(text) > LONGEST_HEADING or GREETING.match(text):
-        return word_count(text) <= LONGEST_HEADING
+    """Return whether a sentence names what comes next and says nothing of it."""
+    if count_words(text) > LONGEST_HEADING or GREETING.match(text):
+        return count_words(text) <= LONGEST_HEADING
     announced = INTRODUCED.match(text)
     rest = text[announced.end() :].strip() if announced else text
     if task := SETTING_OUT.search(rest):
@@ -113,53 +113,61 @@ def is_heading(text: str) -> bool:
     if CONSEQUENCE.match(rest) or NAMED_VALUE.search(rest) or QUANTITY.search(rest) or lex.TIME.search(rest):
         return False
     doubtful = THIRD_PERSON.search(rest) and not announced
-    return not (_says(rest) or LIMIT.search(rest) or doubtful)
+    return not (_has_verb(rest) or LIMIT.search(rest) or doubtful)
 
 
-def _says(text: str) -> bool:
-    """Whether a sentence has a verb, as far as the lists know."""
+def _has_verb(text: str) -> bool:
+    """Return whether a sentence has a verb, as far as the lists know."""
     return any(p.search(text) for p in (FINITE, lex.PAST, STATEMENT.pattern, lex.PREFERENCE))
 
 
-def names_nothing(text: str) -> bool:
-    """Whether a heading has no name of its own: "One more change", "Good morning"."""
+def is_generic_heading(text: str) -> bool:
+    """Return whether a heading has no name of its own: "One more change", "Good morning"."""
     announced = INTRODUCED.match(text)
     rest = text[announced.end() :] if announced else text
-    return not content_words(rest) or word_count(text) < 2 or bool(lex.COURTESY.search(text) or IDLE.match(text))
+    return (
+        not extract_content_words(rest) or count_words(text) < 2 or bool(lex.COURTESY.search(text) or IDLE.match(text))
+    )
 
 
-def leans(text: str) -> bool:
-    """Whether a sentence has its subject in the one before: a pronoun, a consequence, a bare number."""
+def is_dependent(text: str) -> bool:
+    """Return whether a sentence has its subject in the one before: a pronoun, a consequence, a bare number."""
     if PRONOUN.match(text) or CONSEQUENCE.match(text):
         return True
     return bool(re.match(r"\W*\d", text)) and not (FINITE.search(text) or STATEMENT.pattern.search(text))
 
 
-def asks(text: str) -> bool:
-    """Whether a sentence is a question, with its mark or without."""
+def is_question(text: str) -> bool:
+    """Return whether a sentence is a question, with its mark or without."""
     return bool(QUESTION.search(text) or UNMARKED_QUESTION.search(text))
 
 
 def is_terse(text: str, message: str) -> bool:
-    """Whether what opens a message is no statement by itself: it is short, leans, or goes on from a yes or a no."""
+    """Return whether what opens a message is no statement by itself: it is short, leans, or goes on from a yes or a
+    no.
+    """
     if ASIDE.search(text):
         return False
-    return word_count(text) <= TERSE or leans(text) or bool(ASSENT.match(message) and word_count(text) <= 2 * TERSE)
+    return (
+        count_words(text) <= TERSE
+        or is_dependent(text)
+        or bool(ASSENT.match(message) and count_words(text) <= 2 * TERSE)
+    )
 
 
-def answered(text: str, turn: str, found: Sequence[Sentence], *, assents: bool, human: bool) -> str | None:
+def find_answered_text(text: str, turn: str, found: Sequence[Sentence], *, assents: bool, human: bool) -> str | None:
     """Of the turn before, the question or the proposal that `text` answers, verbatim; None where there is neither.
 
     The one that shares most of its words, else the last. One that shares none is meant where `text` leans on it or
     `assents`, a question also where `text` has no verb. A question that leans brings the sentence before it. A model
     (not `human`) answers questions alone: what a person says to it is an order, not a proposal.
     """
-    mine, points = content_words(text), assents or leans(text)
-    says = bool(_says(text) or THIRD_PERSON.search(text)) and not points
+    mine, points = extract_content_words(text), assents or is_dependent(text)
+    says = bool(_has_verb(text) or THIRD_PERSON.search(text)) and not points
     best: tuple[int, bool, int] | None = None
     for at, one in enumerate(found):
         said = turn[one.start : one.end + 2]
-        question, shared = asks(said), len(mine & content_words(one.text))
+        question, shared = is_question(said), len(mine & extract_content_words(one.text))
         proposal = any(p.search(said) for p in (PROPOSAL, HEDGE, OFFER))
         meant = (shared > 1 and not says) or (proposal and (points or shared > 0))
         if (question and (shared or not says)) or (human and meant):
@@ -168,6 +176,6 @@ def answered(text: str, turn: str, found: Sequence[Sentence], *, assents: bool, 
         return None
     at = best[2]
     start, end = found[at].start, found[at].end
-    if at and (leans(found[at].text) or len(content_words(found[at].text)) < 2):
+    if at and (is_dependent(found[at].text) or len(extract_content_words(found[at].text)) < 2):
         start = found[at - 1].start
-    return turn[start:end] if word_count(turn[start:end]) <= LONGEST_ASKED else None
+    return turn[start:end] if count_words(turn[start:end]) <= LONGEST_ASKED else None

@@ -1,7 +1,7 @@
 """`extract`: messages in, requests for their claims out. Pure; `slowwave.tasks.llm.claims` reads the answers.
 
-Each session is cut into chunks (`slowwave.tasks.llm.chunks`), each chunk is one request, and an answer is a list of claims with the
-numbers of the messages they stand on.
+Each session is cut into chunks (`slowwave.tasks.llm.chunks`), each chunk is one request, and an answer is a list of
+claims with the numbers of the messages they stand on.
 """
 
 from collections import defaultdict
@@ -13,10 +13,18 @@ import pyarrow as pa
 
 from slowwave.engines.llm.protocol import EngineUnavailable, JsonSchema, Message, Request
 from slowwave.schemas.settings import ExtractSettings, ObserveSettings
-from slowwave.tasks.llm.chunks import Chunk, Counter, chunked, turns_of
-from slowwave.tasks.llm.fence import fenced
-from slowwave.tasks.llm.library import Library, Pack, array, bullets, flat_object, number, string
+from slowwave.tasks.llm.chunks import Chunk, Counter, build_turns, split_into_chunks
+from slowwave.tasks.llm.library import (
+    Library,
+    Pack,
+    build_array_schema,
+    build_integer_schema,
+    build_object_schema,
+    build_string_schema,
+    format_bullets,
+)
 from slowwave.tasks.observe.coding import is_coding
+from slowwave.text.fence import fence_entries
 
 VERSION = 3
 """Raised when the method changes: every claim made under an older one is pending again."""
@@ -53,7 +61,7 @@ class Plan:
         return [part.request for part in self.parts]
 
 
-def planned(
+def plan_requests(
     messages: pa.Table,
     observe: ObserveSettings,
     extract: ExtractSettings,
@@ -61,7 +69,7 @@ def planned(
     count: Counter,
     window: int,
 ) -> Plan:
-    """Requests for every session in `messages`.
+    """Return requests for every session in `messages`.
 
     In: rows of MESSAGES, the active ones, of whole sessions, in any order. `window` is the model's context window and
     `count` counts tokens as it does. No request exceeds the window. Sessions of fewer than `observe.min_messages`
@@ -70,16 +78,16 @@ def planned(
     Raises:
         EngineUnavailable: the window is too small for the prompt itself and an answer.
     """
-    plan = Plan([], _by_session(messages), {})
+    plan = Plan([], _group_by_session(messages), {})
     overhead: dict[str, int] = {}
     for session, rows in plan.rows.items():
-        turns = turns_of(rows)
+        turns = build_turns(rows)
         if len(turns) < observe.min_messages:
             plan.skipped[session] = f"{len(turns)} spoken messages, {observe.min_messages} needed"
             continue
-        pack = library.pack(pack_name(rows, observe, extract))
+        pack = library.load_pack(select_pack(rows, observe, extract))
         if pack.name not in overhead:
-            overhead[pack.name] = _overhead(library, pack, extract, count)
+            overhead[pack.name] = _count_overhead_tokens(library, pack, extract, count)
         room = min(extract.chunk_tokens, window - overhead[pack.name] - extract.answer_tokens)
         if room < 50:
             raise EngineUnavailable(
@@ -87,83 +95,85 @@ def planned(
                 f"a context window of {window:,} tokens leaves {room} for a transcript beside a prompt of "
                 f"{overhead[pack.name]:,} and an answer of {extract.answer_tokens:,}: lower extract.answer_tokens",
             )
-        chunks = chunked(turns, room, min(extract.overlap_tokens, room // 4), count)
+        chunks = split_into_chunks(turns, room, min(extract.overlap_tokens, room // 4), count)
         plan.parts.extend(
-            _part(session, pack, chunk, (n, len(chunks)), extract, library) for n, chunk in enumerate(chunks)
+            _build_part(session, pack, chunk, (n, len(chunks)), extract, library) for n, chunk in enumerate(chunks)
         )
     return plan
 
 
-def pack_name(rows: Sequence[Mapping[str, Any]], observe: ObserveSettings, extract: ExtractSettings) -> str:
-    """The pack for a session: the one that is set, else by the look of it."""
+def select_pack(rows: Sequence[Mapping[str, Any]], observe: ObserveSettings, extract: ExtractSettings) -> str:
+    """Return the pack for a session: the one that is set, else by the look of it."""
     if extract.pack or observe.pack != "auto":
         return extract.pack or observe.pack
     return "coding" if is_coding(dict(row) for row in rows) else "personal"
 
 
-def claims_schema(pack: Pack, most: int) -> JsonSchema:
-    """What an answer looks like: the quote before the words that rest on it."""
+def build_claims_schema(pack: Pack, most: int) -> JsonSchema:
+    """Return what an answer looks like: the quote before the words that rest on it."""
     claim = {
-        "messages": array(number(9_999), 4),
-        "quote": string(300),
+        "messages": build_array_schema(build_integer_schema(9_999), 4),
+        "quote": build_string_schema(300),
         "category": {"enum": list(pack.categories)},
-        "summary": string(300),
-        "detail": string(300),
-        "files": array(string(160), 5),
-        "speaker": string(60),
+        "summary": build_string_schema(300),
+        "detail": build_string_schema(300),
+        "files": build_array_schema(build_string_schema(160), 5),
+        "speaker": build_string_schema(60),
         "confidence": {"enum": list(CONFIDENCE)},
         "reusable": {"type": "boolean"},
         "non_trivial": {"type": "boolean"},
         "specific": {"type": "boolean"},
-        "doubt": string(120),
+        "doubt": build_string_schema(120),
     }
-    return flat_object({"claims": array(flat_object(claim), most)})
+    return build_object_schema({"claims": build_array_schema(build_object_schema(claim), most)})
 
 
-def _by_session(messages: pa.Table) -> dict[str, list[dict[str, Any]]]:
+def _group_by_session(messages: pa.Table) -> dict[str, list[dict[str, Any]]]:
     sessions: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for row in messages.to_pylist():
         sessions[row["session_id"]].append(row)
     return {sid: sorted(sessions[sid], key=lambda r: int(r["seq"])) for sid in sorted(sessions)}
 
 
-def _part(
+def _build_part(
     session: str, pack: Pack, chunk: Chunk, place: tuple[int, int], extract: ExtractSettings, library: Library
 ) -> Part:
     n, parts = place
     workspace = chunk.turns[0].row["workspace"]
     where = f" in {' '.join(str(workspace).split())[:120]}" if workspace else ""
     shown = [turn.shown for turn in chunk.turns]
-    messages = _messages(library, pack, extract, shown, part=n + 1, parts=parts, where=where)
-    schema = claims_schema(pack, extract.max_claims)
+    messages = _build_messages(library, pack, extract, shown, part=n + 1, parts=parts, where=where)
+    schema = build_claims_schema(pack, extract.max_claims)
     return Part(Request(f"{session}/{n}", messages, schema, extract.answer_tokens), session, pack, chunk)
 
 
-def _messages(
+def _build_messages(
     library: Library, pack: Pack, extract: ExtractSettings, shown: Sequence[str], **place: object
 ) -> tuple[Message, ...]:
-    """The prompt: what is always the same, the pack's example as a part done already, and the transcript last."""
-    prompt, constants = library.prompt("extract"), _constants(pack, extract)
-    system, user = prompt.messages(**constants, **place, **fenced(shown))
+    """Return the prompt: what is always the same, the pack's example as a part done already, and the transcript
+    last.
+    """
+    prompt, constants = library.load_prompt("extract"), _build_prompt_constants(pack, extract)
+    system, user = prompt.render_messages(**constants, **place, **fence_entries(shown))
     if pack.example is None:
         return system, user
     lines = pack.example.transcript.strip().splitlines()
-    _, before = prompt.messages(**constants, part=1, parts=1, where="", **fenced(lines))
+    _, before = prompt.render_messages(**constants, part=1, parts=1, where="", **fence_entries(lines))
     return system, before, {"role": "assistant", "content": pack.example.answer.strip()}, user
 
 
-def _constants(pack: Pack, extract: ExtractSettings) -> dict[str, object]:
-    """What of a prompt is the same for every transcript."""
-    categories = bullets(f"{name}: {meaning}" for name, meaning in pack.categories.items())
+def _build_prompt_constants(pack: Pack, extract: ExtractSettings) -> dict[str, object]:
+    """Return what of a prompt is the same for every transcript."""
+    categories = format_bullets(f"{name}: {meaning}" for name, meaning in pack.categories.items())
     return {
         "max_claims": extract.max_claims,
         "about": pack.about,
         "categories": categories,
-        "ignore": bullets(pack.ignore),
+        "ignore": format_bullets(pack.ignore),
     }
 
 
-def _overhead(library: Library, pack: Pack, extract: ExtractSettings, count: Counter) -> int:
-    """Tokens of a prompt without its transcript."""
-    empty = _messages(library, pack, extract, [], part=99, parts=99, where=" in " + "w" * 120)
+def _count_overhead_tokens(library: Library, pack: Pack, extract: ExtractSettings, count: Counter) -> int:
+    """Return tokens of a prompt without its transcript."""
+    empty = _build_messages(library, pack, extract, [], part=99, parts=99, where=" in " + "w" * 120)
     return sum(count([message["content"] for message in empty])) + TEMPLATE_TOKENS

@@ -10,8 +10,8 @@ from re import Pattern
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
 
-def words(alternatives: str) -> Pattern[str]:
-    """A pattern that matches any of the alternatives as whole words, in any case."""
+def compile_word_pattern(alternatives: str) -> Pattern[str]:
+    """Return a pattern that matches any of the alternatives as whole words, in any case."""
     return re.compile(rf"(?<!\w)(?:{alternatives})(?!\w)", re.I)
 
 
@@ -23,16 +23,18 @@ TOKEN = re.compile(r"[^\W_][\w'’-]*|[぀-ヿ㐀-鿿가-힯]{2}")
 PROPER_NAME = re.compile(r"(?<=[\w,;:)\"'’] )[\"'“]?[A-Z][\w&'-]*")
 """A capitalised word that does not open its sentence."""
 
-FIRST_PERSON = words(r"i|i['’](?:m|ve|d|ll)|im|ive|my|we|we['’](?:re|ve|ll|d)|our|me|us")
-SECOND_PERSON = words(r"you|your|yours|you['’](?:re|ve|ll|d)|u|ur|yourself")
-TIME = words(
+FIRST_PERSON = compile_word_pattern(r"i|i['’](?:m|ve|d|ll)|im|ive|my|we|we['’](?:re|ve|ll|d)|our|me|us")
+SECOND_PERSON = compile_word_pattern(r"you|your|yours|you['’](?:re|ve|ll|d)|u|ur|yourself")
+TIME = compile_word_pattern(
     r"yesterday|today|tomorrow|tonight|last|next|ago|weekends?|weeks?|months?|years?|days?|morning|evening|since|"
     r"recently|"
     r"just|soon|upcoming|first|once|mondays?|tuesdays?|wednesdays?|thursdays?|fridays?|saturdays?|sundays?|january|"
     r"february|march|april|june|july|august|september|october|november|december|spring|summer|autumn|winter|"
     r"(?:19|20)\d\d"
 )
-NUMBER = words(r"\d[\d.,:]*\w*|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|dozen|couple|few|several")
+NUMBER = compile_word_pattern(
+    r"\d[\d.,:]*\w*|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|dozen|couple|few|several"
+)
 _PEOPLE = (
     r"mom|mum|mother|dad|father|parents?|sisters?|brothers?|siblings?|sons?|daughters?|kids?|child|children|baby|"
     r"husband|"
@@ -40,44 +42,44 @@ _PEOPLE = (
     r"cousins?|"
     r"aunt|uncle|niece|nephew|colleagues?|coworkers?|boss|roommate|neighbou?rs?|dogs?|cats?|pets?|puppy|kitten"
 )
-PEOPLE_AND_PETS = words(_PEOPLE)
-COURTESY = words(
+PEOPLE_AND_PETS = compile_word_pattern(_PEOPLE)
+COURTESY = compile_word_pattern(
     r"awesome|amazing|great|cool|wow|congrats|congratulations|thanks|thank|sounds|glad|proud of you|good luck|nice|"
     r"incredible|inspiring|wonderful|fantastic|sorry to hear|keep it up|keep up|take care|bye|happy for you|"
     r"can['’]t wait|"
     r"let me know|hope you|good to know|remember that|telling me|noted|got it|welcome|hey|hi|hello|yeah|yep|sure|"
     r"definitely|absolutely|totally|exactly|perfect|excellent"
 )
-PLAN = words(
+PLAN = compile_word_pattern(
     r"will|\w+['’]ll|going to|gonna|plan(?:s|ned|ning)?|hop(?:e|ing) to|want(?:s|ing)? to|wanna|thinking (?:of|"
     r"about)|"
     r"looking forward|next (?:week|month|year|weekend|summer|spring|fall|winter)|tomorrow|soon|upcoming|someday"
 )
-PAST = words(
+PAST = compile_word_pattern(
     r"(?!need|feed|seed|speed|indeed|bed|red|shed)\w{2,}ed|went|got|made|took|had|was|were|did|bought|found|won|"
     r"lost|began|met|saw|"
     r"gave|wrote|came|ran|felt|told|taught|built|left|been|done|gone|heard|spent|kept|held|became|chose|grew|drew|"
     r"ate|"
     r"drove|flew|led|read|put|saw|sold|broke|caught|fell|paid|sent"
 )
-DATED = words(
+DATED = compile_word_pattern(
     r"yesterday|today|tonight|ago|last (?:\w+ )?(?:night|week|weekend|month|year|spring|summer|fall|autumn|winter|"
     r"\w+day)|"
     r"(?:this|the other) (?:morning|week|weekend|month|year|day)|recently|just|in (?:19|20)\d\d|on \w+day|back in"
 )
-PREFERENCE = words(
+PREFERENCE = compile_word_pattern(
     r"(?<!would )(?:love|loves|loved|like|likes|liked|enjoy|enjoys|enjoyed|hate|hates|dislike|prefer|prefers|adore)|"
     r"favou?rites?|fan of|passion(?:ate)?|(?:i['’]m|am|been) (?:really |so |very )?into|can['’]t stand|rather"
 )
-FROM_NOW = words(
+FROM_NOW = compile_word_pattern(
     r"from (?:now|here|today|tomorrow)(?: on| onwards?)?(?! to\b)|until further notice|effective (?:immediately|today)|"
     r"as of (?:now|today|tomorrow|this (?:commit|release|version|week|month|morning))"
 )
 """What is told to hold from this moment."""
-TAKEN_UP = words(r"(?:have|has|\w+['’](?:ve|s)) (?:just )?(?:started|begun|taken up) (?:to )?\w+")
+TAKEN_UP = compile_word_pattern(r"(?:have|has|\w+['’](?:ve|s)) (?:just )?(?:started|begun|taken up) (?:to )?\w+")
 """A habit that began: what holds since, not what happened."""
-RELATION = words(rf"(?:my|our|his|her|their)\s+(?:\w+\s+)?(?:{_PEOPLE})")
-ABOUT_ME = words(
+RELATION = compile_word_pattern(rf"(?:my|our|his|her|their)\s+(?:\w+\s+)?(?:{_PEOPLE})")
+ABOUT_ME = compile_word_pattern(
     r"my name is|call me|i(?:['’]m| am) (?:based in|from|an? \w+)|i live in|i work (?:at|for|as|in)|i prefer|"
     r"i (?:really )?(?:like|love|hate|dislike)|"
     r"my (?:favou?rite|birthday|timezone|time zone|email|wife|husband|partner|kids?|son|daughter)"

@@ -15,15 +15,29 @@ from typing import Any
 
 import pyarrow as pa
 
-from slowwave.schemas.ids import content_id
+from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.settings import ObserveSettings
 from slowwave.schemas.tables import OBSERVATIONS
 from slowwave.tasks.observe import lexicon as lex
-from slowwave.tasks.observe.categories import personal_category
-from slowwave.tasks.observe.coding import coding_logit, files_named, hedges, is_coding, narrates, proposes, refuses
-from slowwave.tasks.observe.scores import Scored, content_words, personal_logit, within_budget, word_count
-from slowwave.tasks.observe.units import MIN_WORDS, Unit, plain, speakers, touch, units
-from slowwave.tasks.supersede.cues import Strength, complains, read_cue
+from slowwave.tasks.observe.categories import classify_personal
+from slowwave.tasks.observe.coding import (
+    extract_file_paths,
+    is_coding,
+    is_hedged,
+    is_narration,
+    is_proposal,
+    is_refusal,
+    score_coding,
+)
+from slowwave.tasks.observe.scores import (
+    ScoredSentence,
+    count_words,
+    extract_content_words,
+    score_personal,
+    select_within_budget,
+)
+from slowwave.tasks.observe.units import MIN_WORDS, Unit, collect_speakers, extract_units, is_adjacent, strip_emphasis
+from slowwave.tasks.supersede.cues import Strength, find_cue, is_complaint
 
 VERSION = 5
 """Raised when the method changes: every claim made under an older one is pending again."""
@@ -70,7 +84,7 @@ NAME_PREFIX = re.compile(r"^([A-Z][\w.'-]*(?: [A-Z][\w.'-]*)?): ")
 
 
 @dataclass(frozen=True, slots=True)
-class Observed:
+class ObserveResult:
     """What `observe` made, and what it left out."""
 
     claims: pa.Table
@@ -84,7 +98,7 @@ class Candidate:
     """A sentence that may become a claim."""
 
     unit: Unit
-    scored: Scored
+    scored: ScoredSentence
     category: str | None
     """Of the coding pack; None in the personal pack, where the words tell once the sentence is chosen."""
     pack: str
@@ -102,8 +116,8 @@ class Candidate:
         return self.row["seq"], self.scored.sentence.start
 
 
-def observe(messages: pa.Table, settings: ObserveSettings) -> Observed:
-    """Claims of the sessions in `messages`.
+def observe(messages: pa.Table, settings: ObserveSettings) -> ObserveResult:
+    """Return claims of the sessions in `messages`.
 
     In: rows of MESSAGES, the active ones, of whole sessions, in any order. Out: one row a claim, columns COLUMNS;
     `quote` is a verbatim piece of the first message in `message_ids`; a second one is the turn that the claim answers,
@@ -113,26 +127,26 @@ def observe(messages: pa.Table, settings: ObserveSettings) -> Observed:
     """
     rows: list[dict[str, Any]] = []
     skipped: dict[str, str] = {}
-    for session, all_rows in _sessions(messages):
+    for session, all_rows in _iter_sessions(messages):
         spoken = [r for r in all_rows if _is_spoken(r)]
         if len(spoken) < settings.min_messages:
             skipped[session] = f"{len(spoken)} spoken messages, {settings.min_messages} needed"
             continue
         coding = settings.pack == "coding" or (settings.pack == "auto" and is_coding(all_rows))
-        claims = _claims(_named(spoken), coding, settings.max_share)
+        claims = _build_claims(_infer_speakers(spoken), coding, settings.max_share)
         if not claims:
             skipped[session] = f"no claim in {len(spoken)} spoken messages"
         rows += claims
-    return Observed(pa.Table.from_pylist(rows, schema=SCHEMA), skipped)
+    return ObserveResult(pa.Table.from_pylist(rows, schema=SCHEMA), skipped)
 
 
-def observe_key(settings: ObserveSettings) -> str:
-    """Hash of what the claims depend on besides the messages: the method's version and the settings."""
-    return content_id("observe", OBSERVER, str(VERSION), settings.model_dump_json())
+def compute_observe_key(settings: ObserveSettings) -> str:
+    """Return hash of what the claims depend on besides the messages: the method's version and the settings."""
+    return compute_content_id("observe", OBSERVER, str(VERSION), settings.model_dump_json())
 
 
-def _sessions(messages: pa.Table) -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """Rows by session, sessions in order of id, rows in order of arrival."""
+def _iter_sessions(messages: pa.Table) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """Yield rows by session, sessions in order of id, rows in order of arrival."""
     sessions: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for row in messages.select(NEEDED).to_pylist():
         sessions[row["session_id"]].append(row)
@@ -144,140 +158,146 @@ def _is_spoken(row: dict[str, Any]) -> bool:
     return row["origin"] in ("human", "model") and row["role"] in SPEAKING_ROLES and bool(row["text"].strip())
 
 
-def _named(spoken: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The rows; where most texts open with `Name: ` and no speaker is known, that name is the speaker."""
+def _infer_speakers(spoken: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the rows; where most texts open with `Name: ` and no speaker is known, that name is the speaker."""
     prefixes = [NAME_PREFIX.match(r["text"]) for r in spoken]
     if any(r["speaker"] for r in spoken) or sum(map(bool, prefixes)) * 5 < len(spoken) * 4:
         return spoken
     return [{**r, "speaker": m[1] if m else None} for r, m in zip(spoken, prefixes, strict=True)]
 
 
-def _claims(spoken: list[dict[str, Any]], coding: bool, max_share: float) -> list[dict[str, Any]]:
-    """Rows of one session's claims."""
+def _build_claims(spoken: list[dict[str, Any]], coding: bool, max_share: float) -> list[dict[str, Any]]:
+    """Return rows of one session's claims."""
     aided = MIN_BUDGET_AIDED if any(r["origin"] == "model" for r in spoken) else MIN_BUDGET
     least = MIN_BUDGET_CODING if coding else aided
-    budget = max(int(max_share * sum(word_count(r["text"]) for r in spoken)), least)
-    candidates = list(_coding_candidates(spoken) if coding else _personal_candidates(spoken))
+    budget = max(int(max_share * sum(count_words(r["text"]) for r in spoken)), least)
+    candidates = list(_find_coding_candidates(spoken) if coding else _find_personal_candidates(spoken))
     left = budget - sum(c.scored.words for c in candidates if c.stated)
     others = [c.scored for c in candidates if not c.stated]
-    kept = {id(s) for s in within_budget(others, left, CODING_THRIFT if coding else PERSONAL_THRIFT)}
+    kept = {id(s) for s in select_within_budget(others, left, CODING_THRIFT if coding else PERSONAL_THRIFT)}
     chosen = sorted((c for c in candidates if c.stated or id(c.scored) in kept), key=lambda c: c.place)
     told = {(c.row["message_id"], c.scored.sentence.position) for c in chosen}
-    return [_row(*group, told) for group in _joined(chosen)]
+    return [_build_observation_row(*group, told) for group in _join_continuations(chosen)]
 
 
-def _personal_candidates(spoken: list[dict[str, Any]]) -> Iterator[Candidate]:
-    _, own = speakers(spoken)
-    for unit in units(spoken):
+def _find_personal_candidates(spoken: list[dict[str, Any]]) -> Iterator[Candidate]:
+    _, own = collect_speakers(spoken)
+    for unit in extract_units(spoken):
         human = unit.row["origin"] == "human"
-        logit = personal_logit(unit.text, unit.news, unit.crowd, own, human)
-        scored, stated = Scored(unit.sentence, logit, word_count(unit.summary)), tells_change(unit.text)
+        logit = score_personal(unit.text, unit.news, unit.crowd, own, human)
+        scored, stated = ScoredSentence(unit.sentence, logit, count_words(unit.summary)), has_stated_change(unit.text)
         if stated or scored.probability >= MIN_PERSONAL[human]:
             yield Candidate(unit, scored, None, "personal", stated)
 
 
-def _coding_candidates(spoken: list[dict[str, Any]]) -> Iterator[Candidate]:
-    """Sentences with a coding cue, and what a person says of themselves; turned-down proposals are left out."""
-    refused = _refused(spoken)
-    short = sum(word_count(r["text"]) for r in spoken) <= 2 * MIN_BUDGET_CODING
+def _find_coding_candidates(spoken: list[dict[str, Any]]) -> Iterator[Candidate]:
+    """Yield sentences with a coding cue, and what a person says of themselves; turned-down proposals are left out."""
+    refused = _find_refused_messages(spoken)
+    short = sum(count_words(r["text"]) for r in spoken) <= 2 * MIN_BUDGET_CODING
     floor = {True: MIN_CODING_SHORT if short else MIN_CODING_HUMAN, False: MIN_CODING_SHORT if short else MIN_CODING}
-    for unit in units(spoken):
+    for unit in extract_units(spoken):
         row, one, text, human = unit.row, unit.sentence, unit.text, unit.row["origin"] == "human"
-        category, logit = coding_logit(text, unit.news, unit.crowd, human)
-        scored = Scored(one, logit, word_count(unit.summary))
-        stated = tells_change(text) and not (narrates(text) or hedges(text))
+        category, logit = score_coding(text, unit.news, unit.crowd, human)
+        scored = ScoredSentence(one, logit, count_words(unit.summary))
+        stated = has_stated_change(text) and not (is_narration(text) or is_hedged(text))
         if human and lex.ABOUT_ME.search(text):
-            yield Candidate(unit, Scored(one, max(logit, 1.0), scored.words), None, "personal", stated)
+            yield Candidate(unit, ScoredSentence(one, max(logit, 1.0), scored.words), None, "personal", stated)
         elif stated or (category and scored.probability >= floor[human]):
-            offered = stated or category in ("decision", "pattern") or proposes(text)
+            offered = stated or category in ("decision", "pattern") or is_proposal(text)
             if not (offered and row["message_id"] in refused):
                 yield Candidate(unit, scored, category or "decision", "coding", stated)
 
 
-def tells_change(text: str) -> bool:
-    """Whether a sentence says in so many words that something is no longer as it was."""
-    return read_cue(text).strength is Strength.STATED or bool(lex.FROM_NOW.search(text))
+def has_stated_change(text: str) -> bool:
+    """Return whether a sentence says in so many words that something is no longer as it was."""
+    return find_cue(text).strength is Strength.STATED or bool(lex.FROM_NOW.search(text))
 
 
-def _refused(spoken: list[dict[str, Any]]) -> set[str]:
-    """Messages of the model whose proposals the person's next message turns down: all since the person last spoke."""
+def _find_refused_messages(spoken: list[dict[str, Any]]) -> set[str]:
+    """Return messages of the model whose proposals the person's next message turns down: all since the person last
+    spoke.
+    """
     refused: set[str] = set()
     since: list[str] = []
     for row in spoken:
         if row["origin"] == "model":
             since.append(row["message_id"])
             continue
-        if refuses(row["text"]):
+        if is_refusal(row["text"]):
             refused.update(since)
         since = []
     return refused
 
 
-def _joined(chosen: list[Candidate]) -> Iterator[tuple[Candidate, Candidate | None]]:
-    """Each claim with the sentence that goes on from it, where both were chosen and stand side by side."""
+def _join_continuations(chosen: list[Candidate]) -> Iterator[tuple[Candidate, Candidate | None]]:
+    """Yield each claim with the sentence that goes on from it, where both were chosen and stand side by side."""
     at = 0
     while at < len(chosen):
         this, after = chosen[at], chosen[at + 1] if at + 1 < len(chosen) else None
-        joins = after is not None and (_goes_on(this, after) or _goes_over(this, after))
+        joins = after is not None and (_is_continuation(this, after) or _is_replacement(this, after))
         yield this, after if joins else None
         at += 1 + joins
 
 
-def _goes_on(this: Candidate, after: Candidate) -> bool:
+def _is_continuation(this: Candidate, after: Candidate) -> bool:
     a, b = this.scored.sentence, after.scored.sentence
-    beside = this.row is after.row and touch(this.row["text"], a, b)
+    beside = this.row is after.row and is_adjacent(this.row["text"], a, b)
     news = after.stated and this.scored.words + after.scored.words > SHORT
     return beside and not b.item and not news and bool(GOES_ON.match(b.text))
 
 
-def _goes_over(this: Candidate, after: Candidate) -> bool:
-    """Whether a sentence gives something up and the next says what comes instead: apart, each is half the news."""
+def _is_replacement(this: Candidate, after: Candidate) -> bool:
+    """Return whether a sentence gives something up and the next says what comes instead: apart, each is half the
+    news.
+    """
     a, b = this.scored.sentence, after.scored.sentence
-    if this.row is not after.row or not touch(this.row["text"], a, b) or b.item or not this.stated:
+    if this.row is not after.row or not is_adjacent(this.row["text"], a, b) or b.item or not this.stated:
         return False
     if this.scored.words <= HALF:
         return True
-    return bool(read_cue(a.text).old) and (after.stated or bool(content_words(a.text) & content_words(b.text)))
+    return bool(find_cue(a.text).old) and (
+        after.stated or bool(extract_content_words(a.text) & extract_content_words(b.text))
+    )
 
 
-def _belongs(before: str, unit: Unit, pack: str, told: bool) -> bool:
-    """Whether the sentence before a claim says what was, why it is so no longer, or what the claim is about.
+def _is_supporting_context(before: str, unit: Unit, pack: str, told: bool) -> bool:
+    """Return whether the sentence before a claim says what was, why it is so no longer, or what the claim is about.
 
     What is a claim of its own (`told`) belongs to another only as its subject: it may be superseded, the other not.
     """
     if told:
         return unit.leans
-    if word_count(before) < MIN_WORDS:
-        return complains(before)
-    strength = read_cue(unit.text).strength
+    if count_words(before) < MIN_WORDS:
+        return is_complaint(before)
+    strength = find_cue(unit.text).strength
     telling = strength >= TELLING[pack] or unit.leans
-    return telling or (complains(before) and (pack == "coding" or strength > Strength.NONE))
+    return telling or (is_complaint(before) and (pack == "coding" or strength > Strength.NONE))
 
 
-def _row(claim: Candidate, more: Candidate | None, told: Set[tuple[str, int]]) -> dict[str, Any]:
-    """A row; `told`: message and place of every sentence that is a claim."""
+def _build_observation_row(claim: Candidate, more: Candidate | None, told: Set[tuple[str, int]]) -> dict[str, Any]:
+    """Return a row; `told`: message and place of every sentence that is a claim."""
     unit, row = claim.unit, claim.row
     start, end, summary = unit.start, (more or claim).scored.sentence.end, unit.summary
-    category = claim.category or personal_category(unit.text)
-    if more and (_goes_over(claim, more) or claim.scored.words + more.scored.words <= SHORT):
-        summary, more = f"{summary}. {plain(more.scored.sentence.text)}", None
-    detail = plain(more.scored.sentence.text) if more else None
+    category = claim.category or classify_personal(unit.text)
+    if more and (_is_replacement(claim, more) or claim.scored.words + more.scored.words <= SHORT):
+        summary, more = f"{summary}. {strip_emphasis(more.scored.sentence.text)}", None
+    detail = strip_emphasis(more.scored.sentence.text) if more else None
     before, cited = unit.before, [row["message_id"]]
     told_before = before is not None and (row["message_id"], before.position) in told
-    if detail is None and before and _belongs(before.text, unit, claim.pack, told_before):
-        detail, start = plain(before.text), before.start
+    if detail is None and before and _is_supporting_context(before.text, unit, claim.pack, told_before):
+        detail, start = strip_emphasis(before.text), before.start
     elif detail is None and unit.asked:
         detail, cited = unit.asked.text, [*cited, unit.asked.message_id]
     quote = row["text"][start:end]
     return {
-        "observation_id": content_id(row["session_id"], category, quote, row["message_id"]),
+        "observation_id": compute_content_id(row["session_id"], category, quote, row["message_id"]),
         "session_id": row["session_id"],
         "workspace": row["workspace"],
         "summary": summary,
         "detail": detail,
         "category": category,
         "pack": claim.pack,
-        "files": files_named(quote) or (files_named(row["text"])[:3] if claim.pack == "coding" else []),
+        "files": extract_file_paths(quote) or (extract_file_paths(row["text"])[:3] if claim.pack == "coding" else []),
         "quote": quote,
         "message_ids": cited,
         "speaker": row["speaker"],

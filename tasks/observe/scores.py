@@ -28,7 +28,7 @@ CROWD = -0.5
 
 
 @dataclass(slots=True, frozen=True)
-class Scored:
+class ScoredSentence:
     """A sentence with its log-odds and the words it costs."""
 
     sentence: Sentence
@@ -41,16 +41,16 @@ class Scored:
         return 1 / (1 + exp(-self.logit))
 
 
-def word_count(text: str) -> int:
-    """Words between blanks; two characters of a script without spaces count as one word."""
+def count_words(text: str) -> int:
+    """Return words between blanks; two characters of a script without spaces count as one word."""
     if text.isascii():
         return len(text.split())
     spaceless = sum("぀" <= c <= "鿿" or "가" <= c <= "힯" for c in text)
     return len(text.split()) + spaceless // 2
 
 
-def content_words(text: str) -> set[str]:
-    """Lower-cased words that carry meaning."""
+def extract_content_words(text: str) -> set[str]:
+    """Return lower-cased words that carry meaning."""
     return {
         w
         for w in map(str.lower, lex.TOKEN.findall(text))
@@ -58,8 +58,8 @@ def content_words(text: str) -> set[str]:
     }
 
 
-def personal_logit(text: str, news: int, crowd: int, own: frozenset[str] = frozenset(), human: bool = True) -> float:
-    """Log-odds for everyday talk.
+def score_personal(text: str, news: int, crowd: int, own: frozenset[str] = frozenset(), human: bool = True) -> float:
+    """Return log-odds for everyday talk.
 
     `news`: content words not heard before; `crowd`: sentences in the message; `own`: lower-cased names of those who
     speak, which are no news; `human`: whether a person says it.
@@ -68,7 +68,7 @@ def personal_logit(text: str, news: int, crowd: int, own: frozenset[str] = froze
         BIAS
         + NEWS * log1p(news)
         + TIME * bool(lex.TIME.search(text))
-        + PROPER_NAME * proper_names(text, own)
+        + PROPER_NAME * count_proper_names(text, own)
         + PEOPLE * bool(lex.PEOPLE_AND_PETS.search(text))
         + FIRST_PERSON * bool(lex.FIRST_PERSON.search(text))
         + NUMBER * bool(lex.NUMBER.search(text))
@@ -79,20 +79,20 @@ def personal_logit(text: str, news: int, crowd: int, own: frozenset[str] = froze
     )
 
 
-def proper_names(text: str, own: frozenset[str]) -> int:
-    """Capitalised words in mid-sentence, 2 at most; not "I'm", and not the people who speak."""
+def count_proper_names(text: str, own: frozenset[str]) -> int:
+    """Return capitalised words in mid-sentence, 2 at most; not "I'm", and not the people who speak."""
     names = (m.strip("\"'“").lower() for m in lex.PROPER_NAME.findall(text))
     return min(2, sum(n not in lex.STOP_WORDS and not n.startswith(("i'", "i’")) and n not in own for n in names))
 
 
-def within_budget(candidates: Iterable[Scored], budget: int, thrift: float) -> list[Scored]:
-    """The candidates with the most to say for their words, as many as the budget of words holds.
+def select_within_budget(candidates: Iterable[ScoredSentence], budget: int, thrift: float) -> list[ScoredSentence]:
+    """Return the candidates with the most to say for their words, as many as the budget of words holds.
 
     Greedy for the knapsack problem by probability over words ** thrift: 0 takes the best sentences whatever they
     cost, 1 the shortest, which would win coverage and lose the answers.
     """
     left = budget
-    chosen: list[Scored] = []
+    chosen: list[ScoredSentence] = []
     for one in sorted(candidates, key=lambda c: -c.probability / c.words**thrift):
         if one.words <= left:
             chosen.append(one)

@@ -10,17 +10,24 @@ from prefect import task
 from prefect.cache_policies import NO_CACHE
 
 from slowwave.schemas.tables import MESSAGES, OBSERVATIONS
-from slowwave.tasks.boilerplate.task import Mask, with_verbatim_quotes
-from slowwave.tasks.gists.keywords import keywords
-from slowwave.tasks.job import Job, StepReport, reporting, step_key
-from slowwave.tasks.llm.ask import SESSIONS_MESSAGES, Model, model_key, model_of, pack_names, quarantine
+from slowwave.tasks.boilerplate.task import Mask, restore_verbatim_quotes
+from slowwave.tasks.gists.keywords import extract_keywords
+from slowwave.tasks.job import Job, StepReport, compute_step_key, report_step
+from slowwave.tasks.llm.ask import (
+    SESSIONS_MESSAGES,
+    Model,
+    compute_model_key,
+    get_model,
+    quarantine_rejected,
+    resolve_pack_names,
+)
 from slowwave.tasks.llm.claims import GATES
 from slowwave.tasks.observe import extract
-from slowwave.tasks.observe.distil import NOT_JUDGED, Distilled, distilled
-from slowwave.tasks.observe.observe import COLUMNS, observe, observe_key
-from slowwave.tasks.pending import mark_done, pending_sessions, session_groups
-from slowwave.tasks.progress import progress
-from slowwave.tasks.vectors import encoder_for, shared_ngrams, vector_matrix, with_vectors
+from slowwave.tasks.observe.distil import NOT_JUDGED, ExtractionResult, extract_claims
+from slowwave.tasks.observe.observe import COLUMNS, compute_observe_key, observe
+from slowwave.tasks.pending import find_pending_sessions, group_sessions, mark_done
+from slowwave.tasks.progress import show_progress
+from slowwave.tasks.vectors import attach_vectors, build_vector_matrix, get_encoder, load_shared_ngrams
 
 MESSAGES_AT_ONCE = 2_000
 WITHDRAWN = "its session was observed again and no longer says so"
@@ -31,70 +38,78 @@ CLAIM = (*COLUMNS, *GATES, "keywords", "vector", "step_key")
 @task(name="observe", cache_policy=NO_CACHE)
 def observe_sessions(job: Job) -> StepReport:
     """Distil claims from each session whose messages changed since it was last observed."""
-    with reporting("observe") as report:
-        model = model_of(job)
-        key = observations_key(job, model)
+    with report_step("observe") as report:
+        model = get_model(job)
+        key = compute_observations_key(job, model)
         mask = Mask(job)
-        sessions = pending_sessions(job.store, "observe", key, mask.by_session)
+        sessions = find_pending_sessions(job.store, "observe", key, mask.by_session)
         report.rows_in = sessions.height
-        with progress("observe", sessions.height) as advance:
-            for group in session_groups(sessions, SESSIONS_MESSAGES if model else MESSAGES_AT_ONCE):
-                _observe(job, group, key, report, mask, model)
+        with show_progress("observe", sessions.height) as advance:
+            for group in group_sessions(sessions, SESSIONS_MESSAGES if model else MESSAGES_AT_ONCE):
+                _observe_group(job, group, key, report, mask, model)
                 advance(group.height)
         report.counts["echoes of recall left out"] = mask.echoes
         report.counts["lines of recalls.jsonl that can't be read"] = mask.recalled.unread
     return report
 
 
-def observations_key(job: Job, model: Model | None) -> str:
-    """What a claim depends on besides its session: with a model, also the prompts, the packs, and the model itself."""
+def compute_observations_key(job: Job, model: Model | None) -> str:
+    """Return what a claim depends on besides its session: with a model, also the prompts, the packs, and the model
+    itself.
+    """
     encoder = job.settings.encoder if job.settings.embeddings else "no vectors"
-    key = step_key("observe", 1, observe_key(job.settings.observe), job.settings.keywords, encoder)
+    key = compute_step_key("observe", 1, compute_observe_key(job.settings.observe), job.settings.keywords, encoder)
     if model is None:
         return key
     what = job.settings.extract.model_dump_json(
         include={"pack", "chunk_tokens", "overlap_tokens", "answer_tokens", "max_claims", "quote_score"}
     )
-    packs = model.library.digest((), pack_names(job.settings))
-    return model_key(model, "observe", extract.VERSION, extract.PROMPTS, key, packs, what)
+    packs = model.library.compute_digest((), resolve_pack_names(job.settings))
+    return compute_model_key(model, "observe", extract.VERSION, extract.PROMPTS, key, packs, what)
 
 
-def _observe(job: Job, group: pl.DataFrame, key: str, report: StepReport, mask: Mask, model: Model | None) -> None:
+def _observe_group(
+    job: Job, group: pl.DataFrame, key: str, report: StepReport, mask: Mask, model: Model | None
+) -> None:
     ids = group["session_id"].to_list()
     # What tools printed is most of a coding session's bytes, and none of it is anybody's words.
     messages = job.store.read_ids(MESSAGES, ids, by="session_id", where=col("origin") != lit("tool"))
     gone = pa.array([m for row in group["inactive"].to_list() for m in row], pa.string())
     live = messages.filter(pc.invert(pc.is_in(messages["message_id"], gone)))
-    shown = mask.messages(live)
-    seen = _seen(job, shown, model, report)
+    shown = mask.mask_messages(live)
+    seen = _extract_group_claims(job, shown, model, report)
     waiting = list(seen.pending)
     held = job.store.read_ids(OBSERVATIONS, [sid for sid in ids if sid not in seen.pending], by="session_id")
-    fresh = changed_rows(completed(job, with_verbatim_quotes(seen.table(), shown, live), key), held)
+    fresh = select_changed_rows(
+        build_observation_rows(job, restore_verbatim_quotes(seen.build_table(), shown, live), key), held
+    )
     report.rows_out += job.store.merge(OBSERVATIONS, fresh)
     report.counts["claims withdrawn"] += pc.sum(pc.equal(fresh["reason"], WITHDRAWN)).as_py() or 0
     if model:
-        report.counts["rows in quarantine"] += quarantine(job.store, "observe", seen.rejected, set(ids) - set(waiting))
+        report.counts["rows in quarantine"] += quarantine_rejected(
+            job.store, "observe", seen.rejected, set(ids) - set(waiting)
+        )
     rows = group.filter(~pl.col("session_id").is_in(waiting))[["session_id", "input_key"]].rows()
     mark_done(
         job.store, "observe", [(s, f"{k} degraded" if s in seen.degraded else k, seen.notes.get(s)) for s, k in rows]
     )
 
 
-def _seen(job: Job, shown: pa.Table, model: Model | None, report: StepReport) -> Distilled:
-    """What became of each session, by the model, which leaves the GPU to the encoder then, or without one."""
+def _extract_group_claims(job: Job, shown: pa.Table, model: Model | None, report: StepReport) -> ExtractionResult:
+    """Return what became of each session, by the model, which leaves the GPU to the encoder then, or without one."""
     if model is None:
         seen = observe(shown, job.settings.observe)
         report.counts["sessions skipped"] += len(seen.skipped)
-        return Distilled([{**claim, **NOT_JUDGED} for claim in seen.claims.to_pylist()], seen.skipped)
+        return ExtractionResult([{**claim, **NOT_JUDGED} for claim in seen.claims.to_pylist()], seen.skipped)
     try:
-        return distilled(shown, job.settings, model, report)
+        return extract_claims(shown, job.settings, model, report)
     finally:
         model.free_gpu()
-        model.account(report)
+        model.record_usage(report)
 
 
-def completed(job: Job, claims: pa.Table, key: str) -> pa.Table:
-    """Claims as rows of OBSERVATIONS: vectors, keywords, and the state of one that nobody has looked at."""
+def build_observation_rows(job: Job, claims: pa.Table, key: str) -> pa.Table:
+    """Return claims as rows of OBSERVATIONS: vectors, keywords, and the state of one that nobody has looked at."""
     state: dict[str, Any] = {
         "keywords": [],
         "vector": None,
@@ -112,18 +127,21 @@ def completed(job: Job, claims: pa.Table, key: str) -> pa.Table:
         {**row, **state, "valid_from": row["observed_at"], "evidence_sessions": [row["session_id"]]}
         for row in claims.to_pylist()
     ]
-    encoder = encoder_for(job.settings)
-    table = with_vectors(job.store, pa.Table.from_pylist(rows, schema=OBSERVATIONS.schema), "summary", encoder)
+    encoder = get_encoder(job.settings)
+    table = attach_vectors(job.store, pa.Table.from_pylist(rows, schema=OBSERVATIONS.schema), "summary", encoder)
     if encoder is None or not rows or not job.settings.keywords.top:
         return table
-    ngrams = shared_ngrams(job.settings.encoder)
-    found = keywords(table["summary"], encoder, job.settings.keywords, vector_matrix(table["vector"]), ngrams)
+    ngrams = load_shared_ngrams(job.settings.encoder)
+    found = extract_keywords(
+        table["summary"], encoder, job.settings.keywords, build_vector_matrix(table["vector"]), ngrams
+    )
     place = table.schema.get_field_index("keywords")
     return table.set_column(place, table.schema.field("keywords"), pa.array(found, table.schema.field("keywords").type))
 
 
-def changed_rows(claims: pa.Table, held: pa.Table) -> pa.Table:
-    """What has to be written: new claims, claims that read differently, and held claims no longer made, withdrawn.
+def select_changed_rows(claims: pa.Table, held: pa.Table) -> pa.Table:
+    """Return what has to be written: new claims, claims that read differently, and held claims no longer made,
+    withdrawn.
 
     A claim that is held keeps what later steps wrote to it. One that repeats a withdrawn claim counts as new again.
     """

@@ -5,9 +5,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from slowwave.tasks.observe.context import ASSENT, Asked, answered, asks, is_heading, is_terse, leans, names_nothing
-from slowwave.tasks.observe.scores import content_words, word_count
-from slowwave.text.sentences import Sentence, sentences
+from slowwave.tasks.observe.context import (
+    ASSENT,
+    AnsweredTurn,
+    find_answered_text,
+    is_dependent,
+    is_generic_heading,
+    is_heading,
+    is_question,
+    is_terse,
+)
+from slowwave.tasks.observe.scores import count_words, extract_content_words
+from slowwave.text.sentences import Sentence, split_sentences
 
 MIN_WORDS = 3
 EMPHASIS = re.compile(r"(?<![\w`/*])(\*{1,3}|__)(?=\S)([^*`\n]*(?:`[^`\n]*`[^*`\n]*)*)(?<=\S)\1(?![\w`/*])")
@@ -25,15 +34,15 @@ class Turn:
         """What was said."""
         return str(self.row["text"])
 
-    def asks(self, at: int) -> bool:
-        """Whether a sentence is a question; its mark may stand behind it."""
+    def is_question(self, at: int) -> bool:
+        """Return whether a sentence is a question; its mark may stand behind it."""
         one = self.sentences[at]
-        return asks(self.text[one.start : one.end + 2])
+        return is_question(self.text[one.start : one.end + 2])
 
-    def touching(self, at: int) -> Sentence | None:
-        """The sentence right before another."""
+    def find_previous_sentence(self, at: int) -> Sentence | None:
+        """Return the sentence right before another."""
         before = self.sentences[at - 1] if at else None
-        return before if before and touch(self.text, before, self.sentences[at]) else None
+        return before if before and is_adjacent(self.text, before, self.sentences[at]) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +63,7 @@ class Unit:
     """The one beside it that only names what this one is about: part of the claim."""
     leans: bool = False
     """Whether its subject is in the sentence before."""
-    asked: Asked | None = None
+    asked: AnsweredTurn | None = None
     """What it answers, where it is too terse to be understood alone."""
 
     @property
@@ -65,41 +74,48 @@ class Unit:
     @property
     def summary(self) -> str:
         """The claim: the sentence, under its heading."""
-        return f"{plain(self.heading.text)}. {self.text}" if self.heading else self.text
+        return f"{strip_emphasis(self.heading.text)}. {self.text}" if self.heading else self.text
 
 
-def units(spoken: list[dict[str, Any]]) -> Iterator[Unit]:
-    """What may become a claim; questions, repeats, and headings that something follows are left out.
+def extract_units(spoken: list[dict[str, Any]]) -> Iterator[Unit]:
+    """Yield what may become a claim; questions, repeats, and headings that something follows are left out.
 
     People among themselves ask and point all the time, and mostly the answer tells: only where a model takes part does
     a sentence bring what it leans on or answers.
     """
-    names, own = speakers(spoken)
+    names, own = collect_speakers(spoken)
     heard: set[str] = set()
     said: set[str] = set()
     last: Turn | None = None
     aided = any(row["origin"] == "model" for row in spoken)
     for row in spoken:
-        turn = Turn(row, sentences(row["text"], names))
+        turn = Turn(row, split_sentences(row["text"], names))
         told: set[str] = set()
         for at, one in enumerate(turn.sentences):
-            text = plain(one.text)
-            if turn.asks(at):
+            text = strip_emphasis(one.text)
+            if turn.is_question(at):
                 continue
-            if text.lower() not in said and word_count(text) >= MIN_WORDS and not _heads(turn, at, last):
+            if text.lower() not in said and count_words(text) >= MIN_WORDS and not _is_heading_of_next(turn, at, last):
                 said.add(text.lower())
-                unit = _unit(turn, at, heard | own, _heads(turn, at - 1, last))
-                yield replace(unit, leans=leans(text), asked=_asked(turn, at, last)) if aided else unit
-            told |= content_words(text)
+                unit = _build_unit(turn, at, heard | own, _is_heading_of_next(turn, at - 1, last))
+                yield (
+                    replace(unit, leans=is_dependent(text), asked=_find_answered_turn(turn, at, last))
+                    if aided
+                    else unit
+                )
+            told |= extract_content_words(text)
         heard |= told
         last = turn
 
 
-def _unit(turn: Turn, at: int, known: set[str], headed: bool) -> Unit:
-    """A sentence with what stands before it; `known`: words that are no news, `headed`: whether it has a heading."""
-    one, text, before = turn.sentences[at], plain(turn.sentences[at].text), turn.touching(at)
-    heading = before if headed and before and not names_nothing(before.text) else None
-    news = content_words(text) | (content_words(heading.text) if heading else set())
+def _build_unit(turn: Turn, at: int, known: set[str], headed: bool) -> Unit:
+    """Return a sentence with what stands before it.
+
+    `known`: words that are no news, `headed`: whether it has a heading.
+    """
+    one, text, before = turn.sentences[at], strip_emphasis(turn.sentences[at].text), turn.find_previous_sentence(at)
+    heading = before if headed and before and not is_generic_heading(before.text) else None
+    news = extract_content_words(text) | (extract_content_words(heading.text) if heading else set())
     return Unit(
         row=turn.row,
         sentence=one,
@@ -111,41 +127,51 @@ def _unit(turn: Turn, at: int, known: set[str], headed: bool) -> Unit:
     )
 
 
-def _heads(turn: Turn, at: int, last: Turn | None) -> bool:
-    """Whether a sentence is the heading of the next; what follows a question of the turn before is its answer."""
-    if at < 0 or at + 1 >= len(turn.sentences) or turn.sentences[at + 1].item or turn.touching(at + 1) is None:
+def _is_heading_of_next(turn: Turn, at: int, last: Turn | None) -> bool:
+    """Return whether a sentence is the heading of the next.
+
+    What follows a question of the turn before is its answer.
+    """
+    if (
+        at < 0
+        or at + 1 >= len(turn.sentences)
+        or turn.sentences[at + 1].item
+        or turn.find_previous_sentence(at + 1) is None
+    ):
         return False
-    if not is_heading(turn.sentences[at].text) or turn.asks(at) or turn.asks(at + 1):
+    if not is_heading(turn.sentences[at].text) or turn.is_question(at) or turn.is_question(at + 1):
         return False
-    return not (at == 0 and last is not None and last.sentences and last.asks(-1))
+    return not (at == 0 and last is not None and last.sentences and last.is_question(-1))
 
 
-def _asked(turn: Turn, at: int, last: Turn | None) -> Asked | None:
-    """What a sentence answers, where it opens its message and lacks it."""
+def _find_answered_turn(turn: Turn, at: int, last: Turn | None) -> AnsweredTurn | None:
+    """Return what a sentence answers, where it opens its message and lacks it."""
     if last is None:
         return None
-    row, before, text = turn.row, last.row, plain(turn.sentences[at].text)
-    opens = all(word_count(one.text) < MIN_WORDS for one in turn.sentences[:at])
+    row, before, text = turn.row, last.row, strip_emphasis(turn.sentences[at].text)
+    opens = all(count_words(one.text) < MIN_WORDS for one in turn.sentences[:at])
     same = (before["role"], before["speaker"]) == (row["role"], row["speaker"])
     if same or not opens or not is_terse(text, turn.text):
         return None
     assents, human = bool(ASSENT.match(turn.text)), row["origin"] == "human"
-    offer = answered(text, last.text, last.sentences, assents=assents, human=human)
-    return Asked(before["message_id"], plain(offer)) if offer else None
+    offer = find_answered_text(text, last.text, last.sentences, assents=assents, human=human)
+    return AnsweredTurn(before["message_id"], strip_emphasis(offer)) if offer else None
 
 
-def speakers(spoken: list[dict[str, Any]]) -> tuple[tuple[str, ...], frozenset[str]]:
-    """Names of those who speak, and the words in them with their short forms, lower-cased."""
+def collect_speakers(spoken: list[dict[str, Any]]) -> tuple[tuple[str, ...], frozenset[str]]:
+    """Return names of those who speak, and the words in them with their short forms, lower-cased."""
     names = tuple(sorted({r["speaker"] for r in spoken if r["speaker"]}))
     parts = {part.lower() for n in names for part in n.split()}
     return names, frozenset(part[:k] for part in parts for k in range(min(2, len(part)), len(part) + 1))
 
 
-def touch(text: str, a: Sentence, b: Sentence) -> bool:
-    """Whether two sentences stand side by side: no other, no paragraph and nothing that was masked between them."""
+def is_adjacent(text: str, a: Sentence, b: Sentence) -> bool:
+    """Return whether two sentences stand side by side: no other, no paragraph and nothing that was masked between
+    them.
+    """
     return b.position == a.position + 1 and "\n\n" not in text[a.end : b.start]
 
 
-def plain(text: str) -> str:
-    """One line, without Markdown's emphasis."""
+def strip_emphasis(text: str) -> str:
+    """Return one line, without Markdown's emphasis."""
     return " ".join(EMPHASIS.sub(r"\2", text).split())

@@ -1,4 +1,4 @@
-"""`passages`: messages in, the pieces that recall searches out, each of a size the encoder reads whole.
+"""`build_passages`: messages in, the pieces that recall searches out, each of a size the encoder reads whole.
 
 Only what somebody said: text that is not blank, of a human or a model. A long message is cut at the borders of its
 paragraphs and code blocks, then of lines and sentences, then of words, and only then within one; the parts are of
@@ -12,7 +12,7 @@ from math import ceil
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slowwave.schemas.ids import content_id
+from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.tables import PASSAGES
 
 VERSION = 1
@@ -36,8 +36,9 @@ LETTERS_A_TOKEN = 7
 """A run of letters up to this long is one word piece, more or less."""
 
 
-def passages(messages: pa.Table, step_key: str, max_tokens: int = MAX_TOKENS) -> pa.Table:
-    """One row a part of a spoken message; columns of `passages`, `vector` null (see `slowwave.tasks.vectors.add_vectors`).
+def build_passages(messages: pa.Table, step_key: str, max_tokens: int = MAX_TOKENS) -> pa.Table:
+    """Return one row a part of a spoken message; columns of `passages`, `vector` null (see
+    `slowwave.tasks.vectors.add_vectors`).
 
     Args:
         messages: rows of `messages`; of their columns `message_id, session_id, seq, role, origin, speaker, text, ts,
@@ -50,22 +51,22 @@ def passages(messages: pa.Table, step_key: str, max_tokens: int = MAX_TOKENS) ->
     numbers: list[int] = []
     texts: list[str] = []
     for row, text in enumerate(spoken["text"].to_pylist()):
-        for number, part in enumerate(parts(text, max_tokens)):
+        for number, part in enumerate(split_into_parts(text, max_tokens)):
             rows.append(row)
             numbers.append(number)
             texts.append(part)
-    return _passage_rows(spoken.select(COPIED).take(pa.array(rows, pa.int64())), numbers, texts, step_key)
+    return _build_passage_rows(spoken.select(COPIED).take(pa.array(rows, pa.int64())), numbers, texts, step_key)
 
 
-def parts(text: str, max_tokens: int = MAX_TOKENS) -> list[str]:
-    """`text` cut into parts of at most `max_tokens` estimated word pieces, without white space at their ends."""
-    total = estimated_tokens(text)
+def split_into_parts(text: str, max_tokens: int = MAX_TOKENS) -> list[str]:
+    """Return `text` cut into parts of at most `max_tokens` estimated word pieces, without white space at their ends."""
+    total = estimate_tokens(text)
     if total <= max_tokens:
         return [text.strip()] if text.strip() else []
     even = ceil(total / ceil(total / max_tokens))
     packed: list[str] = []
     size = max_tokens
-    for piece, tokens in _pieces(text, max_tokens):
+    for piece, tokens in _iter_pieces(text, max_tokens):
         if size >= even or size + tokens > max_tokens:
             packed.append("")
             size = 0
@@ -74,43 +75,47 @@ def parts(text: str, max_tokens: int = MAX_TOKENS) -> list[str]:
     return [part for piece in packed if (part := piece.strip())]
 
 
-def estimated_tokens(text: str) -> int:
-    """Word pieces of `text`, about: letters by the run, every digit, sign and letter of other scripts by itself."""
+def estimate_tokens(text: str) -> int:
+    """Return word pieces of `text`, about: letters by the run, every digit, sign and letter of other scripts by
+    itself.
+    """
     return sum(1 + (len(token) - 1) // LETTERS_A_TOKEN for token in TOKEN.findall(text))
 
 
-def _pieces(text: str, limit: int) -> Iterator[tuple[str, int]]:
-    """Consecutive pieces that make up `text`, each within the limit, with sizes: code blocks, and what is between."""
+def _iter_pieces(text: str, limit: int) -> Iterator[tuple[str, int]]:
+    """Yield consecutive pieces that make up `text`, each within the limit, with sizes: code blocks, and what is
+    between.
+    """
     at = 0
     for fence in FENCE.finditer(text):
-        yield from _cut(text[at : fence.start()], limit, 0)
-        yield from _cut(fence.group(), limit, 0, whole=True)
+        yield from _split_at_borders(text[at : fence.start()], limit, 0)
+        yield from _split_at_borders(fence.group(), limit, 0, whole=True)
         at = fence.end()
-    yield from _cut(text[at:], limit, 0)
+    yield from _split_at_borders(text[at:], limit, 0)
 
 
-def _cut(text: str, limit: int, level: int, *, whole: bool = False) -> Iterator[tuple[str, int]]:
-    """Pieces of `text` at the borders of `CUTS[level]`, finer ones only where a piece is still too large.
+def _split_at_borders(text: str, limit: int, level: int, *, whole: bool = False) -> Iterator[tuple[str, int]]:
+    """Yield pieces of `text` at the borders of `CUTS[level]`, finer ones only where a piece is still too large.
 
     With `whole` a text that fits is one piece; otherwise paragraphs are pieces of their own, to be packed.
     """
-    size = estimated_tokens(text)
+    size = estimate_tokens(text)
     if size <= limit and (whole or level > 0):
         if text:
             yield text, size
         return
     if level == len(CUTS):
-        yield from _chopped(text, limit)
+        yield from _split_long_word(text, limit)
         return
     at = 0
     for border in CUTS[level].finditer(text):
-        yield from _cut(text[at : border.end()], limit, level + 1)
+        yield from _split_at_borders(text[at : border.end()], limit, level + 1)
         at = border.end()
-    yield from _cut(text[at:], limit, level + 1)
+    yield from _split_at_borders(text[at:], limit, level + 1)
 
 
-def _chopped(text: str, limit: int) -> Iterator[tuple[str, int]]:
-    """Pieces of a single word too large for one part (base64, a language without spaces): cut between tokens."""
+def _split_long_word(text: str, limit: int) -> Iterator[tuple[str, int]]:
+    """Yield pieces of a single word too large for one part (base64, a language without spaces): cut between tokens."""
     start = size = 0
     for token in TOKEN.finditer(text):
         for at in range(token.start(), token.end(), LETTERS_A_TOKEN):
@@ -121,9 +126,11 @@ def _chopped(text: str, limit: int) -> Iterator[tuple[str, int]]:
     yield text[start:], size
 
 
-def _passage_rows(copied: pa.Table, numbers: list[int], texts: list[str], step_key: str) -> pa.Table:
-    """Rows of the `passages` table."""
-    ids = [content_id(mid, str(part)) for mid, part in zip(copied["message_id"].to_pylist(), numbers, strict=True)]
+def _build_passage_rows(copied: pa.Table, numbers: list[int], texts: list[str], step_key: str) -> pa.Table:
+    """Return rows of the `passages` table."""
+    ids = [
+        compute_content_id(mid, str(part)) for mid, part in zip(copied["message_id"].to_pylist(), numbers, strict=True)
+    ]
     made = {
         "passage_id": pa.array(ids, pa.string()),
         "part": pa.array(numbers, pa.int64()),

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from slowwave.schemas.ids import content_id
+from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.settings import PrototypeSettings
-from slowwave.tasks.topics.cluster import halves
+from slowwave.tasks.topics.cluster import bisect_vectors
 
 VERSION = "prototypes/1"
 
@@ -79,7 +79,7 @@ class Prototypes:
         one.members[event.claim] = None
         one.events += 1
         if event.kind == "join":
-            one.vector = moved(one.vector, vector, self.settings.alpha)
+            one.vector = move_centroid(one.vector, vector, self.settings.alpha)
         self._put(one)
 
     def _leave(self, event: Event) -> None:
@@ -105,8 +105,8 @@ class Prototypes:
         self.apply(event, vectors)
         self.log.append(event)
 
-    def nearest(self, vector: Vector) -> tuple[str | None, float]:
-        """The likest prototype and the cosine to it, rounded; the oldest among equals."""
+    def find_nearest(self, vector: Vector) -> tuple[str | None, float]:
+        """Return the likest prototype and the cosine to it, rounded; the oldest among equals."""
         if not self._rows:
             return None, 0.0
         likeness = np.round((self._matrix[: len(self._ids)] @ vector).astype(np.float64), 6)
@@ -116,11 +116,11 @@ class Prototypes:
 
     def snap(self, claim: str, vectors: Vectors) -> None:
         """Let a claim join the nearest prototype, or spawn one."""
-        nearest, similarity = self.nearest(vectors[claim])
+        nearest, similarity = self.find_nearest(vectors[claim])
         if nearest is not None and similarity >= self.settings.tau:
             self.add(Event("join", nearest, claim, None, similarity), vectors)
         else:
-            self.add(Event("spawn", prototype_id(claim), claim), vectors)
+            self.add(Event("spawn", make_prototype_id(claim), claim), vectors)
 
     def leave(self, claims: Iterable[str], vectors: Vectors) -> None:
         """Claims that are no longer active leave; a prototype without members is gone."""
@@ -129,7 +129,7 @@ class Prototypes:
             for claim in [c for c in one.members if c in gone]:
                 self.add(Event("leave", one.id, claim), vectors)
 
-    def keep_healthy(self, touched: Iterable[str], vectors: Vectors) -> None:
+    def rebalance(self, touched: Iterable[str], vectors: Vectors) -> None:
         """Merge and split among the prototypes that changed: once each, in order of their ids."""
         for one in sorted(touched):
             if one in self.by_id:
@@ -162,9 +162,9 @@ class Prototypes:
         if len(members) < self.settings.split_size:
             return
         rows = np.array([vectors[claim] for claim in members])
-        if coherence(self.by_id[one].vector, rows) >= self.settings.split_below:
+        if compute_coherence(self.by_id[one].vector, rows) >= self.settings.split_below:
             return
-        side = halves(rows)
+        side = bisect_vectors(rows)
         if side is None:
             return
         leaving = side if 2 * int(side.sum()) <= len(members) else ~side
@@ -173,37 +173,37 @@ class Prototypes:
             if first:
                 self._move(claim, one, first, vectors)
             else:
-                first = prototype_id(claim, one, str(self.by_id[one].events))
+                first = make_prototype_id(claim, one, str(self.by_id[one].events))
                 self.add(Event("leave", one, claim), vectors)
                 self.add(Event("spawn", first, claim, one), vectors)
 
 
-def prototype_id(claim: str, *more: str) -> str:
-    """Id of the prototype that a claim spawns."""
-    return content_id("prototype", claim, *more)
+def make_prototype_id(claim: str, *more: str) -> str:
+    """Return id of the prototype that a claim spawns."""
+    return compute_content_id("prototype", claim, *more)
 
 
-def moved(vector: Vector, towards: Vector, alpha: float) -> Vector:
-    """Exponential moving average of unit vectors, of unit length again; rounded to float32 at every step."""
+def move_centroid(vector: Vector, towards: Vector, alpha: float) -> Vector:
+    """Return exponential moving average of unit vectors, of unit length again; rounded to float32 at every step."""
     mixed = (1.0 - alpha) * vector.astype(np.float64) + alpha * towards.astype(np.float64)
     unit: Vector = (mixed / (float(np.linalg.norm(mixed)) or 1.0)).astype(np.float32)
     return unit
 
 
-def coherence(centre: Vector, rows: Vector) -> float:
-    """Mean cosine of the rows to the centre."""
+def compute_coherence(centre: Vector, rows: Vector) -> float:
+    """Return mean cosine of the rows to the centre."""
     return round(float(np.mean(rows @ centre)), 6) if len(rows) else 0.0
 
 
-def replayed(events: Sequence[Event], vectors: Vectors, settings: PrototypeSettings) -> Prototypes:
-    """The prototypes that a log makes."""
+def replay_events(events: Sequence[Event], vectors: Vectors, settings: PrototypeSettings) -> Prototypes:
+    """Return the prototypes that a log makes."""
     state = Prototypes(settings)
     for event in events:
         state.apply(event, vectors)
     return state
 
 
-def extended(state: Prototypes, fresh: Sequence[str], gone: Iterable[str], vectors: Vectors) -> list[Event]:
+def extend_prototypes(state: Prototypes, fresh: Sequence[str], gone: Iterable[str], vectors: Vectors) -> list[Event]:
     """Fold in what is new, and return its events.
 
     Args:
@@ -217,5 +217,5 @@ def extended(state: Prototypes, fresh: Sequence[str], gone: Iterable[str], vecto
     for claim in fresh:
         state.snap(claim, vectors)
     touched = {event.prototype for event in state.log[start:]}
-    state.keep_healthy(touched, vectors)
+    state.rebalance(touched, vectors)
     return state.log[start:]

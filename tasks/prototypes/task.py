@@ -9,22 +9,22 @@ from lancedb.expr import col, lit
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
-from slowwave.schemas.ids import content_id
+from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.tables import OBSERVATIONS, PROTOTYPE_MEMBERS, PROTOTYPES
 from slowwave.store.store import Store
-from slowwave.tasks.job import Job, StepReport, reporting, step_key
+from slowwave.tasks.job import Job, StepReport, compute_step_key, report_step
 from slowwave.tasks.prototypes.prototypes import (
     VERSION,
     Event,
     Prototype,
     Prototypes,
     Vector,
-    coherence,
-    extended,
-    replayed,
+    compute_coherence,
+    extend_prototypes,
+    replay_events,
 )
-from slowwave.tasks.vectors import vector_matrix
-from slowwave.text.summarise import Part, extractive_summary
+from slowwave.tasks.vectors import build_vector_matrix
+from slowwave.text.summarise import Part, build_extractive_summary
 
 CLAIM = ["observation_id", "summary", "speaker", "observed_at", "evidence_sessions", "status", "vector"]
 NEAREST = 5
@@ -38,7 +38,7 @@ class Claims(Mapping[str, Vector]):
     def __init__(self, store: Store) -> None:
         table = store.read(OBSERVATIONS, CLAIM)
         table = table.filter(table["vector"].is_valid()).sort_by("observation_id")
-        self.matrix = vector_matrix(table["vector"]) if table.num_rows else np.zeros((0, 0), dtype=np.float32)
+        self.matrix = build_vector_matrix(table["vector"]) if table.num_rows else np.zeros((0, 0), dtype=np.float32)
         self.rows: list[Row] = table.drop_columns(["vector"]).to_pylist()
         self.place = {row["observation_id"]: at for at, row in enumerate(self.rows)}
 
@@ -52,31 +52,31 @@ class Claims(Mapping[str, Vector]):
     def __len__(self) -> int:
         return len(self.place)
 
-    def active(self) -> list[str]:
-        """Ids of the active ones in order of time."""
+    def list_active(self) -> list[str]:
+        """Return ids of the active ones in order of time."""
         live = [row for row in self.rows if row["status"] == "active"]
         live.sort(key=lambda r: (r["observed_at"] is None, r["observed_at"] or 0, r["observation_id"]))
         return [row["observation_id"] for row in live]
 
-    def of(self, claims: Sequence[str]) -> list[Row]:
-        """Rows of the claims."""
+    def get_rows(self, claims: Sequence[str]) -> list[Row]:
+        """Return rows of the claims."""
         return [self.rows[self.place[claim]] for claim in claims]
 
 
 @task(name="prototypes", cache_policy=NO_CACHE)
 def update_prototypes(job: Job) -> StepReport:
     """Fold what changed into the prototypes. A log made under other settings is begun anew."""
-    with reporting("prototypes") as report:
+    with report_step("prototypes") as report:
         encoder = job.settings.encoder if job.settings.embeddings else "no vectors"
-        key = step_key("prototypes", 1, VERSION, job.settings.prototypes, encoder)
+        key = compute_step_key("prototypes", 1, VERSION, job.settings.prototypes, encoder)
         claims = Claims(job.store)
         log = job.store.read(PROTOTYPE_MEMBERS, where=col("step_key") == lit(key)).sort_by("seq").to_pylist()
         held = {row["prototype_id"]: row for row in job.store.read(PROTOTYPES).to_pylist()}
-        state, rebuilt = _state(job, [_event(row) for row in log], held, claims, key)
+        state, rebuilt = _load_state(job, [_parse_event(row) for row in log], held, claims, key)
         members = {claim for one in state.by_id.values() for claim in one.members}
-        active = claims.active()
+        active = claims.list_active()
         fresh = [claim for claim in active if claim not in members]
-        events = extended(state, fresh, members.difference(active), claims)
+        events = extend_prototypes(state, fresh, members.difference(active), claims)
         report.rows_in = len(fresh)
         report.rows_out = _write_log(job.store, events, len(log), key)
         report.counts["prototypes"] = len(state.by_id)
@@ -85,8 +85,10 @@ def update_prototypes(job: Job) -> StepReport:
     return report
 
 
-def _state(job: Job, log: list[Event], held: dict[str, Row], claims: Claims, key: str) -> tuple[Prototypes, bool]:
-    """The prototypes so far, and whether they had to be replayed from the log: after a crash between log and state."""
+def _load_state(job: Job, log: list[Event], held: dict[str, Row], claims: Claims, key: str) -> tuple[Prototypes, bool]:
+    """Return the prototypes so far, and whether they had to be replayed from the log: after a crash between log and
+    state.
+    """
     members: dict[str, dict[str, None]] = {}
     counts: dict[str, int] = {}
     for event in log:
@@ -99,7 +101,7 @@ def _state(job: Job, log: list[Event], held: dict[str, Row], claims: Claims, key
     live = {one: mine for one, mine in members.items() if mine}
     as_logged = {one: counts[one] for one in live}
     if as_logged != {one: row["events"] for one, row in held.items() if row["step_key"] == key}:
-        return replayed(log, claims, job.settings.prototypes), True
+        return replay_events(log, claims, job.settings.prototypes), True
     state = Prototypes(job.settings.prototypes)
     for one, mine in live.items():
         vector, origin = (np.asarray(held[one][name], dtype=np.float32) for name in ("vector", "origin"))
@@ -107,7 +109,7 @@ def _state(job: Job, log: list[Event], held: dict[str, Row], claims: Claims, key
     return state, False
 
 
-def _event(row: Row) -> Event:
+def _parse_event(row: Row) -> Event:
     return Event(row["kind"], row["prototype_id"], row["observation_id"], row["from_id"], row["similarity"])
 
 
@@ -117,7 +119,7 @@ def _write_log(store: Store, events: list[Event], start: int, key: str) -> int:
     store.delete_ids(PROTOTYPE_MEMBERS, stale["event_id"].to_pylist())
     rows = [
         {
-            "event_id": content_id(key, str(seq), event.kind, event.prototype, event.claim),
+            "event_id": compute_content_id(key, str(seq), event.kind, event.prototype, event.claim),
             "seq": seq,
             "kind": event.kind,
             "prototype_id": event.prototype,
@@ -135,16 +137,18 @@ def _write_state(
     job: Job, state: Prototypes, held: dict[str, Row], touched: set[str], claims: Claims, key: str
 ) -> None:
     rows = [
-        _row(one, None if one.id in touched else held.get(one.id), claims, job.settings.prototypes.max_words, key)
+        _build_prototype_row(
+            one, None if one.id in touched else held.get(one.id), claims, job.settings.prototypes.max_words, key
+        )
         for one in state.by_id.values()
     ]
     job.store.merge_changed(PROTOTYPES, pa.Table.from_pylist(rows, schema=PROTOTYPES.schema))
     job.store.delete_ids(PROTOTYPES, sorted(set(held) - set(state.by_id)))
 
 
-def _row(one: Prototype, before: Row | None, claims: Claims, max_words: int, key: str) -> Row:
-    """A row of PROTOTYPES; of one that no event touched, only the strength is looked at again."""
-    members = claims.of(list(one.members))
+def _build_prototype_row(one: Prototype, before: Row | None, claims: Claims, max_words: int, key: str) -> Row:
+    """Return a row of PROTOTYPES; of one that no event touched, only the strength is looked at again."""
+    members = claims.get_rows(list(one.members))
     strength = float(sum(len(row["evidence_sessions"]) for row in members))
     if before is not None:
         return {**before, "strength": strength}
@@ -154,12 +158,14 @@ def _row(one: Prototype, before: Row | None, claims: Claims, max_words: int, key
     times = sorted(row["observed_at"] for row in members if row["observed_at"])
     return {
         "prototype_id": one.id,
-        "text": extractive_summary([Part(members[i]["summary"], members[i]["speaker"]) for i in nearest], max_words),
+        "text": build_extractive_summary(
+            [Part(members[i]["summary"], members[i]["speaker"]) for i in nearest], max_words
+        ),
         "vector": one.vector.tolist(),
         "origin": one.origin.tolist(),
         "size": len(members),
         "strength": strength,
-        "coherence": coherence(one.vector, vectors),
+        "coherence": compute_coherence(one.vector, vectors),
         "drift": round(one.drift, 6),
         "first_at": times[0] if times else None,
         "last_at": times[-1] if times else None,

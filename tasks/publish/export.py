@@ -20,20 +20,20 @@ def write_table(snapshot: Snapshot, table: Table, to: Path, form: str) -> dict[s
     path = to / f"{table.name}.{form}"
     # Marks of Lance's own in the schema mean nothing to whoever reads the export.
     schema = pa.schema([field.remove_metadata() for field in table.schema])
-    reader = pa.RecordBatchReader.from_batches(schema, _batches(snapshot, table, schema))
-    rows = {"parquet": _parquet, "lance": _lance, "jsonl": _jsonl}[form](reader, path)
+    reader = pa.RecordBatchReader.from_batches(schema, _iter_record_batches(snapshot, table, schema))
+    rows = {"parquet": _write_parquet, "lance": _write_lance, "jsonl": _write_jsonl}[form](reader, path)
     columns = {field.name: str(field.type) for field in schema}
     return {"rows": rows, "file": path.name, "key": table.key, "columns": columns}
 
 
-def _batches(snapshot: Snapshot, table: Table, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    for batch in snapshot.table(table).to_lance().to_batches(columns=schema.names):
+def _iter_record_batches(snapshot: Snapshot, table: Table, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    for batch in snapshot.open_table(table).to_lance().to_batches(columns=schema.names):
         yield pa.RecordBatch.from_arrays(
             [c.cast(f.type) for c, f in zip(batch.columns, schema, strict=True)], schema=schema
         )
 
 
-def _parquet(reader: pa.RecordBatchReader, path: Path) -> int:
+def _write_parquet(reader: pa.RecordBatchReader, path: Path) -> int:
     rows = 0
     with pq.ParquetWriter(path, reader.schema, compression="zstd") as writer:
         for batch in reader:
@@ -42,11 +42,11 @@ def _parquet(reader: pa.RecordBatchReader, path: Path) -> int:
     return rows
 
 
-def _lance(reader: pa.RecordBatchReader, path: Path) -> int:
+def _write_lance(reader: pa.RecordBatchReader, path: Path) -> int:
     return int(lance.write_dataset(reader, str(path)).count_rows())
 
 
-def _jsonl(reader: pa.RecordBatchReader, path: Path) -> int:
+def _write_jsonl(reader: pa.RecordBatchReader, path: Path) -> int:
     rows = 0
     with path.open("wb") as stream:
         for batch in reader:

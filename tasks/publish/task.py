@@ -5,20 +5,20 @@ from prefect.cache_policies import NO_CACHE
 
 from slowwave.engines.encoders.query_encoder import load_query_encoder
 from slowwave.engines.errors import EncoderNotFound
-from slowwave.recall.release.calibration import calibration
+from slowwave.recall.release.calibration import fit_calibration
 from slowwave.recall.release.view import View
 from slowwave.store.releases import Release, publish
-from slowwave.store.upkeep import drop_old_versions, keep_house
-from slowwave.tasks.job import Job, StepReport, reporting
+from slowwave.store.upkeep import compact_store, drop_old_versions
+from slowwave.tasks.job import Job, StepReport, report_step
 
 
 @task(name="publish", cache_policy=NO_CACHE)
 def publish_release(job: Job) -> StepReport:
-    """Index, compact, release, and drop versions that no kept release pins. An unchanged store is left alone."""
-    with reporting("publish") as report:
-        touched = keep_house(job.store, job.settings.storage.compact_fragments)
+    """Return index, compact, release, and drop versions that no kept release pins. An unchanged store is left alone."""
+    with report_step("publish") as report:
+        touched = compact_store(job.store, job.settings.storage.compact_fragments)
         encoder = job.settings.encoder if job.settings.embeddings else None
-        release = publish(job.store, job.run_id, encoder, lambda draft: _calibrated(job, draft, report))
+        release = publish(job.store, job.run_id, encoder, lambda draft: _calibrate_release(job, draft, report))
         if release is None:
             return report
         report.rows_out = sum(release.counts.values())
@@ -27,8 +27,8 @@ def publish_release(job: Job) -> StepReport:
     return report
 
 
-def _calibrated(job: Job, draft: Release, report: StepReport) -> str | None:
-    """The scale of relevance that the release keeps; None without vectors. About a second."""
+def _calibrate_release(job: Job, draft: Release, report: StepReport) -> str | None:
+    """Return the scale of relevance that the release keeps; None without vectors. About a second."""
     if draft.encoder is None:
         return None
     try:
@@ -36,11 +36,11 @@ def _calibrated(job: Job, draft: Release, report: StepReport) -> str | None:
     except EncoderNotFound as missing:  # every vector came from the store
         report.notes.append(f"no scale of relevance: {missing}")
         return None
-    return calibration(View(job.store.dir, draft), encoder).to_json()
+    return fit_calibration(View(job.store.dir, draft), encoder).to_json()
 
 
-def released_by(job: Job) -> Release | None:
-    """The release that this run made, if it made one."""
-    from slowwave.store.releases import releases
+def find_run_release(job: Job) -> Release | None:
+    """Return the release that this run made, if it made one."""
+    from slowwave.store.releases import read_releases
 
-    return next((r for r in releases(job.store) if r.run_id == job.run_id), None)
+    return next((r for r in read_releases(job.store) if r.run_id == job.run_id), None)

@@ -7,11 +7,11 @@ nothing else. What comes back later joins the next group, like anything late.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from slowwave.text.pyramid import Group, Member, Pyramid, Shape, as_member, before, summarised
+from slowwave.text.pyramid import Group, Member, Pyramid, Shape, make_member, select_preceding_members, summarize_group
 
 
 @dataclass(frozen=True)
-class Mended:
+class MendResult:
     """What mending changed."""
 
     made: list[Group]
@@ -20,7 +20,7 @@ class Mended:
     """Ids under which they stood before, and ids of groups that lost every member."""
 
 
-def mend(pyramid: Pyramid, members: Sequence[Member], shape: Shape, scope: str, scope_id: str) -> Mended:
+def mend(pyramid: Pyramid, members: Sequence[Member], shape: Shape, scope: str, scope_id: str) -> MendResult:
     """Take what is no longer there out of the sealed groups.
 
     Args:
@@ -33,7 +33,7 @@ def mend(pyramid: Pyramid, members: Sequence[Member], shape: Shape, scope: str, 
     Two groups of one place, left by a run that was killed between writing the new and removing the old, become one.
     """
     made: list[Group] = []
-    before_ids = {g.id(scope, scope_id) for groups in pyramid.tiers.values() for g in groups}
+    before_ids = {g.compute_id(scope, scope_id) for groups in pyramid.tiers.values() for g in groups}
     level, renamed = list(members), dict[str, str]()
     for tier in sorted(pyramid.tiers):
         by_id = {member.id: member for member in level}
@@ -45,17 +45,19 @@ def mend(pyramid: Pyramid, members: Sequence[Member], shape: Shape, scope: str, 
                 continue
             whole = places.get((group.seq, kept)) or (group if kept == group.members else None)
             if whole is None:
-                whole = _again(group, [by_id[m] for m in kept], level, shape)
+                whole = _rebuild_group(group, [by_id[m] for m in kept], level, shape)
                 made.append(whole)
             places[group.seq, kept] = whole
-            now[group.id(scope, scope_id)] = whole.id(scope, scope_id)
+            now[group.compute_id(scope, scope_id)] = whole.compute_id(scope, scope_id)
         pyramid.tiers[tier] = list(places.values())
-        level = [as_member(group, group.id(scope, scope_id)) for group in pyramid.tiers[tier]]
+        level = [make_member(group, group.compute_id(scope, scope_id)) for group in pyramid.tiers[tier]]
         renamed = now
-    after = {g.id(scope, scope_id) for groups in pyramid.tiers.values() for g in groups}
-    return Mended([g for g in made if g.id(scope, scope_id) in after], sorted(before_ids - after))
+    after = {g.compute_id(scope, scope_id) for groups in pyramid.tiers.values() for g in groups}
+    return MendResult([g for g in made if g.compute_id(scope, scope_id) in after], sorted(before_ids - after))
 
 
-def _again(group: Group, kept: list[Member], level: Sequence[Member], shape: Shape) -> Group:
-    """The group over the members that are left, in its own place."""
-    return summarised(kept, group.tier, group.seq, before(level, kept[0], shape, group.tier), shape.max_words)
+def _rebuild_group(group: Group, kept: list[Member], level: Sequence[Member], shape: Shape) -> Group:
+    """Return the group over the members that are left, in its own place."""
+    return summarize_group(
+        kept, group.tier, group.seq, select_preceding_members(level, kept[0], shape, group.tier), shape.max_words
+    )

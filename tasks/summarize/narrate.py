@@ -14,13 +14,20 @@ from pydantic import BaseModel, ValidationError
 from slowwave.engines.llm.protocol import Completion, JsonSchema, Request
 from slowwave.schemas.settings import ExtractSettings
 from slowwave.tasks.gists.gists import KEYWORDS, Gist
-from slowwave.tasks.gists.summary import shortened
+from slowwave.tasks.gists.summary import truncate_words
 from slowwave.tasks.llm.chunks import Counter, split_text
-from slowwave.tasks.llm.fence import LEFT_OUT, entry, fenced, masked, steers
-from slowwave.tasks.llm.library import Library, array, bullets, flat_object, string
+from slowwave.tasks.llm.fence import LEFT_OUT, has_injection, mask_injections
+from slowwave.tasks.llm.library import (
+    Library,
+    build_array_schema,
+    build_object_schema,
+    build_string_schema,
+    format_bullets,
+)
 from slowwave.tasks.observe.extract import TEMPLATE_TOKENS
+from slowwave.text.fence import fence_entries, format_entry
 from slowwave.text.pyramid import MASTER, Draft, Member
-from slowwave.text.summarise import Part, extractive_summary
+from slowwave.text.summarise import Part, build_extractive_summary
 
 VERSION = 2
 GIST_PROMPTS = ("gist",)
@@ -36,7 +43,9 @@ SENTENCE_END = re.compile(r"[.!?…。！？][\"'”’»)\]]*(?=\s|$)|[。！�
 MORE_WORDS = 1.5
 """A summary longer than this many times what was asked for is cut."""
 
-GIST: JsonSchema = flat_object({"summary": string(400, 1), "keywords": array(string(60), KEYWORDS)})
+GIST: JsonSchema = build_object_schema(
+    {"summary": build_string_schema(400, 1), "keywords": build_array_schema(build_string_schema(60), KEYWORDS)}
+)
 
 
 class GistAnswer(BaseModel):
@@ -46,7 +55,7 @@ class GistAnswer(BaseModel):
     keywords: list[str]
 
 
-class AccountAnswer(BaseModel):
+class SummaryAnswer(BaseModel):
     """A summary as the model answers it, a master's with a title."""
 
     text: str
@@ -54,7 +63,7 @@ class AccountAnswer(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
-class About:
+class TopicInfo:
     """What a topic's summaries are told of the topic."""
 
     name: str
@@ -63,136 +72,148 @@ class About:
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
+class ParsedSummary:
     """What an answer says."""
 
     text: str
     title: str | None = None
 
 
-def gist_requests(rows: Sequence[Mapping[str, Any]], library: Library, count: Counter, window: int) -> list[Request]:
-    """What to ask about each message (columns message_id and text)."""
-    prompt = library.prompt("gist")
-    room = window - _tokens(prompt.messages(**fenced([])), count) - GIST_TOKENS - TEMPLATE_TOKENS
-    texts = [masked(row["text"]) for row in rows]
+def build_gist_requests(
+    rows: Sequence[Mapping[str, Any]], library: Library, count: Counter, window: int
+) -> list[Request]:
+    """Return what to ask about each message (columns message_id and text)."""
+    prompt = library.load_prompt("gist")
+    room = (
+        window
+        - _count_message_tokens(prompt.render_messages(**fence_entries([])), count)
+        - GIST_TOKENS
+        - TEMPLATE_TOKENS
+    )
+    texts = [mask_injections(row["text"]) for row in rows]
     tokens = count(texts)
-    shown = [_fitting([t], room, count)[0] if n > room // 2 else t for t, n in zip(texts, tokens, strict=True)]
+    shown = [_fit_texts([t], room, count)[0] if n > room // 2 else t for t, n in zip(texts, tokens, strict=True)]
     return [
-        Request(f"{row['message_id']}/gist", prompt.messages(**fenced([entry("message:", text)])), GIST, GIST_TOKENS)
+        Request(
+            f"{row['message_id']}/gist",
+            prompt.render_messages(**fence_entries([format_entry("message:", text)])),
+            GIST,
+            GIST_TOKENS,
+        )
         for row, text in zip(rows, shown, strict=True)
     ]
 
 
-def wants_gist(row: Mapping[str, Any], extract: ExtractSettings) -> bool:
-    """Whether a message is long enough for its gist to be worth a model's time."""
+def needs_gist(row: Mapping[str, Any], extract: ExtractSettings) -> bool:
+    """Return whether a message is long enough for its gist to be worth a model's time."""
     return len(row["text"].split()) >= extract.gist_words
 
 
-def gist_of(completion: Completion) -> Gist | None:
-    """The gist in an answer; None where it is none, or speaks to the memory."""
+def parse_gist(completion: Completion) -> Gist | None:
+    """Return the gist in an answer; None where it is none, or speaks to the memory."""
     try:
         answer = GistAnswer(**completion.value)
     except (TypeError, ValidationError):
         return None
     summary = " ".join(answer.summary.split())
-    if not summary or steers(summary):
+    if not summary or has_injection(summary):
         return None
-    keywords = tuple(dict.fromkeys(k for w in answer.keywords if (k := " ".join(w.split())) and not steers(k)))
+    keywords = tuple(dict.fromkeys(k for w in answer.keywords if (k := " ".join(w.split())) and not has_injection(k)))
     return Gist(summary, keywords[:KEYWORDS], strategy="llm")
 
 
-def summary_request(
-    draft: Draft, about: About | None, max_words: int, library: Library, count: Counter, window: int
+def build_summary_request(
+    draft: Draft, about: TopicInfo | None, max_words: int, library: Library, count: Counter, window: int
 ) -> Request:
-    """What to ask for a draft's summary; `about` is a topic's, None for a session's."""
-    schema = account_schema(max_words, titled=draft.tier == MASTER)
-    prompt = library.prompt("narrate_topic" if about else "narrate_session")
+    """Return what to ask for a draft's summary; `about` is a topic's, None for a session's."""
+    schema = build_summary_schema(max_words, titled=draft.tier == MASTER)
+    prompt = library.load_prompt("narrate_topic" if about else "narrate_session")
     values: dict[str, object] = {"max_words": max_words}
     if draft.tier == MASTER:
-        prompt = library.prompt("master")
+        prompt = library.load_prompt("master")
     elif about:
-        samples = bullets(entry("", masked(s)).strip() for s in about.samples) or "- nothing yet"
+        samples = format_bullets(format_entry("", mask_injections(s)).strip() for s in about.samples) or "- nothing yet"
         values |= {"topic": about.name, "purpose": about.purpose, "samples": samples}
     answer = int(max_words * TOKENS_A_WORD) + (60 if draft.tier == MASTER else 20)
-    room = window - _tokens(prompt.messages(**values, **fenced([])), count) - answer
-    lines = _entries(draft, room, count)
-    return Request(summary_id(draft), prompt.messages(**values, **fenced(lines)), schema, answer)
+    room = window - _count_message_tokens(prompt.render_messages(**values, **fence_entries([])), count) - answer
+    lines = _format_entries(draft, room, count)
+    return Request(format_summary_id(draft), prompt.render_messages(**values, **fence_entries(lines)), schema, answer)
 
 
-def account_schema(max_words: int, *, titled: bool) -> JsonSchema:
-    """What a summary of so many words looks like, a master's with a title."""
-    text = {"text": string(CHARACTERS_A_WORD * max_words, 1)}
-    return flat_object({"title": string(100, 1)} | text if titled else text)
+def build_summary_schema(max_words: int, *, titled: bool) -> JsonSchema:
+    """Return what a summary of so many words looks like, a master's with a title."""
+    text = {"text": build_string_schema(CHARACTERS_A_WORD * max_words, 1)}
+    return build_object_schema({"title": build_string_schema(100, 1)} | text if titled else text)
 
 
-def summary_id(draft: Draft) -> str:
-    """What a draft's request is called: `<topic or session>/<tier>/<seq>`."""
+def format_summary_id(draft: Draft) -> str:
+    """Return what a draft's request is called: `<topic or session>/<tier>/<seq>`."""
     return f"{draft.scope_id}/{draft.tier}/{draft.seq}"
 
 
-def account_of(completion: Completion, max_words: int) -> Account | None:
-    """The summary in an answer, cut where it is far too long; None where it is none, or speaks to the memory."""
+def parse_summary(completion: Completion, max_words: int) -> ParsedSummary | None:
+    """Return the summary in an answer, cut where it is far too long; None where it is none, or speaks to the memory."""
     try:
-        answer = AccountAnswer(**completion.value)
+        answer = SummaryAnswer(**completion.value)
     except (TypeError, ValidationError):
         return None
     text = " ".join(answer.text.split())
     if len(answer.text) >= CHARACTERS_A_WORD * max_words:
-        text = _ended(text)
-    if not text or steers(text) or LEFT_OUT in text:
+        text = _trim_to_sentence(text)
+    if not text or has_injection(text) or LEFT_OUT in text:
         return None
     if len(text.split()) > MORE_WORDS * max_words:
-        text = shortened(text, int(MORE_WORDS * max_words))
+        text = truncate_words(text, int(MORE_WORDS * max_words))
     title = " ".join((answer.title or "").split()).strip("\"'“”. ")
-    return Account(text, None if not title or steers(title) else title)
+    return ParsedSummary(text, None if not title or has_injection(title) else title)
 
 
-def _ended(text: str) -> str:
-    """A text that was stopped, up to its last whole sentence; with … where it is mostly one."""
+def _trim_to_sentence(text: str) -> str:
+    """Return a text that was stopped, up to its last whole sentence; with … where it is mostly one."""
     ends = [end.end() for end in SENTENCE_END.finditer(text) if end.end() < len(text)]
     return text[: ends[-1]] if ends and 2 * ends[-1] >= len(text) else f"{text.rstrip('.…')}…"
 
 
-def _entries(draft: Draft, room: int, count: Counter) -> list[str]:
-    """The draft's members as the prompt shows them, what came before first."""
-    labels = [_label(m, "before ") for m in draft.context] + [_label(m, "") for m in draft.members]
+def _format_entries(draft: Draft, room: int, count: Counter) -> list[str]:
+    """Return the draft's members as the prompt shows them, what came before first."""
+    labels = [_format_label(m, "before ") for m in draft.context] + [_format_label(m, "") for m in draft.members]
     members = [*draft.context, *draft.members]
     frame = sum(count(labels)) + 2 * len(labels) if labels else 0
-    texts = _fitting([masked(m.text) for m in members], room - frame, count)
-    return [entry(label, text) for label, text in zip(labels, texts, strict=True)]
+    texts = _fit_texts([mask_injections(m.text) for m in members], room - frame, count)
+    return [format_entry(label, text) for label, text in zip(labels, texts, strict=True)]
 
 
-def _label(member: Member, before: str) -> str:
+def _format_label(member: Member, before: str) -> str:
     when = f"{member.at:%Y-%m-%d}" if member.at else ""
     who = " ".join((member.speaker or "").split())[:60]
     return f"- {before}{', '.join(part for part in (when, who) if part)}:"
 
 
-def _fitting(texts: Sequence[str], room: int, count: Counter) -> list[str]:
-    """The texts, those that take more than their share condensed, so that all together fit the room."""
+def _fit_texts(texts: Sequence[str], room: int, count: Counter) -> list[str]:
+    """Return the texts, those that take more than their share condensed, so that all together fit the room."""
     room = max(room - TEMPLATE_TOKENS, 8 * len(texts))
     tokens = [n + 2 * text.count("\n") for n, text in zip(count(list(texts)), texts, strict=True)]
     if sum(tokens) <= room:
         return list(texts)
-    share = _share(tokens, room)
-    return [text if n <= share else _condensed(text, share, count) for text, n in zip(texts, tokens, strict=True)]
+    share = _compute_token_share(tokens, room)
+    return [text if n <= share else _condense_text(text, share, count) for text, n in zip(texts, tokens, strict=True)]
 
 
-def _share(tokens: Sequence[int], room: int) -> int:
-    """The most tokens each text may have: what short ones leave is the long ones'."""
+def _compute_token_share(tokens: Sequence[int], room: int) -> int:
+    """Return the most tokens each text may have: what short ones leave is the long ones'."""
     left, waiting = room, sorted(tokens)
     while waiting and waiting[0] <= left // len(waiting):
         left -= waiting.pop(0)
     return max(1, left // len(waiting)) if waiting else room
 
 
-def _condensed(text: str, tokens: int, count: Counter) -> str:
-    """A text's central sentences within a number of tokens; its beginning where that does not fit."""
-    short = extractive_summary([Part(text[:40_000])], max(5, int(tokens * WORDS_A_TOKEN)))
+def _condense_text(text: str, tokens: int, count: Counter) -> str:
+    """Return a text's central sentences within a number of tokens; its beginning where that does not fit."""
+    short = build_extractive_summary([Part(text[:40_000])], max(5, int(tokens * WORDS_A_TOKEN)))
     if count([short])[0] <= tokens:
         return short
     return next(iter(split_text(short, tokens, count)), "")
 
 
-def _tokens(messages: Sequence[Mapping[str, Any]], count: Counter) -> int:
+def _count_message_tokens(messages: Sequence[Mapping[str, Any]], count: Counter) -> int:
     return sum(count([message["content"] for message in messages]))

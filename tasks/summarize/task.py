@@ -14,15 +14,15 @@ from slowwave.schemas.settings import PyramidSettings
 from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, SUMMARIES, TOPICS
 from slowwave.store.store import Store
 from slowwave.tasks.boilerplate.task import Mask
-from slowwave.tasks.job import Job, StepReport, reporting, step_key
-from slowwave.tasks.llm.ask import SESSIONS_MESSAGES, Model, model_key, model_of, quarantine
-from slowwave.tasks.pending import inactive_messages, mark_done, pending_sessions, session_groups
-from slowwave.tasks.progress import progress
+from slowwave.tasks.job import Job, StepReport, compute_step_key, report_step
+from slowwave.tasks.llm.ask import SESSIONS_MESSAGES, Model, compute_model_key, get_model, quarantine_rejected
+from slowwave.tasks.pending import find_pending_sessions, group_sessions, mark_done, read_inactive_ids
+from slowwave.tasks.progress import show_progress
 from slowwave.tasks.summarize import narrate
 from slowwave.tasks.summarize.mend import mend
-from slowwave.tasks.summarize.narrate import About
-from slowwave.tasks.summarize.task_llm import Narrator
-from slowwave.tasks.vectors import encoder_for, with_vectors
+from slowwave.tasks.summarize.narrate import TopicInfo
+from slowwave.tasks.summarize.task_llm import SummaryWriter
+from slowwave.tasks.vectors import attach_vectors, get_encoder
 from slowwave.text.pyramid import (
     MASTER,
     Group,
@@ -30,11 +30,11 @@ from slowwave.text.pyramid import (
     Member,
     Pyramid,
     Shape,
-    extractive_text,
-    growing,
-    grown_together,
-    master_id,
-    summary_row,
+    build_summary_row,
+    compute_master_id,
+    grow_by_tier,
+    grow_many,
+    summarize_draft,
 )
 
 MESSAGES_AT_ONCE = 2_000
@@ -57,14 +57,14 @@ class Scope:
 
 @task(name="rollup", cache_policy=NO_CACHE)
 def roll_up(job: Job, only: frozenset[str] | None = None) -> StepReport:
-    """Seal and summarise what is complete; summaries made under other settings go when theirs stand.
+    """Return seal and summarise what is complete; summaries made under other settings go when theirs stand.
 
     With `only`, the sessions of these ids alone, and no topic.
     """
-    with reporting("rollup") as report:
-        model = model_of(job)
-        key = summaries_key(job, model)
-        pending = pending_sessions(job.store, "rollup", key)
+    with report_step("rollup") as report:
+        model = get_model(job)
+        key = compute_summaries_key(job, model)
+        pending = find_pending_sessions(job.store, "rollup", key)
         if only is not None:
             pending = pending.filter(pl.col("session_id").is_in(sorted(only)))
         report.counts["sessions summarised"] = pending.height
@@ -77,11 +77,11 @@ def roll_up(job: Job, only: frozenset[str] | None = None) -> StepReport:
     return report
 
 
-def summaries_key(job: Job, model: Model | None) -> str:
-    """What a summary depends on besides its members."""
+def compute_summaries_key(job: Job, model: Model | None) -> str:
+    """Return what a summary depends on besides its members."""
     encoder = job.settings.encoder if job.settings.embeddings else "no vectors"
-    key = step_key("rollup", 1, job.settings.pyramid, encoder)
-    return model_key(model, "rollup", narrate.VERSION, narrate.SUMMARY_PROMPTS, key) if model else key
+    key = compute_step_key("rollup", 1, job.settings.pyramid, encoder)
+    return compute_model_key(model, "rollup", narrate.VERSION, narrate.SUMMARY_PROMPTS, key) if model else key
 
 
 def _grow_all(
@@ -92,58 +92,60 @@ def _grow_all(
     With a model the topics go together with the first sessions: each tier is one batch, and the model is closed before
     the summaries are encoded.
     """
-    scopes = _topic_scopes(job, key, report) if topics else []
-    narrator = Narrator(job, model, report, topics_told(job.store)) if model else None
+    scopes = _load_topic_scopes(job, key, report) if topics else []
+    narrator = SummaryWriter(job, model, report, load_topic_info(job.store)) if model else None
     waiting: set[str] = set()
     if narrator is None:
-        waiting |= _write(job, key, scopes, None, report)
+        waiting |= _grow_and_store(job, key, scopes, None, report)
         scopes = []
-    gone = inactive_messages(job.store)
-    with progress("rollup", pending.height) as advance:
-        for group in session_groups(pending, SESSIONS_MESSAGES if model else MESSAGES_AT_ONCE):
-            mine = _session_scopes(job, group, gone, key)
-            late = _write(job, key, [*scopes, *mine], narrator, report)
+    gone = read_inactive_ids(job.store)
+    with show_progress("rollup", pending.height) as advance:
+        for group in group_sessions(pending, SESSIONS_MESSAGES if model else MESSAGES_AT_ONCE):
+            mine = _load_session_scopes(job, group, gone, key)
+            late = _grow_and_store(job, key, [*scopes, *mine], narrator, report)
             scopes, waiting = [], waiting | late
             rows = group[["session_id", "input_key"]].rows()
             mark_done(job.store, "rollup", [(s, k, None) for s, k in rows if s not in late])
             advance(group.height)
-    return waiting | (_write(job, key, scopes, narrator, report) if scopes else set())
+    return waiting | (_grow_and_store(job, key, scopes, narrator, report) if scopes else set())
 
 
-def _write(job: Job, key: str, scopes: list[Scope], narrator: Narrator | None, report: StepReport) -> set[str]:
+def _grow_and_store(
+    job: Job, key: str, scopes: list[Scope], narrator: SummaryWriter | None, report: StepReport
+) -> set[str]:
     """Grow these pyramids together, store them, and return the ids of those that have to wait for a summary."""
     max_words = job.settings.pyramid.max_words
-    write = narrator.write if narrator else lambda drafts: [extractive_text(d, max_words) for d in drafts]
-    grown = grown_together([scope.growth for scope in scopes], write)
+    write = narrator.write if narrator else lambda drafts: [summarize_draft(d, max_words) for d in drafts]
+    grown = grow_many([scope.growth for scope in scopes], write)
     titles = narrator.titles if narrator else {}
     rows: list[dict[str, object]] = []
     gone: list[str] = []
     for scope, result in zip(scopes, grown, strict=True):
         if not result.complete:
             continue
-        made = {g.id(scope.scope, scope.id): g for g in [*scope.mended, *result.groups]}
-        mine = [summary_row(group, scope.scope, scope.id, scope.about, key) for group in made.values()]
+        made = {g.compute_id(scope.scope, scope.id): g for g in [*scope.mended, *result.groups]}
+        mine = [build_summary_row(group, scope.scope, scope.id, scope.about, key) for group in made.values()]
         rows += [{**r, "title": r["title"] or (titles.get(scope.id) if r["tier"] == MASTER else None)} for r in mine]
         gone += scope.gone
         if scope.scope == "topic":
             report.counts["topic groups sealed"] += len(made)
             report.counts["groups that lost a member"] += len(scope.gone)
     if narrator:
-        _close(job, narrator, report)
-    report.rows_out += _store(job, rows, gone)
+        _flush_summary_writer(job, narrator, report)
+    report.rows_out += _store_summaries(job, rows, gone)
     return {scope.id for scope, result in zip(scopes, grown, strict=True) if not result.complete}
 
 
-def _close(job: Job, narrator: Narrator, report: StepReport) -> None:
+def _flush_summary_writer(job: Job, narrator: SummaryWriter, report: StepReport) -> None:
     """The model makes room for the encoder; what it could not answer is written down."""
     narrator.model.free_gpu()
-    narrator.model.account(report)
-    report.counts["rows in quarantine"] += quarantine(job.store, "rollup", narrator.rejected, narrator.settled)
+    narrator.model.record_usage(report)
+    report.counts["rows in quarantine"] += quarantine_rejected(job.store, "rollup", narrator.rejected, narrator.settled)
     narrator.rejected, narrator.settled = [], set()
 
 
-def topics_told(store: Store) -> dict[str, About]:
-    """What a topic's summaries are told of it: name, purpose, its latest claims."""
+def load_topic_info(store: Store) -> dict[str, TopicInfo]:
+    """Return what a topic's summaries are told of it: name, purpose, its latest claims."""
     topics = store.read(TOPICS, ["topic_id", "name", "purpose", "samples"]).to_pylist()
     ids = [oid for topic in topics for oid in topic["samples"]]
     said = {
@@ -151,17 +153,18 @@ def topics_told(store: Store) -> dict[str, About]:
         for r in store.read_ids(OBSERVATIONS, ids, ["observation_id", "summary"]).to_pylist()
     }
     return {
-        t["topic_id"]: About(t["name"], t["purpose"], tuple(said[o] for o in t["samples"] if o in said)) for t in topics
+        t["topic_id"]: TopicInfo(t["name"], t["purpose"], tuple(said[o] for o in t["samples"] if o in said))
+        for t in topics
     }
 
 
-def topic_shape(settings: PyramidSettings) -> Shape:
-    """Groups of STEP at every tier, as high as they fill."""
+def build_topic_shape(settings: PyramidSettings) -> Shape:
+    """Return groups of STEP at every tier, as high as they fill."""
     return Shape(first=settings.step, above=settings.step, max_words=settings.max_words)
 
 
-def session_shape(settings: PyramidSettings) -> Shape:
-    """n_sum messages, then n_sum_sum summaries a group, max_sum_lvl tiers, and a master."""
+def build_session_shape(settings: PyramidSettings) -> Shape:
+    """Return n_sum messages, then n_sum_sum summaries a group, max_sum_lvl tiers, and a master."""
     return Shape(
         first=settings.n_sum,
         above=settings.n_sum_sum,
@@ -172,13 +175,13 @@ def session_shape(settings: PyramidSettings) -> Shape:
     )
 
 
-def _topic_scopes(job: Job, key: str, report: StepReport) -> list[Scope]:
-    """Every topic that holds a claim, or a summary of claims that went."""
+def _load_topic_scopes(job: Job, key: str, report: StepReport) -> list[Scope]:
+    """Return every topic that holds a claim, or a summary of claims that went."""
     columns = ["observation_id", "topic_id", "summary", "speaker", "observed_at"]
     claims = pl.DataFrame(job.store.read(OBSERVATIONS, columns, col("status") == lit("active")))
     claims = claims.drop_nulls("topic_id").sort("observed_at", "observation_id", nulls_last=True)
     report.rows_in += claims.height
-    sealed = _sealed(job, "topic", key)
+    sealed = _load_sealed_pyramids(job, "topic", key)
     names = {row["topic_id"]: row["name"] for row in job.store.read(TOPICS, ["topic_id", "name"]).to_pylist()}
     by_topic = {str(k[0]): v for k, v in claims.group_by(["topic_id"], maintain_order=True)}
     scopes: list[Scope] = []
@@ -186,62 +189,62 @@ def _topic_scopes(job: Job, key: str, report: StepReport) -> list[Scope]:
         mine = by_topic.get(topic, claims.clear())
         members = [Member(r[0], r[2], r[4], speaker=r[3]) for r in mine.select(columns).iter_rows()]
         about = {"title": names.get(topic), "workspace": None}
-        shape = topic_shape(job.settings.pyramid)
-        scopes.append(_scope("topic", topic, about, sealed.get(topic, Pyramid()), members, shape))
+        shape = build_topic_shape(job.settings.pyramid)
+        scopes.append(_build_scope("topic", topic, about, sealed.get(topic, Pyramid()), members, shape))
     return scopes
 
 
-def _scope(
+def _build_scope(
     scope: str, scope_id: str, about: Mapping[str, Any], pyramid: Pyramid, members: list[Member], shape: Shape
 ) -> Scope:
-    """A pyramid that is mended where it lost members, and ready to grow."""
+    """Return a pyramid that is mended where it lost members, and ready to grow."""
     mended = mend(pyramid, members, shape, scope, scope_id)
-    growth = growing(pyramid, members, shape, scope, scope_id)
+    growth = grow_by_tier(pyramid, members, shape, scope, scope_id)
     return Scope(scope, scope_id, about, growth, mended.made, mended.gone)
 
 
-def _session_scopes(job: Job, group: pl.DataFrame, gone: set[str], key: str) -> list[Scope]:
-    """The sessions of a group."""
+def _load_session_scopes(job: Job, group: pl.DataFrame, gone: set[str], key: str) -> list[Scope]:
+    """Return the sessions of a group."""
     columns = ["message_id", "session_id", "text", "ts", "speaker", "seq", "origin"]
     messages = pl.DataFrame(
-        Mask(job).messages(job.store.read_ids(MESSAGES, group["session_id"], columns, "session_id"))
+        Mask(job).mask_messages(job.store.read_ids(MESSAGES, group["session_id"], columns, "session_id"))
     )
     said = pl.col("origin").is_in(["human", "model"]) & (pl.col("text") != "")
     messages = messages.filter(said & ~pl.col("message_id").is_in(sorted(gone))).sort("session_id", "seq")
     by_session = {k[0]: v for k, v in messages.group_by(["session_id"], maintain_order=True)}
-    sealed = _sealed(job, "session", key, group["session_id"])
+    sealed = _load_sealed_pyramids(job, "session", key, group["session_id"])
     scopes: list[Scope] = []
     for info in group.iter_rows(named=True):
         sid = info["session_id"]
         mine = by_session.get(sid, messages.clear())
         members = [Member(r[0], r[2], r[3], speaker=r[4]) for r in mine.select(columns).iter_rows()]
-        shape = session_shape(job.settings.pyramid)
-        scopes.append(_scope("session", sid, info, sealed.get(sid, Pyramid()), members, shape))
+        shape = build_session_shape(job.settings.pyramid)
+        scopes.append(_build_scope("session", sid, info, sealed.get(sid, Pyramid()), members, shape))
         if not members:
-            scopes[-1].gone.append(master_id(sid))
+            scopes[-1].gone.append(compute_master_id(sid))
     return scopes
 
 
-def _sealed(job: Job, scope: str, key: str, ids: Iterable[str] | None = None) -> dict[str, Pyramid]:
-    """Pyramids as far as they are sealed under this key, by topic or session."""
+def _load_sealed_pyramids(job: Job, scope: str, key: str, ids: Iterable[str] | None = None) -> dict[str, Pyramid]:
+    """Return pyramids as far as they are sealed under this key, by topic or session."""
     where = (col("scope") == lit(scope)) & (col("step_key") == lit(key)) & (col("tier") != lit(MASTER))
     found = pl.DataFrame(job.store.read(SUMMARIES, GROUP, where))
     if ids is not None:
         found = found.filter(pl.col("scope_id").is_in(list(ids)))
     pyramids: dict[str, Pyramid] = {}
     for row in found.sort("scope_id", "tier", "seq").iter_rows(named=True):
-        pyramids.setdefault(row["scope_id"], Pyramid()).tiers.setdefault(row["tier"], []).append(_group(row))
+        pyramids.setdefault(row["scope_id"], Pyramid()).tiers.setdefault(row["tier"], []).append(_build_group(row))
     return pyramids
 
 
-def _group(row: dict[str, Any]) -> Group:
+def _build_group(row: dict[str, Any]) -> Group:
     return Group(row["tier"], row["seq"], tuple(row["member_ids"]), row["text"], row["first_at"], row["last_at"])
 
 
-def _store(job: Job, rows: list[dict[str, object]], gone: list[str]) -> int:
-    """New rows first: a run that is killed in between leaves both, and the next one mends that."""
+def _store_summaries(job: Job, rows: list[dict[str, object]], gone: list[str]) -> int:
+    """Return new rows first: a run that is killed in between leaves both, and the next one mends that."""
     table = pa.Table.from_pylist(rows, schema=SUMMARIES.schema)
-    written = job.store.merge(SUMMARIES, with_vectors(job.store, table, "text", encoder_for(job.settings)))
+    written = job.store.merge(SUMMARIES, attach_vectors(job.store, table, "text", get_encoder(job.settings)))
     held = job.store.read_ids(SUMMARIES, gone, ["summary_id"])
     job.store.delete_ids(SUMMARIES, held["summary_id"].to_pylist())
     return written

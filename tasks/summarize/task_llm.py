@@ -6,14 +6,14 @@ from slowwave.engines.llm.protocol import Completion, EngineUnavailable
 from slowwave.tasks.job import Job, StepReport
 from slowwave.tasks.llm.ask import Model
 from slowwave.tasks.llm.claims import Rejected
-from slowwave.tasks.summarize.narrate import About, account_of, summary_id, summary_request
-from slowwave.text.pyramid import MASTER, Draft, extractive_text
+from slowwave.tasks.summarize.narrate import TopicInfo, build_summary_request, format_summary_id, parse_summary
+from slowwave.text.pyramid import MASTER, Draft, summarize_draft
 
 
-class Narrator:
+class SummaryWriter:
     """Writes drafts' summaries; keeps the titles, and what could not be used, for whoever stores them."""
 
-    def __init__(self, job: Job, model: Model, report: StepReport, topics: Mapping[str, About]) -> None:
+    def __init__(self, job: Job, model: Model, report: StepReport, topics: Mapping[str, TopicInfo]) -> None:
         self.model, self.report, self.topics = model, report, topics
         self.max_words = job.settings.pyramid.max_words
         self.titles: dict[str, str] = {}
@@ -23,37 +23,41 @@ class Narrator:
         """Requests that were answered well."""
 
     def write(self, drafts: list[Draft]) -> list[str | None]:
-        """A text for each draft: the model's, or an extractive one where it failed; None where it has to wait."""
-        answers = self._answers(drafts)
-        return [self._text(draft, answers[summary_id(draft)]) for draft in drafts]
+        """Return a text for each draft: the model's, or an extractive one where it failed.
 
-    def _answers(self, drafts: Sequence[Draft]) -> Mapping[str, Completion]:
+        None where it has to wait.
+        """
+        answers = self._request_summaries(drafts)
+        return [self._resolve_text(draft, answers[format_summary_id(draft)]) for draft in drafts]
+
+    def _request_summaries(self, drafts: Sequence[Draft]) -> Mapping[str, Completion]:
         model = self.model
         try:
             window = model.llm.context_window
             requests = [
-                summary_request(d, self._about(d), self.max_words, model.library, model.count, window) for d in drafts
+                build_summary_request(d, self._get_topic_info(d), self.max_words, model.library, model.count, window)
+                for d in drafts
             ]
         except EngineUnavailable as error:
-            return {summary_id(d): _unavailable(summary_id(d), error) for d in drafts}
+            return {format_summary_id(d): _make_unavailable(format_summary_id(d), error) for d in drafts}
         return model.ask(requests, "summaries")
 
-    def _about(self, draft: Draft) -> About | None:
+    def _get_topic_info(self, draft: Draft) -> TopicInfo | None:
         if draft.scope != "topic":
             return None
-        return self.topics.get(draft.scope_id) or About("unnamed", "what its entries have in common")
+        return self.topics.get(draft.scope_id) or TopicInfo("unnamed", "what its entries have in common")
 
-    def _text(self, draft: Draft, completion: Completion) -> str | None:
-        if self.model.postponed(completion):
+    def _resolve_text(self, draft: Draft, completion: Completion) -> str | None:
+        if self.model.is_postponed(completion):
             self.report.counts["summaries left for another night"] += 1
             if completion.error != "budget":
                 self._reject(completion)
             return None
-        account = account_of(completion, self.max_words) if completion.ok else None
+        account = parse_summary(completion, self.max_words) if completion.ok else None
         if account is None:
             self._reject(completion)
             self.report.counts["summaries made without the model"] += 1
-            return extractive_text(draft, self.max_words)
+            return summarize_draft(draft, self.max_words)
         self.settled.add(completion.id)
         self.report.counts["summaries by the model"] += 1
         if draft.tier == MASTER and account.title:
@@ -65,5 +69,5 @@ class Narrator:
         self.rejected.append(Rejected(completion.id, reason, completion.text))
 
 
-def _unavailable(request_id: str, error: EngineUnavailable) -> Completion:
+def _make_unavailable(request_id: str, error: EngineUnavailable) -> Completion:
     return Completion(request_id, error="unavailable", reason=str(error), finish_reason="error")

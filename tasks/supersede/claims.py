@@ -7,11 +7,11 @@ from datetime import datetime
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slowwave.tasks.dedupe.pairs import by_id
+from slowwave.tasks.dedupe.pairs import sort_by_id
 
 
 @dataclass(frozen=True)
-class Held:
+class CandidateClaims:
     """The claims that may change each other, and what is decided of them already."""
 
     table: pa.Table
@@ -25,30 +25,30 @@ class Held:
     reopened: frozenset[int]
     """Retired rows whose successor is gone."""
 
-    def in_order(self, a: int, b: int) -> tuple[int, int]:
+    def order_by_time(self, a: int, b: int) -> tuple[int, int]:
         """Of two rows the one said earlier, and the later; the second and the first where both were said at once."""
         return (a, b) if self.times[a] < self.times[b] else (b, a)
 
-    def successor(self, row: int) -> int:
-        """The row at the end of the chain of those that retired one another."""
+    def find_successor(self, row: int) -> int:
+        """Return the row at the end of the chain of those that retired one another."""
         while row in self.retired:
             row = self.retired[row]
         return row
 
 
-def held_claims(observations: pa.Table, affirmed: Mapping[str, datetime]) -> Held:
-    """The claims among the rows that are active, or retired by another that is still there."""
+def build_candidate_claims(observations: pa.Table, affirmed: Mapping[str, datetime]) -> CandidateClaims:
+    """Return the claims among the rows that are active, or retired by another that is still there."""
     amended = pc.and_(pc.equal(observations["status"], "superseded"), pc.is_valid(observations["superseded_by"]))
     ours = pc.or_(pc.equal(observations["status"], "active"), amended)
-    table = by_id(observations.filter(pc.and_(ours, pc.is_valid(observations["observed_at"]))))
+    table = sort_by_id(observations.filter(pc.and_(ours, pc.is_valid(observations["observed_at"]))))
     ids, times = table["observation_id"].to_pylist(), table["observed_at"].to_pylist()
     place = {oid: row for row, oid in enumerate(ids)}
-    place |= {oid: place[of] for oid, of in _duplicates(observations) if of in place and oid not in place}
+    place |= {oid: place[of] for oid, of in _list_duplicates(observations) if of in place and oid not in place}
     winners = [
         row["superseded_by"] if row["status"] == "superseded" else None
         for row in table.select(["superseded_by", "status"]).to_pylist()
     ]
-    return Held(
+    return CandidateClaims(
         table=table,
         times=times,
         last=[max(at, affirmed.get(oid, at)) for oid, at in zip(ids, times, strict=True)],
@@ -57,8 +57,8 @@ def held_claims(observations: pa.Table, affirmed: Mapping[str, datetime]) -> Hel
     )
 
 
-def affirmed_at(observations: pa.Table) -> dict[str, datetime]:
-    """observation_id -> when it was last said, for claims that duplicates repeat.
+def find_affirmed_times(observations: pa.Table) -> dict[str, datetime]:
+    """Return observation_id -> when it was last said, for claims that duplicates repeat.
 
     observations: rows of OBSERVATIONS with status, canonical_id and observed_at; only duplicates count.
     """
@@ -67,7 +67,7 @@ def affirmed_at(observations: pa.Table) -> dict[str, datetime]:
     return dict(zip(last["canonical_id"].to_pylist(), last["observed_at_max"].to_pylist(), strict=True))
 
 
-def _duplicates(observations: pa.Table) -> Iterator[tuple[str, str]]:
-    """(observation_id, canonical_id) of the duplicates."""
+def _list_duplicates(observations: pa.Table) -> Iterator[tuple[str, str]]:
+    """Yield (observation_id, canonical_id) of the duplicates."""
     rows = observations.filter(pc.equal(observations["status"], "duplicate"))
     yield from zip(rows["observation_id"].to_pylist(), rows["canonical_id"].to_pylist(), strict=True)

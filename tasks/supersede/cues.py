@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 from enum import IntEnum
 
-from slowwave.tasks.dedupe.normalise import read_claim
+from slowwave.tasks.dedupe.normalise import normalise_claim
 
 _END = (
     r"(?=[,.;:!?()]|$| (?:because|since|as|so|and|but|for|to|now|any ?more|after|when|which|who|in favou?r|with|by|"
@@ -80,15 +80,15 @@ class Phrase:
     deniable: bool = False
     """Whether a no before it turns it round: who won't give up goes on."""
 
-    def found(self, text: str, opening: frozenset[str]) -> list[re.Match[str]]:
-        """Its matches; `opening` has the first four letters of the text's words, lower-cased."""
+    def find_matches(self, text: str, opening: frozenset[str]) -> list[re.Match[str]]:
+        """Return its matches; `opening` has the first four letters of the text's words, lower-cased."""
         if self.needs.isdisjoint(opening):
             return []
         matches = self.pattern.finditer(text)
         return [m for m in matches if not (self.deniable and _NO.search(text[: m.start()]))]
 
 
-def _phrase(needs: str, pattern: str, *, both: bool = False, deniable: bool = False) -> Phrase:
+def _compile_phrase(needs: str, pattern: str, *, both: bool = False, deniable: bool = False) -> Phrase:
     return Phrase(frozenset(word[:4] for word in needs.split()), re.compile(pattern, re.I), both, deniable)
 
 
@@ -105,47 +105,51 @@ _GIVE_UP_VERBS = (
     "uninstall scratch axed nixed toss binned shelved cut"
 )
 GIVEN_UP = (
-    _phrase(
+    _compile_phrase(
         "from",
         rf"\b(?:(?:{_CHANGE})\w*|go|goes|going|went)\b[^.;]{{0,40}}?\bfrom "
         r"(?P<old>[^.;!?()]{2,60}?) (?:over )?(?:to|into)\b",
         both=True,
     ),
-    _phrase(
+    _compile_phrase(
         "instead rather place opposed", rf"\b(?:instead of|rather than|in place of|as opposed to) {_OLD}", both=True
     ),
-    _phrase("replace", r"\breplac(?:e|es|ed|ing) (?P<old>[^,.;!?()]{2,60}?)(?= (?:with|by)\b)", both=True),
-    _phrase("swap", r"\bswap(?:s|ped|ping)? (?:out )?(?P<old>[^,.;!?()]{2,60}?)(?= (?:for|with)\b)", both=True),
-    _phrase("replace", rf"\breplac(?:es|ed|ing) {_OLD}"),
-    _phrase("more anymore longer", r"\b(?:not|n't|never) (?P<old>[^,.;!?()]{2,60}?) any ?(?:more|longer)\b"),
-    _phrase("no", rf"\b(?:no longer|no more) {_OLD}"),
-    _phrase("more anymore longer", r"\bno (?P<old>[^,.;!?()]{2,40}?) (?:for (?:me|us) )?any ?(?:more|longer)\b"),
-    _phrase("after", r"\b(?:no|not) (?P<old>[^,.;!?()]{2,40}?) after all\b"),
-    _phrase(_GIVE_UP_VERBS, rf"\b(?:{_GIVE_UP}) (?!(?:back )?to )(?:using |with |the use of )?{_OLD}", deniable=True),
-    _phrase(
+    _compile_phrase("replace", r"\breplac(?:e|es|ed|ing) (?P<old>[^,.;!?()]{2,60}?)(?= (?:with|by)\b)", both=True),
+    _compile_phrase("swap", r"\bswap(?:s|ped|ping)? (?:out )?(?P<old>[^,.;!?()]{2,60}?)(?= (?:for|with)\b)", both=True),
+    _compile_phrase("replace", rf"\breplac(?:es|ed|ing) {_OLD}"),
+    _compile_phrase("more anymore longer", r"\b(?:not|n't|never) (?P<old>[^,.;!?()]{2,60}?) any ?(?:more|longer)\b"),
+    _compile_phrase("no", rf"\b(?:no longer|no more) {_OLD}"),
+    _compile_phrase(
+        "more anymore longer", r"\bno (?P<old>[^,.;!?()]{2,40}?) (?:for (?:me|us) )?any ?(?:more|longer)\b"
+    ),
+    _compile_phrase("after", r"\b(?:no|not) (?P<old>[^,.;!?()]{2,40}?) after all\b"),
+    _compile_phrase(
+        _GIVE_UP_VERBS, rf"\b(?:{_GIVE_UP}) (?!(?:back )?to )(?:using |with |the use of )?{_OLD}", deniable=True
+    ),
+    _compile_phrase(
         "gone removed retired dropped canceled deprecated replaced off out over history scrapped sold",
         r"(?:^|[,.;] ?|\band |\bbut )(?:the |our |my )?(?P<old>[^,.;!?()]{2,40}?) "
         r"(?:is|are|was|were|has been|have been) (?:now |finally |already )?(?:gone|removed|retired|dropped|"
         r"cancell?ed|deprecated|replaced|"
         r"off|out|over|off the table|history|scrapped|sold)\b",
     ),
-    _phrase("used", rf"\b(?:i|we|it|this|that|they|which) used to (?:be )?{_OLD}"),
-    _phrase("previously formerly originally", rf"\b(?:previously|formerly|originally) {_OLD}"),
-    _phrase("was", r"\((?:it )?was (?P<old>[^()]{2,40})\)"),
-    _phrase(
+    _compile_phrase("used", rf"\b(?:i|we|it|this|that|they|which) used to (?:be )?{_OLD}"),
+    _compile_phrase("previously formerly originally", rf"\b(?:previously|formerly|originally) {_OLD}"),
+    _compile_phrase("was", r"\((?:it )?was (?P<old>[^()]{2,40})\)"),
+    _compile_phrase(
         "don not won shouldn can never",
         rf"\b(?:do not|don't|won't|shouldn't|should not|can't|cannot|never|let's not) "
         rf"(?:use|go with|keep|rely on|store|write|send|deploy) (?:the |our |my )?{_OLD}",
     ),
-    _phrase("not", r"(?:,| and) not (?P<old>[\w. -]{2,30}?)(?=[,.;!?]|$| any ?more)"),
-    _phrase(
+    _compile_phrase("not", r"(?:,| and) not (?P<old>[\w. -]{2,30}?)(?=[,.;!?]|$| any ?more)"),
+    _compile_phrase(
         "so therefore hence",
         r"(?:^|[,.;:] ?|\band |\bbut )(?:the |our |my )?(?P<old>[^,.;:!?()]{2,40}?) (?:has |have |had |kept |keeps )?"
         r"(?:rejected|turned (?:me|us|it) down|refused|fell through|failed|closed down|shut down|broke(?: down)?|"
         r"crashing|crashed|flooded|burned down|died|did(?:n't| not) work(?: out)?|does(?:n't| not) work|"
         r"(?:is|was) (?:too|full|unmaintained|sold out|fully booked|gone))\b[^.;]*?[,;] (?:so|therefore|hence)\b",
     ),
-    _phrase(
+    _compile_phrase(
         "left stopped resigned quit moved retired retiring stepped leaving closed closes shut died went "
         "discontinued end",
         r"\b(?!never|not|to\b)(?P<old>\w[\w.-]{1,30}) (?:(?:has|have|is|was) )?"
@@ -153,37 +157,37 @@ GIVEN_UP = (
         r"retiring|leaving|stepped down|closed(?: down)?(?= for good|[,.;]|$)|clos(?:ed|es) down|shut down|died|"
         r"went (?:bankrupt|under|out of business)|discontinued|end[ -]of[ -]life)\b",
     ),
-    _phrase(
+    _compile_phrase(
         "gave give giving given tore torn ripped threw thrown kicked handed sent traded let put",
         r"\b(?:(?:gave|given?|giving) (?P<old>[^,.;:!?()]{2,40}?) (?:back(?! to)|up|away))\b",
         deniable=True,
     ),
-    _phrase(
+    _compile_phrase(
         "tore torn ripped threw thrown kicked handed sent traded let put",
         r"\b(?:tore|torn|ripped|threw|thrown|kicked|handed|sent|traded|let|put) (?P<old>[^,.;:!?()]{2,40}?) "
         r"(?:back(?! to)|out(?! to)|in for|go|aside)(?=[,.;:!?]|$| (?:and|for|because|since|so|after|last|this|in) )",
         deniable=True,
     ),
-    _phrase(
+    _compile_phrase(
         "no",
         r"(?:^|[,.;:!] ?|\b(?:so|and|but|there's|there is|be) )no (?:more )?(?P<old>[^,.;:!?()]{2,40}?) "
         r"(?:this (?:year|time|summer|winter|spring|fall|autumn|season|term|semester|month|week)|for (?:me|us|now)|"
         r"in the end|these days|anywhere)\b",
     ),
-    _phrase("former previous", r"\b(?:the|my|our) (?:former|previous) (?P<old>\w+)"),
+    _compile_phrase("former previous", r"\b(?:the|my|our) (?:former|previous) (?P<old>\w+)"),
 )
 """Each names in `old` what is given up."""
 REPLACED = tuple(phrase for phrase in GIVEN_UP if phrase.both)
-BESIDE = (_phrase("old", r"\b(?:the|my|our) old (?P<old>\w+)"),)
+BESIDE = (_compile_phrase("old", r"\b(?:the|my|our) old (?P<old>\w+)"),)
 """The same, beside another cue of a change: an old mill may be as it was."""
 _DET = r"(?:my|our|the|his|her|their|its)"
 CHANGED = (
-    _phrase(
+    _compile_phrase(
         _CHANGE_VERBS,
         rf"\b(?:{_CHANGE})(?:e|ed|ing|d|ped|ping|ted)? (?:{_DET} )?(?P<subject>[^,.;:!?()]{{2,50}}?) "
         r"(?:back |over |up |down )?(?:from|to|into|till)\b",
     ),
-    _phrase(
+    _compile_phrase(
         f"{_CHANGE_VERBS} cancelled called",
         rf"(?:^|[,.;:] ?|\band |\bbut )(?:{_DET} )?(?P<subject>(?:(?!\bkee?pt?\b|\bstay)[^,.;:!?()]){{2,50}}?)"
         rf"(?<! is)(?<! are)(?<! be) "
@@ -191,9 +195,9 @@ CHANGED = (
     ),
 )
 """Each names in `subject` what is changed."""
-NEW = (_phrase("new", r"\b(?:a|my|our|his|her|their) new (?P<subject>\w+)\b"),)
+NEW = (_compile_phrase("new", r"\b(?:a|my|our|his|her|their) new (?P<subject>\w+)\b"),)
 """The same, of what may only have been added."""
-STATED = _phrase(
+STATED = _compile_phrase(
     f"{_CHANGE_VERBS} instead plans minds second scratch correction after longer more anymore from "
     "reflection henceforth effective further reconsidered overruled took take takes taking "
     "stand steps succeed filling go going went became turned actually edit make here out stepped tore ripped threw "
@@ -211,7 +215,7 @@ STATED = _phrase(
     r"t(?:ook|akes?|aking) over|stand(?:s|ing)? in for|steps? in|succeed(?:s|ed)|filling in for"
     r")\b|^(?:actually|update|edit|change)\b|\bmake (?:it|them|that) (?:\w+ )?\S*\d",
 )
-GAVE_UP = _phrase(_GIVE_UP_VERBS, rf"\b(?:{_GIVE_UP})\b", deniable=True)
+GAVE_UP = _compile_phrase(_GIVE_UP_VERBS, rf"\b(?:{_GIVE_UP})\b", deniable=True)
 PRESENT = re.compile(
     r"\b(?:(?<!right )now|nowadays|these days|currently|as of (?:now|today|this|next|\d)|"
     r"starting (?:today|tomorrow|next|from)|"
@@ -251,23 +255,23 @@ WORD = re.compile(r"[a-z]+")
 NOT_NOW = re.compile(r"\bfor now\b", re.I)
 
 
-def read_cue(text: str) -> Cue:
-    """The strongest cue in a sentence."""
+def find_cue(text: str) -> Cue:
+    """Return the strongest cue in a sentence."""
     plain = NOT_NOW.sub("", text.replace("’", "'"))
     opening = frozenset(word[:4] for word in WORD.findall(plain.lower()))
-    phrases, old = _named(GIVEN_UP, plain, opening)
-    changed, subject = _named(CHANGED, plain, opening)
-    stated = STATED.found(plain, opening) or GAVE_UP.found(plain, opening)
+    phrases, old = _match_phrases(GIVEN_UP, plain, opening)
+    changed, subject = _match_phrases(CHANGED, plain, opening)
+    stated = STATED.find_matches(plain, opening) or GAVE_UP.find_matches(plain, opening)
     if stated or phrases or changed or PRESENT.search(plain):
-        more, beside = _named(BESIDE, plain, opening)
+        more, beside = _match_phrases(BESIDE, plain, opening)
         phrases, old = phrases + more, old | beside
     hinted = HINTED.search(plain)
-    wrong = blamed(plain)
+    wrong = find_blamed_stems(plain)
     if stated or phrases or changed:
         phrase = [*phrases, *changed, *(m[0] for m in stated)][0]
-        replaced = _named(REPLACED, plain, opening)[1]
+        replaced = _match_phrases(REPLACED, plain, opening)[1]
         return Cue(Strength.STATED, " ".join(phrase.split()).strip(" ,;"), old, subject, replaced)
-    subject = _named(NEW, plain, opening)[1]
+    subject = _match_phrases(NEW, plain, opening)[1]
     if present := PRESENT.search(plain):
         return Cue(Strength.PRESENT, present[0], frozenset(), subject)
     if hinted or wrong:
@@ -275,8 +279,8 @@ def read_cue(text: str) -> Cue:
     return Cue(Strength.NONE, "", frozenset(), frozenset())
 
 
-def complains(text: str) -> bool:
-    """Whether a sentence says that something is not good as it is: what follows it says what comes instead."""
+def is_complaint(text: str) -> bool:
+    """Return whether a sentence says that something is not good as it is: what follows it says what comes instead."""
     return bool(COMPLAINT.search(text.replace("’", "'")))
 
 
@@ -286,15 +290,15 @@ CLAUSE = re.compile(r"[,;:.!?]\s+|\s+(?:so|and|but|hence|therefore|which is why)
 REASON = re.compile(r"\b(?:because(?: of)?|since|due to|thanks to) ([^.;!?]+)", re.I)
 
 
-def blamed(text: str) -> frozenset[str]:
-    """Stems of the clauses of a sentence that say what is wrong, where another clause says something else."""
+def find_blamed_stems(text: str) -> frozenset[str]:
+    """Return stems of the clauses of a sentence that say what is wrong, where another clause says something else."""
     plain = text.replace("’", "'")
     clauses = [c for c in CLAUSE.split(plain) if c and c.strip()][:-1] + REASON.findall(plain)
-    return frozenset(stem for c in clauses if COMPLAINT.search(c) for stem in read_claim(c).content)
+    return frozenset(stem for c in clauses if COMPLAINT.search(c) for stem in normalise_claim(c).content)
 
 
-def _named(phrases: tuple[Phrase, ...], text: str, opening: frozenset[str]) -> tuple[list[str], frozenset[str]]:
-    """What is found of the phrases, and the stems of the content words that they name."""
-    found = [m for phrase in phrases for m in phrase.found(text, opening)]
-    stems = {stem for m in found for stem in read_claim(m[1]).content}
+def _match_phrases(phrases: tuple[Phrase, ...], text: str, opening: frozenset[str]) -> tuple[list[str], frozenset[str]]:
+    """Return what is found of the phrases, and the stems of the content words that they name."""
+    found = [m for phrase in phrases for m in phrase.find_matches(text, opening)]
+    stems = {stem for m in found for stem in normalise_claim(m[1]).content}
     return [m[0] for m in found], frozenset(stems)

@@ -12,9 +12,9 @@ from itertools import takewhile
 
 from rapidfuzz.distance import Levenshtein
 
-from slowwave.tasks.dedupe.normalise import carries, stem
+from slowwave.tasks.dedupe.normalise import is_content_word, stem
 from slowwave.tasks.supersede.cues import Strength
-from slowwave.tasks.supersede.rules import Said, Weights
+from slowwave.tasks.supersede.rules import IdfTable, ParsedClaim
 
 LONGEST = 5
 """Content words that a value has at most."""
@@ -36,23 +36,23 @@ WORD = re.compile(r"['’]?[\w$€£][\w$€£%'’./-]*")
 Words = Sequence[str]
 
 
-def frame_traits(old: Said, new: Said, weights: Weights) -> dict[str, float]:
-    """Name -> 0 or 1, a share of words by weight from 0 to 1, or a count of words up to ENOUGH."""
+def compute_frame_features(old: ParsedClaim, new: ParsedClaim, weights: IdfTable) -> dict[str, float]:
+    """Return name -> 0 or 1, a share of words by weight from 0 to 1, or a count of words up to ENOUGH."""
     a, b = old.claim, new.claim
-    kept, places = _aligned(a.words, b.words)
-    worth = weights.total(set(_stems(a.words)))
-    frame = weights.total(set(_stems(kept))) / worth if worth else 0.0
-    values = [(before, left) for before, left, right in places if _value(left) and _value(right)]
+    kept, places = _align_words(a.words, b.words)
+    worth = weights.sum_idf(set(_stem_content_words(a.words)))
+    frame = weights.sum_idf(set(_stem_content_words(kept))) / worth if worth else 0.0
+    values = [(before, left) for before, left, right in places if _is_value(left) and _is_value(right)]
     gone, come = set(a.content) - set(b.content), set(b.content) - set(a.content)
-    governs = not _governs(a.words, gone).isdisjoint(_governs(b.words, come))
-    alike = alike_up_to_a_value(a.words, b.words)
-    opens, closes = clauses_alike(old.text, new.text)
+    governs = not _find_governing_words(a.words, gone).isdisjoint(_find_governing_words(b.words, come))
+    alike = count_run_before_value(a.words, b.words)
+    opens, closes = compare_clauses(old.text, new.text)
     return {
         "frame": frame,
         "another in its place": bool(values),
         "another in its place, one word before": any(before for before, _ in values),
         "one place": len(values) == 1,
-        "all gone in one place": bool(gone) and any(gone <= set(_stems(left)) for _, left, _ in places),
+        "all gone in one place": bool(gone) and any(gone <= set(_stem_content_words(left)) for _, left, _ in places),
         "frame and place": frame * bool(values),
         "frame and word before": frame * governs,
         "one word governs": governs,
@@ -65,42 +65,45 @@ def frame_traits(old: Said, new: Said, weights: Weights) -> dict[str, float]:
     }
 
 
-def alike_up_to_a_value(a: Words, b: Words) -> int:
-    """Content words of the longest run that both have, and after which each has a word of its own that carries."""
-    a, b = _without_articles(a[:LONG]), _without_articles(b[:LONG])
+def count_run_before_value(a: Words, b: Words) -> int:
+    """Return content words of the longest run that both have, and after which each has a word of its own that
+    carries.
+    """
+    a, b = _drop_articles(a[:LONG]), _drop_articles(b[:LONG])
     own, other = {stem(word) for word in a}, {stem(word) for word in b}
-    ends = {at for at, word in enumerate(b) if carries(word) and stem(word) not in own}
+    ends = {at for at, word in enumerate(b) if is_content_word(word) and stem(word) not in own}
     places: Mapping[str, list[int]] = defaultdict(list)
     for at, word in enumerate(b):
         places[word].append(at)
     best = 0
     runs: dict[int, int] = {}  # place in b -> content words of the run that ends there and at the word of a before
     for word in a:
-        if carries(word) and stem(word) not in other:
+        if is_content_word(word) and stem(word) not in other:
             best = max([best, *(count for end, count in runs.items() if end + 1 in ends)])
-        runs = {end: runs.get(end - 1, 0) + carries(word) for end in places.get(word, ())}
+        runs = {end: runs.get(end - 1, 0) + is_content_word(word) for end in places.get(word, ())}
     return best
 
 
-def clauses_alike(a: str, b: str) -> tuple[int, int]:
-    """Content words with which two clauses open before each goes its own way, and those after different openings.
+def compare_clauses(a: str, b: str) -> tuple[int, int]:
+    """Return content words with which two clauses open before each goes its own way, and those after different
+    openings.
 
     The most of any two clauses: "The worktop will be oak" and "… will be quartz" have 1 and 0, "Halvard conducts us"
     and "Beatrix conducts us" 0 and 1. ENOUGH at most.
     """
     opens = closes = 0
-    for left in _clauses(a):
-        for right in _clauses(b):
-            shared = _beginning(left, right)
+    for left in _split_clauses(a):
+        for right in _split_clauses(b):
+            shared = _count_common_prefix(left, right)
             if not shared:
-                closes = max(closes, _after_another(left, right))
-            elif all(shared < len(side) and _says(side[shared]) for side in (left, right)):
-                opens = max(opens, sum(map(_says, left[:shared])))
+                closes = max(closes, _count_shared_continuation(left, right))
+            elif all(shared < len(side) and _is_content_token(side[shared]) for side in (left, right)):
+                opens = max(opens, sum(map(_is_content_token, left[:shared])))
     return min(opens, ENOUGH), min(closes, ENOUGH)
 
 
-def _aligned(a: Words, b: Words) -> tuple[list[str], list[tuple[str, Words, Words]]]:
-    """The words that both have in order, and the places: the word that both have before, and the two runs."""
+def _align_words(a: Words, b: Words) -> tuple[list[str], list[tuple[str, Words, Words]]]:
+    """Return the words that both have in order, and the places: the word that both have before, and the two runs."""
     kept: list[str] = []
     places = []
     before = ""
@@ -114,48 +117,48 @@ def _aligned(a: Words, b: Words) -> tuple[list[str], list[tuple[str, Words, Word
     return kept, places
 
 
-def _beginning(left: Words, right: Words) -> int:
-    """Words that both begin with."""
+def _count_common_prefix(left: Words, right: Words) -> int:
+    """Return words that both begin with."""
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(left, right, strict=False)))
 
 
-def _after_another(left: Words, right: Words) -> int:
-    """Content words that two clauses share right after their first words, of which each has its own."""
+def _count_shared_continuation(left: Words, right: Words) -> int:
+    """Return content words that two clauses share right after their first words, of which each has its own."""
     best = 0
     for i in range(1, min(FIRST, len(left) - 1) + 1):
         for j in range(1, min(FIRST, len(right) - 1) + 1):
-            if left[i] == right[j] and _says(left[i - 1]) and _says(right[j - 1]):
-                run = _beginning(left[i:], right[j:])
-                best = max(best, sum(map(_says, left[i : i + run])))
+            if left[i] == right[j] and _is_content_token(left[i - 1]) and _is_content_token(right[j - 1]):
+                run = _count_common_prefix(left[i:], right[j:])
+                best = max(best, sum(map(_is_content_token, left[i : i + run])))
     return best
 
 
 @lru_cache(maxsize=16_384)
-def _clauses(text: str) -> list[tuple[str, ...]]:
+def _split_clauses(text: str) -> list[tuple[str, ...]]:
     spaced = " ".join(text.split()[:LONG])
     parts = (WORD.findall(CONTRACTED.sub(r" \g<0>", part).casefold()) for part in CLAUSE.split(spaced)[:CLAUSES])
-    return [tuple(_without_articles(words)) for words in parts if len(words) > 1]
+    return [tuple(_drop_articles(words)) for words in parts if len(words) > 1]
 
 
-def _without_articles(words: Words) -> list[str]:
+def _drop_articles(words: Words) -> list[str]:
     return [word for word in words if word not in ARTICLES]
 
 
-def _says(word: str) -> bool:
-    """Whether a word carries meaning; the "'ll" of "I'll" does not."""
-    return word[0] not in "'’" and carries(word)
+def _is_content_token(word: str) -> bool:
+    """Return whether a word carries meaning; the "'ll" of "I'll" does not."""
+    return word[0] not in "'’" and is_content_word(word)
 
 
-def _governs(words: Words, values: set[str]) -> set[str]:
-    """Words right before a run of values, articles left out: "from" of "comes from Nordlicht"."""
-    words = _without_articles(words)
-    is_value = [carries(word) and stem(word) in values for word in words]
+def _find_governing_words(words: Words, values: set[str]) -> set[str]:
+    """Return words right before a run of values, articles left out: "from" of "comes from Nordlicht"."""
+    words = _drop_articles(words)
+    is_value = [is_content_word(word) and stem(word) in values for word in words]
     return {words[at - 1] for at in range(1, len(words)) if is_value[at] and not is_value[at - 1]}
 
 
-def _value(words: Words) -> bool:
-    return 0 < len(_stems(words)) <= LONGEST
+def _is_value(words: Words) -> bool:
+    return 0 < len(_stem_content_words(words)) <= LONGEST
 
 
-def _stems(words: Iterable[str]) -> list[str]:
-    return [stem(word) for word in words if carries(word)]
+def _stem_content_words(words: Iterable[str]) -> list[str]:
+    return [stem(word) for word in words if is_content_word(word)]

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Amending:
+class ChangeThresholds:
     """Likeness from which a claim counts as changed, from the plainest statement to none.
 
     Likeness is 0 to 2: the share of the shorter claim's words, weighed by rarity, that both have, plus the cosine of
@@ -46,9 +46,9 @@ class Amending:
     least_cosine: float = 0.25
 
 
-LATER = Amending(replaced=0.45, person=0.3)
+LATER = ChangeThresholds(replaced=0.45, person=0.3)
 """The same for any claim of a later session."""
-APART = Amending(
+APART = ChangeThresholds(
     named=0.5,
     named_value=0.45,
     beside=0.45,

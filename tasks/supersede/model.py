@@ -32,8 +32,9 @@ EDGE = 1e-12
 """Probabilities are kept as far from 0 and 1."""
 
 
-def adjusted(probabilities: Sequence[float], fitted: float) -> list[float]:
-    """The probabilities of one store's pairs under its own share of changes; `fitted`: the share where they are from.
+def adjust_probabilities(probabilities: Sequence[float], fitted: float) -> list[float]:
+    """Return the probabilities of one store's pairs under its own share of changes; `fitted`: the share where they are
+    from.
 
     The order of the pairs stays. Raises ValueError unless 0 < fitted < 1, and for a probability that is none.
     """
@@ -43,24 +44,24 @@ def adjusted(probabilities: Sequence[float], fitted: float) -> list[float]:
     if not ((told >= 0) & (told <= 1)).all():
         raise ValueError("probabilities from 0 to 1 are needed")
     told = np.clip(told, EDGE, 1 - EDGE)
-    odds = told / (1 - told) / _odds(fitted)
+    odds = told / (1 - told) / _compute_odds(fitted)
     share = fitted
     for _ in range(ROUNDS):
-        counted = (_under(odds, share).sum() + ASSUMED * fitted) / (told.size + ASSUMED)
+        counted = (_apply_prior(odds, share).sum() + ASSUMED * fitted) / (told.size + ASSUMED)
         last, share = share, float(np.clip(counted, fitted / FURTHEST, min(fitted * FURTHEST, 1 - EDGE)))
         if abs(share - last) < SETTLED:
             break
-    found: list[float] = _under(odds, share).tolist()
+    found: list[float] = _apply_prior(odds, share).tolist()
     return found
 
 
-def _under(odds: npt.NDArray[np.float64], share: float) -> npt.NDArray[np.float64]:
-    """Probabilities under a share, from how many times likelier than by the share alone each is."""
-    posterior = odds * _odds(share)
+def _apply_prior(odds: npt.NDArray[np.float64], share: float) -> npt.NDArray[np.float64]:
+    """Return probabilities under a share, from how many times likelier than by the share alone each is."""
+    posterior = odds * _compute_odds(share)
     return posterior / (1 + posterior)
 
 
-def _odds(share: float) -> float:
+def _compute_odds(share: float) -> float:
     return share / (1 - share)
 
 
@@ -86,15 +87,15 @@ class Model:
     share: float
     """Of changes among the pairs that it was fitted on."""
 
-    def probability(self, traits: Mapping[str, float]) -> float:
-        """0 to 1."""
+    def predict_probability(self, traits: Mapping[str, float]) -> float:
+        """Return 0 to 1."""
         logit = self.bias + sum(self.weights.get(name, 0.0) * value for name, value in traits.items())
         return 1.0 / (1.0 + math.exp(-max(-30.0, min(30.0, logit))))
 
 
 @cache
-def fitted() -> Model:
-    """The one that ships."""
+def load_likelihood_model() -> Model:
+    """Return the one that ships."""
     told = orjson.loads(files("slowwave.tasks.supersede").joinpath("likely.json").read_bytes())
     weights = {str(name): float(weight) for name, weight in told["weights"].items()}
     return Model(float(told["bias"]), weights, float(told["share"]))
@@ -110,8 +111,9 @@ class Likelihood:
     cosine: float
 
 
-def likelihoods(known: Evidence) -> dict[tuple[int, int], Likelihood]:
-    """(earlier row, later row) -> what is thought of them, under the share of changes of these claims (`prior.py`).
+def estimate_likelihoods(known: Evidence) -> dict[tuple[int, int], Likelihood]:
+    """Return (earlier row, later row) -> what is thought of them, under the share of changes of these claims
+    (`prior.py`).
 
     Of the pairs that are weighed, those that are settled or taken back too, so that what a night writes moves no share;
     none among a handful of claims.
@@ -119,28 +121,31 @@ def likelihoods(known: Evidence) -> dict[tuple[int, int], Likelihood]:
     if len(known.rows) < FEWEST:
         return {}
     found = {}
-    for old, new, signs in weighable(known):
-        probability = fitted().probability(signs)
+    for old, new, signs in select_scorable_pairs(known):
+        probability = load_likelihood_model().predict_probability(signs)
         found[old, new] = Likelihood(probability, signs["shared"], signs["cosine"])
-    told = adjusted([likelihood.probability for likelihood in found.values()], fitted().share)
+    told = adjust_probabilities(
+        [likelihood.probability for likelihood in found.values()], load_likelihood_model().share
+    )
     return {pair: replace(found[pair], probability=p) for pair, p in zip(found, told, strict=True)}
 
 
-def weighable(known: Evidence) -> Iterator[tuple[int, int, dict[str, float]]]:
-    """(earlier row, later row, traits) of the pairs of two sessions that a rule names, or that may be a change anyhow.
+def select_scorable_pairs(known: Evidence) -> Iterator[tuple[int, int, dict[str, float]]]:
+    """Yield (earlier row, later row, traits) of the pairs of two sessions that a rule names, or that may be a change
+    anyhow.
 
     Such a later claim states something, and the pair is near and among the likest of one of its two claims.
     """
     for a, b, cosine, alike in known.pairs:
-        pair = old, new = known.held.in_order(a, b)
+        pair = old, new = known.held.order_by_time(a, b)
         if cosine is None or pair not in known.company:
             continue
-        if pair in known.by_rule or (cosine >= LEAST_COSINE and _stands_out(known, old, new)):
-            yield old, new, known.traits(old, new, cosine, alike)
+        if pair in known.by_rule or (cosine >= LEAST_COSINE and _is_salient(known, old, new)):
+            yield old, new, known.compute_features(old, new, cosine, alike)
 
 
-def doubt(ruled: Verdict | None, likelihood: Likelihood | None) -> Verdict | None:
-    """That the later of two claims may change the earlier, None where that is not likely.
+def judge_doubt(ruled: Verdict | None, likelihood: Likelihood | None) -> Verdict | None:
+    """Return that the later of two claims may change the earlier, None where that is not likely.
 
     Where nothing is weighed (among a handful of claims, without vectors) a plain rule's word is enough.
     """
@@ -153,6 +158,6 @@ def doubt(ruled: Verdict | None, likelihood: Likelihood | None) -> Verdict | Non
     return Verdict(PERHAPS_RULE, scores, f"{why}: {ruled.reason}" if ruled else why)
 
 
-def _stands_out(known: Evidence, old: int, new: int) -> bool:
+def _is_salient(known: Evidence, old: int, new: int) -> bool:
     company = known.company[old, new]
     return min(company.nearer_before, company.nearer_after) < NEAR and not ASKS.search(known.said[new].text)

@@ -11,19 +11,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from slowwave.tasks.dedupe.normalise import Claim, carries, read_claim, stem
-from slowwave.tasks.supersede.cues import COMPLAINT, Cue, Strength, blamed, complains, read_cue
-from slowwave.tasks.supersede.limits import Amending
+from slowwave.tasks.dedupe.normalise import Claim, is_content_word, normalise_claim, stem
+from slowwave.tasks.supersede.cues import COMPLAINT, Cue, Strength, find_blamed_stems, find_cue, is_complaint
+from slowwave.tasks.supersede.limits import ChangeThresholds
 from slowwave.tasks.supersede.values import (
     BARE,
     EXCLUSIVE,
     SELF,
-    conflict,
-    reversal,
-    settles,
-    slot_conflict,
-    slots_of,
-    widened,
+    extract_slots,
+    find_added_value,
+    find_conflict,
+    find_reversal,
+    find_slot_conflict,
+    is_value_change,
 )
 
 SELDOM = 4
@@ -32,31 +32,34 @@ SELDOM_SHARE = 0.04
 """Of all claims they are this share at most."""
 
 
-class Weights(dict[str, float]):
+class IdfTable(dict[str, float]):
     """Stem -> weight by rarity."""
 
     @cached_property
-    def rarest(self) -> float:
+    def max_idf(self) -> float:
         """The highest weight: that of a word said once."""
         return max(self.values(), default=1.0)
 
-    def total(self, words: Iterable[str]) -> float:
-        """Weight of all the words, in an order of their own: the sum is the same to the last bit."""
+    def sum_idf(self, words: Iterable[str]) -> float:
+        """Return weight of all the words, in an order of their own: the sum is the same to the last bit."""
         return sum(self.get(word, 1.0) for word in sorted(words))
 
-    def seldom(self, words: Iterable[str]) -> int:
-        """How many of the words SELDOM claims have at most; none, of a handful of claims: there that is a good part."""
-        return sum(self.get(word, 0.0) >= self._seldom for word in words)
+    def count_rare(self, words: Iterable[str]) -> int:
+        """Return how many of the words SELDOM claims have at most.
+
+        None, of a handful of claims: there that is a good part.
+        """
+        return sum(self.get(word, 0.0) >= self._rare_idf for word in words)
 
     @cached_property
-    def _seldom(self) -> float:
+    def _rare_idf(self) -> float:
         """Weight of a word that just so many claims have."""
-        claims = math.expm1(self.rarest)
+        claims = math.expm1(self.max_idf)
         return math.log1p(claims / min(SELDOM, SELDOM_SHARE * claims))
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class ParsedClaim:
     """A claim with its cue, and what it is read for."""
 
     claim: Claim
@@ -73,7 +76,7 @@ class Said:
     """Whether it was said in everyday talk, not at work on code."""
 
 
-def read_said(
+def parse_claim(
     text: str,
     speaker: str | None,
     category: str,
@@ -81,14 +84,16 @@ def read_said(
     quote: str | None = None,
     *,
     everyday: bool = False,
-) -> Said:
-    """A sentence read for whether it changes another; `beside`: those said with it, `quote`: its very words."""
-    claim = read_claim(text, speaker)
-    cue = read_cue(f"{_opening(text, quote)}{text}")
+) -> ParsedClaim:
+    """Return a sentence read for whether it changes another; `beside`: those said with it, `quote`: its very words."""
+    claim = normalise_claim(text, speaker)
+    cue = find_cue(f"{_extract_opening(text, quote)}{text}")
     stated = cue.strength is Strength.STATED
-    telling = [t for t in beside if stated or complains(t) or read_cue(t).strength is Strength.STATED]
-    also = frozenset(stem for t in telling for stem in read_claim(t).content) - set(claim.content)
-    return Said(claim, cue, slots_of(text), category, quote or text, also, blamed(text), everyday)
+    telling = [t for t in beside if stated or is_complaint(t) or find_cue(t).strength is Strength.STATED]
+    also = frozenset(stem for t in telling for stem in normalise_claim(t).content) - set(claim.content)
+    return ParsedClaim(
+        claim, cue, extract_slots(text), category, quote or text, also, find_blamed_stems(text), everyday
+    )
 
 
 TELLING = 0.45
@@ -97,8 +102,8 @@ NAMED_BESIDE = 0.3
 """What a name or a number of the earlier claim, told beside the later one, adds to their likeness at least."""
 
 
-def _opening(text: str, quote: str | None) -> str:
-    """What a claim lacks of how its quote begins: "Actually, "."""
+def _extract_opening(text: str, quote: str | None) -> str:
+    """Return what a claim lacks of how its quote begins: "Actually, "."""
     at = quote.casefold().find(text.casefold()) if quote else -1
     return quote[:at] if quote and 0 < at <= LONGEST_OPENING else ""
 
@@ -131,142 +136,161 @@ MANY_VALUED = frozenset(
 """Verbs of which several may hold at once: who likes tea may like coffee."""
 
 
-def word_weights(claims: Iterable[Claim]) -> Weights:
-    """Stem -> weight by rarity among the claims (inverse document frequency)."""
+def compute_idf(claims: Iterable[Claim]) -> IdfTable:
+    """Return stem -> weight by rarity among the claims (inverse document frequency)."""
     counts: Counter[str] = Counter()
     total = 0
     for claim in claims:
         counts.update(set(claim.content))
         total += 1
-    return Weights({word: math.log(1 + total / count) for word, count in counts.items()})
+    return IdfTable({word: math.log(1 + total / count) for word, count in counts.items()})
 
 
-def amends(old: Said, new: Said, cosine: float | None, weights: Weights, limits: Amending) -> Verdict | None:
-    """The verdict that `new` changes `old`, None where it does not.
+def judge_amendment(
+    old: ParsedClaim, new: ParsedClaim, cosine: float | None, weights: IdfTable, limits: ChangeThresholds
+) -> Verdict | None:
+    """Return the verdict that `new` changes `old`, None where it does not.
 
     `cosine` is that of their vectors, None without an encoder: then words alone decide, and must share more.
     """
-    scores = likeness(old.claim, new.claim, cosine, weights)
+    scores = compute_similarity(old.claim, new.claim, cosine, weights)
     shared = scores["shared"]
-    if of_person(old, new) or new.beside & set(old.claim.content):
-        return _amends(old, new, weights, scores, limits)
+    if is_about_person(old, new) or new.beside & set(old.claim.content):
+        return _apply_rules(old, new, weights, scores, limits)
     if shared < limits.least_shared or scores.get("cosine", 1.0) < limits.least_cosine:
         return None
-    return _amends(old, new, weights, scores, limits)
+    return _apply_rules(old, new, weights, scores, limits)
 
 
-def _amends(old: Said, new: Said, weights: Weights, scores: dict[str, float], limits: Amending) -> Verdict | None:
+def _apply_rules(
+    old: ParsedClaim, new: ParsedClaim, weights: IdfTable, scores: dict[str, float], limits: ChangeThresholds
+) -> Verdict | None:
     common = set(old.claim.content) & set(new.claim.content)
-    alike = alike_by(scores)
+    alike = combine_similarity(scores)
     named = (new.cue.old & set(old.claim.content)) - old.cue.old - old.blamed  # both may give up the same
     mended = COMPLAINT.search(" ".join(new.cue.old))  # what no longer crashes is no decision
-    if named and not mended and alike >= _named_limit(named, old, limits) and _tells(named, weights):
+    if named and not mended and alike >= _get_named_threshold(named, old, limits) and _has_rare_word(named, weights):
         why = f"gives up {' '.join(sorted(named))}: {new.cue.phrase}"
-        return Verdict("named", scores, why, conflict(old.claim, new.claim) is not None)
-    slot = slot_conflict(old.slots, new.slots, old.claim)
-    if slot is not None and alike >= _slot_limit(slot, old, new, limits):
+        return Verdict("named", scores, why, find_conflict(old.claim, new.claim) is not None)
+    slot = find_slot_conflict(old.slots, new.slots, old.claim)
+    if slot is not None and alike >= _get_slot_threshold(slot, old, new, limits):
         return Verdict("slot", scores, slot, instead=True)
-    value = conflict(old.claim, new.claim)
-    if value is not None and alike >= _needed(old, new, value, limits):
+    value = find_conflict(old.claim, new.claim)
+    if value is not None and alike >= _get_value_threshold(old, new, value, limits):
         return Verdict(new.cue.strength.name.lower(), scores, value, instead=True)
-    value = widened(old.claim, new.claim) if new.cue.strength > Strength.NONE else None
-    if value is not None and alike >= limits.hinted and stateful(old, new):
+    value = find_added_value(old.claim, new.claim) if new.cue.strength > Strength.NONE else None
+    if value is not None and alike >= limits.hinted and is_stateful(old, new):
         return Verdict(new.cue.strength.name.lower(), scores, value, instead=True)
-    turned = reversal(old.claim, new.claim)
+    turned = find_reversal(old.claim, new.claim)
     if turned is not None and len(common) > 1 and alike >= limits.silent and old.category != "event":
         return Verdict("reversal", scores, turned)
     return (
-        _by_statement(old, new, alike, scores, limits)
-        or _by_hint(old, new, alike, scores, limits)
-        or _by_company(old, new, alike, weights, scores, limits)
+        _judge_by_statement(old, new, alike, scores, limits)
+        or _judge_by_hint(old, new, alike, scores, limits)
+        or _judge_by_context(old, new, alike, weights, scores, limits)
     )
 
 
-def _slot_limit(slot: str, old: Said, new: Said, limits: Amending) -> float:
+def _get_slot_threshold(slot: str, old: ParsedClaim, new: ParsedClaim, limits: ChangeThresholds) -> float:
     if slot.startswith(BARE):
         return limits.silent
-    return limits.person if of_person(old, new) else limits.slot
+    return limits.person if is_about_person(old, new) else limits.slot
 
 
-def of_person(old: Said, new: Said) -> bool:
-    """Whether both tell where their speaker lives or works, or how they are called."""
+def is_about_person(old: ParsedClaim, new: ParsedClaim) -> bool:
+    """Return whether both tell where their speaker lives or works, or how they are called."""
     both = old.slots.keys() & new.slots.keys()
     own = old.claim.first_person and new.claim.first_person
     return "home" in both or any(slot.startswith(SELF) for slot in both) or (own and not both.isdisjoint(PERSON))
 
 
-def _named_limit(named: Iterable[str], old: Said, limits: Amending) -> float:
-    return limits.named_value if value_stems(old.claim).intersection(named) else limits.named
+def _get_named_threshold(named: Iterable[str], old: ParsedClaim, limits: ChangeThresholds) -> float:
+    return limits.named_value if collect_value_stems(old.claim).intersection(named) else limits.named
 
 
-def value_stems(claim: Claim) -> frozenset[str]:
-    """Stems of a claim's names, figures and names in code, as they stand in its content."""
+def collect_value_stems(claim: Claim) -> frozenset[str]:
+    """Return stems of a claim's names, figures and names in code, as they stand in its content."""
     return frozenset(stem(w) for w in claim.names | claim.identifiers | claim.figures)
 
 
-def _tells(words: Iterable[str], weights: Weights) -> bool:
-    """Whether one of the words is rare enough to name a thing."""
-    return any(weights.get(word, weights.rarest) >= TELLING * weights.rarest for word in words)
+def _has_rare_word(words: Iterable[str], weights: IdfTable) -> bool:
+    """Return whether one of the words is rare enough to name a thing."""
+    return any(weights.get(word, weights.max_idf) >= TELLING * weights.max_idf for word in words)
 
 
-def _by_company(
-    old: Said, new: Said, alike: float, weights: Weights, scores: dict[str, float], limits: Amending
+def _judge_by_context(
+    old: ParsedClaim,
+    new: ParsedClaim,
+    alike: float,
+    weights: IdfTable,
+    scores: dict[str, float],
+    limits: ChangeThresholds,
 ) -> Verdict | None:
-    """ "Prism flickers on slow phones. We highlight with syntect.": the old beside the new."""
-    named = ((new.beside | (new.blamed & value_stems(old.claim))) & set(old.claim.content)) - old.cue.old
-    if not named or old.category == "event" or not both_new(old.claim, new.claim):
+    """Return  "Prism flickers on slow phones. We highlight with syntect.": the old beside the new."""
+    named = ((new.beside | (new.blamed & collect_value_stems(old.claim))) & set(old.claim.content)) - old.cue.old
+    if not named or old.category == "event" or not has_mutual_additions(old.claim, new.claim):
         return None
-    everything = weights.total(set(old.claim.content))
-    more = weights.total(named) / everything if everything else 0.0
-    values = named & value_stems(old.claim)
+    everything = weights.sum_idf(set(old.claim.content))
+    more = weights.sum_idf(named) / everything if everything else 0.0
+    values = named & collect_value_stems(old.claim)
     if values:
         more = max(more, NAMED_BESIDE)
-    enough = limits.replaced if _replaced(values, old, new) and _tells(values, weights) else limits.beside
+    enough = (
+        limits.replaced
+        if _is_replaced_decision(values, old, new) and _has_rare_word(values, weights)
+        else limits.beside
+    )
     if alike + more < enough:
         return None
     return Verdict("beside", scores | {"beside": more}, f"{' '.join(sorted(named))} beside it")
 
 
-def _replaced(values: Iterable[str], old: Said, new: Said) -> bool:
-    """Whether a decision ends on a name that was blamed, and the new one has another name: "It runs on Heroku"."""
-    stems = [stem(w) for w in old.claim.words if carries(w)]
+def _is_replaced_decision(values: Iterable[str], old: ParsedClaim, new: ParsedClaim) -> bool:
+    """Return whether a decision ends on a name that was blamed, and the new one has another name: "It runs on
+    Heroku".
+    """
+    stems = [stem(w) for w in old.claim.words if is_content_word(w)]
     late = bool(set(values).intersection(stems[len(stems) // 3 :]))
     other = (new.claim.names | new.claim.identifiers) - old.claim.names - old.claim.identifiers
     return late and bool(other) and old.category in CODING
 
 
-def _by_hint(old: Said, new: Said, alike: float, scores: dict[str, float], limits: Amending) -> Verdict | None:
-    """A present that is told where much the same was told before, of which no value is recognised."""
+def _judge_by_hint(
+    old: ParsedClaim, new: ParsedClaim, alike: float, scores: dict[str, float], limits: ChangeThresholds
+) -> Verdict | None:
+    """Return a present that is told where much the same was told before, of which no value is recognised."""
     by_cue = {Strength.PRESENT: limits.present_alone, Strength.HINTED: limits.hinted_alone}
-    gives = bool(values_of(new.claim) - values_of(old.claim)) and conflict(old.claim, new.claim) is None
+    gives = bool(collect_values(new.claim) - collect_values(old.claim)) and find_conflict(old.claim, new.claim) is None
     needed = by_cue.get(new.cue.strength, limits.silent_alone if gives else math.inf)
-    if alike < needed or not (stateful(old, new) and both_new(old.claim, new.claim)):
+    if alike < needed or not (is_stateful(old, new) and has_mutual_additions(old.claim, new.claim)):
         return None
     return Verdict(new.cue.strength.name.lower(), scores, new.cue.phrase or "much the same, with another value")
 
 
-def likeness(a: Claim, b: Claim, cosine: float | None, weights: Weights) -> dict[str, float]:
-    """How much two claims are about one thing: `shared`, and `cosine` where there are vectors."""
-    shared = _share(set(a.content) & set(b.content), a, b, weights)
+def compute_similarity(a: Claim, b: Claim, cosine: float | None, weights: IdfTable) -> dict[str, float]:
+    """Return how much two claims are about one thing: `shared`, and `cosine` where there are vectors."""
+    shared = _compute_overlap(set(a.content) & set(b.content), a, b, weights)
     return {"shared": shared} | ({} if cosine is None else {"cosine": cosine})
 
 
-def alike_by(scores: Mapping[str, float]) -> float:
-    """How much, in one number of 0 to 2; without a cosine the shared words count twice."""
+def combine_similarity(scores: Mapping[str, float]) -> float:
+    """Return how much, in one number of 0 to 2; without a cosine the shared words count twice."""
     return scores["shared"] + scores.get("cosine", scores["shared"])
 
 
-def values_of(claim: Claim) -> frozenset[str]:
-    """Figures, dates, names in code and names: what a claim sets something to, if it does."""
+def collect_values(claim: Claim) -> frozenset[str]:
+    """Return figures, dates, names in code and names: what a claim sets something to, if it does."""
     days = {f"{month:02}-{day:02}" for _, month, day in claim.dates}
     return claim.figures | claim.identifiers | claim.names | days
 
 
-def _by_statement(old: Said, new: Said, alike: float, scores: dict[str, float], limits: Amending) -> Verdict | None:
-    """A change that is stated, of which no value is recognised."""
+def _judge_by_statement(
+    old: ParsedClaim, new: ParsedClaim, alike: float, scores: dict[str, float], limits: ChangeThresholds
+) -> Verdict | None:
+    """Return a change that is stated, of which no value is recognised."""
     if not (new.cue.subject or new.cue.strength is Strength.STATED) or old.category == "event":
         return None
-    if not both_new(old.claim, new.claim):
+    if not has_mutual_additions(old.claim, new.claim):
         return None
     subject = new.cue.subject & set(old.claim.content)
     enough = limits.subject if new.cue.strength is Strength.STATED else limits.hinted
@@ -277,37 +301,39 @@ def _by_statement(old: Said, new: Said, alike: float, scores: dict[str, float], 
     return None
 
 
-def _needed(old: Said, new: Said, value: str, limits: Amending) -> float:
-    """Likeness that another value needs to count as a change."""
-    if reports(old) and reports(new):
+def _get_value_threshold(old: ParsedClaim, new: ParsedClaim, value: str, limits: ChangeThresholds) -> float:
+    """Return likeness that another value needs to count as a change."""
+    if is_report(old) and is_report(new):
         return math.inf
     if new.cue.strength is Strength.STATED:
         instead = limits.stated_opposite if value.startswith(EXCLUSIVE) else limits.stated
-        return min(instead, limits.named_value) if value_stems(old.claim) & set(new.claim.content) else instead
-    if not stateful(old, new) or not settles(old.claim, new.claim, value):
+        return min(instead, limits.named_value) if collect_value_stems(old.claim) & set(new.claim.content) else instead
+    if not is_stateful(old, new) or not is_value_change(old.claim, new.claim, value):
         return math.inf
     return limits.hinted if new.cue.strength > Strength.NONE else limits.silent
 
 
-def _share(common: set[str], old: Claim, new: Claim, weights: Weights) -> float:
-    """Weight of the words in common over that of the claim with less of it, 0 to 1."""
-    sides = [weights.total(set(c.content)) for c in (old, new)]
-    return weights.total(common) / min(sides) if min(sides) > 0 else 0.0
+def _compute_overlap(common: set[str], old: Claim, new: Claim, weights: IdfTable) -> float:
+    """Return weight of the words in common over that of the claim with less of it, 0 to 1."""
+    sides = [weights.sum_idf(set(c.content)) for c in (old, new)]
+    return weights.sum_idf(common) / min(sides) if min(sides) > 0 else 0.0
 
 
-def both_new(old: Claim, new: Claim) -> bool:
-    """Whether each says something the other doesn't: one that only adds changes nothing."""
+def has_mutual_additions(old: Claim, new: Claim) -> bool:
+    """Return whether each says something the other doesn't: one that only adds changes nothing."""
     return bool(set(old.content) - set(new.content)) and bool(set(new.content) - set(old.content))
 
 
-def stateful(old: Said, new: Said) -> bool:
-    """Whether the claims tell how something is, of which there is one."""
+def is_stateful(old: ParsedClaim, new: ParsedClaim) -> bool:
+    """Return whether the claims tell how something is, of which there is one."""
     told = new.category == "event" and new.cue.strength is Strength.NONE
-    events = old.category == "event" or told or reports(new) or reports(old)
+    events = old.category == "event" or told or is_report(new) or is_report(old)
     return not events and MANY_VALUED.isdisjoint(old.claim.content)
 
 
-def reports(said: Said) -> bool:
-    """Whether a claim opens with what was done, and by nobody: "Replaced in 14 forms" tells of work, not of a state."""
+def is_report(said: ParsedClaim) -> bool:
+    """Return whether a claim opens with what was done, and by nobody: "Replaced in 14 forms" tells of work, not of a
+    state.
+    """
     words = said.claim.words
     return len(words) > 1 and words[0].endswith("ed") and (words[1] in AFTER_REPORT or words[1][:1].isdigit())

@@ -4,9 +4,16 @@
 whatever else speaks for a change is a doubt (`likely.py`), since a wrong retirement hides what is true.
 """
 
-from slowwave.tasks.dedupe.normalise import Claim, read_claim, stem
+from slowwave.tasks.dedupe.normalise import Claim, normalise_claim, stem
 from slowwave.tasks.supersede.features import TONES
-from slowwave.tasks.supersede.rules import Said, Verdict, Weights, likeness, value_stems, values_of
+from slowwave.tasks.supersede.rules import (
+    IdfTable,
+    ParsedClaim,
+    Verdict,
+    collect_value_stems,
+    collect_values,
+    compute_similarity,
+)
 from slowwave.tasks.supersede.values import CALENDAR
 
 REPLACED_RULE = "replaced"
@@ -14,8 +21,8 @@ LEAST_COSINE = 0.25
 """Under it two claims are of two matters, whatever words they share."""
 
 
-def replaces(old: Said, new: Said, cosine: float | None, weights: Weights) -> Verdict | None:
-    """The verdict that `new` changes `old`; None unless all of this holds.
+def judge_replacement(old: ParsedClaim, new: ParsedClaim, cosine: float | None, weights: IdfTable) -> Verdict | None:
+    """Return the verdict that `new` changes `old`; None unless all of this holds.
 
     1. The later one names what it gives up and has a place for what comes instead; it asks, denies and weighs nothing.
     2. All of what it gives up stands in the earlier one, a name, a figure, a date or a name in code among it.
@@ -26,31 +33,33 @@ def replaces(old: Said, new: Said, cosine: float | None, weights: Weights) -> Ve
        another's change has more words for it.
     """
     given = new.cue.replaced
-    if not given or not given <= set(old.claim.content) or not _states(new):
+    if not given or not given <= set(old.claim.content) or not _is_statement(new):
         return None
-    values, others = _value_stems(old.claim), _value_stems(new.claim)
-    if not given & values or old.claim.content[0] in given or not values_of(new.claim) - values_of(old.claim):
+    values, others = _collect_value_and_date_stems(old.claim), _collect_value_and_date_stems(new.claim)
+    if not given & values or old.claim.content[0] in given or not collect_values(new.claim) - collect_values(old.claim):
         return None
     said, known = set(new.claim.content), set(old.claim.content)
     if not said & known - (given & values) or (cosine is not None and cosine < LEAST_COSINE):
         return None
-    if said - known - others - set(read_claim(new.cue.phrase).content[:1]) or _limited(old, new):
+    if said - known - others - set(normalise_claim(new.cue.phrase).content[:1]) or _has_new_date(old, new):
         return None
     why = f"gives up {' '.join(sorted(given))}: {new.cue.phrase}"
-    return Verdict(REPLACED_RULE, likeness(old.claim, new.claim, cosine, weights), why, instead=True)
+    return Verdict(REPLACED_RULE, compute_similarity(old.claim, new.claim, cosine, weights), why, instead=True)
 
 
-def _limited(old: Said, new: Said) -> bool:
-    """Whether the later one names a day, month or season, where the earlier one has none: "in December on the 20th"."""
+def _has_new_date(old: ParsedClaim, new: ParsedClaim) -> bool:
+    """Return whether the later one names a day, month or season, where the earlier one has none: "in December on the
+    20th".
+    """
     days, before = CALENDAR & set(new.claim.words), CALENDAR & set(old.claim.words)
     return bool(days) and not before and not old.claim.dates
 
 
-def _states(new: Said) -> bool:
+def _is_statement(new: ParsedClaim) -> bool:
     return not (new.claim.question or new.claim.negated or TONES["hedges"].search(new.text))
 
 
-def _value_stems(claim: Claim) -> frozenset[str]:
-    """Stems of a claim's values, days and feasts too: "Friday" is one as 8080 is."""
+def _collect_value_and_date_stems(claim: Claim) -> frozenset[str]:
+    """Return stems of a claim's values, days and feasts too: "Friday" is one as 8080 is."""
     days = {f"{year or 0:04}-{month:02}-{day:02}" for year, month, day in claim.dates}
-    return value_stems(claim) | {stem(word) for word in CALENDAR & set(claim.words)} | days
+    return collect_value_stems(claim) | {stem(word) for word in CALENDAR & set(claim.words)} | days

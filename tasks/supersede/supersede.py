@@ -1,10 +1,10 @@
 """Retires claims that a later claim changes: OBSERVATIONS in, the rows that changed and MERGES rows out. No model.
 
 Candidates (vector neighbours, shared rare words) within one workspace and one speaker's talk of themselves → does the
-later one say in so many words what it changes, with both values (`slowwave.tasks.supersede.statements`) → the newer, unless the
-older was said again since. What is retired stays so until the older is said again or the newer is withdrawn. Whatever
-else speaks for a change (`slowwave.tasks.supersede.model`) is a doubt: the claim stands, and the ledger tells of the later one.
-`unsupersede` takes either back.
+later one say in so many words what it changes, with both values (`slowwave.tasks.supersede.statements`) → the newer,
+unless the older was said again since. What is retired stays so until the older is said again or the newer is withdrawn.
+Whatever else speaks for a change (`slowwave.tasks.supersede.model`) is a doubt: the claim stands, and the ledger tells
+of the later one. `unsupersede` takes either back.
 """
 
 from collections.abc import Mapping, Set
@@ -14,14 +14,14 @@ from datetime import datetime
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slowwave.schemas.ids import content_id
+from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.settings import DedupeSettings
 from slowwave.schemas.tables import MERGES, OBSERVATIONS
-from slowwave.tasks.dedupe.pairs import Undone, only_row, with_values
-from slowwave.tasks.supersede.changes import Change, changes_among, chosen, doubts, said_again
-from slowwave.tasks.supersede.claims import affirmed_at, held_claims
+from slowwave.tasks.dedupe.pairs import Undone, select_row, set_columns
+from slowwave.tasks.supersede.changes import Change, find_changes, find_reaffirmations, select_changes, select_doubts
+from slowwave.tasks.supersede.claims import build_candidate_claims, find_affirmed_times
 
-__all__ = ["KINDS", "VERSION", "Superseded", "affirmed_at", "supersede", "unsupersede"]
+__all__ = ["KINDS", "VERSION", "Superseded", "supersede", "unsupersede"]
 
 VERSION = "supersede/7"
 QUOTED = 160
@@ -47,30 +47,30 @@ def supersede(
     affirmed: Mapping[str, datetime] | None = None,
     undone: Undone = frozenset(),
 ) -> Superseded:
-    """Marks each active claim that a later one changes, and frees those whose change no longer stands.
+    """Mark each active claim that a later one changes, and frees those whose change no longer stands.
 
     observations: rows of OBSERVATIONS; those neither active nor retired by another are left alone, and so are those
     without `observed_at`, for which no order is known. affirmed: observation_id -> when it was last said, by default
-    from the duplicates among the rows (`affirmed_at`); undone: (loser_id, winner_id) taken back, never made again.
-    Returns the rows that changed, with status, reason, superseded_by and valid_to set, and the other columns as they
-    came. Rows of the ledger bear both quotes. Equal input in any order gives
-    equal output, its own output nothing but the doubts (kind `doubt`), whose claims stand as they are.
+    from the duplicates among the rows (`find_affirmed_times`); undone: (loser_id, winner_id) taken back, never made
+    again. Returns the rows that changed, with status, reason, superseded_by and valid_to set, and the other columns as
+    they came. Rows of the ledger bear both quotes. Equal input in any order gives equal output, its own output nothing
+    but the doubts (kind `doubt`), whose claims stand as they are.
     """
-    held = held_claims(observations, affirmed_at(observations) if affirmed is None else affirmed)
+    held = build_candidate_claims(observations, find_affirmed_times(observations) if affirmed is None else affirmed)
     if held.table.num_rows < 2 and not held.reopened:
-        return Superseded(OBSERVATIONS.empty(), MERGES.empty())
+        return Superseded(OBSERVATIONS.make_empty_table(), MERGES.make_empty_table())
     back = {frozenset(pair) for pair in undone}
-    again = said_again(held, back)
+    again = find_reaffirmations(held, back)
     freed = held.reopened | {change.winner for change in again}
-    found = [*again, *changes_among(held, freed, settings, back)]
-    changes = chosen(found)
+    found = [*again, *find_changes(held, freed, settings, back)]
+    changes = select_changes(found)
     gone = {c.loser for c in changes} | (held.retired.keys() - freed)
-    ledger = _ledger(held.table, [*changes, *doubts(found, gone)], step_key)
-    return Superseded(_written(held.table, changes, freed), ledger)
+    ledger = _build_ledger(held.table, [*changes, *select_doubts(found, gone)], step_key)
+    return Superseded(_build_changed_rows(held.table, changes, freed), ledger)
 
 
 def unsupersede(observations: pa.Table, merges: pa.Table, merge_id: str) -> Superseded:
-    """Takes a supersession back: the loser is active again, and its time has no end. Of a doubt only the ledger knows.
+    """Take a supersession back: the loser is active again, and its time has no end. Of a doubt only the ledger knows.
 
     observations: the loser at least. Returns it and the merge with `undone` set, no rows where it is set already;
     raises KeyError where there is no such supersession or doubt.
@@ -80,18 +80,18 @@ def unsupersede(observations: pa.Table, merges: pa.Table, merge_id: str) -> Supe
     if not merge.num_rows:
         raise KeyError(f"no supersession {merge_id!r}: `slowwave merges` lists them")
     if merge["undone"][0].as_py():
-        return Superseded(OBSERVATIONS.empty(), MERGES.empty())
+        return Superseded(OBSERVATIONS.make_empty_table(), MERGES.make_empty_table())
     if merge["kind"][0].as_py() == "doubt":
-        return Superseded(OBSERVATIONS.empty(), with_values(merge, undone=True))
-    loser = only_row(observations, merge["loser_id"][0].as_py())
-    return Superseded(with_values(loser, **ACTIVE), with_values(merge, undone=True))
+        return Superseded(OBSERVATIONS.make_empty_table(), set_columns(merge, undone=True))
+    loser = select_row(observations, merge["loser_id"][0].as_py())
+    return Superseded(set_columns(loser, **ACTIVE), set_columns(merge, undone=True))
 
 
-def _written(table: pa.Table, changes: list[Change], freed: Set[int]) -> pa.Table:
-    """The rows that are retired, and those that are active again."""
+def _build_changed_rows(table: pa.Table, changes: list[Change], freed: Set[int]) -> pa.Table:
+    """Return the rows that are retired, and those that are active again."""
     ids = table["observation_id"].to_pylist()
     rows = [
-        with_values(
+        set_columns(
             table.slice(c.loser, 1),
             status="superseded",
             reason=f"changed by a later claim: {c.verdict.reason}",
@@ -101,16 +101,16 @@ def _written(table: pa.Table, changes: list[Change], freed: Set[int]) -> pa.Tabl
         for c in changes
     ]
     again = sorted(freed - {c.loser for c in changes})
-    opened = with_values(table.take(pa.array(again, pa.int64())), **ACTIVE)
+    opened = set_columns(table.take(pa.array(again, pa.int64())), **ACTIVE)
     return pa.concat_tables([*rows, opened])
 
 
-def _ledger(table: pa.Table, changes: list[Change], step_key: str) -> pa.Table:
+def _build_ledger(table: pa.Table, changes: list[Change], step_key: str) -> pa.Table:
     ids, quotes = table["observation_id"].to_pylist(), table["quote"].to_pylist()
     rows = [
         {
-            "merge_id": content_id(ids[c.loser], ids[c.winner], c.verdict.rule),
-            "kind": "doubt" if c.doubted else "supersession",
+            "merge_id": compute_content_id(ids[c.loser], ids[c.winner], c.verdict.rule),
+            "kind": "doubt" if c.is_doubt else "supersession",
             "loser_id": ids[c.loser],
             "winner_id": ids[c.winner],
             "rule": c.verdict.rule,

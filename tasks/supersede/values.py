@@ -8,7 +8,7 @@ import re
 from collections.abc import Set
 
 from slowwave.tasks.dedupe.guards import OPPOSITE_OF, SETS_OF
-from slowwave.tasks.dedupe.normalise import Claim, carries, read_claim, stem
+from slowwave.tasks.dedupe.normalise import Claim, is_content_word, normalise_claim, stem
 from slowwave.tasks.dedupe.words import MONTHS, WEEKDAYS
 
 _VALUE = r"(?P<value>[^,.;:!?()]{2,60})"
@@ -65,26 +65,26 @@ SLOTS = tuple((name, re.compile(pattern, re.I)) for name, pattern in _PATTERNS)
 """Name of the slot, and how a sentence fills it."""
 
 
-def slots_of(text: str) -> dict[str, frozenset[str]]:
-    """Slot -> stems of the value it is filled with."""
+def extract_slots(text: str) -> dict[str, frozenset[str]]:
+    """Return slot -> stems of the value it is filled with."""
     found: dict[str, frozenset[str]] = {}
     for name, pattern in SLOTS:
         for match in pattern.finditer(text.replace("’", "'")):
-            thing = " ".join(sorted(read_claim(match.groupdict().get("thing") or "").content))
-            value = frozenset(read_claim(match["value"]).content)
+            thing = " ".join(sorted(normalise_claim(match.groupdict().get("thing") or "").content))
+            value = frozenset(normalise_claim(match["value"]).content)
             if value and (thing or "{thing}" not in name):
                 found.setdefault(f"{name.replace('{thing}', '').strip()} {thing}".strip(), value)
     for match in AM.finditer(text.replace("’", "'")):
         if group := SETS_OF.get(match["value"].casefold()):
-            found.setdefault(f"{SELF}{min(group)}", frozenset(read_claim(match["value"]).content))
+            found.setdefault(f"{SELF}{min(group)}", frozenset(normalise_claim(match["value"]).content))
     if told := THINGS.match(text):
-        thing = " ".join(sorted(read_claim(told["thing"]).content))
-        found.setdefault(f"{BARE}{thing}", frozenset(read_claim(told["value"]).content))
+        thing = " ".join(sorted(normalise_claim(told["thing"]).content))
+        found.setdefault(f"{BARE}{thing}", frozenset(normalise_claim(told["value"]).content))
     return found
 
 
-def slot_conflict(old: dict[str, frozenset[str]], new: dict[str, frozenset[str]], old_claim: Claim) -> str | None:
-    """The first slot that both fill, with little in common."""
+def find_slot_conflict(old: dict[str, frozenset[str]], new: dict[str, frozenset[str]], old_claim: Claim) -> str | None:
+    """Return the first slot that both fill, with little in common."""
     for slot in old.keys() & new.keys():
         shared = len(old[slot] & new[slot]) / len(old[slot] | new[slot])
         if shared < MOSTLY_OTHER and not new[slot] <= set(old_claim.content):
@@ -100,27 +100,32 @@ SEASONS = frozenset("spring summer autumn winter".split())  # noqa: SIM905
 CALENDAR = WEEKDAYS | MONTHS.keys() | FEASTS | SEASONS
 
 
-def conflict(old: Claim, new: Claim) -> str | None:
-    """The first kind of value that both claims give and give differently, with the two values; None where none is."""
+def find_conflict(old: Claim, new: Claim) -> str | None:
+    """Return the first kind of value that both claims give and give differently, with the two values.
+
+    None where none is.
+    """
     return (
-        _values("number", _amounts(old, new), _amounts(new, old))
-        or _values("date", _dates(old), _dates(new))
-        or _identifiers(old, new)
-        or _alternatives(old, new)
-        or _values("name", old.names - CALENDAR, new.names - CALENDAR)
+        _compare_values("number", _filter_comparable_figures(old, new), _filter_comparable_figures(new, old))
+        or _compare_values("date", _collect_dates(old), _collect_dates(new))
+        or _compare_identifiers(old, new)
+        or _find_alternative(old, new)
+        or _compare_values("name", old.names - CALENDAR, new.names - CALENDAR)
     )
 
 
-def settles(old: Claim, new: Claim, value: str) -> bool:
-    """Whether two claims differ in what they say of a thing, rather than in the thing: "Login with Google loops"."""
+def is_value_change(old: Claim, new: Claim, value: str) -> bool:
+    """Return whether two claims differ in what they say of a thing, rather than in the thing: "Login with Google
+    loops".
+    """
     if value.split()[0] in ("number", "date"):
         return True
-    return _ends_apart(old, new) or _ends_apart(new, old)
+    return _has_late_difference(old, new) or _has_late_difference(new, old)
 
 
-def _ends_apart(one: Claim, other: Claim) -> bool:
-    """Whether most of the words of one that the other has too come before the last that it lacks."""
-    words = [w for w in one.words if carries(w)]
+def _has_late_difference(one: Claim, other: Claim) -> bool:
+    """Return whether most of the words of one that the other has too come before the last that it lacks."""
+    words = [w for w in one.words if is_content_word(w)]
     apart = [
         at
         for at, w in enumerate(words)
@@ -130,48 +135,50 @@ def _ends_apart(one: Claim, other: Claim) -> bool:
     return bool(apart) and 2 * sum(at < apart[-1] for at in common) >= len(common)
 
 
-def widened(old: Claim, new: Claim) -> str | None:
-    """What the later one says beside the earlier one's only value of a kind: "Node 18 is old, so we are on Node 22"."""
+def find_added_value(old: Claim, new: Claim) -> str | None:
+    """Return what the later one says beside the earlier one's only value of a kind: "Node 18 is old, so we are on
+    Node 22".
+    """
     for kind, left, right in (
-        ("number", _amounts(old, new), _amounts(new, old)),
+        ("number", _filter_comparable_figures(old, new), _filter_comparable_figures(new, old)),
         ("identifier", old.identifiers, new.identifiers),
-        ("date", _dates(old), _dates(new)),
+        ("date", _collect_dates(old), _collect_dates(new)),
     ):
         if len(left) == 1 and len(right) == 2 and left < right:
-            return f"{kind} {_listed(left)} → {_listed(right - left)}"
+            return f"{kind} {_join_sorted(left)} → {_join_sorted(right - left)}"
     return None
 
 
-def _values(kind: str, old: Set[str], new: Set[str]) -> str | None:
+def _compare_values(kind: str, old: Set[str], new: Set[str]) -> str | None:
     left, right = old - new, new - old
-    return f"{kind} {_listed(left)} → {_listed(right)}" if left and right else None
+    return f"{kind} {_join_sorted(left)} → {_join_sorted(right)}" if left and right else None
 
 
-def _amounts(claim: Claim, other: Claim) -> set[str]:
-    """Numbers in units that the other has a number in too."""
-    units = {unit(f) for f in other.figures}
-    return {f for f in claim.figures if unit(f) in units}
+def _filter_comparable_figures(claim: Claim, other: Claim) -> set[str]:
+    """Return numbers in units that the other has a number in too."""
+    units = {extract_unit(f) for f in other.figures}
+    return {f for f in claim.figures if extract_unit(f) in units}
 
 
-def unit(figure: str) -> str:
-    """A figure less its number: "ms" of "150ms", nothing of "8080"."""
+def extract_unit(figure: str) -> str:
+    """Return a figure less its number: "ms" of "150ms", nothing of "8080"."""
     return figure.lstrip("$€£v0123456789.+e-:") + figure[:1].strip("0123456789.v")
 
 
-def _dates(claim: Claim) -> set[str]:
+def _collect_dates(claim: Claim) -> set[str]:
     days = {f"{month:02}-{day:02}" for _, month, day in claim.dates}
     return days | (CALENDAR & set(claim.words))
 
 
-def _identifiers(old: Claim, new: Claim) -> str | None:
-    """One name in code in the place of one other; claims that name several tell of several things."""
+def _compare_identifiers(old: Claim, new: Claim) -> str | None:
+    """Return one name in code in the place of one other; claims that name several tell of several things."""
     left, right = old.identifiers - new.identifiers, new.identifiers - old.identifiers
-    return _values("identifier", left, right) if len(left) == len(right) == 1 else None
+    return _compare_values("identifier", left, right) if len(left) == len(right) == 1 else None
 
 
-def _alternatives(old: Claim, new: Claim) -> str | None:
-    only_old = {w for w in old.words if w not in new.words and carries(w)} - SPANS
-    only_new = {w for w in new.words if w not in old.words and carries(w)} - SPANS
+def _find_alternative(old: Claim, new: Claim) -> str | None:
+    only_old = {w for w in old.words if w not in new.words and is_content_word(w)} - SPANS
+    only_new = {w for w in new.words if w not in old.words and is_content_word(w)} - SPANS
     for left in sorted(only_old):
         for right in sorted(only_new):
             exclusive = SETS_OF.get(left, frozenset()) & SETS_OF.get(right, frozenset()) and stem(left) != stem(right)
@@ -180,13 +187,13 @@ def _alternatives(old: Claim, new: Claim) -> str | None:
     return None
 
 
-def reversal(old: Claim, new: Claim) -> str | None:
-    """That one says no to what the other says; None where neither does."""
+def find_reversal(old: Claim, new: Claim) -> str | None:
+    """Return that one says no to what the other says; None where neither does."""
     if bool(old.negated) == bool(new.negated):
         return None
     scope = set(old.negated or new.negated) - {""}
-    return f"a no on {_listed(scope)}" if scope & set(old.content) & set(new.content) else None
+    return f"a no on {_join_sorted(scope)}" if scope & set(old.content) & set(new.content) else None
 
 
-def _listed(values: Set[str]) -> str:
+def _join_sorted(values: Set[str]) -> str:
     return ", ".join(sorted(values))

@@ -1,8 +1,9 @@
 """Claims gather into topics: three base topics by rule, the rest as they arise, by likeness.
 
 New claims are gathered into bundles of what is nearly the same, and bundles and topics merge by average link
-(`slowwave.tasks.topics.cluster`), so a topic is as tight whatever came first. What a topic already holds is never sent again:
-its centroid, cohesion and size stand for it. `bench/topics.py` shows what that gives beside leader clustering alone.
+(`slowwave.tasks.topics.cluster`), so a topic is as tight whatever came first. What a topic already holds is never sent
+again: its centroid, cohesion and size stand for it. `bench/topics.py` shows what that gives beside leader clustering
+alone.
 """
 
 from dataclasses import dataclass
@@ -12,10 +13,18 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from slowwave.schemas.ids import content_id
+from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.settings import TopicSettings
 from slowwave.schemas.tables import BASE_TOPICS, OBSERVATIONS, TOPICS
-from slowwave.tasks.topics.cluster import BASE_PURPOSES, Bundle, Limits, base_of, halves, leaders, merged
+from slowwave.tasks.topics.cluster import (
+    BASE_PURPOSES,
+    Bundle,
+    Limits,
+    bisect_vectors,
+    cluster_by_leader,
+    match_base_topic,
+    merge_bundles,
+)
 
 VERSION = "assign/2"
 AT_ONCE = 2_000
@@ -34,9 +43,12 @@ class Assigned:
     """Topic that went -> the one it went into."""
 
 
-def base_topics(key: str) -> list[Row]:
-    """Rows of TOPICS for self, user and system, without members."""
-    return [empty_topic(content_id("topic", name), name, BASE_PURPOSES[name], key, base=True) for name in BASE_TOPICS]
+def build_base_topics(key: str) -> list[Row]:
+    """Return rows of TOPICS for self, user and system, without members."""
+    return [
+        make_empty_topic(compute_content_id("topic", name), name, BASE_PURPOSES[name], key, base=True)
+        for name in BASE_TOPICS
+    ]
 
 
 def assign(pending: pa.Table, topics: pa.Table, settings: TopicSettings, key: str) -> Assigned:
@@ -51,20 +63,20 @@ def assign(pending: pa.Table, topics: pa.Table, settings: TopicSettings, key: st
     Returns:
         The same rows with `topic_id` and `assign_key`, in order of time; topics that are new; merges of old ones.
     """
-    board = _Board(topics.to_pylist() or base_topics(key), settings, key)
+    board = _Board(topics.to_pylist() or build_base_topics(key), settings, key)
     rows = sorted(
         pending.to_pylist(), key=lambda r: (r["observed_at"] is None, r["observed_at"] or 0, r["observation_id"])
     )
     for start in range(0, len(rows), AT_ONCE):
         board.place(rows[start : start + AT_ONCE])
-    placed = [{**row, "topic_id": board.topic_of(row["observation_id"]), "assign_key": key} for row in rows]
+    placed = [{**row, "topic_id": board.get_topic(row["observation_id"]), "assign_key": key} for row in rows]
     used = {row["topic_id"] for row in placed} | {t["topic_id"] for t in board.known.values() if t["base"]}
     new = [topic for topic in board.opened.values() if topic["topic_id"] in used]
     fresh = [topic for topic in board.known.values() if topic["base"] and topic["size"] == 0]
     return Assigned(
         pa.Table.from_pylist(placed, schema=OBSERVATIONS.schema),
         pa.Table.from_pylist([*fresh, *new], schema=TOPICS.schema),
-        {old: board.final(old) for old in board.gone if old in board.known},
+        {old: board.resolve_topic(old) for old in board.gone if old in board.known},
     )
 
 
@@ -76,7 +88,9 @@ class _Board:
         self.known = {t["topic_id"]: t for t in topics}
         self.opened: dict[str, Row] = {}
         self.gone: dict[str, str] = {}
-        self.bundles = {t["topic_id"]: _bundle(t) for t in topics if t["centroid"] is not None and not t["base"]}
+        self.bundles = {
+            t["topic_id"]: _restore_bundle(t) for t in topics if t["centroid"] is not None and not t["base"]
+        }
         self.placed: dict[str, str] = {}
         self.count = sum(t["size"] for t in topics)
 
@@ -85,34 +99,36 @@ class _Board:
         self.count += len(rows)
         by_likeness = []
         for row in rows:
-            base = base_of(row["summary"])
+            base = match_base_topic(row["summary"])
             if base:
-                self.placed[row["observation_id"]] = content_id("topic", base)
+                self.placed[row["observation_id"]] = compute_content_id("topic", base)
             elif row["vector"] is None:
-                self.placed[row["observation_id"]] = self._open(content_id("topic", row["workspace"], row["category"]))
+                self.placed[row["observation_id"]] = self._open_topic(
+                    compute_content_id("topic", row["workspace"], row["category"])
+                )
             else:
                 by_likeness.append(row)
         if by_likeness:
-            self._sort(by_likeness)
+            self._place_by_similarity(by_likeness)
 
-    def _sort(self, rows: list[Row]) -> None:
+    def _place_by_similarity(self, rows: list[Row]) -> None:
         vectors = np.array([row["vector"] for row in rows], dtype=np.float32)
-        groups = leaders(vectors, self.settings.threshold)
-        fresh = [_new_bundle([rows[i] for i in group], vectors[group]) for group in groups]
+        groups = cluster_by_leader(vectors, self.settings.threshold)
+        fresh = [_make_bundle([rows[i] for i in group], vectors[group]) for group in groups]
         members = {b.id: [rows[i]["observation_id"] for i in g] for b, g in zip(fresh, groups, strict=True)}
         bundles = [*(self.bundles[key] for key in sorted(self.bundles)), *fresh]
-        for together in merged(bundles, self._limits()):
-            self._become_one([bundles[i] for i in together], members)
-        self._settle(rows, vectors)
+        for together in merge_bundles(bundles, self._compute_limits()):
+            self._merge_group([bundles[i] for i in together], members)
+        self._reassign_to_nearest(rows, vectors)
 
-    def _settle(self, rows: list[Row], vectors: npt.NDArray[np.float32]) -> None:
+    def _reassign_to_nearest(self, rows: list[Row], vectors: npt.NDArray[np.float32]) -> None:
         """Move each new claim to the topic it is nearest to now that all stand; what was placed earlier stays."""
         ids = sorted(self.bundles)
         centres = np.array([self.bundles[key].mean for key in ids])
         centres /= np.maximum(np.linalg.norm(centres, axis=1, keepdims=True), 1e-12)
         likeness = np.round(vectors.astype(np.float64) @ centres.T, 6)
         for row, vector, mine in zip(rows, vectors, likeness, strict=True):
-            old = self.topic_of(row["observation_id"])
+            old = self.get_topic(row["observation_id"])
             new = ids[int(np.argmax(mine))]
             if new == old or self.bundles[old].size == 1:
                 continue
@@ -121,17 +137,17 @@ class _Board:
                 bundle = self.bundles[topic]
                 self.bundles[topic] = Bundle(topic, bundle.total + sign * vector, bundle.size + sign, known=True)
 
-    def _limits(self) -> Limits:
-        """A topic may not grow by merging over its share; while there are few claims, share means nothing."""
+    def _compute_limits(self) -> Limits:
+        """Return a topic may not grow by merging over its share; while there are few claims, share means nothing."""
         s = self.settings
         largest = s.max_share * self.count if self.count >= s.min_to_split else float("inf")
         return Limits(s.merge_at, s.fold_at, s.small, max(largest, float(s.small)))
 
-    def _become_one(self, group: list[Bundle], members: dict[str, list[str]]) -> None:
+    def _merge_group(self, group: list[Bundle], members: dict[str, list[str]]) -> None:
         """One topic: the largest of those that stood before, else a new one named by its first claim."""
         old = [b for b in group if b.known]
         lead = max(old, key=lambda b: (b.size, b.id)) if old else group[0]
-        topic = lead.id if old else self._open(lead.id)
+        topic = lead.id if old else self._open_topic(lead.id)
         for bundle in group:
             for claim in members.get(bundle.id, []):
                 self.placed[claim] = topic
@@ -141,42 +157,42 @@ class _Board:
         total = np.sum([b.total for b in group], axis=0)
         self.bundles[topic] = Bundle(topic, total, sum(b.size for b in group), known=True)
 
-    def _open(self, topic_id: str) -> str:
+    def _open_topic(self, topic_id: str) -> str:
         if topic_id not in self.known and topic_id not in self.opened:
-            self.opened[topic_id] = empty_topic(topic_id, "", "", self.key, base=False)
+            self.opened[topic_id] = make_empty_topic(topic_id, "", "", self.key, base=False)
         return topic_id
 
-    def final(self, topic: str) -> str:
-        """Where a topic's claims are now."""
+    def resolve_topic(self, topic: str) -> str:
+        """Return where a topic's claims are now."""
         while topic in self.gone:
             topic = self.gone[topic]
         return topic
 
-    def topic_of(self, claim: str) -> str:
-        """The topic a claim was placed in."""
-        return self.final(self.placed[claim])
+    def get_topic(self, claim: str) -> str:
+        """Return the topic a claim was placed in."""
+        return self.resolve_topic(self.placed[claim])
 
 
-def _bundle(topic: Row) -> Bundle:
+def _restore_bundle(topic: Row) -> Bundle:
     centre = np.asarray(topic["centroid"], dtype=np.float64) * (topic["cohesion"] or 0.0)
     return Bundle(topic["topic_id"], centre * topic["size"], topic["size"], known=True)
 
 
-def _new_bundle(rows: list[Row], vectors: npt.NDArray[np.float32]) -> Bundle:
-    first = content_id("topic", rows[0]["observation_id"])
+def _make_bundle(rows: list[Row], vectors: npt.NDArray[np.float32]) -> Bundle:
+    first = compute_content_id("topic", rows[0]["observation_id"])
     return Bundle(first, vectors.astype(np.float64).sum(axis=0), len(rows), known=False)
 
 
-def too_large(sizes: dict[str, int], everything: int, settings: TopicSettings) -> str | None:
-    """The largest topic, where it holds more than its share of all claims."""
+def find_oversized_topic(sizes: dict[str, int], everything: int, settings: TopicSettings) -> str | None:
+    """Return the largest topic, where it holds more than its share of all claims."""
     if everything < settings.min_to_split or not sizes:
         return None
     largest = max(sizes, key=lambda topic: (sizes[topic], topic))
     return largest if sizes[largest] > settings.max_share * everything else None
 
 
-def split(members: pa.Table, key: str) -> pa.Table | None:
-    """The claims that leave a topic that is too large, with the topic they open; None where it can't be cut.
+def split_topic(members: pa.Table, key: str) -> pa.Table | None:
+    """Return the claims that leave a topic that is too large, with the topic they open; None where it can't be cut.
 
     Args:
         members: rows of OBSERVATIONS, all of one topic. Those without a vector stay.
@@ -185,19 +201,19 @@ def split(members: pa.Table, key: str) -> pa.Table | None:
     The larger half keeps the topic. The new one's id is made of its first claim.
     """
     rows = sorted((r for r in members.to_pylist() if r["vector"] is not None), key=lambda r: str(r["observation_id"]))
-    side = halves(np.array([r["vector"] for r in rows], dtype=np.float32)) if len(rows) > 1 else None
+    side = bisect_vectors(np.array([r["vector"] for r in rows], dtype=np.float32)) if len(rows) > 1 else None
     if side is None:
         return None
     leaving = side if 2 * int(side.sum()) <= len(rows) else ~side
     moved = [row for row, leaves in zip(rows, leaving, strict=True) if leaves]
-    topic = content_id("topic", "split", moved[0]["topic_id"], moved[0]["observation_id"])
+    topic = compute_content_id("topic", "split", moved[0]["topic_id"], moved[0]["observation_id"])
     return pa.Table.from_pylist(
         [{**r, "topic_id": topic, "assign_key": key} for r in moved], schema=OBSERVATIONS.schema
     )
 
 
-def empty_topic(topic_id: str, name: str, purpose: str, key: str, *, base: bool) -> Row:
-    """A row of TOPICS without members."""
+def make_empty_topic(topic_id: str, name: str, purpose: str, key: str, *, base: bool) -> Row:
+    """Return a row of TOPICS without members."""
     return {
         "topic_id": topic_id,
         "name": name,

@@ -16,12 +16,19 @@ from pydantic import BaseModel, ValidationError
 from rapidfuzz import fuzz, process
 
 from slowwave.engines.llm.protocol import Completion, JsonSchema, Request
-from slowwave.schemas.ids import content_id
+from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.settings import ExtractSettings
 from slowwave.tasks.llm.chunks import Counter
-from slowwave.tasks.llm.fence import entry, fenced, masked, steers
-from slowwave.tasks.llm.library import Library, array, flat_object, number, string
+from slowwave.tasks.llm.fence import has_injection, mask_injections
+from slowwave.tasks.llm.library import (
+    Library,
+    build_array_schema,
+    build_integer_schema,
+    build_object_schema,
+    build_string_schema,
+)
 from slowwave.tasks.observe.extract import TEMPLATE_TOKENS
+from slowwave.text.fence import fence_entries, format_entry
 
 VERSION = 1
 PROMPTS = ("purpose", "assign")
@@ -35,7 +42,7 @@ SAME_NAME = 88.0
 MILESTONES = (10, 100, 1_000, 10_000)
 """Sizes at which a topic's purpose is written anew."""
 
-PURPOSE: JsonSchema = flat_object({"purpose": string(300, 1)})
+PURPOSE: JsonSchema = build_object_schema({"purpose": build_string_schema(300, 1)})
 
 
 class PurposeAnswer(BaseModel):
@@ -90,18 +97,26 @@ class Batch:
     """Number to topic_id."""
 
 
-def batch_schema(claims: int) -> JsonSchema:
-    """What an answer looks like; new topics first, since placements name them."""
-    return flat_object(
+def build_batch_schema(claims: int) -> JsonSchema:
+    """Return what an answer looks like; new topics first, since placements name them."""
+    return build_object_schema(
         {
-            "new_topics": array(flat_object({"name": string(60, 1), "purpose": string(200, 1)}), NEW_TOPICS),
-            "placements": array(flat_object({"entry": number(99), "topic": number(999)}), claims),
+            "new_topics": build_array_schema(
+                build_object_schema({"name": build_string_schema(60, 1), "purpose": build_string_schema(200, 1)}),
+                NEW_TOPICS,
+            ),
+            "placements": build_array_schema(
+                build_object_schema({"entry": build_integer_schema(99), "topic": build_integer_schema(999)}), claims
+            ),
         }
     )
 
 
-def purpose_request(topic: Topic, claims: Sequence[str], extract: ExtractSettings, library: Library) -> Request | None:
-    """What to ask for a topic's purpose: random claims among its first ones up to the last milestone; None before it.
+def build_purpose_request(
+    topic: Topic, claims: Sequence[str], extract: ExtractSettings, library: Library
+) -> Request | None:
+    """Return what to ask for a topic's purpose: random claims among its first ones up to the last milestone; None
+    before it.
 
     `claims` are summaries in order of time. The choice is by the topic's id, so the same claims give the same prompt.
     """
@@ -110,22 +125,24 @@ def purpose_request(topic: Topic, claims: Sequence[str], extract: ExtractSetting
         return None
     first = list(claims[: reached[-1]])
     drawn = random.Random(topic.id).sample(first, min(extract.purpose_samples, len(first)))
-    lines = [entry("-", masked(text)[:400]) for text in drawn]
-    messages = library.prompt("purpose").messages(topic=" ".join(topic.name.split()), **fenced(lines))
+    lines = [format_entry("-", mask_injections(text)[:400]) for text in drawn]
+    messages = library.load_prompt("purpose").render_messages(
+        topic=" ".join(topic.name.split()), **fence_entries(lines)
+    )
     return Request(f"{topic.id}/purpose", messages, PURPOSE, PURPOSE_TOKENS)
 
 
-def purpose_of(completion: Completion) -> str | None:
-    """The purpose in an answer; None where it is none."""
+def parse_purpose(completion: Completion) -> str | None:
+    """Return the purpose in an answer; None where it is none."""
     try:
         purpose = " ".join(PurposeAnswer(**completion.value).purpose.split())
     except (TypeError, ValidationError):
         return None
-    return purpose if purpose and not steers(purpose) else None
+    return purpose if purpose and not has_injection(purpose) else None
 
 
-def waves(claims: Sequence[Mapping[str, Any]], batch: int) -> Iterator[list[list[Mapping[str, Any]]]]:
-    """Claims in batches, batches in waves of 1, 2, 4, … up to LARGEST_WAVE."""
+def split_waves(claims: Sequence[Mapping[str, Any]], batch: int) -> Iterator[list[list[Mapping[str, Any]]]]:
+    """Yield claims in batches, batches in waves of 1, 2, 4, … up to LARGEST_WAVE."""
     batches = [list(claims[start : start + batch]) for start in range(0, len(claims), batch)]
     at, size = 0, 1
     while at < len(batches):
@@ -144,7 +161,7 @@ class Board:
         self.misplaced: dict[str, str] = {}
         """observation_id to why its placement could not be used."""
 
-    def batch(
+    def build_batch(
         self,
         claims: Sequence[Mapping[str, Any]],
         extract: ExtractSettings,
@@ -152,23 +169,23 @@ class Board:
         count: Counter,
         window: int,
     ) -> Batch:
-        """The request for some claims (rows of OBSERVATIONS), with as many of the nearest topics as fit."""
+        """Return the request for some claims (rows of OBSERVATIONS), with as many of the nearest topics as fit."""
         answer = len(claims) * PLACEMENT_TOKENS + 80 * NEW_TOPICS
         numbered = dict(enumerate(claims, 1))
-        lines = [entry(f"entry {n}:", masked(claim["summary"])) for n, claim in numbered.items()]
-        near = self._nearest(claims, extract.topics_shown)
-        shown = [self._shown(n, topic) for n, topic in enumerate(near, 1)]
-        empty = library.prompt("assign").messages(first_new=999, **fenced([]))
+        lines = [format_entry(f"entry {n}:", mask_injections(claim["summary"])) for n, claim in numbered.items()]
+        near = self._rank_topics(claims, extract.topics_shown)
+        shown = [self._render_topic(n, topic) for n, topic in enumerate(near, 1)]
+        empty = library.load_prompt("assign").render_messages(first_new=999, **fence_entries([]))
         room = window - sum(count([m["content"] for m in empty])) - answer - TEMPLATE_TOKENS
         room -= sum(count(lines)) + 2 * len(lines)
-        kept = _as_many_as_fit(shown, room, count)
-        fence = fenced([*shown[:kept], "", *lines])
-        messages = library.prompt("assign").messages(first_new=kept + 1, **fence)
-        name = f"{content_id(*(claim['observation_id'] for claim in claims))}/assign"
+        kept = _count_fitting(shown, room, count)
+        fence = fence_entries([*shown[:kept], "", *lines])
+        messages = library.load_prompt("assign").render_messages(first_new=kept + 1, **fence)
+        name = f"{compute_content_id(*(claim['observation_id'] for claim in claims))}/assign"
         topics = {n: topic.id for n, topic in enumerate(near[:kept], 1)}
-        return Batch(Request(name, messages, batch_schema(len(claims)), answer), numbered, topics)
+        return Batch(Request(name, messages, build_batch_schema(len(claims)), answer), numbered, topics)
 
-    def take(self, batch: Batch, completion: Completion) -> None:
+    def apply_answer(self, batch: Batch, completion: Completion) -> None:
         """Place a batch's claims as the answer says; what it leaves out or puts nowhere is in `misplaced`."""
         try:
             answer = BatchAnswer(**completion.value)
@@ -177,7 +194,7 @@ class Board:
             return
         numbers = dict(batch.topics)
         for n, proposed in enumerate(answer.new_topics, len(numbers) + 1):
-            if topic := self._opened(proposed):
+            if topic := self._open_topic(proposed):
                 numbers[n] = topic
         said: dict[int, int] = {}
         for placement in answer.placements:
@@ -189,20 +206,20 @@ class Board:
             else:
                 self._join(self.topics[topic_id], claim)
 
-    def opened(self) -> list[Topic]:
-        """New topics that took a claim."""
+    def list_opened(self) -> list[Topic]:
+        """Return new topics that took a claim."""
         return [topic for topic in self.topics.values() if topic.new and topic.size]
 
-    def _opened(self, proposed: NewTopic) -> str | None:
-        """Id of the topic of that name, which is opened where there is none alike."""
+    def _open_topic(self, proposed: NewTopic) -> str | None:
+        """Return id of the topic of that name, which is opened where there is none alike."""
         name, purpose = " ".join(proposed.name.split()), " ".join(proposed.purpose.split())
-        if not name or not purpose or steers(f"{name}. {purpose}"):
+        if not name or not purpose or has_injection(f"{name}. {purpose}"):
             return None
         names = {topic.id: topic.name.casefold() for topic in self.topics.values()}
         alike = process.extractOne(name.casefold(), names, scorer=fuzz.token_sort_ratio, score_cutoff=SAME_NAME)
         if alike:
             return str(alike[2])
-        topic = Topic(named_id(name), name, purpose, new=True)
+        topic = Topic(make_topic_id(name), name, purpose, new=True)
         self.topics[topic.id] = topic
         return topic.id
 
@@ -215,33 +232,36 @@ class Board:
             topic.centre = ((held + vector) / np.float32(topic.size + 1)).astype(np.float32)
         topic.size += 1
 
-    def _nearest(self, claims: Sequence[Mapping[str, Any]], most: int) -> list[Topic]:
-        """The base topics, and the others by likeness to the nearest of the claims; of equals the largest first."""
+    def _rank_topics(self, claims: Sequence[Mapping[str, Any]], most: int) -> list[Topic]:
+        """Return the base topics, and the others by likeness to the nearest of the claims.
+
+        Of equals the largest first.
+        """
         base = [topic for topic in self.topics.values() if topic.base]
         others = [topic for topic in self.topics.values() if not topic.base]
         vectors = [claim["vector"] for claim in claims if claim["vector"] is not None]
-        likeness = {topic.id: _likeness(topic, vectors) for topic in others}
+        likeness = {topic.id: _compute_topic_similarity(topic, vectors) for topic in others}
         others.sort(key=lambda topic: (-likeness[topic.id], -topic.size, topic.id))
         return [*base, *others[:most]]
 
-    def _shown(self, number: int, topic: Topic) -> str:
-        samples = "; ".join(" ".join(masked(s).split())[:160] for s in topic.samples) or "nothing yet"
-        return entry(f"topic {number}:", f"{topic.name}\nbelongs here: {topic.purpose}\nlately: {samples}")
+    def _render_topic(self, number: int, topic: Topic) -> str:
+        samples = "; ".join(" ".join(mask_injections(s).split())[:160] for s in topic.samples) or "nothing yet"
+        return format_entry(f"topic {number}:", f"{topic.name}\nbelongs here: {topic.purpose}\nlately: {samples}")
 
 
-def named_id(name: str) -> str:
-    """Id of a topic that the model named."""
-    return content_id("topic", "named", name.casefold())
+def make_topic_id(name: str) -> str:
+    """Return id of a topic that the model named."""
+    return compute_content_id("topic", "named", name.casefold())
 
 
-def _likeness(topic: Topic, vectors: Sequence[Sequence[float]]) -> float:
+def _compute_topic_similarity(topic: Topic, vectors: Sequence[Sequence[float]]) -> float:
     if topic.centre is None or not vectors:
         return -1.0
     return round(float((np.asarray(vectors, dtype=np.float32) @ topic.centre).max()), 6)
 
 
-def _as_many_as_fit(shown: Sequence[str], room: int, count: Counter) -> int:
-    """How many of the first topics fit the room."""
+def _count_fitting(shown: Sequence[str], room: int, count: Counter) -> int:
+    """Return how many of the first topics fit the room."""
     for kept, tokens in enumerate(count(list(shown)) if shown else []):
         room -= tokens + 1
         if room < 0:

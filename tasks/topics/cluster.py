@@ -33,8 +33,8 @@ RULES = {
 }
 
 
-def base_of(summary: str) -> str | None:
-    """The base topic a claim belongs to by what it says, or None."""
+def match_base_topic(summary: str) -> str | None:
+    """Return the base topic a claim belongs to by what it says, or None."""
     return next((name for name, rule in RULES.items() if rule.search(summary)), None)
 
 
@@ -58,8 +58,8 @@ class Bundle:
         return mean
 
 
-def leaders(vectors: npt.NDArray[np.float32], threshold: float) -> list[list[int]]:
-    """Rows gathered in order: each joins the group whose centre is nearest, if it is near enough, or opens one.
+def cluster_by_leader(vectors: npt.NDArray[np.float32], threshold: float) -> list[list[int]]:
+    """Return rows gathered in order: each joins the group whose centre is nearest, if it is near enough, or opens one.
 
     vectors: unit length, shape (rows, dim). threshold: cosine to the centre.
     """
@@ -91,12 +91,12 @@ class Limits:
     """Members that two groups together may have."""
 
 
-def merged(bundles: list[Bundle], limits: Limits) -> list[list[int]]:
-    """Which bundles become one, likest first, as lists of places; equal ones in order of place."""
+def merge_bundles(bundles: list[Bundle], limits: Limits) -> list[list[int]]:
+    """Return which bundles become one, likest first, as lists of places; equal ones in order of place."""
     if not bundles:
         return []
     work = _Work(bundles, limits)
-    while (pair := work.next_pair()) is not None:
+    while (pair := work.find_next_pair()) is not None:
         work.join(*pair)
     return [sorted(group) for group in work.groups if group]
 
@@ -112,22 +112,22 @@ class _Work:
         # Rounded, so that the order of the additions in a matrix product can't decide between equals.
         self.likeness = np.round(self.means @ self.means.T, 6)
         np.fill_diagonal(self.likeness, -np.inf)
-        self.best = np.array([self._allowed(row).max() for row in range(len(bundles))])
+        self.best = np.array([self._mask_similarities(row).max() for row in range(len(bundles))])
 
-    def _allowed(self, row: int) -> npt.NDArray[np.float64]:
-        """Likeness to each other group; minus infinity where the two may not become one."""
+    def _mask_similarities(self, row: int) -> npt.NDArray[np.float64]:
+        """Return likeness to each other group; minus infinity where the two may not become one."""
         least = np.minimum(self.sizes, self.sizes[row])
         from_ = np.where(least < self.limits.small, self.limits.fold_at, self.limits.merge_at)
         fits = (self.likeness[row] >= from_) & (self.sizes + self.sizes[row] <= self.limits.largest)
         found: npt.NDArray[np.float64] = np.where(fits, self.likeness[row], -np.inf)
         return found
 
-    def next_pair(self) -> tuple[int, int] | None:
-        """The likest two that may become one."""
+    def find_next_pair(self) -> tuple[int, int] | None:
+        """Return the likest two that may become one."""
         row = int(np.argmax(self.best))
         if self.best[row] == -np.inf:
             return None
-        other = int(np.argmax(self._allowed(row)))
+        other = int(np.argmax(self._mask_similarities(row)))
         return min(row, other), max(row, other)
 
     def join(self, into: int, gone: int) -> None:
@@ -146,17 +146,17 @@ class _Work:
         self.best[gone] = -np.inf
         for row in stale:
             if self.groups[row]:
-                self.best[row] = self._allowed(row).max()
+                self.best[row] = self._mask_similarities(row).max()
         self._raise_best(into)
 
     def _raise_best(self, into: int) -> None:
         """Rows to which the grown group is now the likest."""
-        allowed = self._allowed(into)
+        allowed = self._mask_similarities(into)
         self.best = np.maximum(self.best, np.where(np.isfinite(allowed), allowed, -np.inf))
 
 
-def halves(vectors: npt.NDArray[np.float32], rounds: int = 20) -> npt.NDArray[np.bool_] | None:
-    """Which rows stand on the second side when a group is cut in two; None where it can't be.
+def bisect_vectors(vectors: npt.NDArray[np.float32], rounds: int = 20) -> npt.NDArray[np.bool_] | None:
+    """Return which rows stand on the second side when a group is cut in two; None where it can't be.
 
     Spherical 2-means from the row farthest from the centre and the one farthest from that: no chance in it.
     """
@@ -171,10 +171,10 @@ def halves(vectors: npt.NDArray[np.float32], rounds: int = 20) -> npt.NDArray[np
         if (now == side).all():
             break
         side = now
-        first, second = _unit(rows[~side].sum(axis=0)), _unit(rows[side].sum(axis=0))
+        first, second = _normalise_vector(rows[~side].sum(axis=0)), _normalise_vector(rows[side].sum(axis=0))
     return side
 
 
-def _unit(vector: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+def _normalise_vector(vector: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     unit: npt.NDArray[np.float64] = vector / (float(np.linalg.norm(vector)) or 1.0)
     return unit

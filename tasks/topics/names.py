@@ -17,7 +17,7 @@ WORD = re.compile(r"[^\W\d_][\w'’.-]*[^\W_]")
 
 
 @dataclass(frozen=True)
-class Said:
+class TopicClaim:
     """What of a claim its topic is named by."""
 
     summary: str
@@ -25,9 +25,11 @@ class Said:
     workspace: str | None
 
 
-def named(topics: Mapping[str, Sequence[Said]], terms: int = 3) -> dict[str, tuple[str, str]]:
-    """Topic -> its name, which is its foremost terms, and its purpose: what KIND of thing belongs there."""
-    counted = {topic: Counter(term for claim in claims for term in _terms(claim)) for topic, claims in topics.items()}
+def name_topics(topics: Mapping[str, Sequence[TopicClaim]], terms: int = 3) -> dict[str, tuple[str, str]]:
+    """Return topic -> its name, which is its foremost terms, and its purpose: what KIND of thing belongs there."""
+    counted = {
+        topic: Counter(term for claim in claims for term in _extract_terms(claim)) for topic, claims in topics.items()
+    }
     overall: Counter[str] = Counter()
     for counts in counted.values():
         overall.update(counts)
@@ -36,27 +38,27 @@ def named(topics: Mapping[str, Sequence[Said]], terms: int = 3) -> dict[str, tup
     for topic, claims in topics.items():
         weights = {t: n * math.log(1 + average / overall[t]) for t, n in counted[topic].items()}
         best = sorted(weights, key=lambda t: (-round(weights[t], 9), t))[:terms]
-        place = _place(claims)
+        place = _find_common_workspace(claims)
         name = ", ".join(best) or f"{place} {claims[0].category}".strip()
         where = f" in {place}" if place else ""
-        found[topic] = (name, f"{_kinds(claims)}{where} about {name}")
+        found[topic] = (name, f"{_describe_categories(claims)}{where} about {name}")
     return found
 
 
-def _terms(claim: Said) -> set[str]:
-    """Each word of the claim once, those that say nothing apart."""
+def _extract_terms(claim: TopicClaim) -> set[str]:
+    """Return each word of the claim once, those that say nothing apart."""
     return {w for w in WORD.findall(claim.summary.casefold()) if len(w) > 2 and w not in ENGLISH_STOP_WORDS}
 
 
-def _kinds(claims: Sequence[Said]) -> str:
-    """The commonest categories in the plural, at most two."""
+def _describe_categories(claims: Sequence[TopicClaim]) -> str:
+    """Return the commonest categories in the plural, at most two."""
     counts = Counter(claim.category for claim in claims)
     common = sorted(counts, key=lambda c: (-counts[c], c))[:2]
     return " and ".join(c if c == "context" else f"{c}s" for c in common).capitalize()
 
 
-def _place(claims: Sequence[Said]) -> str:
-    """The workspace that most of the claims are from, by its last part."""
+def _find_common_workspace(claims: Sequence[TopicClaim]) -> str:
+    """Return the workspace that most of the claims are from, by its last part."""
     counts = Counter(claim.workspace for claim in claims)
     workspace, times = min(counts.items(), key=lambda item: (-item[1], item[0] or ""))
     return PurePosixPath(workspace).name if workspace and 2 * times > len(claims) else ""

@@ -12,15 +12,23 @@ from lancedb.expr import col, lit
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
-from slowwave.schemas.ids import content_id
+from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.settings import TopicSettings
 from slowwave.schemas.tables import OBSERVATIONS, TOPIC_HISTORY, TOPICS
 from slowwave.store.store import Store
-from slowwave.tasks.job import Job, StepReport, reporting, step_key
-from slowwave.tasks.llm.ask import Model, model_of
-from slowwave.tasks.topics.assign import VERSION, Assigned, assign, base_topics, empty_topic, split, too_large
-from slowwave.tasks.topics.names import Said, named
-from slowwave.tasks.topics.task_llm import Names, names_by_model, placed_by_model, topics_key
+from slowwave.tasks.job import Job, StepReport, compute_step_key, report_step
+from slowwave.tasks.llm.ask import Model, get_model
+from slowwave.tasks.topics.assign import (
+    VERSION,
+    Assigned,
+    assign,
+    build_base_topics,
+    find_oversized_topic,
+    make_empty_topic,
+    split_topic,
+)
+from slowwave.tasks.topics.names import TopicClaim, name_topics
+from slowwave.tasks.topics.task_llm import Names, compute_topics_key, name_topics_by_model, place_by_model
 
 SAID = ["observation_id", "topic_id", "observed_at", "summary", "category", "workspace"]
 Row = dict[str, Any]
@@ -31,62 +39,65 @@ Namer = Callable[[Sequence[Row], Mapping[str, Sequence[str]], Names], Names]
 @task(name="assign", cache_policy=NO_CACHE)
 def assign_topics(job: Job) -> StepReport:
     """Place the claims that have no topic under these settings; new topics are written before their claims."""
-    with reporting("assign") as report:
-        model = model_of(job)
-        key = assign_key(job, model)
-        namer = partial(names_by_model, job, model) if model else None
+    with report_step("assign") as report:
+        model = get_model(job)
+        key = compute_assign_key(job, model)
+        namer = partial(name_topics_by_model, job, model) if model else None
         rows = job.store.read(OBSERVATIONS, where=col("status") == lit("active"))
         pending = rows.filter(pc.fill_null(pc.not_equal(rows["assign_key"], key), True))
         report.rows_in = pending.num_rows
         if pending.num_rows:
-            live = refresh(job.store, key, job.settings.topics, namer)
-            known = _settled(job.store, key, live)
+            live = refresh_topics(job.store, key, job.settings.topics, namer)
+            known = _read_live_topics(job.store, key, live)
             if model:
-                placed = placed_by_model(job, pending, known, key, model, report)
+                placed = place_by_model(job, pending, known, key, model, report)
             else:
                 placed = assign(pending, known, job.settings.topics, key)
             _add_missing(job.store, placed.topics)
-            report.rows_out = job.store.merge(OBSERVATIONS, _written(job.store, placed, key))
-        refresh(job.store, key, job.settings.topics, namer)
-        while _cut_largest(job.store, key, job.settings.topics):
+            report.rows_out = job.store.merge(OBSERVATIONS, _collect_placed_rows(job.store, placed, key))
+        refresh_topics(job.store, key, job.settings.topics, namer)
+        while _split_largest(job.store, key, job.settings.topics):
             report.counts["topics split"] += 1
-            refresh(job.store, key, job.settings.topics, namer)
+            refresh_topics(job.store, key, job.settings.topics, namer)
         if model:
-            model.account(report)
+            model.record_usage(report)
         report.counts["topics"] = job.store.count(TOPICS)
     return report
 
 
-def assign_key(job: Job, model: Model | None) -> str:
-    """What a claim's topic depends on besides the claims."""
+def compute_assign_key(job: Job, model: Model | None) -> str:
+    """Return what a claim's topic depends on besides the claims."""
     encoder = job.settings.encoder if job.settings.embeddings else "no vectors"
-    key = step_key("assign", 2, VERSION, job.settings.topics, encoder)
-    return topics_key(job, model, key) if model else key
+    key = compute_step_key("assign", 2, VERSION, job.settings.topics, encoder)
+    return compute_topics_key(job, model, key) if model else key
 
 
-def _settled(store: Store, key: str, live: set[str]) -> pa.Table:
-    """The topics as the claims placed under this key make them: what a run that never crashed would see."""
+def _read_live_topics(store: Store, key: str, live: set[str]) -> pa.Table:
+    """Return the topics as the claims placed under this key make them: what a run that never crashed would see."""
     topics = store.read(TOPICS)
     if topics.num_rows == 0:
-        return pa.Table.from_pylist(base_topics(key), schema=TOPICS.schema)
+        return pa.Table.from_pylist(build_base_topics(key), schema=TOPICS.schema)
     return topics.filter(pc.is_in(topics["topic_id"], pa.array(sorted(live), pa.string()))).sort_by("topic_id")
 
 
 def _add_missing(store: Store, topics: pa.Table) -> None:
-    """Topics that are new, still empty: `refresh` gives them their names and figures."""
+    """Topics that are new, still empty: `refresh_topics` gives them their names and figures."""
     held = set(store.read(TOPICS, ["topic_id"])["topic_id"].to_pylist())
     new = [topic for topic in topics.to_pylist() if topic["topic_id"] not in held]
     store.append(TOPICS, pa.Table.from_pylist(new, schema=TOPICS.schema))
 
 
-def _written(store: Store, placed: Assigned, key: str) -> pa.Table:
-    """The claims placed and those that move with their topic, in one write; the history of the latter goes first."""
+def _collect_placed_rows(store: Store, placed: Assigned, key: str) -> pa.Table:
+    """Return the claims placed and those that move with their topic, in one write.
+
+    The history of the latter goes first.
+    """
     new = set(placed.observations["observation_id"].to_pylist())
     held = store.read_ids(OBSERVATIONS, sorted(placed.merged), by="topic_id")
     moved = [row for row in held.to_pylist() if row["observation_id"] not in new]
     names = {row["topic_id"]: row["name"] for row in store.read(TOPICS, ["topic_id", "name"]).to_pylist()}
     events = [
-        event("merge", old, into, names, [r["observation_id"] for r in moved if r["topic_id"] == old], key)
+        make_history_event("merge", old, into, names, [r["observation_id"] for r in moved if r["topic_id"] == old], key)
         for old, into in sorted(placed.merged.items())
     ]
     write_history(store, events)
@@ -94,29 +105,31 @@ def _written(store: Store, placed: Assigned, key: str) -> pa.Table:
     return pa.concat_tables([placed.observations, pa.Table.from_pylist(rows, schema=OBSERVATIONS.schema)])
 
 
-def _cut_largest(store: Store, key: str, settings: TopicSettings) -> bool:
+def _split_largest(store: Store, key: str, settings: TopicSettings) -> bool:
     """Cut the largest topic in two, where it holds too much of everything; True when it was done."""
     rows = store.read(TOPICS, ["topic_id", "name", "size", "base"]).to_pylist()
     everything = sum(row["size"] for row in rows)
-    largest = too_large({r["topic_id"]: r["size"] for r in rows if not r["base"]}, everything, settings)
+    largest = find_oversized_topic({r["topic_id"]: r["size"] for r in rows if not r["base"]}, everything, settings)
     if largest is None:
         return False
     members = store.read(OBSERVATIONS, where=(col("status") == lit("active")) & (col("topic_id") == lit(largest)))
-    moved = split(members, key)
+    moved = split_topic(members, key)
     if moved is None:
         return False
     new = moved["topic_id"][0].as_py()
     names = {row["topic_id"]: row["name"] for row in rows}
-    write_history(store, [event("split", largest, new, names, moved["observation_id"].to_pylist(), key)])
-    _add_missing(store, pa.Table.from_pylist([empty_topic(new, "", "", key, base=False)], schema=TOPICS.schema))
+    write_history(store, [make_history_event("split", largest, new, names, moved["observation_id"].to_pylist(), key)])
+    _add_missing(store, pa.Table.from_pylist([make_empty_topic(new, "", "", key, base=False)], schema=TOPICS.schema))
     store.merge(OBSERVATIONS, moved)
     return True
 
 
-def event(kind: str, topic: str, other: str, names: Mapping[str, str], claims: Sequence[str], key: str) -> Row:
-    """A row of TOPIC_HISTORY."""
+def make_history_event(
+    kind: str, topic: str, other: str, names: Mapping[str, str], claims: Sequence[str], key: str
+) -> Row:
+    """Return a row of TOPIC_HISTORY."""
     return {
-        "event_id": content_id(kind, topic, other, *sorted(claims)),
+        "event_id": compute_content_id(kind, topic, other, *sorted(claims)),
         "kind": kind,
         "topic_id": topic,
         "name": names.get(topic, ""),
@@ -133,7 +146,7 @@ def write_history(store: Store, events: list[Row]) -> None:
         store.merge_changed(TOPIC_HISTORY, pa.Table.from_pylist(events, schema=TOPIC_HISTORY.schema))
 
 
-def refresh(store: Store, key: str, settings: TopicSettings, namer: Namer | None = None) -> set[str]:
+def refresh_topics(store: Store, key: str, settings: TopicSettings, namer: Namer | None = None) -> set[str]:
     """Make name, purpose, size, samples, centroid and cohesion of every topic what the claims placed in it say.
 
     Only active claims that were placed under this key count. A topic without any is removed, the base topics apart, and
@@ -144,26 +157,26 @@ def refresh(store: Store, key: str, settings: TopicSettings, namer: Namer | None
     waited_for = set(everything["topic_id"].to_list())
     claims = everything.filter(pl.col("assign_key") == key).sort("observed_at", "observation_id", nulls_last=True)
     members = {str(k[0]): v for k, v in claims.group_by(["topic_id"], maintain_order=True)}
-    names = named({topic: _said(mine) for topic, mine in members.items()})
+    names = name_topics({topic: _make_topic_claims(mine) for topic, mine in members.items()})
     ids = {topic: mine["observation_id"].to_list() for topic, mine in members.items()}
     rows = store.read(TOPICS).to_pylist()
     if namer:
         names = dict(namer(rows, {topic: mine["summary"].to_list() for topic, mine in members.items()}, names))
-    now = [_named(row, names, ids.get(row["topic_id"], []), settings.samples, key) for row in rows]
+    now = [_fill_name(row, names, ids.get(row["topic_id"], []), settings.samples, key) for row in rows]
     changed = [new for old, new in zip(rows, now, strict=True) if new != old and (new["base"] or new["size"])]
-    fresh = [_with_centre(store, row, ids.get(row["topic_id"], [])) for row in changed]
+    fresh = [_fill_centroid(store, row, ids.get(row["topic_id"], [])) for row in changed]
     store.merge(TOPICS, pa.Table.from_pylist(fresh, schema=TOPICS.schema))
     live = {row["topic_id"] for row in now if row["base"] or row["size"]}
     store.delete_ids(TOPICS, [row["topic_id"] for row in now if row["topic_id"] not in live | waited_for])
     return live
 
 
-def _said(claims: pl.DataFrame) -> list[Said]:
-    return [Said(*row) for row in claims.select("summary", "category", "workspace").iter_rows()]
+def _make_topic_claims(claims: pl.DataFrame) -> list[TopicClaim]:
+    return [TopicClaim(*row) for row in claims.select("summary", "category", "workspace").iter_rows()]
 
 
-def _named(row: Row, names: Mapping[str, tuple[str, str]], members: list[str], samples: int, key: str) -> Row:
-    """The row with what is known without vectors; a topic whose claims are the same keeps its centre."""
+def _fill_name(row: Row, names: Mapping[str, tuple[str, str]], members: list[str], samples: int, key: str) -> Row:
+    """Return the row with what is known without vectors; a topic whose claims are the same keeps its centre."""
     name, purpose = (row["name"], row["purpose"]) if row["base"] or not members else names[row["topic_id"]]
     return {
         **row,
@@ -171,12 +184,12 @@ def _named(row: Row, names: Mapping[str, tuple[str, str]], members: list[str], s
         "purpose": purpose,
         "size": len(members),
         "samples": members[-samples:],
-        "member_hash": content_id(*sorted(members)),
+        "member_hash": compute_content_id(*sorted(members)),
         "step_key": key,
     }
 
 
-def _with_centre(store: Store, row: Row, members: list[str]) -> Row:
+def _fill_centroid(store: Store, row: Row, members: list[str]) -> Row:
     found = store.read_ids(OBSERVATIONS, members, ["observation_id", "vector"]).sort_by("observation_id")
     vectors = [v for v in found["vector"].to_pylist() if v is not None]
     mean = np.asarray(vectors, dtype=np.float64).mean(axis=0) if vectors else None

@@ -10,38 +10,39 @@ from slowwave.engines.llm.protocol import EngineUnavailable
 from slowwave.schemas.tables import OBSERVATIONS, TOPICS
 from slowwave.store.store import Store
 from slowwave.tasks.job import Job, StepReport
-from slowwave.tasks.llm.ask import Model, model_key, quarantine
+from slowwave.tasks.llm.ask import Model, compute_model_key, quarantine_rejected
 from slowwave.tasks.llm.claims import Rejected
 from slowwave.tasks.topics import assign_llm as topic_llm
-from slowwave.tasks.topics.assign import Assigned, assign, empty_topic
+from slowwave.tasks.topics.assign import Assigned, assign, make_empty_topic
 from slowwave.tasks.topics.assign_llm import Batch, Board, Topic
 
 Names = Mapping[str, tuple[str, str]]
 """Topic to its name and purpose."""
 
 
-def topics_key(job: Job, model: Model, key: str) -> str:
-    """What a claim's topic depends on with a model."""
+def compute_topics_key(job: Job, model: Model, key: str) -> str:
+    """Return what a claim's topic depends on with a model."""
     what = job.settings.extract.model_dump_json(include={"batch_claims", "topics_shown", "purpose_samples"})
-    return model_key(model, "assign", topic_llm.VERSION, topic_llm.PROMPTS, key, what)
+    return compute_model_key(model, "assign", topic_llm.VERSION, topic_llm.PROMPTS, key, what)
 
 
-def placed_by_model(
+def place_by_model(
     job: Job, pending: pa.Table, topics: pa.Table, key: str, model: Model, report: StepReport
 ) -> Assigned:
-    """Topics for the pending claims: the model's, or by likeness where it failed; those that have to wait are left out.
+    """Return topics for the pending claims: the model's, or by likeness where it failed; those that have to wait are
+    left out.
 
     In and out as in `slowwave.tasks.topics.assign.assign`.
     """
     rows = sorted(
         pending.to_pylist(), key=lambda r: (r["observed_at"] is None, r["observed_at"] or 0, r["observation_id"])
     )
-    board = Board(_topics(job.store, topics), job.settings.topics.samples)
-    waiting, rejected, settled = _placements(job, rows, board, model)
+    board = Board(_build_board_topics(job.store, topics), job.settings.topics.samples)
+    waiting, rejected, settled = _place_in_waves(job, rows, board, model)
     report.counts["claims placed by the model"] += len(board.placed)
     report.counts["claims left for another night"] += len(waiting)
-    report.counts["rows in quarantine"] += quarantine(job.store, "assign", rejected, settled)
-    new = [empty_topic(t.id, t.name, t.purpose, key, base=False) for t in board.opened()]
+    report.counts["rows in quarantine"] += quarantine_rejected(job.store, "assign", rejected, settled)
+    new = [make_empty_topic(t.id, t.name, t.purpose, key, base=False) for t in board.list_opened()]
     mine = [
         {**row, "topic_id": board.placed[row["observation_id"]], "assign_key": key}
         for row in rows
@@ -56,17 +57,20 @@ def placed_by_model(
     )
 
 
-def _placements(
+def _place_in_waves(
     job: Job, rows: Sequence[Mapping[str, Any]], board: Board, model: Model
 ) -> tuple[set[str], list[Rejected], set[str]]:
-    """Claims that have to wait, what could not be used, and the requests that went well; the rest is on the board."""
+    """Return claims that have to wait, what could not be used, and the requests that went well.
+
+    The rest is on the board.
+    """
     extract, waiting = job.settings.extract, set[str]()
     rejected: list[Rejected] = []
     settled: set[str] = set()
-    for wave in topic_llm.waves(rows, extract.batch_claims):
+    for wave in topic_llm.split_waves(rows, extract.batch_claims):
         try:
             window = model.llm.context_window
-            batches = [board.batch(claims, extract, model.library, model.count, window) for claims in wave]
+            batches = [board.build_batch(claims, extract, model.library, model.count, window) for claims in wave]
         except EngineUnavailable:
             if not model.extractive:
                 waiting |= {row["observation_id"] for claims in wave for row in claims}
@@ -75,21 +79,21 @@ def _placements(
         for batch in batches:
             completion = answers[batch.request.id]
             if completion.ok:
-                board.take(batch, completion)
+                board.apply_answer(batch, completion)
                 settled.add(batch.request.id)
-            elif model.postponed(completion):
-                waiting |= _ids(batch)
+            elif model.is_postponed(completion):
+                waiting |= _collect_claim_ids(batch)
             if completion.error and completion.error != "budget":
                 rejected.append(Rejected(batch.request.id, f"{completion.error}: {completion.reason}", completion.text))
     return waiting, rejected, settled
 
 
-def _ids(batch: Batch) -> set[str]:
+def _collect_claim_ids(batch: Batch) -> set[str]:
     return {claim["observation_id"] for claim in batch.claims.values()}
 
 
-def _topics(store: Store, topics: pa.Table) -> list[Topic]:
-    """The board's topics from rows of TOPICS."""
+def _build_board_topics(store: Store, topics: pa.Table) -> list[Topic]:
+    """Return the board's topics from rows of TOPICS."""
     rows = topics.to_pylist()
     ids = [oid for row in rows for oid in row["samples"]]
     found = store.read_ids(OBSERVATIONS, ids, ["observation_id", "summary"]).to_pylist()
@@ -108,10 +112,11 @@ def _topics(store: Store, topics: pa.Table) -> list[Topic]:
     ]
 
 
-def names_by_model(
+def name_topics_by_model(
     job: Job, model: Model, rows: Sequence[Mapping[str, Any]], claims: Mapping[str, Sequence[str]], by_words: Names
 ) -> Names:
-    """Names and purposes: the model's where it opened the topic; a purpose from random claims where these are enough.
+    """Return names and purposes: the model's where it opened the topic; a purpose from random claims where these are
+    enough.
 
     Args:
         job: its settings.
@@ -122,16 +127,16 @@ def names_by_model(
     """
     names = dict(by_words)
     for row in rows:
-        if topic_llm.named_id(row["name"]) == row["topic_id"] and row["topic_id"] in names:
+        if topic_llm.make_topic_id(row["name"]) == row["topic_id"] and row["topic_id"] in names:
             names[row["topic_id"]] = (row["name"], row["purpose"])
     requests = []
     for topic_id, (name, purpose) in sorted(names.items()):
         topic = Topic(topic_id, name, purpose)
-        request = topic_llm.purpose_request(topic, claims[topic_id], job.settings.extract, model.library)
+        request = topic_llm.build_purpose_request(topic, claims[topic_id], job.settings.extract, model.library)
         requests += [request] if request else []
     for request_id, completion in model.ask(requests, "purposes").items():
         topic_id = request_id.split("/")[0]
-        written = topic_llm.purpose_of(completion) if completion.ok else None
+        written = topic_llm.parse_purpose(completion) if completion.ok else None
         if written:
             names[topic_id] = (names[topic_id][0], written)
     return names

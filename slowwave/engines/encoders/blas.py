@@ -26,11 +26,11 @@ LIMIT = _Limit()
 
 
 @contextmanager
-def one_blas_thread() -> Iterator[None]:
+def limit_blas_threads() -> Iterator[None]:
     """Products inside are computed by the thread that asks. Costs 0.02 ms; may be entered by many threads at once."""
     with LIMIT.lock:
         if LIMIT.inside == 0:
-            LIMIT.held = _libraries().limit(limits=1, user_api="blas")
+            LIMIT.held = _find_blas_libraries().limit(limits=1, user_api="blas")
         LIMIT.inside += 1
     try:
         yield
@@ -43,6 +43,6 @@ def one_blas_thread() -> Iterator[None]:
 
 
 @cache
-def _libraries() -> ThreadpoolController:
-    """The BLAS libraries that are loaded, found once (2 ms); numpy's is there from its import on."""
+def _find_blas_libraries() -> ThreadpoolController:
+    """Return the BLAS libraries that are loaded, found once (2 ms); numpy's is there from its import on."""
     return ThreadpoolController()

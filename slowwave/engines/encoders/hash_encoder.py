@@ -24,20 +24,20 @@ class HashEncoder:
         self.name = f"hash-{dim}"
 
     def encode(self, texts: Sequence[str]) -> Vectors:
-        """Unit vectors, float32, shape (len(texts), dim); a text without words is hashed whole."""
+        """Return unit vectors, float32, shape (len(texts), dim); a text without words is hashed whole."""
         vectors = np.zeros((len(texts), self.dim), dtype=np.float32)
         for row, text in zip(vectors, texts, strict=True):
             for word in WORD.findall(text.lower()) or [text]:
-                place, sign = _vote(word, self.dim)
+                place, sign = _hash_word(word, self.dim)
                 row[place] += sign
             if not row.any():  # two words voted against each other
-                row[_vote(text, self.dim)[0]] = 1.0
+                row[_hash_word(text, self.dim)[0]] = 1.0
             row /= np.linalg.norm(row)
         return vectors
 
 
 @lru_cache(maxsize=100_000)
-def _vote(word: str, dim: int) -> tuple[int, int]:
-    """A word's place and sign, the same on every machine."""
+def _hash_word(word: str, dim: int) -> tuple[int, int]:
+    """Return a word's place and sign, the same on every machine."""
     digest = int.from_bytes(blake2b(word.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big")
     return digest // 2 % dim, 1 if digest % 2 else -1

@@ -17,5 +17,5 @@ class Encoder(Protocol):
     dim: int
 
     def encode(self, texts: Sequence[str]) -> Vectors:
-        """One float32 row of unit length a text, in order; shape (len(texts), dim)."""
+        """Return one float32 row of unit length a text, in order; shape (len(texts), dim)."""
         ...

@@ -34,7 +34,7 @@ MAX_BATCH = 1_024
 
 
 def load_encoder(name: str) -> Encoder:
-    """The encoder called `name`: that of a packaged model, a folder, or a hub name (`sentence-transformers/…`).
+    """Return the encoder called `name`: that of a packaged model, a folder, or a hub name (`sentence-transformers/…`).
 
     `hash-384` is the plain one that ships: no model, no torch.
 
@@ -44,8 +44,8 @@ def load_encoder(name: str) -> Encoder:
     if name == HashEncoder().name:
         return HashEncoder()
     tried: list[str] = []
-    folder = _packaged_folder(name, tried) or _folder(name, tried)
-    model = _loaded(str(folder), local=True) if folder else _from_hub(name, tried)
+    folder = _find_packaged_folder(name, tried) or _find_folder(name, tried)
+    model = _load_model(str(folder), local=True) if folder else _load_from_hub(name, tried)
     return SentenceTransformerEncoder(model, Path(name).name)
 
 
@@ -58,44 +58,45 @@ class SentenceTransformerEncoder:
         self.dim = int(model.get_embedding_dimension() or 0)
 
     def encode(self, texts: Sequence[str]) -> Vectors:
-        """Unit vectors, float32, shape (len(texts), dim); a text longer than the model reads is cut by the model.
+        """Return unit vectors, float32, shape (len(texts), dim); a text longer than the model reads is cut by the
+        model.
 
         Texts are batched with texts of just their number of tokens, in batches of a size fixed by that number, the
         last one filled up. Nothing is padded, and every text meets the same shapes whatever its company: the sums
         inside are then made in the same order and come out the same.
         """
         vectors = np.zeros((len(texts), self.dim), dtype=np.float32)
-        for length, rows in sorted(self._rows_by_length(texts).items(), reverse=True):
-            size = self._batch_size(length)
+        for length, rows in sorted(self._group_rows_by_length(texts).items(), reverse=True):
+            size = self._choose_batch_size(length)
             group = [texts[row] for row in rows]
             group += group[:1] * (-len(group) % size)
             encoded = self.model.encode(group, batch_size=size, normalize_embeddings=True, show_progress_bar=False)
             vectors[rows] = np.asarray(encoded, dtype=np.float32)[: len(rows)]
         return vectors
 
-    def _rows_by_length(self, texts: Sequence[str]) -> dict[int, list[int]]:
-        """Places in `texts` by number of tokens."""
+    def _group_rows_by_length(self, texts: Sequence[str]) -> dict[int, list[int]]:
+        """Return places in `texts` by number of tokens."""
         groups: dict[int, list[int]] = {}
-        for row, length in enumerate(self._lengths(texts)):
+        for row, length in enumerate(self._count_tokens(texts)):
             groups.setdefault(length, []).append(row)
         return groups
 
-    def _lengths(self, texts: Sequence[str]) -> list[int]:
-        """Tokens the model reads of each text."""
+    def _count_tokens(self, texts: Sequence[str]) -> list[int]:
+        """Return tokens the model reads of each text."""
         if not texts:
             return []
         tokenize: Callable[..., dict[str, list[list[int]]]] = self.model.tokenizer
         read = tokenize(list(texts), truncation=True, max_length=self.model.max_seq_length)
         return [len(ids) for ids in read["input_ids"]]
 
-    def _batch_size(self, length: int) -> int:
-        """Texts of `length` tokens in one batch: a power of two."""
+    def _choose_batch_size(self, length: int) -> int:
+        """Return texts of `length` tokens in one batch: a power of two."""
         tokens = BATCH_TOKENS_CPU if self.model.device.type == "cpu" else BATCH_TOKENS_GPU
         return min(MAX_BATCH, 1 << max(tokens // max(length, 1), 1).bit_length() - 1)
 
 
-def _folder(name: str, tried: list[str]) -> Path | None:
-    """The model's folder, when `name` is one."""
+def _find_folder(name: str, tried: list[str]) -> Path | None:
+    """Return the model's folder, when `name` is one."""
     folder = Path(name).expanduser()
     if (folder / "modules.json").is_file() or (folder / "config.json").is_file():
         return folder
@@ -103,8 +104,8 @@ def _folder(name: str, tried: list[str]) -> Path | None:
     return None
 
 
-def _packaged_folder(name: str, tried: list[str]) -> Path | None:
-    """The model's folder inside the installed package that carries it."""
+def _find_packaged_folder(name: str, tried: list[str]) -> Path | None:
+    """Return the model's folder inside the installed package that carries it."""
     short = name.removeprefix("sentence-transformers/")
     if short not in PACKAGED:
         tried.append(f"installed packages: none is known to carry {short} (known: {', '.join(PACKAGED)})")
@@ -118,10 +119,10 @@ def _packaged_folder(name: str, tried: list[str]) -> Path | None:
     return None
 
 
-def _from_hub(name: str, tried: list[str]) -> "SentenceTransformer":
-    """The model from the hub's cache on disk or, unless HF_HUB_OFFLINE is set, the hub."""
+def _load_from_hub(name: str, tried: list[str]) -> "SentenceTransformer":
+    """Return the model from the hub's cache on disk or, unless HF_HUB_OFFLINE is set, the hub."""
     try:
-        return _loaded(name, local=False)
+        return _load_model(name, local=False)
     except (
         OSError,
         ValueError,
@@ -131,16 +132,16 @@ def _from_hub(name: str, tried: list[str]) -> "SentenceTransformer":
         raise EncoderNotFound(name, tried) from error
 
 
-def _loaded(name: str, *, local: bool) -> "SentenceTransformer":
-    """The model; with `local` nothing is asked of the network."""
+def _load_model(name: str, *, local: bool) -> "SentenceTransformer":
+    """Return the model; with `local` nothing is asked of the network."""
     from sentence_transformers import SentenceTransformer
 
-    with _no_progress_bars():
+    with _hide_progress_bars():
         return SentenceTransformer(name, local_files_only=local)
 
 
 @contextmanager
-def _no_progress_bars() -> Iterator[None]:
+def _hide_progress_bars() -> Iterator[None]:
     """Without transformers' own progress bars, which it draws even for a half-second load."""
     from transformers.utils import logging
 

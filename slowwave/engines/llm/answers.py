@@ -1,7 +1,7 @@
 """What is wrong with an answer, if anything: pure checks, the same for every engine.
 
-`checked` turns what an engine generated into a completion with a value or an error. The order matters: the first
-trouble found is the one that is reported.
+`check_completion` turns what an engine generated into a completion with a value or an error. The order matters: the
+first trouble found is the one that is reported.
 """
 
 import re
@@ -16,7 +16,7 @@ import orjson
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import best_match
 
-from slowwave.engines.llm.protocol import Completion, ErrorKind, JsonSchema, Request, flagged
+from slowwave.engines.llm.protocol import Completion, ErrorKind, JsonSchema, Request, add_flag
 
 RUNAWAY = 4
 """An answer of more than this many times its token budget comes from a server that ignores budgets."""
@@ -50,24 +50,27 @@ class NotJson(ValueError):
         super().__init__(why)
 
 
-def checked(request: Request, completion: Completion) -> Completion:
-    """The completion with its `value`, or with the `error` found in it. A completion with an error stays as it is."""
+def check_completion(request: Request, completion: Completion) -> Completion:
+    """Return the completion with its `value`, or with the `error` found in it.
+
+    A completion with an error stays as it is.
+    """
     if completion.error:
         return completion
     text = THINKING.sub("", completion.text)
-    trouble = _generation_trouble(request, completion, text)
+    trouble = _find_generation_error(request, completion, text)
     if trouble:
-        return _wrong(completion, *trouble)
-    return _with_language(request, _read(request, completion, text))
+        return _set_error(completion, *trouble)
+    return _flag_language(request, _parse_answer(request, completion, text))
 
 
-def _generation_trouble(request: Request, completion: Completion, text: str) -> tuple[ErrorKind, str] | None:
-    """What can be told without reading the answer."""
+def _find_generation_error(request: Request, completion: Completion, text: str) -> tuple[ErrorKind, str] | None:
+    """Return what can be told without reading the answer."""
     if completion.finish_reason == "error":
         return "missing", "the engine gave this request up"
     if completion.finish_reason == "content_filter":
         return "refusal", f"the server's filter stopped the answer: {text[:200]!r}"
-    if completion.finish_reason == "repetition" or (completion.finish_reason == "length" and loops(text)):
+    if completion.finish_reason == "repetition" or (completion.finish_reason == "length" and is_looping(text)):
         return "runaway", f"the answer went in circles: … {text[-80:]!r}"
     if not text.strip():
         return (
@@ -78,51 +81,51 @@ def _generation_trouble(request: Request, completion: Completion, text: str) -> 
                 "the answer has no text",
             )
         )
-    if overlong(request, completion):
+    if is_overlong(request, completion):
         return "runaway", f"the answer has {len(text):,} characters, the budget is {request.max_tokens} tokens"
     return None
 
 
-def _read(request: Request, completion: Completion, text: str) -> Completion:
-    """The completion with the value its text holds, or with why it holds none."""
+def _parse_answer(request: Request, completion: Completion, text: str) -> Completion:
+    """Return the completion with the value its text holds, or with why it holds none."""
     if request.schema is None:
-        return _read_plain(completion, text.strip())
+        return _parse_plain_answer(completion, text.strip())
     try:
-        value = parsed(text)
+        value = parse_json(text)
     except NotJson as error:
-        return _wrong(completion, *_unreadable(completion, text, error))
-    misfit = schema_error(request.schema, value)
+        return _set_error(completion, *_explain_bad_json(completion, text, error))
+    misfit = find_schema_error(request.schema, value)
     if misfit:
-        return _wrong(completion, "schema", misfit)
-    if declines(value):
-        return _wrong(completion, "refusal", f"the model declined: {text[:200]!r}")
+        return _set_error(completion, "schema", misfit)
+    if is_refusal(value):
+        return _set_error(completion, "refusal", f"the model declined: {text[:200]!r}")
     return replace(completion, value=value)
 
 
-def _read_plain(completion: Completion, text: str) -> Completion:
-    """An answer in plain words."""
+def _parse_plain_answer(completion: Completion, text: str) -> Completion:
+    """Return an answer in plain words."""
     if completion.finish_reason == "length":
-        return _wrong(completion, "cut", f"the answer was cut at {completion.completion_tokens} tokens")
+        return _set_error(completion, "cut", f"the answer was cut at {completion.completion_tokens} tokens")
     if REFUSAL.match(text) and len(text) < 600:
-        return _wrong(completion, "refusal", f"the model declined: {text[:200]!r}")
-    if loops(text):
-        return _wrong(completion, "runaway", f"the answer went in circles: … {text[-80:]!r}")
+        return _set_error(completion, "refusal", f"the model declined: {text[:200]!r}")
+    if is_looping(text):
+        return _set_error(completion, "runaway", f"the answer went in circles: … {text[-80:]!r}")
     return replace(completion, value=text)
 
 
-def _unreadable(completion: Completion, text: str, error: NotJson) -> tuple[ErrorKind, str]:
-    """Why a text is not the JSON that was asked for."""
+def _explain_bad_json(completion: Completion, text: str, error: NotJson) -> tuple[ErrorKind, str]:
+    """Return why a text is not the JSON that was asked for."""
     if REFUSAL.match(text.strip()):
         return "refusal", f"the model declined: {text[:200]!r}"
-    if loops(text) or BLANKS.search(text):
+    if is_looping(text) or BLANKS.search(text):
         return "runaway", f"the answer went in circles: … {text[-80:]!r}"
     if error.cut or completion.finish_reason == "length":
         return "cut", f"JSON cut after {len(text):,} characters ({completion.completion_tokens} tokens): {error}"
     return "not_json", f"{error}: {text[:200]!r}"
 
 
-def parsed(text: str) -> Any:
-    """The JSON value a text holds, with or without a code fence around it.
+def parse_json(text: str) -> Any:
+    """Return the JSON value a text holds, with or without a code fence around it.
 
     Raises:
         NotJson: there is none.
@@ -136,20 +139,20 @@ def parsed(text: str) -> Any:
         raise NotJson(error.msg, cut=ends and inner[:1] in "{[") from None
 
 
-def schema_error(schema: JsonSchema, value: Any) -> str | None:
-    """Where `value` differs from `schema` and how; None where it fits."""
-    worst = best_match(_validator(orjson.dumps(schema)).iter_errors(value))
+def find_schema_error(schema: JsonSchema, value: Any) -> str | None:
+    """Return where `value` differs from `schema` and how; None where it fits."""
+    worst = best_match(_build_validator(orjson.dumps(schema)).iter_errors(value))
     return None if worst is None else f"{worst.json_path}: {worst.message[:300]}"
 
 
 @lru_cache(maxsize=64)
-def _validator(schema: bytes) -> Any:
-    """A validator, made once a schema."""
+def _build_validator(schema: bytes) -> Any:
+    """Return a validator, made once a schema."""
     return Draft202012Validator(orjson.loads(schema))
 
 
-def overlong(request: Request, completion: Completion) -> bool:
-    """Whether an answer is far beyond its budget, by the engine's count or by its length.
+def is_overlong(request: Request, completion: Completion) -> bool:
+    """Return whether an answer is far beyond its budget, by the engine's count or by its length.
 
     One of several attempts was judged by its own budget when it came; later it bears the tokens of all.
     """
@@ -159,47 +162,50 @@ def overlong(request: Request, completion: Completion) -> bool:
     return completion.completion_tokens > budget or len(completion.text) > budget * BYTES_A_TOKEN
 
 
-def loops(text: str) -> bool:
-    """Whether a text ends in one short phrase, or blanks, over and over."""
+def is_looping(text: str) -> bool:
+    """Return whether a text ends in one short phrase, or blanks, over and over."""
     tail = text[-LOOP_TAIL:]
     if len(tail) < LOOP_TAIL:
         return False
     return any(tail[period:] == tail[:-period] for period in range(1, LOOP_PERIOD + 1))
 
 
-def declines(value: Any) -> bool:
-    """Whether everything said in a JSON value is a refusal."""
-    said = [text for text in leaves(value) if len(text.split()) > 3]
+def is_refusal(value: Any) -> bool:
+    """Return whether everything said in a JSON value is a refusal."""
+    said = [text for text in extract_strings(value) if len(text.split()) > 3]
     return bool(said) and all(REFUSAL.match(text) for text in said)
 
 
-def leaves(value: Any) -> Iterator[str]:
-    """The strings in a JSON value, keys left out."""
+def extract_strings(value: Any) -> Iterator[str]:
+    """Yield the strings in a JSON value, keys left out."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):
         for inner in value.values():
-            yield from leaves(inner)
+            yield from extract_strings(inner)
     elif isinstance(value, Sequence):
         for inner in value:
-            yield from leaves(inner)
+            yield from extract_strings(inner)
 
 
-def _wrong(completion: Completion, error: ErrorKind, reason: str) -> Completion:
+def _set_error(completion: Completion, error: ErrorKind, reason: str) -> Completion:
     return replace(completion, value=None, error=error, reason=reason)
 
 
-def _with_language(request: Request, completion: Completion) -> Completion:
-    """The completion, flagged `language` when it is written in a script its prompt's last turn is not."""
+def _flag_language(request: Request, completion: Completion) -> Completion:
+    """Return the completion, flagged `language` when it is written in a script its prompt's last turn is not."""
     if completion.error or not request.messages:
         return completion
-    answer = script(" ".join(leaves(completion.value)))
-    asked = script(request.messages[-1]["content"][-20_000:])
-    return flagged(completion, "language") if answer and asked and answer != asked else completion
+    answer = detect_script(" ".join(extract_strings(completion.value)))
+    asked = detect_script(request.messages[-1]["content"][-20_000:])
+    return add_flag(completion, "language") if answer and asked and answer != asked else completion
 
 
-def script(text: str) -> str | None:
-    """The script most letters of a text belong to (`LATIN`, `CYRILLIC`, `CJK`, …); None when they are too few."""
+def detect_script(text: str) -> str | None:
+    """Return the script most letters of a text belong to (`LATIN`, `CYRILLIC`, `CJK`, …).
+
+    None when they are too few.
+    """
     letters = Counter(c for c in text if c.isalpha())
     scripts: Counter[str] = Counter()
     for letter, count in letters.items():
@@ -210,7 +216,7 @@ def script(text: str) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Matched:
+class MatchedItems:
     """The items of a batched answer by id, and what did not match."""
 
     items: Mapping[str, Mapping[str, Any]]
@@ -221,8 +227,8 @@ class Matched:
     """Ids answered more than once: the first answer counts."""
 
 
-def matched(items: Sequence[Mapping[str, Any]], ids: Sequence[str], key: str = "id") -> Matched:
-    """A batched answer's items by the ids that were asked about, whatever order they came in."""
+def match_items(items: Sequence[Mapping[str, Any]], ids: Sequence[str], key: str = "id") -> MatchedItems:
+    """Return a batched answer's items by the ids that were asked about, whatever order they came in."""
     found: dict[str, Mapping[str, Any]] = {}
     wanted, unknown, repeated = set(ids), [], []
     for item in items:
@@ -233,4 +239,4 @@ def matched(items: Sequence[Mapping[str, Any]], ids: Sequence[str], key: str = "
             repeated.append(name)
         else:
             found[name] = item
-    return Matched(found, tuple(i for i in ids if i not in found), tuple(unknown), tuple(repeated))
+    return MatchedItems(found, tuple(i for i in ids if i not in found), tuple(unknown), tuple(repeated))

@@ -18,9 +18,9 @@ from slowwave.engines.llm.protocol import (
     EngineUnavailable,
     Layer,
     Request,
-    by_id,
-    failed,
-    prompt_tokens,
+    count_prompt_tokens,
+    index_by_id,
+    make_failure,
 )
 
 
@@ -45,46 +45,51 @@ class BudgetedLLM(Layer):
         self.budget = budget
 
     def complete(self, requests: Sequence[Request]) -> Iterator[Completion]:
-        """One completion a request. What is let through at once fits the budget if every answer takes its whole own."""
-        by_id(requests)
-        prompts = {r.id: used for r, used in zip(requests, prompt_tokens(self, requests), strict=True)}
+        """Yield one completion a request.
+
+        What is let through at once fits the budget if every answer takes its whole own.
+        """
+        index_by_id(requests)
+        prompts = {r.id: used for r, used in zip(requests, count_prompt_tokens(self, requests), strict=True)}
         payable = [r for r in requests if prompts[r.id] + r.max_tokens <= self.budget.limit]
         costs = [prompts[request.id] + request.max_tokens for request in payable]
         start = 0
         while start < len(payable):
-            end = self._fitting(costs, start)
+            end = self._find_fitting_end(costs, start)
             if end == start:
                 break
             for completion in self.inner.complete(payable[start:end]):
-                self.budget.spent += self._cost(completion, prompts)
+                self.budget.spent += self._compute_cost(completion, prompts)
                 yield completion
             start = end
         for request in payable[start:]:
-            yield failed(request, "budget", self._spent_message(), self)
+            yield make_failure(request, "budget", self._format_exhausted(), self)
         for request in requests:
             cost = prompts[request.id] + request.max_tokens
             if cost > self.budget.limit:
-                yield failed(request, "budget", self._dear_message(cost), self)
+                yield make_failure(request, "budget", self._format_over_limit(cost), self)
 
-    def _cost(self, completion: Completion, prompts: Mapping[str, int]) -> int:
-        """Tokens to charge for an answer: those the engine counted, else the estimate of what it was given and gave."""
+    def _compute_cost(self, completion: Completion, prompts: Mapping[str, int]) -> int:
+        """Return tokens to charge for an answer: those the engine counted, else the estimate of what it was given and
+        gave.
+        """
         if completion.error or completion.finish_reason == "error":
             return completion.prompt_tokens + completion.completion_tokens
         prompt = completion.prompt_tokens or prompts.get(completion.id, 0)
         return prompt + (completion.completion_tokens or self.count_tokens([completion.text])[0])
 
-    def _fitting(self, costs: Sequence[int], start: int) -> int:
-        """The end of the longest run of requests from `start` whose costs fit what is left."""
+    def _find_fitting_end(self, costs: Sequence[int], start: int) -> int:
+        """Return the end of the longest run of requests from `start` whose costs fit what is left."""
         left, end = self.budget.left, start
         while end < len(costs) and costs[end] <= left:
             left -= costs[end]
             end += 1
         return end
 
-    def _dear_message(self, cost: int) -> str:
+    def _format_over_limit(self, cost: int) -> str:
         return f"needs {cost:,} tokens, the night's budget is {self.budget.limit:,}: raise it (--max-tokens)"
 
-    def _spent_message(self) -> str:
+    def _format_exhausted(self) -> str:
         return f"{self.budget.spent:,} of the night's {self.budget.limit:,} tokens are spent; the next night goes on"
 
 
@@ -119,14 +124,16 @@ class Usage:
 
 
 class MeteredLLM(Layer):
-    """Passes everything on, and counts it; the outermost layer. `taken` reads the meter of a step and resets it."""
+    """Passes everything on, and counts it; the outermost layer. `take_usage` reads the meter of a step and resets
+    it.
+    """
 
     def __init__(self, inner: LLM) -> None:
         super().__init__(inner)
         self._usage: dict[str, Usage] = {}
 
     def complete(self, requests: Sequence[Request]) -> Iterator[Completion]:
-        """One completion a request, as `inner` gives them."""
+        """Yield one completion a request, as `inner` gives them."""
         began = time.perf_counter()
         for completion in self.inner.complete(requests):
             model = completion.model or self.model
@@ -135,8 +142,8 @@ class MeteredLLM(Layer):
             yield completion
             began = time.perf_counter()  # the time the caller takes is its own
 
-    def taken(self) -> list[Usage]:
-        """What was counted since the last time, by model."""
+    def take_usage(self) -> list[Usage]:
+        """Return what was counted since the last time, by model."""
         usage, self._usage = list(self._usage.values()), {}
         return usage
 
@@ -148,14 +155,14 @@ LETTERS_A_TOKEN = 5
 """Tokens of a word, a hump of camel case or a run of random letters: one for each five letters begun."""
 
 
-def token_counter(folder: str | None) -> TokenCounter:
-    """Counts by the `tokenizer.json` in `folder`; without a folder, by estimate.
+def load_token_counter(folder: str | None) -> TokenCounter:
+    """Return counts by the `tokenizer.json` in `folder`; without a folder, by estimate.
 
     Raises:
         EngineUnavailable: there is no tokenizer in that folder.
     """
     if folder is None:
-        return estimated_tokens
+        return estimate_tokens
     file = Path(folder).expanduser() / "tokenizer.json"
     if not file.is_file():
         raise EngineUnavailable("tokenizer", f"no tokenizer.json in {folder}; name a model's folder, or leave it unset")
@@ -166,13 +173,13 @@ def token_counter(folder: str | None) -> TokenCounter:
     return lambda texts: [len(read.ids) for read in tokenizer.encode_batch(list(texts), add_special_tokens=False)]
 
 
-def estimated_tokens(texts: Sequence[str]) -> list[int]:
-    """Tokens of each text, by kinds of characters."""
-    return [sum(map(_tokens, PIECES.findall(text))) for text in texts]
+def estimate_tokens(texts: Sequence[str]) -> list[int]:
+    """Return tokens of each text, by kinds of characters."""
+    return [sum(map(_estimate_piece_tokens, PIECES.findall(text))) for text in texts]
 
 
-def _tokens(piece: str) -> int:
-    """Tokens of one piece: a word, a digit, blanks, signs, or a character beyond ASCII."""
+def _estimate_piece_tokens(piece: str) -> int:
+    """Return tokens of one piece: a word, a digit, blanks, signs, or a character beyond ASCII."""
     if piece[0].isascii() and piece[0].isalpha():
         return -(-len(piece) // LETTERS_A_TOKEN)
     if piece[0].isspace() or len(piece) == 1:

@@ -18,9 +18,18 @@ from typing import Any, Protocol
 import orjson
 import pyarrow as pa
 
-from slowwave.engines.llm.answers import checked
-from slowwave.engines.llm.protocol import KEPT, LLM, Completion, EngineUnavailable, Layer, Request, Sampling, by_id
-from slowwave.schemas.ids import content_id
+from slowwave.engines.llm.answers import check_completion
+from slowwave.engines.llm.protocol import (
+    KEPT,
+    LLM,
+    Completion,
+    EngineUnavailable,
+    Layer,
+    Request,
+    Sampling,
+    index_by_id,
+)
+from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.tables import COMPLETIONS
 
 BATCH = 200
@@ -34,7 +43,7 @@ class CompletionCache(Protocol):
     """Where answers are kept; the store's is a table, `DictCache` is the plain one."""
 
     def known(self, ids: Sequence[str]) -> Mapping[str, Completion]:
-        """The kept answers among `ids`, by id of the completion (not of the request)."""
+        """Return the kept answers among `ids`, by id of the completion (not of the request)."""
         ...
 
     def keep(self, completions: Mapping[str, Completion]) -> None:
@@ -49,7 +58,7 @@ class DictCache:
         self.kept: dict[str, Completion] = {}
 
     def known(self, ids: Sequence[str]) -> Mapping[str, Completion]:
-        """The kept answers among `ids`."""
+        """Return the kept answers among `ids`."""
         return {i: self.kept[i] for i in ids if i in self.kept}
 
     def keep(self, completions: Mapping[str, Completion]) -> None:
@@ -57,8 +66,8 @@ class DictCache:
         self.kept.update(completions)
 
 
-def completion_id(request: Request, model: str, sampling: Sampling) -> str:
-    """The hash of everything an answer depends on: model, sampling, messages, schema and token budget."""
+def compute_completion_id(request: Request, model: str, sampling: Sampling) -> str:
+    """Return the hash of everything an answer depends on: model, sampling, messages, schema and token budget."""
     asked = orjson.dumps(
         {
             "messages": [[m["role"], m["content"]] for m in request.messages],
@@ -67,13 +76,14 @@ def completion_id(request: Request, model: str, sampling: Sampling) -> str:
             "sampling": [sampling.temperature, sampling.top_p, sampling.seed, sampling.repetition_penalty],
         }
     )
-    return content_id("completion", model, asked.decode())
+    return compute_content_id("completion", model, asked.decode())
 
 
-def split(
+def split_cached(
     requests: Sequence[Request], keys: Mapping[str, str], known: Mapping[str, Completion]
 ) -> tuple[list[Completion], list[Request]]:
-    """The requests that are answered already, by their completions, and those that are not, each distinct prompt once.
+    """Return the requests that are answered already, by their completions, and those that are not, each distinct
+    prompt once.
 
     `keys` is the completion's id of each request's id, `known` the kept answers by completion's id.
     """
@@ -81,22 +91,24 @@ def split(
     misses: dict[str, Request] = {}
     for request in requests:
         kept = known.get(keys[request.id])
-        if kept and _is_kept(kept):
-            hits.append(again(request, kept))
+        if kept and _is_cacheable(kept):
+            hits.append(reuse_completion(request, kept))
         else:
             misses.setdefault(keys[request.id], request)
     return hits, list(misses.values())
 
 
-def again(request: Request, kept: Completion) -> Completion:
-    """A kept answer as the answer to `request`, checked anew: its own tokens for the record, and nothing paid."""
+def reuse_completion(request: Request, kept: Completion) -> Completion:
+    """Return a kept answer as the answer to `request`, checked anew: its own tokens for the record, and nothing
+    paid.
+    """
     sums = kept.error == "runaway" and "retried" in kept.flags  # its tokens are those of all attempts
     error = kept.error if kept.error == "poison" or sums else None  # what no text shows
-    return checked(request, replace(kept, id=request.id, value=None, error=error, cached=True))
+    return check_completion(request, replace(kept, id=request.id, value=None, error=error, cached=True))
 
 
-def _is_kept(completion: Completion) -> bool:
-    """Whether asking again would give this again: an answer, or an error that lasts."""
+def _is_cacheable(completion: Completion) -> bool:
+    """Return whether asking again would give this again: an answer, or an error that lasts."""
     return completion.error is None or completion.error in KEPT
 
 
@@ -109,10 +121,10 @@ class CachedLLM(Layer):
         self.batch = batch
 
     def complete(self, requests: Sequence[Request]) -> Iterator[Completion]:
-        """Kept answers first, then new ones. Equal prompts are asked once and answered to each who asked."""
-        asked = by_id(requests)
-        keys = {i: completion_id(r, self.model, self.sampling) for i, r in asked.items()}
-        hits, misses = split(requests, keys, self.cache.known(list(dict.fromkeys(keys.values()))))
+        """Yield kept answers first, then new ones. Equal prompts are asked once and answered to each who asked."""
+        asked = index_by_id(requests)
+        keys = {i: compute_completion_id(r, self.model, self.sampling) for i, r in asked.items()}
+        hits, misses = split_cached(requests, keys, self.cache.known(list(dict.fromkeys(keys.values()))))
         yield from hits
         if not misses:
             return
@@ -121,50 +133,52 @@ class CachedLLM(Layer):
         for request in requests:
             if request.id not in done:
                 sharers.setdefault(keys[request.id], []).append(request)
-        for fresh in self._kept(misses, keys):
+        for fresh in self._complete_and_cache(misses, keys):
             first, *others = sharers[keys[fresh.id]]
             yield fresh
-            yield from (again(other, fresh) for other in others if other.id != first.id)
+            yield from (reuse_completion(other, fresh) for other in others if other.id != first.id)
 
-    def _kept(self, misses: Sequence[Request], keys: Mapping[str, str]) -> Iterator[Completion]:
-        """The engine's answers, a batch at a time, each batch kept before it is handed on."""
+    def _complete_and_cache(self, misses: Sequence[Request], keys: Mapping[str, str]) -> Iterator[Completion]:
+        """Yield the engine's answers, a batch at a time, each batch kept before it is handed on."""
         batch: list[Completion] = []
         began, gone = time.monotonic(), None
         try:
             for completion in self.inner.complete(misses):
                 batch.append(completion)
                 if len(batch) >= self.batch or time.monotonic() - began > BATCH_SECONDS:
-                    self._keep(batch, keys)
+                    self._cache_batch(batch, keys)
                     yield from batch
                     batch, began = [], time.monotonic()
         except EngineUnavailable as error:
             gone = error
         finally:  # what was answered before the engine gave up is paid for too
-            self._keep(batch, keys)
+            self._cache_batch(batch, keys)
         yield from batch
         if gone:
             raise gone
 
-    def _keep(self, batch: Sequence[Completion], keys: Mapping[str, str]) -> None:
-        lasting = {keys[c.id]: c for c in batch if _is_kept(c)}
+    def _cache_batch(self, batch: Sequence[Completion], keys: Mapping[str, str]) -> None:
+        lasting = {keys[c.id]: c for c in batch if _is_cacheable(c)}
         if lasting:
             self.cache.keep(lasting)
 
 
-def completion_rows(completions: Mapping[str, Completion]) -> pa.Table:
-    """Completions by id as rows of `completions`."""
+def build_completion_rows(completions: Mapping[str, Completion]) -> pa.Table:
+    """Return completions by id as rows of `completions`."""
     now = datetime.now(UTC)
     return pa.Table.from_pylist(
-        [_row(key, completion, now) for key, completion in completions.items()], schema=COMPLETIONS.schema
+        [_build_row(key, completion, now) for key, completion in completions.items()], schema=COMPLETIONS.schema
     )
 
 
-def completions_of(rows: pa.Table) -> dict[str, Completion]:
-    """Rows of `completions` as completions by id; their values are made by `again`, which knows the request."""
-    return {row["completion_id"]: _completion(row) for row in rows.to_pylist()}
+def parse_completion_rows(rows: pa.Table) -> dict[str, Completion]:
+    """Return rows of `completions` as completions by id; their values are made by `reuse_completion`, which knows the
+    request.
+    """
+    return {row["completion_id"]: _parse_row(row) for row in rows.to_pylist()}
 
 
-def _row(key: str, completion: Completion, now: datetime) -> dict[str, Any]:
+def _build_row(key: str, completion: Completion, now: datetime) -> dict[str, Any]:
     return {
         "completion_id": key, "request_id": completion.id, "model": completion.model, "engine": completion.engine,
         "text": completion.text, "error": completion.error, "reason": completion.reason,
@@ -174,7 +188,7 @@ def _row(key: str, completion: Completion, now: datetime) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _completion(row: Mapping[str, Any]) -> Completion:
+def _parse_row(row: Mapping[str, Any]) -> Completion:
     return Completion(
         row["request_id"], row["text"], error=row["error"], reason=row["reason"], finish_reason=row["finish_reason"],
         prompt_tokens=row["prompt_tokens"], completion_tokens=row["completion_tokens"],

@@ -3,7 +3,16 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from slowwave.engines.llm.protocol import LLM, Completion, EngineUnavailable, Request, Sampling, by_id, failed, flagged
+from slowwave.engines.llm.protocol import (
+    LLM,
+    Completion,
+    EngineUnavailable,
+    Request,
+    Sampling,
+    add_flag,
+    index_by_id,
+    make_failure,
+)
 
 
 class ChainLLM:
@@ -42,38 +51,38 @@ class ChainLLM:
         Raises:
             EngineUnavailable: none is.
         """
-        for place, engine in self._up():
+        for place, engine in self._list_available():
             try:
                 return engine.context_window
             except EngineUnavailable as error:
                 self._note_down(place, error)
-        raise self._unavailable()
+        raise self._make_unavailable_error()
 
     def complete(self, requests: Sequence[Request]) -> Iterator[Completion]:
-        """One completion a request: the first good answer, or the last engine's error with what each one said.
+        """Yield one completion a request: the first good answer, or the last engine's error with what each one said.
 
         Raises:
             EngineUnavailable: no engine of the chain could be had.
         """
-        pending = by_id(requests)
+        pending = index_by_id(requests)
         errors: dict[str, list[Completion]] = {i: [] for i in pending}
-        for place, engine in self._up():
-            yield from self._answers(place, engine, pending, errors)
+        for place, engine in self._list_available():
+            yield from self._ask_engine(place, engine, pending, errors)
             if not pending:
                 return
         if len(self.down) == len(self.engines) and not any(errors.values()):
-            raise self._unavailable()
+            raise self._make_unavailable_error()
         for request in pending.values():
-            yield _last_error(request, errors[request.id])
+            yield _merge_errors(request, errors[request.id])
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """By the first engine that is available."""
-        for place, engine in self._up():
+        for place, engine in self._list_available():
             try:
                 return engine.count_tokens(texts)
             except EngineUnavailable as error:
                 self._note_down(place, error)
-        raise self._unavailable()
+        raise self._make_unavailable_error()
 
     def free_gpu(self) -> None:
         """Have every engine give up its GPU."""
@@ -85,10 +94,10 @@ class ChainLLM:
         for engine in self.engines:
             engine.close()
 
-    def _answers(
+    def _ask_engine(
         self, place: int, engine: LLM, pending: dict[str, Request], errors: dict[str, list[Completion]]
     ) -> Iterator[Completion]:
-        """One engine's good answers; they leave `pending`, errors are kept for the next engine or the end."""
+        """Yield one engine's good answers; they leave `pending`, errors are kept for the next engine or the end."""
         asked, good, unpaid = len(pending), 0, 0
         try:
             for completion in engine.complete(list(pending.values())):
@@ -98,14 +107,14 @@ class ChainLLM:
                     continue
                 good += 1
                 del pending[completion.id]
-                yield flagged(completion, "fallback") if place else completion
+                yield add_flag(completion, "fallback") if place else completion
         except EngineUnavailable as error:
             self._note_down(place, error)
         if place > 0:
             self._note_fallback(engine, asked - unpaid, good, unpaid)
 
-    def _up(self) -> list[tuple[int, LLM]]:
-        """Engines that are not known to be down, with their places."""
+    def _list_available(self) -> list[tuple[int, LLM]]:
+        """Return engines that are not known to be down, with their places."""
         return [(place, engine) for place, engine in enumerate(self.engines) if place not in self.down]
 
     def _note_fallback(self, engine: LLM, asked: int, good: int, unpaid: int) -> None:
@@ -120,13 +129,13 @@ class ChainLLM:
         self.down[place] = error
         self.notes.append(str(error))
 
-    def _unavailable(self) -> EngineUnavailable:
+    def _make_unavailable_error(self) -> EngineUnavailable:
         return EngineUnavailable("every engine of the chain", "; ".join(e.why for e in self.down.values()))
 
 
-def _last_error(request: Request, errors: Sequence[Completion]) -> Completion:
-    """The last engine's error, its reason saying what each engine made of the request."""
+def _merge_errors(request: Request, errors: Sequence[Completion]) -> Completion:
+    """Return the last engine's error, its reason saying what each engine made of the request."""
     if not errors:
-        return failed(request, "unavailable", "no engine of the chain could be had")
+        return make_failure(request, "unavailable", "no engine of the chain could be had")
     reasons = "; ".join(f"{e.engine or 'engine'}: {e.error}: {e.reason}" for e in errors)
     return replace(errors[-1], reason=reasons if len(errors) > 1 else errors[-1].reason)

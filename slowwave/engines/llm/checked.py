@@ -7,7 +7,7 @@ answer to the same id are dropped, no answer at all is asked for again. No engin
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from slowwave.engines.llm.answers import checked
+from slowwave.engines.llm.answers import check_completion
 from slowwave.engines.llm.protocol import (
     LLM,
     Completion,
@@ -15,10 +15,10 @@ from slowwave.engines.llm.protocol import (
     ErrorKind,
     Layer,
     Request,
-    by_id,
-    failed,
-    flagged,
-    prompt_tokens,
+    add_flag,
+    count_prompt_tokens,
+    index_by_id,
+    make_failure,
 )
 
 GROWTH = 2
@@ -37,47 +37,47 @@ class CheckedLLM(Layer):
         self.cut_retries = cut_retries
 
     def complete(self, requests: Sequence[Request]) -> Iterator[Completion]:
-        """One completion a request: its value, or the error found in it. Those to be asked again come last.
+        """Yield one completion a request: its value, or the error found in it. Those to be asked again come last.
 
         Raises:
             EngineUnavailable: the engine is gone; cut answers that were to be asked for again are handed on before.
         """
-        asked, again = by_id(requests), dict[str, Completion]()
+        asked, again = index_by_id(requests), dict[str, Completion]()
         for attempt in range(self.cut_retries + 1):
             last = attempt == self.cut_retries
             spent, again = again, {}
             try:
-                for completion in self._round(list(asked.values())):
-                    whole = _with_former(completion, spent.pop(completion.id, None))
-                    if last or not _worth_asking(whole):
+                for completion in self._complete_once(list(asked.values())):
+                    whole = _merge_attempts(completion, spent.pop(completion.id, None))
+                    if last or not _is_retryable(whole):
                         yield whole
                     else:
                         again[whole.id] = whole
             except EngineUnavailable as error:
-                yield from (_not_asked_again(c, error.why) for c in (*again.values(), *spent.values()) if _is_cut(c))
+                yield from (_mark_not_retried(c, error.why) for c in (*again.values(), *spent.values()) if _is_cut(c))
                 raise
-            asked, hopeless = self._larger([asked[i] for i in again], again)
+            asked, hopeless = self._enlarge_budgets([asked[i] for i in again], again)
             yield from hopeless
             if not asked:
                 return
 
-    def _round(self, requests: Sequence[Request]) -> Iterator[Completion]:
-        """Exactly one checked completion a request."""
-        waiting = by_id(requests)
+    def _complete_once(self, requests: Sequence[Request]) -> Iterator[Completion]:
+        """Yield exactly one checked completion a request."""
+        waiting = index_by_id(requests)
         for completion in self.inner.complete(requests) if requests else ():
             request = waiting.pop(completion.id, None)
             if request is not None:
-                yield checked(request, completion)
+                yield check_completion(request, completion)
         for request in waiting.values():
-            yield failed(request, "missing", "the engine gave no answer to this request", self)
+            yield make_failure(request, "missing", "the engine gave no answer to this request", self)
 
-    def _larger(
+    def _enlarge_budgets(
         self, requests: Sequence[Request], got: dict[str, Completion]
     ) -> tuple[dict[str, Request], list[Completion]]:
-        """What to ask again, with a larger budget where the answer was cut; and what no larger budget fits."""
+        """Return what to ask again, with a larger budget where the answer was cut; and what no larger budget fits."""
         larger: dict[str, Request] = {}
         hopeless: list[Completion] = []
-        for request, used in zip(requests, prompt_tokens(self, requests), strict=True):
+        for request, used in zip(requests, count_prompt_tokens(self, requests), strict=True):
             budget = min(request.max_tokens * GROWTH, self.context_window - used)
             if got[request.id].error == "missing":
                 larger[request.id] = request
@@ -92,26 +92,30 @@ def _is_cut(completion: Completion) -> bool:
     return completion.error == "cut"
 
 
-def _worth_asking(completion: Completion) -> bool:
-    """Whether another attempt may do better: the answer was cut, or left out; not where another attempt was in vain."""
+def _is_retryable(completion: Completion) -> bool:
+    """Return whether another attempt may do better: the answer was cut, or left out.
+
+    Not where another attempt was in vain.
+    """
     return completion.error == "missing" or (_is_cut(completion) and GIVEN_UP not in completion.flags)
 
 
-def _not_asked_again(completion: Completion, why: str) -> Completion:
-    """A cut answer for good: it is paid for, and what it says before the cut may be of use."""
+def _mark_not_retried(completion: Completion, why: str) -> Completion:
+    """Return a cut answer for good: it is paid for, and what it says before the cut may be of use."""
     reason = f"{completion.reason}; a larger budget was not to be had: {why}"
-    return flagged(replace(completion, reason=reason), GIVEN_UP)
+    return add_flag(replace(completion, reason=reason), GIVEN_UP)
 
 
-def _with_former(completion: Completion, before: Completion | None) -> Completion:
-    """What two attempts at one request came to: the later one with the tokens of both, or the cut one where the later
+def _merge_attempts(completion: Completion, before: Completion | None) -> Completion:
+    """Return what two attempts at one request came to: the later one with the tokens of both, or the cut one where the
+    later
     got no answer at all.
     """
     if before is None:
         return completion
     if _is_cut(before) and completion.error in NO_ANSWER:
-        completion, before = _not_asked_again(before, f"{completion.error}: {completion.reason}"), completion
-    return flagged(
+        completion, before = _mark_not_retried(before, f"{completion.error}: {completion.reason}"), completion
+    return add_flag(
         replace(
             completion,
             prompt_tokens=completion.prompt_tokens + before.prompt_tokens,

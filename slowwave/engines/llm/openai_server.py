@@ -15,24 +15,32 @@ from typing import Any
 import httpx
 import orjson
 
-from slowwave.engines.llm.budget import TokenCounter, token_counter
+from slowwave.engines.llm.budget import TokenCounter, load_token_counter
 from slowwave.engines.llm.openai_wire import (
     NEW_BUDGET,
     OLD_BUDGET,
     RETRIED,
-    completion_in,
-    final_error,
-    models_in,
-    refuses_all,
-    request_body,
-    retry_after,
-    said_window,
-    same_model,
-    window_of,
+    build_request_body,
+    classify_error,
+    explain_refusal,
+    find_context_window,
+    is_same_model,
+    parse_completion,
+    parse_context_window,
+    parse_models,
+    parse_retry_after,
 )
-from slowwave.engines.llm.protocol import Completion, EngineUnavailable, Request, by_id, failed, fitting, sampling_of
-from slowwave.engines.llm.servers import Pool, Server, backoff, open_pool, without_key
-from slowwave.engines.llm.threads import result_of, streamed
+from slowwave.engines.llm.protocol import (
+    Completion,
+    EngineUnavailable,
+    Request,
+    build_sampling,
+    index_by_id,
+    make_failure,
+    split_fitting,
+)
+from slowwave.engines.llm.servers import Pool, Server, compute_backoff, mask_key, open_pool
+from slowwave.engines.llm.threads import run_coroutine, stream_items
 from slowwave.schemas.settings import LLMSettings
 
 DEFAULT_WINDOW = 8_192
@@ -44,7 +52,7 @@ MAX_RETRY_AFTER = 120.0
 
 
 @dataclass(frozen=True, slots=True)
-class _Again:
+class _Retry:
     """An attempt that may be made again, and why."""
 
     why: str
@@ -64,7 +72,7 @@ class OpenAIServer:
         self.model = model
         self.urls = tuple(url.rstrip("/") + "/" for url in urls)
         self.settings = settings or LLMSettings()
-        self.sampling = sampling_of(self.settings)
+        self.sampling = build_sampling(self.settings)
         self._window = self.settings.context_window
         self._counter: TokenCounter | None = None
         self._budget_field = OLD_BUDGET
@@ -82,28 +90,28 @@ class OpenAIServer:
             EngineUnavailable: no server answers.
         """
         if self._window is None:
-            self._window = window_of(result_of(self._models()), self.model) or DEFAULT_WINDOW
+            self._window = find_context_window(run_coroutine(self._list_models()), self.model) or DEFAULT_WINDOW
         return self._window
 
     def complete(self, requests: Sequence[Request]) -> Iterator[Completion]:
-        """One completion a request, each as it comes.
+        """Yield one completion a request, each as it comes.
 
         Raises:
             EngineUnavailable: no server answers at the outset, or each refuses the key, the path or the model; later
                 failures are completions with an error.
         """
-        by_id(requests)
+        index_by_id(requests)
         if not self._seen:
-            result_of(self._models())
-        sent, refused = fitting(self, requests)
+            run_coroutine(self._list_models())
+        sent, refused = split_fitting(self, requests)
         yield from refused
         if sent:
-            yield from streamed(self._sending(sent))
+            yield from stream_items(self._make_sender(sent))
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """By the tokenizer of the settings, else an estimate that is rarely too low."""
         if self._counter is None:
-            self._counter = token_counter(self.settings.tokenizer)
+            self._counter = load_token_counter(self.settings.tokenizer)
         return self._counter(texts)
 
     def free_gpu(self) -> None:
@@ -112,107 +120,112 @@ class OpenAIServer:
     def close(self) -> None:
         """Nothing is held between calls."""
 
-    def _sending(self, requests: Sequence[Request]) -> Callable[[Callable[[Completion], None]], Any]:
-        """The work of asking for every request and handing on each answer."""
+    def _make_sender(self, requests: Sequence[Request]) -> Callable[[Callable[[Completion], None]], Any]:
+        """Return the work of asking for every request and handing on each answer."""
 
         async def send_all(put: Callable[[Completion], None]) -> None:
-            pool = self._pool()
+            pool = self._open_pool()
             turns = asyncio.Semaphore(self.settings.concurrency * len(self.urls))
 
             async def one(request: Request) -> None:
                 async with turns:
-                    put(await self._answer(pool, request))
+                    put(await self._answer_request(pool, request))
 
             try:
                 async with asyncio.TaskGroup() as group:
                     for request in requests:
                         group.create_task(one(request))
             except ExceptionGroup as errors:
-                raise _unavailable_in(errors) or errors from None
+                raise _find_unavailable(errors) or errors from None
             finally:
                 self._lost = pool.lost
                 await pool.close()
 
         return send_all
 
-    async def _answer(self, pool: Pool, request: Request) -> Completion:
-        """The answer to one request, after as many attempts as it may have."""
+    async def _answer_request(self, pool: Pool, request: Request) -> Completion:
+        """Return the answer to one request, after as many attempts as it may have."""
         attempts, why = 0, "none was alive"
         while attempts <= self.settings.retries:
-            server = await pool.free()
+            server = await pool.wait_for_server()
             if server is None:
                 waited = "and an earlier wait was in vain" if self._lost else f"for {pool.patience:g} s"
-                return failed(request, "unavailable", f"no live server {waited}: {why}", self)
-            outcome = await self._attempt(pool, server, request)
+                return make_failure(request, "unavailable", f"no live server {waited}: {why}", self)
+            outcome = await self._try_server(pool, server, request)
             if isinstance(outcome, Completion):
                 if outcome.ok:
                     self._proven.add(server.url)
                 return outcome
             why = f"{server.url}: {outcome.why}"
             if (outcome.wait or 0.0) > MAX_RETRY_AFTER:
-                return failed(request, "unavailable", f"asked to wait {outcome.wait:g} s by {why}", self)
+                return make_failure(request, "unavailable", f"asked to wait {outcome.wait:g} s by {why}", self)
             attempts += outcome.cost
             if outcome.cost and attempts <= self.settings.retries:
-                await asyncio.sleep(backoff(attempts - 1, outcome.wait))
-        return failed(request, "unavailable", f"given up after {attempts} attempts, the last at {why}", self)
+                await asyncio.sleep(compute_backoff(attempts - 1, outcome.wait))
+        return make_failure(request, "unavailable", f"given up after {attempts} attempts, the last at {why}", self)
 
-    async def _attempt(self, pool: Pool, server: Server, request: Request) -> Completion | _Again:
-        """One attempt at one server."""
+    async def _try_server(self, pool: Pool, server: Server, request: Request) -> Completion | _Retry:
+        """Return one attempt at one server."""
         budget_field = self._budget_field  # that of this very attempt: another one may change it meanwhile
-        body = orjson.dumps(request_body(request, self.model, self.sampling, budget_field))
+        body = orjson.dumps(build_request_body(request, self.model, self.sampling, budget_field))
         server.in_flight += 1
         try:
             async with asyncio.timeout(self.settings.timeout):
                 response = await server.client.post("chat/completions", content=body)
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-            pool.refused(server)
-            return _Again(f"no connection ({error})", cost=0)
+            pool.mark_refused(server)
+            return _Retry(f"no connection ({error})", cost=0)
         except (TimeoutError, httpx.TimeoutException):
-            pool.connected(server)
-            return _Again(f"no whole answer within {self.settings.timeout:g} s", cost=SLOW_COST)
+            pool.mark_connected(server)
+            return _Retry(f"no whole answer within {self.settings.timeout:g} s", cost=SLOW_COST)
         except httpx.RequestError as error:
-            pool.connected(server)
-            return _Again(f"{type(error).__name__}: {error}")
+            pool.mark_connected(server)
+            return _Retry(f"{type(error).__name__}: {error}")
         finally:
             server.in_flight -= 1
-        pool.answered(server)
-        return self._learned(server, budget_field, response) or self._outcome(request, response)
+        pool.mark_answered(server)
+        return self._learn_from_refusal(server, budget_field, response) or self._parse_outcome(request, response)
 
-    def _learned(self, server: Server, budget_field: str, response: httpx.Response) -> _Again | None:
-        """What a refusal says about the server is remembered; the request may be sent again where that changes it."""
+    def _learn_from_refusal(self, server: Server, budget_field: str, response: httpx.Response) -> _Retry | None:
+        """Return what a refusal says about the server is remembered.
+
+        The request may be sent again where that changes it.
+        """
         if response.is_success or response.status_code in RETRIED:
             return None
-        status, said = response.status_code, self._said(response)
+        status, said = response.status_code, self._read_excerpt(response)
         if NEW_BUDGET in said and budget_field == OLD_BUDGET:
             self._budget_field = NEW_BUDGET
-            return _Again(f"the server wants {NEW_BUDGET}", cost=0)
-        if final_error(status, said) == "too_long":
-            window = said_window(said)
+            return _Retry(f"the server wants {NEW_BUDGET}", cost=0)
+        if classify_error(status, said) == "too_long":
+            window = parse_context_window(said)
             self._window = min(window, self._window) if window and self._window else self._window
             return None
-        why = refuses_all(status, said, self.model, self.settings.api_key_env)
+        why = explain_refusal(status, said, self.model, self.settings.api_key_env)
         if not why or (server.url in self._proven and status != 401):
             return None
         server.shut = why
-        return _Again(why, cost=0)
+        return _Retry(why, cost=0)
 
-    def _outcome(self, request: Request, response: httpx.Response) -> Completion | _Again:
-        """What a response means: an answer, a reason to try again, or an error that is final."""
+    def _parse_outcome(self, request: Request, response: httpx.Response) -> Completion | _Retry:
+        """Return what a response means: an answer, a reason to try again, or an error that is final."""
         if response.is_success:
-            answer = completion_in(response.content, request, self.name, self.model)
-            return answer or _Again(f"no chat completion in the answer: {self._said(response)[:200]!r}")
-        said = self._said(response)
+            answer = parse_completion(response.content, request, self.name, self.model)
+            return answer or _Retry(f"no chat completion in the answer: {self._read_excerpt(response)[:200]!r}")
+        said = self._read_excerpt(response)
         if response.status_code in RETRIED:
-            return _Again(f"status {response.status_code}: {said}", retry_after(response.headers.get("retry-after")))
-        error = final_error(response.status_code, said)
-        return failed(request, error, f"status {response.status_code}: {said}", self)
+            return _Retry(
+                f"status {response.status_code}: {said}", parse_retry_after(response.headers.get("retry-after"))
+            )
+        error = classify_error(response.status_code, said)
+        return make_failure(request, error, f"status {response.status_code}: {said}", self)
 
-    def _said(self, response: httpx.Response) -> str:
-        """The beginning of what a server said."""
-        return without_key(response.text, self.settings.api_key_env)[:500]
+    def _read_excerpt(self, response: httpx.Response) -> str:
+        """Return the beginning of what a server said."""
+        return mask_key(response.text, self.settings.api_key_env)[:500]
 
-    def _pool(self) -> Pool:
-        """Connections, for one call. The key is read each time and kept nowhere.
+    def _open_pool(self) -> Pool:
+        """Return connections, for one call. The key is read each time and kept nowhere.
 
         Raises:
             EngineUnavailable: the key in the environment is none.
@@ -233,13 +246,13 @@ class OpenAIServer:
         """The engine, in errors."""
         return f"openai:{self.model}"
 
-    async def _models(self) -> list[Mapping[str, Any]]:
-        """The models that live servers list.
+    async def _list_models(self) -> list[Mapping[str, Any]]:
+        """Return the models that live servers list.
 
         Raises:
             EngineUnavailable: no server answers, all refuse the key, or they have only other models.
         """
-        pool, listed, errors = self._pool(), list[Mapping[str, Any]](), list[str]()
+        pool, listed, errors = self._open_pool(), list[Mapping[str, Any]](), list[str]()
         try:
             for server in pool.servers:
                 try:
@@ -249,18 +262,18 @@ class OpenAIServer:
                     continue
                 if response.status_code in (401, 403):
                     errors.append(f"{server.url}: status {response.status_code}: set {self.settings.api_key_env}")
-                listed += models_in(response)
+                listed += parse_models(response)
         finally:
             await pool.close()
         names = sorted({str(model.get("id")) for model in listed})
         if len(errors) == len(self.urls):
             raise EngineUnavailable(self._label, "; ".join(errors))
-        if names and not any(same_model(name, self.model) for name in names):
+        if names and not any(is_same_model(name, self.model) for name in names):
             raise EngineUnavailable(self._label, f"its servers have other models: {', '.join(names)[:500]}")
         self._seen = True
         return listed
 
 
-def _unavailable_in(errors: ExceptionGroup) -> EngineUnavailable | None:
-    """The error that says no request can be answered, among those of several requests."""
+def _find_unavailable(errors: ExceptionGroup) -> EngineUnavailable | None:
+    """Return the error that says no request can be answered, among those of several requests."""
     return next((error for error in errors.exceptions if isinstance(error, EngineUnavailable)), None)

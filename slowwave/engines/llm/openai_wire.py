@@ -39,8 +39,8 @@ FINISHES: Mapping[str | None, FinishReason] = {
 }
 
 
-def request_body(request: Request, model: str, sampling: Sampling, budget_field: str) -> dict[str, Any]:
-    """A request as the API takes it; `budget_field` is the name the server has for the answer's budget."""
+def build_request_body(request: Request, model: str, sampling: Sampling, budget_field: str) -> dict[str, Any]:
+    """Return a request as the API takes it; `budget_field` is the name the server has for the answer's budget."""
     body: dict[str, Any] = {
         "model": model,
         "messages": request.messages,
@@ -58,8 +58,8 @@ def request_body(request: Request, model: str, sampling: Sampling, budget_field:
     return body
 
 
-def completion_in(body: bytes, request: Request, engine: str, model: str) -> Completion | None:
-    """The completion in a response's body; None where the body is none (cut off, or another kind of page)."""
+def parse_completion(body: bytes, request: Request, engine: str, model: str) -> Completion | None:
+    """Return the completion in a response's body; None where the body is none (cut off, or another kind of page)."""
     try:
         answer = orjson.loads(body)
         choice = answer["choices"][0]
@@ -80,21 +80,24 @@ def completion_in(body: bytes, request: Request, engine: str, model: str) -> Com
         return None
 
 
-def final_error(status: int, said: str) -> ErrorKind:
-    """What a status that is not retried says about the request."""
+def classify_error(status: int, said: str) -> ErrorKind:
+    """Return what a status that is not retried says about the request."""
     long = status in (400, 413, 422) and any(words in said.lower() for words in TOO_LONG)
     return "too_long" if long else "rejected"
 
 
-def said_window(said: str) -> int | None:
-    """The context window that a server names where it refuses a prompt as too long; None where it names none."""
+def parse_context_window(said: str) -> int | None:
+    """Return the context window that a server names where it refuses a prompt as too long; None where it names none."""
     found = SAID_WINDOW.search(said)
     window = int(found.group(1).replace(",", "")) if found else 0
     return window if window >= LEAST_WINDOW else None
 
 
-def refuses_all(status: int, said: str, model: str, key_env: str) -> str:
-    """Why a server that refuses this request would refuse every other too, with what to do; empty where it may not."""
+def explain_refusal(status: int, said: str, model: str, key_env: str) -> str:
+    """Return why a server that refuses this request would refuse every other too, with what to do.
+
+    Empty where it may not.
+    """
     if status in (401, 403) and not MODERATED.search(said):
         return f"status {status}: set the key in {key_env}: {said[:200]}"
     if status in (400, 404) and NO_MODEL.search(said):
@@ -104,8 +107,8 @@ def refuses_all(status: int, said: str, model: str, key_env: str) -> str:
     return ""
 
 
-def models_in(response: httpx.Response) -> list[Mapping[str, Any]]:
-    """The models a server lists; none where it has no such list."""
+def parse_models(response: httpx.Response) -> list[Mapping[str, Any]]:
+    """Return the models a server lists; none where it has no such list."""
     try:
         listed = orjson.loads(response.content)["data"] if response.is_success else []
     except (orjson.JSONDecodeError, KeyError, TypeError):
@@ -113,19 +116,22 @@ def models_in(response: httpx.Response) -> list[Mapping[str, Any]]:
     return [model for model in listed if isinstance(model, dict)] if isinstance(listed, list) else []
 
 
-def window_of(models: Sequence[Mapping[str, Any]], model: str) -> int | None:
-    """The context window that the lists give for `model`, the smallest of several; None where they don't say."""
-    said = [listed.get(name) for listed in models if same_model(listed.get("id"), model) for name in WINDOW_FIELDS]
+def find_context_window(models: Sequence[Mapping[str, Any]], model: str) -> int | None:
+    """Return the context window that the lists give for `model`, the smallest of several; None where they don't say."""
+    said = [listed.get(name) for listed in models if is_same_model(listed.get("id"), model) for name in WINDOW_FIELDS]
     return min((window for window in said if isinstance(window, int)), default=None)
 
 
-def same_model(listed: object, model: str) -> bool:
-    """Whether a listed name is the model's; Ollama lists `NAME:latest` and answers to `NAME`."""
+def is_same_model(listed: object, model: str) -> bool:
+    """Return whether a listed name is the model's; Ollama lists `NAME:latest` and answers to `NAME`."""
     return listed in (model, f"{model}:latest")
 
 
-def retry_after(header: str | None, now: datetime | None = None) -> float | None:
-    """Seconds a `Retry-After` header asks for: a number, or a date (RFC 9110, 10.2.3); None where it is neither."""
+def parse_retry_after(header: str | None, now: datetime | None = None) -> float | None:
+    """Return seconds a `Retry-After` header asks for: a number, or a date (RFC 9110, 10.2.3).
+
+    None where it is neither.
+    """
     if header is None:
         return None
     if header.strip().isdecimal():

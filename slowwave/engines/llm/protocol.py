@@ -136,7 +136,7 @@ class LLM(Protocol):
         ...
 
     def complete(self, requests: Sequence[Request]) -> Iterator[Completion]:
-        """One completion a request, in any order, each as soon as it is there (in-process vLLM: chunk by chunk).
+        """Return one completion a request, in any order, each as soon as it is there (in-process vLLM: chunk by chunk).
 
         Raises:
             EngineUnavailable: the engine can't answer anything (not installed, no such model, no server).
@@ -145,7 +145,9 @@ class LLM(Protocol):
         ...
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
-        """Tokens of each text by the model's tokenizer, or where there is none by an estimate, rarely too low."""
+        """Return tokens of each text by the model's tokenizer, or where there is none by an estimate, rarely too
+        low.
+        """
         ...
 
     def free_gpu(self) -> None:
@@ -157,21 +159,21 @@ class LLM(Protocol):
         ...
 
 
-def failed(request: Request, error: ErrorKind, reason: str, llm: LLM | None = None) -> Completion:
-    """The completion of a request that got no answer."""
+def make_failure(request: Request, error: ErrorKind, reason: str, llm: LLM | None = None) -> Completion:
+    """Return the completion of a request that got no answer."""
     engine, model = (llm.name, llm.model) if llm else ("", "")
     return Completion(request.id, error=error, reason=reason, finish_reason="error", engine=engine, model=model)
 
 
-def flagged(completion: Completion, flag: str) -> Completion:
-    """The completion with one more flag."""
+def add_flag(completion: Completion, flag: str) -> Completion:
+    """Return the completion with one more flag."""
     if flag in completion.flags:
         return completion
     return replace(completion, flags=(*completion.flags, flag))
 
 
-def by_id(requests: Iterable[Request]) -> dict[str, Request]:
-    """Requests by id, in order.
+def index_by_id(requests: Iterable[Request]) -> dict[str, Request]:
+    """Return requests by id, in order.
 
     Raises:
         ValueError: an id occurs twice.
@@ -184,39 +186,42 @@ def by_id(requests: Iterable[Request]) -> dict[str, Request]:
     return known
 
 
-def template_tokens(request: Request) -> int:
-    """Tokens the chat template adds, at most: role marks of each turn, the opening of the answer, a default system."""
+def count_template_tokens(request: Request) -> int:
+    """Return tokens the chat template adds, at most: role marks of each turn, the opening of the answer, a default
+    system.
+    """
     return 40 + 8 * len(request.messages)
 
 
-def prompt_tokens(llm: LLM, requests: Sequence[Request]) -> list[int]:
-    """Tokens of each request's whole prompt, template included, never fewer than the engine will count."""
+def count_prompt_tokens(llm: LLM, requests: Sequence[Request]) -> list[int]:
+    """Return tokens of each request's whole prompt, template included, never fewer than the engine will count."""
     contents = [message["content"] for request in requests for message in request.messages]
     counts = iter(llm.count_tokens(contents))
-    return [template_tokens(r) + sum(next(counts) for _ in r.messages) for r in requests]
+    return [count_template_tokens(r) + sum(next(counts) for _ in r.messages) for r in requests]
 
 
-def fitting(
+def split_fitting(
     llm: LLM, requests: Sequence[Request], used: Sequence[int] | None = None
 ) -> tuple[list[Request], list[Completion]]:
-    """Requests that fit the model's context window with their whole answer, and `too_long` errors for the others.
+    """Return requests that fit the model's context window with their whole answer, and `too_long` errors for the
+    others.
 
-    `used` is the tokens of each prompt where the engine knows them better than `prompt_tokens`.
+    `used` is the tokens of each prompt where the engine knows them better than `count_prompt_tokens`.
     """
     window = llm.context_window
     fit: list[Request] = []
     long: list[Completion] = []
-    for request, tokens in zip(requests, prompt_tokens(llm, requests) if used is None else used, strict=True):
+    for request, tokens in zip(requests, count_prompt_tokens(llm, requests) if used is None else used, strict=True):
         if tokens + request.max_tokens <= window:
             fit.append(request)
         else:
             why = f"a prompt of {tokens:,} tokens and an answer of up to {request.max_tokens:,} exceed the {window:,}"
-            long.append(failed(request, "too_long", f"{why} tokens of {llm.model}'s context window", llm))
+            long.append(make_failure(request, "too_long", f"{why} tokens of {llm.model}'s context window", llm))
     return fit, long
 
 
-def sampling_of(settings: LLMSettings) -> Sampling:
-    """The sampling that settings ask for."""
+def build_sampling(settings: LLMSettings) -> Sampling:
+    """Return the sampling that settings ask for."""
     return Sampling(settings.temperature, settings.top_p, settings.seed, settings.repetition_penalty)
 
 
@@ -247,7 +252,7 @@ class Layer:
         return self.inner.context_window
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
-        """Tokens of each text, by the engine's count."""
+        """Return tokens of each text, by the engine's count."""
         return self.inner.count_tokens(texts)
 
     def free_gpu(self) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import orjson
 
-from slowwave.engines.llm.protocol import Completion, JsonSchema, Message, Request, Sampling, by_id
+from slowwave.engines.llm.protocol import Completion, JsonSchema, Message, Request, Sampling, index_by_id
 
 BYTES_A_TOKEN = 4
 Script = Callable[[Request], Any]
@@ -30,17 +30,17 @@ class ScriptedLLM:
         self.sampling = Sampling()
         self.context_window = context_window
         self.asked: list[Request] = []
-        self.script = _script(script)
+        self.script = _make_script(script)
 
     def complete(self, requests: Sequence[Request]) -> Iterator[Completion]:
-        """What the script says to each request, in order."""
-        by_id(requests)
+        """Yield what the script says to each request, in order."""
+        index_by_id(requests)
         for request in requests:
             self.asked.append(request)
-            yield from self._completions(request)
+            yield from self._build_completions(request)
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
-        """A token for each four bytes, at least one where there is text."""
+        """Return a token for each four bytes, at least one where there is text."""
         return [-(-len(text.encode("utf-8", "replace")) // BYTES_A_TOKEN) for text in texts]
 
     def free_gpu(self) -> None:
@@ -49,51 +49,51 @@ class ScriptedLLM:
     def close(self) -> None:
         """Nothing is held."""
 
-    def _completions(self, request: Request) -> Iterator[Completion]:
+    def _build_completions(self, request: Request) -> Iterator[Completion]:
         answer = self.script(request)
         if isinstance(answer, Completion):
             yield answer
         elif isinstance(answer, tuple):
             yield from answer
         else:
-            yield self._completion(request, answer if isinstance(answer, str) else orjson.dumps(answer).decode())
+            yield self._build_completion(request, answer if isinstance(answer, str) else orjson.dumps(answer).decode())
 
-    def _completion(self, request: Request, text: str) -> Completion:
+    def _build_completion(self, request: Request, text: str) -> Completion:
         prompt, answer = sum(self.count_tokens([m["content"] for m in request.messages])), self.count_tokens([text])[0]
         return Completion(
             request.id, text, prompt_tokens=prompt, completion_tokens=answer, engine=self.name, model=self.model
         )
 
 
-def user(text: str, *, system: str | None = None) -> tuple[Message, ...]:
-    """A prompt of one user turn, after an optional system one."""
+def make_user_prompt(text: str, *, system: str | None = None) -> tuple[Message, ...]:
+    """Return a prompt of one user turn, after an optional system one."""
     opening: tuple[Message, ...] = ({"role": "system", "content": system},) if system else ()
     return (*opening, {"role": "user", "content": text})
 
 
-def emptiest(request: Request) -> Any:
-    """The emptiest value the request's schema allows; without a schema, a word."""
-    return "nothing" if request.schema is None else _emptiest(request.schema)
+def make_minimal_answer(request: Request) -> Any:
+    """Return the emptiest value the request's schema allows; without a schema, a word."""
+    return "nothing" if request.schema is None else _make_minimal_value(request.schema)
 
 
-def _emptiest(schema: JsonSchema) -> Any:
-    """Required fields only, no items, the first choice, zero, and text as short as may be."""
+def _make_minimal_value(schema: JsonSchema) -> Any:
+    """Return required fields only, no items, the first choice, zero, and text as short as may be."""
     if "enum" in schema:
         return schema["enum"][0]
     kind = schema.get("type")
     if kind == "object":
-        return {name: _emptiest(schema["properties"][name]) for name in schema.get("required", ())}
+        return {name: _make_minimal_value(schema["properties"][name]) for name in schema.get("required", ())}
     if kind == "array":
-        return [_emptiest(schema["items"]) for _ in range(schema.get("minItems", 0))]
+        return [_make_minimal_value(schema["items"]) for _ in range(schema.get("minItems", 0))]
     if kind == "string":
         return "-" * schema.get("minLength", 0)
     return {"boolean": False, "number": schema.get("minimum", 0), "integer": schema.get("minimum", 0)}.get(str(kind))
 
 
-def _script(script: Script | Sequence[Any] | None) -> Script:
-    """A script from a function, from answers in the order of asking, or the emptiest one."""
+def _make_script(script: Script | Sequence[Any] | None) -> Script:
+    """Return a script from a function, from answers in the order of asking, or the emptiest one."""
     if script is None:
-        return emptiest
+        return make_minimal_answer
     if callable(script):
         return script
     rest = iter(script)

@@ -46,8 +46,8 @@ class Choice:
         return self.chain.notes if self.chain else []
 
 
-def chosen(spec: str, settings: LLMSettings | None = None, cache: CompletionCache | None = None) -> Choice:
-    """The LLM that `spec` names. Nothing is loaded or asked yet.
+def select_llm(spec: str, settings: LLMSettings | None = None, cache: CompletionCache | None = None) -> Choice:
+    """Return the LLM that `spec` names. Nothing is loaded or asked yet.
 
     Around each engine lie its token budget, the checks, and the completions cache, from the inside out.
 
@@ -61,12 +61,12 @@ def chosen(spec: str, settings: LLMSettings | None = None, cache: CompletionCach
     if not names:
         return Choice(None, extractive=True)
     budget = Budget(settings.max_tokens) if settings.max_tokens is not None else None
-    engines = [layered(engine_named(name, settings), settings, cache, budget) for name in names]
+    engines = [add_layers(make_engine(name, settings), settings, cache, budget) for name in names]
     return Choice(ChainLLM(engines), extractive, budget)
 
 
-def engine_named(name: str, settings: LLMSettings) -> LLM:
-    """One engine, bare.
+def make_engine(name: str, settings: LLMSettings) -> LLM:
+    """Return one engine, bare.
 
     Raises:
         UsageError: the name is none of the forms.
@@ -76,21 +76,21 @@ def engine_named(name: str, settings: LLMSettings) -> LLM:
         return VLLMOffline(rest, settings)
     if kind == "openai" and "@" in rest:
         model, _, urls = rest.rpartition("@")
-        return OpenAIServer(model, _base_urls(name, urls), settings)
+        return OpenAIServer(model, _parse_base_urls(name, urls), settings)
     if kind == "scripted":
-        return ScriptedLLM(_function(name, rest) if rest else None)
+        return ScriptedLLM(_import_function(name, rest) if rest else None)
     raise UsageError(f"no LLM engine {name!r}: expected {FORMS}")
 
 
-def layered(llm: LLM, settings: LLMSettings, cache: CompletionCache | None, budget: Budget | None) -> LLM:
-    """An engine with its layers: a kept answer passes none of the others, and costs nothing."""
+def add_layers(llm: LLM, settings: LLMSettings, cache: CompletionCache | None, budget: Budget | None) -> LLM:
+    """Return an engine with its layers: a kept answer passes none of the others, and costs nothing."""
     counted = BudgetedLLM(llm, budget) if budget else llm
     checked = CheckedLLM(counted, cut_retries=settings.cut_retries)
     return CachedLLM(checked, cache) if cache is not None else checked
 
 
-def _function(name: str, path: str) -> Script:
-    """The function at `module:function`."""
+def _import_function(name: str, path: str) -> Script:
+    """Return the function at `module:function`."""
     module, _, function = path.partition(":")
     try:
         found: Script = getattr(import_module(module), function)
@@ -101,8 +101,8 @@ def _function(name: str, path: str) -> Script:
     return found
 
 
-def _base_urls(name: str, urls: str) -> list[str]:
-    """Base URLs from a comma-separated list."""
+def _parse_base_urls(name: str, urls: str) -> list[str]:
+    """Return base URLs from a comma-separated list."""
     listed = [url.strip() for url in urls.split(",") if url.strip()]
     wrong = [url for url in listed if not _is_base_url(url)]
     if wrong or not listed:
@@ -111,7 +111,9 @@ def _base_urls(name: str, urls: str) -> list[str]:
 
 
 def _is_base_url(url: str) -> bool:
-    """Whether a request can be sent there: http or https, a host, and a port that is a number where there is one."""
+    """Return whether a request can be sent there: http or https, a host, and a port that is a number where there is
+    one.
+    """
     try:
         read = httpx.URL(url)
     except httpx.InvalidURL:

@@ -51,8 +51,8 @@ class Pool:
     lost: bool = False
     """Whether the patience is over, here or in an earlier call: servers are then tried, and not waited for."""
 
-    async def free(self) -> Server | None:
-        """The least busy server, after a wait while all rest or are full; None when the pool's patience is over.
+    async def wait_for_server(self) -> Server | None:
+        """Return the least busy server, after a wait while all rest or are full; None when the pool's patience is over.
 
         Raises:
             EngineUnavailable: every server is shut.
@@ -65,28 +65,28 @@ class Pool:
             least = min(awake, key=lambda server: server.in_flight, default=None)
             if least and least.in_flight < self.concurrency:
                 return least
-            if not awake and self._given_up(opened, now):
+            if not awake and self._has_given_up(opened, now):
                 self.lost = True
                 return None
             await asyncio.sleep(POLL_SECONDS)
 
-    def answered(self, server: Server) -> None:
+    def mark_answered(self, server: Server) -> None:
         """The server gave an answer, be it an error: it is alive."""
         server.rests_until, server.refused_at, self.lost = 0.0, None, False
 
-    def connected(self, server: Server) -> None:
+    def mark_connected(self, server: Server) -> None:
         """The server took a connection, whatever became of it: a later refusal is a first one."""
         server.refused_at = None
 
-    def refused(self, server: Server) -> None:
+    def mark_refused(self, server: Server) -> None:
         """The server took no connection: it rests."""
         now = time.monotonic()
         server.rests_until = now + REST_SECONDS
         if server.refused_at is None:
             server.refused_at = now
 
-    def _given_up(self, resting: Sequence[Server], now: float) -> bool:
-        """Whether servers that all rest have refused for long enough."""
+    def _has_given_up(self, resting: Sequence[Server], now: float) -> bool:
+        """Return whether servers that all rest have refused for long enough."""
         patience = 0.0 if self.lost else self.patience
         return all(server.refused_at is not None and now - server.refused_at > patience for server in resting)
 
@@ -96,8 +96,8 @@ class Pool:
             await server.client.aclose()
 
 
-def request_headers(key_env: str, engine: str) -> dict[str, str]:
-    """The headers of every request, with the key that the environment holds under `key_env`. It is kept nowhere.
+def build_headers(key_env: str, engine: str) -> dict[str, str]:
+    """Return the headers of every request, with the key that the environment holds under `key_env`. It is kept nowhere.
 
     Raises:
         EngineUnavailable: the key can't stand in a header. httpx would say so too, and show it.
@@ -109,8 +109,8 @@ def request_headers(key_env: str, engine: str) -> dict[str, str]:
     return {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {key}"} if key else {})
 
 
-def without_key(text: str, key_env: str) -> str:
-    """What a server said, with the key blotted out: some repeat it where they refuse it."""
+def mask_key(text: str, key_env: str) -> str:
+    """Return what a server said, with the key blotted out: some repeat it where they refuse it."""
     key = os.environ.get(key_env, "").strip()
     return text.replace(key, "[key]") if key else text
 
@@ -125,12 +125,12 @@ def open_pool(
     patience: float,
     lost: bool = False,
 ) -> Pool:
-    """Connections to each base URL. A proxy of the environment is not used for this machine itself.
+    """Return connections to each base URL. A proxy of the environment is not used for this machine itself.
 
     Raises:
         EngineUnavailable: the key in the environment is none.
     """
-    headers = request_headers(key_env, engine)
+    headers = build_headers(key_env, engine)
     limits = httpx.Limits(max_connections=None, max_keepalive_connections=concurrency)
     return Pool(
         [
@@ -153,8 +153,9 @@ def open_pool(
     )
 
 
-def backoff(attempt: int, retry_after: float | None = None) -> float:
-    """Seconds to wait before attempt number `attempt` + 1: what the server asks for, or doubling with full jitter.
+def compute_backoff(attempt: int, retry_after: float | None = None) -> float:
+    """Return seconds to wait before attempt number `attempt` + 1: what the server asks for, or doubling with full
+    jitter.
 
     Jitter keeps requests that failed together from coming back together (Brooker 2015, "Exponential backoff and
     jitter"). Half of the wait is kept as a floor.

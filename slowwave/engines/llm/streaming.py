@@ -15,10 +15,16 @@ import httpx
 import orjson
 
 from slowwave.engines.llm.openai_server import OpenAIServer
-from slowwave.engines.llm.openai_wire import NEW_BUDGET, OLD_BUDGET, completion_in, refuses_all, request_body
+from slowwave.engines.llm.openai_wire import (
+    NEW_BUDGET,
+    OLD_BUDGET,
+    build_request_body,
+    explain_refusal,
+    parse_completion,
+)
 from slowwave.engines.llm.protocol import LLM, EngineUnavailable, Message, Request
-from slowwave.engines.llm.select import FORMS, engine_named
-from slowwave.engines.llm.servers import LOOPBACK, request_headers, without_key
+from slowwave.engines.llm.select import FORMS, make_engine
+from slowwave.engines.llm.servers import LOOPBACK, build_headers, mask_key
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import LLMSettings
 
@@ -34,7 +40,7 @@ class Speaker(Protocol):
         ...
 
     def stream(self, messages: Sequence[Message], max_tokens: int) -> Iterator[str]:
-        """The answer in pieces, at least one.
+        """Return the answer in pieces, at least one.
 
         Raises:
             EngineUnavailable: there is no answer, or it breaks off; pieces that came before are good.
@@ -42,8 +48,8 @@ class Speaker(Protocol):
         ...
 
 
-def speaking(spec: str, settings: LLMSettings | None = None) -> Speaker:
-    """The speaker that an LLM setting names (see `select.py` for the forms).
+def select_speaker(spec: str, settings: LLMSettings | None = None) -> Speaker:
+    """Return the speaker that an LLM setting names (see `select.py` for the forms).
 
     Raises:
         UsageError: it names no engine, or none of the forms.
@@ -52,15 +58,15 @@ def speaking(spec: str, settings: LLMSettings | None = None) -> Speaker:
     names = [name for part in re.split(r"->|→|>", spec) if (name := part.strip()) not in ("off", "extractive")]
     if not names:
         raise UsageError(f"no language model is set ({spec!r}): SLOWWAVE_LLM or --llm names one of {FORMS}")
-    speakers = [_speaker(engine_named(name, settings)) for name in names]
-    return speakers[0] if len(speakers) == 1 else FirstOf(speakers)
+    speakers = [_make_speaker(make_engine(name, settings)) for name in names]
+    return speakers[0] if len(speakers) == 1 else FallbackSpeaker(speakers)
 
 
-def _speaker(llm: LLM) -> Speaker:
-    return ServerSpeaker(llm) if isinstance(llm, OpenAIServer) else WholeAnswers(llm)
+def _make_speaker(llm: LLM) -> Speaker:
+    return ServerSpeaker(llm) if isinstance(llm, OpenAIServer) else WholeAnswerSpeaker(llm)
 
 
-class WholeAnswers:
+class WholeAnswerSpeaker:
     """Any engine as a speaker: its answer is one piece."""
 
     def __init__(self, llm: LLM) -> None:
@@ -76,7 +82,7 @@ class WholeAnswers:
         yield completion.text
 
 
-class FirstOf:
+class FallbackSpeaker:
     """A chain of speakers: the first that says anything."""
 
     def __init__(self, speakers: Sequence[Speaker]) -> None:
@@ -122,7 +128,7 @@ class ServerSpeaker:
         for url in self.server.urls:
             said = False
             try:
-                for piece in self._asked(url, request):
+                for piece in self._ask_server(url, request):
                     said = True
                     yield piece
             except EngineUnavailable as trouble:
@@ -133,26 +139,26 @@ class ServerSpeaker:
                 return
         raise EngineUnavailable(self.server.name, "; ".join(troubles) or "an empty answer")
 
-    def _asked(self, url: str, request: Request) -> Iterator[str]:
-        """The pieces from one server; asked once more where it knows the answer's budget by another name."""
+    def _ask_server(self, url: str, request: Request) -> Iterator[str]:
+        """Yield the pieces from one server; asked once more where it knows the answer's budget by another name."""
         sent = self._budget_field
         try:
-            yield from self._pieces(url, request, sent)
+            yield from self._read_pieces(url, request, sent)
         except EngineUnavailable as trouble:
             if NEW_BUDGET not in trouble.why or sent != OLD_BUDGET:
                 raise
             self._budget_field = NEW_BUDGET
-            yield from self._pieces(url, request, NEW_BUDGET)
+            yield from self._read_pieces(url, request, NEW_BUDGET)
 
-    def _pieces(self, url: str, request: Request, budget_field: str) -> Iterator[str]:
+    def _read_pieces(self, url: str, request: Request, budget_field: str) -> Iterator[str]:
         try:
-            yield from self._sent(url, request, budget_field)
+            yield from self._send_request(url, request, budget_field)
         except httpx.RequestError as error:
             raise EngineUnavailable(self.server.name, f"{type(error).__name__} {error}".rstrip()) from None
 
-    def _sent(self, url: str, request: Request, budget_field: str) -> Iterator[str]:
-        settings, body = self.server.settings, self._body(request, budget_field)
-        headers = request_headers(settings.api_key_env, self.server.name)
+    def _send_request(self, url: str, request: Request, budget_field: str) -> Iterator[str]:
+        settings, body = self.server.settings, self._build_body(request, budget_field)
+        headers = build_headers(settings.api_key_env, self.server.name)
         timeout = httpx.Timeout(settings.timeout, connect=min(10.0, settings.timeout))
         local = httpx.URL(url).host in LOOPBACK  # no proxy for this machine itself
         with (
@@ -161,34 +167,34 @@ class ServerSpeaker:
         ):
             if not response.is_success:
                 response.read()
-                raise EngineUnavailable(self.server.name, self._refusal(response))
+                raise EngineUnavailable(self.server.name, self._explain_failure(response))
             if "event-stream" in response.headers.get("content-type", ""):
-                yield from _words(response.iter_lines(), self.server.name)
+                yield from _parse_events(response.iter_lines(), self.server.name)
             else:
-                whole = completion_in(response.read(), request, self.server.name, self.server.model)
+                whole = parse_completion(response.read(), request, self.server.name, self.server.model)
                 yield from [whole.text] if whole and whole.text else []
 
-    def _refusal(self, response: httpx.Response) -> str:
-        """Why a server gives no answer, with what to do where that is known."""
+    def _explain_failure(self, response: httpx.Response) -> str:
+        """Return why a server gives no answer, with what to do where that is known."""
         status, key_env = response.status_code, self.server.settings.api_key_env
-        said = without_key(response.text, key_env)[:500]
-        hint = "" if NEW_BUDGET in said else refuses_all(status, said, self.server.model, key_env)
+        said = mask_key(response.text, key_env)[:500]
+        hint = "" if NEW_BUDGET in said else explain_refusal(status, said, self.server.model, key_env)
         return hint or f"status {status}: {said}"
 
-    def _body(self, request: Request, budget_field: str) -> bytes:
-        body = request_body(request, self.server.model, self.server.sampling, budget_field)
+    def _build_body(self, request: Request, budget_field: str) -> bytes:
+        body = build_request_body(request, self.server.model, self.server.sampling, budget_field)
         return orjson.dumps({**body, "stream": True})
 
 
-def _words(lines: Iterator[str], engine: str) -> Iterator[str]:
-    """The text in server-sent events, up to the one that ends the answer."""
+def _parse_events(lines: Iterator[str], engine: str) -> Iterator[str]:
+    """Yield the text in server-sent events, up to the one that ends the answer."""
     for line in lines:
         if not line.startswith(DATA):
             continue
         data = line[len(DATA) :].strip()
         if data == DONE:
             return
-        piece, ended = _piece(data, engine)
+        piece, ended = _parse_event(data, engine)
         if piece:
             yield piece
         if ended:
@@ -196,8 +202,8 @@ def _words(lines: Iterator[str], engine: str) -> Iterator[str]:
     raise EngineUnavailable(engine, "the stream ended before the answer did")
 
 
-def _piece(data: str, engine: str) -> tuple[str, bool]:
-    """The text of one event, and whether the answer ends with it.
+def _parse_event(data: str, engine: str) -> tuple[str, bool]:
+    """Return the text of one event, and whether the answer ends with it.
 
     Raises:
         EngineUnavailable: the event tells of an error, or is none of the API's.

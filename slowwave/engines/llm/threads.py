@@ -18,14 +18,14 @@ class _End:
     error: BaseException | None = None
 
 
-def result_of(coroutine: Coroutine[Any, Any, T]) -> T:
-    """What the coroutine returns; its error is raised here."""
+def run_coroutine(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Return what the coroutine returns; its error is raised here."""
     with ThreadPoolExecutor(1, "slowwave-async") as pool:
         return pool.submit(asyncio.run, coroutine).result()
 
 
-def streamed(work: Callable[[Callable[[T], None]], Coroutine[Any, Any, None]]) -> Iterator[T]:
-    """What `work` puts, as it puts it; the work goes on while the caller handles an item.
+def stream_items(work: Callable[[Callable[[T], None]], Coroutine[Any, Any, None]]) -> Iterator[T]:
+    """Yield what `work` puts, as it puts it; the work goes on while the caller handles an item.
 
     An error of the work is raised here after everything that was put before it. When the caller stops early, the
     work is cancelled, and waited for.
@@ -55,7 +55,7 @@ def streamed(work: Callable[[Callable[[T], None]], Coroutine[Any, Any, None]]) -
     thread = threading.Thread(target=run, name="slowwave-async", daemon=True)
     thread.start()
     try:
-        yield from _until_end(items)
+        yield from _drain_queue(items)
     finally:
         started.wait()
         for loop, task in running:
@@ -64,8 +64,8 @@ def streamed(work: Callable[[Callable[[T], None]], Coroutine[Any, Any, None]]) -
         thread.join()
 
 
-def _until_end(items: "queue.SimpleQueue[T | _End]") -> Iterator[T]:
-    """Items up to the end; the error it bears is raised."""
+def _drain_queue(items: "queue.SimpleQueue[T | _End]") -> Iterator[T]:
+    """Yield items up to the end; the error it bears is raised."""
     while not isinstance(item := items.get(), _End):
         yield item
     if item.error:

@@ -3,7 +3,7 @@
 vLLM's offline client waits for its engine's next output without a limit. An engine that fails says so on the way out,
 and the wait ends with `EngineDeadError`. One that is killed (the kernel's out-of-memory killer, say) says nothing: a
 monitor thread marks it dead and closes the sockets, and the client waits for ever (v1/engine/core_client.py:
-`SyncMPClient.get_output`, `start_engine_core_monitor`). `guarded` looks for the mark and wakes the client.
+`SyncMPClient.get_output`, `start_engine_core_monitor`). `guard_engine` looks for the mark and wakes the client.
 """
 
 import gc
@@ -20,11 +20,11 @@ POLL_SECONDS = 0.5
 
 
 @contextmanager
-def guarded(engine: "VLLM") -> Iterator[None]:
+def guard_engine(engine: "VLLM") -> Iterator[None]:
     """While inside, an engine that is killed ends the wait for it with vLLM's own `EngineDeadError`."""
     core: Any = engine.llm_engine.engine_core
     over = threading.Event()
-    watcher = threading.Thread(target=_watch, args=(core, over), name="slowwave-vllm-watch", daemon=True)
+    watcher = threading.Thread(target=_watch_engine, args=(core, over), name="slowwave-vllm-watch", daemon=True)
     if hasattr(core, "outputs_queue") and hasattr(core, "resources"):  # an engine within this process has neither
         watcher.start()
     try:
@@ -35,7 +35,7 @@ def guarded(engine: "VLLM") -> Iterator[None]:
             watcher.join()
 
 
-def _watch(core: Any, over: threading.Event) -> None:
+def _watch_engine(core: Any, over: threading.Event) -> None:
     """Wake the waiting client once the engine is marked dead."""
     from vllm.v1.engine.exceptions import EngineDeadError
 
@@ -45,7 +45,7 @@ def _watch(core: Any, over: threading.Event) -> None:
             return
 
 
-def stopped(engine: "VLLM") -> None:
+def stop_engine(engine: "VLLM") -> None:
     """End the engine and its process, and give the GPU's memory back to this one."""
     import torch
 

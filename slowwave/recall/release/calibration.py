@@ -53,12 +53,12 @@ class Scale:
     median: float
     deviation: float
 
-    def relevance(self, cosine: float, words: float = 0.0) -> float:
-        """A cosine, and a share of words heard, on the release's scale: 0 to 1."""
-        return float(self.relevances(np.array([cosine]), np.array([words]))[0])
+    def compute_relevance(self, cosine: float, words: float = 0.0) -> float:
+        """Return a cosine, and a share of words heard, on the release's scale: 0 to 1."""
+        return float(self.compute_relevances(np.array([cosine]), np.array([words]))[0])
 
-    def relevances(self, cosines: Scores, words: Scores) -> Scores:
-        """The same for many."""
+    def compute_relevances(self, cosines: Scores, words: Scores) -> Scores:
+        """Return the same for many."""
         deviations = (cosines - self.median) / self.deviation + WORDS * words
         return np.clip(MARK * deviations / DEVIATIONS, 0.0, 1.0)
 
@@ -89,42 +89,42 @@ class Calibration:
 
 
 @cache
-def negatives() -> tuple[str, ...]:
-    """The questions that ship."""
+def load_negatives() -> tuple[str, ...]:
+    """Return the questions that ship."""
     return tuple((Path(__file__).parent / "negatives.txt").read_text(encoding="utf-8").split("\n")[:-1])
 
 
-def calibration(view: View, encoder: Encoder, queries: Sequence[str] = ()) -> Calibration:
-    """The scales of a view's tables; a table without vectors has none.
+def fit_calibration(view: View, encoder: Encoder, queries: Sequence[str] = ()) -> Calibration:
+    """Return the scales of a view's tables; a table without vectors has none.
 
     Args:
         view: of a release, or of tables that are to become one.
         encoder: the one the tables' vectors were made with.
         queries: known negatives; those that ship, unless given.
     """
-    asked = list(queries or negatives())
+    asked = list(queries or load_negatives())
     vectors = encoder.encode(asked)
-    deviation = round(spread(vectors), 4)
-    found = {kind: _scale(view, pool, vectors, deviation) for kind, pool in POOLS.items()}
+    deviation = round(compute_cosine_deviation(vectors), 4)
+    found = {kind: _fit_scale(view, pool, vectors, deviation) for kind, pool in POOLS.items()}
     return Calibration(encoder.name, len(asked), {kind: scale for kind, scale in found.items() if scale})
 
 
-def spread(queries: Vectors) -> float:
-    """Standard deviation of the cosines between different queries; shape (queries, dim)."""
+def compute_cosine_deviation(queries: Vectors) -> float:
+    """Return standard deviation of the cosines between different queries; shape (queries, dim)."""
     pairs = (queries @ queries.T)[np.triu_indices(len(queries), 1)]
     return max(float(pairs.std()), LEAST_DEVIATION) if len(pairs) else LEAST_DEVIATION
 
 
-def _scale(view: View, pool: Pool, queries: Vectors, deviation: float) -> Scale | None:
-    rows = sampled_vectors(view, pool)
+def _fit_scale(view: View, pool: Pool, queries: Vectors, deviation: float) -> Scale | None:
+    rows = sample_vectors(view, pool)
     if not len(rows):
         return None
     best: npt.NDArray[np.float32] = (queries @ rows.T).max(axis=1)
     return Scale(round(float(np.median(best)), 4), deviation)
 
 
-def sampled_vectors(view: View, pool: Pool) -> Vectors:
-    """Vectors of a pool's rows that may answer, shape (rows, dim): all, or `SAMPLE_ROWS` of them."""
+def sample_vectors(view: View, pool: Pool) -> Vectors:
+    """Return vectors of a pool's rows that may answer, shape (rows, dim): all, or `SAMPLE_ROWS` of them."""
     rows = view.count(pool.table)
     if not rows:
         return np.zeros((0, 0), dtype=np.float32)

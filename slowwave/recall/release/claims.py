@@ -13,7 +13,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slowwave.recall.query import Query
-from slowwave.recall.release.passages import NO_TIME, Layout, codes, found_at, moments_of, passing, place
+from slowwave.recall.release.passages import (
+    NO_TIME,
+    Layout,
+    build_filter_mask,
+    convert_timestamps,
+    encode_column,
+    find_code,
+    locate_rows,
+)
 from slowwave.recall.release.view import Ints, Mask, View
 from slowwave.schemas.tables import MESSAGES, OBSERVATIONS
 
@@ -37,15 +45,18 @@ class ClaimLayout:
     """Pairs: a claim and the position of a passage that it was made in, ascending; none for a message without one."""
 
     @classmethod
-    def of(cls, view: View) -> "ClaimLayout":
-        """The claims' places, read by the first who asks."""
-        return view.once("claim layout", lambda: cls._read(view))
+    def from_view(cls, view: View) -> "ClaimLayout":
+        """Return the claims' places, read by the first who asks."""
+        return view.get_or_build("claim layout", lambda: cls._read(view))
 
     @classmethod
     def _read(cls, view: View) -> "ClaimLayout":
-        rows = view.dataset(OBSERVATIONS).to_table(columns=COLUMNS, with_row_id=True)
+        rows = view.open_dataset(OBSERVATIONS).to_table(columns=COLUMNS, with_row_id=True)
         changed = pc.and_(pc.equal(rows["status"], "superseded"), pc.is_valid(rows["superseded_by"]))
-        (workspace, workspaces), (category, categories) = codes(rows["workspace"]), codes(rows["category"])
+        (workspace, workspaces), (category, categories) = (
+            encode_column(rows["workspace"]),
+            encode_column(rows["category"]),
+        )
         return cls(
             row_ids=rows["_rowid"].to_numpy(),
             answers=pc.or_(pc.equal(rows["status"], "active"), changed).to_numpy(),
@@ -53,34 +64,34 @@ class ClaimLayout:
             workspaces=workspaces,
             category=category,
             categories=categories,
-            moment=moments_of(rows["observed_at"]),
-            made=_made(view, rows["message_ids"].combine_chunks()),
+            moment=convert_timestamps(rows["observed_at"]),
+            made=_pair_claims_with_passages(view, rows["message_ids"].combine_chunks()),
         )
 
-    def offsets(self, row_ids: npt.NDArray[np.uint64]) -> Ints:
-        """Offsets of rows of this table."""
-        return found_at(self.row_ids, self.by_row, row_ids)
+    def find_offsets(self, row_ids: npt.NDArray[np.uint64]) -> Ints:
+        """Return offsets of rows of this table."""
+        return locate_rows(self.row_ids, self.by_row, row_ids)
 
-    def allowed(self, query: Query) -> Mask:
-        """Which claims may answer, and pass the query's conditions."""
-        mask = self.answers & passing(query, self.workspace, self.workspaces, self.moment)
+    def mask_allowed(self, query: Query) -> Mask:
+        """Return which claims may answer, and pass the query's conditions."""
+        mask = self.answers & build_filter_mask(query, self.workspace, self.workspaces, self.moment)
         if query.category is not None:
-            mask &= self.category == place(self.categories, query.category)
+            mask &= self.category == find_code(self.categories, query.category)
         return mask
 
-    def made_in(self, positions: Ints) -> Ints:
-        """The claims made in passages at these positions, ascending, each once."""
+    def find_claims_at(self, positions: Ints) -> Ints:
+        """Return the claims made in passages at these positions, ascending, each once."""
         position, claim = self.by_position
         first, last = np.searchsorted(position, positions, "left"), np.searchsorted(position, positions, "right")
-        return np.unique(claim[_runs(first, last)])
+        return np.unique(claim[_expand_ranges(first, last)])
 
-    def places(self, claims: Ints) -> tuple[Ints, Ints]:
-        """Pairs: the index of a claim among those given, and a position that it was made in."""
+    def find_claim_positions(self, claims: Ints) -> tuple[Ints, Ints]:
+        """Return pairs: the index of a claim among those given, and a position that it was made in."""
         claim, position = self.made
         first, last = np.searchsorted(claim, claims, "left"), np.searchsorted(claim, claims, "right")
-        return np.repeat(np.arange(len(claims)), last - first), position[_runs(first, last)]
+        return np.repeat(np.arange(len(claims)), last - first), position[_expand_ranges(first, last)]
 
-    def later(self, claims: Ints) -> npt.NDArray[np.float64]:
+    def compute_recency(self, claims: Ints) -> npt.NDArray[np.float64]:
         """For each, the share of those given from its workspace that were made before it; 0 where it has no time."""
         share = np.zeros(len(claims))
         for workspace in np.unique(self.workspace[claims]):
@@ -102,20 +113,20 @@ class ClaimLayout:
         return position[order], claim[order]
 
 
-def _made(view: View, message_ids: pa.ListArray) -> tuple[Ints, Ints]:
-    """Claims and positions, joined over the message; in order of claim."""
-    layout = Layout.of(view)
+def _pair_claims_with_passages(view: View, message_ids: pa.ListArray) -> tuple[Ints, Ints]:
+    """Return claims and positions, joined over the message; in order of claim."""
+    layout = Layout.from_view(view)
     claim = pc.list_parent_indices(message_ids).to_numpy().astype(np.int64)
-    message = pc.fill_null(pc.index_in(message_ids.flatten(), value_set=view.keys(MESSAGES)), -1).to_numpy()
+    message = pc.fill_null(pc.index_in(message_ids.flatten(), value_set=view.read_keys(MESSAGES)), -1).to_numpy()
     by_message = np.argsort(layout.message, kind="stable")
     there = layout.message[by_message]
     known = message >= 0
     first, last = np.searchsorted(there, message[known], "left"), np.searchsorted(there, message[known], "right")
-    return np.repeat(claim[known], last - first), by_message[_runs(first, last)]
+    return np.repeat(claim[known], last - first), by_message[_expand_ranges(first, last)]
 
 
-def _runs(first: Ints, last: Ints) -> Ints:
-    """The numbers first … last - 1 of each pair, in a row."""
+def _expand_ranges(first: Ints, last: Ints) -> Ints:
+    """Return the numbers first … last - 1 of each pair, in a row."""
     lengths = last - first
     before = np.cumsum(lengths) - lengths
     runs: Ints = np.arange(int(lengths.sum())) + np.repeat(first - before, lengths)

@@ -50,19 +50,19 @@ class Layout:
     """Positions in order of row id."""
 
     @classmethod
-    def of(cls, view: View) -> "Layout":
-        """The passages' places, read by the first who asks."""
-        return view.once("layout", lambda: cls._read(view))
+    def from_view(cls, view: View) -> "Layout":
+        """Return the passages' places, read by the first who asks."""
+        return view.get_or_build("layout", lambda: cls._read(view))
 
     @classmethod
     def _read(cls, view: View) -> "Layout":
-        rows = view.dataset(PASSAGES).to_table(columns=COLUMNS, with_row_id=True)
-        session, _ = codes(rows["session_id"])
+        rows = view.open_dataset(PASSAGES).to_table(columns=COLUMNS, with_row_id=True)
+        session, _ = encode_column(rows["session_id"])
         order = np.lexsort((rows["part"].to_numpy(), rows["seq"].to_numpy(), session))
-        (role, roles), (speaker, speakers) = codes(rows["role"]), codes(rows["speaker"])
-        workspace, workspaces = codes(rows["workspace"])
-        message = pc.fill_null(pc.index_in(rows["message_id"], value_set=view.keys(MESSAGES)), -1).to_numpy()
-        moment = moments_of(rows["ts"])
+        (role, roles), (speaker, speakers) = encode_column(rows["role"]), encode_column(rows["speaker"])
+        workspace, workspaces = encode_column(rows["workspace"])
+        message = pc.fill_null(pc.index_in(rows["message_id"], value_set=view.read_keys(MESSAGES)), -1).to_numpy()
+        moment = convert_timestamps(rows["ts"])
         row_ids = rows["_rowid"].to_numpy()[order]
         return cls(
             offsets=order,
@@ -79,18 +79,18 @@ class Layout:
             by_row=np.argsort(row_ids),
         )
 
-    def positions(self, row_ids: npt.NDArray[np.uint64]) -> Ints:
-        """Positions of rows of this table."""
-        return found_at(self.row_ids, self.by_row, row_ids)
+    def find_positions(self, row_ids: npt.NDArray[np.uint64]) -> Ints:
+        """Return positions of rows of this table."""
+        return locate_rows(self.row_ids, self.by_row, row_ids)
 
-    def allowed(self, query: Query) -> Mask:
-        """Which passages the query's conditions let through."""
-        return passing(query, self.workspace, self.workspaces, self.moment)
+    def mask_allowed(self, query: Query) -> Mask:
+        """Return which passages the query's conditions let through."""
+        return build_filter_mask(query, self.workspace, self.workspaces, self.moment)
 
     @cached_property
-    def names(self) -> dict[str, set[int]]:
+    def speaker_words(self) -> dict[str, set[int]]:
         """Each word of a speaker's name, in lower case, and whose names it stands in."""
-        return _words_of(self.speakers)
+        return _index_words(self.speakers)
 
     @cached_property
     def folders(self) -> tuple[str, ...]:
@@ -98,52 +98,61 @@ class Layout:
         return tuple(FOLDERS.split(name.rstrip("/\\"))[-1] for name in self.workspaces)
 
     @cached_property
-    def places(self) -> dict[str, set[int]]:
+    def workspace_words(self) -> dict[str, set[int]]:
         """Each word of a workspace's name, in lower case, and whose names it stands in."""
-        return _words_of(self.folders)
+        return _index_words(self.folders)
 
-    def said_in(self, word: str) -> Mask:
-        """Which of the passages come from a workspace that a word, in lower case, names."""
-        return np.isin(self.workspace, sorted(self.places.get(word, ())))
+    def mask_workspace(self, word: str) -> Mask:
+        """Return which of the passages come from a workspace that a word, in lower case, names."""
+        return np.isin(self.workspace, sorted(self.workspace_words.get(word, ())))
 
-    def said_by(self, text: str, positions: Ints | None = None) -> Mask:
-        """Which of the passages (all, unless some are given) come from a speaker that the text names."""
+    def mask_speakers(self, text: str, positions: Ints | None = None) -> Mask:
+        """Return which of the passages (all, unless some are given) come from a speaker that the text names."""
         speaker = self.speaker if positions is None else self.speaker[positions]
-        named = {i for word in WORD.findall(text.lower()) for i in self.names.get(word, ())}
+        named = {i for word in WORD.findall(text.lower()) for i in self.speaker_words.get(word, ())}
         return np.isin(speaker, sorted(named)) if named else np.zeros(len(speaker), dtype=bool)
 
-    def without_speakers(self, text: str) -> str:
-        """The text less the names of speakers: what they said does not name them. The text, where nothing is left."""
-        names = sorted({word for word in WORD.findall(text) if word.lower() in self.names})
+    def strip_speakers(self, text: str) -> str:
+        """Return the text less the names of speakers: what they said does not name them.
+
+        The text, where nothing is left.
+        """
+        names = sorted({word for word in WORD.findall(text) if word.lower() in self.speaker_words})
         if not names:
             return text
         either = "|".join(re.escape(name) for name in names)
         bare = " ".join(re.sub(rf"\b(?:{either})\b(?:['’]s\b)?", " ", text).split())
         return bare if WORD.search(bare) else text
 
-    def exchange(self, position: int) -> list[int]:
-        """Messages of the exchange that a passage stands in, as one position each, in the order they were said.
+    def find_exchange(self, position: int) -> list[int]:
+        """Return messages of the exchange that a passage stands in, as one position each, in the order they were said.
 
         With a user's message goes the answer: what the assistant said last before the user spoke again. With an
         assistant's goes the question: what the user said last before it. Any other stands alone.
         """
         role = self.roles[self.role[position]]
         if role == "user":
-            answer = self._last_answer(position)
+            answer = self._find_last_answer(position)
             return [position] if answer is None else [position, answer]
         if role == "assistant":
-            question = self._met(position, -1, "user")
+            question = self._find_nearest_by_role(position, -1, "user")
             return [position] if question is None else [question, position]
         return [position]
 
-    def _last_answer(self, position: int) -> int | None:
-        answer = self._met(position, 1, "assistant")
-        while answer is not None and (later := self._met(answer, 1, "assistant", unless="user")) is not None:
+    def _find_last_answer(self, position: int) -> int | None:
+        answer = self._find_nearest_by_role(position, 1, "assistant")
+        while (
+            answer is not None
+            and (later := self._find_nearest_by_role(answer, 1, "assistant", unless="user")) is not None
+        ):
             answer = later
         return answer
 
-    def _met(self, position: int, step: int, wanted: str, unless: str | None = None) -> int | None:
-        """The nearest passage of another message with this role, in one direction; none if `unless` comes before it."""
+    def _find_nearest_by_role(self, position: int, step: int, wanted: str, unless: str | None = None) -> int | None:
+        """Return the nearest passage of another message with this role, in one direction.
+
+        None if `unless` comes before it.
+        """
         for at in range(position + step, position + step * (PAIR_REACH + 1), step):
             if not 0 <= at < len(self.session) or self.session[at] != self.session[position]:
                 return None
@@ -154,16 +163,16 @@ class Layout:
                 return None
         return None
 
-    def shifted(self, positions: Ints, offset: int) -> tuple[Ints, Mask]:
-        """The positions `offset` further on, and which of them are in the same session."""
+    def shift_positions(self, positions: Ints, offset: int) -> tuple[Ints, Mask]:
+        """Return the positions `offset` further on, and which of them are in the same session."""
         moved = positions + offset
         inside = (moved >= 0) & (moved < len(self.row_ids))
         moved = np.where(inside, moved, positions)
         return moved, inside & (self.session[moved] == self.session[positions])
 
 
-def _words_of(names: Iterable[str]) -> dict[str, set[int]]:
-    """Each word of some names, in lower case, and the places of the names that it stands in."""
+def _index_words(names: Iterable[str]) -> dict[str, set[int]]:
+    """Return each word of some names, in lower case, and the places of the names that it stands in."""
     found: dict[str, set[int]] = {}
     for i, name in enumerate(names):
         for word in WORD.findall(name.lower()):
@@ -171,30 +180,30 @@ def _words_of(names: Iterable[str]) -> dict[str, set[int]]:
     return found
 
 
-def codes(column: pa.ChunkedArray) -> tuple[Ints, tuple[str, ...]]:
-    """Numbers in place of a column's equal strings, -1 for null, and the strings."""
+def encode_column(column: pa.ChunkedArray) -> tuple[Ints, tuple[str, ...]]:
+    """Return numbers in place of a column's equal strings, -1 for null, and the strings."""
     encoded = column.combine_chunks().dictionary_encode()
     codes = pc.fill_null(encoded.indices.cast(pa.int64()), -1).to_numpy(zero_copy_only=False)
     return codes, tuple(encoded.dictionary.to_pylist())
 
 
-def moments_of(column: pa.ChunkedArray) -> Ints:
-    """Microseconds since 1970, UTC; NO_TIME for null."""
+def convert_timestamps(column: pa.ChunkedArray) -> Ints:
+    """Return microseconds since 1970, UTC; NO_TIME for null."""
     moments: Ints = pc.fill_null(column.cast(pa.int64()), NO_TIME).to_numpy()
     return moments
 
 
-def found_at(row_ids: npt.NDArray[np.uint64], by_row: Ints, wanted: npt.NDArray[np.uint64]) -> Ints:
-    """Where each of the row ids wanted stands among `row_ids`, whose places in ascending order are `by_row`."""
+def locate_rows(row_ids: npt.NDArray[np.uint64], by_row: Ints, wanted: npt.NDArray[np.uint64]) -> Ints:
+    """Return where each of the row ids wanted stands among `row_ids`, whose places in ascending order are `by_row`."""
     found: Ints = by_row[np.searchsorted(row_ids, wanted, sorter=by_row)]
     return found
 
 
-def passing(query: Query, workspace: Ints, workspaces: tuple[str, ...], moment: Ints) -> Mask:
-    """Which rows pass the conditions that a query sets on the workspace and the time."""
+def build_filter_mask(query: Query, workspace: Ints, workspaces: tuple[str, ...], moment: Ints) -> Mask:
+    """Return which rows pass the conditions that a query sets on the workspace and the time."""
     mask: Mask = np.ones(len(moment), dtype=bool)
     if query.workspace is not None:
-        mask &= workspace == place(workspaces, query.workspace)
+        mask &= workspace == find_code(workspaces, query.workspace)
     if query.since is not None:
         mask &= moment >= round(query.since.timestamp() * 1e6)
     if query.until is not None:
@@ -202,6 +211,6 @@ def passing(query: Query, workspace: Ints, workspaces: tuple[str, ...], moment: 
     return mask
 
 
-def place(values: tuple[str, ...], value: str) -> int:
-    """Where a value stands among those of a column; -2, the number of no row, for one that is not there."""
+def find_code(values: tuple[str, ...], value: str) -> int:
+    """Return where a value stands among those of a column; -2, the number of no row, for one that is not there."""
     return values.index(value) if value in values else -2

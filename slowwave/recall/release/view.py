@@ -20,9 +20,9 @@ import pyarrow.compute as pc
 
 from slowwave.schemas.errors import StoreUnreadable
 from slowwave.schemas.tables import TABLES, Table
-from slowwave.store.other_versions import known_releases, lacking, refuse_gone
+from slowwave.store.other_versions import check_tables_exist, find_missing_columns, load_releases
 from slowwave.store.releases import Release, pick_release
-from slowwave.store.stand_ins import stand_in
+from slowwave.store.stand_ins import make_stand_in
 from slowwave.store.trouble import READ_TROUBLE
 
 FLAT_ROWS = 100_000
@@ -40,7 +40,7 @@ T = TypeVar("T")
 K = TypeVar("K", bound=Hashable)
 
 
-class Kept(Generic[K, T]):
+class LRUCache(Generic[K, T]):
     """The last `size` values made, by key; shared by threads."""
 
     def __init__(self, size: int) -> None:
@@ -49,7 +49,7 @@ class Kept(Generic[K, T]):
         self._lock = RLock()
 
     def get(self, key: K) -> T | None:
-        """The value of a key; None when it is not there."""
+        """Return the value of a key; None when it is not there."""
         with self._lock:
             if key in self._values:
                 self._values.move_to_end(key)
@@ -68,14 +68,14 @@ class View:
 
     def __init__(self, folder: Path, release: Release) -> None:
         self.dir, self.release = folder, release
-        self.words: Kept[Hashable, tuple[Ints, npt.NDArray[np.float64]]] = Kept(KEPT_WORDS)
+        self.words: LRUCache[Hashable, tuple[Ints, npt.NDArray[np.float64]]] = LRUCache(KEPT_WORDS)
         self.lookups = ThreadPoolExecutor(LOOKUPS_AT_ONCE, thread_name_prefix="recall-words")
         self._made: dict[Hashable, object] = {}
         self._lock = RLock()
 
     @classmethod
     def open(cls, root: Path, space: str, release: str | None = None) -> "View":
-        """The live release of a space, or the one of that id or name.
+        """Return the live release of a space, or the one of that id or name.
 
         Raises:
             StoreMissing: there is no such store or space.
@@ -84,79 +84,86 @@ class View:
             NoRelease: nothing is released yet, or not under that name.
         """
         folder = root / space
-        view = cls(folder, pick_release(known_releases(folder), release, folder))
+        view = cls(folder, pick_release(load_releases(folder), release, folder))
         for name in view.release.versions.keys() & TABLES.keys():
             with suppress(*READ_TROUBLE, StoreUnreadable):  # told to whoever needs the table
-                view.dataset(TABLES[name])
+                view.open_dataset(TABLES[name])
         return view
 
-    def once(self, key: Hashable, make: Callable[[], T]) -> T:
-        """What `make` gives, made by the first caller and kept as long as this view."""
+    def get_or_build(self, key: Hashable, make: Callable[[], T]) -> T:
+        """Return what `make` gives, made by the first caller and kept as long as this view."""
         if key not in self._made:
             with self._lock:
                 if key not in self._made:
                     self._made[key] = make()
         return self._made[key]  # type: ignore[return-value]
 
-    def dataset(self, table: Table) -> lance.LanceDataset:
-        """The Lance dataset at the pinned version; what is younger than the release stands empty.
+    def open_dataset(self, table: Table) -> lance.LanceDataset:
+        """Return the Lance dataset at the pinned version; what is younger than the release stands empty.
 
         Raises:
             StoreUnreadable: it is gone.
             SchemaMismatch, NewerStore: another version of slowwave wrote what this one can't use.
         """
-        return self.once(("dataset", table.name), lambda: self._opened(table))
+        return self.get_or_build(("dataset", table.name), lambda: self._open_pinned(table))
 
-    def _opened(self, table: Table) -> lance.LanceDataset:
+    def _open_pinned(self, table: Table) -> lance.LanceDataset:
         if table.name not in self.release.versions:
-            return stand_in(self, table, None)
-        refuse_gone(self.dir, [self.release], [table])
+            return make_stand_in(self, table, None)
+        check_tables_exist(self.dir, [self.release], [table])
         path = str(self.dir / f"{table.name}.lance")
         found = lance.dataset(path, version=self.release.versions[table.name])
-        return stand_in(self, table, found) if lacking(table, found.schema) else found
+        return make_stand_in(self, table, found) if find_missing_columns(table, found.schema) else found
 
     def count(self, table: Table) -> int:
-        """Rows of a table; none of one that is younger than the release."""
+        """Return rows of a table; none of one that is younger than the release."""
         if table.name not in self.release.versions:
             return 0
-        return self.once(("count", table.name), lambda: int(self.dataset(table).count_rows()))
+        return self.get_or_build(("count", table.name), lambda: int(self.open_dataset(table).count_rows()))
 
-    def full_text(self, table: Table) -> bool:
-        """Whether the table's text column has an index of full text."""
+    def has_full_text(self, table: Table) -> bool:
+        """Return whether the table's text column has an index of full text."""
         fields = [table.full_text]
-        found = self.once(("indexes", table.name), lambda: self.dataset(table).describe_indices())
+        found = self.get_or_build(("indexes", table.name), lambda: self.open_dataset(table).describe_indices())
         return any(index.field_names == fields and index.index_type == "Inverted" for index in found)
 
     def read(self, table: Table, columns: Sequence[str], where: pc.Expression | None = None) -> pa.Table:
-        """Columns of the rows that pass, in no order that may be relied on."""
-        return self.dataset(table).to_table(columns=list(columns), filter=where)
+        """Return columns of the rows that pass, in no order that may be relied on."""
+        return self.open_dataset(table).to_table(columns=list(columns), filter=where)
 
-    def by_id(self, table: Table, ids: Sequence[str], columns: Sequence[str]) -> dict[str, dict[str, object]]:
-        """Rows by key; ids that the table does not hold are left out. Scans the key column once."""
+    def read_by_id(self, table: Table, ids: Sequence[str], columns: Sequence[str]) -> dict[str, dict[str, object]]:
+        """Return rows by key; ids that the table does not hold are left out. Scans the key column once."""
         wanted = sorted(set(ids))
         if not wanted or not self.count(table):
             return {}
-        keys = self.keys(table)
+        keys = self.read_keys(table)
         offsets = np.flatnonzero(pc.is_in(keys, value_set=pa.array(wanted, keys.type)).to_numpy())
         rows = self.take(table, offsets, [table.key, *(name for name in columns if name != table.key)])
         return {str(row[table.key]): row for row in rows.to_pylist()}
 
-    def keys(self, table: Table) -> pa.ChunkedArray:
-        """The key of every row, by offset."""
-        return self.once(("keys", table.name), lambda: self.dataset(table).to_table(columns=[table.key])[table.key])
-
-    def take(self, table: Table, offsets: Ints, columns: Sequence[str]) -> pa.Table:
-        """Rows at these offsets, in their order."""
-        return self.dataset(table).take(offsets, columns=list(columns))
-
-    def vectors(self, table: Table) -> tuple[Floats, Mask] | None:
-        """All vectors by offset, shape (rows, dim), and which rows have one; None where the table is too large."""
-        return (
-            None if self.count(table) > FLAT_ROWS else self.once(("vectors", table.name), lambda: self._matrix(table))
+    def read_keys(self, table: Table) -> pa.ChunkedArray:
+        """Return the key of every row, by offset."""
+        return self.get_or_build(
+            ("keys", table.name), lambda: self.open_dataset(table).to_table(columns=[table.key])[table.key]
         )
 
-    def _matrix(self, table: Table) -> tuple[Floats, Mask]:
-        column = self.dataset(table).to_table(columns=["vector"])["vector"].combine_chunks()
+    def take(self, table: Table, offsets: Ints, columns: Sequence[str]) -> pa.Table:
+        """Return rows at these offsets, in their order."""
+        return self.open_dataset(table).take(offsets, columns=list(columns))
+
+    def load_vectors(self, table: Table) -> tuple[Floats, Mask] | None:
+        """Return all vectors by offset, shape (rows, dim), and which rows have one.
+
+        None where the table is too large.
+        """
+        return (
+            None
+            if self.count(table) > FLAT_ROWS
+            else self.get_or_build(("vectors", table.name), lambda: self._read_vectors(table))
+        )
+
+    def _read_vectors(self, table: Table) -> tuple[Floats, Mask]:
+        column = self.open_dataset(table).to_table(columns=["vector"])["vector"].combine_chunks()
         known = column.is_valid().to_numpy(zero_copy_only=False)
         matrix = np.zeros((len(column), column.type.list_size), dtype=np.float32)
         matrix[known] = column.drop_null().flatten().to_numpy().reshape(-1, column.type.list_size)

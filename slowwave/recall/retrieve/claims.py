@@ -10,12 +10,26 @@ of these is missing (no encoder, no full text of passages) the claim's own words
 
 import numpy as np
 
-from slowwave.recall.filters import claims_allowed
-from slowwave.recall.query import Query, content_words, word_share
+from slowwave.recall.filters import mask_allowed_claims
+from slowwave.recall.query import Query, compute_word_share, extract_index_terms
 from slowwave.recall.release.claims import ClaimLayout
 from slowwave.recall.release.view import Ints, Mask, View
-from slowwave.recall.retrieve.messages import Heard, cosines, cosines_to, stated_length, top
-from slowwave.recall.retrieve.pools import Candidates, Pool, Scores, Vector, nearest_rows, standardised_sum, text_lane
+from slowwave.recall.retrieve.messages import (
+    PassageEvidence,
+    compute_cosines,
+    compute_statement_length,
+    compute_stored_cosines,
+    select_top,
+)
+from slowwave.recall.retrieve.pools import (
+    Candidates,
+    Pool,
+    Scores,
+    Vector,
+    find_nearest_rows,
+    fuse_standardised,
+    search_full_text,
+)
 from slowwave.schemas.tables import PASSAGES
 
 WEIGHTS = {"lexical": 1.0, "vector": 1.0, "message": 1.0, "words": 0.3, "speaker": 0.35, "length": 0.5}
@@ -24,17 +38,17 @@ LATER = 0.75
 """What the latest claim of a workspace has over the first: what was said last mostly holds."""
 
 
-def claim_candidates(
+def retrieve_claim_candidates(
     view: View,
     pool: Pool,
     query: Query,
     limit: int,
     vector: Vector | None,
-    said: Heard,
+    said: PassageEvidence,
     full_text: bool,
     whole: Vector | None = None,
 ) -> tuple[Candidates, Scores]:
-    """Candidates among the observations, and their scores.
+    """Return candidates among the observations, and their scores.
 
     Args:
         limit: passages and rows that each kind of evidence brings.
@@ -43,82 +57,94 @@ def claim_candidates(
         full_text: whether the observations' own full text may be asked; it is where something else is missing.
         whole: of the query with the names; it ranks nothing, but tells how relevant a claim is.
     """
-    layout = ClaimLayout.of(view)
-    allowed = claims_allowed(view, query)
-    near, cosine = _nearest(view, pool, query, layout, allowed, limit, vector)
-    words = _words(view, pool, query, layout, limit) if full_text and (vector is None or said.share is None) else None
-    through = layout.made_in(np.concatenate(said.best(limit)))
+    layout = ClaimLayout.from_view(view)
+    allowed = mask_allowed_claims(view, query)
+    near, cosine = _find_nearest_claims(view, pool, query, layout, allowed, limit, vector)
+    words = (
+        _search_claim_text(view, pool, query, layout, limit)
+        if full_text and (vector is None or said.share is None)
+        else None
+    )
+    through = layout.find_claims_at(np.concatenate(said.select_top_positions(limit)))
     claims = np.unique(np.concatenate([near, through[allowed[through]], *([] if words is None else [words[0]])]))
     if len(claims) == 0:
         return Candidates(pool), np.zeros(0)
     columns = [*pool.columns, "vector"] if vector is not None and cosine is None else list(pool.columns)
     rows = view.take(pool.table, claims, columns)
-    signals = _heard_signals(view, layout, claims, query, said, vector)
-    signals["length"] = stated_length(rows["summary"])
+    signals = _compute_context_signals(view, layout, claims, query, said, vector)
+    signals["length"] = compute_statement_length(rows["summary"])
     if words is not None:
-        signals["words"] = _looked_up(claims, *words)
+        signals["words"] = _align_scores(claims, *words)
     if vector is not None:
-        signals["vector"] = cosines(rows["vector"], vector) if cosine is None else cosine[claims]
+        signals["vector"] = compute_cosines(rows["vector"], vector) if cosine is None else cosine[claims]
     found = Candidates(pool, rows.select(pool.columns).to_pylist(), signals, cosine=signals.get("vector"))
-    found.covered = _covered(layout, claims, query, said, found)
+    found.covered = _compute_claim_coverage(layout, claims, query, said, found)
     if whole is not None and found.cosine is not None:
-        named = cosines_to(view, pool, claims, whole)
-        found.cosine = np.fmax(found.cosine, cosines(rows["vector"], whole) if named is None else named)
-    return found, standardised_sum(signals, WEIGHTS) + LATER * layout.later(claims)
+        named = compute_stored_cosines(view, pool, claims, whole)
+        found.cosine = np.fmax(found.cosine, compute_cosines(rows["vector"], whole) if named is None else named)
+    return found, fuse_standardised(signals, WEIGHTS) + LATER * layout.compute_recency(claims)
 
 
-def _nearest(
+def _find_nearest_claims(
     view: View, pool: Pool, query: Query, layout: ClaimLayout, allowed: Mask, limit: int, vector: Vector | None
 ) -> tuple[Ints, Scores | None]:
-    """Offsets of the nearest claims, and every claim's cosine where the vectors are in memory."""
+    """Return offsets of the nearest claims, and every claim's cosine where the vectors are in memory."""
     if vector is None:
         return np.zeros(0, dtype=np.int64), None
-    cosine = cosines_to(view, pool, np.arange(len(allowed)), vector)
+    cosine = compute_stored_cosines(view, pool, np.arange(len(allowed)), vector)
     if cosine is None:
-        found = nearest_rows(view, pool, query, limit, vector, [], row_ids=True)
-        return layout.offsets(found["_rowid"].to_numpy()), None
-    return top(np.where(allowed & ~np.isnan(cosine), cosine, -np.inf), limit, -np.inf), cosine
+        found = find_nearest_rows(view, pool, query, limit, vector, [], row_ids=True)
+        return layout.find_offsets(found["_rowid"].to_numpy()), None
+    return select_top(np.where(allowed & ~np.isnan(cosine), cosine, -np.inf), limit, -np.inf), cosine
 
 
-def _words(view: View, pool: Pool, query: Query, layout: ClaimLayout, limit: int) -> tuple[Ints, Scores]:
-    """Offsets and BM25 of the claims that hold words of the query themselves."""
-    found = text_lane(view, pool, query, limit, [], row_ids=True)
-    return layout.offsets(found["_rowid"].to_numpy()), found["_score"].to_numpy().astype(np.float64)
+def _search_claim_text(view: View, pool: Pool, query: Query, layout: ClaimLayout, limit: int) -> tuple[Ints, Scores]:
+    """Return offsets and BM25 of the claims that hold words of the query themselves."""
+    found = search_full_text(view, pool, query, limit, [], row_ids=True)
+    return layout.find_offsets(found["_rowid"].to_numpy()), found["_score"].to_numpy().astype(np.float64)
 
 
-def _looked_up(claims: Ints, offsets: Ints, scores: Scores) -> Scores:
+def _align_scores(claims: Ints, offsets: Ints, scores: Scores) -> Scores:
     held = np.zeros(len(claims))
     held[np.searchsorted(claims, offsets)] = scores
     return held
 
 
-def _heard_signals(
-    view: View, layout: ClaimLayout, claims: Ints, query: Query, said: Heard, vector: Vector | None
+def _compute_context_signals(
+    view: View, layout: ClaimLayout, claims: Ints, query: Query, said: PassageEvidence, vector: Vector | None
 ) -> dict[str, Scores]:
-    """What is heard where each claim was made: the best of its passages; NaN for a claim whose passages are gone."""
-    at, positions = layout.places(claims)
-    signals = {"lexical": said.worth, "speaker": said.layout.said_by(query.text).astype(np.float64)}
-    found = {name: _best(at, every[positions], len(claims)) for name, every in signals.items()}
+    """Return what is heard where each claim was made: the best of its passages.
+
+    NaN for a claim whose passages are gone.
+    """
+    at, positions = layout.find_claim_positions(claims)
+    signals = {"lexical": said.word_date_score, "speaker": said.layout.mask_speakers(query.text).astype(np.float64)}
+    found = {name: _take_max_per_claim(at, every[positions], len(claims)) for name, every in signals.items()}
     if said.cosine is not None:
-        found["message"] = _best(at, said.cosine[positions], len(claims))
+        found["message"] = _take_max_per_claim(at, said.cosine[positions], len(claims))
     elif vector is not None and len(positions):
         some, back = np.unique(positions, return_inverse=True)
         rows = view.take(PASSAGES, said.layout.offsets[some], ["vector"])
-        found["message"] = _best(at, cosines(rows["vector"], vector)[back], len(claims))
+        found["message"] = _take_max_per_claim(at, compute_cosines(rows["vector"], vector)[back], len(claims))
     return found
 
 
-def _best(at: Ints, values: Scores, count: int) -> Scores:
+def _take_max_per_claim(at: Ints, values: Scores, count: int) -> Scores:
     best = np.full(count, np.nan)
     np.fmax.at(best, at, values)
     return best
 
 
-def _covered(layout: ClaimLayout, claims: Ints, query: Query, said: Heard, found: Candidates) -> Scores:
-    """Share of the query's words that is heard where a claim was made; that it holds itself, without full text."""
+def _compute_claim_coverage(
+    layout: ClaimLayout, claims: Ints, query: Query, said: PassageEvidence, found: Candidates
+) -> Scores:
+    """Return share of the query's words that is heard where a claim was made.
+
+    That it holds itself, without full text.
+    """
     if said.share is not None:
-        at, positions = layout.places(claims)
-        return np.nan_to_num(_best(at, said.share[positions], len(claims)))
-    words = content_words(query.text)
+        at, positions = layout.find_claim_positions(claims)
+        return np.nan_to_num(_take_max_per_claim(at, said.share[positions], len(claims)))
+    words = extract_index_terms(query.text)
     texts = [f"{row['summary']} {row['speaker'] or ''}" for row in found.rows]
-    return np.array([word_share(words, text) for text in texts], dtype=np.float64)
+    return np.array([compute_word_share(words, text) for text in texts], dtype=np.float64)

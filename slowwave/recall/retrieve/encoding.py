@@ -5,7 +5,7 @@ from pathlib import Path
 from threading import Lock
 
 from slowwave.engines.encoders.protocol import Encoder
-from slowwave.recall.release.view import Kept
+from slowwave.recall.release.view import LRUCache
 from slowwave.recall.retrieve.pools import Vector
 
 KEPT_QUERIES = 256
@@ -28,12 +28,12 @@ class QueryVectors:
         """
         self.chosen, self.given, self._note = chosen, given, note
         self._loaded: dict[str, Encoder | None] = {}
-        self._kept: Kept[tuple[str, str], Vector] = Kept(KEPT_QUERIES)
+        self._kept: LRUCache[tuple[str, str], Vector] = LRUCache(KEPT_QUERIES)
         self._lock = Lock()
 
-    def encoded(self, made_with: str | None, texts: Sequence[str]) -> Mapping[str, Vector]:
-        """Each text's vector, the new ones made in one call; empty when there is no encoder to make them."""
-        encoder = self._encoder(made_with)
+    def encode_texts(self, made_with: str | None, texts: Sequence[str]) -> Mapping[str, Vector]:
+        """Return each text's vector, the new ones made in one call; empty when there is no encoder to make them."""
+        encoder = self._get_encoder(made_with)
         if encoder is None:
             return {}
         found = {text: self._kept.get((encoder.name, text)) for text in texts}
@@ -48,7 +48,7 @@ class QueryVectors:
             self._kept.put((encoder.name, text), vector)
         return fresh | kept
 
-    def _encoder(self, made_with: str | None) -> Encoder | None:
+    def _get_encoder(self, made_with: str | None) -> Encoder | None:
         if made_with is None:
             self._note("this release has no vectors: answered by full text alone")
             return None
@@ -59,13 +59,13 @@ class QueryVectors:
             return None
         with self._lock:
             if made_with not in self._loaded:
-                self._loaded[made_with] = self._load(made_with)
+                self._loaded[made_with] = self._load_encoder(made_with)
             loaded = self._loaded[made_with]
         if loaded is None:
             self._note(f"the encoder {made_with!r} of this release can't be loaded: answered by full text alone")
         return loaded
 
-    def _load(self, made_with: str) -> Encoder | None:
+    def _load_encoder(self, made_with: str) -> Encoder | None:
         from slowwave.engines.encoders.query_encoder import load_query_encoder
         from slowwave.engines.errors import EncoderNotFound
 

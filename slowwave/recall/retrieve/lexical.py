@@ -15,10 +15,10 @@ import numpy.typing as npt
 import pyarrow as pa
 from lance.query import MatchQuery
 
-from slowwave.recall.query import Query, content_words
+from slowwave.recall.query import Query, extract_index_terms
 from slowwave.recall.release.passages import Layout
 from slowwave.recall.release.view import Ints, Mask, View
-from slowwave.recall.retrieve.pools import Pool, Scores, conditions, sifted
+from slowwave.recall.retrieve.pools import Pool, Scores, build_row_filter, search_post_filtered
 from slowwave.text import terms
 
 MAX_WORDS = 64
@@ -36,7 +36,7 @@ SATURATED = 2.2
 
 
 @dataclass(frozen=True)
-class HeardWords:
+class WordEvidence:
     """What every passage hears of a query's words, by position."""
 
     worth: Scores
@@ -45,78 +45,84 @@ class HeardWords:
     """Of the telling words, by their worth, 0 to 1; a word that nobody ever said counts as the rarest, never heard."""
 
 
-def heard_words(
+def compute_word_evidence(
     view: View, pool: Pool, query: Query, layout: Layout, allowed: Mask, of_time: Set[str] = frozenset()
-) -> HeardWords:
+) -> WordEvidence:
     """Look the query's words up, and hear them over neighbouring passages.
 
     Telling are words that are neither idle ("what do we use") nor names of speakers or workspaces: what is asked about
     Ann is told by Ann, who does not name herself. Nor are words that tell of a time in which something was said
     (`of_time`). Where there is no other, the names are, or else the idle words.
     """
-    words, lanes = looked_up(query), _heard_lanes(view, pool, query, layout)
-    content = set(terms.content_words(query.text)).intersection(words)
-    telling = content - layout.names.keys() - layout.places.keys() - of_time or content or set(words)
+    words, lanes = select_search_words(query), _search_words_with_others(view, pool, query, layout)
+    content = set(terms.extract_content_words(query.text)).intersection(words)
+    telling = content - layout.speaker_words.keys() - layout.workspace_words.keys() - of_time or content or set(words)
     total, told, best = (np.zeros(len(layout.row_ids)) for _ in range(3))
     rarest, bound = float(np.log1p((len(total) + 0.5) / 0.5)), 0.0
     for word, (positions, scores) in zip(words, lanes, strict=True):
-        heard = _spread(positions, scores, layout, best)
-        if word in layout.places:
-            heard = np.concatenate([heard, _heard_all_over(word, layout, best)])
+        heard = _spread_to_neighbours(positions, scores, layout, best)
+        if word in layout.workspace_words:
+            heard = np.concatenate([heard, _spread_to_workspace(word, layout, best)])
         total[heard] += best[heard]  # once a position, however often it is named
         if word in telling:
             told[heard] += best[heard]
             bound += float(best[heard].max()) if len(heard) else rarest
         best[heard] = 0.0
     total[~allowed] = told[~allowed] = 0.0
-    return HeardWords(total, told / bound if bound else told)
+    return WordEvidence(total, told / bound if bound else told)
 
 
-def _heard_lanes(view: View, pool: Pool, query: Query, layout: Layout) -> list[tuple[Ints, Scores]]:
-    """`word_lanes`; of a query for one speaker or file those of everybody too: what answers Ben is heard beside him."""
-    lanes = word_lanes(view, pool, query, layout)
-    if not query.narrowed:
+def _search_words_with_others(view: View, pool: Pool, query: Query, layout: Layout) -> list[tuple[Ints, Scores]]:
+    """Return `search_words`; of a query for one speaker or file those of everybody too: what answers Ben is heard
+    beside
+    him.
+    """
+    lanes = search_words(view, pool, query, layout)
+    if not query.is_narrowed:
         return lanes
-    others = word_lanes(view, pool, replace(query, speaker=None, files=()), layout)
+    others = search_words(view, pool, replace(query, speaker=None, files=()), layout)
     return [
         (np.concatenate([own[0], other[0]]), np.concatenate([own[1], other[1]]))
         for own, other in zip(lanes, others, strict=True)
     ]
 
 
-def _heard_all_over(word: str, layout: Layout, best: Scores) -> Ints:
-    """The positions of a workspace that a word names: nobody names the place where they are, so all hear it there."""
-    here = layout.said_in(word)
+def _spread_to_workspace(word: str, layout: Layout, best: Scores) -> Ints:
+    """Return the positions of a workspace that a word names: nobody names the place where they are, so all hear it
+    there.
+    """
+    here = layout.mask_workspace(word)
     positions = np.flatnonzero(here)
-    best[positions] = np.maximum(best[positions], float(rarity([here], len(here))[0]) * SATURATED)
+    best[positions] = np.maximum(best[positions], float(compute_mask_idf([here], len(here))[0]) * SATURATED)
     return positions
 
 
-def _spread(positions: Ints, scores: Scores, layout: Layout, best: Scores) -> Ints:
-    """The positions within reach of a word's, some named again; `best` gets what each hears of it."""
+def _spread_to_neighbours(positions: Ints, scores: Scores, layout: Layout, best: Scores) -> Ints:
+    """Return the positions within reach of a word's, some named again; `best` gets what each hears of it."""
     touched = []
     for offset in range(-REACH, REACH + 1):
-        moved, same = layout.shifted(positions, offset)
+        moved, same = layout.shift_positions(positions, offset)
         np.maximum.at(best, moved[same], scores[same] * FADE ** abs(offset))
         touched.append(moved[same])
     return np.concatenate(touched)
 
 
-def looked_up(query: Query) -> list[str]:
-    """The words of a query that are looked up."""
-    return content_words(query.text)[:MAX_WORDS]
+def select_search_words(query: Query) -> list[str]:
+    """Return the words of a query that are looked up."""
+    return extract_index_terms(query.text)[:MAX_WORDS]
 
 
-def word_lanes(view: View, pool: Pool, query: Query, layout: Layout) -> list[tuple[Ints, Scores]]:
-    """Positions and BM25 of the passages that hold a word of the query, word by word; empty for a word never said.
+def search_words(view: View, pool: Pool, query: Query, layout: Layout) -> list[tuple[Ints, Scores]]:
+    """Return positions and BM25 of the passages that hold a word of the query, word by word; empty for a word never
+    said.
 
     Words that the index leaves out are left out here too. A word's passages are remembered while the release is read.
     """
-    where = conditions(view, pool, query)
+    where = build_row_filter(view, pool, query)
     scope = (query.workspace, query.since, query.until, query.speaker, query.files)
 
     def best(word: str, n: int) -> pa.Table:
-        scanner = view.dataset(pool.table).scanner(
+        scanner = view.open_dataset(pool.table).scanner(
             columns=["_score"],
             full_text_query=MatchQuery(word, pool.text),
             filter=where,
@@ -127,10 +133,10 @@ def word_lanes(view: View, pool: Pool, query: Query, layout: Layout) -> list[tup
         return scanner.to_table()
 
     def lane(word: str) -> tuple[Ints, Scores]:
-        found = sifted(view, pool, query, ROWS_A_WORD, partial(best, word))
-        return layout.positions(found["_rowid"].to_numpy()), found["_score"].to_numpy().astype(np.float64)
+        found = search_post_filtered(view, pool, query, ROWS_A_WORD, partial(best, word))
+        return layout.find_positions(found["_rowid"].to_numpy()), found["_score"].to_numpy().astype(np.float64)
 
-    words = looked_up(query)
+    words = select_search_words(query)
     found = {word: view.words.get((word, scope)) for word in words}
     missing = [word for word in words if found[word] is None]
     for word, one in zip(missing, view.lookups.map(lane, missing), strict=True):
@@ -139,7 +145,7 @@ def word_lanes(view: View, pool: Pool, query: Query, layout: Layout) -> list[tup
     return [one for one in found.values() if one is not None]
 
 
-def rarity(masks: Sequence[Mask], of: int) -> npt.NDArray[np.float64]:
-    """BM25's inverse document frequency of each mask among `of` rows: what a match is worth."""
+def compute_mask_idf(masks: Sequence[Mask], of: int) -> npt.NDArray[np.float64]:
+    """Return BM25's inverse document frequency of each mask among `of` rows: what a match is worth."""
     held = np.array([mask.sum() for mask in masks], dtype=np.float64)
     return np.log1p((of - held + 0.5) / (held + 0.5))

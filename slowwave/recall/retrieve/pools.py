@@ -15,9 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from lance.query import MatchQuery
 
-from slowwave.recall.filters import narrowing, sieve
+from slowwave.recall.filters import build_post_filter, build_scope_filters
 from slowwave.recall.hits import Kind
-from slowwave.recall.query import Query, content_words, word_share
+from slowwave.recall.query import Query, compute_word_share, extract_index_terms
 from slowwave.recall.release.view import View
 from slowwave.schemas.tables import OBSERVATIONS, PASSAGES, SUMMARIES, UTC_US, Table
 from slowwave.text.terms import STOP
@@ -102,8 +102,8 @@ class Candidates:
         return [str(row[self.pool.table.key]) for row in self.rows]
 
 
-def conditions(view: View, pool: Pool, query: Query) -> pc.Expression | None:
-    """The filter of a pool's rows; None when all may answer."""
+def build_row_filter(view: View, pool: Pool, query: Query) -> pc.Expression | None:
+    """Return the filter of a pool's rows; None when all may answer."""
     wanted: list[pc.Expression] = []
     if query.workspace is not None:
         wanted.append(pc.field("workspace") == pa.scalar(query.workspace))
@@ -112,19 +112,19 @@ def conditions(view: View, pool: Pool, query: Query) -> pc.Expression | None:
         wanted.append((pc.field("status") == pa.scalar("active")) | changed)
         if query.category is not None:
             wanted.append(pc.field("category") == pa.scalar(query.category))
-    wanted.extend(_overlap(pool, query.since, query.until))
+    wanted.extend(_build_time_filters(pool, query.since, query.until))
     if pool.kind == "summary" and query.as_of is not None:  # it tells of all its time, the end too
         wanted.append(pc.field(pool.last) <= pa.scalar(query.as_of, UTC_US))
-    wanted.extend(narrowing(view, pool.kind, query))
+    wanted.extend(build_scope_filters(view, pool.kind, query))
     return reduce(and_, wanted) if wanted else None
 
 
-def _overlap(pool: Pool, since: datetime | None, until: datetime | None) -> list[pc.Expression]:
+def _build_time_filters(pool: Pool, since: datetime | None, until: datetime | None) -> list[pc.Expression]:
     after = [pc.field(pool.last) >= pa.scalar(since, UTC_US)] if since else []
     return [*after, pc.field(pool.first) <= pa.scalar(until, UTC_US)] if until else after
 
 
-def lanes(
+def retrieve_candidates(
     view: View,
     pool: Pool,
     query: Query,
@@ -132,28 +132,30 @@ def lanes(
     vector: Vector | None,
     full_text: bool,
 ) -> Candidates:
-    """What each index of a table finds: `limit` rows of full text, where it may be asked, and of the vectors."""
+    """Return what each index of a table finds: `limit` rows of full text, where it may be asked, and of the vectors."""
     found: dict[str, pa.Table] = {}
     if full_text:
-        found["text"] = text_lane(view, pool, query, limit)
+        found["text"] = search_full_text(view, pool, query, limit)
     if vector is not None:
-        found["vector"] = vector_lane(view, pool, query, limit, vector)
-    candidates = united(pool, found)
+        found["vector"] = search_vectors(view, pool, query, limit, vector)
+    candidates = merge_candidates(pool, found)
     candidates.cosine = candidates.signals.get("vector")
-    words = [word for word in content_words(query.text) if word not in STOP] or content_words(query.text)
+    words = [word for word in extract_index_terms(query.text) if word not in STOP] or extract_index_terms(query.text)
     column = pool.text
-    candidates.covered = np.array([word_share(words, str(row[column])) for row in candidates.rows], dtype=np.float64)
+    candidates.covered = np.array(
+        [compute_word_share(words, str(row[column])) for row in candidates.rows], dtype=np.float64
+    )
     return candidates
 
 
-def text_lane(
+def search_full_text(
     view: View, pool: Pool, query: Query, limit: int, columns: Sequence[str] | None = None, row_ids: bool = False
 ) -> pa.Table:
-    """The rows full text finds, with their BM25 `_score`; the pool's columns unless others are named."""
-    where, wanted = conditions(view, pool, query), [*(pool.columns if columns is None else columns), "_score"]
+    """Return the rows full text finds, with their BM25 `_score`; the pool's columns unless others are named."""
+    where, wanted = build_row_filter(view, pool, query), [*(pool.columns if columns is None else columns), "_score"]
 
     def best(n: int) -> pa.Table:
-        scanner = view.dataset(pool.table).scanner(
+        scanner = view.open_dataset(pool.table).scanner(
             columns=wanted,
             full_text_query=MatchQuery(query.terms, pool.text),
             filter=where,
@@ -163,45 +165,45 @@ def text_lane(
         )
         return scanner.to_table()
 
-    found = sifted(view, pool, query, limit, best)
+    found = search_post_filtered(view, pool, query, limit, best)
     return found if row_ids else found.drop_columns("_rowid")
 
 
-def sifted(view: View, pool: Pool, query: Query, limit: int, best: Callable[[int], pa.Table]) -> pa.Table:
-    """The best `limit` rows that pass the query's sieve, where it has one; `best` finds so many, with `_rowid`.
+def search_post_filtered(view: View, pool: Pool, query: Query, limit: int, best: Callable[[int], pa.Table]) -> pa.Table:
+    """Return the best `limit` rows that pass the query's sieve, where it has one; `best` finds so many, with `_rowid`.
 
     More are asked for until enough have passed: of rows that pass as often as others the first look has enough.
     """
-    strict = sieve(view, pool.kind, query)
+    strict = build_post_filter(view, pool.kind, query)
     if strict is None:
         return best(limit)
     asked, rows = int(MORE * limit / strict.share), view.count(pool.table)
     while True:
         found = best(min(asked, rows))
-        passed = found.filter(pa.array(strict.passed(found["_rowid"].to_numpy())))
+        passed = found.filter(pa.array(strict.mask_rows(found["_rowid"].to_numpy())))
         if len(passed) >= limit or len(found) < asked:
             return passed.slice(0, limit)
         asked *= 4
 
 
-def vector_lane(view: View, pool: Pool, query: Query, limit: int, vector: Vector) -> pa.Table:
-    """The rows nearest to the query, with their cosine `_score`; rows without a vector are left out.
+def search_vectors(view: View, pool: Pool, query: Query, limit: int, vector: Vector) -> pa.Table:
+    """Return the rows nearest to the query, with their cosine `_score`; rows without a vector are left out.
 
     Vectors have unit length, so the dot product is the cosine; Lance returns one minus it.
     """
-    found = nearest_rows(view, pool, query, limit, vector, pool.columns)
+    found = find_nearest_rows(view, pool, query, limit, vector, pool.columns)
     cosine = pa.array(1.0 - found["_distance"].to_numpy().astype(np.float64))
     return found.drop_columns("_distance").append_column("_score", cosine)
 
 
-def nearest_rows(
+def find_nearest_rows(
     view: View, pool: Pool, query: Query, limit: int, vector: Vector, columns: Sequence[str], row_ids: bool = False
 ) -> pa.Table:
-    """The rows nearest to the query, best first, with their `_distance`: compared one by one, by Lance."""
-    where = conditions(view, pool, query)
+    """Return the rows nearest to the query, best first, with their `_distance`: compared one by one, by Lance."""
+    where = build_row_filter(view, pool, query)
 
     def best(n: int) -> pa.Table:
-        scanner = view.dataset(pool.table).scanner(
+        scanner = view.open_dataset(pool.table).scanner(
             columns=[*columns, "_distance"],
             nearest={"column": "vector", "q": vector, "k": n, "metric": "dot", "use_index": False},
             filter=where,
@@ -210,12 +212,12 @@ def nearest_rows(
         )
         return scanner.to_table()
 
-    found = sifted(view, pool, query, limit, best)
+    found = search_post_filtered(view, pool, query, limit, best)
     return found if row_ids else found.drop_columns("_rowid")
 
 
-def united(pool: Pool, lanes: Mapping[str, pa.Table]) -> Candidates:
-    """One row a key over all lanes, with the score each lane gave it.
+def merge_candidates(pool: Pool, lanes: Mapping[str, pa.Table]) -> Candidates:
+    """Return one row a key over all lanes, with the score each lane gave it.
 
     Rows come in order of key, so that what follows does not hang on the order in which an index answers.
     """
@@ -235,30 +237,30 @@ Ranker = Callable[[Candidates], Scores]
 """Candidates in, one score a row out, aligned with the rows; higher is better."""
 
 
-def reciprocal_rank(candidates: Candidates, k: int = 60) -> Scores:
-    """Sum over the signals of 1 / (k + rank); a row a signal lacks gets nothing from it.
+def fuse_reciprocal_ranks(candidates: Candidates, k: int = 60) -> Scores:
+    """Return sum over the signals of 1 / (k + rank); a row a signal lacks gets nothing from it.
 
     Cormack, Clarke and Büttcher: Reciprocal rank fusion outperforms Condorcet, SIGIR 2009.
     """
     fused = np.zeros(len(candidates.rows))
     for signal in candidates.signals.values():
-        order = [i for i in ranked(signal, candidates.ids) if not np.isnan(signal[i])]
+        order = [i for i in rank_positions(signal, candidates.ids) if not np.isnan(signal[i])]
         fused[order] += 1.0 / (k + 1 + np.arange(len(order)))
     return fused
 
 
-def standardised_sum(signals: Mapping[str, Scores], weights: Mapping[str, float]) -> Scores:
-    """Weighted sum of the signals, each brought to mean 0 and deviation 1 over the candidates.
+def fuse_standardised(signals: Mapping[str, Scores], weights: Mapping[str, float]) -> Scores:
+    """Return weighted sum of the signals, each brought to mean 0 and deviation 1 over the candidates.
 
     Unlike ranks, scores keep by how much one row beats the next. A row that a signal does not know (NaN) gets that
     signal's mean; a signal that is the same everywhere says nothing.
     """
-    fused: Scores = np.sum([weights[name] * standardised(signal) for name, signal in signals.items()], axis=0)
+    fused: Scores = np.sum([weights[name] * standardise_signal(signal) for name, signal in signals.items()], axis=0)
     return fused
 
 
-def standardised(signal: Scores) -> Scores:
-    """Mean 0 and deviation 1 over the known values; 0 where unknown, or where all are equal."""
+def standardise_signal(signal: Scores) -> Scores:
+    """Return mean 0 and deviation 1 over the known values; 0 where unknown, or where all are equal."""
     known = ~np.isnan(signal)
     if not known.any() or (spread := float(signal[known].std())) < 1e-12:
         return np.zeros(len(signal))
@@ -266,15 +268,15 @@ def standardised(signal: Scores) -> Scores:
     return scaled
 
 
-def ranked(scores: Scores, ids: list[str]) -> list[int]:
-    """Positions by falling score, equal ones by id, unknown ones (NaN) last."""
+def rank_positions(scores: Scores, ids: list[str]) -> list[int]:
+    """Return positions by falling score, equal ones by id, unknown ones (NaN) last."""
     order: list[int] = np.lexsort((np.array(ids, dtype=np.str_), -scores)).tolist()
     return order
 
 
-def best_of_each(scores: Scores, owners: list[str], ids: list[str]) -> list[int]:
-    """Positions of the best row of each owner, best first: several passages of a message are one hit."""
+def select_best_per_owner(scores: Scores, owners: list[str], ids: list[str]) -> list[int]:
+    """Return positions of the best row of each owner, best first: several passages of a message are one hit."""
     seen: dict[str, int] = {}
-    for i in ranked(scores, ids):
+    for i in rank_positions(scores, ids):
         seen.setdefault(owners[i], i)
     return list(seen.values())

@@ -16,16 +16,16 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slowwave.engines.encoders.blas import one_blas_thread
-from slowwave.recall.filters import passages_allowed
+from slowwave.engines.encoders.blas import limit_blas_threads
+from slowwave.recall.filters import mask_allowed_passages
 from slowwave.recall.query import Query
 from slowwave.recall.release.calibration import Calibration
 from slowwave.recall.release.passages import Layout
 from slowwave.recall.release.view import Ints, View
-from slowwave.recall.retrieve.lexical import word_lanes
-from slowwave.recall.retrieve.pools import POOLS, Vector, nearest_rows
+from slowwave.recall.retrieve.lexical import search_words
+from slowwave.recall.retrieve.pools import POOLS, Vector, find_nearest_rows
 from slowwave.schemas.tables import OBSERVATIONS, PASSAGES, Table
-from slowwave.text.terms import content_words
+from slowwave.text.terms import extract_content_words
 
 NEAREST = 500
 """Passages by vector that are looked at."""
@@ -56,10 +56,10 @@ class RankedSession:
     probability: float
 
 
-def ranked_sessions(
+def rank_sessions(
     view: View, query: Query, vector: Vector | None, limit: int, full_text: bool = True
 ) -> list[RankedSession]:
-    """The sessions that the query is likeliest about, likeliest first.
+    """Return the sessions that the query is likeliest about, likeliest first.
 
     Args:
         view: the release.
@@ -68,27 +68,29 @@ def ranked_sessions(
         limit: how many.
         full_text: whether the index of full text may be asked.
     """
-    layout = Layout.of(view)
+    layout = Layout.from_view(view)
     if not len(layout.session):
         return []
-    words = word_scores(view, query, layout) if full_text else {}
-    meaning = {} if vector is None else cosine_scores(view, query, layout, vector)
+    words = score_sessions_by_words(view, query, layout) if full_text else {}
+    meaning = {} if vector is None else score_sessions_by_cosine(view, query, layout, vector)
     numbers = sorted({*words, *meaning})
     if not numbers:
         return []
-    total = standardised(words, numbers) + MEANING * standardised(meaning, numbers)
+    total = standardise_scores(words, numbers) + MEANING * standardise_scores(meaning, numbers)
     shares = np.exp((total - total.max()) / TEMPERATURE)
     best = np.argsort(-shares, kind="stable")[:limit]
-    names = _names(view, layout, [numbers[i] for i in best])
-    first = taken_up(view, names[:FOLLOWING], query.as_of) + names[FOLLOWING:]
+    names = _read_session_ids(view, layout, [numbers[i] for i in best])
+    first = promote_superseding_sessions(view, names[:FOLLOWING], query.as_of) + names[FOLLOWING:]
     return [RankedSession(name, float(shares[i] / shares.sum())) for name, i in zip(first, best, strict=True)]
 
 
-def taken_up(view: View, sessions: Sequence[str], as_of: datetime | None = None) -> list[str]:
-    """The sessions in their order, but each that had changed by then what one before it settled before that one."""
+def promote_superseding_sessions(view: View, sessions: Sequence[str], as_of: datetime | None = None) -> list[str]:
+    """Return the sessions in their order, but each that had changed by then what one before it settled before that
+    one.
+    """
     columns = ["observation_id", "session_id", "superseded_by", "observed_at"]
-    rows = rows_where(view, OBSERVATIONS, columns, "session_id", sessions) if len(sessions) > 1 else []
-    rows = [row for row in rows if said_by_then(row["observed_at"], as_of)]
+    rows = read_rows_where(view, OBSERVATIONS, columns, "session_id", sessions) if len(sessions) > 1 else []
+    rows = [row for row in rows if is_visible_as_of(row["observed_at"], as_of)]
     session = {str(row["observation_id"]): str(row["session_id"]) for row in rows}
     changed = Counter((str(row["session_id"]), session.get(str(row["superseded_by"]))) for row in rows)
     began: dict[str, datetime] = {}
@@ -102,19 +104,19 @@ def taken_up(view: View, sessions: Sequence[str], as_of: datetime | None = None)
             for n, other in enumerate(ordered)
             if changed[other, one] >= CHANGES and other in began and one in began and began[other] < began[one]
         ]
-        place = next((n for n in earlier if _cosine(view, ordered[n], one) >= ONE_MATTER), len(ordered))
+        place = next((n for n in earlier if _compute_session_cosine(view, ordered[n], one) >= ONE_MATTER), len(ordered))
         ordered.insert(place, one)
     return ordered
 
 
-def said_by_then(at: object, as_of: datetime | None) -> bool:
-    """Whether something was said by a moment; what has no time only where no moment is given."""
+def is_visible_as_of(at: object, as_of: datetime | None) -> bool:
+    """Return whether something was said by a moment; what has no time only where no moment is given."""
     return as_of is None or (isinstance(at, datetime) and at <= as_of)
 
 
-def _cosine(view: View, one: str, other: str) -> float:
+def _compute_session_cosine(view: View, one: str, other: str) -> float:
     """Of two sessions' mean vectors; 0 where one has none."""
-    rows = rows_where(view, PASSAGES, ["session_id", "vector"], "session_id", (one, other))
+    rows = read_rows_where(view, PASSAGES, ["session_id", "vector"], "session_id", (one, other))
     means = []
     for session in (one, other):
         vectors = [row["vector"] for row in rows if row["session_id"] == session and row["vector"] is not None]
@@ -123,10 +125,10 @@ def _cosine(view: View, one: str, other: str) -> float:
     return float(means[0] @ means[1]) if means[0].shape == means[1].shape else 0.0
 
 
-def rows_where(
+def read_rows_where(
     view: View, table: Table, columns: list[str], key: str, wanted: Collection[str]
 ) -> list[dict[str, object]]:
-    """Rows whose `key` is one of those wanted."""
+    """Return rows whose `key` is one of those wanted."""
     if not wanted or not view.count(table):
         return []
     found = view.read(table, columns, pc.field(key).isin(pa.array(sorted(set(wanted)), pa.string())))
@@ -134,15 +136,16 @@ def rows_where(
     return rows
 
 
-def word_scores(view: View, query: Query, layout: Layout) -> dict[int, float]:
-    """BM25 of each session that holds a word of the query, by the session's number."""
-    asked = replace(query, text=" ".join(content_words(query.text)) or query.text)
-    lanes = word_lanes(view, POOLS["message"], asked, layout)
-    return bm25([layout.session[positions] for positions, _ in lanes], int(layout.session.max()) + 1)
+def score_sessions_by_words(view: View, query: Query, layout: Layout) -> dict[int, float]:
+    """Return BM25 of each session that holds a word of the query, by the session's number."""
+    asked = replace(query, text=" ".join(extract_content_words(query.text)) or query.text)
+    lanes = search_words(view, POOLS["message"], asked, layout)
+    return compute_bm25([layout.session[positions] for positions, _ in lanes], int(layout.session.max()) + 1)
 
 
-def bm25(lookups: Sequence[Ints], sessions: int) -> dict[int, float]:
-    """BM25 (Robertson & Zaragoza, 2009) from the sessions of the passages that hold each word; lengths taken as equal.
+def compute_bm25(lookups: Sequence[Ints], sessions: int) -> dict[int, float]:
+    """Return BM25 (Robertson & Zaragoza, 2009) from the sessions of the passages that hold each word; lengths taken as
+    equal.
 
     A long session holds more words by chance; the cosines of its five best passages hold that in check.
     """
@@ -154,9 +157,9 @@ def bm25(lookups: Sequence[Ints], sessions: int) -> dict[int, float]:
     return {int(n): float(total[n]) for n in np.flatnonzero(total)}
 
 
-def cosine_scores(view: View, query: Query, layout: Layout, vector: Vector) -> dict[int, float]:
-    """Mean cosine of each session's nearest passages; those not among the nearest count as the last of them."""
-    positions, cosines = _nearest(view, query, layout, vector)
+def score_sessions_by_cosine(view: View, query: Query, layout: Layout, vector: Vector) -> dict[int, float]:
+    """Return mean cosine of each session's nearest passages; those not among the nearest count as the last of them."""
+    positions, cosines = _find_nearest_passages(view, query, layout, vector)
     if not len(positions):
         return {}
     by_session: dict[int, list[float]] = {}
@@ -166,8 +169,8 @@ def cosine_scores(view: View, query: Query, layout: Layout, vector: Vector) -> d
     return {key: sum((sorted(some, reverse=True) + [last] * BEST)[:BEST]) / BEST for key, some in by_session.items()}
 
 
-def told_before(view: View, query: Query, vector: Vector | None) -> bool:
-    """Whether some session is about what a long query tells, though no single message stands out.
+def has_similar_session(view: View, query: Query, vector: Vector | None) -> bool:
+    """Return whether some session is about what a long query tells, though no single message stands out.
 
     It is, where the mean of its five best cosines reaches what the best single hit of unrelated queries does (the
     median of the release's calibration). In `data/labelled` the lowest report has .30, that median is .26, and long
@@ -175,35 +178,38 @@ def told_before(view: View, query: Query, vector: Vector | None) -> bool:
     """
     told = view.release.calibration
     scale = Calibration.from_json(told).scales.get("message") if told else None
-    if scale is None or vector is None or len(content_words(query.text)) <= TELLING:
+    if scale is None or vector is None or len(extract_content_words(query.text)) <= TELLING:
         return False
-    best = cosine_scores(view, query, Layout.of(view), vector).values()
+    best = score_sessions_by_cosine(view, query, Layout.from_view(view), vector).values()
     return max(best, default=-1.0) >= scale.median
 
 
-def _nearest(view: View, query: Query, layout: Layout, vector: Vector) -> tuple[Ints, Scores]:
-    """Positions and cosines of the nearest passages that the query's conditions let through."""
-    held = view.vectors(PASSAGES)
+def _find_nearest_passages(view: View, query: Query, layout: Layout, vector: Vector) -> tuple[Ints, Scores]:
+    """Return positions and cosines of the nearest passages that the query's conditions let through."""
+    held = view.load_vectors(PASSAGES)
     if held is None:
-        rows = nearest_rows(view, POOLS["message"], query, NEAREST, vector, [], row_ids=True)
-        return layout.positions(rows["_rowid"].to_numpy()), 1.0 - rows["_distance"].to_numpy().astype(np.float64)
+        rows = find_nearest_rows(view, POOLS["message"], query, NEAREST, vector, [], row_ids=True)
+        return layout.find_positions(rows["_rowid"].to_numpy()), 1.0 - rows["_distance"].to_numpy().astype(np.float64)
     matrix, known = held
-    with one_blas_thread():
+    with limit_blas_threads():
         cosines = (matrix @ vector)[layout.offsets].astype(np.float64)
-    some = np.flatnonzero(known[layout.offsets] & passages_allowed(view, query))
+    some = np.flatnonzero(known[layout.offsets] & mask_allowed_passages(view, query))
     best = some[np.argsort(-cosines[some], kind="stable")[:NEAREST]]
     return best, cosines[best]
 
 
-def _names(view: View, layout: Layout, numbers: Sequence[int]) -> list[str]:
-    """The sessions' ids: each read from one of its passages."""
+def _read_session_ids(view: View, layout: Layout, numbers: Sequence[int]) -> list[str]:
+    """Return the sessions' ids: each read from one of its passages."""
     first = np.array([int(np.argmax(layout.session == number)) for number in numbers], dtype=np.int64)
     names: list[str] = view.take(PASSAGES, layout.offsets[first], ["session_id"])["session_id"].to_pylist()
     return names
 
 
-def standardised(scores: Mapping[int, float], keys: Sequence[int]) -> Scores:
-    """Mean 0 and deviation 1 over the keys; one without a score counts as the lowest. All 0 where nothing differs."""
+def standardise_scores(scores: Mapping[int, float], keys: Sequence[int]) -> Scores:
+    """Return mean 0 and deviation 1 over the keys.
+
+    One without a score counts as the lowest. All 0 where nothing differs.
+    """
     if not scores:
         return np.zeros(len(keys))
     low = min(scores.values())

@@ -8,7 +8,7 @@ import mimetypes
 from collections.abc import Iterator
 from pathlib import Path
 
-from slowwave.tasks.ingest.parsing.documents import iter_documents, starts_with
+from slowwave.tasks.ingest.parsing.documents import has_leading_keys, iter_documents
 from slowwave.tasks.ingest.parsing.records import (
     Block,
     Head,
@@ -22,93 +22,97 @@ from slowwave.tasks.ingest.parsing.records import (
     Skipped,
 )
 from slowwave.tasks.ingest.parsing.values import (
-    active_path,
-    as_dict,
-    as_id,
-    as_list,
-    as_text,
-    as_time,
-    blocks_of,
-    sample,
-    speaker_of,
-    spoken,
+    coerce_dict,
+    coerce_id,
+    coerce_list,
+    coerce_text,
+    coerce_time,
+    format_excerpt,
+    join_text_blocks,
+    parse_blocks,
+    parse_role,
+    trace_active_path,
 )
 
 
 def sniff(head: Head) -> bool:
-    """Whether the file starts as an array (or lines) of objects with `chat_messages`."""
-    return starts_with(head, "chat_messages", "uuid")
+    """Return whether the file starts as an array (or lines) of objects with `chat_messages`."""
+    return has_leading_keys(head, "chat_messages", "uuid")
 
 
 def read(path: Path, limits: Limits) -> Iterator[Record]:
-    """Records of each conversation; `line` is the conversation's number in the file, from 1."""
+    """Yield records of each conversation; `line` is the conversation's number in the file, from 1."""
     for item in iter_documents(path, limits):
         if isinstance(item, Rejected):
             yield item
         else:
-            yield from _conversation(*item)
+            yield from _read_conversation(*item)
 
 
-def _conversation(number: int, conversation: dict[str, object]) -> Iterator[Record]:
-    session = as_id(conversation.get("uuid"))
+def _read_conversation(number: int, conversation: dict[str, object]) -> Iterator[Record]:
+    session = coerce_id(conversation.get("uuid"))
     if session is None or not isinstance(conversation.get("chat_messages"), list):
         missing = "uuid" if session is None else "chat_messages"
-        yield Rejected(number, f"conversation without {missing}", sample(conversation))
+        yield Rejected(number, f"conversation without {missing}", format_excerpt(conversation))
         return
-    workspace = as_text(as_dict(conversation.get("project")).get("uuid")) or as_text(conversation.get("project_uuid"))
-    yield Session(session, title=as_text(conversation.get("name")), workspace=workspace)
-    messages = as_list(conversation.get("chat_messages"))
+    workspace = coerce_text(coerce_dict(conversation.get("project")).get("uuid")) or coerce_text(
+        conversation.get("project_uuid")
+    )
+    yield Session(session, title=coerce_text(conversation.get("name")), workspace=workspace)
+    messages = coerce_list(conversation.get("chat_messages"))
     for position, message in enumerate(messages):
-        yield from _message(session, position, message, number)
-    yield from _aside(session, conversation, [as_dict(message) for message in messages])
+        yield from _read_message(session, position, message, number)
+    yield from _find_inactive(session, conversation, [coerce_dict(message) for message in messages])
 
 
-def _aside(session: str, conversation: dict[str, object], messages: list[dict[str, object]]) -> Iterator[Inactive]:
-    """Where the export names the current leaf, what does not lead to it was retried or edited."""
-    parents = {id_: as_text(m.get("parent_message_uuid")) for m in messages if (id_ := as_id(m.get("uuid")))}
-    active = set(active_path(parents, as_text(conversation.get("current_leaf_message_uuid"))))
+def _find_inactive(
+    session: str, conversation: dict[str, object], messages: list[dict[str, object]]
+) -> Iterator[Inactive]:
+    """Yield where the export names the current leaf, what does not lead to it was retried or edited."""
+    parents = {id_: coerce_text(m.get("parent_message_uuid")) for m in messages if (id_ := coerce_id(m.get("uuid")))}
+    active = set(trace_active_path(parents, coerce_text(conversation.get("current_leaf_message_uuid"))))
     for native_id in parents if active else ():
         if native_id not in active:
             yield Inactive(session, native_id, "regenerated or edited")
 
 
-def _message(session: str, position: int, item: object, number: int) -> Iterator[Record]:
-    message = as_dict(item)
-    known = speaker_of(message.get("sender"))
+def _read_message(session: str, position: int, item: object, number: int) -> Iterator[Record]:
+    message = coerce_dict(item)
+    known = parse_role(message.get("sender"))
     if known is None:
-        yield Rejected(number, f"message {position} has unknown sender {message.get('sender')!r}", sample(item))
+        yield Rejected(number, f"message {position} has unknown sender {message.get('sender')!r}", format_excerpt(item))
         return
-    blocks = blocks_of(message.get("content")) or blocks_of(as_text(message.get("text"))) or []
-    said = spoken(blocks)
-    blocks += _documents(message)
+    blocks = parse_blocks(message.get("content")) or parse_blocks(coerce_text(message.get("text"))) or []
+    said = join_text_blocks(blocks)
+    blocks += _parse_documents(message)
     if not blocks:
         yield Skipped("empty message", number)
         return
     yield Message(
         session=session,
-        native_id=as_id(message.get("uuid")) or str(position),
+        native_id=coerce_id(message.get("uuid")) or str(position),
         role=known[0],
         origin=known[1],
         blocks=blocks,
         text=said,
-        ts=as_time(message.get("created_at")),
-        parent_id=as_text(message.get("parent_message_uuid")),
+        ts=coerce_time(message.get("created_at")),
+        parent_id=coerce_text(message.get("parent_message_uuid")),
         line=number,
     )
 
 
-def _documents(message: dict[str, object]) -> list[Block]:
-    """Attachments with their extracted text, and files by name."""
-    attached = [as_dict(a) for a in as_list(message.get("attachments")) + as_list(message.get("files"))]
-    return [_document(fields) for fields in attached if fields]
+def _parse_documents(message: dict[str, object]) -> list[Block]:
+    """Return attachments with their extracted text, and files by name."""
+    attached = [coerce_dict(a) for a in coerce_list(message.get("attachments")) + coerce_list(message.get("files"))]
+    return [_parse_document(fields) for fields in attached if fields]
 
 
-def _document(fields: dict[str, object]) -> Block:
-    name = as_text(fields.get("file_name"))
+def _parse_document(fields: dict[str, object]) -> Block:
+    name = coerce_text(fields.get("file_name"))
     media = mimetypes.guess_type(name or "")[0]
     if media and media.startswith("image/"):
         return Block("image", name=name, media=media)
-    return Block("other", as_text(fields.get("extracted_content")), name=name)
+    return Block("other", coerce_text(fields.get("extracted_content")), name=name)
 
 
 READER = Reader("claude-ai", 1, sniff, read)

@@ -20,7 +20,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Iterator
 from pathlib import Path
 
-from slowwave.schemas.ids import content_id
+from slowwave.schemas.ids import compute_content_id
 from slowwave.tasks.ingest.parsing.lines import iter_json
 from slowwave.tasks.ingest.parsing.records import (
     Block,
@@ -34,14 +34,14 @@ from slowwave.tasks.ingest.parsing.records import (
     Skipped,
 )
 from slowwave.tasks.ingest.parsing.values import (
-    as_id,
-    as_text,
-    as_time,
-    blocks_of,
-    json_text,
-    sample,
-    speaker_of,
-    spoken,
+    coerce_id,
+    coerce_text,
+    coerce_time,
+    encode_json,
+    format_excerpt,
+    join_text_blocks,
+    parse_blocks,
+    parse_role,
 )
 
 _FOREIGN = frozenset(("uuid", "parentUuid", "sessionId", "payload", "message", "messages", "mapping", "type"))
@@ -49,27 +49,27 @@ _OPEN_SESSIONS = 256
 
 
 def sniff(head: Head) -> bool:
-    """Whether most of the first lines are objects with role and content, and none bears another tool's keys."""
+    """Return whether most of the first lines are objects with role and content, and none bears another tool's keys."""
     lines = [line for line in head.lines if isinstance(line, dict)]
     if not lines:
-        return _cut_line(head.data)
+        return _is_cut_line(head.data)
     own = [line for line in lines if isinstance(line.get("role"), str) and "content" in line]
     return 2 * len(own) > len(lines) and not any(_FOREIGN & line.keys() for line in lines)
 
 
-def _cut_line(data: bytes) -> bool:
-    """Whether a first line too long for the head starts as one of ours."""
+def _is_cut_line(data: bytes) -> bool:
+    """Return whether a first line too long for the head starts as one of ours."""
     others = any(f'"{key}"'.encode() in data for key in _FOREIGN - {"type"})
     return data.lstrip()[:1] == b"{" and b'"role"' in data and b'"content"' in data and not others
 
 
 def read(path: Path, limits: Limits) -> Iterator[Record]:
-    """Records in order of the lines."""
-    yield from records(iter_json(path, limits), path.name.split(".")[0])
+    """Yield records in order of the lines."""
+    yield from build_records(iter_json(path, limits), path.name.split(".")[0])
 
 
-def records(rows: Iterator[tuple[int, dict[str, object]] | Rejected], stem: str) -> Iterator[Record]:
-    """Records from numbered rows that have the columns above; `stem` is the session of rows that name none."""
+def build_records(rows: Iterator[tuple[int, dict[str, object]] | Rejected], stem: str) -> Iterator[Record]:
+    """Yield records from numbered rows that have the columns above; `stem` is the session of rows that name none."""
     told: tuple[object, object, object] | None = None
     seen = _Occurrences()
     for row in rows:
@@ -77,40 +77,45 @@ def records(rows: Iterator[tuple[int, dict[str, object]] | Rejected], stem: str)
             yield row
             continue
         line, fields = row
-        session = as_id(fields.get("session_id")) or stem
+        session = coerce_id(fields.get("session_id")) or stem
         now = (session, fields.get("workspace"), fields.get("title"))
         if now != told:
             told = now
-            yield Session(session, as_text(now[1]), as_text(now[2]))
+            yield Session(session, coerce_text(now[1]), coerce_text(now[2]))
         if "role" in fields or "content" in fields or "session_id" not in fields:
-            yield _message(session, fields, seen, line)
+            yield _parse_message(session, fields, seen, line)
 
 
-def _message(session: str, fields: dict[str, object], seen: "_Occurrences", line: int) -> Message | Rejected | Skipped:
-    known, blocks = speaker_of(fields.get("role")), blocks_of(fields.get("content"))
-    if why := _missing(fields, known is None, blocks is None):
-        return Rejected(line, why, sample(fields))
+def _parse_message(
+    session: str, fields: dict[str, object], seen: "_Occurrences", line: int
+) -> Message | Rejected | Skipped:
+    known, blocks = parse_role(fields.get("role")), parse_blocks(fields.get("content"))
+    if why := _explain_rejection(fields, known is None, blocks is None):
+        return Rejected(line, why, format_excerpt(fields))
     if known is None or not blocks:
         return Skipped("empty message", line)
     role, origin = known
     if role == "tool" and isinstance(fields["content"], str):
-        name, call_id = as_text(fields.get("name")), as_id(fields.get("call_id")) or as_id(fields.get("tool_call_id"))
+        name, call_id = (
+            coerce_text(fields.get("name")),
+            coerce_id(fields.get("call_id")) or coerce_id(fields.get("tool_call_id")),
+        )
         blocks = [Block("tool_result", fields["content"], name, call_id)]
     return Message(
         session=session,
-        native_id=as_id(fields.get("message_id")) or seen.id_of(session, fields),
+        native_id=coerce_id(fields.get("message_id")) or seen.make_id(session, fields),
         role=role,
         origin=origin,
         blocks=blocks,
-        text=spoken(blocks),
-        ts=as_time(fields.get("ts")),
-        speaker=as_text(fields.get("speaker")),
+        text=join_text_blocks(blocks),
+        ts=coerce_time(fields.get("ts")),
+        speaker=coerce_text(fields.get("speaker")),
         line=line,
     )
 
 
-def _missing(fields: dict[str, object], bad_role: bool, bad_content: bool) -> str | None:
-    """Why a row is no message; None when it is one."""
+def _explain_rejection(fields: dict[str, object], bad_role: bool, bad_content: bool) -> str | None:
+    """Return why a row is no message; None when it is one."""
     for key in ("role", "content"):
         if fields.get(key) is None:
             return f"{key} is missing"
@@ -125,17 +130,17 @@ class _Occurrences:
     def __init__(self) -> None:
         self._counts: OrderedDict[str, Counter[int]] = OrderedDict()
 
-    def id_of(self, session: str, fields: dict[str, object]) -> str:
-        at = as_time(fields.get("ts"))
+    def make_id(self, session: str, fields: dict[str, object]) -> str:
+        at = coerce_time(fields.get("ts"))
         when = at.isoformat() if at else None
-        base = content_id(session, str(fields["role"]).strip().lower(), when, json_text(fields["content"]))
+        base = compute_content_id(session, str(fields["role"]).strip().lower(), when, encode_json(fields["content"]))
         counts = self._counts.setdefault(session, Counter())
         self._counts.move_to_end(session)
         if len(self._counts) > _OPEN_SESSIONS:
             self._counts.popitem(last=False)
         key = int(base[:15], 16)
         counts[key] += 1
-        return base if counts[key] == 1 else content_id(base, str(counts[key]))
+        return base if counts[key] == 1 else compute_content_id(base, str(counts[key]))
 
 
 READER = Reader("generic", 1, sniff, read)

@@ -6,7 +6,7 @@ A conversation without an id is known by its content, so that a line keeps its i
 from collections.abc import Iterator
 from pathlib import Path
 
-from slowwave.schemas.ids import content_id
+from slowwave.schemas.ids import compute_content_id
 from slowwave.tasks.ingest.parsing.documents import iter_documents
 from slowwave.tasks.ingest.parsing.records import (
     Block,
@@ -20,18 +20,18 @@ from slowwave.tasks.ingest.parsing.records import (
     Skipped,
 )
 from slowwave.tasks.ingest.parsing.values import (
-    as_dict,
-    as_id,
-    as_list,
-    as_text,
-    as_time,
-    blocks_of,
-    call_block,
-    flat_text,
-    json_text,
-    sample,
-    speaker_of,
-    spoken,
+    coerce_dict,
+    coerce_id,
+    coerce_list,
+    coerce_text,
+    coerce_time,
+    encode_json,
+    flatten_text,
+    format_excerpt,
+    join_text_blocks,
+    parse_blocks,
+    parse_role,
+    parse_tool_call,
 )
 
 _IDS = ("session_id", "conversation_id", "id")
@@ -40,66 +40,70 @@ _FOREIGN = frozenset(("sessionId", "projectHash", "mapping", "chat_messages", "p
 
 
 def sniff(head: Head) -> bool:
-    """Whether most of the first lines are objects whose `messages` start with one that has a role."""
+    """Return whether most of the first lines are objects whose `messages` start with one that has a role."""
     lines = [line for line in head.lines if isinstance(line, dict)]
     return 2 * sum(map(_is_chat, lines)) > len(lines)
 
 
 def _is_chat(line: dict[str, object]) -> bool:
-    first = as_dict(next(iter(as_list(line.get("messages"))), None))
+    first = coerce_dict(next(iter(coerce_list(line.get("messages"))), None))
     return isinstance(first.get("role"), str) and not _FOREIGN & line.keys()
 
 
 def read(path: Path, limits: Limits) -> Iterator[Record]:
-    """Records of each conversation; `line` is its line."""
+    """Yield records of each conversation; `line` is its line."""
     for item in iter_documents(path, limits):
         if isinstance(item, Rejected):
             yield item
         else:
-            yield from _conversation(*item)
+            yield from _read_conversation(*item)
 
 
-def _conversation(number: int, conversation: dict[str, object]) -> Iterator[Record]:
+def _read_conversation(number: int, conversation: dict[str, object]) -> Iterator[Record]:
     messages = conversation.get("messages")
     if not isinstance(messages, list):
-        yield Rejected(number, "line without a list of messages", sample(conversation))
+        yield Rejected(number, "line without a list of messages", format_excerpt(conversation))
         return
-    named = next((found for key in _IDS if (found := as_id(conversation.get(key)))), None)
-    session = named or content_id(json_text(messages))
-    yield Session(session, title=as_text(conversation.get("title")))
+    named = next((found for key in _IDS if (found := coerce_id(conversation.get(key)))), None)
+    session = named or compute_content_id(encode_json(messages))
+    yield Session(session, title=coerce_text(conversation.get("title")))
     begun = next((conversation[key] for key in _TIMES if conversation.get(key)), None)
     for position, message in enumerate(messages):
-        yield _message(session, position, message, begun, number)
+        yield _parse_message(session, position, message, begun, number)
 
 
-def _message(session: str, position: int, item: object, begun: object, line: int) -> Message | Rejected | Skipped:
-    message = as_dict(item)
-    known, content = speaker_of(message.get("role")), blocks_of(message.get("content"))
+def _parse_message(session: str, position: int, item: object, begun: object, line: int) -> Message | Rejected | Skipped:
+    message = coerce_dict(item)
+    known, content = parse_role(message.get("role")), parse_blocks(message.get("content"))
     if known is None or content is None:
         why = f"unknown role {message.get('role')!r}" if known is None else "content is neither text nor a list"
-        return Rejected(line, f"message {position}: {why}", sample(item))
-    blocks = _result(message) if known[0] == "tool" else [*_reasoning(message), *content, *_calls(message)]
+        return Rejected(line, f"message {position}: {why}", format_excerpt(item))
+    blocks = (
+        _parse_result(message) if known[0] == "tool" else [*_parse_reasoning(message), *content, *_parse_calls(message)]
+    )
     if not blocks:
         return Skipped("empty message", line)
     at = next((message[key] for key in _TIMES if message.get(key)), begun)
-    native_id, speaker = as_id(message.get("id")) or str(position), as_text(message.get("name"))
+    native_id, speaker = coerce_id(message.get("id")) or str(position), coerce_text(message.get("name"))
     spoken_by = speaker if known[0] != "tool" else None
-    return Message(session, native_id, *known, blocks, spoken(blocks), as_time(at), speaker=spoken_by, line=line)
+    return Message(
+        session, native_id, *known, blocks, join_text_blocks(blocks), coerce_time(at), speaker=spoken_by, line=line
+    )
 
 
-def _reasoning(message: dict[str, object]) -> list[Block]:
-    thought = as_text(message.get("reasoning_content")) or as_text(message.get("reasoning"))
+def _parse_reasoning(message: dict[str, object]) -> list[Block]:
+    thought = coerce_text(message.get("reasoning_content")) or coerce_text(message.get("reasoning"))
     return [Block("thinking", thought)] if thought else []
 
 
-def _calls(message: dict[str, object]) -> list[Block]:
-    calls = as_list(message.get("tool_calls")) or [message.get("function_call")]
-    return [call_block(fields) for call in calls if (fields := as_dict(call))]
+def _parse_calls(message: dict[str, object]) -> list[Block]:
+    calls = coerce_list(message.get("tool_calls")) or [message.get("function_call")]
+    return [parse_tool_call(fields) for call in calls if (fields := coerce_dict(call))]
 
 
-def _result(message: dict[str, object]) -> list[Block]:
-    text = flat_text(message.get("content"))
-    return [Block("tool_result", text, as_text(message.get("name")), as_id(message.get("tool_call_id")))]
+def _parse_result(message: dict[str, object]) -> list[Block]:
+    text = flatten_text(message.get("content"))
+    return [Block("tool_result", text, coerce_text(message.get("name")), coerce_id(message.get("tool_call_id")))]
 
 
 READER = Reader("openai-chat", 1, sniff, read)

@@ -7,22 +7,28 @@ opens it again: so a message is known by its times and its content, never by its
 from collections.abc import Iterator
 from pathlib import Path
 
-from slowwave.tasks.ingest.formats.openclaw.events import KINDS, Dialect, read_events, session_of_path
-from slowwave.tasks.ingest.formats.openclaw.text import Said
-from slowwave.tasks.ingest.parsing.clean import plain
+from slowwave.tasks.ingest.formats.openclaw.events import KINDS, Dialect, parse_session_id, read_events
+from slowwave.tasks.ingest.formats.openclaw.text import UnwrappedText
+from slowwave.tasks.ingest.parsing.clean import clean_text
 from slowwave.tasks.ingest.parsing.lines import iter_json
 from slowwave.tasks.ingest.parsing.records import Head, Limits, Location, Reader, Record, Session
 
-PI = Dialect("pi", lambda raw: Said(plain(raw)), lambda raw: Said(plain(raw)), ids_are_stable=False, retries=False)
+PI = Dialect(
+    "pi",
+    lambda raw: UnwrappedText(clean_text(raw)),
+    lambda raw: UnwrappedText(clean_text(raw)),
+    ids_are_stable=False,
+    retries=False,
+)
 
 
 def sniff(head: Head) -> bool:
-    """Whether the file holds session events; OpenClaw, which writes the same ones, is asked first."""
+    """Return whether the file holds session events; OpenClaw, which writes the same ones, is asked first."""
     return any(is_event(line) for line in head.lines[:20])
 
 
 def is_event(line: object) -> bool:
-    """Whether a JSON value is a session's header or one of its messages."""
+    """Return whether a JSON value is a session's header or one of its messages."""
     if not isinstance(line, dict):
         return False
     if line.get("type") == "session":
@@ -34,15 +40,15 @@ def is_event(line: object) -> bool:
 
 
 def read(path: Path, limits: Limits) -> Iterator[Record]:
-    """Records of one session file."""
-    session = Session(session_of_path(path.name), kind="chat")
+    """Yield records of one session file."""
+    session = Session(parse_session_id(path.name), kind="chat")
     yield from read_events(iter_json(path, limits), session, PI)
 
 
-def locations(home: Path) -> list[Location]:
-    """Where pi keeps its sessions."""
+def list_locations(home: Path) -> list[Location]:
+    """Return where pi keeps its sessions."""
     root = home / ".pi" / "agent" / "sessions"
     return [Location(root, "**/*.jsonl", root.is_dir())]
 
 
-READER = Reader("pi", 1, sniff, read, locations)
+READER = Reader("pi", 1, sniff, read, list_locations)

@@ -15,8 +15,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from slowwave.schemas.ids import content_id
-from slowwave.tasks.ingest.parsing.documents import plain_file
+from slowwave.schemas.ids import compute_content_id
+from slowwave.tasks.ingest.parsing.documents import decompress_file
 from slowwave.tasks.ingest.parsing.lines import DAMAGE
 from slowwave.tasks.ingest.parsing.records import (
     Block,
@@ -32,7 +32,7 @@ from slowwave.tasks.ingest.parsing.records import (
     Skipped,
 )
 from slowwave.tasks.ingest.parsing.sqlite_readonly import open_read_only
-from slowwave.tasks.ingest.parsing.values import as_text, as_time, spoken
+from slowwave.tasks.ingest.parsing.values import coerce_text, coerce_time, join_text_blocks
 
 COLUMNS = ("id", "ts", "kind", "content", "meta", "prev_hash", "hash")
 _MAGIC = b"SQLite format 3\0"
@@ -55,11 +55,11 @@ class Event(NamedTuple):
 
 
 def sniff(head: Head) -> bool:
-    """Whether it is an SQLite file with the ledger's table."""
+    """Return whether it is an SQLite file with the ledger's table."""
     if not head.data.startswith(_MAGIC):
         return False
     try:
-        with _opened(head.path) as database:
+        with _open_ledger(head.path) as database:
             names = {row[1] for row in database.execute("PRAGMA table_info(events)")}
     except (sqlite3.Error, OSError, *DAMAGE):
         return False
@@ -67,13 +67,13 @@ def sniff(head: Head) -> bool:
 
 
 def read(path: Path, limits: Limits) -> Iterator[Record]:
-    """Records in order of the ids; `line` is the row's id. Where the chain breaks, one `Rejected` says so."""
+    """Yield records in order of the ids; `line` is the row's id. Where the chain breaks, one `Rejected` says so."""
     last = 0
     try:
-        with _opened(path) as database:
+        with _open_ledger(path) as database:
             columns = ", ".join(COLUMNS)
             rows = database.execute(f"SELECT {columns} FROM events ORDER BY id")
-            for record in _records(map(Event._make, rows), path.name.split(".")[0], limits):
+            for record in _read_ledger(map(Event._make, rows), path.name.split(".")[0], limits):
                 last = getattr(record, "line", last)
                 yield record
     except (sqlite3.Error, *DAMAGE) as error:
@@ -81,50 +81,53 @@ def read(path: Path, limits: Limits) -> Iterator[Record]:
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[sqlite3.Connection]:
+def _open_ledger(path: Path) -> Iterator[sqlite3.Connection]:
     """The database, read-only and without a trace beside it; bytes that are no UTF-8 come as bytes."""
-    with plain_file(path) as plain, open_read_only(plain) as database:
-        database.text_factory = _text
+    with decompress_file(path) as plain, open_read_only(plain) as database:
+        database.text_factory = _decode_text
         yield database
 
 
-def _text(raw: bytes) -> str | bytes:
+def _decode_text(raw: bytes) -> str | bytes:
     try:
         return raw.decode()
     except UnicodeDecodeError:
         return raw
 
 
-def _records(events: Iterator[Event], stem: str, limits: Limits) -> Iterator[Record]:
+def _read_ledger(events: Iterator[Event], stem: str, limits: Limits) -> Iterator[Record]:
     session: str | None = None
     before: str | None = None
     broken = False
     for event in events:
         if session is None:
             # Every ledger is called pmm.db: its first row tells one mind's from another's.
-            session = f"{stem}:{content_id(str(event.ts), str(event.content), event.hash)[:8]}"
+            session = f"{stem}:{compute_content_id(str(event.ts), str(event.content), event.hash)[:8]}"
             yield Session(session, title=stem)
-        why = _break(event, before, started=before is not None)
+        why = _explain_chain_break(event, before, started=before is not None)
         if why and not broken:
             broken = True
             yield Rejected(event.id, f"the hash chain breaks at row {event.id}: {why}")
         before = event.hash or before
-        yield _record(session, event, limits)
+        yield _parse_ledger_row(session, event, limits)
 
 
-def _break(event: Event, before: str | None, *, started: bool) -> str | None:
-    """Why a row does not continue the chain; None when it does. Rows from before the ledger had hashes are no break."""
+def _explain_chain_break(event: Event, before: str | None, *, started: bool) -> str | None:
+    """Return why a row does not continue the chain.
+
+    None when it does. Rows from before the ledger had hashes are no break.
+    """
     if event.hash is None and event.prev_hash is None and not started:
         return None
     if (event.prev_hash or None) != before:
         return f"prev_hash is {event.prev_hash}, the hash before it is {before}"
-    if event.hash is None or event.hash not in _hashes(event):
+    if event.hash is None or event.hash not in _compute_hashes(event):
         return f"hash is {event.hash}, its content gives another"
     return None
 
 
-def _hashes(event: Event) -> Iterator[str]:
-    """What the row's hash is under each recipe."""
+def _compute_hashes(event: Event) -> Iterator[str]:
+    """Yield what the row's hash is under each recipe."""
     try:
         meta = json.loads(str(event.meta)) if event.meta else {}
     except json.JSONDecodeError:
@@ -132,17 +135,17 @@ def _hashes(event: Event) -> Iterator[str]:
     said = {"kind": event.kind, "content": event.content, "meta": meta, "prev_hash": event.prev_hash}
     try:
         for payload in (said, {"id": event.id, "ts": event.ts, **said}):
-            yield _sha256(json.dumps(payload, sort_keys=True, separators=(",", ":")))
+            yield _compute_sha256(json.dumps(payload, sort_keys=True, separators=(",", ":")))
     except TypeError:
         return  # a column holds bytes: no recipe gives a hash for that
-    yield _sha256(f"{event.prev_hash or ''}|{event.kind}|{event.content}|{event.meta}")
+    yield _compute_sha256(f"{event.prev_hash or ''}|{event.kind}|{event.content}|{event.meta}")
 
 
-def _sha256(text: str) -> str:
+def _compute_sha256(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _record(session: str, event: Event, limits: Limits) -> Message | Rejected | Skipped:
+def _parse_ledger_row(session: str, event: Event, limits: Limits) -> Message | Rejected | Skipped:
     if not isinstance(event.kind, str) or not isinstance(event.content, str):
         return Rejected(event.id, "kind or content is no UTF-8 text", repr(event.content)[:200])
     known = _KINDS.get(event.kind)
@@ -150,13 +153,15 @@ def _record(session: str, event: Event, limits: Limits) -> Message | Rejected | 
         return Skipped(event.kind, event.id)
     if len(event.content) > limits.max_line_bytes:
         return Rejected(event.id, f"content of {len(event.content)} characters is over the limit", event.content[:200])
-    if not as_text(event.content.strip()):
+    if not coerce_text(event.content.strip()):
         return Skipped("empty message", event.id)
     blocks = [Block("text", event.content)]
     # Ids start at 1 in every ledger: the row's hash makes it the same message in a copy, and another in another mind.
     identity = f"{event.ts}:{event.hash}" if event.hash else None
-    at = as_time(event.ts)
-    return Message(session, str(event.id), *known, blocks, spoken(blocks), at, identity=identity, line=event.id)
+    at = coerce_time(event.ts)
+    return Message(
+        session, str(event.id), *known, blocks, join_text_blocks(blocks), at, identity=identity, line=event.id
+    )
 
 
 READER = Reader("pmm", 1, sniff, read, suffixes=("", "-wal"))

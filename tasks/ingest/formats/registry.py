@@ -25,7 +25,7 @@ from slowwave.tasks.ingest.formats.codex import reader as codex
 from slowwave.tasks.ingest.formats.openclaw import reader as openclaw
 from slowwave.tasks.ingest.formats.openclaw import sqlite as openclaw_sqlite
 from slowwave.tasks.ingest.parsing.errors import NoSuchPath, UnknownFormat
-from slowwave.tasks.ingest.parsing.lines import DAMAGE, bare_suffix, read_head
+from slowwave.tasks.ingest.parsing.lines import DAMAGE, get_inner_suffix, read_head
 from slowwave.tasks.ingest.parsing.records import Head, Reader
 
 READERS: tuple[Reader, ...] = (
@@ -58,13 +58,13 @@ JUNK_FILES = frozenset({"sessions.json", "sessions-index.json", "package.json", 
 COMPANIONS = ("-wal", "-shm", "-journal", ".meta.json", ".lock", ".tmp")
 
 
-def detect(path: Path) -> Reader:
-    """The reader that recognises the file.
+def detect_reader(path: Path) -> Reader:
+    """Return the reader that recognises the file.
 
     Raises:
         UnknownFormat: the file is empty, can't be opened, or no reader knows it.
     """
-    head = _head_of(path)
+    head = _load_head(path)
     if not head.data.strip():
         raise UnknownFormat(path, "the file is empty")
     found = next((reader for reader in READERS if reader.sniff(head)), None)
@@ -74,7 +74,7 @@ def detect(path: Path) -> Reader:
     return found
 
 
-def _head_of(path: Path) -> Head:
+def _load_head(path: Path) -> Head:
     if path.exists() and not (path.is_file() or path.is_dir()):  # whoever opens a pipe waits for one who writes
         raise UnknownFormat(path, "it is neither a file nor a folder")
     try:
@@ -86,7 +86,7 @@ def _head_of(path: Path) -> Head:
 
 
 def find_files(paths: Iterable[Path]) -> Iterator[Path]:
-    """Every file given, and below every folder given the files that may be transcripts; sorted, each once.
+    """Yield every file given, and below every folder given the files that may be transcripts; sorted, each once.
 
     Symbolic links below a folder are not followed. A file that was named is taken whatever it is called.
 
@@ -98,11 +98,11 @@ def find_files(paths: Iterable[Path]) -> Iterator[Path]:
         path = path.expanduser()
         if not path.exists():
             raise NoSuchPath(path)
-        found.update(_below(path) if path.is_dir() else [path])
+        found.update(_walk_folder(path) if path.is_dir() else [path])
     yield from sorted(found)
 
 
-def _below(folder: Path) -> Iterator[Path]:
+def _walk_folder(folder: Path) -> Iterator[Path]:
     for root, folders, files in os.walk(folder, followlinks=False):
         if exported.MANIFEST in files and exported.is_export(Path(root)):
             folders.clear()
@@ -119,15 +119,16 @@ def _below(folder: Path) -> Iterator[Path]:
 
 
 def is_candidate(path: Path) -> bool:
-    """Whether a file's name is one transcripts have; archives such as `x.jsonl.deleted.<time>` count."""
+    """Return whether a file's name is one transcripts have; archives such as `x.jsonl.deleted.<time>` count."""
     name = path.name.lower()
     if name.endswith(COMPANIONS) or name in JUNK_FILES or name.startswith("."):
         return False
-    return bare_suffix(path) in SUFFIXES or ".jsonl." in name
+    return get_inner_suffix(path) in SUFFIXES or ".jsonl." in name
 
 
-def installed(home: Path) -> list[tuple[Reader, Path]]:
-    """The transcripts of the tools installed on this machine, by tool and path; a folder that isn't there has none.
+def find_installed(home: Path) -> list[tuple[Reader, Path]]:
+    """Return the transcripts of the tools installed on this machine, by tool and path; a folder that isn't there has
+    none.
 
     The reader is the tool's own: whether a file really is of its format is seen when it is read.
     """
@@ -135,16 +136,16 @@ def installed(home: Path) -> list[tuple[Reader, Path]]:
     for reader in READERS:
         for place in reader.locations(home):
             if place.exists:
-                found.update((path, found.get(path, reader)) for path in _matching(place.root, place.pattern))
+                found.update((path, found.get(path, reader)) for path in _glob_files(place.root, place.pattern))
     return sorted(((reader, path) for path, reader in found.items()), key=lambda pair: (pair[0].name, pair[1]))
 
 
-def _matching(root: Path, pattern: str) -> Iterator[Path]:
-    """Files below the root that fit the pattern; nothing that a symbolic link leads out to."""
+def _glob_files(root: Path, pattern: str) -> Iterator[Path]:
+    """Yield files below the root that fit the pattern; nothing that a symbolic link leads out to."""
     for path in root.glob(pattern):
-        if path.is_file() and not path.is_symlink() and is_candidate(path) and _inside(root, path):
+        if path.is_file() and not path.is_symlink() and is_candidate(path) and _is_inside(root, path):
             yield path
 
 
-def _inside(root: Path, path: Path) -> bool:
+def _is_inside(root: Path, path: Path) -> bool:
     return path.resolve().is_relative_to(root.resolve())

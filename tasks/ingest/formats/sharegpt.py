@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 
-from slowwave.schemas.ids import content_id
-from slowwave.tasks.ingest.parsing.clean import plain
-from slowwave.tasks.ingest.parsing.documents import iter_documents, starts_with
+from slowwave.schemas.ids import compute_content_id
+from slowwave.tasks.ingest.parsing.clean import clean_text
+from slowwave.tasks.ingest.parsing.documents import has_leading_keys, iter_documents
 from slowwave.tasks.ingest.parsing.records import (
     Block,
     Head,
@@ -25,7 +25,15 @@ from slowwave.tasks.ingest.parsing.records import (
     Session,
     Skipped,
 )
-from slowwave.tasks.ingest.parsing.values import as_dict, as_id, as_list, as_text, json_text, sample, speaker_of
+from slowwave.tasks.ingest.parsing.values import (
+    coerce_dict,
+    coerce_id,
+    coerce_list,
+    coerce_text,
+    encode_json,
+    format_excerpt,
+    parse_role,
+)
 
 _ROLES: dict[str, tuple[Role, Origin]] = {
     **dict.fromkeys(("gpt", "chatgpt", "bing", "bard", "claude"), ("assistant", "model")),
@@ -62,59 +70,59 @@ _SILENT = frozenset(("script", "style", "button", "svg"))
 
 
 def sniff(head: Head) -> bool:
-    """Whether the file starts as an array or lines of objects whose `conversations` have `from` and `value`."""
-    return starts_with(head, "conversations", "from", "value")
+    """Return whether the file starts as an array or lines of objects whose `conversations` have `from` and `value`."""
+    return has_leading_keys(head, "conversations", "from", "value")
 
 
 def read(path: Path, limits: Limits) -> Iterator[Record]:
-    """Records of each conversation; `line` is the conversation's number in the file, from 1."""
+    """Yield records of each conversation; `line` is the conversation's number in the file, from 1."""
     for item in iter_documents(path, limits):
         if isinstance(item, Rejected):
             yield item
         else:
-            yield from _conversation(*item)
+            yield from _read_conversation(*item)
 
 
-def _conversation(number: int, conversation: dict[str, object]) -> Iterator[Record]:
-    turns = as_list(conversation.get("conversations"))
+def _read_conversation(number: int, conversation: dict[str, object]) -> Iterator[Record]:
+    turns = coerce_list(conversation.get("conversations"))
     if not turns:
-        yield Rejected(number, "entry without conversations", sample(conversation))
+        yield Rejected(number, "entry without conversations", format_excerpt(conversation))
         return
-    named = as_id(conversation.get("id")) or content_id(json_text(turns))
+    named = coerce_id(conversation.get("id")) or compute_content_id(encode_json(turns))
     part = _PART.match(named)
     session, prefix = (part[1], f"{part[2]}:") if part else (named, "")
-    yield Session(session, title=as_text(conversation.get("title")))
+    yield Session(session, title=coerce_text(conversation.get("title")))
     for position, turn in enumerate(turns):
-        yield _message(session, f"{prefix}{position}", as_dict(turn), number)
+        yield _parse_message(session, f"{prefix}{position}", coerce_dict(turn), number)
 
 
-def _message(session: str, native_id: str, turn: dict[str, object], number: int) -> Message | Rejected | Skipped:
+def _parse_message(session: str, native_id: str, turn: dict[str, object], number: int) -> Message | Rejected | Skipped:
     who, value = turn.get("from"), turn.get("value")
-    known = speaker_of(who) or (_ROLES.get(who.strip().lower()) if isinstance(who, str) else None)
+    known = parse_role(who) or (_ROLES.get(who.strip().lower()) if isinstance(who, str) else None)
     if known is None or not isinstance(value, str):
         why = f"unknown speaker {who!r}" if known is None else f"value is {type(value).__name__}, no text"
-        return Rejected(number, f"turn {native_id}: {why}", sample(turn))
+        return Rejected(number, f"turn {native_id}: {why}", format_excerpt(turn))
     if not value.strip():
         return Skipped("empty message", number)
     if known[0] == "tool":
         return Message(session, native_id, *known, [Block("tool_result", value)], "", line=number)
     if who == "function_call":
         return Message(session, native_id, *known, [Block("tool_call", value)], "", line=number)
-    return Message(session, native_id, *known, [Block("text", value)], plain(text_of(value)), line=number)
+    return Message(session, native_id, *known, [Block("text", value)], clean_text(strip_html(value)), line=number)
 
 
-def text_of(value: str) -> str:
-    """The text of a value that is HTML as a whole; any other value as it is."""
+def strip_html(value: str) -> str:
+    """Return the text of a value that is HTML as a whole; any other value as it is."""
     if "<" not in value or not _HTML.match(value):
         return value
-    reader = _TextOf()
+    reader = _HtmlTextExtractor()
     reader.feed(value)
     reader.close()
     lines = [line.rstrip() for line in "".join(reader.pieces).split("\n")]
     return "\n".join(line for line, above in zip(lines, ["", *lines], strict=False) if line or above).strip()
 
 
-class _TextOf(HTMLParser):
+class _HtmlTextExtractor(HTMLParser):
     """Text of an HTML fragment, a line break at each block, without buttons ("Copy code"), scripts and styles."""
 
     def __init__(self) -> None:

@@ -30,7 +30,7 @@ from slowwave.tasks.ingest.parsing.records import (
     StoredMessage,
     StoredSession,
 )
-from slowwave.tasks.ingest.parsing.values import as_dict, as_list, as_text, as_time, sample
+from slowwave.tasks.ingest.parsing.values import coerce_dict, coerce_list, coerce_text, coerce_time, format_excerpt
 
 MANIFEST = "manifest.json"
 _TOLD = frozenset(("message_id", "session_id", "native_id", "identity", "blocks", "prev_hash", "hash"))
@@ -39,28 +39,28 @@ _ID = re.compile(r"[0-9a-f]{32}")
 
 
 def sniff(head: Head) -> bool:
-    """Whether it is an export's manifest, or the file of its messages."""
+    """Return whether it is an export's manifest, or the file of its messages."""
     first = next(iter(head.lines), None)
     try:
-        names = set(first if isinstance(first, dict) else columnar.column_names(head))
+        names = set(first if isinstance(first, dict) else columnar.read_column_names(head))
     except columnar.DAMAGED:
         return False
-    return names >= _TOLD or bool(_form(head.data))
+    return names >= _TOLD or bool(_parse_format(head.data))
 
 
 def is_export(folder: Path) -> bool:
-    """Whether the folder's manifest says that it is an export."""
+    """Return whether the folder's manifest says that it is an export."""
     path = folder / MANIFEST
     try:
-        return path.is_file() and bool(_form(read_head(path).data))
+        return path.is_file() and bool(_parse_format(read_head(path).data))
     except OSError:
         return False
 
 
-def _form(manifest: bytes) -> str | None:
-    """The format that an export's manifest names; None when it is no such manifest."""
+def _parse_format(manifest: bytes) -> str | None:
+    """Return the format that an export's manifest names; None when it is no such manifest."""
     try:
-        found = as_dict(orjson.loads(manifest))
+        found = coerce_dict(orjson.loads(manifest))
     except orjson.JSONDecodeError:
         return None
     form = found.get("format")
@@ -68,40 +68,40 @@ def _form(manifest: bytes) -> str | None:
 
 
 def read(path: Path, limits: Limits) -> Iterator[Record]:
-    """Records in order of the messages' rows; a session comes before its first message."""
-    messages, sessions = _files(path)
+    """Yield records in order of the messages' rows; a session comes before its first message."""
+    messages, sessions = _locate_tables(path)
     if not messages.exists():
         yield Rejected(0, f"this export holds no messages: `slowwave export OUT --table {MESSAGES.name}` writes them")
         return
     known: dict[str, Session] = {}
-    for found in _records(sessions, SESSIONS, _session, limits):
+    for found in _read_table(sessions, SESSIONS, _parse_session, limits):
         if isinstance(found, Session):
             known[found.key] = found
         else:
             yield found
     told: set[str] = set()
-    for found in _records(messages, MESSAGES, _message, limits):
+    for found in _read_table(messages, MESSAGES, _parse_message, limits):
         if isinstance(found, Message) and found.session not in told:
             told.add(found.session)
-            yield known.get(found.session) or _nameless(found)
+            yield known.get(found.session) or _make_unnamed_session(found)
         yield found
 
 
-def _files(path: Path) -> tuple[Path, Path]:
-    """Where an export's messages and sessions are; no name that it holds is followed."""
+def _locate_tables(path: Path) -> tuple[Path, Path]:
+    """Return where an export's messages and sessions are; no name that it holds is followed."""
     if path.name != MANIFEST:
         return path, path.with_name(SESSIONS.name + path.name.removeprefix(MESSAGES.name))
-    form = _form(path.read_bytes())
+    form = _parse_format(path.read_bytes())
     return path.with_name(f"{MESSAGES.name}.{form}"), path.with_name(f"{SESSIONS.name}.{form}")
 
 
-def _records(
+def _read_table(
     path: Path, table: Table, made: Callable[[int, Mapping[str, object]], Record], limits: Limits
 ) -> Iterator[Record]:
-    """What is made of each row of a table's file; a row that is none is rejected with the reason."""
+    """Yield what is made of each row of a table's file; a row that is none is rejected with the reason."""
     if not path.exists():
         return
-    for item in iter_json(path, limits) if _has_lines(path) else columnar.rows_of(path, table.schema.names):
+    for item in iter_json(path, limits) if _is_jsonl_file(path) else columnar.read_rows(path, table.schema.names):
         if isinstance(item, Rejected):
             yield item
             continue
@@ -109,11 +109,13 @@ def _records(
         wrong = (name for name, fits in _FITS.items() if name in table.schema.names and not fits(row.get(name)))
         name = next(wrong, None)
         yield (
-            Rejected(line, f"{name} is {row.get(name)!r:.60}: no export has that", sample(row)) if name else made(*item)
+            Rejected(line, f"{name} is {row.get(name)!r:.60}: no export has that", format_excerpt(row))
+            if name
+            else made(*item)
         )
 
 
-def _has_lines(path: Path) -> bool:
+def _is_jsonl_file(path: Path) -> bool:
     if path.is_dir():
         return False
     with open_binary(path) as stream:
@@ -128,8 +130,8 @@ def _is_text(value: object) -> bool:
     return isinstance(value, str)
 
 
-def _are_blocks(value: object) -> bool:
-    return isinstance(value, list) and all(as_dict(block).get("type") in BLOCK_TYPES for block in value)
+def _is_block_list(value: object) -> bool:
+    return isinstance(value, list) and all(coerce_dict(block).get("type") in BLOCK_TYPES for block in value)
 
 
 _FITS: Mapping[str, Callable[[object], bool]] = {
@@ -137,48 +139,48 @@ _FITS: Mapping[str, Callable[[object], bool]] = {
     **dict.fromkeys(("native_id", "source", "text"), _is_text),
     "role": lambda value: value in ROLES,
     "origin": lambda value: value in ORIGINS,
-    "blocks": _are_blocks,
+    "blocks": _is_block_list,
     "inactive": lambda value: isinstance(value, list) and all(map(_is_id, value)),
 }
 """What columns must hold; what is wrong in others counts as absent."""
 
 
-def _session(line: int, row: Mapping[str, object]) -> Session:
+def _parse_session(line: int, row: Mapping[str, object]) -> Session:
     kind = row.get("kind")
     return Session(
         str(row["native_id"]),
-        as_text(row.get("workspace")),
-        as_text(row.get("title")),
+        coerce_text(row.get("workspace")),
+        coerce_text(row.get("title")),
         kind if kind in ("chat", "subagent", "scheduled") else None,
-        as_text(row.get("parent_id")),
-        StoredSession(str(row["session_id"]), str(row["source"]), tuple(map(str, as_list(row["inactive"])))),
+        coerce_text(row.get("parent_id")),
+        StoredSession(str(row["session_id"]), str(row["source"]), tuple(map(str, coerce_list(row["inactive"])))),
     )
 
 
-def _nameless(message: Message) -> Session:
-    """The session of a message whose sessions were not exported."""
+def _make_unnamed_session(message: Message) -> Session:
+    """Return the session of a message whose sessions were not exported."""
     source = message.stored.source if message.stored else ""
     return Session(message.session, stored=StoredSession(message.session, source))
 
 
-def _message(line: int, row: Mapping[str, object]) -> Message:
+def _parse_message(line: int, row: Mapping[str, object]) -> Message:
     message_id, identity, source = (str(row[name]) for name in ("message_id", "identity", "source"))
     return Message(
         session=str(row["session_id"]),
         native_id=str(row["native_id"]),
         role=cast(Role, row["role"]),
         origin=cast(Origin, row["origin"]),
-        blocks=[_block(as_dict(block)) for block in as_list(row["blocks"])],
+        blocks=[_parse_block(coerce_dict(block)) for block in coerce_list(row["blocks"])],
         text=str(row["text"]),
-        ts=as_time(row.get("ts")),
-        parent_id=as_text(row.get("parent_id")),
-        speaker=as_text(row.get("speaker")),
+        ts=coerce_time(row.get("ts")),
+        parent_id=coerce_text(row.get("parent_id")),
+        speaker=coerce_text(row.get("speaker")),
         line=line,
-        stored=StoredMessage(message_id, identity, source, as_text(row.get("workspace"))),
+        stored=StoredMessage(message_id, identity, source, coerce_text(row.get("workspace"))),
     )
 
 
-def _block(fields: Mapping[str, object]) -> Block:
+def _parse_block(fields: Mapping[str, object]) -> Block:
     text, name, call_id, media = (
         value if isinstance(value := fields.get(key), str) else None for key in ("text", "name", "call_id", "media")
     )

@@ -18,64 +18,67 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
 
 def strip_ansi(text: str) -> str:
-    """The text without terminal escape sequences."""
+    """Return the text without terminal escape sequences."""
     if "\x1b" not in text and "\x9b" not in text:
         return text
     return _ANSI.sub("", text)
 
 
-def strip_bare_sgr(text: str) -> str:
-    """The text without colour codes that lost their ESC byte, as terminal dumps have them."""
+def strip_orphaned_sgr(text: str) -> str:
+    """Return the text without colour codes that lost their ESC byte, as terminal dumps have them."""
     return _BARE_SGR.sub("", text) if "m" in text and "[" in text else text
 
 
 def drop_base64(text: str) -> str:
-    """The text with each `data:…;base64,…` URI replaced by `[image/png]` or whatever it holds."""
+    """Return the text with each `data:…;base64,…` URI replaced by `[image/png]` or whatever it holds."""
     if ";base64," not in text:
         return text
     return _DATA_URI.sub(lambda match: f"[{match[1] or 'data'}]", text)
 
 
 def drop_control(text: str) -> str:
-    """The text without control characters other than tab, newline and carriage return."""
+    """Return the text without control characters other than tab, newline and carriage return."""
     return text if text.isprintable() else _CONTROL.sub("", text)
 
 
 def strip_tags(text: str, names: Iterable[str]) -> str:
-    """The text without `<name …>…</name>`, for each of the names. A tag that is never closed stays: it is a mention."""
+    """Return the text without `<name …>…</name>`, for each of the names.
+
+    A tag that is never closed stays: it is a mention.
+    """
     if "<" not in text:
         return text
-    return _without(text, _opening(tuple(names)))
+    return _cut_tags(text, _compile_opening_tag(tuple(names)))
 
 
-def tag_body(text: str, name: str) -> str | None:
-    """What stands between the first `<name …>` and its `</name>`; None where there is none."""
+def extract_tag_body(text: str, name: str) -> str | None:
+    """Return what stands between the first `<name …>` and its `</name>`; None where there is none."""
     if "<" not in text:
         return None
-    opening = _opening((name,)).search(text)
+    opening = _compile_opening_tag((name,)).search(text)
     end = text.find(f"</{name}>", opening.end()) if opening else -1
     return text[opening.end() : end].strip() if opening and end >= 0 else None
 
 
-def tag_attribute(text: str, name: str, attribute: str) -> str | None:
-    """The value of an attribute in the first `<name …>`; None where it has none."""
-    opening = _opening((name,)).search(text) if "<" in text else None
+def extract_tag_attribute(text: str, name: str, attribute: str) -> str | None:
+    """Return the value of an attribute in the first `<name …>`; None where it has none."""
+    opening = _compile_opening_tag((name,)).search(text) if "<" in text else None
     found = re.search(rf'\s{re.escape(attribute)}="([^"]*)"', opening[0]) if opening else None
     return found[1] if found else None
 
 
-def plain(text: str) -> str:
-    """The text without terminal codes, embedded images and control characters, white space trimmed."""
+def clean_text(text: str) -> str:
+    """Return the text without terminal codes, embedded images and control characters, white space trimmed."""
     return drop_control(drop_base64(strip_ansi(text))).strip()
 
 
 @cache
-def _opening(names: tuple[str, ...]) -> re.Pattern[str]:
+def _compile_opening_tag(names: tuple[str, ...]) -> re.Pattern[str]:
     return re.compile(f"<({'|'.join(map(re.escape, names))})(?:\\s[^<>]*)?>")
 
 
-def _without(text: str, opening: re.Pattern[str]) -> str:
-    """Cut from each opening tag to its end. Linear: a closing tag found missing once is not looked for again."""
+def _cut_tags(text: str, opening: re.Pattern[str]) -> str:
+    """Return cut from each opening tag to its end. Linear: a closing tag found missing once is not looked for again."""
     kept: list[str] = []
     at, open_ended = 0, set[str]()
     for match in opening.finditer(text):

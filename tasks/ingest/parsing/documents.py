@@ -14,9 +14,9 @@ from typing import IO, cast
 import ijson
 import orjson
 
-from slowwave.tasks.ingest.parsing.lines import DAMAGE, PACKED, bare_suffix, iter_json, open_binary
+from slowwave.tasks.ingest.parsing.lines import DAMAGE, PACKED, get_inner_suffix, iter_json, open_binary
 from slowwave.tasks.ingest.parsing.records import Head, Limits, Rejected
-from slowwave.tasks.ingest.parsing.values import json_text, sample
+from slowwave.tasks.ingest.parsing.values import encode_json, format_excerpt
 
 WHOLE = 16 * 1024 * 1024
 """A document up to this size is parsed at once, which is several times faster; a larger one is streamed."""
@@ -27,7 +27,7 @@ codecs.register_error(_MARK, lambda error: (_BAD, cast(UnicodeDecodeError, error
 
 
 @contextmanager
-def plain_file(path: Path) -> Iterator[Path]:
+def decompress_file(path: Path) -> Iterator[Path]:
     """The file itself, or a decompressed copy that lasts as long as the block: for formats that need to seek."""
     if path.suffix.lower() not in PACKED:
         yield path
@@ -58,7 +58,8 @@ class _Utf8:
 
 
 def iter_documents(path: Path, limits: Limits) -> Iterator[tuple[int, dict[str, object]] | Rejected]:
-    """Number (from 1) and object of each conversation: those of a JSON array, the lines of a JSONL, or the only one.
+    """Yield number (from 1) and object of each conversation: those of a JSON array, the lines of a JSONL, or the only
+    one.
 
     Memory is bounded by one conversation, or by `WHOLE`. An array that breaks off yields what it held, then one
     `Rejected`; an item that is no object, or holds invalid UTF-8, is a `Rejected` and the rest is read.
@@ -75,47 +76,47 @@ def iter_documents(path: Path, limits: Limits) -> Iterator[tuple[int, dict[str, 
         except orjson.JSONDecodeError:
             pass
         else:
-            yield from map(_checked, range(1, 1 << 62), whole if isinstance(whole, list) else [whole])
+            yield from map(_check_item, range(1, 1 << 62), whole if isinstance(whole, list) else [whole])
             return
-    if bare_suffix(path) in (".jsonl", ".ndjson") or _is_lines(head):
+    if get_inner_suffix(path) in (".jsonl", ".ndjson") or _is_jsonl_head(head):
         yield from iter_json(path, limits)
         return
     with open_binary(path) as stream:
-        yield from _streamed(_Utf8(stream), "item" if _first(head) == b"[" else "")
+        yield from _stream_items(_Utf8(stream), "item" if _get_first_byte(head) == b"[" else "")
 
 
-def starts_with(head: Head, *keys: str) -> bool:
-    """Whether a file starts as an array or an object (or lines) that has these keys; for sniffing.
+def has_leading_keys(head: Head, *keys: str) -> bool:
+    """Return whether a file starts as an array or an object (or lines) that has these keys; for sniffing.
 
     Where the first line is a whole object, it must have the first key itself: a key deeper down, as in another tool's
     record, is no sign.
     """
-    first = _first(head.data)
+    first = _get_first_byte(head.data)
     if first == b"{" and isinstance(line := next(iter(head.lines), None), dict) and keys[0] not in line:
         return False
     return first in (b"[", b"{") and all(f'"{key}"'.encode() in head.data for key in keys)
 
 
-def _first(head: bytes) -> bytes:
+def _get_first_byte(head: bytes) -> bytes:
     return head[:4096].removeprefix(codecs.BOM_UTF8).lstrip()[:1]
 
 
-def _is_lines(head: bytes) -> bool:
-    """Whether some line in the head is an object on its own: pretty-printed JSON has `{` alone on its first."""
-    if _first(head) != b"{":
+def _is_jsonl_head(head: bytes) -> bool:
+    """Return whether some line in the head is an object on its own: pretty-printed JSON has `{` alone on its first."""
+    if _get_first_byte(head) != b"{":
         return False
     first = head.lstrip().split(b"\n", 1)[0].rstrip()
     return first.startswith(b'{"') and (first.endswith(b"}") or len(first) > 4096)
 
 
-def _streamed(stream: _Utf8, prefix: str) -> Iterator[tuple[int, dict[str, object]] | Rejected]:
+def _stream_items(stream: _Utf8, prefix: str) -> Iterator[tuple[int, dict[str, object]] | Rejected]:
     number = 0
     try:
         for number, item in enumerate(ijson.items(stream, prefix, use_float=True), 1):
-            if stream.damaged and _BAD.encode() in json_text(item).encode():
+            if stream.damaged and _BAD.encode() in encode_json(item).encode():
                 yield Rejected(number, f"invalid UTF-8 in conversation {number}")
             else:
-                yield _checked(number, item)
+                yield _check_item(number, item)
     except DAMAGE as error:
         yield Rejected(number + 1, f"compressed file is damaged: {error}")
     except ijson.JSONError as error:
@@ -123,7 +124,7 @@ def _streamed(stream: _Utf8, prefix: str) -> Iterator[tuple[int, dict[str, objec
         yield Rejected(number + 1, f"broken JSON in conversation {number + 1}, the rest can't be read: {why}")
 
 
-def _checked(number: int, item: object) -> tuple[int, dict[str, object]] | Rejected:
+def _check_item(number: int, item: object) -> tuple[int, dict[str, object]] | Rejected:
     if isinstance(item, dict):
         return number, item
-    return Rejected(number, f"expected a conversation object, got {type(item).__name__}", sample(item))
+    return Rejected(number, f"expected a conversation object, got {type(item).__name__}", format_excerpt(item))

@@ -38,8 +38,8 @@ def open_binary(path: Path) -> IO[bytes]:
             return path.open("rb")
 
 
-def bare_suffix(path: Path) -> str:
-    """The suffix under the compression's: `.jsonl` for `a.jsonl.zst`."""
+def get_inner_suffix(path: Path) -> str:
+    """Return the suffix under the compression's: `.jsonl` for `a.jsonl.zst`."""
     name = path.name.lower()
     for packed in PACKED:
         name = name.removesuffix(packed)
@@ -47,7 +47,7 @@ def bare_suffix(path: Path) -> str:
 
 
 def read_head(path: Path) -> Head:
-    """The first 64 KiB and the JSON lines in them; lines that don't parse are left out.
+    """Return the first 64 KiB and the JSON lines in them; lines that don't parse are left out.
 
     Of a damaged compressed file the head is what comes before the damage.
 
@@ -55,7 +55,7 @@ def read_head(path: Path) -> Head:
         OSError, EOFError, zlib.error, zstandard.ZstdError: the file can't be opened or decompressed at all.
     """
     with open_binary(path) as stream:
-        data = _start_of(stream)
+        data = _read_start(stream)
     whole = data if len(data) < HEAD else data[: data.rfind(b"\n") + 1]
     lines: list[object] = []
     for raw in whole.split(b"\n")[:200]:
@@ -66,10 +66,10 @@ def read_head(path: Path) -> Head:
     return Head(path=path, data=data, lines=lines)
 
 
-def _start_of(stream: IO[bytes]) -> bytes:
+def _read_start(stream: IO[bytes]) -> bytes:
     data = b""
     try:
-        while len(data) < HEAD and (piece := _some(stream, HEAD - len(data))):
+        while len(data) < HEAD and (piece := _read_chunk(stream, HEAD - len(data))):
             data += piece
     except DAMAGE:
         if not data:
@@ -77,15 +77,15 @@ def _start_of(stream: IO[bytes]) -> bytes:
     return data
 
 
-def _some(stream: IO[bytes], size: int) -> bytes:
-    """What one read gives, so that what stands before a damage is handed out before the damage raises."""
+def _read_chunk(stream: IO[bytes], size: int) -> bytes:
+    """Return what one read gives, so that what stands before a damage is handed out before the damage raises."""
     return cast(io.BufferedReader, stream).read1(size)
 
 
 def iter_lines(stream: IO[bytes], limits: Limits) -> Iterator[tuple[int, bytes] | Rejected]:
-    """Number and bytes of each line that is not blank, counted from 1; an over-long one as a `Rejected`."""
+    """Yield number and bytes of each line that is not blank, counted from 1; an over-long one as a `Rejected`."""
     number, held, dropped = 1, b"", 0
-    while chunk := _some(stream, CHUNK):
+    while chunk := _read_chunk(stream, CHUNK):
         pieces = chunk.split(b"\n")
         for i, piece in enumerate(pieces):
             if dropped:
@@ -97,44 +97,44 @@ def iter_lines(stream: IO[bytes], limits: Limits) -> Iterator[tuple[int, bytes] 
             if i == len(pieces) - 1:
                 break  # the line goes on in the next chunk
             if dropped:
-                yield _too_long(number, dropped, held, limits)
+                yield _reject_long_line(number, dropped, held, limits)
             elif held.strip():
                 yield number, held
             number, held, dropped = number + 1, b"", 0
     if dropped:
-        yield _too_long(number, dropped, held, limits)
+        yield _reject_long_line(number, dropped, held, limits)
     elif held.strip():
         yield number, held
 
 
 def iter_json(path: Path, limits: Limits) -> Iterator[tuple[int, dict[str, object]] | Rejected]:
-    """Each line's number and JSON object; what is no object comes as a `Rejected` that says why.
+    """Yield each line's number and JSON object; what is no object comes as a `Rejected` that says why.
 
     Invalid UTF-8 is not repaired: the line is quarantined with the reason.
     """
     with open_binary(path) as stream:
         try:
             for item in iter_lines(stream, limits):
-                yield item if isinstance(item, Rejected) else _parse(*item)
+                yield item if isinstance(item, Rejected) else _parse_line(*item)
         except DAMAGE as error:
             yield Rejected(line=0, reason=f"compressed file is damaged: {error}")
 
 
-def _parse(number: int, raw: bytes) -> tuple[int, dict[str, object]] | Rejected:
+def _parse_line(number: int, raw: bytes) -> tuple[int, dict[str, object]] | Rejected:
     raw = raw.removeprefix(BOM) if number == 1 else raw
     try:
         value = orjson.loads(raw)
     except orjson.JSONDecodeError as error:
-        value = _without_surrogates(raw)
+        value = _repair_surrogates(raw)
         if value is None:
-            return Rejected(number, _why_not_json(raw, error), excerpt(raw))
+            return Rejected(number, _explain_invalid_json(raw, error), decode_excerpt(raw))
     if not isinstance(value, dict):
-        return Rejected(number, f"expected a JSON object, got {type(value).__name__}", excerpt(raw))
+        return Rejected(number, f"expected a JSON object, got {type(value).__name__}", decode_excerpt(raw))
     return number, value
 
 
-def _without_surrogates(raw: bytes) -> object | None:
-    """The line's value with half emoji as U+FFFD: tools in JavaScript cut strings between two surrogates."""
+def _repair_surrogates(raw: bytes) -> object | None:
+    """Return the line's value with half emoji as U+FFFD: tools in JavaScript cut strings between two surrogates."""
     if b"\\ud" not in raw.lower():
         return None
     try:
@@ -144,7 +144,7 @@ def _without_surrogates(raw: bytes) -> object | None:
     return cast(object, orjson.loads(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")))
 
 
-def _why_not_json(raw: bytes, error: orjson.JSONDecodeError) -> str:
+def _explain_invalid_json(raw: bytes, error: orjson.JSONDecodeError) -> str:
     try:
         raw.decode("utf-8")
     except UnicodeDecodeError as bad:
@@ -154,12 +154,12 @@ def _why_not_json(raw: bytes, error: orjson.JSONDecodeError) -> str:
     return f"invalid JSON: {error.msg}"
 
 
-def _too_long(number: int, size: int, start: bytes, limits: Limits) -> Rejected:
-    return Rejected(number, f"line of {size} bytes is over the limit of {limits.max_line_bytes}", excerpt(start))
+def _reject_long_line(number: int, size: int, start: bytes, limits: Limits) -> Rejected:
+    return Rejected(number, f"line of {size} bytes is over the limit of {limits.max_line_bytes}", decode_excerpt(start))
 
 
-def excerpt(raw: bytes) -> str:
-    """The start of a line as text, for the quarantine row."""
+def decode_excerpt(raw: bytes) -> str:
+    """Return the start of a line as text, for the quarantine row."""
     text = raw[:EXCERPT].decode("utf-8", "replace")
     # Of a line that goes on, what the cut may have gone through is left out: half a secret looks like none.
     return text if len(raw) < EXCERPT else text[: len(text) // 2]

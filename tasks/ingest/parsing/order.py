@@ -7,21 +7,21 @@ from pathlib import Path
 
 import orjson
 
-from slowwave.tasks.ingest.parsing.lines import DAMAGE, HEAD, PACKED, bare_suffix, read_head
+from slowwave.tasks.ingest.parsing.lines import DAMAGE, HEAD, PACKED, get_inner_suffix, read_head
 
 _YEAR_3000 = 32_503_680_000
 
 
 def parse_time(value: object) -> datetime | None:
-    """Aware UTC time of an ISO string or a number since the epoch; None where it is neither."""
+    """Return aware UTC time of an ISO string or a number since the epoch; None where it is neither."""
     if isinstance(value, str):
-        return _from_iso(value)
+        return _parse_iso(value)
     if isinstance(value, int | float) and not isinstance(value, bool):
-        return _from_number(value)
+        return _parse_epoch(value)
     return None
 
 
-def _from_iso(value: str) -> datetime | None:
+def _parse_iso(value: str) -> datetime | None:
     try:
         moment = datetime.fromisoformat(value)
         # A time without a zone is taken as UTC: every tool we read writes UTC.
@@ -30,7 +30,7 @@ def _from_iso(value: str) -> datetime | None:
         return None
 
 
-def _from_number(value: float) -> datetime | None:
+def _parse_epoch(value: float) -> datetime | None:
     if not 0 < value < _YEAR_3000 * 1_000_000_000:
         return None  # 0 stands for "unknown"
     while value > _YEAR_3000:
@@ -45,43 +45,44 @@ _TIME_KEYS = ("timestamp", "ts", "created_at", "time")
 _LAST = datetime.max.replace(tzinfo=UTC)
 
 
-def reading_order(paths: Iterable[Path]) -> list[Path]:
-    """The paths by first time, then last time, then path; those without a time come last."""
+def sort_paths(paths: Iterable[Path]) -> list[Path]:
+    """Return the paths by first time, then last time, then path; those without a time come last."""
 
     def key(path: Path) -> tuple[datetime, datetime, Path]:
-        return first_timestamp(path) or _LAST, last_timestamp(path) or _LAST, path
+        return read_first_timestamp(path) or _LAST, read_last_timestamp(path) or _LAST, path
 
     return sorted(paths, key=key)
 
 
-def first_timestamp(path: Path) -> datetime | None:
-    """The first time a JSON lines file names; None for other files and where its head names none."""
-    return next(_times(_head(path)), None) if _has_lines(path) else None
+def read_first_timestamp(path: Path) -> datetime | None:
+    """Return the first time a JSON lines file names; None for other files and where its head names none."""
+    return next(_parse_times(_read_head_lines(path)), None) if _is_jsonl_path(path) else None
 
 
-def last_timestamp(path: Path) -> datetime | None:
-    """The latest time in the head and the tail of a JSON lines file; None for other files and where they name none.
+def read_last_timestamp(path: Path) -> datetime | None:
+    """Return the latest time in the head and the tail of a JSON lines file; None for other files and where they name
+    none.
 
     The tail of a compressed file can't be reached without reading it whole: its head has to do.
     """
-    if not _has_lines(path):
+    if not _is_jsonl_path(path):
         return None
     packed = path.suffix.lower() in PACKED
-    return max(_times([*_head(path), *([] if packed else _tail(path))]), default=None)
+    return max(_parse_times([*_read_head_lines(path), *([] if packed else _read_tail_lines(path))]), default=None)
 
 
-def _has_lines(path: Path) -> bool:
-    return bare_suffix(path) in (".jsonl", ".ndjson") or ".jsonl." in path.name.lower()
+def _is_jsonl_path(path: Path) -> bool:
+    return get_inner_suffix(path) in (".jsonl", ".ndjson") or ".jsonl." in path.name.lower()
 
 
-def _head(path: Path) -> list[object]:
+def _read_head_lines(path: Path) -> list[object]:
     try:
         return read_head(path).lines
     except (OSError, *DAMAGE):
         return []
 
 
-def _tail(path: Path) -> list[object]:
+def _read_tail_lines(path: Path) -> list[object]:
     try:
         with path.open("rb") as stream:
             stream.seek(-min(HEAD, stream.seek(0, os.SEEK_END)), os.SEEK_END)
@@ -97,7 +98,7 @@ def _tail(path: Path) -> list[object]:
     return lines
 
 
-def _times(lines: Iterable[object]) -> Iterator[datetime]:
+def _parse_times(lines: Iterable[object]) -> Iterator[datetime]:
     for line in lines:
         if isinstance(line, dict):
             yield from (time for key in _TIME_KEYS if (time := parse_time(line.get(key))) is not None)

@@ -24,30 +24,30 @@ def open_read_only(path: Path) -> Iterator[sqlite3.Connection]:
         OSError: it can't be copied where it has to be.
     """
     path = path.resolve()
-    log, index = beside(path, "-wal"), beside(path, "-shm")
+    log, index = get_companion_path(path, "-wal"), get_companion_path(path, "-shm")
     if not index.exists() and not (log.exists() and log.stat().st_size):
         with closing(_connect(path, "mode=ro&immutable=1")) as db:
             yield db
         return
-    live = _live(path) if index.exists() else None
+    live = _connect_live(path) if index.exists() else None
     if live is not None:
         with closing(live):
             yield live
         return
     with (
         tempfile.TemporaryDirectory(prefix="slowwave-") as folder,
-        closing(_connect(_snapshot(path, Path(folder)), "mode=ro")) as db,
+        closing(_connect(_copy_snapshot(path, Path(folder)), "mode=ro")) as db,
     ):
         yield db
 
 
-def beside(path: Path, suffix: str) -> Path:
-    """The companion file of a database."""
+def get_companion_path(path: Path, suffix: str) -> Path:
+    """Return the companion file of a database."""
     return path.with_name(path.name + suffix)
 
 
-def _live(path: Path) -> sqlite3.Connection | None:
-    """A connection that joins the writer's log; None where its shared memory may not be used."""
+def _connect_live(path: Path) -> sqlite3.Connection | None:
+    """Return a connection that joins the writer's log; None where its shared memory may not be used."""
     db = _connect(path, "mode=ro")
     try:
         db.execute("SELECT count(*) FROM sqlite_master").fetchone()
@@ -61,27 +61,27 @@ def _live(path: Path) -> sqlite3.Connection | None:
 
 def _connect(path: Path, options: str) -> sqlite3.Connection:
     db = sqlite3.connect(f"{path.as_uri()}?{options}", uri=True, isolation_level=None, timeout=5)
-    db.text_factory = _lenient
+    db.text_factory = _decode_lenient
     return db
 
 
-def _lenient(raw: bytes) -> str:
+def _decode_lenient(raw: bytes) -> str:
     return raw.decode("utf-8", "replace")
 
 
-def _snapshot(path: Path, folder: Path) -> Path:
-    """Database and log as they stood together: copied again when either changed meanwhile."""
+def _copy_snapshot(path: Path, folder: Path) -> Path:
+    """Return database and log as they stood together: copied again when either changed meanwhile."""
     target = folder / path.name
     for _ in range(COPIES):
-        before = _state(path)
+        before = _stat_files(path)
         shutil.copyfile(path, target)
-        if beside(path, "-wal").exists():
-            shutil.copyfile(beside(path, "-wal"), beside(target, "-wal"))
-        if _state(path) == before:
+        if get_companion_path(path, "-wal").exists():
+            shutil.copyfile(get_companion_path(path, "-wal"), get_companion_path(target, "-wal"))
+        if _stat_files(path) == before:
             return target
     raise sqlite3.OperationalError(f"{path.name} changed each of the {COPIES} times it was copied")
 
 
-def _state(path: Path) -> list[tuple[int, int]]:
-    files = [file for file in (path, beside(path, "-wal")) if file.exists()]
+def _stat_files(path: Path) -> list[tuple[int, int]]:
+    files = [file for file in (path, get_companion_path(path, "-wal")) if file.exists()]
     return [(found.st_size, found.st_mtime_ns) for found in map(Path.stat, files)]

@@ -34,19 +34,19 @@ class Tree:
             self._ids += uuid.encode("utf-8", "surrogatepass")
         self._ends.append(len(self._ids))
 
-    def holds(self, uuids: set[str]) -> set[str]:
-        """Those of the uuids that stand in the file."""
+    def select_present(self, uuids: set[str]) -> set[str]:
+        """Return those of the uuids that stand in the file."""
         wanted = {hash(uuid): uuid for uuid in uuids}
         return {wanted[uid] for uid in self._uid if uid in wanted} if wanted else set()
 
-    def rewound(self) -> Iterator[tuple[int, str]]:
-        """Session number and uuid of each message on an abandoned branch.
+    def find_rewound(self) -> Iterator[tuple[int, str]]:
+        """Yield session number and uuid of each message on an abandoned branch.
 
         Only two messages typed by a person under the same parent are a rewind, and the later one won: parallel tool
         calls, retries and sidechains fork too, and nobody took those back. One pass in the order of the file, where
         a child follows its parent, so that a cycle or a dangling parent ends nothing.
         """
-        losers = {i for group in self._typed_children.values() for i in self._older(group)}
+        losers = {i for group in self._typed_children.values() for i in self._find_replaced(group)}
         if not losers:
             return
         dead = {self._uid[i] for i in losers}
@@ -54,15 +54,15 @@ class Tree:
             if self._uid[i] in dead or (self._parent[i] and self._parent[i] in dead):
                 dead.add(self._uid[i])
                 if self._flags[i] & MESSAGE:
-                    yield self._session[i], self._id(i)
+                    yield self._session[i], self._decode_id(i)
 
-    def _older(self, group: list[int]) -> list[int]:
-        """Siblings that a later one replaced; a record replayed with the same uuid is no sibling of itself."""
+    def _find_replaced(self, group: list[int]) -> list[int]:
+        """Return siblings that a later one replaced; a record replayed with the same uuid is no sibling of itself."""
         if len(group) < 2:
             return []
         last = self._uid[group[-1]]
         return [i for i in group if self._uid[i] != last]
 
-    def _id(self, i: int) -> str:
+    def _decode_id(self, i: int) -> str:
         start = self._ends[i - 1] if i else 0
         return self._ids[start : self._ends[i]].decode("utf-8", "surrogatepass")

@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 
 import orjson
 
-from slowwave.tasks.ingest.parsing.clean import plain
-from slowwave.tasks.ingest.parsing.lines import excerpt
+from slowwave.tasks.ingest.parsing.clean import clean_text
+from slowwave.tasks.ingest.parsing.lines import decode_excerpt
 from slowwave.tasks.ingest.parsing.records import Block, BlockType, Origin, Role
 
 _SPEAKERS: dict[str, tuple[Role, Origin]] = {
@@ -31,44 +31,44 @@ _BLOCKS: dict[str, BlockType] = {
 }
 
 
-def speaker_of(role: object) -> tuple[Role, Origin] | None:
-    """Role and origin for a role's common names in any case; None for an unknown one."""
+def parse_role(role: object) -> tuple[Role, Origin] | None:
+    """Return role and origin for a role's common names in any case; None for an unknown one."""
     return _SPEAKERS.get(role.strip().lower()) if isinstance(role, str) else None
 
 
-def as_dict(value: object) -> dict[str, object]:
-    """The value if it is a JSON object, else an empty one."""
+def coerce_dict(value: object) -> dict[str, object]:
+    """Return the value if it is a JSON object, else an empty one."""
     return value if isinstance(value, dict) else {}
 
 
-def as_list(value: object) -> list[object]:
-    """The value if it is a JSON array, else an empty one."""
+def coerce_list(value: object) -> list[object]:
+    """Return the value if it is a JSON array, else an empty one."""
     return value if isinstance(value, list) else []
 
 
-def as_text(value: object) -> str | None:
-    """The value if it is a string with something in it, else None."""
+def coerce_text(value: object) -> str | None:
+    """Return the value if it is a string with something in it, else None."""
     return value if isinstance(value, str) and value else None
 
 
-def as_id(value: object) -> str | None:
-    """An identifier: a string or a whole number."""
-    return str(value) if isinstance(value, int) and not isinstance(value, bool) else as_text(value)
+def coerce_id(value: object) -> str | None:
+    """Return an identifier: a string or a whole number."""
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else coerce_text(value)
 
 
-def as_time(value: object) -> datetime | None:
-    """An aware time in UTC from ISO 8601, or from seconds, ms, µs or ns since 1970; None for anything else.
+def coerce_time(value: object) -> datetime | None:
+    """Return an aware time in UTC from ISO 8601, or from seconds, ms, µs or ns since 1970; None for anything else.
 
     A time without a zone is taken for UTC, so that it means the same on every machine.
     """
     try:
         match value:
             case str():
-                return _time_from_text(value.strip())
+                return _parse_time_text(value.strip())
             case bool() | None:
                 return None
             case int() | float():
-                return datetime.fromtimestamp(_seconds(value), UTC)
+                return datetime.fromtimestamp(_normalize_epoch(value), UTC)
             case datetime():
                 return value.astimezone(UTC) if value.tzinfo else value.replace(tzinfo=UTC)
     except (ValueError, OverflowError, OSError):
@@ -76,23 +76,23 @@ def as_time(value: object) -> datetime | None:
     return None
 
 
-def _seconds(number: float) -> float:
-    """The unit is told by the magnitude: 1e11 seconds would be the year 5138."""
+def _normalize_epoch(number: float) -> float:
+    """Return the unit is told by the magnitude: 1e11 seconds would be the year 5138."""
     for limit, unit in ((1e17, 1e9), (1e14, 1e6), (1e11, 1e3)):
         if abs(number) >= limit:
             return number / unit
     return number
 
 
-def _time_from_text(text: str) -> datetime | None:
+def _parse_time_text(text: str) -> datetime | None:
     if text[4:5] != "-" and len(text) > 8 and text.replace(".", "", 1).isdecimal():
-        return as_time(float(text))
+        return coerce_time(float(text))
     found = datetime.fromisoformat(text)
     return found.astimezone(UTC) if found.tzinfo else found.replace(tzinfo=UTC)
 
 
-def json_text(value: object) -> str:
-    """The value as compact JSON; a string that is given as JSON already stays as it is."""
+def encode_json(value: object) -> str:
+    """Return the value as compact JSON; a string that is given as JSON already stays as it is."""
     if isinstance(value, str):
         return value
     try:
@@ -101,92 +101,100 @@ def json_text(value: object) -> str:
         return json.dumps(value, default=str)
 
 
-def blocks_of(content: object) -> list[Block] | None:
-    """Typed blocks from a message's content: a string, a list of typed parts, or null; None for any other type."""
+def parse_blocks(content: object) -> list[Block] | None:
+    """Return typed blocks from a message's content: a string, a list of typed parts, or null.
+
+    None for any other type.
+    """
     match content:
         case None:
             return []
         case str():
             return [Block("text", content)] if content.strip() else []
         case list():
-            return [block for part in content if (block := block_of(part))]
+            return [block for part in content if (block := parse_block(part))]
         case _:
             return None
 
 
-def block_of(part: object) -> Block | None:
-    """One typed part of the Anthropic, OpenAI or slowwave kind as a block; an unknown one is kept whole as `other`."""
+def parse_block(part: object) -> Block | None:
+    """Return one typed part of the Anthropic, OpenAI or slowwave kind as a block.
+
+    An unknown one is kept whole as `other`.
+    """
     if isinstance(part, str):
         return Block("text", part) if part.strip() else None
-    fields = as_dict(part)
+    fields = coerce_dict(part)
     kind = str(fields.get("type") or ("text" if "text" in fields else "unknown"))
     match _BLOCKS.get(kind):
         case "text":
-            said = as_text(fields.get("text")) or as_text(fields.get("refusal"))
+            said = coerce_text(fields.get("text")) or coerce_text(fields.get("refusal"))
             return Block("text", said) if said else None
         case "thinking":
-            return Block("thinking", as_text(fields.get("thinking")) or as_text(fields.get("text")) or "")
+            return Block("thinking", coerce_text(fields.get("thinking")) or coerce_text(fields.get("text")) or "")
         case "tool_call":
-            return call_block(fields)
+            return parse_tool_call(fields)
         case "tool_result":
-            return result_block(fields)
+            return parse_tool_result(fields)
         case "image":
-            return Block("image", media=media_of(fields))
+            return Block("image", media=find_media_type(fields))
         case _:
-            name = as_text(fields.get("name")) or kind
-            text = as_text(fields.get("text")) or (None if kind == "other" else json_text(part))
-            return Block("other", text, name=name, media=as_text(fields.get("media")))
+            name = coerce_text(fields.get("name")) or kind
+            text = coerce_text(fields.get("text")) or (None if kind == "other" else encode_json(part))
+            return Block("other", text, name=name, media=coerce_text(fields.get("media")))
 
 
-def call_block(fields: Mapping[str, object]) -> Block:
-    """A tool call; OpenAI keeps name and arguments in `function`."""
-    inner = as_dict(fields.get("function")) or fields
+def parse_tool_call(fields: Mapping[str, object]) -> Block:
+    """Return a tool call; OpenAI keeps name and arguments in `function`."""
+    inner = coerce_dict(fields.get("function")) or fields
     given = next((inner[key] for key in ("text", "input", "arguments", "args") if inner.get(key) is not None), None)
-    call_id = as_id(fields.get("call_id")) or as_id(fields.get("id"))
-    text = None if given is None else json_text(given)
-    return Block("tool_call", text, name=as_text(inner.get("name")), call_id=call_id)
+    call_id = coerce_id(fields.get("call_id")) or coerce_id(fields.get("id"))
+    text = None if given is None else encode_json(given)
+    return Block("tool_call", text, name=coerce_text(inner.get("name")), call_id=call_id)
 
 
-def result_block(fields: Mapping[str, object]) -> Block:
-    """A tool's result; its text from `content`, `output`, `text` or `message`, whichever comes first."""
+def parse_tool_result(fields: Mapping[str, object]) -> Block:
+    """Return a tool's result; its text from `content`, `output`, `text` or `message`, whichever comes first."""
     given = next((fields[k] for k in ("content", "output", "text", "message") if fields.get(k) is not None), None)
     failed = fields.get("is_error", fields.get("isError"))
     return Block(
         "tool_result",
-        flat_text(given),
-        name=as_text(fields.get("name")),
-        call_id=as_id(fields.get("tool_use_id")) or as_id(fields.get("tool_call_id")) or as_id(fields.get("call_id")),
+        flatten_text(given),
+        name=coerce_text(fields.get("name")),
+        call_id=coerce_id(fields.get("tool_use_id"))
+        or coerce_id(fields.get("tool_call_id"))
+        or coerce_id(fields.get("call_id")),
         is_error=failed if isinstance(failed, bool) else None,
     )
 
 
-def flat_text(value: object) -> str | None:
-    """Text out of a string, a list of parts, or any JSON."""
+def flatten_text(value: object) -> str | None:
+    """Return text out of a string, a list of parts, or any JSON."""
     if value is None or isinstance(value, str):
         return value
     if isinstance(value, list):
-        return "\n".join(f"[{b.media or b.type}]" if b.text is None else b.text for b in blocks_of(value) or [])
-    return as_text(as_dict(value).get("text")) or json_text(value)
+        return "\n".join(f"[{b.media or b.type}]" if b.text is None else b.text for b in parse_blocks(value) or [])
+    return coerce_text(coerce_dict(value).get("text")) or encode_json(value)
 
 
-def media_of(fields: Mapping[str, object]) -> str | None:
-    """An image's media type, where the part or its data URI says it."""
-    source = as_dict(fields.get("source")) or fields
+def find_media_type(fields: Mapping[str, object]) -> str | None:
+    """Return an image's media type, where the part or its data URI says it."""
+    source = coerce_dict(fields.get("source")) or fields
     for key in ("media_type", "mimeType", "mime_type", "media"):
-        if found := as_text(source.get(key)):
+        if found := coerce_text(source.get(key)):
             return found
     url = fields.get("image_url")
-    address = as_text(as_dict(url).get("url")) or as_text(url) or ""
+    address = coerce_text(coerce_dict(url).get("url")) or coerce_text(url) or ""
     return address[5:].split(";")[0].split(",")[0] or None if address.startswith("data:") else None
 
 
-def spoken(blocks: Iterable[Block]) -> str:
-    """What was said: the text blocks, without terminal codes and embedded images."""
-    return plain("\n".join(block.text for block in blocks if block.type == "text" and block.text))
+def join_text_blocks(blocks: Iterable[Block]) -> str:
+    """Return what was said: the text blocks, without terminal codes and embedded images."""
+    return clean_text("\n".join(block.text for block in blocks if block.type == "text" and block.text))
 
 
-def active_path(parents: Mapping[str, str | None], leaf: str | None) -> list[str]:
-    """The nodes from the root to the leaf; ends at a parent that is missing or was passed already (a cycle)."""
+def trace_active_path(parents: Mapping[str, str | None], leaf: str | None) -> list[str]:
+    """Return the nodes from the root to the leaf; ends at a parent that is missing or was passed already (a cycle)."""
     path: dict[str, None] = {}
     while leaf is not None and leaf in parents and leaf not in path:
         path[leaf] = None
@@ -194,6 +202,6 @@ def active_path(parents: Mapping[str, str | None], leaf: str | None) -> list[str
     return list(path)[::-1]
 
 
-def sample(value: object) -> str:
-    """The start of a value as JSON, for the quarantine row."""
-    return excerpt(json_text(value).encode("utf-8", "replace"))
+def format_excerpt(value: object) -> str:
+    """Return the start of a value as JSON, for the quarantine row."""
+    return decode_excerpt(encode_json(value).encode("utf-8", "replace"))

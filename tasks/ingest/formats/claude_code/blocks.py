@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import orjson
 
-from slowwave.tasks.ingest.parsing.clean import drop_base64, plain, strip_tags
+from slowwave.tasks.ingest.parsing.clean import clean_text, drop_base64, strip_tags
 from slowwave.tasks.ingest.parsing.records import Block
 
 AGENT_TAGS = ("task-notification", "teammate-message")
@@ -25,22 +25,24 @@ INTERRUPTED = "[Request interrupted by user"
 CONTINUED = "This session is being continued from a previous conversation"
 
 
-def content_blocks(content: object) -> list[Block]:
-    """Blocks of a message's content: a string, or a list of strings and typed parts."""
+def parse_claude_content(content: object) -> list[Block]:
+    """Return blocks of a message's content: a string, or a list of strings and typed parts."""
     if isinstance(content, str):
         return [Block("text", drop_base64(content))]
     parts = content if isinstance(content, list) else [content]
-    return [block for part in parts for block in _part(part)]
+    return [block for part in parts for block in _parse_part(part)]
 
 
-def spoken(blocks: list[Block]) -> str:
-    """The text blocks' text, nothing else."""
+def join_claude_text(blocks: list[Block]) -> str:
+    """Return the text blocks' text, nothing else."""
     texts = [block.text for block in blocks if block.type == "text" and block.text]
-    return plain(texts[0] if len(texts) == 1 else "\n\n".join(texts)) if texts else ""
+    return clean_text(texts[0] if len(texts) == 1 else "\n\n".join(texts)) if texts else ""
 
 
-def human_words(text: str) -> str:
-    """What the person typed: the tool's tags, caveats and interruption marks taken out of `spoken` text."""
+def extract_claude_user_text(text: str) -> str:
+    """Return what the person typed: the tool's tags, caveats and interruption marks taken out of `join_claude_text`
+    text.
+    """
     if "<" in text:
         text = strip_tags(text, NOISE_TAGS).strip()
     if text.startswith(CAVEAT):
@@ -50,62 +52,64 @@ def human_words(text: str) -> str:
     return text
 
 
-def _part(part: object) -> Iterator[Block]:
+def _parse_part(part: object) -> Iterator[Block]:
     if isinstance(part, str):
         yield Block("text", drop_base64(part))
         return
     if not isinstance(part, dict):
-        yield Block("other", _json(part))
+        yield Block("other", _dump_json(part))
         return
     kind = part.get("type")
     match kind:
         case "text":
-            yield Block("text", drop_base64(_string(part.get("text"))))
+            yield Block("text", drop_base64(_stringify(part.get("text"))))
         case "thinking":
-            yield Block("thinking", _string(part.get("thinking")))
+            yield Block("thinking", _stringify(part.get("thinking")))
         case "tool_use" | "server_tool_use" | "mcp_tool_use":
             name, call = part.get("name"), part.get("id")
-            yield Block("tool_call", _arguments(part.get("input")), name=_name(name), call_id=_name(call))
+            yield Block(
+                "tool_call", _format_arguments(part.get("input")), name=_coerce_name(name), call_id=_coerce_name(call)
+            )
         case "image":
-            yield Block("image", media=_media(part))
+            yield Block("image", media=_get_media_type(part))
         case str() if kind.endswith("tool_result"):
-            yield from _result(part)
+            yield from _parse_result(part)
         case _:
             # Bytes of an attached document are never kept.
-            yield Block("other", _json({k: v for k, v in part.items() if k != "source"}), name=_name(kind))
+            yield Block("other", _dump_json({k: v for k, v in part.items() if k != "source"}), name=_coerce_name(kind))
 
 
-def _result(part: dict[str, object]) -> Iterator[Block]:
-    """A tool's output as one block, then the images in it."""
-    call, content = _name(part.get("tool_use_id")), part.get("content")
+def _parse_result(part: dict[str, object]) -> Iterator[Block]:
+    """Yield a tool's output as one block, then the images in it."""
+    call, content = _coerce_name(part.get("tool_use_id")), part.get("content")
     error = part.get("is_error")
     images: list[Block] = []
     if isinstance(content, str):
         text = drop_base64(content)
     else:
-        inner = [] if content is None else content_blocks(content)
+        inner = [] if content is None else parse_claude_content(content)
         text = "\n".join(block.text for block in inner if block.text)
         images = [Block("image", media=block.media, call_id=call) for block in inner if block.type == "image"]
     yield Block("tool_result", text, call_id=call, is_error=error if isinstance(error, bool) else None)
     yield from images
 
 
-def _media(part: dict[str, object]) -> str | None:
+def _get_media_type(part: dict[str, object]) -> str | None:
     source = part.get("source")
-    return _name(source.get("media_type")) if isinstance(source, dict) else None
+    return _coerce_name(source.get("media_type")) if isinstance(source, dict) else None
 
 
-def _arguments(value: object) -> str:
-    return drop_base64(value if isinstance(value, str) else _json(value))
+def _format_arguments(value: object) -> str:
+    return drop_base64(value if isinstance(value, str) else _dump_json(value))
 
 
-def _json(value: object) -> str:
+def _dump_json(value: object) -> str:
     return drop_base64(orjson.dumps(value, default=str).decode())
 
 
-def _string(value: object) -> str:
-    return value if isinstance(value, str) else "" if value is None else _json(value)
+def _stringify(value: object) -> str:
+    return value if isinstance(value, str) else "" if value is None else _dump_json(value)
 
 
-def _name(value: object) -> str | None:
+def _coerce_name(value: object) -> str | None:
     return value if isinstance(value, str) else None

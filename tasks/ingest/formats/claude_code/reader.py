@@ -19,16 +19,21 @@ How records become messages:
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from slowwave.tasks.ingest.formats.claude_code.blocks import CONTINUED, content_blocks, human_words, spoken
+from slowwave.tasks.ingest.formats.claude_code.blocks import (
+    CONTINUED,
+    extract_claude_user_text,
+    join_claude_text,
+    parse_claude_content,
+)
 from slowwave.tasks.ingest.formats.claude_code.sessions import Sessions
 from slowwave.tasks.ingest.formats.claude_code.turns import (
     Sender,
-    agent_type,
-    content_of,
+    detect_sender,
     fill_results,
+    get_content,
+    get_origin_kind,
     is_warm_up_prompt,
-    origin_kind,
-    sender_of,
+    read_agent_type,
 )
 from slowwave.tasks.ingest.parsing.lines import iter_json
 from slowwave.tasks.ingest.parsing.order import parse_time
@@ -82,15 +87,15 @@ Json = dict[str, object]
 
 
 def sniff(head: Head) -> bool:
-    """A line that has Claude Code's session id and one of its record types."""
+    """Return a line that has Claude Code's session id and one of its record types."""
     dicts = [line for line in head.lines if isinstance(line, dict)]
-    if any(_is_ours(line) for line in dicts):
+    if any(_is_claude_record(line) for line in dicts):
         return True
     # A first line over 64 KiB is no whole line yet.
     return not dicts and b'"sessionId"' in head.data and b'"parentUuid"' in head.data
 
 
-def _is_ours(line: Json) -> bool:
+def _is_claude_record(line: Json) -> bool:
     match line.get("type"):
         case "summary":
             return "leafUuid" in line
@@ -103,18 +108,18 @@ def _is_ours(line: Json) -> bool:
 
 
 def read(path: Path, limits: Limits) -> Iterator[Record]:
-    """Records of one transcript, in the order of the file; memory is one answer and a few bytes a record."""
+    """Yield records of one transcript, in the order of the file; memory is one answer and a few bytes a record."""
     transcript = _Transcript(path)
     for item in iter_json(path, limits):
         if isinstance(item, Rejected):
             yield item
         else:
-            yield from transcript.take(*item)
-    yield from transcript.end()
+            yield from transcript.feed(*item)
+    yield from transcript.finish()
 
 
-def locations(home: Path) -> list[Location]:
-    """Where Claude Code keeps its transcripts."""
+def list_locations(home: Path) -> list[Location]:
+    """Return where Claude Code keeps its transcripts."""
     root = home / ".claude" / "projects"
     return [Location(root, "**/*.jsonl", root.is_dir())]
 
@@ -125,7 +130,7 @@ class _Transcript:
     def __init__(self, path: Path) -> None:
         stem = path.name.split(".jsonl")[0]
         self._agent = stem if stem.startswith("agent-") else None
-        self._speaker = agent_type(path) if self._agent else None
+        self._speaker = read_agent_type(path) if self._agent else None
         self._tree = Tree()
         self._sessions = Sessions(path, self._agent)
         self._warm: set[str] = set()
@@ -135,132 +140,134 @@ class _Transcript:
         self._group_chars = 0
         self._waiting: list[Message] = []
         self._handlers: dict[str, Callable[[int, Json], Iterator[Record]]] = {
-            "user": self._user,
-            "assistant": self._assistant,
-            "system": self._system,
-            "attachment": self._attachment,
-            "summary": self._title,
-            "custom-title": self._title,
-            "ai-title": self._title,
+            "user": self._handle_user,
+            "assistant": self._handle_assistant,
+            "system": self._handle_system,
+            "attachment": self._handle_attachment,
+            "summary": self._handle_title,
+            "custom-title": self._handle_title,
+            "ai-title": self._handle_title,
         }
 
-    def take(self, line: int, record: Json) -> Iterator[Record]:
-        """What one line gives."""
+    def feed(self, line: int, record: Json) -> Iterator[Record]:
+        """Yield what one line gives."""
         if record.get("supersedesUuids") or record.get("retractedMessageUuids") or record.get("refusedUserMessageUuid"):
-            yield from self._taken_back(record)
+            yield from self._emit_retractions(record)
         kind = record.get("type")
         handler = self._handlers.get(kind) if isinstance(kind, str) else None
         if handler and self._is_warm_up(record):
-            self._add(record, 0)
+            self._add_to_tree(record, 0)
             yield Skipped("warm-up", line)
         elif handler:
             yield from handler(line, record)
         else:
-            self._add(record, 0)
+            self._add_to_tree(record, 0)
             known = isinstance(kind, str) and kind in TYPES
             yield Skipped(str(kind) if known else f"unknown: {str(kind)[:80]}", line)
 
-    def end(self) -> Iterator[Record]:
-        """What is known only at the end: titles and rewound branches."""
-        yield from self._close()
-        yield from self._sessions.titled(self._tree)
-        names = self._sessions.names()
-        for number, uuid in self._tree.rewound():
+    def finish(self) -> Iterator[Record]:
+        """Yield what is known only at the end: titles and rewound branches."""
+        yield from self._close_answer()
+        yield from self._sessions.collect_titles(self._tree)
+        names = self._sessions.list_session_ids()
+        for number, uuid in self._tree.find_rewound():
             yield Inactive(names[number], uuid, "rewound")
 
     # The record types.
 
-    def _user(self, line: int, record: Json) -> Iterator[Record]:
-        content = content_of(record)
+    def _handle_user(self, line: int, record: Json) -> Iterator[Record]:
+        content = get_content(record)
         if content is None:
-            self._add(record, 0)
-            yield _without_content(line, record)
+            self._add_to_tree(record, 0)
+            yield _reject_without_content(line, record)
             return
-        blocks = content_blocks(content)
+        blocks = parse_claude_content(content)
         if blocks and all(b.type == "tool_result" or (b.type == "image" and b.call_id) for b in blocks):
             fill_results(blocks, record.get("toolUseResult"))
             yield from self._emit(line, record, "tool", "tool", blocks, "")
             return
-        yield from self._close()  # a turn of the user ends the answer before it
-        yield from self._turn(line, record, blocks)
+        yield from self._close_answer()  # a turn of the user ends the answer before it
+        yield from self._emit_turn(line, record, blocks)
 
-    def _assistant(self, line: int, record: Json) -> Iterator[Record]:
-        content = content_of(record)
+    def _handle_assistant(self, line: int, record: Json) -> Iterator[Record]:
+        content = get_content(record)
         if content is None:
-            self._add(record, 0)
-            yield _without_content(line, record)
+            self._add_to_tree(record, 0)
+            yield _reject_without_content(line, record)
             return
         message = record["message"]
         key = message.get("id") if isinstance(message, dict) else None
-        blocks = content_blocks(content)
-        group = (self._sessions.of(record), record.get("agentId"), key)
+        blocks = parse_claude_content(content)
+        group = (self._sessions.find_session_id(record), record.get("agentId"), key)
         if isinstance(key, str) and group == self._group_id and self._group is not None:
-            self._extend(record, blocks)
+            self._extend_answer(record, blocks)
             return
-        yield from self._close()
+        yield from self._close_answer()
         model = message.get("model") if isinstance(message, dict) else None
         synthetic = record.get("isApiErrorMessage") is True or model == "<synthetic>"
         made = list(self._emit(line, record, "assistant", "synthetic" if synthetic else "model", blocks, ""))
         yield from made[:-1]
-        self._open(group, made[-1])
+        self._open_answer(group, made[-1])
 
-    def _system(self, line: int, record: Json) -> Iterator[Record]:
+    def _handle_system(self, line: int, record: Json) -> Iterator[Record]:
         subtype, content = record.get("subtype"), record.get("content")
         if subtype == "compact_boundary":
-            yield from self._close()
+            yield from self._close_answer()
         if str(subtype) in _TEXT_SUBTYPES and isinstance(content, str) and content.strip():
-            blocks = content_blocks(content)
-            yield from self._emit(line, record, "system", "synthetic", blocks, human_words(spoken(blocks)))
+            blocks = parse_claude_content(content)
+            yield from self._emit(
+                line, record, "system", "synthetic", blocks, extract_claude_user_text(join_claude_text(blocks))
+            )
             return
-        self._add(record, 0)
+        self._add_to_tree(record, 0)
         yield Skipped(f"system/{subtype}" if isinstance(subtype, str) else "system", line)
 
-    def _attachment(self, line: int, record: Json) -> Iterator[Record]:
+    def _handle_attachment(self, line: int, record: Json) -> Iterator[Record]:
         attachment = record.get("attachment")
         kind = attachment.get("type") if isinstance(attachment, dict) else None
         if isinstance(attachment, dict) and kind == "queued_command" and attachment.get("prompt"):
             merged = {**record, "origin": attachment.get("origin"), "isMeta": attachment.get("isMeta")}
             if attachment.get("commandMode") == "task-notification":
                 merged["origin"] = {"kind": "task-notification"}
-            yield from self._turn(line, merged, content_blocks(attachment["prompt"]))
+            yield from self._emit_turn(line, merged, parse_claude_content(attachment["prompt"]))
             return
-        self._add(record, 0)
+        self._add_to_tree(record, 0)
         yield Skipped(f"attachment/{kind}", line)
 
-    def _title(self, line: int, record: Json) -> Iterator[Record]:
+    def _handle_title(self, line: int, record: Json) -> Iterator[Record]:
         self._sessions.note_title(record)
         yield Skipped(str(record["type"]), line)
 
     # Turns of the user's side.
 
-    def _turn(self, line: int, record: Json, blocks: list[Block]) -> Iterator[Record]:
-        """A turn that is no tool result: a person's, another agent's, or the tool's own."""
-        raw = spoken(blocks)
-        text = human_words(raw)
+    def _emit_turn(self, line: int, record: Json, blocks: list[Block]) -> Iterator[Record]:
+        """Yield a turn that is no tool result: a person's, another agent's, or the tool's own."""
+        raw = join_claude_text(blocks)
+        text = extract_claude_user_text(raw)
         if record.get("isCompactSummary") or record.get("isMeta") or record.get("isVisibleInTranscriptOnly"):
             yield from self._emit(line, record, "system", "synthetic", blocks, text)
             return
-        sender = sender_of(record, raw)
+        sender = detect_sender(record, raw)
         if sender is None and (record.get("turnCompanion") is True or text.startswith(CONTINUED)):
             yield from self._emit(line, record, "system", "synthetic", blocks, text)
         elif sender is not None and not (text and sender.enveloped):
             yield from self._emit(line, record, "agent", "model", blocks, sender.words or text, sender.name)
         elif text or any(block.type == "image" for block in blocks):
-            yield from self._prompt(line, record, blocks, text)
+            yield from self._emit_prompt(line, record, blocks, text)
             if sender is not None:  # a person wrote beside another agent's words: two messages
-                yield from self._beside(line, record, sender)
+                yield from self._emit_agent_message(line, record, sender)
         else:
             yield from self._emit(line, record, "system", "synthetic", blocks, "")
 
-    def _prompt(self, line: int, record: Json, blocks: list[Block], text: str) -> Iterator[Record]:
-        """A prompt: the person's, or in a sidechain the main model's."""
+    def _emit_prompt(self, line: int, record: Json, blocks: list[Block], text: str) -> Iterator[Record]:
+        """Yield a prompt: the person's, or in a sidechain the main model's."""
         in_sidechain = self._agent is not None or record.get("isSidechain") is True
-        if in_sidechain and origin_kind(record) != "human":
+        if in_sidechain and get_origin_kind(record) != "human":
             yield from self._emit(line, record, "agent", "model", blocks, text)
         else:
             yield from self._emit(line, record, "user", "human", blocks, text)
 
-    def _beside(self, line: int, record: Json, sender: Sender) -> Iterator[Record]:
+    def _emit_agent_message(self, line: int, record: Json, sender: Sender) -> Iterator[Record]:
         uuid = record.get("uuid")
         other: Json = {**record, "uuid": f"{uuid}/agent" if uuid else None, "parentUuid": uuid}
         yield from self._emit(line, other, "agent", "model", [Block("text", sender.words)], sender.words, sender.name)
@@ -277,13 +284,13 @@ class _Transcript:
         text: str,
         speaker: str | None = None,
     ) -> Iterator[Record]:
-        """The message, with its session before it where that is new; held back while an answer is open."""
-        session = self._sessions.of(record)
+        """Yield the message, with its session before it where that is new; held back while an answer is open."""
+        session = self._sessions.find_session_id(record)
         yield from self._sessions.announce(session, record)
-        uuid, parent = record.get("uuid"), _parent(record)
+        uuid, parent = record.get("uuid"), _get_parent(record)
         native = uuid if isinstance(uuid, str) and uuid else f"line-{line}"
         typed = origin == "human" and record.get("type") == "user" and record.get("isSidechain") is not True
-        self._tree.add(native, parent, self._sessions.number(session), MESSAGE | (TYPED if typed else 0))
+        self._tree.add(native, parent, self._sessions.get_number(session), MESSAGE | (TYPED if typed else 0))
         message = Message(
             session=session,
             native_id=native,
@@ -301,62 +308,62 @@ class _Transcript:
             yield message
             return
         self._waiting.append(message)
-        self._group_chars += _size(blocks)
+        self._group_chars += _count_chars(blocks)
         if len(self._waiting) > _MAX_GROUP or self._group_chars > _MAX_GROUP_CHARS:
-            yield from self._close()
+            yield from self._close_answer()
 
-    def _open(self, key: tuple[object, ...], message: Record) -> None:
+    def _open_answer(self, key: tuple[object, ...], message: Record) -> None:
         """Hold an answer until its last record has been seen."""
         if isinstance(message, Message):
             self._group, self._group_id = message, key
-            self._group_chars = _size(message.blocks)
+            self._group_chars = _count_chars(message.blocks)
 
-    def _extend(self, record: Json, blocks: list[Block]) -> None:
+    def _extend_answer(self, record: Json, blocks: list[Block]) -> None:
         group = self._group
         if group is None:
             return
         group.blocks += blocks
-        self._add(record, 0)
+        self._add_to_tree(record, 0)
         uuid = record.get("uuid")
         if isinstance(uuid, str):
             if len(self._alias) >= _MAX_GROUP:
                 self._alias.clear()
             self._alias[uuid] = group.native_id
-        self._group_chars += _size(blocks)
+        self._group_chars += _count_chars(blocks)
         if len(group.blocks) > _MAX_GROUP or self._group_chars > _MAX_GROUP_CHARS:
             self._group_id = None  # the next record starts a message of its own
 
-    def _close(self) -> Iterator[Record]:
-        """The open answer, whole, and what arrived while it was open."""
+    def _close_answer(self) -> Iterator[Record]:
+        """Yield the open answer, whole, and what arrived while it was open."""
         if self._group is None:
             return
-        self._group.text = spoken(self._group.blocks)
+        self._group.text = join_claude_text(self._group.blocks)
         yield self._group
         yield from self._waiting
         self._group, self._group_id, self._waiting = None, None, []
 
     # The tree.
 
-    def _add(self, record: Json, flags: int) -> None:
+    def _add_to_tree(self, record: Json, flags: int) -> None:
         """A record that gives no message of its own still ties its children to its parent."""
         uuid = record.get("uuid")
         if isinstance(uuid, str):
-            self._tree.add(uuid, _parent(record), 0, flags)
+            self._tree.add(uuid, _get_parent(record), 0, flags)
 
     def _is_warm_up(self, record: Json) -> bool:
-        """A sidechain the tool starts to warm its cache: the prompt `Warmup` and what answers it."""
+        """Return a sidechain the tool starts to warm its cache: the prompt `Warmup` and what answers it."""
         if not (self._agent or record.get("isSidechain") is True):
             return False
         uuid, parent = record.get("uuid"), record.get("parentUuid")
         warm = (isinstance(parent, str) and parent in self._warm) or (
-            record.get("type") == "user" and is_warm_up_prompt(content_of(record))
+            record.get("type") == "user" and is_warm_up_prompt(get_content(record))
         )
         if warm and isinstance(uuid, str):
             self._warm.add(uuid)
         return warm
 
-    def _taken_back(self, record: Json) -> Iterator[Record]:
-        session = self._sessions.of(record)
+    def _emit_retractions(self, record: Json) -> Iterator[Record]:
+        session = self._sessions.find_session_id(record)
         for key, reason in (("supersedesUuids", "superseded"), ("retractedMessageUuids", "retracted")):
             uuids = record.get(key)
             for uuid in uuids if isinstance(uuids, list) else []:
@@ -367,18 +374,18 @@ class _Transcript:
             yield Inactive(session, refused, "refused")
 
 
-def _parent(record: Json) -> str | None:
-    """The parent; across a compaction, where a new root stands, the logical one."""
+def _get_parent(record: Json) -> str | None:
+    """Return the parent; across a compaction, where a new root stands, the logical one."""
     parent = record.get("parentUuid") or record.get("logicalParentUuid")
     return parent if isinstance(parent, str) else None
 
 
-def _size(blocks: list[Block]) -> int:
+def _count_chars(blocks: list[Block]) -> int:
     return sum(len(block.text) for block in blocks if block.text)
 
 
-def _without_content(line: int, record: Json) -> Rejected:
+def _reject_without_content(line: int, record: Json) -> Rejected:
     return Rejected(line, f"{record.get('type')} record without message content", str(record.get("message"))[:2_000])
 
 
-READER = Reader(name=NAME, version=1, sniff=sniff, read=read, locations=locations)
+READER = Reader(name=NAME, version=1, sniff=sniff, read=read, locations=list_locations)

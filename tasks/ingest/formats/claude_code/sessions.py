@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from slowwave.tasks.ingest.formats.claude_code.turns import parent_session
+from slowwave.tasks.ingest.formats.claude_code.turns import find_parent_session
 from slowwave.tasks.ingest.parsing.records import Record, Session
 from slowwave.tasks.ingest.parsing.tree import Tree
 
@@ -20,14 +20,14 @@ class Sessions:
     def __init__(self, path: Path, agent: str | None) -> None:
         """`agent`: the stem of a sub-agent's file, whose session is `<parent session>/<agent id>`."""
         self._agent = agent
-        self._last = parent_session(path)
+        self._last = find_parent_session(path)
         self._numbers: dict[str, int] = {}
         self._located: set[str] = set()
         self._titles: dict[str, tuple[int, str]] = {}
         self._summaries: list[tuple[str, str]] = []
 
-    def of(self, record: Json) -> str:
-        """The session of a record; one that names none belongs to the session before it."""
+    def find_session_id(self, record: Json) -> str:
+        """Return the session of a record; one that names none belongs to the session before it."""
         native = record.get("sessionId")
         if isinstance(native, str) and native:
             self._last = native
@@ -36,16 +36,16 @@ class Sessions:
         agent = record.get("agentId")
         return f"{self._last}/{agent if isinstance(agent, str) and agent else self._agent.removeprefix('agent-')}"
 
-    def names(self) -> list[str]:
-        """Announced sessions, by number."""
+    def list_session_ids(self) -> list[str]:
+        """Return announced sessions, by number."""
         return list(self._numbers)
 
-    def number(self, session: str) -> int:
-        """The number of an announced session."""
+    def get_number(self, session: str) -> int:
+        """Return the number of an announced session."""
         return self._numbers[session]
 
     def announce(self, session: str, record: Json) -> Iterator[Record]:
-        """The session, once, and once more when its folder is learnt: the first folder is its workspace."""
+        """Yield the session, once, and once more when its folder is learnt: the first folder is its workspace."""
         known = session in self._numbers
         if known and session in self._located:
             return
@@ -70,20 +70,22 @@ class Sessions:
         if not isinstance(text, str) or not text.strip():
             return
         if rank > 1:
-            self._keep(self.of(record), rank, text)
+            self._keep_best_title(self.find_session_id(record), rank, text)
         elif isinstance(leaf, str) and len(self._summaries) < _MAX_SUMMARIES:
             self._summaries.append((leaf, text))
 
-    def titled(self, tree: Tree) -> Iterator[Record]:
-        """The best title of each session: a person's own, else the model's, else the summary of a leaf it holds."""
-        here = tree.holds({leaf for leaf, _ in self._summaries})
+    def collect_titles(self, tree: Tree) -> Iterator[Record]:
+        """Yield the best title of each session: a person's own, else the model's, else the summary of a leaf it
+        holds.
+        """
+        here = tree.select_present({leaf for leaf, _ in self._summaries})
         for leaf, text in self._summaries:
             if leaf in here and self._numbers:
-                self._keep(next(reversed(self._numbers)), 1, text)
+                self._keep_best_title(next(reversed(self._numbers)), 1, text)
         for session, (_, text) in self._titles.items():
             if session in self._numbers:
                 yield Session(native_id=session, title=text)
 
-    def _keep(self, session: str, rank: int, text: str) -> None:
+    def _keep_best_title(self, session: str, rank: int, text: str) -> None:
         if rank >= self._titles.get(session, (0, ""))[0]:
             self._titles[session] = (rank, text.strip())

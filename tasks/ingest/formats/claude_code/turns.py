@@ -6,7 +6,7 @@ from pathlib import Path
 import orjson
 
 from slowwave.tasks.ingest.formats.claude_code.blocks import AGENT_TAGS
-from slowwave.tasks.ingest.parsing.clean import tag_attribute, tag_body
+from slowwave.tasks.ingest.parsing.clean import extract_tag_attribute, extract_tag_body
 from slowwave.tasks.ingest.parsing.records import Block
 
 Json = dict[str, object]
@@ -25,15 +25,15 @@ class Sender:
     """In a tag of their own, so that a person's words may stand beside them."""
 
 
-def sender_of(record: Json, text: str) -> Sender | None:
-    """The agent that wrote the turn, if any did."""
+def detect_sender(record: Json, text: str) -> Sender | None:
+    """Return the agent that wrote the turn, if any did."""
     if "<" in text:
         for tag in AGENT_TAGS:
-            body = tag_body(text, tag)
+            body = extract_tag_body(text, tag)
             if body is not None:
                 # A notification wraps the sub-agent's real answer in <result>, its one-line account in <summary>.
-                words = tag_body(body, "result") or tag_body(body, "summary") or body
-                return Sender(words, tag_attribute(text, tag, "teammate_id"), enveloped=True)
+                words = extract_tag_body(body, "result") or extract_tag_body(body, "summary") or body
+                return Sender(words, extract_tag_attribute(text, tag, "teammate_id"), enveloped=True)
     origin = record.get("origin")
     if isinstance(origin, dict) and (str(origin.get("kind")) in _AGENT_KINDS or "senderTaskId" in origin):
         name = origin.get("from")
@@ -41,14 +41,14 @@ def sender_of(record: Json, text: str) -> Sender | None:
     return None
 
 
-def origin_kind(record: Json) -> object:
-    """`origin.kind`, where newer versions say who started the turn."""
+def get_origin_kind(record: Json) -> object:
+    """Return `origin.kind`, where newer versions say who started the turn."""
     origin = record.get("origin")
     return origin.get("kind") if isinstance(origin, dict) else None
 
 
-def content_of(record: Json) -> object:
-    """The message's content, also where `message` is a bare string; None where there is none."""
+def get_content(record: Json) -> object:
+    """Return the message's content, also where `message` is a bare string; None where there is none."""
     message = record.get("message")
     return message.get("content") if isinstance(message, dict) else message if isinstance(message, str) else None
 
@@ -65,21 +65,24 @@ def fill_results(blocks: list[Block], structured: object) -> None:
 
 
 def is_warm_up_prompt(content: object) -> bool:
-    """The prompt `Warmup`, as a string or a single text block."""
+    """Return the prompt `Warmup`, as a string or a single text block."""
     if isinstance(content, list) and len(content) == 1 and isinstance(content[0], dict):
         content = content[0].get("text")
     return content == "Warmup"
 
 
-def parent_session(path: Path) -> str:
-    """The session a sub-agent's file lies under: `<sessionId>/subagents/…`; its own stem where that can't be told."""
+def find_parent_session(path: Path) -> str:
+    """Return the session a sub-agent's file lies under: `<sessionId>/subagents/…`.
+
+    Its own stem where that can't be told.
+    """
     parts = path.parts
     at = parts.index("subagents") if "subagents" in parts else 0
     return parts[at - 1] if at else path.name.split(".jsonl")[0]
 
 
-def agent_type(path: Path) -> str | None:
-    """What kind of agent a sub-agent's file is of, from the small `.meta.json` beside it."""
+def read_agent_type(path: Path) -> str | None:
+    """Return what kind of agent a sub-agent's file is of, from the small `.meta.json` beside it."""
     meta = path.with_name(path.name.split(".jsonl")[0] + ".meta.json")
     if not meta.is_file():
         return None

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import orjson
 
-from slowwave.tasks.ingest.parsing.clean import drop_base64, plain, strip_tags, tag_body
+from slowwave.tasks.ingest.parsing.clean import clean_text, drop_base64, extract_tag_body, strip_tags
 from slowwave.tasks.ingest.parsing.records import Block
 
 Json = dict[str, object]
@@ -30,21 +30,23 @@ OUTPUTS = frozenset(
 )
 
 
-def message_blocks(content: object) -> list[Block]:
-    """Blocks of a message's content: a string, or a list of `input_text`, `output_text`, `input_image`, …"""
+def parse_codex_content(content: object) -> list[Block]:
+    """Return blocks of a message's content: a string, or a list of `input_text`, `output_text`, `input_image`, …"""
     if isinstance(content, str):
         return [Block("text", drop_base64(content))]
-    return [_part(part) for part in content] if isinstance(content, list) else []
+    return [_parse_part(part) for part in content] if isinstance(content, list) else []
 
 
-def visible(blocks: list[Block]) -> str:
-    """The text blocks' text, nothing else."""
+def join_codex_text(blocks: list[Block]) -> str:
+    """Return the text blocks' text, nothing else."""
     texts = [block.text for block in blocks if block.type == "text" and block.text]
-    return plain("\n".join(texts)) if texts else ""
+    return clean_text("\n".join(texts)) if texts else ""
 
 
-def human_words(text: str) -> str:
-    """What the person typed: injected context, instructions and shell output taken out of `visible` text."""
+def extract_codex_user_text(text: str) -> str:
+    """Return what the person typed: injected context, instructions and shell output taken out of `join_codex_text`
+    text.
+    """
     tagged = "<INSTRUCTIONS>" in text
     if "<" in text:
         text = strip_tags(text, NOISE_TAGS).strip()
@@ -56,9 +58,9 @@ def human_words(text: str) -> str:
     return text
 
 
-def agent_answer(text: str) -> tuple[str, str | None] | None:
-    """A sub-agent's answer and id, where the text is the tool's notification of it."""
-    body = tag_body(text, "subagent_notification")
+def parse_agent_answer(text: str) -> tuple[str, str | None] | None:
+    """Return a sub-agent's answer and id, where the text is the tool's notification of it."""
+    body = extract_tag_body(text, "subagent_notification")
     if body is None:
         return None
     try:
@@ -69,94 +71,97 @@ def agent_answer(text: str) -> tuple[str, str | None] | None:
         return body, None
     status = told.get("status")
     words = status.get("completed") or status.get("errored") if isinstance(status, dict) else status
-    return string(words), _name(told.get("agent_id"))
+    return stringify(words), _coerce_name(told.get("agent_id"))
 
 
-def call_block(item: Json) -> Block:
-    """A tool call, whichever of the many shapes it has."""
+def parse_codex_call(item: Json) -> Block:
+    """Return a tool call, whichever of the many shapes it has."""
     kind = str(item.get("type"))
     function = item.get("function")
     name = item.get("name") or (function.get("name") if isinstance(function, dict) else None)
     given = next((item[key] for key in ("arguments", "input", "action", "revised_prompt") if item.get(key)), None)
     return Block(
         "tool_call",
-        drop_base64(string(given)),
-        name=_name(name) or kind.removesuffix("_call"),
-        call_id=_name(item.get("call_id")) or _name(item.get("id")),
+        drop_base64(stringify(given)),
+        name=_coerce_name(name) or kind.removesuffix("_call"),
+        call_id=_coerce_name(item.get("call_id")) or _coerce_name(item.get("id")),
     )
 
 
-def output_blocks(item: Json) -> list[Block]:
-    """A tool's output as one block, then its images. Older versions wrap it as JSON with the exit code."""
+def parse_codex_output(item: Json) -> list[Block]:
+    """Return a tool's output as one block, then its images. Older versions wrap it as JSON with the exit code."""
     given = next((item[key] for key in ("output", "result", "tools") if item.get(key) is not None), "")
     if isinstance(given, str) and given.startswith('{"output"'):
-        given = _unwrapped(given)
-    parts = list(_output_parts(given))
+        given = _unwrap_json(given)
+    parts = list(_parse_output_parts(given))
     text = "\n".join(block.text for block in parts if block.text)
-    call = _name(item.get("call_id"))
+    call = _coerce_name(item.get("call_id"))
     images = [Block("image", media=block.media, call_id=call) for block in parts if block.type == "image"]
-    return [Block("tool_result", text, name=_name(item.get("name")), call_id=call, is_error=_failed(given)), *images]
+    return [
+        Block("tool_result", text, name=_coerce_name(item.get("name")), call_id=call, is_error=_detect_failure(given)),
+        *images,
+    ]
 
 
-def reasoning_parts(item: Json) -> list[str]:
-    """The readable parts of a reasoning item: its summary, or where it is open, its content."""
+def extract_reasoning(item: Json) -> list[str]:
+    """Return the readable parts of a reasoning item: its summary, or where it is open, its content."""
     for key in ("summary", "content"):
         parts = item.get(key)
         texts = (
-            [string(part.get("text")) for part in parts if isinstance(part, dict)] if isinstance(parts, list) else []
+            [stringify(part.get("text")) for part in parts if isinstance(part, dict)] if isinstance(parts, list) else []
         )
         if any(texts):
             return [text for text in texts if text]
     return []
 
 
-def string(value: object) -> str:
-    """Text as it is, nothing as "", anything else as JSON."""
+def stringify(value: object) -> str:
+    """Return text as it is, nothing as "", anything else as JSON."""
     return value if isinstance(value, str) else "" if value is None else orjson.dumps(value, default=str).decode()
 
 
-def _part(part: object) -> Block:
+def _parse_part(part: object) -> Block:
     if isinstance(part, str):
         return Block("text", drop_base64(part))
     if not isinstance(part, dict):
-        return Block("other", string(part))
+        return Block("other", stringify(part))
     match part.get("type"):
         case "input_text" | "output_text" | "text" | "summary_text" | "inputText" | "refusal":
-            return Block("text", drop_base64(string(part.get("text") or part.get("refusal"))))
+            return Block("text", drop_base64(stringify(part.get("text") or part.get("refusal"))))
         case "input_image" | "image" | "output_image":
-            return Block("image", media=_media(part.get("image_url")))
+            return Block("image", media=_parse_media_type(part.get("image_url")))
         case "encrypted_content":
             return Block("other", name="encrypted_content")
         case kind:
-            return Block("other", drop_base64(string(part)), name=_name(kind))
+            return Block("other", drop_base64(stringify(part)), name=_coerce_name(kind))
 
 
-def _output_parts(given: object) -> Iterator[Block]:
+def _parse_output_parts(given: object) -> Iterator[Block]:
     if isinstance(given, list):
         for part in given:
-            yield from _output_parts(part)
+            yield from _parse_output_parts(part)
     elif isinstance(given, dict) and isinstance(given.get("type"), str):
-        yield _part(given)
+        yield _parse_part(given)
     elif isinstance(given, dict):
         for key in ("content", "output", "text"):
             if isinstance(given.get(key), str | list):
-                yield from _output_parts(given[key])
+                yield from _parse_output_parts(given[key])
                 return
-        streams = [string(given[key]) for key in ("stdout", "stderr") if given.get(key)]
-        yield Block("text", drop_base64("\n".join(streams) or string(given)))
+        streams = [stringify(given[key]) for key in ("stdout", "stderr") if given.get(key)]
+        yield Block("text", drop_base64("\n".join(streams) or stringify(given)))
     else:
-        yield Block("text", drop_base64(string(given)))
+        yield Block("text", drop_base64(stringify(given)))
 
 
-def _unwrapped(text: str) -> object:
+def _unwrap_json(text: str) -> object:
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError:
         return text
 
 
-def _failed(given: object) -> bool | None:
-    """Whether the output says that the call failed; None where it says nothing."""
+def _detect_failure(given: object) -> bool | None:
+    """Return whether the output says that the call failed; None where it says nothing."""
     if not isinstance(given, dict):
         return None
     if isinstance(given.get("success"), bool):
@@ -168,12 +173,12 @@ def _failed(given: object) -> bool | None:
     return None if code is None else code != 0
 
 
-def _media(url: object) -> str | None:
-    """The media type of a data URI; the bytes are left behind."""
+def _parse_media_type(url: object) -> str | None:
+    """Return the media type of a data URI; the bytes are left behind."""
     if isinstance(url, str) and url.startswith("data:"):
         return url[5:60].partition(";")[0] or None
     return None
 
 
-def _name(value: object) -> str | None:
+def _coerce_name(value: object) -> str | None:
     return value if isinstance(value, str) and value else None

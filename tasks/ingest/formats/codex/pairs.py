@@ -14,7 +14,7 @@ _REMEMBERED = 16
 
 
 @dataclass(slots=True)
-class _Said:
+class _SeenText:
     key: int
     channels: set[Channel] = field(default_factory=set)
 
@@ -23,16 +23,16 @@ class Pairs:
     """The latest texts of each kind (user, assistant, thinking), and the channels each came by."""
 
     def __init__(self) -> None:
-        self._said: dict[str, list[_Said]] = {}
+        self._said: dict[str, list[_SeenText]] = {}
 
     def is_twin(self, kind: str, text: str, channel: Channel) -> bool:
-        """Whether the text was said already, by another channel; if not, it is remembered as said."""
+        """Return whether the text was said already, by another channel; if not, it is remembered as said."""
         said, key = self._said.setdefault(kind, []), hash(text)
         for earlier in said:
             if earlier.key == key and channel not in earlier.channels:
                 earlier.channels.add(channel)
                 return True
-        said.append(_Said(key, {channel}))
+        said.append(_SeenText(key, {channel}))
         del said[:-_REMEMBERED]
         # Twins are neighbours: once the other side speaks, no twin of this side's earlier texts is still to come.
         for other in {"user": ("assistant", "thinking"), "assistant": ("user",)}.get(kind, ()):

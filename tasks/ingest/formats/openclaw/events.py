@@ -9,18 +9,18 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
-from slowwave.schemas.ids import content_id
+from slowwave.schemas.ids import compute_content_id
 from slowwave.tasks.ingest.formats.openclaw.blocks import (
-    as_json,
-    bash_execution,
-    content_blocks,
-    joined,
-    text_or_none,
-    tool_result,
+    coerce_string,
+    dump_json,
+    join_openclaw_text,
+    parse_bash_execution,
+    parse_openclaw_content,
+    parse_openclaw_result,
 )
-from slowwave.tasks.ingest.formats.openclaw.text import Said
+from slowwave.tasks.ingest.formats.openclaw.text import UnwrappedText
 from slowwave.tasks.ingest.formats.openclaw.tree import Kind, SessionTree
-from slowwave.tasks.ingest.parsing.clean import plain
+from slowwave.tasks.ingest.parsing.clean import clean_text
 from slowwave.tasks.ingest.parsing.lines import EXCERPT
 from slowwave.tasks.ingest.parsing.order import parse_time
 from slowwave.tasks.ingest.parsing.records import (
@@ -51,8 +51,8 @@ class Dialect:
     """How the two tools differ."""
 
     name: str
-    user: Callable[[str], Said]
-    model: Callable[[str], Said]
+    user: Callable[[str], UnwrappedText]
+    model: Callable[[str], UnwrappedText]
     ids_are_stable: bool
     """Whether a copied event keeps its id: pi gives old events new ids when it migrates a file."""
     retries: bool
@@ -62,18 +62,21 @@ class Dialect:
 def read_events(
     items: Iterable[tuple[int, Event] | Rejected], session: Session, dialect: Dialect, *, pinned: bool = False
 ) -> Iterator[Record]:
-    """Records of numbered events. `session` is what is known before the first header; pinned: it outranks headers."""
+    """Yield records of numbered events. `session` is what is known before the first header.
+
+    Pinned: it outranks headers.
+    """
     current = Transcript(session, dialect, pinned)
     for item in items:
         if isinstance(item, Rejected):
             yield item
             continue
         line, event = item
-        if event.get("type") == "session" and current.starts_other(event):
-            yield from current.end()
+        if event.get("type") == "session" and current.is_new_session(event):
+            yield from current.finish()
             current = Transcript(Session(str(event["id"])), dialect, pinned)
-        yield from current.take(line, event)
-    yield from current.end()
+        yield from current.feed(line, event)
+    yield from current.finish()
 
 
 class Transcript:
@@ -91,89 +94,89 @@ class Transcript:
         self.last_reply = ""
         self.mirrored: list[str] = []
 
-    def starts_other(self, header: Event) -> bool:
-        """Whether a header in mid-file begins another session."""
+    def is_new_session(self, header: Event) -> bool:
+        """Return whether a header in mid-file begins another session."""
         other = isinstance(header.get("id"), str) and header["id"] != self.session.native_id
         return self.begun and other and not self.pinned
 
-    def take(self, line: int, event: Event) -> Iterator[Record]:
-        """Records of one event."""
+    def feed(self, line: int, event: Event) -> Iterator[Record]:
+        """Yield records of one event."""
         kind = event.get("type")
         if kind == "session":
-            yield from self._header(line, event)
+            yield from self._handle_header(line, event)
             return
         if not self.begun:
             self.begun = True
             yield self.session
         if kind == "message" or (kind is None and "message" in event):
-            yield from self._message(line, event)
+            yield from self._handle_message(line, event)
             return
-        self._node(line, event, Kind.LEAF if kind == "leaf" else Kind.OTHER)
-        yield from self._other(line, event, kind)
+        self._add_to_tree(line, event, Kind.LEAF if kind == "leaf" else Kind.OTHER)
+        yield from self._handle_other(line, event, kind)
 
-    def end(self) -> Iterator[Record]:
-        """What the session took back."""
-        for native_id, reason in self.tree.inactive():
+    def finish(self) -> Iterator[Record]:
+        """Yield what the session took back."""
+        for native_id, reason in self.tree.find_inactive():
             yield Inactive(self.session.native_id, native_id, reason)
         for native_id in self.mirrored:
             yield Inactive(self.session.native_id, native_id, "delivery mirror: a copy of the reply before it")
 
-    def _header(self, line: int, event: Event) -> Iterator[Record]:
+    def _handle_header(self, line: int, event: Event) -> Iterator[Record]:
         if self.begun:
             yield Skipped("session", line)
             return
         self.begun = True
         known = self.session
-        own = text_or_none(event.get("id")) or known.native_id
+        own = coerce_string(event.get("id")) or known.native_id
         self.tree = SessionTree(own)
         known.native_id = known.native_id if self.pinned else own
         parent = event.get("parentSession") or event.get("branchedFrom")
-        known.workspace = text_or_none(event.get("cwd")) or known.workspace
-        known.parent_id = known.parent_id or (session_of_path(parent) if isinstance(parent, str) else None)
-        known.title = text_or_none(event.get("title")) or known.title
+        known.workspace = coerce_string(event.get("cwd")) or known.workspace
+        known.parent_id = known.parent_id or (parse_session_id(parent) if isinstance(parent, str) else None)
+        known.title = coerce_string(event.get("title")) or known.title
         yield known
 
-    def _other(self, line: int, event: Event, kind: object) -> Iterator[Record]:
+    def _handle_other(self, line: int, event: Event, kind: object) -> Iterator[Record]:
         name = kind if isinstance(kind, str) else "no type"
-        if kind == "session_info" and text_or_none(event.get("name")):
-            yield Session(self.session.native_id, title=plain(event["name"]))
+        if kind == "session_info" and coerce_string(event.get("name")):
+            yield Session(self.session.native_id, title=clean_text(event["name"]))
         key = "summary" if kind in SUMMARIES else "content" if kind == "custom_message" else ""
-        yield self._system(line, event, event.get(key), name)
+        yield self._handle_system(line, event, event.get(key), name)
 
-    def _system(self, line: int, event: Event, content: object, kind: str) -> Record:
-        """A summary or an injected note: kept, and nobody's words."""
-        blocks = content_blocks(content)
+    def _handle_system(self, line: int, event: Event, content: object, kind: str) -> Record:
+        """Return a summary or an injected note: kept, and nobody's words."""
+        blocks = parse_openclaw_content(content)
         if not any(block.text for block in blocks):
             return Skipped(kind, line)
-        return self._record(line, event, "system", "synthetic", blocks, plain(joined(blocks)))
+        return self._make_message(line, event, "system", "synthetic", blocks, clean_text(join_openclaw_text(blocks)))
 
-    def _message(self, line: int, event: Event) -> Iterator[Record]:
+    def _handle_message(self, line: int, event: Event) -> Iterator[Record]:
         message = event.get("message")
         role = message.get("role") if isinstance(message, dict) else None
         if not isinstance(message, dict) or not isinstance(role, str):
-            self._node(line, event, Kind.OTHER)
-            yield rejected(line, "message without a role", event)
+            self._add_to_tree(line, event, Kind.OTHER)
+            yield reject_event(line, "message without a role", event)
             return
-        number = self._node(line, event, KINDS.get(role, Kind.OTHER))
+        number = self._add_to_tree(line, event, KINDS.get(role, Kind.OTHER))
         if role == "user":
-            yield from self._user(line, event, message, number)
+            yield from self._handle_user(line, event, message, number)
         elif role == "assistant":
-            yield self._assistant(line, event, message)
+            yield self._handle_assistant(line, event, message)
         elif role == "toolResult":
-            yield self._record(line, event, "tool", "tool", tool_result(message), "")
+            yield self._make_message(line, event, "tool", "tool", parse_openclaw_result(message), "")
         elif role == "bashExecution":
-            yield self._record(line, event, "tool", "tool", bash_execution(message), "")
+            yield self._make_message(line, event, "tool", "tool", parse_bash_execution(message), "")
         elif role in SYSTEM_ROLES:
-            yield self._system(line, event, message.get("content") or message.get("summary"), role)
+            yield self._handle_system(line, event, message.get("content") or message.get("summary"), role)
         else:
-            yield rejected(line, f"unknown role {role[:64]!r}", event)
+            yield reject_event(line, f"unknown role {role[:64]!r}", event)
 
-    def _user(self, line: int, event: Event, message: Event, number: int) -> Iterator[Record]:
-        blocks = content_blocks(message.get("content"))
+    def _handle_user(self, line: int, event: Event, message: Event, number: int) -> Iterator[Record]:
+        blocks = parse_openclaw_content(message.get("content"))
         if not blocks:
             yield Skipped("user message without content", line)
             return
-        said = self.dialect.user(joined(blocks))
+        said = self.dialect.user(join_openclaw_text(blocks))
         if said.session and self.session.kind is None:
             self.session.kind = said.session
             yield Session(self.session.native_id, kind=said.session)
@@ -181,35 +184,35 @@ class Transcript:
         role: Role
         origin: Origin
         self.automatic = said.automatic or kind == "scheduled"
-        provenance = _provenance(message)
+        provenance = _get_provenance(message)
         if said.synthetic or self.automatic or provenance == "internal_system":
             role, origin = "user", "synthetic"
         elif said.agent or kind == "subagent" or provenance == "inter_session":
             role, origin = "agent", "model"
         else:
             role, origin = "user", "human"
-        record = self._record(line, event, role, origin, blocks, said.text, said.speaker)
-        self._note_user(said.text, record.native_id, number)
+        record = self._make_message(line, event, role, origin, blocks, said.text, said.speaker)
+        self._track_retries(said.text, record.native_id, number)
         yield record
 
-    def _note_user(self, text: str, native_id: str, number: int) -> None:
+    def _track_retries(self, text: str, native_id: str, number: int) -> None:
         """Tell a message that is stored again because no provider answered it from one that is said again."""
         last = self.last_user
         if self.dialect.retries and last and text == last[0] and self.failed and native_id != last[1]:
-            self.tree.retry(last[2], number)
+            self.tree.mark_retry(last[2], number)
         elif text:
             self.last_user = text, native_id, number
         self.failed = True
 
-    def _assistant(self, line: int, event: Event, message: Event) -> Record:
-        blocks = content_blocks(message.get("content"))
+    def _handle_assistant(self, line: int, event: Event, message: Event) -> Record:
+        blocks = parse_openclaw_content(message.get("content"))
         stop, model = message.get("stopReason"), message.get("model")
         if not any(block.type != "text" or (block.text or "").strip() for block in blocks):
             self.failed = True
-            return Skipped(f"assistant without content ({text_or_none(stop) or 'no stop reason'})", line)
-        said = self.dialect.model(joined(blocks))
+            return Skipped(f"assistant without content ({coerce_string(stop) or 'no stop reason'})", line)
+        said = self.dialect.model(join_openclaw_text(blocks))
         synthetic = said.synthetic or self.automatic or model == GATEWAY[0]
-        record = self._record(line, event, "assistant", "synthetic" if synthetic else "model", blocks, said.text)
+        record = self._make_message(line, event, "assistant", "synthetic" if synthetic else "model", blocks, said.text)
         if model in GATEWAY:
             if model == GATEWAY[1] and said.text == self.last_reply:
                 self.mirrored.append(record.native_id)
@@ -218,11 +221,11 @@ class Transcript:
         self.last_reply = said.text or self.last_reply
         return record
 
-    def _node(self, line: int, event: Event, kind: Kind) -> int:
+    def _add_to_tree(self, line: int, event: Event, kind: Kind) -> int:
         parent = event.get("targetId", False) if kind == Kind.LEAF else event.get("parentId", False)
-        return self.tree.add(_native_id(line, event), parent, kind, side=event.get("appendMode") == "side")
+        return self.tree.add(_get_native_id(line, event), parent, kind, side=event.get("appendMode") == "side")
 
-    def _record(
+    def _make_message(
         self,
         line: int,
         event: Event,
@@ -236,20 +239,21 @@ class Transcript:
         own_time = message.get("timestamp") if isinstance(message, dict) else None
         return Message(
             session=self.session.native_id,
-            native_id=_native_id(line, event),
+            native_id=_get_native_id(line, event),
             role=role,
             origin=origin,
             blocks=blocks,
             text=text,
             ts=parse_time(event.get("timestamp")) or parse_time(own_time),
-            parent_id=text_or_none(event.get("parentId")),
+            parent_id=coerce_string(event.get("parentId")),
             speaker=speaker,
-            identity=self._identity(event, own_time, role, blocks),
+            identity=self._compute_identity(event, own_time, role, blocks),
             line=line,
         )
 
-    def _identity(self, event: Event, own_time: object, role: Role, blocks: list[Block]) -> str | None:
-        """Times and content, and the event's id where copies keep it: the same in a fork, an archive, a database.
+    def _compute_identity(self, event: Event, own_time: object, role: Role, blocks: list[Block]) -> str | None:
+        """Return times and content, and the event's id where copies keep it: the same in a fork, an archive, a
+        database.
 
         Not the session, since forks copy events; not the id alone, since it has 32 bits. None without a time: then
         session and id have to do.
@@ -257,31 +261,31 @@ class Transcript:
         if event.get("timestamp") is None and own_time is None:
             return None
         if self.dialect.ids_are_stable:
-            own_id, times = text_or_none(event.get("id")), f"{event.get('timestamp')}/{own_time}"
+            own_id, times = coerce_string(event.get("id")), f"{event.get('timestamp')}/{own_time}"
         else:
             own_id, times = None, str(event.get("timestamp") if own_time is None else own_time)
         content = [(b.type, b.name, b.call_id, b.text) for b in blocks]
-        return content_id(self.dialect.name, as_json([own_id, times, role, content]))
+        return compute_content_id(self.dialect.name, dump_json([own_id, times, role, content]))
 
 
-def _provenance(message: Event) -> object:
-    """Where OpenClaw says a user message came from: `external_user`, `inter_session`, `internal_system`."""
+def _get_provenance(message: Event) -> object:
+    """Return where OpenClaw says a user message came from: `external_user`, `inter_session`, `internal_system`."""
     provenance = message.get("provenance")
     return provenance.get("kind") if isinstance(provenance, dict) else None
 
 
-def session_of_path(path: str) -> str:
-    """The session id in a path: OpenClaw's `<id>.jsonl…`, pi's `<time>_<id>.jsonl`; an id stays as it is."""
+def parse_session_id(path: str) -> str:
+    """Return the session id in a path: OpenClaw's `<id>.jsonl…`, pi's `<time>_<id>.jsonl`; an id stays as it is."""
     name = PurePosixPath(path.replace("\\", "/")).name
     stem = name.partition(".jsonl")[0]
     return stem.rpartition("_")[2] if stem[:2] == "20" and "T" in stem.partition("_")[0] else stem
 
 
-def rejected(line: int, reason: str, event: Event) -> Rejected:
-    """An event for the quarantine."""
-    return Rejected(line, reason, as_json(event)[:EXCERPT])
+def reject_event(line: int, reason: str, event: Event) -> Rejected:
+    """Return an event for the quarantine."""
+    return Rejected(line, reason, dump_json(event)[:EXCERPT])
 
 
-def _native_id(line: int, event: Event) -> str:
+def _get_native_id(line: int, event: Event) -> str:
     own = event.get("id")
     return own if isinstance(own, str) and own else str(line)

@@ -13,13 +13,13 @@ from typing import Any
 
 import orjson
 
-from slowwave.tasks.ingest.formats.openclaw.events import Dialect, read_events, session_of_path
-from slowwave.tasks.ingest.formats.openclaw.text import model_said, user_said
+from slowwave.tasks.ingest.formats.openclaw.events import Dialect, parse_session_id, read_events
+from slowwave.tasks.ingest.formats.openclaw.text import parse_model_text, parse_user_text
 from slowwave.tasks.ingest.formats.pi import is_event
 from slowwave.tasks.ingest.parsing.lines import iter_json
 from slowwave.tasks.ingest.parsing.records import Head, Limits, Location, Reader, Record, Session, SessionKind
 
-OPENCLAW = Dialect("openclaw", user_said, model_said, ids_are_stable=True, retries=True)
+OPENCLAW = Dialect("openclaw", parse_user_text, parse_model_text, ids_are_stable=True, retries=True)
 HOMES = (".openclaw", ".clawdbot", ".moltbot")
 MAX_INDEX_BYTES = 64 * 1024 * 1024
 
@@ -34,7 +34,7 @@ _MARKS = re.compile(
 
 
 def sniff(head: Head) -> bool:
-    """Whether the file holds session events, and OpenClaw's rather than pi's."""
+    """Return whether the file holds session events, and OpenClaw's rather than pi's."""
     if not any(is_event(line) for line in head.lines[:20]):
         return False
     folders = [part.lower() for part in head.path.parts]
@@ -46,21 +46,21 @@ def sniff(head: Head) -> bool:
 
 
 def read(path: Path, limits: Limits) -> Iterator[Record]:
-    """Records of one session file; its key and title from the index beside it, where there is one."""
-    native_id = session_of_path(path.name).partition("-topic-")[0]
-    yield from read_events(iter_json(path, limits), indexed_session(path, native_id), OPENCLAW)
+    """Yield records of one session file; its key and title from the index beside it, where there is one."""
+    native_id = parse_session_id(path.name).partition("-topic-")[0]
+    yield from read_events(iter_json(path, limits), load_indexed_session(path, native_id), OPENCLAW)
 
 
-def locations(home: Path) -> list[Location]:
-    """Where OpenClaw keeps its files, under its name and its earlier ones."""
+def list_locations(home: Path) -> list[Location]:
+    """Return where OpenClaw keeps its files, under its name and its earlier ones."""
     roots = [home / name for name in HOMES]
     archives = ("session-sqlite-import-archive/**/*.jsonl*", "agents/*/session-sqlite-import-archive/**/*.jsonl*")
     patterns = ("agents/*/sessions/**/*.jsonl*", *archives)
     return [Location(root, pattern, root.is_dir()) for root in roots for pattern in patterns]
 
 
-def indexed_session(path: Path, native_id: str) -> Session:
-    """What `sessions.json` says of a session; only its id where there is no index or no entry."""
+def load_indexed_session(path: Path, native_id: str) -> Session:
+    """Return what `sessions.json` says of a session; only its id where there is no index or no entry."""
     index = path.parent / "sessions.json"
     try:
         found = index.stat()
@@ -68,11 +68,11 @@ def indexed_session(path: Path, native_id: str) -> Session:
         return Session(native_id)
     if found.st_size > MAX_INDEX_BYTES or not index.is_file():
         return Session(native_id)
-    return _by_id(index, found.st_mtime_ns, found.st_size).get(native_id) or Session(native_id)
+    return _map_sessions_by_id(index, found.st_mtime_ns, found.st_size).get(native_id) or Session(native_id)
 
 
-def session_kind(key: str) -> SessionKind:
-    """The kind of session a key names: `agent:<id>:main`, `cron:<job>`, `hook:<uuid>`, `…:subagent:…`."""
+def parse_session_kind(key: str) -> SessionKind:
+    """Return the kind of session a key names: `agent:<id>:main`, `cron:<job>`, `hook:<uuid>`, `…:subagent:…`."""
     parts = key.split(":")
     if "subagent" in parts:
         return "subagent"
@@ -80,8 +80,11 @@ def session_kind(key: str) -> SessionKind:
 
 
 @lru_cache(maxsize=4)
-def _index(index: Path, mtime_ns: int, size: int) -> dict[str, dict[str, Any]]:
-    """Entries of a session index by key; empty where it can't be read, for titles are no reason to lose messages."""
+def _load_index(index: Path, mtime_ns: int, size: int) -> dict[str, dict[str, Any]]:
+    """Return entries of a session index by key.
+
+    Empty where it can't be read, for titles are no reason to lose messages.
+    """
     try:
         entries = orjson.loads(index.read_bytes())
     except (OSError, orjson.JSONDecodeError):
@@ -90,15 +93,15 @@ def _index(index: Path, mtime_ns: int, size: int) -> dict[str, dict[str, Any]]:
     return {key: entry for key, entry in entries.items() if isinstance(entry, dict) and entry.get("sessionId")}
 
 
-def _by_id(index: Path, mtime_ns: int, size: int) -> dict[str, Session]:
-    entries = _index(index, mtime_ns, size)
-    return {str(entry["sessionId"]): _session(key, entry, entries) for key, entry in entries.items()}
+def _map_sessions_by_id(index: Path, mtime_ns: int, size: int) -> dict[str, Session]:
+    entries = _load_index(index, mtime_ns, size)
+    return {str(entry["sessionId"]): _parse_session(key, entry, entries) for key, entry in entries.items()}
 
 
-def _session(key: str, entry: dict[str, Any], entries: dict[str, dict[str, Any]]) -> Session:
+def _parse_session(key: str, entry: dict[str, Any], entries: dict[str, dict[str, Any]]) -> Session:
     title = next((entry[k] for k in ("label", "displayName", "subject") if isinstance(entry.get(k), str)), None)
     parent = entries.get(str(entry.get("spawnedBy") or entry.get("parentSessionKey")), {}).get("sessionId")
-    return Session(str(entry["sessionId"]), title=title, kind=session_kind(key), parent_id=parent)
+    return Session(str(entry["sessionId"]), title=title, kind=parse_session_kind(key), parent_id=parent)
 
 
-READER = Reader("openclaw", 1, sniff, read, locations)
+READER = Reader("openclaw", 1, sniff, read, list_locations)

@@ -10,11 +10,11 @@ from typing import Literal
 
 import orjson
 
-from slowwave.tasks.ingest.parsing.clean import plain
+from slowwave.tasks.ingest.parsing.clean import clean_text
 
 
 @dataclass(slots=True, frozen=True)
-class Said:
+class UnwrappedText:
     """Text without its wrapping, and whose it is."""
 
     text: str
@@ -69,36 +69,36 @@ FROM_AGENT = re.compile(r"\[subagent (?:context|task)\]|\[system message\]|\[int
 _CLIENTS = frozenset({"openclaw-control-ui", "webchat-ui", "webchat", "cli", "gateway-client", "node-host"})
 
 
-def user_said(raw: str) -> Said:
-    """What a user message holds without its envelope, who sent it, and whether a person did."""
+def parse_user_text(raw: str) -> UnwrappedText:
+    """Return what a user message holds without its envelope, who sent it, and whether a person did."""
     text, speaker, events = _unwrap(raw)
     if AUTOMATIC.match(text) or (SILENT[1] in text and HEARTBEAT_ASK.search(text)):
         job = text[:6].lower() in ("[cron:", "[hook:")
-        return Said(text, speaker, synthetic=True, automatic=True, session="scheduled" if job else None)
+        return UnwrappedText(text, speaker, synthetic=True, automatic=True, session="scheduled" if job else None)
     if FROM_AGENT.match(text):
         task = text[:9].lower() == "[subagent"
         words = text.partition("[Subagent Task]")[2].lstrip(": \n") or text
-        return Said(plain(words), agent=True, session="subagent" if task else None)
+        return UnwrappedText(clean_text(words), agent=True, session="subagent" if task else None)
     if not text and events:
-        return Said(events, None, synthetic=True, automatic=True)
-    return Said(plain(_ATTACHED.sub("", text)), speaker)
+        return UnwrappedText(events, None, synthetic=True, automatic=True)
+    return UnwrappedText(clean_text(_ATTACHED.sub("", text)), speaker)
 
 
-def model_said(raw: str) -> Said:
-    """What the model said without reply tags; a silent reply (`NO_REPLY`, `HEARTBEAT_OK`) is synthetic."""
+def parse_model_text(raw: str) -> UnwrappedText:
+    """Return what the model said without reply tags; a silent reply (`NO_REPLY`, `HEARTBEAT_OK`) is synthetic."""
     text = _REPLY_TAG.sub("", raw) if "[[" in raw else raw
     text = _ATTACHED.sub("", text) if "[m" in text else text
     if any(token in text for token in SILENT):
-        rest = _without_tokens(text)
-        return Said(rest) if rest else Said(plain(text), synthetic=True)
-    return Said(plain(text))
+        rest = _strip_silent_tokens(text)
+        return UnwrappedText(rest) if rest else UnwrappedText(clean_text(text), synthetic=True)
+    return UnwrappedText(clean_text(text))
 
 
-def _without_tokens(text: str) -> str:
-    """The text without silent tokens at its edges; empty where it holds nothing else."""
+def _strip_silent_tokens(text: str) -> str:
+    """Return the text without silent tokens at its edges; empty where it holds nothing else."""
     if text.strip("*_`~.! \n") in SILENT:
         return ""
-    text = plain(text)
+    text = clean_text(text)
     for token in SILENT:
         if text.startswith((f"{token}\n", f"{token} ")):
             text = text[len(token) :].lstrip()
@@ -108,7 +108,7 @@ def _without_tokens(text: str) -> str:
 
 
 def _unwrap(raw: str) -> tuple[str, str | None, str]:
-    """Text without leading envelopes, the sender they name, and the system events that stood before it."""
+    """Return text without leading envelopes, the sender they name, and the system events that stood before it."""
     text = _INTERNAL.sub("", raw) if "<<<BEGIN_OPENCLAW" in raw else raw
     speaker: str | None = None
     events: list[str] = []
@@ -120,10 +120,10 @@ def _unwrap(raw: str) -> tuple[str, str | None, str]:
         elif found := _STAMP.match(text):
             text = text[found.end() :]
         elif found := _HEADER.match(text):
-            body, end = _block_after(text, found)
+            body, end = _find_header_block(text, found)
             if end is None:
                 break
-            name = _sender(body) if found[1] in ("Sender", "Conversation info") else None
+            name = _parse_sender(body) if found[1] in ("Sender", "Conversation info") else None
             speaker = name if name and found[1] == "Sender" else speaker or name
             text = text[end:]
         else:
@@ -133,8 +133,11 @@ def _unwrap(raw: str) -> tuple[str, str | None, str]:
     return text.strip(), speaker, "\n".join(events)
 
 
-def _block_after(text: str, header: re.Match[str]) -> tuple[str, int | None]:
-    """The fenced JSON (or the lines up to a blank one) under a header, and where the text goes on; None: no end."""
+def _find_header_block(text: str, header: re.Match[str]) -> tuple[str, int | None]:
+    """Return the fenced JSON (or the lines up to a blank one) under a header, and where the text goes on.
+
+    None: no end.
+    """
     start = header.end()
     if text.startswith("```json", start):
         end = text.find("\n```", start)
@@ -143,7 +146,7 @@ def _block_after(text: str, header: re.Match[str]) -> tuple[str, int | None]:
     return "", (blank if blank >= 0 else None)
 
 
-def _sender(body: str) -> str | None:
+def _parse_sender(body: str) -> str | None:
     try:
         fields = orjson.loads(body)
     except orjson.JSONDecodeError:

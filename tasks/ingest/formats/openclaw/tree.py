@@ -46,7 +46,10 @@ class SessionTree:
         self._retries: dict[int, list[int]] = {}
 
     def add(self, entry_id: str, parent: object, kind: Kind, *, side: bool = False) -> int:
-        """One entry and its number. `parent` is an id, None for a root, anything else for "goes on from the last"."""
+        """Return one entry and its number.
+
+        `parent` is an id, None for a root, anything else for "goes on from the last".
+        """
         self._id.append(hash(entry_id))
         how = 0 if isinstance(parent, str) else _ROOT if parent is None else _CONTINUES
         self._how.append(_ROOT if how == 0 and hash(parent) == self._root else how)
@@ -57,21 +60,21 @@ class SessionTree:
         self._ends.append(len(self._names))
         return len(self._id) - 1
 
-    def retry(self, first: int, copy: int) -> None:
+    def mark_retry(self, first: int, copy: int) -> None:
         """Say that two entries are one message, sent again."""
         self._retries.setdefault(first, [first]).append(copy)
 
-    def inactive(self) -> Iterator[tuple[str, str]]:
-        """Id and reason of each entry that was left behind or is a second copy, in the order of the file."""
-        left = self._left_behind()
+    def find_inactive(self) -> Iterator[tuple[str, str]]:
+        """Yield id and reason of each entry that was left behind or is a second copy, in the order of the file."""
+        left = self._mask_rewound()
         reasons = {int(i): REWOUND for i in np.flatnonzero(left)}
         for group in self._retries.values():
             live = next((i for i in group if i not in reasons), None)
             reasons |= {i: RETRY for i in group if i != live and i not in reasons}
         for i in sorted(reasons):
-            yield self._name(i), reasons[i]
+            yield self._decode_id(i), reasons[i]
 
-    def _left_behind(self) -> npt.NDArray[np.bool_]:
+    def _mask_rewound(self) -> npt.NDArray[np.bool_]:
         """Mask over entries: off the path from the last leaf to the root, on a branch where somebody spoke.
 
         1. Resolve parents. 2. Walk from the leaf to the root. 3. Name each other entry's branch by the entry where
@@ -79,7 +82,7 @@ class SessionTree:
         as well, and nobody took those back.
         """
         n = len(self._id)
-        parents, leaf = self._resolve()
+        parents, leaf = self._resolve_parents()
         if leaf < 0 or (leaf == n - 1 and bool(np.all(parents == np.arange(-1, n - 1)))):
             return np.zeros(n, dtype=bool)
         on_path = np.zeros(n, dtype=bool)
@@ -92,13 +95,15 @@ class SessionTree:
             if not on_path[i] and not self._side[i]:
                 parent = int(parents[i])
                 branch[i] = branch[parent] if parent >= 0 and branch[parent] >= 0 else i
-        left = self._spoken(branch, parents)
+        left = self._mask_spoken_branches(branch, parents)
         ids = np.array(self._id, dtype=np.int64)
         # An entry that stands in the file twice is not left by its copy.
         twice: npt.NDArray[np.bool_] = np.isin(ids, ids[~left])
         return left & ~twice
 
-    def _spoken(self, branch: npt.NDArray[np.int64], parents: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    def _mask_spoken_branches(
+        self, branch: npt.NDArray[np.int64], parents: npt.NDArray[np.int64]
+    ) -> npt.NDArray[np.bool_]:
         kind = np.frombuffer(self._kind, dtype=np.int8)
         speech = (kind == Kind.USER) | (kind == Kind.MODEL)
         kept = set(np.unique(branch[(branch >= 0) & speech]).tolist())
@@ -108,9 +113,9 @@ class SessionTree:
         gone: npt.NDArray[np.bool_] = np.isin(branch, list(kept)) & (speech | (kind == Kind.TOOL))
         return gone
 
-    def _resolve(self) -> tuple[npt.NDArray[np.int64], int]:
-        """Number of each entry's parent (-1: root), always below its own, and the number of the leaf."""
-        found = self._lookup()
+    def _resolve_parents(self) -> tuple[npt.NDArray[np.int64], int]:
+        """Return number of each entry's parent (-1: root), always below its own, and the number of the leaf."""
+        found = self._find_parents()
         parents = np.empty(len(found), dtype=np.int64)
         leaf = -1
         for i, how in enumerate(self._how):
@@ -122,8 +127,8 @@ class SessionTree:
                 leaf = i
         return parents, leaf
 
-    def _lookup(self) -> npt.NDArray[np.int64]:
-        """Number of the entry each parent id names; -1 where there is none."""
+    def _find_parents(self) -> npt.NDArray[np.int64]:
+        """Return number of the entry each parent id names; -1 where there is none."""
         ids, wanted = np.array(self._id, dtype=np.int64), np.array(self._parent, dtype=np.int64)
         if not len(ids):
             return wanted
@@ -132,6 +137,6 @@ class SessionTree:
         number: npt.NDArray[np.int64] = np.where(ids[order][at] == wanted, order[at], -1)
         return number
 
-    def _name(self, i: int) -> str:
+    def _decode_id(self, i: int) -> str:
         start = self._ends[i - 1] if i else 0
         return self._names[start : self._ends[i]].decode("utf-8", "surrogatepass")
