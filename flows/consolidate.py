@@ -18,6 +18,7 @@ from slowwave.flows.run import Caller, open_run, run_as_function
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import MERGES, OBSERVATIONS, SESSIONS, SUMMARIES, TOPIC_HISTORY
+from slowwave.schemas.vocabulary import SummaryScope
 from slowwave.store.store import Store
 from slowwave.tasks.dedupe.dedupe import Deduped, unmerge
 from slowwave.tasks.supersede.supersede import KINDS, Superseded, unsupersede
@@ -48,7 +49,7 @@ def run_rebuild(what: str, settings: Settings, call: Caller = run_as_function) -
         if what == "topics":
             FORGET["assign"](job.store, chosen)
             job.store.delete_ids(TOPIC_HISTORY, job.store.read(TOPIC_HISTORY, ["event_id"])["event_id"].to_pylist())
-            of_topics = job.store.read(SUMMARIES, ["summary_id"], col("scope") == lit("topic"))
+            of_topics = job.store.read(SUMMARIES, ["summary_id"], col("scope") == lit(SummaryScope.TOPIC))
             job.store.delete_ids(SUMMARIES, of_topics["summary_id"].to_pylist())
         else:
             FORGET["rollup"](job.store, chosen)

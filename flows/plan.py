@@ -14,6 +14,7 @@ from slowwave.engines.llm.protocol import EngineUnavailable, Request, count_temp
 from slowwave.flows.nightly import collect_transcript_roots
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import COMPLETIONS, FILES, GISTS, MESSAGES, OBSERVATIONS, RUNS, TOPICS
+from slowwave.schemas.vocabulary import Status, is_turn
 from slowwave.tasks.boilerplate.task import Mask
 from slowwave.tasks.gists.task import compute_gists_key
 from slowwave.tasks.ingest.parsing.records import Limits
@@ -22,7 +23,6 @@ from slowwave.tasks.ingest.task import VaultIndex, iter_new_rows
 from slowwave.tasks.ingest.transcripts import find_pending
 from slowwave.tasks.job import Job
 from slowwave.tasks.llm.ask import Model, check_llm, close_model, get_model
-from slowwave.tasks.llm.chunks import is_spoken
 from slowwave.tasks.observe import extract
 from slowwave.tasks.observe.task import compute_observations_key
 from slowwave.tasks.pending import (
@@ -107,7 +107,7 @@ class Planner:
         by_session: dict[str, list[int]] = {}
         for row in rows:
             mine = by_session.setdefault(row["session_id"], [])
-            mine += read_token_counts([row]) if is_spoken(row) else []
+            mine += read_token_counts([row]) if is_turn(row) else []
         self.estimate.sessions += len(by_session)
         self.seen |= by_session.keys()
         self.sessions += list(by_session.values())
@@ -117,7 +117,7 @@ class Planner:
             except EngineUnavailable as error:
                 self.estimate.notes = list(dict.fromkeys([*self.estimate.notes, str(error)]))
             if self.job.settings.gists == "llm":
-                self._add_gists([row for row in rows if is_spoken(row)], self.model)
+                self._add_gists([row for row in rows if is_turn(row)], self.model)
 
     def add_pending(self, model: Model) -> None:
         """Count what the store's sessions still lack beside claims: gists, topics, summaries."""
@@ -129,7 +129,9 @@ class Planner:
                 rows = store.read_ids(MESSAGES, batch["message_id"].to_list(), ["message_id", "text"])
                 self._add_gists(rows.to_pylist(), model)
         claims = pl.DataFrame(store.read(OBSERVATIONS, ["session_id", "status", "assign_key"]))
-        waiting = (pl.col("status") == "active") & pl.col("assign_key").ne_missing(compute_assign_key(self.job, model))
+        waiting = (pl.col("status") == Status.ACTIVE) & pl.col("assign_key").ne_missing(
+            compute_assign_key(self.job, model)
+        )
         self.left_claims = claims.filter(waiting & ~pl.col("session_id").is_in(sorted(self.seen))).height
         pending = find_pending_sessions(store, "rollup", compute_summaries_key(self.job, model))["session_id"]
         lack = spoken.filter(pl.col("session_id").is_in(pending.implode())).sort("session_id", "seq")

@@ -24,6 +24,7 @@ from slowwave.flows.under_prefect import save_artifact
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import FILES, GISTS, MARKS, OBSERVATIONS, PASSAGES, SESSIONS, SUMMARIES
+from slowwave.schemas.vocabulary import Status, SummaryScope
 from slowwave.store.store import Store
 from slowwave.tasks.gists.task import write_gists
 from slowwave.tasks.ingest.task import read_transcripts
@@ -98,7 +99,7 @@ def forget_column(store: Store, chosen: pl.DataFrame, column: str) -> None:
         *store.read_ids(OBSERVATIONS, heads, by="canonical_id").to_pylist(),
     ]
     rows = {row["observation_id"]: row for row in [*mine, *group]}.values()
-    pending = [{**row, column: None} for row in rows if row["status"] in ("active", "duplicate")]
+    pending = [{**row, column: None} for row in rows if row["status"] in (Status.ACTIVE, Status.DUPLICATE)]
     store.merge(OBSERVATIONS, pa.Table.from_pylist(pending, schema=OBSERVATIONS.schema))
 
 
@@ -108,7 +109,9 @@ def forget_summaries(store: Store, chosen: pl.DataFrame) -> None:
     everything = chosen.height == store.count(SESSIONS)
     rows = store.read(SUMMARIES)
     mine = pc.is_in(rows["scope_id"], pa.array(chosen["session_id"].to_list(), pa.string()))
-    forget_keys(store, rows.filter(pc.or_(mine, pc.and_(pc.equal(rows["scope"], "topic"), everything))), SUMMARIES)
+    forget_keys(
+        store, rows.filter(pc.or_(mine, pc.and_(pc.equal(rows["scope"], SummaryScope.TOPIC), everything))), SUMMARIES
+    )
 
 
 FORGET: dict[str, Callable[[Store, pl.DataFrame], None]] = {

@@ -56,8 +56,6 @@ class Table:
         return self.schema.empty_table()
 
 
-ROLES = ("user", "assistant", "system", "tool", "agent", "observer")
-ORIGINS = ("human", "model", "tool", "synthetic")
 BLOCK_TYPES = ("text", "thinking", "tool_call", "tool_result", "image", "other")
 
 BLOCK = pa.struct(
@@ -80,8 +78,8 @@ MESSAGES = Table(
         pa.field("seq", pa.int64(), nullable=False),  # 0, 1, 2… within the session, in order of arrival
         string_field("native_id", null=False),  # the transcript's own message id, or its ordinal
         string_field("parent_id"),  # the transcript's own id of the message it answers
-        string_field("role", null=False),  # one of ROLES
-        string_field("origin", null=False),  # one of ORIGINS: whose words these are
+        string_field("role", null=False),  # a Role
+        string_field("origin", null=False),  # an Origin: whose words these are
         string_field("speaker"),  # a person's or an agent's name, where the transcript has one
         pa.field("blocks", pa.list_(BLOCK), nullable=False),
         string_field("text", null=False),  # what was said: text blocks without the tool's noise; empty for tool traffic
@@ -157,8 +155,6 @@ PASSAGES = Table(
 )
 
 
-STRATEGIES = ("llm", "extractive", "truncated")
-
 GISTS = Table(
     name="gists",
     key="message_id",
@@ -168,7 +164,7 @@ GISTS = Table(
         string_field("summary", null=False),
         pa.field("keywords", STRINGS, nullable=False),
         pa.field("key_facts", STRINGS, nullable=False),
-        string_field("strategy", null=False),  # the one that made it: one of STRATEGIES
+        string_field("strategy", null=False),  # what made it: llm, extractive, truncated
         string_field("step_key", null=False),
     ),
 )
@@ -200,7 +196,6 @@ LINES = Table(
 
 CODING = ("decision", "pattern", "gotcha", "convention", "context")
 PERSONAL = ("fact", "preference", "event", "plan", "relationship")
-STATUSES = ("active", "duplicate", "superseded", "quarantined")
 
 OBSERVATIONS = Table(
     name="observations",
@@ -229,7 +224,7 @@ OBSERVATIONS = Table(
         pa.field("keywords", STRINGS, nullable=False),
         vector_field(),
         string_field("step_key", null=False),
-        string_field("status", null=False),  # one of STATUSES
+        string_field("status", null=False),  # a Status
         string_field("reason"),  # why it is not active
         string_field("canonical_id"),  # the row this one repeats
         string_field("superseded_by"),
@@ -247,7 +242,7 @@ MERGES = Table(
     key="merge_id",
     fields=(
         string_field("merge_id"),  # hash of the pair and the rule
-        string_field("kind", null=False),  # duplicate, supersession, doubt (the loser stands)
+        string_field("kind", null=False),  # a LedgerKind; of a doubt the loser stands
         string_field("loser_id", null=False),
         string_field("winner_id", null=False),
         string_field("rule", null=False),  # exact, token_sort, …
@@ -260,7 +255,6 @@ MERGES = Table(
 
 
 BASE_TOPICS = ("self", "user", "system")
-SCOPES = ("topic", "session")
 
 TOPICS = Table(
     name="topics",
@@ -300,7 +294,7 @@ SUMMARIES = Table(
     full_text="text",
     fields=(
         string_field("summary_id"),  # hash of scope, scope_id, tier and member_hash
-        string_field("scope", null=False),  # topic, session
+        string_field("scope", null=False),  # a SummaryScope
         string_field("scope_id", null=False),  # topic_id or session_id
         pa.field("tier", pa.int64(), nullable=False),  # 0: over observations or messages; -1: a session's master
         pa.field("seq", pa.int64(), nullable=False),  # 0, 1, … within the tier, in order of sealing
@@ -317,8 +311,6 @@ SUMMARIES = Table(
     ),
 )
 
-
-EVENTS = ("spawn", "join", "leave")
 
 PROTOTYPES = Table(
     name="prototypes",
@@ -345,7 +337,7 @@ PROTOTYPE_MEMBERS = Table(
     fields=(
         string_field("event_id"),  # hash of the event and its place in the log
         pa.field("seq", pa.int64(), nullable=False),  # 0, 1, … over all prototypes
-        string_field("kind", null=False),  # one of EVENTS
+        string_field("kind", null=False),  # an Event
         string_field("prototype_id", null=False),
         string_field("observation_id", null=False),
         string_field("from_id"),  # the prototype it came from, where two were merged or one was split

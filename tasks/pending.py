@@ -8,6 +8,7 @@ from lancedb.expr import col, lit
 
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.tables import MARKS, MESSAGES, SESSIONS, Table
+from slowwave.schemas.vocabulary import Origin
 from slowwave.store.store import Store
 
 
@@ -53,7 +54,7 @@ def read_spoken_messages(store: Store, columns: Sequence[str] = ()) -> pl.DataFr
     Columns: message_id, session_id, seq and those asked for.
     """
     names = ["message_id", "session_id", "seq", *columns]
-    said = (col("text") != lit("")) & ((col("origin") == lit("human")) | (col("origin") == lit("model")))
+    said = (col("text") != lit("")) & ((col("origin") == lit(Origin.HUMAN)) | (col("origin") == lit(Origin.MODEL)))
     found = pl.DataFrame(store.read(MESSAGES, names, said))
     gone = pl.Series(sorted(read_inactive_ids(store)), dtype=pl.String)
     return found.filter(~pl.col("message_id").is_in(gone.implode())).sort("session_id", "seq")

@@ -17,6 +17,7 @@ from slowwave.cli.common import (
     report_errors,
     report_errors_and_progress,
 )
+from slowwave.schemas.vocabulary import LedgerKind, Status
 
 if TYPE_CHECKING:
     from slowwave.recall.show import Node
@@ -63,7 +64,7 @@ def _format_node(node: "Node", level: int, *, whole: bool = False) -> str:
     if not whole and len(text) > 160:
         text = text[:160].rsplit(" ", 1)[0] + " …"
     status = node.facts.get("status", "active")
-    stale = "" if status == "active" else f" ({status})"
+    stale = "" if status == Status.ACTIVE else f" ({status})"
     tier = f" tier {node.facts['tier']}" if "tier" in node.facts else ""
     return f"{'  ' * level}{node.kind}{tier} {node.id[:12]}{stale}  {text}"
 
@@ -107,8 +108,8 @@ def _collect_merges(store: "Store") -> list[dict[str, Any]]:
         loser, winner = claims.get(row["loser_id"], {}), claims.get(row["winner_id"], {})
         row |= {"scores": dict(row["scores"] or []), "loser": loser.get("summary"), "winner": winner.get("summary")}
         stands = row["winner_id"] in (loser.get("canonical_id"), loser.get("superseded_by"))
-        if row["kind"] == "doubt":
-            stands = loser.get("status") == winner.get("status") == "active"
+        if row["kind"] == LedgerKind.DOUBT:
+            stands = loser.get("status") == winner.get("status") == Status.ACTIVE
         row["state"] = "undone" if row["undone"] else "in force" if stands else "lapsed"
     return sorted(rows, key=lambda row: (row["kind"], row["rule"], row["merge_id"]))
 

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from slowwave.schemas.vocabulary import Status
+
 if TYPE_CHECKING:
     from slowwave.recall.hits import Hit
 
@@ -61,7 +63,7 @@ def format_change(hit: "Hit") -> str:
     """In brackets, what changed a hit or perhaps did; empty where nothing is known to have."""
     if hit.perhaps_superseded_by:
         return f" (perhaps changed since by {_format_successor(hit)})"
-    return "" if hit.status == "active" else f" ({hit.status} by {_format_successor(hit)})"
+    return "" if hit.status == Status.ACTIVE else f" ({hit.status} by {_format_successor(hit)})"
 
 
 def _format_successor(hit: "Hit") -> str:

@@ -12,6 +12,7 @@ from slowwave.context.rendering import Format, Line, LineSource, Part, get_rende
 from slowwave.context.tokens import Tokenizer, cache_counts
 from slowwave.recall.release.view import View
 from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, PERSONAL, SESSIONS, SUMMARIES, TOPICS, Table
+from slowwave.schemas.vocabulary import Status, SummaryScope
 
 
 def load_session_tags(view: View) -> Mapping[str, str]:
@@ -98,7 +99,7 @@ def collect_facts(view: View) -> list[Line]:
         "speaker",
         "message_ids",
     ]
-    wanted = (pc.field("status") == "active") & (pc.field("pack") == "personal")
+    wanted = (pc.field("status") == Status.ACTIVE) & (pc.field("pack") == "personal")
     rows = _read_optional_rows(view, OBSERVATIONS, columns, wanted)
     rows = [row for row in rows if row["category"] in PERSONAL]
     rows.sort(key=lambda row: str(row["observation_id"]))
@@ -128,7 +129,7 @@ def collect_facts(view: View) -> list[Line]:
 def collect_topic_summaries(view: View) -> list[Line]:
     """For each topic its highest summaries that nothing stands above, the largest topics first."""
     columns = ["summary_id", "scope_id", "tier", "seq", "title", "text", "last_at", "member_ids"]
-    rows = _read_optional_rows(view, SUMMARIES, columns, pc.field("scope") == "topic")
+    rows = _read_optional_rows(view, SUMMARIES, columns, pc.field("scope") == SummaryScope.TOPIC)
     covered = {key for row in rows for key in cast(list[str], row["member_ids"])}
     sizes = {
         str(row["topic_id"]): cast(int, row["size"]) for row in _read_optional_rows(view, TOPICS, ["topic_id", "size"])
@@ -145,7 +146,7 @@ def collect_topic_summaries(view: View) -> list[Line]:
 
 def collect_session_summaries(view: View) -> list[Line]:
     """Return sessions' master summaries, the latest first."""
-    wanted = (pc.field("scope") == "session") & (pc.field("tier") == MASTER)
+    wanted = (pc.field("scope") == SummaryScope.SESSION) & (pc.field("tier") == MASTER)
     rows = _read_optional_rows(view, SUMMARIES, ["summary_id", "scope_id", "text", "last_at"], wanted)
     rows.sort(key=lambda row: str(row["summary_id"]))
     rows.sort(key=lambda row: _make_time_key(row["last_at"]), reverse=True)

@@ -25,6 +25,7 @@ from slowwave.recall.retrieve.sessions import (
 from slowwave.recall.staleness import Supersession, SupersessionIndex
 from slowwave.schemas.settings import ContextSettings
 from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, PASSAGES, SESSIONS
+from slowwave.schemas.vocabulary import SPOKEN, Role, Status
 from slowwave.store.trouble import READ_TROUBLE
 from slowwave.text.terms import extract_content_words
 
@@ -32,7 +33,6 @@ HEARD = ["message_id", "session_id", "native_id", "seq", "role", "origin", "spea
 LEAST = 0.02
 """Of the likeliest word's probability; a sentence without a word as likely as that is not shown."""
 CLAIMED = ["observation_id", "message_ids", "quote", "status", "session_id", "vector"]
-SPOKEN = ("human", "model")
 ABOUT = 10
 """Of recall's hits the first, whose claims are taken to be about the query's matter."""
 
@@ -153,7 +153,7 @@ def _load_spoken_messages(
             native.get(str(row["session_id"]), str(row["session_id"])),
             str(row["native_id"]),
             cast(int, row["seq"]),
-            row["role"] == "user",
+            row["role"] == Role.USER,
             cast(str | None, row["speaker"]),
             str(row["text"]),
             row["ts"],  # type: ignore[arg-type]
@@ -180,7 +180,13 @@ def _collect_claim_quotes(
         change = truth.changes.get(str(row["observation_id"]))
         changed = change is not None and truth.is_in_force(change, as_of)
         taken_back = change is not None and changed and _is_relevant_change(truth, change, near, hits, as_of)
-        into = superseded if taken_back else active if change or row["status"] in ("active", "duplicate") else None
+        into = (
+            superseded
+            if taken_back
+            else active
+            if change or row["status"] in (Status.ACTIVE, Status.DUPLICATE)
+            else None
+        )
         for key in cast(list[str], row["message_ids"]) if into is not None else ():
             cast(dict[str, list[str]], into).setdefault(key, []).append(_normalize_quote(row))
     return {

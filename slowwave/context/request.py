@@ -22,6 +22,7 @@ from slowwave.context.tokens import Tokenizer, resolve_tokenizer
 from slowwave.recall.hits import Hits
 from slowwave.recall.query import When, build_query
 from slowwave.schemas.errors import StoreError
+from slowwave.schemas.vocabulary import Status
 from slowwave.store.trouble import TROUBLE, explain_unreadable, translate_read_errors
 from slowwave.text.terms import extract_content_words
 
@@ -122,6 +123,6 @@ def _build_stale_snippets(hits: Hits) -> list[Snippet]:
             LineSource(source.session, source.message, at=hit.observed_at),
             (float(-n), 0, 0),
         )
-        for n, hit in enumerate(hit for hit in hits if hit.status == "active")
+        for n, hit in enumerate(hit for hit in hits if hit.status == Status.ACTIVE)
         for source in hit.sources[:1]
     ]

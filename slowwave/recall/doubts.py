@@ -19,6 +19,7 @@ from slowwave.recall.query import Query
 from slowwave.recall.release.view import View
 from slowwave.recall.sources import ScoredRow
 from slowwave.schemas.tables import MERGES, OBSERVATIONS
+from slowwave.schemas.vocabulary import LedgerKind, Status
 from slowwave.text.terms import extract_content_words
 
 SAME = 70.0
@@ -95,12 +96,12 @@ class Doubts:
         found = cls()
         if not view.count(MERGES):
             return found
-        open_ones = (pc.field("kind") == pa.scalar("doubt")) & ~pc.field("undone")
+        open_ones = (pc.field("kind") == pa.scalar(LedgerKind.DOUBT)) & ~pc.field("undone")
         pairs = view.read(MERGES, ["loser_id", "winner_id"], open_ones).to_pylist()
         claims = view.read_by_id(OBSERVATIONS, [key for pair in pairs for key in pair.values()], COLUMNS)
         for pair in sorted(pairs, key=lambda one: (one["loser_id"], one["winner_id"])):
             old, new = claims.get(pair["loser_id"]), claims.get(pair["winner_id"])
-            if old is not None and new is not None and old["status"] == new["status"] == "active":
+            if old is not None and new is not None and old["status"] == new["status"] == Status.ACTIVE:
                 doubt = Doubt(pair["loser_id"], pair["winner_id"], Successor.from_claim(new))
                 found.of_claim[doubt.claim] = doubt
                 for message in cast(list[str], old["message_ids"])[:1]:

@@ -16,6 +16,7 @@ from slowwave.recall.release.claims import ClaimLayout
 from slowwave.recall.release.passages import Layout, encode_column, find_code
 from slowwave.recall.release.view import Ints, LRUCache, Mask, View
 from slowwave.schemas.tables import OBSERVATIONS, PASSAGES
+from slowwave.schemas.vocabulary import Status
 
 BEFORE, AFTER = r"(?<![\w.-])", r"(?![\w/\\]|[.-]\w)"
 """Where a path begins and ends within a text: `db.py` stands in "src/db.py." and not in "mydb.py" or "db.pyc"."""
@@ -101,7 +102,7 @@ class ClaimFacts:
         files = rows["files"].combine_chunks()
         parent = pc.list_parent_indices(files).to_numpy().astype(np.int64)
         path, paths = encode_column(pa.chunked_array([files.flatten()]))
-        kept = pc.not_equal(rows["status"], "quarantined").to_numpy()[parent]
+        kept = pc.not_equal(rows["status"], Status.QUARANTINED).to_numpy()[parent]
         return cls(*encode_column(rows["speaker"]), parent[kept], path[kept], paths)
 
 

@@ -13,6 +13,7 @@ from lancedb.expr import col, lit
 
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, SESSIONS, SUMMARIES, TOPICS, Table
+from slowwave.schemas.vocabulary import Status
 from slowwave.store.snapshot import Snapshot
 
 KINDS: dict[str, Table] = {
@@ -180,7 +181,7 @@ class _RowReader:
         held = {member for one in summaries for member in one["member_ids"]}
         roots = [("summary", one) for one in summaries if one["summary_id"] not in held]
         if kind == "topic":
-            where = (col("topic_id") == lit(scope_id)) & (col("status") == lit("active"))
+            where = (col("topic_id") == lit(scope_id)) & (col("status") == lit(Status.ACTIVE))
             claims = self.snapshot.read(OBSERVATIONS, COLUMNS["observation"], where).to_pylist()
             loose = [one for one in claims if one["observation_id"] not in held]
             roots += [("observation", one) for one in sorted(loose, key=lambda c: str(c["observed_at"]))]

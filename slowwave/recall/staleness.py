@@ -24,6 +24,7 @@ from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.messages import QUESTION
 from slowwave.recall.sources import Row, ScoredRow
 from slowwave.schemas.tables import MESSAGES, OBSERVATIONS
+from slowwave.schemas.vocabulary import Status
 from slowwave.text.terms import extract_content_words
 
 COLUMNS = [
@@ -110,12 +111,12 @@ class SupersessionIndex:
     def _read(cls, view: View) -> "SupersessionIndex":
         if not view.count(OBSERVATIONS):
             return cls({}, {}, {})
-        changed = (pc.field("status") == pa.scalar("superseded")) & pc.field("superseded_by").is_valid()
+        changed = (pc.field("status") == pa.scalar(Status.SUPERSEDED)) & pc.field("superseded_by").is_valid()
         rows = _index_by_id(view.read(OBSERVATIONS, COLUMNS, changed).to_pylist())
         if not rows:
             return cls({}, {}, {})
         said_in = {key: list(_list_ids(row["message_ids"])) for key, row in rows.items()}
-        repeats = (pc.field("status") == pa.scalar("duplicate")) & pc.field("canonical_id").isin(sorted(rows))
+        repeats = (pc.field("status") == pa.scalar(Status.DUPLICATE)) & pc.field("canonical_id").isin(sorted(rows))
         for row in view.read(OBSERVATIONS, ["canonical_id", "message_ids"], repeats).to_pylist():
             said_in[row["canonical_id"]] += row["message_ids"]
         messages = view.read_by_id(MESSAGES, [m for some in said_in.values() for m in some], ["seq"])
@@ -132,7 +133,7 @@ class SupersessionIndex:
         while now not in seen:
             seen.add(now)
             row, after = self.rows.get(now), self.changes.get(now)
-            if row is not None and row["status"] == "duplicate" and row["canonical_id"] is not None:
+            if row is not None and row["status"] == Status.DUPLICATE and row["canonical_id"] is not None:
                 now = str(row["canonical_id"])
             elif after is not None and self.is_in_force(after, as_of):
                 now = after.by
@@ -157,7 +158,7 @@ def mark_superseded(view: View, found: Sequence[ScoredRow], query: Query) -> lis
 
 def sort_superseded_last(found: Sequence[ScoredRow]) -> list[ScoredRow]:
     """Return what is stale after everything that is not, each in its order."""
-    return _reassign_scores(sorted(found, key=lambda one: one.row.get("status") == "superseded"))
+    return _reassign_scores(sorted(found, key=lambda one: one.row.get("status") == Status.SUPERSEDED))
 
 
 def _find_superseded(
@@ -213,7 +214,7 @@ def _read_other_claims(view: View, truth: SupersessionIndex, found: Sequence[Sco
     both = {one.id: str(one.row["session_id"]) for one in found if one.kind == "message" and one.id in truth.by_message}
     if not both:
         return {}
-    where = (pc.field("status") == pa.scalar("active")) & pc.field("session_id").isin(sorted(set(both.values())))
+    where = (pc.field("status") == pa.scalar(Status.ACTIVE)) & pc.field("session_id").isin(sorted(set(both.values())))
     told: dict[str, list[Words]] = defaultdict(list)
     for row in view.read(OBSERVATIONS, ["message_ids", "summary"], where).to_pylist():
         for message in row["message_ids"]:
@@ -275,7 +276,7 @@ def _is_successor_allowed(view: View, row: Row | None, query: Query) -> bool:
     at = cast(datetime | None, row["observed_at"])
     return (
         "observation" in query.kinds
-        and row["status"] != "duplicate"
+        and row["status"] != Status.DUPLICATE
         and query.workspace in (None, row["workspace"])
         and query.category in (None, row["category"])
         and (query.since is None or (at is not None and at >= query.since))
@@ -304,7 +305,7 @@ def _reassign_scores(found: list[ScoredRow]) -> list[ScoredRow]:
 
 
 def _build_supersession(key: str, row: Row, rows: Mapping[str, Row]) -> Supersession | None:
-    if row["status"] != "superseded" or row["superseded_by"] is None:
+    if row["status"] != Status.SUPERSEDED or row["superseded_by"] is None:
         return None
     by = str(row["superseded_by"])
     old, new = _extract_claim_words(row), _extract_claim_words(rows[by]) if by in rows else frozenset()

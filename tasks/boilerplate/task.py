@@ -15,6 +15,7 @@ from prefect.cache_policies import NO_CACHE
 
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.tables import BOILERPLATE, LINES, MESSAGES
+from slowwave.schemas.vocabulary import SPOKEN
 from slowwave.store.recalls import load_recalled_spans
 from slowwave.store.store import Store
 from slowwave.tasks.boilerplate.echo import mask_echoes
@@ -32,7 +33,7 @@ from slowwave.tasks.pending import find_pending_sessions, group_sessions, mark_d
 from slowwave.tasks.progress import show_progress
 
 MESSAGES_AT_ONCE = 5_000
-SPOKEN = ["session_id", "message_id", "seq", "text"]
+TEXT_COLUMNS = ["session_id", "message_id", "seq", "text"]
 
 
 def compute_boilerplate_key(job: Job) -> str:
@@ -71,8 +72,8 @@ def _build_line_rows(job: Job, group: pl.DataFrame, key: str) -> pa.Table:
 
 def _read_spoken_texts(store: Store, ids: list[str], gone: Collection[str]) -> dict[str, list[str]]:
     """Return texts by session, in order of speech: people's and models' words that were not taken back."""
-    said = pl.DataFrame(store.read_ids(MESSAGES, ids, [*SPOKEN, "origin"], by="session_id"))
-    said = said.filter(pl.col("origin").is_in(["human", "model"]) & ~pl.col("message_id").is_in(sorted(gone)))
+    said = pl.DataFrame(store.read_ids(MESSAGES, ids, [*TEXT_COLUMNS, "origin"], by="session_id"))
+    said = said.filter(pl.col("origin").is_in(SPOKEN) & ~pl.col("message_id").is_in(sorted(gone)))
     return {str(k[0]): v["text"].to_list() for k, v in said.sort("seq").group_by(["session_id"], maintain_order=True)}
 
 

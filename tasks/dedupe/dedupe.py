@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.settings import DedupeSettings
 from slowwave.schemas.tables import MERGES, OBSERVATIONS
+from slowwave.schemas.vocabulary import LedgerKind, Status
 from slowwave.tasks.dedupe.cluster import assign_canonical_rows
 from slowwave.tasks.dedupe.decide import Decision, make_rules
 from slowwave.tasks.dedupe.pairs import Found, Judge, Undone, find_duplicate_pairs, select_row, set_columns, sort_by_id
@@ -50,7 +51,7 @@ def dedupe(
     """
     if not pending.num_rows:
         return Deduped(OBSERVATIONS.make_empty_table(), MERGES.make_empty_table())
-    active = pc.equal(pending["status"], "active")
+    active = pc.equal(pending["status"], Status.ACTIVE)
     live = sort_by_id(pending.filter(active))
     standing = pc.is_in(known["status"], pa.array(["active", "superseded"]))
     old = sort_by_id(known.filter(pc.and_(standing, _mask_absent(known, pending))))
@@ -73,7 +74,9 @@ def unmerge(observations: pa.Table, merges: pa.Table, merge_id: str) -> Deduped:
     Returns the two rows and the merge with `undone` set, no rows where it is set already; raises KeyError where
     there is no such merge of duplicates.
     """
-    merge = merges.filter(pc.and_(pc.equal(merges["merge_id"], merge_id), pc.equal(merges["kind"], "duplicate")))
+    merge = merges.filter(
+        pc.and_(pc.equal(merges["merge_id"], merge_id), pc.equal(merges["kind"], LedgerKind.DUPLICATE))
+    )
     if not merge.num_rows:
         raise KeyError(f"no merge of duplicates {merge_id!r}: `slowwave merges` lists them")
     if merge["undone"][0].as_py():
@@ -86,7 +89,7 @@ def unmerge(observations: pa.Table, merges: pa.Table, merge_id: str) -> Deduped:
             pc.not_equal(observations["observation_id"], loser["observation_id"][0]),
         )
     )
-    loser = set_columns(loser, status="active", reason=None, canonical_id=None)
+    loser = set_columns(loser, status=Status.ACTIVE, reason=None, canonical_id=None)
     members = pa.concat_tables([winner, others]).select(["session_id", "evidence_sessions", "observed_at"]).to_pylist()
     sessions = sorted({s for m in members[1:] for s in m["evidence_sessions"]} | {m["session_id"] for m in members})
     winner = set_columns(
@@ -146,7 +149,7 @@ def _build_merges(table: pa.Table, joined: dict[int, int], found: Found, step_ke
 def _make_merge_row(loser: str, winner: str, decision: Decision, step_key: str) -> dict[str, Any]:
     return {
         "merge_id": compute_content_id(loser, winner, decision.rule),
-        "kind": "duplicate",
+        "kind": LedgerKind.DUPLICATE,
         "loser_id": loser,
         "winner_id": winner,
         "rule": decision.rule,

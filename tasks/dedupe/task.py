@@ -9,6 +9,7 @@ from prefect import task
 from prefect.cache_policies import NO_CACHE
 
 from slowwave.schemas.tables import MERGES, OBSERVATIONS
+from slowwave.schemas.vocabulary import WITHDRAWN, Status
 from slowwave.store.store import Store
 from slowwave.tasks.dedupe import judge_llm
 from slowwave.tasks.dedupe.dedupe import VERSION, dedupe
@@ -16,7 +17,6 @@ from slowwave.tasks.dedupe.judge_llm import Texts
 from slowwave.tasks.dedupe.pairs import Judge
 from slowwave.tasks.job import Job, StepReport, compute_step_key, report_step
 from slowwave.tasks.llm.ask import Model, compute_model_key, get_model
-from slowwave.tasks.observe.task import WITHDRAWN
 
 
 @task(name="dedupe", cache_policy=NO_CACHE)
@@ -60,7 +60,7 @@ def select_rows_to_dedupe(rows: pa.Table, key: str) -> pa.Table:
     """Return rows not looked at under this key, and duplicates whose canonical row is no longer said."""
     held = rows.filter(mask_canonical(rows))["observation_id"].combine_chunks()
     stale = pc.fill_null(pc.not_equal(rows["dedupe_key"], key), True)
-    duplicate = pc.equal(rows["status"], "duplicate")
+    duplicate = pc.equal(rows["status"], Status.DUPLICATE)
     lost = pc.and_(duplicate, pc.invert(pc.is_in(rows["canonical_id"], held)))
     withdrawn = pc.fill_null(pc.equal(rows["reason"], WITHDRAWN), False)
     open_status = pc.is_in(rows["status"], pa.array(["active", "duplicate"]))
@@ -71,17 +71,17 @@ def mask_canonical(rows: pa.Table) -> pa.ChunkedArray:
     """Return which rows others may repeat: active ones, and those a later claim changed, so that a return to them is
     seen.
     """
-    return pc.or_(pc.equal(rows["status"], "active"), mask_superseded(rows))
+    return pc.or_(pc.equal(rows["status"], Status.ACTIVE), mask_superseded(rows))
 
 
 def mask_superseded(rows: pa.Table) -> pa.ChunkedArray:
     """Return which rows a later claim changed; a withdrawn one is superseded by nothing."""
-    return pc.and_(pc.equal(rows["status"], "superseded"), pc.is_valid(rows["superseded_by"]))
+    return pc.and_(pc.equal(rows["status"], Status.SUPERSEDED), pc.is_valid(rows["superseded_by"]))
 
 
 def reset_rows(rows: pa.Table) -> pa.Table:
     """Return the rows as if nobody had looked at them."""
-    clean = {"status": "active", "reason": None, "canonical_id": None, "dedupe_key": None}
+    clean = {"status": Status.ACTIVE, "reason": None, "canonical_id": None, "dedupe_key": None}
     again = [{**row, **clean, "evidence_sessions": [row["session_id"]]} for row in rows.to_pylist()]
     return pa.Table.from_pylist(again, schema=OBSERVATIONS.schema)
 

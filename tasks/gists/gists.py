@@ -12,6 +12,7 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from slowwave.schemas.tables import GISTS
+from slowwave.schemas.vocabulary import Origin
 from slowwave.tasks.gists.facts import extract_key_facts
 from slowwave.tasks.gists.summary import (
     LEAST,
@@ -94,7 +95,7 @@ def _add_key_facts(gist: Gist, row: Mapping[str, Any]) -> Gist:
 
     A model's "I prefer" is no fact of anybody; a named speaker's is, whichever side of the chat they are on.
     """
-    if row["origin"] != "human" and (row["origin"] != "model" or row["speaker"] is None):
+    if row["origin"] != Origin.HUMAN and (row["origin"] != Origin.MODEL or row["speaker"] is None):
         return gist
     facts = tuple(dict.fromkeys((*gist.key_facts, *extract_key_facts(truncate_middle(row["text"])))))
     return replace(gist, key_facts=facts, keywords=tuple(dict.fromkeys((*facts, *gist.keywords))))

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from slowwave.schemas.vocabulary import Origin, is_turn
 from slowwave.tasks.llm.fence import mask_injections
-from slowwave.tasks.observe.observe import SPEAKING_ROLES
 from slowwave.text.fence import format_entry
 
 Counter = Callable[[Sequence[str]], list[int]]
@@ -40,14 +40,9 @@ class Chunk:
     tokens: int
 
 
-def is_spoken(row: Mapping[str, Any]) -> bool:
-    """Return whether a message is somebody's words."""
-    return row["origin"] in ("human", "model") and row["role"] in SPEAKING_ROLES and bool(row["text"].strip())
-
-
 def build_turns(rows: Sequence[Mapping[str, Any]]) -> list[Turn]:
     """Return the spoken messages of one session (rows in order of seq) as turns."""
-    spoken = [row for row in rows if is_spoken(row)]
+    spoken = [row for row in rows if is_turn(row)]
     return [Turn(n, row, _format_turn(n, row, mask_injections(row["text"]))) for n, row in enumerate(spoken, 1)]
 
 
@@ -126,6 +121,6 @@ def _find_cut(text: str, most: int) -> int:
 
 def _format_turn(number: int, row: Mapping[str, Any], text: str) -> str:
     """Return a turn as the prompt shows it: number, who, when, what."""
-    who = row["speaker"] or ("user" if row["origin"] == "human" else "assistant")
+    who = row["speaker"] or ("user" if row["origin"] == Origin.HUMAN else "assistant")
     when = f", {row['ts']:%a %Y-%m-%d %H:%M}" if row["ts"] else ""
     return format_entry(f"[{number}] {' '.join(str(who).split())[:60]}{when}:", text)

@@ -22,6 +22,7 @@ from slowwave.engines.llm.protocol import Completion
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.settings import ExtractSettings
 from slowwave.schemas.tables import OBSERVATIONS
+from slowwave.schemas.vocabulary import Origin
 from slowwave.tasks.dedupe.guards import align_pair, figures, names
 from slowwave.tasks.dedupe.normalise import normalise_claim
 from slowwave.tasks.llm.chunks import Chunk, Turn
@@ -199,7 +200,7 @@ def _build_prompt_evidence(part: Part, rows: Sequence[Mapping[str, Any]]) -> _Pr
     shown = " ".join(turn.shown for turn in turns)
     people = {str(row["speaker"]) for row in rows if row["speaker"]}
     places = {str(row["workspace"]) for row in rows if row["workspace"]}
-    tools = [normalize_text(_join_block_texts(row)) for row in rows if row["origin"] == "tool"]
+    tools = [normalize_text(_join_block_texts(row)) for row in rows if row["origin"] == Origin.TOOL]
     names = "\n".join(sorted(people | places))
     return _PromptEvidence(part.chunk, {turn.number: turn.row for turn in turns}, shown, names, tools)
 

@@ -18,6 +18,7 @@ import pyarrow as pa
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.settings import ObserveSettings
 from slowwave.schemas.tables import OBSERVATIONS
+from slowwave.schemas.vocabulary import Origin, is_turn
 from slowwave.tasks.observe import lexicon as lex
 from slowwave.tasks.observe.categories import classify_personal
 from slowwave.tasks.observe.coding import (
@@ -78,7 +79,6 @@ COLUMNS = (
 )
 SCHEMA = pa.schema([OBSERVATIONS.schema.field(c) for c in COLUMNS])
 NEEDED = ["message_id", "session_id", "seq", "role", "origin", "speaker", "blocks", "text", "ts", "workspace", "source"]
-SPEAKING_ROLES = ("user", "assistant", "agent")
 GOES_ON = re.compile(r"^(?:it|it['’]s|they|they['’]re|he|she|that|that['’]s|this|these|those)\b", re.I)
 NAME_PREFIX = re.compile(r"^([A-Z][\w.'-]*(?: [A-Z][\w.'-]*)?): ")
 
@@ -128,7 +128,7 @@ def observe(messages: pa.Table, settings: ObserveSettings) -> ObserveResult:
     rows: list[dict[str, Any]] = []
     skipped: dict[str, str] = {}
     for session, all_rows in _iter_sessions(messages):
-        spoken = [r for r in all_rows if _is_spoken(r)]
+        spoken = [r for r in all_rows if is_turn(r)]
         if len(spoken) < settings.min_messages:
             skipped[session] = f"{len(spoken)} spoken messages, {settings.min_messages} needed"
             continue
@@ -154,10 +154,6 @@ def _iter_sessions(messages: pa.Table) -> Iterator[tuple[str, list[dict[str, Any
         yield session, sorted(sessions[session], key=lambda r: r["seq"])
 
 
-def _is_spoken(row: dict[str, Any]) -> bool:
-    return row["origin"] in ("human", "model") and row["role"] in SPEAKING_ROLES and bool(row["text"].strip())
-
-
 def _infer_speakers(spoken: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the rows; where most texts open with `Name: ` and no speaker is known, that name is the speaker."""
     prefixes = [NAME_PREFIX.match(r["text"]) for r in spoken]
@@ -168,7 +164,7 @@ def _infer_speakers(spoken: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def _build_claims(spoken: list[dict[str, Any]], coding: bool, max_share: float) -> list[dict[str, Any]]:
     """Return rows of one session's claims."""
-    aided = MIN_BUDGET_AIDED if any(r["origin"] == "model" for r in spoken) else MIN_BUDGET
+    aided = MIN_BUDGET_AIDED if any(r["origin"] == Origin.MODEL for r in spoken) else MIN_BUDGET
     least = MIN_BUDGET_CODING if coding else aided
     budget = max(int(max_share * sum(count_words(r["text"]) for r in spoken)), least)
     candidates = list(_find_coding_candidates(spoken) if coding else _find_personal_candidates(spoken))
@@ -183,7 +179,7 @@ def _build_claims(spoken: list[dict[str, Any]], coding: bool, max_share: float) 
 def _find_personal_candidates(spoken: list[dict[str, Any]]) -> Iterator[Candidate]:
     _, own = collect_speakers(spoken)
     for unit in extract_units(spoken):
-        human = unit.row["origin"] == "human"
+        human = unit.row["origin"] == Origin.HUMAN
         logit = score_personal(unit.text, unit.news, unit.crowd, own, human)
         scored, stated = ScoredSentence(unit.sentence, logit, count_words(unit.summary)), has_stated_change(unit.text)
         if stated or scored.probability >= MIN_PERSONAL[human]:
@@ -196,7 +192,7 @@ def _find_coding_candidates(spoken: list[dict[str, Any]]) -> Iterator[Candidate]
     short = sum(count_words(r["text"]) for r in spoken) <= 2 * MIN_BUDGET_CODING
     floor = {True: MIN_CODING_SHORT if short else MIN_CODING_HUMAN, False: MIN_CODING_SHORT if short else MIN_CODING}
     for unit in extract_units(spoken):
-        row, one, text, human = unit.row, unit.sentence, unit.text, unit.row["origin"] == "human"
+        row, one, text, human = unit.row, unit.sentence, unit.text, unit.row["origin"] == Origin.HUMAN
         category, logit = score_coding(text, unit.news, unit.crowd, human)
         scored = ScoredSentence(one, logit, count_words(unit.summary))
         stated = has_stated_change(text) and not (is_narration(text) or is_hedged(text))
@@ -220,7 +216,7 @@ def _find_refused_messages(spoken: list[dict[str, Any]]) -> set[str]:
     refused: set[str] = set()
     since: list[str] = []
     for row in spoken:
-        if row["origin"] == "model":
+        if row["origin"] == Origin.MODEL:
             since.append(row["message_id"])
             continue
         if is_refusal(row["text"]):

@@ -10,6 +10,7 @@ from prefect import task
 from prefect.cache_policies import NO_CACHE
 
 from slowwave.schemas.tables import MESSAGES, OBSERVATIONS
+from slowwave.schemas.vocabulary import WITHDRAWN, Origin, Status
 from slowwave.tasks.boilerplate.task import Mask, restore_verbatim_quotes
 from slowwave.tasks.gists.keywords import extract_keywords
 from slowwave.tasks.job import Job, StepReport, compute_step_key, report_step
@@ -30,7 +31,6 @@ from slowwave.tasks.progress import show_progress
 from slowwave.tasks.vectors import attach_vectors, build_vector_matrix, get_encoder, load_shared_ngrams
 
 MESSAGES_AT_ONCE = 2_000
-WITHDRAWN = "its session was observed again and no longer says so"
 CLAIM = (*COLUMNS, *GATES, "keywords", "vector", "step_key")
 """The columns this step writes; the others belong to dedupe and assign, and are kept as they are."""
 
@@ -73,7 +73,7 @@ def _observe_group(
 ) -> None:
     ids = group["session_id"].to_list()
     # What tools printed is most of a coding session's bytes, and none of it is anybody's words.
-    messages = job.store.read_ids(MESSAGES, ids, by="session_id", where=col("origin") != lit("tool"))
+    messages = job.store.read_ids(MESSAGES, ids, by="session_id", where=col("origin") != lit(Origin.TOOL))
     gone = pa.array([m for row in group["inactive"].to_list() for m in row], pa.string())
     live = messages.filter(pc.invert(pc.is_in(messages["message_id"], gone)))
     shown = mask.mask_messages(live)
@@ -114,7 +114,7 @@ def build_observation_rows(job: Job, claims: pa.Table, key: str) -> pa.Table:
         "keywords": [],
         "vector": None,
         "step_key": key,
-        "status": "active",
+        "status": Status.ACTIVE,
         "reason": None,
         "canonical_id": None,
         "superseded_by": None,
@@ -154,9 +154,9 @@ def select_changed_rows(claims: pa.Table, held: pa.Table) -> pa.Table:
             fresh.append(row)
         elif any(before[name] != row[name] for name in CLAIM):
             fresh.append({**before, **{name: row[name] for name in CLAIM}})
-    withdrawn = {o for o, row in old.items() if o not in now and row["status"] in ("active", "duplicate")}
-    fresh += [{**old[oid], "status": "superseded", "reason": WITHDRAWN} for oid in sorted(withdrawn)]
-    again = {"status": "active", "reason": None, "canonical_id": None, "dedupe_key": None}
+    withdrawn = {o for o, row in old.items() if o not in now and row["status"] in (Status.ACTIVE, Status.DUPLICATE)}
+    fresh += [{**old[oid], "status": Status.SUPERSEDED, "reason": WITHDRAWN} for oid in sorted(withdrawn)]
+    again = {"status": Status.ACTIVE, "reason": None, "canonical_id": None, "dedupe_key": None}
     orphans = [r for o, r in old.items() if o in now and r["canonical_id"] in withdrawn]
     written = {row["observation_id"] for row in fresh}
     fresh += [{**row, **again} for row in orphans if row["observation_id"] not in written]

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from slowwave.schemas.vocabulary import Origin
 from slowwave.tasks.observe.context import (
     ASSENT,
     AnsweredTurn,
@@ -87,7 +88,7 @@ def extract_units(spoken: list[dict[str, Any]]) -> Iterator[Unit]:
     heard: set[str] = set()
     said: set[str] = set()
     last: Turn | None = None
-    aided = any(row["origin"] == "model" for row in spoken)
+    aided = any(row["origin"] == Origin.MODEL for row in spoken)
     for row in spoken:
         turn = Turn(row, split_sentences(row["text"], names))
         told: set[str] = set()
@@ -153,7 +154,7 @@ def _find_answered_turn(turn: Turn, at: int, last: Turn | None) -> AnsweredTurn 
     same = (before["role"], before["speaker"]) == (row["role"], row["speaker"])
     if same or not opens or not is_terse(text, turn.text):
         return None
-    assents, human = bool(ASSENT.match(turn.text)), row["origin"] == "human"
+    assents, human = bool(ASSENT.match(turn.text)), row["origin"] == Origin.HUMAN
     offer = find_answered_text(text, last.text, last.sentences, assents=assents, human=human)
     return AnsweredTurn(before["message_id"], strip_emphasis(offer)) if offer else None
 

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.tables import PASSAGES
+from slowwave.schemas.vocabulary import SPOKEN
 
 VERSION = 1
 """Raised when the cutting changes: every passage made under an older one is pending again."""
@@ -21,7 +22,6 @@ VERSION = 1
 MAX_TOKENS = 240
 """all-MiniLM-L6-v2 reads 256 word pieces, two of them its own marks: about 180 words of prose."""
 
-SPOKEN = ("human", "model")
 COPIED = ("message_id", "session_id", "seq", "role", "speaker", "ts", "workspace")
 
 FENCE = re.compile(r"^[ \t]*(```|~~~).*?(?:^[ \t]*\1[ \t]*$|\Z)\n?", re.M | re.S)

@@ -11,6 +11,7 @@ from prefect.cache_policies import NO_CACHE
 
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.tables import OBSERVATIONS, PROTOTYPE_MEMBERS, PROTOTYPES
+from slowwave.schemas.vocabulary import Status
 from slowwave.store.store import Store
 from slowwave.tasks.job import Job, StepReport, compute_step_key, report_step
 from slowwave.tasks.prototypes.prototypes import (
@@ -54,7 +55,7 @@ class Claims(Mapping[str, Vector]):
 
     def list_active(self) -> list[str]:
         """Return ids of the active ones in order of time."""
-        live = [row for row in self.rows if row["status"] == "active"]
+        live = [row for row in self.rows if row["status"] == Status.ACTIVE]
         live.sort(key=lambda r: (r["observed_at"] is None, r["observed_at"] or 0, r["observation_id"]))
         return [row["observation_id"] for row in live]
 

@@ -12,6 +12,7 @@ from prefect.cache_policies import NO_CACHE
 
 from slowwave.schemas.settings import PyramidSettings
 from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, SUMMARIES, TOPICS
+from slowwave.schemas.vocabulary import SPOKEN, Status, SummaryScope
 from slowwave.store.store import Store
 from slowwave.tasks.boilerplate.task import Mask
 from slowwave.tasks.job import Job, StepReport, compute_step_key, report_step
@@ -127,7 +128,7 @@ def _grow_and_store(
         mine = [build_summary_row(group, scope.scope, scope.id, scope.about, key) for group in made.values()]
         rows += [{**r, "title": r["title"] or (titles.get(scope.id) if r["tier"] == MASTER else None)} for r in mine]
         gone += scope.gone
-        if scope.scope == "topic":
+        if scope.scope == SummaryScope.TOPIC:
             report.counts["topic groups sealed"] += len(made)
             report.counts["groups that lost a member"] += len(scope.gone)
     if narrator:
@@ -178,7 +179,7 @@ def build_session_shape(settings: PyramidSettings) -> Shape:
 def _load_topic_scopes(job: Job, key: str, report: StepReport) -> list[Scope]:
     """Return every topic that holds a claim, or a summary of claims that went."""
     columns = ["observation_id", "topic_id", "summary", "speaker", "observed_at"]
-    claims = pl.DataFrame(job.store.read(OBSERVATIONS, columns, col("status") == lit("active")))
+    claims = pl.DataFrame(job.store.read(OBSERVATIONS, columns, col("status") == lit(Status.ACTIVE)))
     claims = claims.drop_nulls("topic_id").sort("observed_at", "observation_id", nulls_last=True)
     report.rows_in += claims.height
     sealed = _load_sealed_pyramids(job, "topic", key)
@@ -209,7 +210,7 @@ def _load_session_scopes(job: Job, group: pl.DataFrame, gone: set[str], key: str
     messages = pl.DataFrame(
         Mask(job).mask_messages(job.store.read_ids(MESSAGES, group["session_id"], columns, "session_id"))
     )
-    said = pl.col("origin").is_in(["human", "model"]) & (pl.col("text") != "")
+    said = pl.col("origin").is_in(SPOKEN) & (pl.col("text") != "")
     messages = messages.filter(said & ~pl.col("message_id").is_in(sorted(gone))).sort("session_id", "seq")
     by_session = {k[0]: v for k, v in messages.group_by(["session_id"], maintain_order=True)}
     sealed = _load_sealed_pyramids(job, "session", key, group["session_id"])

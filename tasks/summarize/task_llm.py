@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from slowwave.engines.llm.protocol import Completion, EngineUnavailable
+from slowwave.schemas.vocabulary import SummaryScope
 from slowwave.tasks.job import Job, StepReport
 from slowwave.tasks.llm.ask import Model
 from slowwave.tasks.llm.claims import Rejected
@@ -43,7 +44,7 @@ class SummaryWriter:
         return model.ask(requests, "summaries")
 
     def _get_topic_info(self, draft: Draft) -> TopicInfo | None:
-        if draft.scope != "topic":
+        if draft.scope != SummaryScope.TOPIC:
             return None
         return self.topics.get(draft.scope_id) or TopicInfo("unnamed", "what its entries have in common")
 

@@ -7,6 +7,7 @@ from datetime import datetime
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from slowwave.schemas.vocabulary import Status
 from slowwave.tasks.dedupe.pairs import sort_by_id
 
 
@@ -38,14 +39,14 @@ class CandidateClaims:
 
 def build_candidate_claims(observations: pa.Table, affirmed: Mapping[str, datetime]) -> CandidateClaims:
     """Return the claims among the rows that are active, or retired by another that is still there."""
-    amended = pc.and_(pc.equal(observations["status"], "superseded"), pc.is_valid(observations["superseded_by"]))
-    ours = pc.or_(pc.equal(observations["status"], "active"), amended)
+    amended = pc.and_(pc.equal(observations["status"], Status.SUPERSEDED), pc.is_valid(observations["superseded_by"]))
+    ours = pc.or_(pc.equal(observations["status"], Status.ACTIVE), amended)
     table = sort_by_id(observations.filter(pc.and_(ours, pc.is_valid(observations["observed_at"]))))
     ids, times = table["observation_id"].to_pylist(), table["observed_at"].to_pylist()
     place = {oid: row for row, oid in enumerate(ids)}
     place |= {oid: place[of] for oid, of in _list_duplicates(observations) if of in place and oid not in place}
     winners = [
-        row["superseded_by"] if row["status"] == "superseded" else None
+        row["superseded_by"] if row["status"] == Status.SUPERSEDED else None
         for row in table.select(["superseded_by", "status"]).to_pylist()
     ]
     return CandidateClaims(
@@ -62,12 +63,12 @@ def find_affirmed_times(observations: pa.Table) -> dict[str, datetime]:
 
     observations: rows of OBSERVATIONS with status, canonical_id and observed_at; only duplicates count.
     """
-    repeats = pc.and_(pc.equal(observations["status"], "duplicate"), pc.is_valid(observations["observed_at"]))
+    repeats = pc.and_(pc.equal(observations["status"], Status.DUPLICATE), pc.is_valid(observations["observed_at"]))
     last = observations.filter(repeats).group_by("canonical_id").aggregate([("observed_at", "max")])
     return dict(zip(last["canonical_id"].to_pylist(), last["observed_at_max"].to_pylist(), strict=True))
 
 
 def _list_duplicates(observations: pa.Table) -> Iterator[tuple[str, str]]:
     """Yield (observation_id, canonical_id) of the duplicates."""
-    rows = observations.filter(pc.equal(observations["status"], "duplicate"))
+    rows = observations.filter(pc.equal(observations["status"], Status.DUPLICATE))
     yield from zip(rows["observation_id"].to_pylist(), rows["canonical_id"].to_pylist(), strict=True)

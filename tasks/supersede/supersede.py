@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.settings import DedupeSettings
 from slowwave.schemas.tables import MERGES, OBSERVATIONS
+from slowwave.schemas.vocabulary import LedgerKind, Status
 from slowwave.tasks.dedupe.pairs import Undone, select_row, set_columns
 from slowwave.tasks.supersede.changes import Change, find_changes, find_reaffirmations, select_changes, select_doubts
 from slowwave.tasks.supersede.claims import build_candidate_claims, find_affirmed_times
@@ -28,7 +29,7 @@ QUOTED = 160
 """Characters of each quote in the ledger's reason."""
 KINDS = ("supersession", "doubt")
 """Of the ledger's rows, those that this step writes."""
-ACTIVE = {"status": "active", "reason": None, "superseded_by": None, "valid_to": None}
+ACTIVE = {"status": Status.ACTIVE, "reason": None, "superseded_by": None, "valid_to": None}
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,7 @@ def _build_changed_rows(table: pa.Table, changes: list[Change], freed: Set[int])
     rows = [
         set_columns(
             table.slice(c.loser, 1),
-            status="superseded",
+            status=Status.SUPERSEDED,
             reason=f"changed by a later claim: {c.verdict.reason}",
             superseded_by=ids[c.winner],
             valid_to=c.at,
@@ -110,7 +111,7 @@ def _build_ledger(table: pa.Table, changes: list[Change], step_key: str) -> pa.T
     rows = [
         {
             "merge_id": compute_content_id(ids[c.loser], ids[c.winner], c.verdict.rule),
-            "kind": "doubt" if c.is_doubt else "supersession",
+            "kind": LedgerKind.DOUBT if c.is_doubt else LedgerKind.SUPERSESSION,
             "loser_id": ids[c.loser],
             "winner_id": ids[c.winner],
             "rule": c.verdict.rule,

@@ -8,6 +8,7 @@ from prefect.cache_policies import NO_CACHE
 
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.tables import MARKS, MERGES, OBSERVATIONS
+from slowwave.schemas.vocabulary import LedgerKind
 from slowwave.store.store import Store
 from slowwave.tasks.dedupe.task import read_undone_pairs
 from slowwave.tasks.job import Job, StepReport, compute_step_key, report_step
@@ -32,7 +33,7 @@ def supersede_observations(job: Job) -> StepReport:
         rows = job.store.read(OBSERVATIONS)
         report.rows_in = rows.num_rows
         found = supersede(rows, job.settings.dedupe, key, undone=undone)
-        superseded = pc.sum(pc.equal(found.merges["kind"], "supersession")).as_py() or 0
+        superseded = pc.sum(pc.equal(found.merges["kind"], LedgerKind.SUPERSESSION)).as_py() or 0
         job.store.merge(MERGES, found.merges)
         job.store.delete_ids(MERGES, find_settled_doubts(job.store, found.merges))
         report.rows_out = job.store.merge(OBSERVATIONS, found.observations)
@@ -45,7 +46,7 @@ def supersede_observations(job: Job) -> StepReport:
 
 def find_settled_doubts(store: Store, found: pa.Table) -> list[str]:
     """Return ids of the open doubts in the ledger that were not found again: what is known by now leaves none."""
-    where = (col("kind") == lit("doubt")) & (col("undone") == lit(False))
+    where = (col("kind") == lit(LedgerKind.DOUBT)) & (col("undone") == lit(False))
     known: list[str] = store.read(MERGES, ["merge_id"], where)["merge_id"].to_pylist()
     return sorted(set(known) - set(found["merge_id"].to_pylist()))
 

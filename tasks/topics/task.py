@@ -15,6 +15,7 @@ from prefect.cache_policies import NO_CACHE
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.settings import TopicSettings
 from slowwave.schemas.tables import OBSERVATIONS, TOPIC_HISTORY, TOPICS
+from slowwave.schemas.vocabulary import Status
 from slowwave.store.store import Store
 from slowwave.tasks.job import Job, StepReport, compute_step_key, report_step
 from slowwave.tasks.llm.ask import Model, get_model
@@ -43,7 +44,7 @@ def assign_topics(job: Job) -> StepReport:
         model = get_model(job)
         key = compute_assign_key(job, model)
         namer = partial(name_topics_by_model, job, model) if model else None
-        rows = job.store.read(OBSERVATIONS, where=col("status") == lit("active"))
+        rows = job.store.read(OBSERVATIONS, where=col("status") == lit(Status.ACTIVE))
         pending = rows.filter(pc.fill_null(pc.not_equal(rows["assign_key"], key), True))
         report.rows_in = pending.num_rows
         if pending.num_rows:
@@ -112,7 +113,7 @@ def _split_largest(store: Store, key: str, settings: TopicSettings) -> bool:
     largest = find_oversized_topic({r["topic_id"]: r["size"] for r in rows if not r["base"]}, everything, settings)
     if largest is None:
         return False
-    members = store.read(OBSERVATIONS, where=(col("status") == lit("active")) & (col("topic_id") == lit(largest)))
+    members = store.read(OBSERVATIONS, where=(col("status") == lit(Status.ACTIVE)) & (col("topic_id") == lit(largest)))
     moved = split_topic(members, key)
     if moved is None:
         return False
@@ -152,7 +153,7 @@ def refresh_topics(store: Store, key: str, settings: TopicSettings, namer: Namer
     Only active claims that were placed under this key count. A topic without any is removed, the base topics apart, and
     those of claims that wait to be placed anew: it stays as it was until they are. Returns the topics that count.
     """
-    everything = pl.DataFrame(store.read(OBSERVATIONS, [*SAID, "assign_key"], col("status") == lit("active")))
+    everything = pl.DataFrame(store.read(OBSERVATIONS, [*SAID, "assign_key"], col("status") == lit(Status.ACTIVE)))
     everything = everything.drop_nulls("topic_id")
     waited_for = set(everything["topic_id"].to_list())
     claims = everything.filter(pl.col("assign_key") == key).sort("observed_at", "observation_id", nulls_last=True)

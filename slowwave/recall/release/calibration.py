@@ -29,6 +29,7 @@ from slowwave.recall.hits import Kind
 from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.pools import POOLS, Pool, Scores
 from slowwave.schemas.tables import OBSERVATIONS
+from slowwave.schemas.vocabulary import Status
 
 MARK, DEVIATIONS = 0.7, 1.75
 """Where the mark stands on the scale, and how far above the median."""
@@ -134,6 +135,6 @@ def sample_vectors(view: View, pool: Pool) -> Vectors:
     taken = taken if taken is not None else view.read(pool.table, ["vector", *active])
     known = taken["vector"].is_valid().to_numpy()
     if active:
-        known &= np.array([status == "active" for status in taken["status"].to_pylist()], dtype=bool)
+        known &= np.array([status == Status.ACTIVE for status in taken["status"].to_pylist()], dtype=bool)
     column = taken["vector"].combine_chunks().filter(known)
     return np.asarray(column.flatten(), dtype=np.float32).reshape(len(column), -1)

@@ -24,6 +24,7 @@ from slowwave.recall.release.passages import (
 )
 from slowwave.recall.release.view import Ints, Mask, View
 from slowwave.schemas.tables import MESSAGES, OBSERVATIONS
+from slowwave.schemas.vocabulary import Status
 
 COLUMNS = ["message_ids", "workspace", "category", "status", "superseded_by", "observed_at"]
 
@@ -52,14 +53,14 @@ class ClaimLayout:
     @classmethod
     def _read(cls, view: View) -> "ClaimLayout":
         rows = view.open_dataset(OBSERVATIONS).to_table(columns=COLUMNS, with_row_id=True)
-        changed = pc.and_(pc.equal(rows["status"], "superseded"), pc.is_valid(rows["superseded_by"]))
+        changed = pc.and_(pc.equal(rows["status"], Status.SUPERSEDED), pc.is_valid(rows["superseded_by"]))
         (workspace, workspaces), (category, categories) = (
             encode_column(rows["workspace"]),
             encode_column(rows["category"]),
         )
         return cls(
             row_ids=rows["_rowid"].to_numpy(),
-            answers=pc.or_(pc.equal(rows["status"], "active"), changed).to_numpy(),
+            answers=pc.or_(pc.equal(rows["status"], Status.ACTIVE), changed).to_numpy(),
             workspace=workspace,
             workspaces=workspaces,
             category=category,

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from slowwave.recall.query import WORD, Query
 from slowwave.recall.release.view import Ints, Mask, View
 from slowwave.schemas.tables import MESSAGES, PASSAGES
+from slowwave.schemas.vocabulary import Role
 
 COLUMNS = ["session_id", "seq", "part", "role", "speaker", "ts", "workspace", "message_id"]
 FOLDERS = re.compile(r"[/\\]")
@@ -131,10 +132,10 @@ class Layout:
         assistant's goes the question: what the user said last before it. Any other stands alone.
         """
         role = self.roles[self.role[position]]
-        if role == "user":
+        if role == Role.USER:
             answer = self._find_last_answer(position)
             return [position] if answer is None else [position, answer]
-        if role == "assistant":
+        if role == Role.ASSISTANT:
             question = self._find_nearest_by_role(position, -1, "user")
             return [position] if question is None else [question, position]
         return [position]

@@ -20,6 +20,7 @@ from slowwave.recall.hits import Kind
 from slowwave.recall.query import Query, compute_word_share, extract_index_terms
 from slowwave.recall.release.view import View
 from slowwave.schemas.tables import OBSERVATIONS, PASSAGES, SUMMARIES, UTC_US, Table
+from slowwave.schemas.vocabulary import Status
 from slowwave.text.terms import STOP
 
 Vector = npt.NDArray[np.float32]
@@ -108,8 +109,8 @@ def build_row_filter(view: View, pool: Pool, query: Query) -> pc.Expression | No
     if query.workspace is not None:
         wanted.append(pc.field("workspace") == pa.scalar(query.workspace))
     if pool.kind == "observation":
-        changed = (pc.field("status") == pa.scalar("superseded")) & pc.field("superseded_by").is_valid()
-        wanted.append((pc.field("status") == pa.scalar("active")) | changed)
+        changed = (pc.field("status") == pa.scalar(Status.SUPERSEDED)) & pc.field("superseded_by").is_valid()
+        wanted.append((pc.field("status") == pa.scalar(Status.ACTIVE)) | changed)
         if query.category is not None:
             wanted.append(pc.field("category") == pa.scalar(query.category))
     wanted.extend(_build_time_filters(pool, query.since, query.until))

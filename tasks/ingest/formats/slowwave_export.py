@@ -8,11 +8,11 @@ same when the tool's transcript is read too. Without the sessions' file the sess
 import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import cast
+from typing import cast, get_args
 
 import orjson
 
-from slowwave.schemas.tables import BLOCK_TYPES, MESSAGES, ORIGINS, ROLES, SESSIONS, Table
+from slowwave.schemas.tables import BLOCK_TYPES, MESSAGES, SESSIONS, Table
 from slowwave.tasks.ingest.formats import columnar
 from slowwave.tasks.ingest.parsing.lines import iter_json, open_binary, read_head
 from slowwave.tasks.ingest.parsing.records import (
@@ -137,8 +137,8 @@ def _is_block_list(value: object) -> bool:
 _FITS: Mapping[str, Callable[[object], bool]] = {
     **dict.fromkeys(("message_id", "session_id", "identity"), _is_id),
     **dict.fromkeys(("native_id", "source", "text"), _is_text),
-    "role": lambda value: value in ROLES,
-    "origin": lambda value: value in ORIGINS,
+    "role": lambda value: value in get_args(Role),
+    "origin": lambda value: value in get_args(Origin),
     "blocks": _is_block_list,
     "inactive": lambda value: isinstance(value, list) and all(map(_is_id, value)),
 }

@@ -1,0 +1,92 @@
+"""Every word that a column may hold, as enums, and every state that is made of several columns, as a predicate.
+
+The enums are strings: Arrow, polars, Lance and JSON take them as they are. No step spells out a status.
+"""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any
+
+
+class Role(StrEnum):
+    """Who speaks, in `messages`."""
+
+    USER = "user"
+    ASSISTANT = "assistant"
+    SYSTEM = "system"
+    TOOL = "tool"
+    AGENT = "agent"
+    OBSERVER = "observer"
+
+
+class Origin(StrEnum):
+    """Where a message comes from: a person, a model, a tool, or the program that ran them."""
+
+    HUMAN = "human"
+    MODEL = "model"
+    TOOL = "tool"
+    SYNTHETIC = "synthetic"
+
+
+class Status(StrEnum):
+    """The state of a claim."""
+
+    ACTIVE = "active"
+    DUPLICATE = "duplicate"
+    SUPERSEDED = "superseded"
+    QUARANTINED = "quarantined"
+
+
+class LedgerKind(StrEnum):
+    """What a row of `merges` decides; of a doubt the loser stands."""
+
+    DUPLICATE = "duplicate"
+    SUPERSESSION = "supersession"
+    DOUBT = "doubt"
+
+
+class SummaryScope(StrEnum):
+    """What a summary is over."""
+
+    TOPIC = "topic"
+    SESSION = "session"
+
+
+class Event(StrEnum):
+    """What happened to a member of a prototype."""
+
+    SPAWN = "spawn"
+    JOIN = "join"
+    LEAVE = "leave"
+
+
+class RunStatus(StrEnum):
+    """How a run ended."""
+
+    DONE = "done"
+    FAILED = "failed"
+    DIED = "died"
+
+
+WITHDRAWN = "its session was observed again and no longer says so"
+"""The reason of a superseded claim that nothing supersedes: no later claim stands for it."""
+
+SPOKEN = (Origin.HUMAN, Origin.MODEL)
+"""Origins of somebody's words; tool traffic and synthetic turns are nobody's."""
+TALKING = (Role.USER, Role.ASSISTANT, Role.AGENT)
+"""Roles of those who take part in the talk."""
+
+
+def is_spoken(row: Mapping[str, Any]) -> bool:
+    """Return whether a message is somebody's words: a person's or a model's, and not blank."""
+    return row["origin"] in SPOKEN and bool(row["text"].strip())
+
+
+def is_withdrawn(row: Mapping[str, Any]) -> bool:
+    """Return whether a claim's own session no longer says so."""
+    return bool(row["reason"] == WITHDRAWN)
+
+
+def is_turn(row: Mapping[str, Any]) -> bool:
+    """Return whether a message is spoken by one who takes part in the talk, rather than set before it."""
+    return is_spoken(row) and row["role"] in TALKING
