@@ -153,7 +153,7 @@ def test_doing_it_again_gives_the_same_rows_from_the_cache(night: tuple[Path, Ru
 def test_another_prompt_makes_what_rests_on_it_pending_and_nothing_else(
     night: tuple[Path, RunReport], tmp_path: Path
 ) -> None:
-    shipped = Path(__file__).parent.parent / "tasks" / "prompts" / "master.md"
+    shipped = Path(__file__).parent.parent / "tasks" / "llm" / "prompts" / "master.md"
     (tmp_path / "master.md").write_text(shipped.read_text(encoding="utf-8").replace("You write", "Now you write"))
     done = steps(run_night([SAMPLES], settings(night[0], extract={"prompts": tmp_path})))
     assert {name for name, step in done.items() if step.rows_out} == {"rollup", "publish"}
@@ -366,9 +366,9 @@ def counting(self, requests):
         yield completion
 
 ScriptedLLM.complete = counting
-from slowwave.engines import completions
-completions.BATCH = 2
-completions.CachedLLM.__init__.__kwdefaults__["batch"] = 2
+from slowwave.engines.llm import cache
+cache.BATCH = 2
+cache.CachedLLM.__init__.__kwdefaults__["batch"] = 2
 run_night([source], Settings(store=store, encoder="hash-384", llm="scripted:tests.llm_scripts:faithful", gists="llm"))
 print(asked)
 """

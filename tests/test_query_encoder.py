@@ -96,19 +96,19 @@ THREADS = """
 import threading
 import numpy as np
 from threadpoolctl import threadpool_info
-from slowwave.engines.encoders.blas import one_blas_thread
+from slowwave.engines.encoders.blas import limit_blas_threads
 from slowwave.engines.encoders.query_encoder import QueryEncoder, load_query_encoder
 
 def blas():
     return {one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas"}
 
-before, seen, hidden = blas(), [], QueryEncoder._hidden
-QueryEncoder._hidden = lambda self, ids: (seen.append(blas()), hidden(self, ids))[1]
+before, seen, hidden = blas(), [], QueryEncoder._compute_hidden_states
+QueryEncoder._compute_hidden_states = lambda self, ids: (seen.append(blas()), hidden(self, ids))[1]
 encoder = load_query_encoder("all-MiniLM-L6-v2")
 readers = [threading.Thread(target=lambda: [encoder.encode([f"question {n}"]) for n in range(5)]) for _ in range(8)]
 for one in readers: one.start()
 for one in readers: one.join()
-first, second = one_blas_thread(), one_blas_thread()
+first, second = limit_blas_threads(), limit_blas_threads()
 first.__enter__(); second.__enter__(); first.__exit__(None, None, None)
 between = blas()
 second.__exit__(None, None, None)
