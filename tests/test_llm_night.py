@@ -366,9 +366,9 @@ def counting(self, requests):
         yield completion
 
 ScriptedLLM.complete = counting
-from slowwave.engines import completions
-completions.BATCH = 2
-completions.CachedLLM.__init__.__kwdefaults__["batch"] = 2
+from slowwave.engines.llm import cache
+cache.BATCH = 2
+cache.CachedLLM.__init__.__kwdefaults__["batch"] = 2
 run_night([source], Settings(store=store, encoder="hash-384", llm="scripted:tests.llm_scripts:faithful", gists="llm"))
 print(asked)
 """
