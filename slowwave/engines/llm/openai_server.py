@@ -8,12 +8,14 @@ whole answer, so a server that drips a byte now and then does not hold a night.
 """
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import queue
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx
 import orjson
+from anyio.from_thread import start_blocking_portal
 
 from slowwave.engines.llm.budget import TokenCounter, load_token_counter
 from slowwave.engines.llm.openai_wire import (
@@ -40,9 +42,11 @@ from slowwave.engines.llm.protocol import (
     split_fitting,
 )
 from slowwave.engines.llm.servers import Pool, Server, compute_backoff, mask_key, open_pool
-from slowwave.engines.llm.threads import run_coroutine, stream_items
 from slowwave.schemas.settings import LLMSettings
 
+T = TypeVar("T")
+THREAD = "slowwave-async"
+"""The name of the thread with the event loop: callers may be sync, or inside a loop of their own."""
 DEFAULT_WINDOW = 8_192
 """Context window where the server doesn't say and no setting does."""
 SLOW_COST = 3
@@ -75,7 +79,8 @@ class OpenAIServer:
         self.sampling = build_sampling(self.settings)
         self._window = self.settings.context_window
         self._counter: TokenCounter | None = None
-        self._budget_field = OLD_BUDGET
+        self.budget_field = OLD_BUDGET
+        """What its servers call the budget of an answer."""
         self._seen = False
         self._proven: set[str] = set()
         """URLs that have given an answer: what they refuse later is about the request."""
@@ -90,7 +95,7 @@ class OpenAIServer:
             EngineUnavailable: no server answers.
         """
         if self._window is None:
-            self._window = find_context_window(run_coroutine(self._list_models()), self.model) or DEFAULT_WINDOW
+            self._window = find_context_window(self._load_models(), self.model) or DEFAULT_WINDOW
         return self._window
 
     def complete(self, requests: Sequence[Request]) -> Iterator[Completion]:
@@ -102,7 +107,7 @@ class OpenAIServer:
         """
         index_by_id(requests)
         if not self._seen:
-            run_coroutine(self._list_models())
+            self._load_models()
         sent, refused = split_fitting(self, requests)
         yield from refused
         if sent:
@@ -124,7 +129,7 @@ class OpenAIServer:
         """Return the work of asking for every request and handing on each answer."""
 
         async def send_all(put: Callable[[Completion], None]) -> None:
-            pool = self._open_pool()
+            pool = open_pool(self.urls, self.settings, self._label, self._lost)
             turns = asyncio.Semaphore(self.settings.concurrency * len(self.urls))
 
             async def one(request: Request) -> None:
@@ -166,8 +171,8 @@ class OpenAIServer:
 
     async def _try_server(self, pool: Pool, server: Server, request: Request) -> Completion | _Retry:
         """Return one attempt at one server."""
-        budget_field = self._budget_field  # that of this very attempt: another one may change it meanwhile
-        body = orjson.dumps(build_request_body(request, self.model, self.sampling, budget_field))
+        budget_field = self.budget_field  # that of this very attempt: another one may change it meanwhile
+        body = self.build_body(request, budget_field)
         server.in_flight += 1
         try:
             async with asyncio.timeout(self.settings.timeout):
@@ -193,9 +198,8 @@ class OpenAIServer:
         """
         if response.is_success or response.status_code in RETRIED:
             return None
-        status, said = response.status_code, self._read_excerpt(response)
-        if NEW_BUDGET in said and budget_field == OLD_BUDGET:
-            self._budget_field = NEW_BUDGET
+        status, said = response.status_code, self.read_excerpt(response)
+        if self.learn_budget_field(said, budget_field):
             return _Retry(f"the server wants {NEW_BUDGET}", cost=0)
         if classify_error(status, said) == "too_long":
             window = parse_context_window(said)
@@ -211,8 +215,8 @@ class OpenAIServer:
         """Return what a response means: an answer, a reason to try again, or an error that is final."""
         if response.is_success:
             answer = parse_completion(response.content, request, self.name, self.model)
-            return answer or _Retry(f"no chat completion in the answer: {self._read_excerpt(response)[:200]!r}")
-        said = self._read_excerpt(response)
+            return answer or _Retry(f"no chat completion in the answer: {self.read_excerpt(response)[:200]!r}")
+        said = self.read_excerpt(response)
         if response.status_code in RETRIED:
             return _Retry(
                 f"status {response.status_code}: {said}", parse_retry_after(response.headers.get("retry-after"))
@@ -220,31 +224,30 @@ class OpenAIServer:
         error = classify_error(response.status_code, said)
         return make_failure(request, error, f"status {response.status_code}: {said}", self)
 
-    def _read_excerpt(self, response: httpx.Response) -> str:
+    def build_body(self, request: Request, budget_field: str, **more: Any) -> bytes:
+        """Return a request as it is sent."""
+        return orjson.dumps(build_request_body(request, self.model, self.sampling, budget_field) | more)
+
+    def learn_budget_field(self, said: str, sent: str) -> bool:
+        """Remember the budget's other name where a refusal asks for it; return whether to send the request again."""
+        if NEW_BUDGET not in said or sent != OLD_BUDGET:
+            return False
+        self.budget_field = NEW_BUDGET
+        return True
+
+    def read_excerpt(self, response: httpx.Response) -> str:
         """Return the beginning of what a server said."""
         return mask_key(response.text, self.settings.api_key_env)[:500]
-
-    def _open_pool(self) -> Pool:
-        """Return connections, for one call. The key is read each time and kept nowhere.
-
-        Raises:
-            EngineUnavailable: the key in the environment is none.
-        """
-        s = self.settings
-        return open_pool(
-            self.urls,
-            engine=self._label,
-            key_env=s.api_key_env,
-            concurrency=s.concurrency,
-            timeout=s.timeout,
-            patience=s.patience,
-            lost=self._lost,
-        )
 
     @property
     def _label(self) -> str:
         """The engine, in errors."""
         return f"openai:{self.model}"
+
+    def _load_models(self) -> list[Mapping[str, Any]]:
+        """Return `_list_models`, for a caller that is not async."""
+        with start_blocking_portal(name=THREAD) as portal:
+            return portal.call(self._list_models)
 
     async def _list_models(self) -> list[Mapping[str, Any]]:
         """Return the models that live servers list.
@@ -252,7 +255,7 @@ class OpenAIServer:
         Raises:
             EngineUnavailable: no server answers, all refuse the key, or they have only other models.
         """
-        pool, listed, errors = self._open_pool(), list[Mapping[str, Any]](), list[str]()
+        pool, listed, errors = open_pool(self.urls, self.settings, self._label), list[Mapping[str, Any]](), list[str]()
         try:
             for server in pool.servers:
                 try:
@@ -272,6 +275,21 @@ class OpenAIServer:
             raise EngineUnavailable(self._label, f"its servers have other models: {', '.join(names)[:500]}")
         self._seen = True
         return listed
+
+
+def stream_items(work: Callable[[Callable[[T], None]], Awaitable[None]]) -> Iterator[T]:
+    """Yield what `work` puts, as it puts it; the work goes on while the caller handles an item.
+
+    An error of the work is raised here after everything that was put before it. When the caller stops early, the
+    portal cancels the work, and waits for it.
+    """
+    items: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    ended = object()
+    with start_blocking_portal(name=THREAD) as portal:
+        working = portal.start_task_soon(work, items.put)
+        working.add_done_callback(lambda _: items.put(ended))
+        yield from iter(items.get, ended)
+        working.result()
 
 
 def _find_unavailable(errors: ExceptionGroup) -> EngineUnavailable | None:

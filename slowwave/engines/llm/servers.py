@@ -11,10 +11,12 @@ import random
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import httpx
 
 from slowwave.engines.llm.protocol import EngineUnavailable
+from slowwave.schemas.settings import LLMSettings
 
 REST_SECONDS = 1.0
 """How long a server that refused a connection is left alone."""
@@ -115,42 +117,31 @@ def mask_key(text: str, key_env: str) -> str:
     return text.replace(key, "[key]") if key else text
 
 
-def open_pool(
-    urls: Sequence[str],
-    *,
-    engine: str,
-    key_env: str,
-    concurrency: int,
-    timeout: float,
-    patience: float,
-    lost: bool = False,
-) -> Pool:
-    """Return connections to each base URL. A proxy of the environment is not used for this machine itself.
+def open_pool(urls: Sequence[str], settings: LLMSettings, engine: str, lost: bool = False) -> Pool:
+    """Return connections to each base URL.
 
     Raises:
         EngineUnavailable: the key in the environment is none.
     """
-    headers = build_headers(key_env, engine)
-    limits = httpx.Limits(max_connections=None, max_keepalive_connections=concurrency)
-    return Pool(
-        [
-            Server(
-                url,
-                httpx.AsyncClient(
-                    base_url=url,
-                    headers=headers,
-                    limits=limits,
-                    timeout=httpx.Timeout(timeout, connect=min(10.0, timeout), pool=None),
-                    trust_env=httpx.URL(url).host not in LOOPBACK,
-                ),
-            )
-            for url in urls
-        ],
-        engine,
-        concurrency,
-        patience,
-        lost,
-    )
+    limits = httpx.Limits(max_connections=None, max_keepalive_connections=settings.concurrency)
+    clients = [httpx.AsyncClient(**build_client_options(url, settings, engine), limits=limits) for url in urls]
+    return Pool([*map(Server, urls, clients)], engine, settings.concurrency, settings.patience, lost)
+
+
+def build_client_options(url: str, settings: LLMSettings, engine: str) -> dict[str, Any]:
+    """Return how httpx is to talk to a base URL, at once or in a stream.
+
+    A proxy of the environment is not used for this machine itself.
+
+    Raises:
+        EngineUnavailable: the key in the environment is none.
+    """
+    return {
+        "base_url": url,
+        "headers": build_headers(settings.api_key_env, engine),
+        "timeout": httpx.Timeout(settings.timeout, connect=min(10.0, settings.timeout), pool=None),
+        "trust_env": httpx.URL(url).host not in LOOPBACK,
+    }
 
 
 def compute_backoff(attempt: int, retry_after: float | None = None) -> float:

@@ -15,16 +15,10 @@ import httpx
 import orjson
 
 from slowwave.engines.llm.openai_server import OpenAIServer
-from slowwave.engines.llm.openai_wire import (
-    NEW_BUDGET,
-    OLD_BUDGET,
-    build_request_body,
-    explain_refusal,
-    parse_completion,
-)
+from slowwave.engines.llm.openai_wire import NEW_BUDGET, explain_refusal, parse_completion
 from slowwave.engines.llm.protocol import LLM, EngineUnavailable, Message, Request
 from slowwave.engines.llm.select import FORMS, make_engine
-from slowwave.engines.llm.servers import LOOPBACK, build_headers, mask_key
+from slowwave.engines.llm.servers import build_client_options
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import LLMSettings
 
@@ -114,7 +108,6 @@ class ServerSpeaker:
 
     def __init__(self, server: OpenAIServer) -> None:
         self.server = server
-        self._budget_field = OLD_BUDGET
 
     @property
     def llm(self) -> LLM:
@@ -131,8 +124,9 @@ class ServerSpeaker:
                 for piece in self._ask_server(url, request):
                     said = True
                     yield piece
-            except EngineUnavailable as trouble:
-                troubles.append(f"{url}: {trouble.why}")
+            except (EngineUnavailable, httpx.RequestError) as error:
+                why = error.why if isinstance(error, EngineUnavailable) else f"{type(error).__name__} {error}".rstrip()
+                troubles.append(f"{url}: {why}")
                 if said:
                     raise EngineUnavailable(self.server.name, f"the answer broke off: {troubles[-1]}") from None
             if said:
@@ -141,49 +135,34 @@ class ServerSpeaker:
 
     def _ask_server(self, url: str, request: Request) -> Iterator[str]:
         """Yield the pieces from one server; asked once more where it knows the answer's budget by another name."""
-        sent = self._budget_field
+        sent = self.server.budget_field
         try:
-            yield from self._read_pieces(url, request, sent)
+            yield from self._send_request(url, request, sent)
         except EngineUnavailable as trouble:
-            if NEW_BUDGET not in trouble.why or sent != OLD_BUDGET:
+            if not self.server.learn_budget_field(trouble.why, sent):
                 raise
-            self._budget_field = NEW_BUDGET
-            yield from self._read_pieces(url, request, NEW_BUDGET)
-
-    def _read_pieces(self, url: str, request: Request, budget_field: str) -> Iterator[str]:
-        try:
-            yield from self._send_request(url, request, budget_field)
-        except httpx.RequestError as error:
-            raise EngineUnavailable(self.server.name, f"{type(error).__name__} {error}".rstrip()) from None
+            yield from self._send_request(url, request, NEW_BUDGET)
 
     def _send_request(self, url: str, request: Request, budget_field: str) -> Iterator[str]:
-        settings, body = self.server.settings, self._build_body(request, budget_field)
-        headers = build_headers(settings.api_key_env, self.server.name)
-        timeout = httpx.Timeout(settings.timeout, connect=min(10.0, settings.timeout))
-        local = httpx.URL(url).host in LOOPBACK  # no proxy for this machine itself
+        server, body = self.server, self.server.build_body(request, budget_field, stream=True)
         with (
-            httpx.Client(base_url=url, headers=headers, timeout=timeout, trust_env=not local) as client,
+            httpx.Client(**build_client_options(url, server.settings, server.name)) as client,
             client.stream("POST", "chat/completions", content=body) as response,
         ):
             if not response.is_success:
                 response.read()
-                raise EngineUnavailable(self.server.name, self._explain_failure(response))
+                raise EngineUnavailable(server.name, self._explain_failure(response))
             if "event-stream" in response.headers.get("content-type", ""):
-                yield from _parse_events(response.iter_lines(), self.server.name)
+                yield from _parse_events(response.iter_lines(), server.name)
             else:
-                whole = parse_completion(response.read(), request, self.server.name, self.server.model)
+                whole = parse_completion(response.read(), request, server.name, server.model)
                 yield from [whole.text] if whole and whole.text else []
 
     def _explain_failure(self, response: httpx.Response) -> str:
         """Return why a server gives no answer, with what to do where that is known."""
-        status, key_env = response.status_code, self.server.settings.api_key_env
-        said = mask_key(response.text, key_env)[:500]
-        hint = "" if NEW_BUDGET in said else explain_refusal(status, said, self.server.model, key_env)
+        status, said, server = response.status_code, self.server.read_excerpt(response), self.server
+        hint = "" if NEW_BUDGET in said else explain_refusal(status, said, server.model, server.settings.api_key_env)
         return hint or f"status {status}: {said}"
-
-    def _build_body(self, request: Request, budget_field: str) -> bytes:
-        body = build_request_body(request, self.server.model, self.server.sampling, budget_field)
-        return orjson.dumps({**body, "stream": True})
 
 
 def _parse_events(lines: Iterator[str], engine: str) -> Iterator[str]:
