@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from slowwave.schemas.settings import DedupeSettings
 from slowwave.schemas.tables import MERGES, OBSERVATIONS
-from slowwave.tasks.supersede.claims import find_affirmed_times
 from slowwave.tasks.supersede import cues
+from slowwave.tasks.supersede.claims import find_affirmed_times
 from slowwave.tasks.supersede.cues import Phrase, Strength, find_cue
 from slowwave.tasks.supersede.supersede import supersede, unsupersede
 from tests.bench_inputs import ROOT
