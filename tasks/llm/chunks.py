@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from slowwave.tasks.llm.fence import mask_injections
-from slowwave.tasks.observe.observe import SPEAKING_ROLES
+from slowwave.tasks.observe.lexicon import SPEAKING_ROLES
 from slowwave.text.fence import format_entry
 
 Counter = Callable[[Sequence[str]], list[int]]

@@ -15,6 +15,7 @@ def compile_word_pattern(alternatives: str) -> Pattern[str]:
     return re.compile(rf"(?<!\w)(?:{alternatives})(?!\w)", re.I)
 
 
+SPEAKING_ROLES = ("user", "assistant", "agent")
 STOP_WORDS = ENGLISH_STOP_WORDS
 
 TOKEN = re.compile(r"[^\W_][\w'’-]*|[぀-ヿ㐀-鿿가-힯]{2}")

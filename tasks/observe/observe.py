@@ -78,7 +78,6 @@ COLUMNS = (
 )
 SCHEMA = pa.schema([OBSERVATIONS.schema.field(c) for c in COLUMNS])
 NEEDED = ["message_id", "session_id", "seq", "role", "origin", "speaker", "blocks", "text", "ts", "workspace", "source"]
-SPEAKING_ROLES = ("user", "assistant", "agent")
 GOES_ON = re.compile(r"^(?:it|it['’]s|they|they['’]re|he|she|that|that['’]s|this|these|those)\b", re.I)
 NAME_PREFIX = re.compile(r"^([A-Z][\w.'-]*(?: [A-Z][\w.'-]*)?): ")
 
@@ -155,7 +154,7 @@ def _iter_sessions(messages: pa.Table) -> Iterator[tuple[str, list[dict[str, Any
 
 
 def _is_spoken(row: dict[str, Any]) -> bool:
-    return row["origin"] in ("human", "model") and row["role"] in SPEAKING_ROLES and bool(row["text"].strip())
+    return row["origin"] in ("human", "model") and row["role"] in lex.SPEAKING_ROLES and bool(row["text"].strip())
 
 
 def _infer_speakers(spoken: list[dict[str, Any]]) -> list[dict[str, Any]]:
