@@ -74,7 +74,7 @@ def build_passage_rows(conversation: Conversation, encoder: Encoder) -> pa.Table
 def build_reduced_store(
     conversation: Conversation, rows: pa.Table, without: set[str], root: Path, encoder: Encoder
 ) -> None:
-    """A released and calibrated store of the conversation, less some turns."""
+    """Make a released and calibrated store of the conversation, less some turns."""
     store = Store.open(root, create=True)
     for table, some in ((MESSAGES, build_message_rows(conversation)), (PASSAGES, rows)):
         store.append(
@@ -113,7 +113,7 @@ def _score_evidence(hits: Hits, question: Question) -> float:
 def ask_about_conversation(
     conversation: Conversation, others: Sequence[Question], encoder: Encoder, stride: int
 ) -> list[AskedQuestion]:
-    """Return all three kinds of questions about one conversation."""
+    """Ask all three kinds of questions about one conversation."""
     rows = build_passage_rows(conversation, encoder)
     own = [q for q in conversation.questions if q.evidence and q.category != ADVERSARIAL][::stride]
     told: list[AskedQuestion] = []

@@ -46,7 +46,7 @@ def compute_word_share(decision: str, text: str) -> float:
 
 
 def pack_turns(turns: Sequence[str], budget: int) -> str:
-    """Return whole turns, best first, that fit."""
+    """Pack whole turns, best first, that fit."""
     shown, room = [], budget
     for turn in turns:
         if (cost := COUNT(turn)) <= room:

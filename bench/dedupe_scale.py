@@ -85,7 +85,7 @@ def make_claims(rows: int, seed: int = 0) -> tuple[list[str], dict[int, int]]:
 
 
 def make_statement(rng: random.Random) -> tuple[str, str, str]:
-    """Return who does what, and when."""
+    """Make a claim of who does what, and when."""
     verb = rng.choice(["does not write", "reads", "keeps", "does not send", "compresses", "signs"])
     what = rng.choice(["reports", "snapshots", "events", "invoices", "thumbnails", "sessions"])
     who = f"the {make_name(rng)} {rng.choice(SUBJECTS)}"
@@ -157,7 +157,7 @@ def build_observations_table(texts: list[str], matrix: npt.NDArray[np.float32]) 
 
 
 def measure_size(rows: int, brute: int) -> Result:
-    """Return one size, in this process."""
+    """Measure one size, in this process."""
     texts, planted = make_claims(rows)
     table = build_observations_table(texts, make_vectors(texts, planted))
     settings = Settings().dedupe

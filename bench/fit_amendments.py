@@ -187,7 +187,7 @@ def render_changes_table(results: Sequence[Result]) -> Table:
 
 
 def main() -> None:
-    """A night a file, a fit without each, the table; the weights of all files."""
+    """Do a night a file and a fit without each; print the table and the weights of all files."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE")
     parser.add_argument("--none", nargs="+", type=Path, default=[], metavar="FILE", help="in these nothing is amended")

@@ -190,7 +190,7 @@ def render_statements_table(results: Sequence[Result], title: str) -> Table:
 
 
 def main() -> None:
-    """A night a set, a fit without each, the tables; the weights of all sets."""
+    """Do a night a set and a fit without each; print the tables and the weights of all sets."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="conversations and reports, in turn")
     parser.add_argument("--stores", nargs="*", type=Path, default=[], metavar="DIR")

@@ -168,7 +168,7 @@ def print_keyword_tables(figures: dict[str, object], console: Console) -> None:
 
 
 def main() -> None:
-    """The command."""
+    """Run the command."""
     defaults = KeywordSettings()
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, help="folder of N.txt and N.key")

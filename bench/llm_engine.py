@@ -121,7 +121,7 @@ WAYS: dict[str, Callable[[VLLMOffline, Plan], Turn]] = {
 
 
 def measure_turns(engine: VLLMOffline, asked: Plan, rounds: int) -> dict[str, list[Turn]]:
-    """Return turns of each way, taken in turn, after one that nobody counts."""
+    """Time turns of each way, taken in turn, after one that nobody counts."""
     _run_chat(engine, asked.requests[:2])
     turns: dict[str, list[Turn]] = {way: [] for way in WAYS}
     for number in range(rounds):

@@ -67,7 +67,7 @@ class TurnCollection:
 
 
 def build_pool_store(pool: TurnCollection, root: Path, encoder: Encoder | None) -> None:
-    """A released store of the pool's turns, made by the night's own steps."""
+    """Make a released store of the pool's turns, by the night's own steps."""
     store = Store.open(root, create=True)
     said = pa.concat_tables([_make_ids_unique(build_message_rows(c), c.id) for c in pool.parts])
     store.append(MESSAGES, said)

@@ -95,7 +95,7 @@ def score_first_person(turn: Turn) -> float:
 
 
 def score_claims(method: str, c: Conversation, claims: list[Claim], per_second: float | None = None) -> Result:
-    """Return evidence, answers, words and cited turns of one method's claims."""
+    """Count evidence, answers, words and cited turns of one method's claims."""
     cited = {t for claim in claims for t in claim.turns}
     evidence = {t for q in c.questions for t in q.evidence}
     by_category = {

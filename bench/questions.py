@@ -38,7 +38,7 @@ def find_rank(question: dict[str, Any], hits: list[Hit]) -> int | None:
 
 
 def print_answers(console: Console, question: dict[str, Any], hits: list[Hit]) -> None:
-    """A question and its best three answers, with their sources."""
+    """Print a question and its best three answers, with their sources."""
     console.print(f"\n[bold]? {question['question']}[/bold]", highlight=False)
     for hit in hits[:3]:
         when = f"{hit.observed_at:%Y-%m-%d}" if hit.observed_at else "undated"

@@ -96,7 +96,7 @@ def measure_reader(path: Path, reader: Reader, rounds: int) -> Speed:
 
 
 def print_speeds(speeds: Iterable[Speed]) -> None:
-    """The figures as a table."""
+    """Print the figures as a table."""
     table = Table("file", "reader", "MB", "messages", "rejected", "MB/s", "orjson MB/s", "ratio")
     for speed in speeds:
         bare = ("–", "–") if speed.orjson is None else (f"{speed.orjson:.0f}", f"{speed.ratio:.2f}")

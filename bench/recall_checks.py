@@ -74,7 +74,7 @@ class SwapReport:
 
 
 def recall_while_swapping(root: Path, encoder: Encoder, queries: Sequence[str]) -> SwapReport:
-    """Return eight threads ask one memory while releases are published: what they asked, and every error."""
+    """Ask one memory from eight threads while releases are published: what they asked, and every error."""
     memory, met, lock, over = Memory.open(root, encoder=encoder), SwapReport(), threading.Lock(), threading.Event()
 
     def read(start: int) -> None:

@@ -71,7 +71,7 @@ def vary_texts(texts: Sequence[str], rows: int, rng: random.Random) -> Iterator[
 
 
 def build_scaled_store(root: Path, rows: int, texts: Sequence[str], vectors: Vectors, encoder: str) -> None:
-    """A released store of so many messages, one passage each."""
+    """Make a released store of so many messages, one passage each."""
     rng, noise = random.Random(rows), np.random.default_rng(rows)
     store = Store.open(root, create=True)
     for start in track(range(0, rows, BATCH), f"{rows:,} rows", console=Console(stderr=True)):
@@ -142,7 +142,7 @@ def _compute_quantiles(clock: Sequence[float], spent: Sequence[float]) -> dict[s
 
 
 def measure_recall(root: Path, encoder: Encoder, queries: Sequence[str]) -> dict[str, Any]:
-    """Return timings of bare vector search, of recall over messages, and of the encoder's part in both.
+    """Time bare vector search, of recall over messages, and of the encoder's part in both.
 
     And what must hold.
     """

@@ -135,7 +135,7 @@ def _convert_model(gguf: Path, folder: Path) -> Path:
 
 
 def _print_status(what: str) -> None:
-    """A line on what takes long."""
+    """Print a line on what takes long."""
     print(what, file=sys.stderr, flush=True)
 
 

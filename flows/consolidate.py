@@ -27,7 +27,7 @@ REBUILT = ("topics", "summaries")
 
 
 def run_consolidate(settings: Settings, workspace: str | None = None, call: Caller = run_as_function) -> RunReport:
-    """Return look for duplicates among all stored claims of a workspace, or all, and do what depends on what came out.
+    """Look for duplicates among all stored claims of a workspace, or all, and do what depends on what came out.
 
     Raises:
         StoreLocked: another run is at it.

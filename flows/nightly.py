@@ -46,7 +46,7 @@ def nightly(paths: list[str] | None = None, overrides: dict[str, Any] | None = N
 
 
 def run_night_under_prefect(paths: list[str], overrides: dict[str, Any]) -> RunReport:
-    """Return `nightly`, or the same night without Prefect where Prefect fails before it has begun.
+    """Run `nightly`, or the same night without Prefect where Prefect fails before it has begun.
 
     Raises:
         StoreLocked: another run is at it.
@@ -72,7 +72,7 @@ def run_night(paths: list[Path], settings: Settings, call: Caller = run_as_funct
 
 
 def run_steps_after_read(job: Job, report: RunReport, call: Caller) -> None:
-    """Everything after reading, on whatever lacks it: the part that every kind of run shares."""
+    """Run everything after reading, on whatever lacks it: the part that every kind of run shares."""
     report.steps.append(call(write_passages, job))
     if job.settings.gists != "off":
         report.steps.append(call(write_gists, job))

@@ -138,7 +138,7 @@ class Planner:
         self.left_sessions = [mine["tokens"].to_list() for _, mine in lack.group_by("session_id", maintain_order=True)]
 
     def finish(self) -> None:
-        """The lines, those included that rest on answers that are not there yet."""
+        """Add the lines that are left, those included that rest on answers that are not there yet."""
         if self.model is None:
             return
         settings, claims = self.job.settings, round(CLAIMS_A_MESSAGE * sum(map(len, self.sessions)))
@@ -159,7 +159,7 @@ class Planner:
         ]
 
     def count(self, texts: list[str]) -> list[int]:
-        """By the model's tokenizer, or where that can't be had by estimate."""
+        """Count by the model's tokenizer, or where that can't be had by estimate."""
         if self.model and self.engine_there:
             try:
                 return self.model.count(texts)

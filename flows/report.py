@@ -54,7 +54,7 @@ class RunReport:
         return list(dict.fromkeys([*self.notes, *(note for step in self.steps for note in step.notes)]))
 
     def render_json(self) -> str:
-        """For the row in `runs`."""
+        """Return the report for its row in `runs`."""
         release = self.release.name if self.release else None
         facts = {"steps": [s.as_dict() for s in self.steps], "notes": self.notes, "release": release}
         return orjson.dumps(facts).decode()
@@ -79,7 +79,7 @@ class RunReport:
         return sum(counts["requests"] - counts["cache hits"] for counts in usage)
 
     def print(self, console: Console) -> None:
-        """The report as a table on a terminal."""
+        """Print the report as a table on a terminal."""
         table = Table("step", title=f"{self.kind} {self.run_id}", title_justify="left")
         for heading in ("in", "out", "seconds"):
             table.add_column(heading, justify="right")

@@ -65,29 +65,29 @@ def _convert_to_utc(moment: datetime) -> datetime:
 
 
 def forget_files(store: Store, chosen: pl.DataFrame) -> None:
-    """The chosen sessions' transcripts count as never read."""
+    """Forget that the chosen sessions' transcripts were read."""
     store.delete_ids(FILES, chosen["path"].unique().to_list())
 
 
 def forget_rows(store: Store, chosen: pl.DataFrame, table: Any) -> None:
-    """Derived rows of the chosen sessions are removed."""
+    """Remove derived rows of the chosen sessions."""
     rows = store.read_ids(table, chosen["session_id"].to_list(), [table.key], by="session_id")
     store.delete_ids(table, rows.column(table.key).to_pylist())
 
 
 def forget_keys(store: Store, rows: pa.Table, table: Any) -> None:
-    """These rows count as made under no settings: they stand until others take their place."""
+    """Forget under which settings these rows were made: they stand until others take their place."""
     store.merge(table, pa.Table.from_pylist([{**row, "step_key": ""} for row in rows.to_pylist()], schema=table.schema))
 
 
 def forget_marks(store: Store, chosen: pl.DataFrame, step: str) -> None:
-    """The step counts as never done with the chosen sessions."""
+    """Forget that the step was done with the chosen sessions."""
     rows = pl.DataFrame(store.read_ids(MARKS, chosen["session_id"].to_list(), by="unit_id"))
     store.delete_ids(MARKS, rows.filter(pl.col("step") == step)["mark_id"].to_list())
 
 
 def forget_column(store: Store, chosen: pl.DataFrame, column: str) -> None:
-    """The chosen sessions' claims count as not looked at by the step that writes `column`.
+    """Forget that the step that writes `column` looked at the chosen sessions' claims.
 
     With them whatever they were held to repeat and whatever repeats them: a canonical claim's evidence is its whole
     group's.
@@ -104,7 +104,7 @@ def forget_column(store: Store, chosen: pl.DataFrame, column: str) -> None:
 
 
 def forget_summaries(store: Store, chosen: pl.DataFrame) -> None:
-    """The chosen sessions' summaries count as never made; with every session chosen, the topics' too."""
+    """Forget the chosen sessions' summaries; with every session chosen, the topics' too."""
     forget_marks(store, chosen, "rollup")
     everything = chosen.height == store.count(SESSIONS)
     rows = store.read(SUMMARIES)
@@ -130,7 +130,7 @@ FORGET: dict[str, Callable[[Store, pl.DataFrame], None]] = {
 
 @flow(name="reprocess", validate_parameters=False)
 def reprocess(step: str, selection: dict[str, Any] | None = None, overrides: dict[str, Any] | None = None) -> RunReport:
-    """Return reprocessing under Prefect; `selection` has the fields of `Selection`."""
+    """Reprocess under Prefect; `selection` has the fields of `Selection`."""
     report = run_reprocess(step, Selection(**selection or {}), Settings(**overrides or {}), run_as_task)
     save_artifact(report, "reprocess-report", "What was done again")
     return report

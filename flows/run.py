@@ -1,4 +1,4 @@
-"""A run from its start to its row in `runs`: the lock, the steps, the release, and a trace of whatever went wrong."""
+"""A run from its start to its row in `runs`: the lock, how its steps are called, and a trace of whatever went wrong."""
 
 import secrets
 from collections.abc import Callable, Iterator

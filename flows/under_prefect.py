@@ -72,6 +72,6 @@ def save_artifact(report: RunReport, key: str, description: str) -> None:
 
 
 def warn_about_prefect(trouble: Exception, what: str) -> None:
-    """One line on stderr about what Prefect did not do."""
+    """Print a line on stderr about what Prefect did not do."""
     reason = " ".join(f"{type(trouble).__name__}: {trouble}".split())
     print(f"slowwave: Prefect {what} ({reason})", file=sys.stderr)

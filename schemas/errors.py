@@ -10,7 +10,17 @@ SlowwaveError
 │   ├── SchemaMismatch     a table on disk has columns that this version can't use
 │   ├── NewerStore         the store was written by a newer slowwave
 │   └── BadRows            rows that can't be stored: a null or repeated key
-├── ChainBroken            a stored message was changed
+├── ReadError              a transcript can't be read (slowwave.tasks.ingest.parsing.errors)
+│   ├── UnknownFormat      no reader knows the file
+│   └── NoSuchPath         a path that was given does not exist
+├── EngineError            a model can't be had or used (slowwave.engines.errors)
+│   ├── ModelNotFound      no model of that name: not a folder, not an installed package, not on the hub
+│   │   ├── EncoderNotFound
+│   │   └── RerankerNotFound
+│   ├── WrongDimension     a model whose vectors do not fit the store's tables
+│   ├── RerankFailed       a reranker gave no scores that can be used
+│   └── EngineUnavailable  a language model's engine can answer nothing (slowwave.engines.llm.protocol)
+├── WebTrouble             a search or a page can't be had (slowwave.web.engines)
 └── UsageError             a request that can't be carried out as put
 """
 

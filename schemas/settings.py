@@ -1,4 +1,4 @@
-"""How a prompt block is packed, and how a running conversation keeps what matters: two sections of the settings."""
+"""Every setting, a section a step, and where each is read from: command line, environment, the user's file."""
 
 import os
 from functools import cache

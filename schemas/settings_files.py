@@ -129,7 +129,7 @@ def _read_toml(path: Path, largest: int | None = None) -> dict[str, Any]:
 
 
 def _split_allowed(table: dict[str, Any], model: type[BaseModel], above: str = "") -> tuple[dict[str, Any], list[str]]:
-    """By dotted name what a project may set, and the names of all else."""
+    """Return by dotted name what a project may set, and the names of all else."""
     allowed: dict[str, Any] = {}
     refused: list[str] = []
     for name, value in table.items():

@@ -1,4 +1,4 @@
-"""A table's contract: its name, its key and its Arrow schema.
+"""Every table of the store, in the order of the night: its name, its key and its Arrow schema.
 
 Every table is a `Table`; the store opens tables by it, steps cast to it, exports write it down. A column that
 says when or how long, and so differs between two equal runs, is *volatile*: digests leave it out.
@@ -52,7 +52,7 @@ class Table:
         return pa.schema(marked)
 
     def make_empty_table(self) -> pa.Table:
-        """No rows, the right columns."""
+        """Return no rows, with the right columns."""
         return self.schema.empty_table()
 
 

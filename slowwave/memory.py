@@ -138,7 +138,7 @@ class Memory:
         now: datetime | None = None,
         as_of: When = None,
     ) -> Hits:
-        """Up to k memories that answer the query, best first; equal scores in order of kind and id.
+        """Return up to k memories that answer the query, best first; equal scores in order of kind and id.
 
         Nothing, with the `reason`, when nothing is relevant. A hit that a later claim has changed is marked
         `superseded`, names its successor, and stands below it. `since` and `until` are datetimes, dates or ISO strings

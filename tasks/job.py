@@ -40,13 +40,13 @@ class StepReport:
     notes: list[str] = field(default_factory=list)
 
     def as_dict(self) -> dict[str, object]:
-        """For the run's row and its JSON."""
+        """Return the report for the run's row and its JSON."""
         return {**asdict(self), "counts": dict(self.counts), "seconds": round(self.seconds, 3)}
 
 
 @contextmanager
 def report_step(step: str) -> Iterator[StepReport]:
-    """A report whose seconds are those the block took."""
+    """Yield a report whose seconds are those the block took."""
     report, start = StepReport(step), time.perf_counter()
     try:
         with track_activity(step):

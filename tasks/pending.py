@@ -1,4 +1,4 @@
-"""Marks: which units (sessions) a step is done with, and under which input."""
+"""What a step has still to do: sessions and messages that lack its output, in batches, and marks of what is done."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 

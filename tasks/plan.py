@@ -128,7 +128,7 @@ def add_costs(estimate: Estimate, settings: LLMSettings, known: MeasuredUsage) -
 
 
 def estimate_consolidation(chunks_by_session: Sequence[int], claims_a_chunk: float) -> Line:
-    """Return second prompts of the sessions that are cut into several chunks."""
+    """Estimate the second prompts of the sessions that are cut into several chunks."""
     line = Line("consolidate", estimated=True)
     for chunks in chunks_by_session:
         if chunks > 1:
@@ -138,7 +138,7 @@ def estimate_consolidation(chunks_by_session: Sequence[int], claims_a_chunk: flo
 
 
 def estimate_topics(claims: int, batch: int, shown: int, known_topics: int) -> Line:
-    """Return assigning new claims, and the purposes of topics."""
+    """Estimate what assigning new claims costs, and the purposes of topics."""
     line = Line("assign", units=claims, estimated=True)
     for at in range(0, claims, batch):
         size = min(batch, claims - at)
@@ -150,7 +150,7 @@ def estimate_topics(claims: int, batch: int, shown: int, known_topics: int) -> L
 
 
 def estimate_summaries(sessions: Sequence[Sequence[int]], claims: int, settings: PyramidSettings, window: int) -> Line:
-    """Return summaries of sessions (tokens of each one's new messages) and of topics over `claims` new claims."""
+    """Estimate the summaries of sessions (tokens of each one's new messages) and of topics over `claims` new claims."""
     line = Line("rollup", estimated=True)
     answer = settings.max_words * 1.6
     for tokens in sessions:

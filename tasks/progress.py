@@ -45,7 +45,7 @@ def track_activity(what: str, total: int | None = None) -> Iterator[Activity]:
 
 @contextmanager
 def show_progress(label: str, total: int | None) -> Iterator[Callable[[int], None]]:
-    """A bar on stderr, where that is a terminal; call what is yielded with the number of items done since."""
+    """Show a bar on stderr, where that is a terminal; call what is yielded with the number of items done since."""
     columns = (TextColumn("{task.description:>10}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     bars = Progress(*columns, console=CONSOLE, transient=True, disable=not CONSOLE.is_terminal)
     with track_activity(label, total) as now, bars:
@@ -60,7 +60,7 @@ def show_progress(label: str, total: int | None) -> Iterator[Callable[[int], Non
 
 @contextmanager
 def report_progress_lines() -> Iterator[None]:
-    """While the block works, tell on stderr every ten seconds what it is at; nothing at a terminal, which has bars."""
+    """Tell on stderr every ten seconds, while the block works, what it is at; nothing at a terminal, which has bars."""
     over, begun = Event(), time.monotonic()
 
     def tell() -> None:

@@ -1,4 +1,4 @@
-"""Vectors for rows on their way into the store: each distinct text is encoded once, ever."""
+"""The process's encoder, and vectors for rows on their way into the store: a distinct text is encoded once, ever."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -27,6 +27,8 @@ def runs(folder: Path) -> dict[str, list[tuple[Words, str]]]:
         "extraction": [([told, "--sessions", 1], "extractive")],
         "fit_amendments": [([ferry, pay, "--none", told, "--json"], "amendments_fresh4")],
         "fit_statements": [([talk, report, talk2, report2, "--stores", store, store2], "did not see")],
+        "golden": [([talk, "--write", folder / "golden.json"], "none differs")],
+        "house": [([], "longest chain")],
         "keywords": [([abstracts(folder)], "same keywords")],
         "locomo": [([told, *PLAIN], "plain RRF")],
         "night": [([talk, *PLAIN], "nothing changed")],

@@ -1,6 +1,7 @@
 """Every measurement runs, each on the smallest input that it takes, and asks nothing of any network."""
 
 import importlib
+import json
 import os
 import socket
 import sys
@@ -20,6 +21,7 @@ from slowwave.engines.encoders.protocol import Encoder
 from slowwave.tasks import vectors
 from tests.bench_inputs import ROOT, locomo, runs
 from tests.fake_llm_server import serving
+from tests.recall_store import build
 
 COMMANDS = sorted(path.stem for path in (ROOT / "bench").glob("*.py") if '__name__ == "__main__"' in path.read_text())
 LACKING = {"llm_engine": "vLLM", "tiny_models": "pip"}
@@ -101,6 +103,15 @@ def test_a_measurement_runs_on_its_smallest_input(
     for words, told in runs(folder)[name]:
         assert not called(name, words, monkeypatch)
         assert told in capsys.readouterr().out
+
+
+def test_the_way_of_a_question_is_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    build(tmp_path / "store")
+    assert not called("house", ["--walk", tmp_path / "store", "--json"], monkeypatch)
+    figures = json.loads(capsys.readouterr().out)
+    assert 1 < figures["a question enters modules"] < figures["calls functions"]
 
 
 @pytest.mark.parametrize("name", LACKING)

@@ -349,6 +349,24 @@ def test_spans_counted_back_from_now(text: str, start: str, days: int) -> None:
     assert extract_spans(text, NOW) == [(begins, begins + timedelta(days=days))]
 
 
+@pytest.mark.parametrize(
+    ("asked_on", "saturday"),
+    [
+        ("2025-05-12", "2025-05-10"),  # a Monday
+        ("2025-05-13", "2025-05-10"),
+        ("2025-05-14", "2025-05-10"),
+        ("2025-05-15", "2025-05-10"),
+        ("2025-05-16", "2025-05-10"),
+        ("2025-05-17", "2025-05-10"),  # a Saturday: this weekend is not over
+        ("2025-05-18", "2025-05-10"),
+        ("2025-05-19", "2025-05-17"),
+    ],
+)
+def test_the_last_weekend_is_the_latest_that_is_over(asked_on: str, saturday: str) -> None:
+    now, begins = (datetime.fromisoformat(day).replace(tzinfo=UTC) for day in (asked_on, saturday))
+    assert extract_spans("last weekend", now + timedelta(hours=15)) == [(begins, begins + timedelta(days=2))]
+
+
 def test_no_span_where_none_is_named() -> None:
     assert extract_spans("it may last, and a long time ago we said 90000 years ago", NOW) == []
 

@@ -119,7 +119,7 @@ class ActiveMemory:
         return float(np.clip(1.0 - (self._vectors @ np.asarray(vector, dtype=np.float32)).max(), 0.0, 1.0))
 
     def _boost_similar(self, vector: Sequence[float]) -> None:
-        """Each trace rises towards 1 by the boost, in proportion to how far its cosine is above the floor."""
+        """Raise each trace towards 1 by the boost, in proportion to how far its cosine is above the floor."""
         if not self.traces:
             return
         floor, boost = self.settings.boost_from, self.settings.boost
@@ -131,7 +131,7 @@ class ActiveMemory:
         ]
 
     def _prune(self) -> None:
-        """Down to capacity: the lowest scores go, the latest turns last of all, the older of equals first."""
+        """Prune down to capacity: the lowest scores go, the latest turns last of all, the older of equals first."""
         over = len(self.traces) - self.settings.capacity
         if over <= 0:
             return

@@ -55,7 +55,7 @@ class RunningSummary:
         return self._grow()
 
     def extend(self, turns: Iterable[tuple[str | None, str]]) -> list[Group]:
-        """Return several turns at once: the same groups as one by one."""
+        """Add several turns at once: the same groups as one by one."""
         return [group for speaker, text in turns for group in self.add(speaker, text)]
 
     def _grow(self) -> list[Group]:

@@ -180,7 +180,7 @@ class Conversation:
         return block.text.replace("</context>", "")
 
     def _recall(self, said: str, budget: int, older: int) -> TurnContext:
-        """Return web and memory, asked one after the other; what fails leaves a note and no hole."""
+        """Ask the web and memory, one after the other; what fails leaves a note and no hole."""
         found = self.web.answer(said) if self.web else WebAnswer()
         if self.memory is None:
             return TurnContext(said, None, found, found.notes, "there is no memory yet")
@@ -208,7 +208,7 @@ class Conversation:
             note_block(self.space_dir, block)
 
     def _write_down(self, role: str, content: str) -> None:
-        """A line of the journal; one that can't be written ends it, not the conversation."""
+        """Write a line of the journal; one that can't be written ends it, not the conversation."""
         if self.journal is None:
             return
         try:

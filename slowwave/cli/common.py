@@ -71,7 +71,7 @@ def open_store(store: Path | str | None = None, space: str | None = None) -> "St
 
 @contextmanager
 def report_errors() -> Iterator[None]:
-    """An error raised on purpose, or by the file system, is one line on stderr and exit status 1."""
+    """Report an error raised on purpose, or by the file system, as one line on stderr; exit status 1."""
     try:
         yield
     except (SlowwaveError, OSError) as error:
@@ -80,21 +80,21 @@ def report_errors() -> Iterator[None]:
 
 
 def silence_note_logging() -> None:
-    """Before a memory is opened whose notes are printed: no log line says them too, unless logging was set up."""
+    """Silence the log of notes that are printed, before a memory is opened, unless logging was set up."""
     from slowwave.recall.notes import LOG
 
     LOG.addHandler(PRINTED)  # with any handler at all Python's last resort, a line on stderr, is not taken
 
 
 def print_notes(notes: Iterable[str]) -> None:
-    """What an answer could not use, a line each: stdout is the answer's alone."""
+    """Print what an answer could not use, a line each: stdout is the answer's alone."""
     for note in notes:
         typer.echo(f"note: {note}", err=True)
 
 
 @contextmanager
 def report_errors_and_progress() -> Iterator[None]:
-    """For what lasts: errors as lines, and where no terminal shows bars a line every ten seconds."""
+    """Report errors of what lasts as lines, and where no terminal shows bars a line every ten seconds."""
     from slowwave.tasks.progress import report_progress_lines
 
     with report_errors(), report_progress_lines():

@@ -64,9 +64,9 @@ def take_options(
         bool, typer.Option("--version", callback=print_version, is_eager=True, help="Print the version and end.")
     ] = False,
 ) -> None:
-    """Options of the command itself."""
+    """Take options of the command itself."""
 
 
 def main() -> None:
-    """Entry point of the console script."""
+    """Run the console script."""
     app()

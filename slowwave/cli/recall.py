@@ -60,7 +60,7 @@ def _format_hit(number: int, hit: "Hit") -> str:
 
 
 def format_change(hit: "Hit") -> str:
-    """In brackets, what changed a hit or perhaps did; empty where nothing is known to have."""
+    """Return in brackets what changed a hit or perhaps did; empty where nothing is known to have."""
     if hit.perhaps_superseded_by:
         return f" (perhaps changed since by {_format_successor(hit)})"
     return "" if hit.status == Status.ACTIVE else f" ({hit.status} by {_format_successor(hit)})"

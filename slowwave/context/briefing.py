@@ -1,4 +1,7 @@
-"""What a session is called in a heading: as much of its id as tells it from all others of the store."""
+"""The briefing for a session's start: facts, topics and the latest sessions, collected, ordered and packed into lines.
+
+A session is called by as much of its id as tells it from all others of the store.
+"""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -127,7 +130,7 @@ def collect_facts(view: View) -> list[Line]:
 
 
 def collect_topic_summaries(view: View) -> list[Line]:
-    """For each topic its highest summaries that nothing stands above, the largest topics first."""
+    """Return for each topic its highest summaries that nothing stands above, the largest topics first."""
     columns = ["summary_id", "scope_id", "tier", "seq", "title", "text", "last_at", "member_ids"]
     rows = _read_optional_rows(view, SUMMARIES, columns, pc.field("scope") == SummaryScope.TOPIC)
     covered = {key for row in rows for key in cast(list[str], row["member_ids"])}

@@ -158,7 +158,7 @@ class _Block:
         return chosen
 
     def build_pieces(self, said: Sequence[Snippet]) -> list[Piece]:
-        """With their prices."""
+        """Build the pieces with their prices."""
         groups = {group: n for n, group in enumerate(dict.fromkeys(one.source.group for one in said))}
         lines = {place: n for n, place in enumerate(dict.fromkeys(one.place[:2] for one in said))}
         wholes = {place: n for n, place in enumerate(dict.fromkeys((*one.place[:2], one.start) for one in said))}

@@ -201,7 +201,7 @@ class SessionFeatures:
         return math.log(max(1, len(self.held[self.get_message_position(n)]))) - self.usual
 
     def flag_first_message(self, n: int) -> float:
-        """Return it stands in the first message, which tells what is the matter."""
+        """Return 1 where it stands in the first message, which tells what is the matter."""
         return float(self.get_message_position(n) == 0)
 
     def flag_agreement(self, n: int) -> float:

@@ -228,12 +228,12 @@ def _compute_message_similarities(passages: Sequence[tuple[str, Vector]], vector
 
 
 def _normalize_quote(claim: Row) -> str:
-    """In one line, as sentences are."""
+    """Return the quote in one line, as sentences are."""
     return " ".join(str(claim["quote"]).split())
 
 
 def _select_around_hits(messages: list[PastMessage], hits: Collection[str], most: int) -> list[PastMessage]:
-    """Of a long session the messages nearest to a hit, in order."""
+    """Return the messages of a long session that are nearest to a hit, in order."""
     if len(messages) <= most:
         return messages
     wanted = set(hits)

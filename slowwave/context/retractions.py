@@ -108,7 +108,7 @@ def _get_sentence_key(one: Statement) -> tuple[str, int]:
 
 
 def _find_refused_figures(found: Sequence[Statement], told: Sequence[Sequence[Quantity]]) -> list[list[Quantity]]:
-    """Of each one's figures those that the next message, a person's, finds too much or too little."""
+    """Return of each one's figures those that the next message, a person's, finds too much or too little."""
     seqs = sorted({one.message.seq for one in found})
     after = dict(pairwise(seqs))
     refusing: dict[int, set[tuple[float, str | None]]] = defaultdict(set)

@@ -81,11 +81,11 @@ def is_next_clause(before: Snippet, after: Snippet) -> bool:
 
 
 def _append_ellipsis(text: str) -> str:
-    """With an ellipsis for the mark that leads on to what is left out."""
+    """Append an ellipsis for the mark that leads on to what is left out."""
     cut = LEADS_ON.sub("", text)
     return cut if cut.endswith(OMITTED) else f"{cut} {OMITTED}"
 
 
 def _append_full_stop(text: str) -> str:
-    """With the full stop that a sentence lacks, since it is cut off with what closes it idly."""
+    """Append the full stop that a sentence lacks, since it is cut off with what closes it idly."""
     return text if text[-1:] in ".!?…:;" else text + "."

@@ -169,7 +169,7 @@ def compute_sentence_logits(talk: SessionFeatures, weights: Weights) -> list[flo
 def compute_word_probabilities(
     found: Sequence[Statement], logits: Sequence[float], messages: Sequence[PastMessage], weights: Weights
 ) -> dict[str, float]:
-    """For each word of the sentences the probability that it matters, if the query is about their session."""
+    """Return for each word of the sentences the probability that it matters, if the query is about their session."""
     words, signs = compute_word_features(found, logits, max((message.seq for message in messages), default=0))
     told = weights.word_bias + signs @ np.array([weights.word.get(name, 0.0) for name in WORD_SIGNS])
     return {word: _sigmoid(logit) for word, logit in zip(words, told.tolist(), strict=True)}

@@ -78,7 +78,7 @@ def _load_tokenizer_file(path: Path) -> Tokenizer:
 
 
 def _check_tokenizer_file(file: Path) -> None:
-    """The library raises a bare Exception for what is no tokenizer; this says so first."""
+    """Refuse what is no tokenizer before the library does, with a bare Exception."""
     try:
         held = json.loads(file.read_bytes())
     except ValueError as broken:
@@ -107,5 +107,5 @@ def _find_packaged_tokenizer() -> Path | None:
 
 
 def _replace_surrogates(text: str) -> str:
-    """Return lone surrogates can't be encoded: each counts as a question mark."""
+    """Replace lone surrogates, which can't be encoded, by question marks."""
     return text.encode("utf-8", "replace").decode("utf-8")

@@ -1,12 +1,4 @@
-"""Errors of the engines.
-
-EngineError
-├── EngineUnavailable  a language model's engine can answer nothing (defined in llm.py)
-├── EncoderNotFound    no model of that name: not a folder, not an installed package, not on the hub
-├── RerankerNotFound   no cross-encoder of that name: not a folder, not on the hub, or no head that scores pairs
-├── RerankFailed       a reranker gave no scores that can be used
-└── WrongDimension     a model whose vectors do not fit the store's tables
-"""
+"""Errors of the engines; `slowwave.schemas.errors` draws the tree of all."""
 
 from collections.abc import Sequence
 from typing import ClassVar

@@ -170,7 +170,7 @@ class LLMReranker:
         self.name = f"llm:{llm.model}"
 
     def rerank(self, query: str, texts: Sequence[str]) -> list[float]:
-        """Return falling from the text that the model names first; those it does not name follow in their order.
+        """Return scores that fall from the text that the model names first; others follow in their order.
 
         Raises:
             RerankFailed: no answer, or one that is no order.

@@ -173,7 +173,7 @@ class Tools:
 
 @contextmanager
 def convert_to_tool_errors() -> Iterator[None]:
-    """What is refused, and a store that is gone or half there, as one line that the model reads.
+    """Tell what is refused, and a store that is gone or half there, in one line that the model reads.
 
     Raises:
         ToolError: in place of it.

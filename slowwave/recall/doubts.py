@@ -1,7 +1,8 @@
-"""The newest of the same first: of two hits that are one sentence with another value in it, the later holds, mostly.
+"""What may no longer hold: doubts that the night wrote down, told beside a hit; and the newest of the same first.
 
-Nothing is read of the words: how alike two texts are (`rapidfuzz.fuzz.ratio`), and when each was said. Of 72 facts
-told anew in the same sentence a block tells the later first 61 times for 14 before; LoCoMo's answers stay as they were.
+Of two hits that are one sentence with another value in it, the later holds, mostly. Nothing is read of the words: how
+alike two texts are (`rapidfuzz.fuzz.ratio`), and when each was said. Of 72 facts told anew in the same sentence a
+block tells the later first 61 times for 14 before; LoCoMo's answers stay as they were.
 """
 
 from collections import defaultdict

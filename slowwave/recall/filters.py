@@ -1,4 +1,7 @@
-"""Paths as tools and people write them: whole, from a workspace on, or by their last parts."""
+"""Which rows a query's conditions let through: kinds, workspace, times, speakers, and files.
+
+Paths are met as tools and people write them: whole, from a workspace on, or by their last parts.
+"""
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence

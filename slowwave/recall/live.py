@@ -1,4 +1,4 @@
-"""A blocking method's async twin: the same parameters and answer, on a thread of its own."""
+"""The release that is live, followed as new ones come; and async twins of blocking methods, each on its own thread."""
 
 import asyncio
 import logging

@@ -22,7 +22,7 @@ class Notes:
         return tuple(getattr(self._open, "notes", None) or ())
 
     def add(self, what: str) -> None:
-        """A note of the answer that this thread is at, else of the last one; logged when it is new."""
+        """Add a note to the answer that this thread is at, else of the last one; logged when it is new."""
         mine: list[str] | None = getattr(self._open, "notes", None)
         if what in (self.last if mine is None else mine):
             return
@@ -34,14 +34,14 @@ class Notes:
             mine.append(what)
 
     def replace_notes(self, what: str) -> None:
-        """A note that takes the place of those of the answer so far: what they tell of came to nothing."""
+        """Add a note in the place of those of the answer so far: what they tell of came to nothing."""
         if getattr(self._open, "notes", None) is not None:
             self._open.notes = []
         self.add(what)
 
     @contextmanager
     def collect_answer_notes(self) -> Iterator[None]:
-        """What is noted inside takes the place of what was; an answer within an answer is part of it."""
+        """Collect what is noted inside, in the place of what was; an answer within an answer is part of it."""
         if getattr(self._open, "notes", None) is not None:
             yield
             return

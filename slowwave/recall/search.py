@@ -179,7 +179,7 @@ class Search:
         return self.view.count(PASSAGES) > 0 and parse_query_times(query).is_time_only(Layout.from_view(self.view))
 
     def _compute_relevance(self, candidates: Candidates, query: Query) -> tuple[Scores, float | None]:
-        """Return 0 to 1 a row: its cosine, and the share of the query's words heard there, on the release's scale.
+        """Return 0 to 1 a row: its cosine and the share of the query's words heard there, on the release's scale.
 
         Also the relevance of the row nearest to the whole query, candidate or not. Where there is no scale the share
         of the words stands alone, and the second is None. A query of a time alone is answered by all that was then.

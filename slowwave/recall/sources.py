@@ -63,7 +63,7 @@ class ScoredRow:
 
 
 def merge_kinds(found: Sequence[Sequence[ScoredRow]], k: int) -> list[ScoredRow]:
-    """Return lists of several kinds, each best first, as one; a single kind's is left as it is.
+    """Merge lists of several kinds, each best first, into one; a single kind's is left as it is.
 
     Scores of different kinds don't compare. What does is the place within the own kind and, at half its weight, the
     place by cosine among all; the sum of their reciprocal ranks becomes the score. Equal ones go by kind and id.
@@ -124,7 +124,7 @@ def _get_message_ids(one: ScoredRow, below: Mapping[str, list[str]]) -> list[str
 
 
 def _read_exchanges(view: View, found: Sequence[ScoredRow]) -> dict[str, tuple[list[Message], tuple[Fragment, ...]]]:
-    """For each message that was found, itself and its exchange, taken from where they stand."""
+    """Return for each message that was found itself and its exchange, taken from where they stand."""
     if not found:
         return {}
     layout = Layout.from_view(view)
@@ -185,7 +185,7 @@ def _read_native_session_ids(view: View) -> dict[str, str]:
 
 
 def collect_message_ids_below(view: View, summaries: Mapping[str, Row]) -> dict[str, list[str]]:
-    """For each summary (rows by id, with `member_ids`) up to MAX_SOURCES messages below it, spread over its members.
+    """Return up to MAX_SOURCES messages below each summary (rows by id, with `member_ids`), spread over its members.
 
     Members are summaries of the tier below, observations or messages; each round takes all hits one tier down.
     """

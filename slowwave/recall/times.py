@@ -46,7 +46,7 @@ class QueryTimes:
         return bool(self) and not self.about - layout.speaker_words.keys() - layout.workspace_words.keys()
 
     def build_masks(self, moment: Ints, calendar: Calendar) -> list[Mask]:
-        """For each year, month, day, whole date and span the rows said in it."""
+        """Return for each year, month, day, whole date and span the rows said in it."""
         named = self.named
         single: list[Date] = [(year, None, None) for year in sorted(named.years)]
         single += [(None, month, None) for month in sorted(named.months)]
@@ -89,7 +89,7 @@ def _parse_times(text: str, now: datetime) -> QueryTimes:
 
 
 def compute_calendar(moment: Ints) -> Calendar:
-    """Of moments in microseconds since 1970; those of no time are of 1970."""
+    """Return the calendar of moments in microseconds since 1970; those of no time are of 1970."""
     at = np.where(moment != NO_TIME, moment, 0).astype("datetime64[us]")
     month = at.astype("datetime64[M]")
     years: Ints = at.astype("datetime64[Y]").astype(np.int64) + 1970
@@ -99,7 +99,7 @@ def compute_calendar(moment: Ints) -> Calendar:
 
 
 def build_date_masks(view: View, layout: Layout, query: Query) -> list[Mask]:
-    """For each time that a query names the passages said in it."""
+    """Return for each time that a query names the passages said in it."""
     asked = parse_query_times(query)
     if not asked:
         return []

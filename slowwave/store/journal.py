@@ -140,7 +140,7 @@ def _format_line(
 
 
 def _append_to_file(path: Path, raw: bytes) -> None:
-    """All of it in one write, for the owner's eyes alone."""
+    """Append all of it in one write, for the owner's eyes alone."""
     space_dir = path.parent.parent
     if not space_dir.is_dir() and has_cached_answers(space_dir.parent, space_dir.name):
         raise StoreUnreadable(space_dir, AWAY)

@@ -12,7 +12,7 @@ OTHERS = 0o077
 
 @contextmanager
 def make_files_private() -> Iterator[None]:
-    """Within the block all that this process makes is its owner's alone; Lance makes files by the umask."""
+    """Make all that this process writes in the block its owner's alone; Lance makes files by the umask."""
     before = os.umask(OTHERS)
     try:
         yield

@@ -117,7 +117,7 @@ class Store:
 
     @staticmethod
     def make_empty_table(table: Table, columns: list[str] | None = None) -> pa.Table:
-        """No rows, the columns asked for."""
+        """Return no rows, with the columns asked for."""
         return table.make_empty_table().select(columns or table.schema.names)
 
     def count(self, table: Table, where: Expr | None = None) -> int:
@@ -161,7 +161,7 @@ class Store:
         return int(rows.num_rows)
 
     def merge_changed(self, table: Table, rows: pa.Table) -> int:
-        """Return like `merge`, but rows equal to what is stored are left out; with none left, no version is made."""
+        """Merge like `merge`, but rows equal to what is stored are left out; with none left, no version is made."""
         stored = {row[table.key]: row for row in self.read_ids(table, rows.column(table.key).to_pylist()).to_pylist()}
         fresh = [row for row in rows.to_pylist() if stored.get(row[table.key]) != row]
         return self.merge(table, pa.Table.from_pylist(fresh, schema=table.schema))

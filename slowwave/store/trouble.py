@@ -23,14 +23,14 @@ def format_error(trouble: Exception) -> str:
 
 
 def explain_unreadable(trouble: Exception) -> str:
-    """Return that the store can't be read and why, in a line."""
+    """Say that the store can't be read and why, in a line."""
     why = format_error(trouble)
     return why if isinstance(trouble, StoreUnreadable) else f"the store can't be read ({why})"
 
 
 @contextmanager
 def translate_read_errors(path: Path) -> Iterator[None]:
-    """A table that can't be read inside is an error of the store.
+    """Raise an error of the store for a table that can't be read inside.
 
     Raises:
         StoreUnreadable: in place of Lance's.
@@ -43,7 +43,7 @@ def translate_read_errors(path: Path) -> Iterator[None]:
 
 @contextmanager
 def translate_write_errors(path: Path) -> Iterator[None]:
-    """What can't be written inside is an error of the store: a full disk, a lost right, a broken table.
+    """Raise an error of the store for what can't be written inside: a full disk, a lost right, a broken table.
 
     Raises:
         StoreUnwritable: in place of Lance's.

@@ -60,7 +60,7 @@ def compact_store(store: Store, fragments: int) -> list[str]:
 
 
 def drop_old_versions(store: Store, keep: int) -> int:
-    """Return unpin all but the newest releases and delete the versions that none pins; returns the bytes freed.
+    """Unpin all but the newest releases and delete the versions that none pins; returns the bytes freed.
 
     `lancedb`'s own clean-up stops at the first tagged version, so this goes through `lance`.
 

@@ -200,7 +200,10 @@ def _subtract_units(day: datetime, number: str, unit: str) -> datetime | None:
 
 
 def _resolve_last(day: datetime, which: str, unit: str) -> Span:
-    """Return the stretch before the one that `day` stands in ("last month"), or that one so far ("this month")."""
+    """Return the stretch before the one that `day` stands in ("last month"), or that one so far ("this month").
+
+    "last weekend" is the latest Saturday and Sunday that are over: asked at a weekend, those of the week before.
+    """
     if unit in SEASONS:
         return _resolve_season(day, SEASONS[unit], this=which == "this")
     if unit in WEEKDAYS:
@@ -217,7 +220,8 @@ def _resolve_last(day: datetime, which: str, unit: str) -> Span:
     if which in ("this", "past"):
         return (start if which == "this" else day - timedelta(days=UNIT_DAYS.get(unit, 7))), tomorrow
     if unit == "weekend":
-        return (start, start + timedelta(days=2)) if day.weekday() < 5 else (start - timedelta(days=7), start)
+        saturday = start if day.weekday() < 5 else start - timedelta(days=7)
+        return saturday, saturday + timedelta(days=2)
     before = start - timedelta(days=1)
     first = {"month": before.replace(day=1), "year": before.replace(month=1, day=1), "night": before}
     return first.get(unit, start - timedelta(days=7)), start

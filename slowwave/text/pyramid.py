@@ -139,7 +139,7 @@ def grow(pyramid: Pyramid, members: Sequence[Member], shape: Shape, scope: str, 
 
 
 def grow_many(growths: Sequence[Growth], write: Writer) -> list[GrowthResult]:
-    """Return many pyramids grown in step, tier by tier, so that each call of `write` is one batch over all of them."""
+    """Grow many pyramids in step, tier by tier, so that each call of `write` is one batch over all of them."""
     done: dict[int, GrowthResult] = {}
     waiting = _advance_growths(growths, dict.fromkeys(range(len(growths))), done)
     while waiting:

@@ -52,7 +52,7 @@ class WebEngine(Protocol):
         ...
 
     def search(self, query: str, limit: int) -> list[WebResult]:
-        """Up to `limit` pages, best first, with snippets as their text.
+        """Return up to `limit` pages, best first, with snippets as their text.
 
         Raises:
             WebTrouble: the engine gave no list of results.

@@ -43,7 +43,7 @@ def compute_boilerplate_key(job: Job) -> str:
 
 @task(name="boilerplate", cache_policy=NO_CACHE)
 def find_boilerplate(job: Job) -> StepReport:
-    """Return hash the lines of sessions that are new or changed, and list the spans that recur over the vault."""
+    """Hash the lines of sessions that are new or changed, and list the spans that recur over the vault."""
     with report_step("boilerplate") as report:
         key = compute_boilerplate_key(job)
         sessions = find_pending_sessions(job.store, "boilerplate", key)

@@ -77,7 +77,7 @@ def _get_keys(claim: Claim) -> tuple[str, ...]:
 
 
 def _find_nearest(vectors: Floats, rows: npt.NDArray[np.int64], nearest: int, least: float) -> Pairs:
-    """Return blocked dot products: BLOCK_ROWS × len(rows) floats at a time."""
+    """Return the nearest rows, by dot products in blocks: BLOCK_ROWS × len(rows) floats at a time."""
     held = vectors[rows]
     count = min(nearest, len(rows) - 1)
     found = []

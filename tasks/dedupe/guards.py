@@ -71,7 +71,7 @@ def align_pair(a: Claim, b: Claim) -> Pair:
 
 
 def speaker(pair: Pair) -> str | None:
-    """Return  "I like tea" by two people is two claims."""
+    """Refuse what two people say of themselves: "I like tea" by two is two claims."""
     a, b = pair.a, pair.b
     if a.first_person and b.first_person and a.speaker != b.speaker:
         return f"said of themselves by {a.speaker} and {b.speaker}"
@@ -79,12 +79,12 @@ def speaker(pair: Pair) -> str | None:
 
 
 def question(pair: Pair) -> str | None:
-    """Return a question claims nothing."""
+    """Refuse a question: it claims nothing."""
     return "one is a question" if pair.a.question != pair.b.question else None
 
 
 def negation(pair: Pair) -> str | None:
-    """As many negations on both sides, and of the same words."""
+    """Ask for as many negations on both sides, and of the same words."""
     a, b = pair.a, pair.b
     if len(a.negated) != len(b.negated):
         return f"negated {len(a.negated)} and {len(b.negated)} times"
@@ -94,12 +94,12 @@ def negation(pair: Pair) -> str | None:
 
 
 def figures(pair: Pair) -> str | None:
-    """Return the same numbers, units, amounts, times and versions; a long claim may give one more."""
+    """Ask for the same numbers, units, amounts, times and versions; a long claim may give one more."""
     return _explain_difference("numbers", pair.a.figures, pair.b.figures, one_sided=pair.is_short)
 
 
 def dates(pair: Pair) -> str | None:
-    """Return the same dates, a missing year being no difference, and days of the week.
+    """Ask for the same dates, a missing year being no difference, and days of the week.
 
     A long claim may give one more.
     """
@@ -111,14 +111,14 @@ def dates(pair: Pair) -> str | None:
 
 
 def identifiers(pair: Pair) -> str | None:
-    """Return the same paths, flags, names in code, issues, addresses; a path may be given from further up."""
+    """Ask for the same paths, flags, names in code, issues, addresses; a path may be given from further up."""
     only_a = {x for x in pair.a.identifiers if not _has_identifier(x, pair.b)}
     only_b = {x for x in pair.b.identifiers if not _has_identifier(x, pair.a)}
     return _explain_difference("identifiers", only_a, only_b, one_sided=pair.is_short)
 
 
 def names(pair: Pair) -> str | None:
-    """No name in the place of another; a long claim may spell or shorten it in another way."""
+    """Refuse a name in the place of another; a long claim may spell or shorten it in another way."""
     for left, right in pair.slots:
         only_a, only_b = pair.a.names & pair.only_a & set(left), pair.b.names & pair.only_b & set(right)
         if only_a and only_b and len(left) == len(right):
@@ -129,13 +129,13 @@ def names(pair: Pair) -> str | None:
 
 
 def pronouns(pair: Pair) -> str | None:
-    """Return  "He" is not "she"."""
+    """Refuse "he" in the place of "she"."""
     sides = [(not HE.isdisjoint(c.words), not SHE.isdisjoint(c.words)) for c in (pair.a, pair.b)]
     return "he and she" if sorted(sides) == [(False, True), (True, False)] else None
 
 
 def opposites(pair: Pair) -> str | None:
-    """No word in the place of its opposite or its alternative; in a short claim, in whatever place."""
+    """Refuse a word in the place of its opposite or its alternative; in a short claim, in whatever place."""
     slots = [(pair.only_a, pair.only_b)] if pair.is_short else pair.slots
     for lefts, rights in slots:
         for left in lefts:
@@ -146,7 +146,7 @@ def opposites(pair: Pair) -> str | None:
 
 
 def change(pair: Pair) -> str | None:
-    """Return  "Raised the timeout from 3 to 5 s" has all of "the timeout is 3 s", and does not repeat it."""
+    """Refuse a change: "Raised the timeout from 3 to 5 s" has all of "the timeout is 3 s", and does not repeat it."""
     for told, other in ((pair.a, pair.b), (pair.b, pair.a)):
         new = told.figures - other.figures or told.dates - other.dates or told.identifiers - other.identifiers
         if new and TELLING & set(map(stem, told.words)) - set(map(stem, other.words)):
@@ -155,7 +155,7 @@ def change(pair: Pair) -> str | None:
 
 
 def restriction(pair: Pair) -> str | None:
-    """Only, unless, if, always: what narrows a claim stands on both sides."""
+    """Refuse "only", "unless", "if", "always" on one side alone: they narrow a claim."""
     return _explain_difference("restrictions", RESTRICTIONS & set(pair.a.words), RESTRICTIONS & set(pair.b.words))
 
 
@@ -168,7 +168,7 @@ def modality(pair: Pair) -> str | None:
 
 
 def substitution(pair: Pair) -> str | None:
-    """No content word in the place of another, which nothing tells to be of the same meaning."""
+    """Refuse a content word in the place of another, which nothing tells to be of the same meaning."""
     new_a = {stem(w) for w in pair.only_a if is_content_word(w)} - set(pair.b.content)
     new_b = {stem(w) for w in pair.only_b if is_content_word(w)} - set(pair.a.content)
     if new_a and new_b:
@@ -177,7 +177,7 @@ def substitution(pair: Pair) -> str | None:
 
 
 def order(pair: Pair) -> str | None:
-    """Return who does it to whom: two parts that change places around what stays, or around "from", "over",
+    """Compare who does it to whom: two parts that change places around what stays, or around "from", "over",
     "before".
     """
     a, b = pair.a, pair.b
@@ -235,7 +235,7 @@ def _has_identifier(identifier: str, claim: Claim) -> bool:
 
 
 def _is_same_name(x: str, y: str) -> bool:
-    """Return two spellings of a name, or a name and the start of it: Gonzales and Gonzalez, Sen and Senator."""
+    """Return whether these are spellings of a name, or it and its start: Gonzales and Gonzalez, Sen and Senator."""
     return fuzz.ratio(x, y) >= 80 or (min(len(x), len(y)) >= 3 and (x.startswith(y) or y.startswith(x)))
 
 

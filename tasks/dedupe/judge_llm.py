@@ -64,7 +64,7 @@ def build_batches(pairs: Sequence[Texts], library: Library) -> list[Batch]:
 
 
 def collect_verdicts(asked: Sequence[Batch], answers: Mapping[str, Completion], pairs: int) -> list[bool | None]:
-    """For each pair whether it is one; None where the model did not say. Pairs it was not asked of are passed over."""
+    """Return for each pair whether it is one; None where the model did not say, or was not asked."""
     said: list[bool | None] = [None] * pairs
     for batch in asked:
         completion = answers.get(batch.request.id)

@@ -1,4 +1,4 @@
-"""Small changes to tables of OBSERVATIONS: order by id, one row, columns set to a value."""
+"""Which claims say the same: pairs of equal words, pairs that are alike and that the guards or a judge let through."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -117,7 +117,7 @@ def _link_rows(rows: list[int]) -> list[tuple[int, int]]:
 
 
 def _filter_allowed(pairs: Pairs, table: pa.Table, undone: Undone) -> Pairs:
-    """Without merges taken back, and without coding claims of two workspaces: each has its own port 8080."""
+    """Leave out merges taken back, and coding claims of two workspaces: each has its own port 8080."""
     space = (
         pc.dictionary_encode(table["workspace"].combine_chunks()).indices.fill_null(-1).to_numpy(zero_copy_only=False)
     )

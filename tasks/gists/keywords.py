@@ -1,8 +1,9 @@
 """`extract_keywords`: texts in, the phrases nearest to each text's meaning out, with KeyBERT (Grootendorst 2020).
 
 KeyBERT does the scoring, over batches. What it would embed again for every document is embedded once: n-gram vectors
-are cached across batches and the documents' vectors are the claims' own. The keywords are those of KeyBERT called
-per document with the same candidates: `bench/keywords.py` shows it, and what it saves.
+are cached across batches and the documents' vectors are the claims' own. The keywords are those of KeyBERT called per
+document with the same candidates: `bench/keywords.py` shows it, and what it saves. The candidates are runs of words
+between stop words and punctuation, as `extract_phrases` cuts them.
 """
 
 import re

@@ -1,7 +1,8 @@
-"""A message's keywords without a model: 2,000 to 4,000 abstracts a second; KeyBERT makes 5, YAKE 130.
+"""A message's keywords and summary without a model.
 
-A phrase counts by how often its words and itself come up and by how early it first does. On 600 abstracts of Inspec F1
-at 5, 10 and 15 is 18.5, 23.1 and 24.5 (RAKE on the same phrases 9.8, 18.2, 22.4; YAKE 13.9, 17.7, 18.8).
+`rank_keywords`: 2,000 to 4,000 abstracts a second; KeyBERT makes 5, YAKE 130. A phrase counts by how often its words
+and itself come up and by how early it first does. On 600 abstracts of Inspec F1 at 5, 10 and 15 is 18.5, 23.1 and 24.5
+(RAKE on the same phrases 9.8, 18.2, 22.4; YAKE 13.9, 17.7, 18.8).
 """
 
 import re
@@ -74,7 +75,7 @@ class NoSentence(ValueError):
 
 
 def summarize_text(text: str) -> str:
-    """Up to three of the text's sentences, in their order, of at most `words` words in all.
+    """Return up to three of the text's sentences, in their order, of at most `words` words in all.
 
     Raises:
         NoSentence: there is no prose in the text.

@@ -222,7 +222,7 @@ def build_quarantine_row(path: Path, rejected: Rejected, *, redact: bool) -> dic
 
 
 def quarantine_unreadable(store: Store, unreadable: Iterable[tuple[Path, str]], *, redact: bool) -> None:
-    """Files that no reader knows, each with its reason. They are looked at again every night."""
+    """Quarantine files that no reader knows, each with its reason. They are looked at again every night."""
     rows = [build_quarantine_row(path, Rejected(0, reason), redact=redact) for path, reason in unreadable]
     if rows:
         store.merge_changed(QUARANTINE, pa.Table.from_pylist(rows, schema=QUARANTINE.schema))

@@ -107,7 +107,7 @@ def _read_all(job: Job, transcripts: list[Transcript], report: StepReport) -> No
 
 
 def _commit(job: Job, batch: list[dict[str, Any]], finished: list[IngestedTranscript], report: StepReport) -> None:
-    """Messages first, then what is derived from them, then the marks that say these files are read."""
+    """Write messages first, then what is derived from them, then the marks that say these files are read."""
     report.rows_out += job.store.append(MESSAGES, build_message_table(batch))
     write_ingested(job.store, finished, redact=job.settings.redact)
     for got in finished:
@@ -139,7 +139,7 @@ def iter_new_rows(
 
 
 def _redact_session(session: Session) -> Session:
-    """Return titles and folders are words too."""
+    """Redact titles and folders too: they are words."""
     session.title = redact_text(session.title) if session.title else session.title
     session.workspace = redact_text(session.workspace) if session.workspace else session.workspace
     return session

@@ -66,7 +66,7 @@ def split_into_chunks(turns: Sequence[Turn], room: int, overlap: int, count: Cou
 
 
 def _count_turn_tokens(turns: Sequence[Turn], count: Counter) -> Iterator[tuple[Turn, int]]:
-    """Return turns with their tokens and one for the line's end."""
+    """Yield turns with their tokens and one for the line's end."""
     counts = count([turn.shown for turn in turns]) if turns else []
     return ((turn, n + 1) for turn, n in zip(turns, counts, strict=True))
 

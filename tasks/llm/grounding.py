@@ -275,7 +275,7 @@ def _is_mentioned(word: str, known: frozenset[str], initials: str) -> bool:
 
 
 def _is_same_name(a: str, b: str) -> bool:
-    """Return forms and spellings of one name: Sweden and Swedish, Gonzales and Gonzalez, Sam and Samantha."""
+    """Return whether these are forms of one name: Sweden and Swedish, Gonzales and Gonzalez, Sam and Samantha."""
     short, long = sorted((a, b), key=len)
     if len(short) >= 3 and long.startswith(short) and (len(short) >= 4 or len(long) - len(short) > 2):
         return True

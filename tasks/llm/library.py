@@ -129,7 +129,7 @@ def _parse_turns(name: str, path: str, text: str) -> tuple[Template, Template]:
 
 
 def _check_places(name: str, path: str, turn: Template) -> None:
-    """Every `$` of a turn stands for a value this prompt is given, or for itself as `$$`."""
+    """Check that every `$` of a turn stands for a value this prompt is given, or for itself as `$$`."""
     wrong = next((m for m in turn.pattern.finditer(turn.template) if m["invalid"] is not None), None)
     if wrong:
         place = turn.template[wrong.start() : wrong.start() + 20].splitlines()[0]

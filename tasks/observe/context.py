@@ -156,7 +156,7 @@ def is_terse(text: str, message: str) -> bool:
 
 
 def find_answered_text(text: str, turn: str, found: Sequence[Sentence], *, assents: bool, human: bool) -> str | None:
-    """Of the turn before, the question or the proposal that `text` answers, verbatim; None where there is neither.
+    """Return the question or proposal of the turn before that `text` answers, verbatim; None where there is neither.
 
     The one that shares most of its words, else the last. One that shares none is meant where `text` leans on it or
     `assents`, a question also where `text` has no verb. A question that leans brings the sentence before it. A model

@@ -208,7 +208,7 @@ def _observe_without_model(messages: pa.Table, settings: Settings, model: Model,
 
 
 def _count_outcomes(done: ExtractionResult, report: StepReport) -> None:
-    """What became of the claims: every one the model made is kept or rejected with a reason."""
+    """Count what became of the claims: every one the model made is kept or rejected with a reason."""
     report.counts["claims kept"] += len(done.claims)
     report.counts["claims and parts rejected"] += len(done.rejected)
     report.counts["sessions left for another night"] += len(done.pending)

@@ -22,7 +22,7 @@ def compute_passages_key(job: Job) -> str:
 
 @task(name="passages", cache_policy=NO_CACHE)
 def write_passages(job: Job) -> StepReport:
-    """Return cut and encode the messages that have no passages yet; those of messages taken back are removed."""
+    """Cut and encode the messages that have no passages yet; those of messages taken back are removed."""
     with report_step("passages") as report:
         key = compute_passages_key(job)
         spoken = read_spoken_messages(job.store)

@@ -123,7 +123,7 @@ class Prototypes:
             self.add(Event("spawn", make_prototype_id(claim), claim), vectors)
 
     def leave(self, claims: Iterable[str], vectors: Vectors) -> None:
-        """Claims that are no longer active leave; a prototype without members is gone."""
+        """Remove claims that are no longer active; a prototype without members is gone."""
         gone = set(claims)
         for one in sorted(self.by_id.values(), key=lambda p: p.id):
             for claim in [c for c in one.members if c in gone]:

@@ -14,7 +14,7 @@ from slowwave.tasks.job import Job, StepReport, report_step
 
 @task(name="publish", cache_policy=NO_CACHE)
 def publish_release(job: Job) -> StepReport:
-    """Return index, compact, release, and drop versions that no kept release pins. An unchanged store is left alone."""
+    """Index, compact, release, and drop versions that no kept release pins. An unchanged store is left alone."""
     with report_step("publish") as report:
         touched = compact_store(job.store, job.settings.storage.compact_fragments)
         encoder = job.settings.encoder if job.settings.embeddings else None

@@ -58,7 +58,7 @@ class Scope:
 
 @task(name="rollup", cache_policy=NO_CACHE)
 def roll_up(job: Job, only: frozenset[str] | None = None) -> StepReport:
-    """Return seal and summarise what is complete; summaries made under other settings go when theirs stand.
+    """Seal and summarise what is complete; summaries made under other settings go when theirs stand.
 
     With `only`, the sessions of these ids alone, and no topic.
     """
@@ -138,7 +138,7 @@ def _grow_and_store(
 
 
 def _flush_summary_writer(job: Job, narrator: SummaryWriter, report: StepReport) -> None:
-    """The model makes room for the encoder; what it could not answer is written down."""
+    """Free the GPU for the encoder, and write down what the model could not answer."""
     narrator.model.free_gpu()
     narrator.model.record_usage(report)
     report.counts["rows in quarantine"] += quarantine_rejected(job.store, "rollup", narrator.rejected, narrator.settled)
@@ -243,7 +243,7 @@ def _build_group(row: dict[str, Any]) -> Group:
 
 
 def _store_summaries(job: Job, rows: list[dict[str, object]], gone: list[str]) -> int:
-    """Return new rows first: a run that is killed in between leaves both, and the next one mends that."""
+    """Write new rows first: a run that is killed in between leaves both, and the next one mends that."""
     table = pa.Table.from_pylist(rows, schema=SUMMARIES.schema)
     written = job.store.merge(SUMMARIES, attach_vectors(job.store, table, "text", get_encoder(job.settings)))
     held = job.store.read_ids(SUMMARIES, gone, ["summary_id"])

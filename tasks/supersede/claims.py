@@ -27,7 +27,7 @@ class CandidateClaims:
     """Retired rows whose successor is gone."""
 
     def order_by_time(self, a: int, b: int) -> tuple[int, int]:
-        """Of two rows the one said earlier, and the later; the second and the first where both were said at once."""
+        """Return the row said earlier of two, and the later; the second and the first where both were said at once."""
         return (a, b) if self.times[a] < self.times[b] else (b, a)
 
     def find_successor(self, row: int) -> int:

@@ -16,32 +16,81 @@ _END = (
     r"these days|from now on|last|this|next|at|on) )"
 )
 _OLD = rf"(?P<old>[^,.;:!?()]{{2,60}}?){_END}"
-_CHANGE = (
-    r"switch|mov|migrat|chang|renam|convert|relocat|transfer|shift|upgrad|downgrad|bump|port|swap|rais|lower|increas|"
-    r"reduc|cut|slips?|defer|shrink|"
-    r"pushed(?! (?:me|us|you|him|her|them|myself))|postpon|reschedul|correct|extend|shorten|updat|"
-    r"rewr[io]t|set"
+
+
+def _conjugate(verbs: str) -> str:
+    """Return regular verbs, each with its past and its "-ing" form: "drop dropped dropping"."""
+    forms: list[str] = []
+    for verb in verbs.split():
+        doubles = re.fullmatch(r"[^aeiou]*[aeiou][^aeiouwxy]", verb)  # ban, rip, drop
+        stem = verb + verb[-1] if doubles else verb.removesuffix("e")
+        forms += verb, f"{stem}ed", f"{stem}ing"
+    return " ".join(forms)
+
+
+def _conjugate_past(verbs: str) -> str:
+    """Return the same without the verbs themselves, where those are more often nouns or orders of the day."""
+    return " ".join(form for form in _conjugate(verbs).split() if form not in verbs.split())
+
+
+_CHANGE_STEMS = (
+    "switch mov migrat chang renam convert relocat transfer shift upgrad downgrad bump port swap rais lower increas "
+    "reduc cut slip slips defer shrink postpon reschedul correct extend shorten updat rewrit rewrot set"
 )
-_GIVE_UP = (
-    r"drop(?:ped|ping)?|ditch(?:ed|ing)?|remov(?:e|ed|ing)|abandon(?:ed|ing)?|scrap(?:ped|ping)?|cancel(?:l?ed|l?ing)?|"
-    r"discard(?:ed|ing)?|deprecat(?:e|ed|ing)|phas(?:e|ed|ing) out|sold|sell(?:ing)?|quit(?:ting)?|"
-    r"left(?! out| in\b| to\b| over| behind)|leav(?:e|ing)(?! out| for)|"
-    r"gave up(?: on)?|giv(?:e|en|ing) up(?: on)?|g[eo]t(?:ting)? rid of|stop(?:ped|ping)?|"
-    r"mov(?:e|ed|ing) (?:away|out|off)(?: from| of)?|(?:broke|split) up with|call(?:ed)? off|rul(?:e|ed) out|"
-    r"revert(?:ed|ing)?|roll(?:ed|ing)? back|forget(?: about)?|never ?mind|resigned from|decided against|"
-    r"forbids|forbade|bann(?:ed|ing)|disabl(?:e|ed|ing)|turn(?:ed)? off|withdrew from|backed out of|"
-    r"(?:gone|went|going) off(?= \w)|(?:tore|torn|ripped|ripping|rip|threw|thrown|kicked|pulled|took) out|"
-    r"retir(?:ed|ing)|decommission(?:ed|ing)|sunset(?:ting)?|outgrew|outgrown|traded in|sent back|"
-    r"part(?:ed|ing) ways with|said goodbye to|(?:done|finished|through) with|fired|"
-    r"unsubscribed from|uninstall(?:ed|ing)?|scratch(?! that)|axed|nixed|toss(?:ed|ing)?|binned|shelved|"
-    r"dropped out of|cut out"
+_STEM_ENDS = "e ed ing d ped ping ted"
+_CHANGE = rf"{_CHANGE_STEMS.replace(' ', '|')}|pushed(?! (?:me|us|you|him|her|them|myself))"
+_CHANGE_ENDS = f"(?:{_STEM_ENDS.replace(' ', '|')})?"
+_GIVE_UP_FORMS = (
+    (_conjugate("drop ditch remove abandon scrap cancel discard deprecate") + " cancelled cancelling", ""),
+    (_conjugate("phase"), " out"),
+    ("sold sell selling quit quitting", ""),
+    ("left", r"(?! out| in\b| to\b| over| behind)"),
+    ("leave leaving", "(?! out| for)"),
+    ("gave give given giving", "(?: up on| up)"),
+    ("get got getting", " rid of"),
+    (_conjugate("stop"), ""),
+    (_conjugate("move"), " (?:away|out|off)(?: from| of)?"),
+    ("broke split", " up with"),
+    ("call called", " off"),
+    ("rule ruled", " out"),
+    (_conjugate("revert"), ""),
+    (_conjugate("roll"), " back"),
+    ("forget", "(?: about)?"),
+    ("nevermind", ""),
+    ("never", " mind"),
+    ("resigned", " from"),
+    ("decided", " against"),
+    ("forbids forbade", ""),
+    (_conjugate_past("ban"), ""),
+    (_conjugate("disable"), ""),
+    ("turn turned", " off"),
+    ("withdrew", " from"),
+    ("backed", " out of"),
+    ("gone went going", r" off(?= \w)"),
+    (_conjugate("rip") + " tore torn threw thrown kicked pulled took", " out"),
+    (_conjugate_past("retire decommission") + " sunset sunsetting outgrew outgrown", ""),
+    ("traded", " in"),
+    ("sent", " back"),
+    (_conjugate_past("part"), " ways with"),
+    ("said", " goodbye to"),
+    ("done finished through", " with"),
+    ("fired", ""),
+    ("unsubscribed", " from"),
+    (_conjugate("uninstall"), ""),
+    ("scratch", "(?! that)"),
+    ("axed nixed binned shelved", ""),
+    (_conjugate("toss"), ""),
+    ("dropped", " out of"),
+    ("cut", " out"),
 )
+"""Words, and what has to follow any of them. Of these both the pattern and what it needs are made."""
+_GIVE_UP = "|".join(f"(?:{words.replace(' ', '|')}){tail}" for words, tail in _GIVE_UP_FORMS)
 """Not the present of the third person: what "drops", "skips" or "removes" something is at its usual work."""
 _CHANGED = (
     r"moved|changed|switched|renamed|postponed|rescheduled|shifted|corrected|raised|lowered|increased|reduced|"
     r"extended|shortened|pushed|brought forward|delayed|migrated|updated|bumped|replaced"
 )
-_RESCHEDULED = r"(?:postponed|rescheduled|renamed|brought forward|delayed|pushed back|cancell?ed|called off)"
+_RESCHEDULED = "postponed|rescheduled|renamed|brought forward|delayed|pushed back|canceled|cancelled|called off"
 """Not "is moved" or "are updated": so people tell what is done every time."""
 _WHEN = r"(?:\d|mon|tues|wednes|thurs|fri|satur|sun|jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|next|tomorrow|noon)"
 _NO = re.compile(r"(?:n't|\b(?:not|never|cannot|nothing|nobody|no one|without))\b[^,.;:!?]{0,40}$", re.I)
@@ -92,18 +141,13 @@ def _compile_phrase(needs: str, pattern: str, *, both: bool = False, deniable: b
     return Phrase(frozenset(word[:4] for word in needs.split()), re.compile(pattern, re.I), both, deniable)
 
 
-_CHANGE_VERBS = (
-    "switch move moves moved moving migrate change rename convert relocate transfer shift upgrade downgrade bump port "
-    "swap raise lower increase reduce cut push postpone reschedule correct extend shorten update rewrite rewrote set "
-    "delay decrease brought replace slip slips slipped defer deferred shrink"
+_CHANGE_VERBS = " ".join(
+    (
+        *(f"{stem}{end}" for stem in _CHANGE_STEMS.split() for end in ("", *_STEM_ENDS.split())),
+        *(one.split()[0] for one in f"{_CHANGED}|{_RESCHEDULED}".split("|")),
+    )
 )
-_GIVE_UP_VERBS = (
-    "drop ditch remove abandon scrap cancel discard deprecate phase phasing sold sell quit left leave leaving gave "
-    "give giving got get stop move moved moving broke split call rule revert roll forget never nevermind resign decide "
-    "forbid forbade ban disable turn withdrew back gone went going tore torn rip threw thrown kicked pulled took "
-    "retire decommission sunset outgrew outgrown traded sent part parted said done finished through fired unsubscribed "
-    "uninstall scratch axed nixed toss binned shelved cut"
-)
+_GIVE_UP_VERBS = " ".join(words for words, _ in _GIVE_UP_FORMS)
 GIVEN_UP = (
     _compile_phrase(
         "from",
@@ -184,22 +228,22 @@ _DET = r"(?:my|our|the|his|her|their|its)"
 CHANGED = (
     _compile_phrase(
         _CHANGE_VERBS,
-        rf"\b(?:{_CHANGE})(?:e|ed|ing|d|ped|ping|ted)? (?:{_DET} )?(?P<subject>[^,.;:!?()]{{2,50}}?) "
+        rf"\b(?:{_CHANGE}){_CHANGE_ENDS} (?:{_DET} )?(?P<subject>[^,.;:!?()]{{2,50}}?) "
         r"(?:back |over |up |down )?(?:from|to|into|till)\b",
     ),
     _compile_phrase(
-        f"{_CHANGE_VERBS} cancelled called",
+        _CHANGE_VERBS,
         rf"(?:^|[,.;:] ?|\band |\bbut )(?:{_DET} )?(?P<subject>(?:(?!\bkee?pt?\b|\bstay)[^,.;:!?()]){{2,50}}?)"
         rf"(?<! is)(?<! are)(?<! be) "
-        rf"(?:(?:(?:has|have|was|were|been|got) )*(?:{_CHANGED})|(?:is|are) (?:now )?{_RESCHEDULED})\b",
+        rf"(?:(?:(?:has|have|was|were|been|got) )*(?:{_CHANGED})|(?:is|are) (?:now )?(?:{_RESCHEDULED}))\b",
     ),
 )
 """Each names in `subject` what is changed."""
 NEW = (_compile_phrase("new", r"\b(?:a|my|our|his|her|their) new (?P<subject>\w+)\b"),)
 """The same, of what may only have been added."""
 STATED = _compile_phrase(
-    f"{_CHANGE_VERBS} instead plans minds second scratch correction after longer more anymore from "
-    "reflection henceforth effective further reconsidered overruled took take takes taking "
+    f"{_CHANGE_VERBS} decrease delay replace instead plans minds second scratch correction after longer more anymore "
+    "from reflection henceforth effective further reconsidered overruled took take takes taking "
     "stand steps succeed filling go going went became turned actually edit make here out stepped tore ripped threw "
     "kicked took pulled place stead",
     r"\b(?:instead|in (?:its|their|his|her) (?:place|stead)|change of plans?|plans? (?:have |has )?changed|"
@@ -207,10 +251,10 @@ STATED = _compile_phrase(
     r"after all|no longer|any ?more|from (?:now|here) on(?: (?:in|out))?|"
     r"(?:tore|ripped|threw|kicked|took|pulled) (?:it|them|that) (?:all )?out|"
     r"going forward|henceforth|effective immediately|until further notice|reconsidered|overruled|"
-    rf"(?<!\bis )(?<!\bare )(?<!\bbe )(?:{_CHANGE}|decreas|delay)(?:e|ed|ing|d|ped|ping|ted)?\b[^.;]{{0,60}}?"
+    rf"(?<!\bis )(?<!\bare )(?<!\bbe )(?:{_CHANGE}|decreas|delay){_CHANGE_ENDS}\b[^.;]{{0,60}}?"
     r"\b(?:to|into|until|till|back|forward)\b|"
     r"(?:switch|move|go|going|went) (?:over|back) to|replac(?:e|es|ed|ing)|became|turn(?:ed)? into|"
-    rf"(?:was|were|been) (?:{_CHANGED})|(?:is|are) (?:now )?{_RESCHEDULED}|"
+    rf"(?:was|were|been) (?:{_CHANGED})|(?:is|are) (?:now )?(?:{_RESCHEDULED})|"
     rf"(?:is|are) (?:moved|pushed) (?:back |forward )?to {_WHEN}|"
     r"t(?:ook|akes?|aking) over|stand(?:s|ing)? in for|steps? in|succeed(?:s|ed)|filling in for"
     r")\b|^(?:actually|update|edit|change)\b|\bmake (?:it|them|that) (?:\w+ )?\S*\d",

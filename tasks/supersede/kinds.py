@@ -156,7 +156,7 @@ class _ListIdf:
         self.counts = Counter(name for one in having for name in one)
 
     def compute_max(self, names: Set[str]) -> float:
-        """Of the list that the fewest claims have."""
+        """Return the highest value, of the list that the fewest claims have."""
         fewest = min((self.counts[name] for name in names), default=None)
         return 0.0 if fewest is None else math.log(1 + self.claims / fewest) / math.log(1 + self.claims)
 

@@ -1,9 +1,10 @@
-"""How often anything changes in a store: probabilities under a share of changes of its own.
+"""How likely a later claim changes an earlier one: a logistic regression, and the store's own share of changes.
 
-A classifier learns, along with what tells changes, how many there were in what it was fitted on. In a store in which
-little changes its probabilities are too high, in one where much does too low. The share of this store's is found by
-expectation maximisation over the probabilities themselves: M. Saerens, P. Latinne and C. Decaestecker, "Adjusting the
-outputs of a classifier to new a priori probabilities: a simple procedure", Neural Computation 14 (2002).
+The weights are fitted by `bench.fit_amendments`. A classifier learns, along with what tells changes, how many there
+were in what it was fitted on. In a store in which little changes its probabilities are too high, in one where much
+does too low. The share of this store's is found by expectation maximisation over the probabilities themselves: M.
+Saerens, P. Latinne and C. Decaestecker, "Adjusting the outputs of a classifier to new a priori probabilities: a simple
+procedure", Neural Computation 14 (2002).
 """
 
 import math
@@ -88,7 +89,7 @@ class Model:
     """Of changes among the pairs that it was fitted on."""
 
     def predict_probability(self, traits: Mapping[str, float]) -> float:
-        """Return 0 to 1."""
+        """Return the probability, 0 to 1."""
         logit = self.bias + sum(self.weights.get(name, 0.0) * value for name, value in traits.items())
         return 1.0 / (1.0 + math.exp(-max(-30.0, min(30.0, logit))))
 
@@ -145,7 +146,7 @@ def select_scorable_pairs(known: Evidence) -> Iterator[tuple[int, int, dict[str,
 
 
 def judge_doubt(ruled: Verdict | None, likelihood: Likelihood | None) -> Verdict | None:
-    """Return that the later of two claims may change the earlier, None where that is not likely.
+    """Return the doubt that the later of two claims may change the earlier, None where that is not likely.
 
     Where nothing is weighed (among a handful of claims, without vectors) a plain rule's word is enough.
     """

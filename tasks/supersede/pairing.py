@@ -137,7 +137,7 @@ def _filter_in_scope(pairs: Pairs, table: pa.Table, said: list[ParsedClaim]) -> 
 
 
 def _mask_shared_sessions(voice: Any, session: Any) -> npt.NDArray[np.bool_]:
-    """Of each two voices, whether some session has claims of both; shape (voices + 1,) * 2, the last is nobody's."""
+    """Return of each two voices whether a session has claims of both; shape (voices + 1,) * 2, the last is nobody's."""
     talks = np.zeros((int(session.max(initial=-1)) + 1, int(voice.max(initial=-1)) + 2), dtype=np.float32)
     talks[session, voice] = 1.0
     together: npt.NDArray[np.bool_] = talks.T @ talks > 0.0

@@ -226,7 +226,7 @@ def _judge_by_context(
     scores: dict[str, float],
     limits: ChangeThresholds,
 ) -> Verdict | None:
-    """Return  "Prism flickers on slow phones. We highlight with syntect.": the old beside the new."""
+    """Judge by the old beside the new, as in "Prism flickers on slow phones. We highlight with syntect"."""
     named = ((new.beside | (new.blamed & collect_value_stems(old.claim))) & set(old.claim.content)) - old.cue.old
     if not named or old.category == "event" or not has_mutual_additions(old.claim, new.claim):
         return None

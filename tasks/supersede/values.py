@@ -1,7 +1,8 @@
-"""Properties that have one value at a time: where somebody lives, what is a favourite, what a thing is called.
+"""Whether two claims give one thing two values: by slots, by figures and names in each other's place, by a no.
 
-A slot is what it is about and what it says; two claims of one speaker that fill the same slot in two ways exclude
-each other, however few words they share.
+Some properties have one value at a time: where somebody lives, what is a favourite, what a thing is called. A slot is
+what it is about and what it says; two claims of one speaker that fill the same slot in two ways exclude each other,
+however few words they share.
 """
 
 import re
@@ -188,7 +189,7 @@ def _find_alternative(old: Claim, new: Claim) -> str | None:
 
 
 def find_reversal(old: Claim, new: Claim) -> str | None:
-    """Return that one says no to what the other says; None where neither does."""
+    """Return how one says no to what the other says; None where neither does."""
     if bool(old.negated) == bool(new.negated):
         return None
     scope = set(old.negated or new.negated) - {""}

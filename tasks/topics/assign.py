@@ -144,7 +144,7 @@ class _Board:
         return Limits(s.merge_at, s.fold_at, s.small, max(largest, float(s.small)))
 
     def _merge_group(self, group: list[Bundle], members: dict[str, list[str]]) -> None:
-        """One topic: the largest of those that stood before, else a new one named by its first claim."""
+        """Make one topic: the largest of those that stood before, else a new one named by its first claim."""
         old = [b for b in group if b.known]
         lead = max(old, key=lambda b: (b.size, b.id)) if old else group[0]
         topic = lead.id if old else self._open_topic(lead.id)

@@ -1,4 +1,4 @@
-"""The base topics, by rule: what the agent is told about itself, who the user is, what machine it all runs on."""
+"""The base topics by rule (the agent, the user, the machine it all runs on), and clusters of the other claims."""
 
 import re
 from dataclasses import dataclass
@@ -150,7 +150,7 @@ class _Work:
         self._raise_best(into)
 
     def _raise_best(self, into: int) -> None:
-        """Rows to which the grown group is now the likest."""
+        """Raise the best likeness of rows to which the grown group is now the likest."""
         allowed = self._mask_similarities(into)
         self.best = np.maximum(self.best, np.where(np.isfinite(allowed), allowed, -np.inf))
 

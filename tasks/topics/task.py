@@ -82,7 +82,7 @@ def _read_live_topics(store: Store, key: str, live: set[str]) -> pa.Table:
 
 
 def _add_missing(store: Store, topics: pa.Table) -> None:
-    """Topics that are new, still empty: `refresh_topics` gives them their names and figures."""
+    """Add topics that are new, still empty: `refresh_topics` gives them their names and figures."""
     held = set(store.read(TOPICS, ["topic_id"])["topic_id"].to_pylist())
     new = [topic for topic in topics.to_pylist() if topic["topic_id"] not in held]
     store.append(TOPICS, pa.Table.from_pylist(new, schema=TOPICS.schema))

@@ -27,7 +27,7 @@ LIMIT = _Limit()
 
 @contextmanager
 def limit_blas_threads() -> Iterator[None]:
-    """Products inside are computed by the thread that asks. Costs 0.02 ms; may be entered by many threads at once."""
+    """Compute products inside by the thread that asks. Costs 0.02 ms; may be entered by many threads at once."""
     with LIMIT.lock:
         if LIMIT.inside == 0:
             LIMIT.held = _find_blas_libraries().limit(limits=1, user_api="blas")

@@ -141,7 +141,7 @@ class QueryEncoder:
         return x
 
     def _compute_attention(self, x: Floats, at: str) -> Floats:
-        """Return scaled dot-product attention over all heads; shape kept."""
+        """Compute scaled dot-product attention over all heads; shape kept."""
         n, length, width = x.shape
         heads, size = self.shape.heads, width // self.shape.heads
 

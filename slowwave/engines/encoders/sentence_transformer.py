@@ -142,7 +142,7 @@ def _load_model(name: str, *, local: bool) -> "SentenceTransformer":
 
 @contextmanager
 def _hide_progress_bars() -> Iterator[None]:
-    """Without transformers' own progress bars, which it draws even for a half-second load."""
+    """Hide transformers' own progress bars, which it draws even for a half-second load."""
     from transformers.utils import logging
 
     shown = logging.is_progress_bar_enabled()

@@ -1,4 +1,6 @@
-"""A layer that stops a night at its token budget, between requests and never inside one.
+"""What a model costs: a layer that stops a night at its token budget, one that counts, and estimates of tokens.
+
+The night is stopped between requests and never inside one.
 
 A request is let through when its prompt and its whole answer budget still fit; so the night never spends more than it
 was given (beyond the error of an estimate, where a server counts no tokens), and what was not asked is pending in the

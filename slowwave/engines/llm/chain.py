@@ -76,7 +76,7 @@ class ChainLLM:
             yield _merge_errors(request, errors[request.id])
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
-        """By the first engine that is available."""
+        """Count by the first engine that is available."""
         for place, engine in self._list_available():
             try:
                 return engine.count_tokens(texts)

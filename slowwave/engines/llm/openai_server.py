@@ -114,16 +114,16 @@ class OpenAIServer:
             yield from stream_items(self._make_sender(sent))
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
-        """By the tokenizer of the settings, else an estimate that is rarely too low."""
+        """Count by the tokenizer of the settings, else an estimate that is rarely too low."""
         if self._counter is None:
             self._counter = load_token_counter(self.settings.tokenizer)
         return self._counter(texts)
 
     def free_gpu(self) -> None:
-        """No GPU is held by this process."""
+        """Do nothing: no GPU is held by this process."""
 
     def close(self) -> None:
-        """Nothing is held between calls."""
+        """Do nothing: nothing is held between calls."""
 
     def _make_sender(self, requests: Sequence[Request]) -> Callable[[Callable[[Completion], None]], Any]:
         """Return the work of asking for every request and handing on each answer."""

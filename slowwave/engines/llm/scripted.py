@@ -44,10 +44,10 @@ class ScriptedLLM:
         return [-(-len(text.encode("utf-8", "replace")) // BYTES_A_TOKEN) for text in texts]
 
     def free_gpu(self) -> None:
-        """No GPU is held by this process."""
+        """Do nothing: no GPU is held by this process."""
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: nothing is held."""
 
     def _build_completions(self, request: Request) -> Iterator[Completion]:
         answer = self.script(request)
@@ -77,7 +77,7 @@ def make_minimal_answer(request: Request) -> Any:
 
 
 def _make_minimal_value(schema: JsonSchema) -> Any:
-    """Return required fields only, no items, the first choice, zero, and text as short as may be."""
+    """Return a value of required fields only, no items, the first choice, zero, and text as short as may be."""
     if "enum" in schema:
         return schema["enum"][0]
     kind = schema.get("type")

@@ -73,15 +73,15 @@ class Pool:
             await asyncio.sleep(POLL_SECONDS)
 
     def mark_answered(self, server: Server) -> None:
-        """The server gave an answer, be it an error: it is alive."""
+        """Note that the server gave an answer, be it an error: it is alive."""
         server.rests_until, server.refused_at, self.lost = 0.0, None, False
 
     def mark_connected(self, server: Server) -> None:
-        """The server took a connection, whatever became of it: a later refusal is a first one."""
+        """Note that the server took a connection, whatever became of it: a later refusal is a first one."""
         server.refused_at = None
 
     def mark_refused(self, server: Server) -> None:
-        """The server took no connection: it rests."""
+        """Note that the server took no connection: it rests."""
         now = time.monotonic()
         server.rests_until = now + REST_SECONDS
         if server.refused_at is None:

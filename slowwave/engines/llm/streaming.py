@@ -34,7 +34,7 @@ class Speaker(Protocol):
         ...
 
     def stream(self, messages: Sequence[Message], max_tokens: int) -> Iterator[str]:
-        """Return the answer in pieces, at least one.
+        """Yield the answer in pieces, at least one.
 
         Raises:
             EngineUnavailable: there is no answer, or it breaks off; pieces that came before are good.

@@ -21,7 +21,7 @@ POLL_SECONDS = 0.5
 
 @contextmanager
 def guard_engine(engine: "VLLM") -> Iterator[None]:
-    """While inside, an engine that is killed ends the wait for it with vLLM's own `EngineDeadError`."""
+    """End the wait for an engine that is killed inside with vLLM's own `EngineDeadError`."""
     core: Any = engine.llm_engine.engine_core
     over = threading.Event()
     watcher = threading.Thread(target=_watch_engine, args=(core, over), name="slowwave-vllm-watch", daemon=True)

@@ -99,7 +99,7 @@ class VLLMOffline:
             yield from self._answer_requests(fit[start : start + self.settings.chunk], Counter())
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
-        """By the model's tokenizer."""
+        """Count by the model's tokenizer."""
         if not texts:
             return []
         read = self._tokenizer(list(texts), add_special_tokens=False)

@@ -93,7 +93,7 @@ class ClaimLayout:
         return np.repeat(np.arange(len(claims)), last - first), position[_expand_ranges(first, last)]
 
     def compute_recency(self, claims: Ints) -> npt.NDArray[np.float64]:
-        """For each, the share of those given from its workspace that were made before it; 0 where it has no time."""
+        """Return for each the share of those from its workspace that were made before it; 0 where it has no time."""
         share = np.zeros(len(claims))
         for workspace in np.unique(self.workspace[claims]):
             some = np.flatnonzero((self.workspace[claims] == workspace) & (self.moment[claims] != NO_TIME))

@@ -73,10 +73,7 @@ def compute_word_evidence(
 
 
 def _search_words_with_others(view: View, pool: Pool, query: Query, layout: Layout) -> list[tuple[Ints, Scores]]:
-    """Return `search_words`; of a query for one speaker or file those of everybody too: what answers Ben is heard
-    beside
-    him.
-    """
+    """Search as `search_words` does; for one speaker or file in everybody's too: what answers Ben is heard by him."""
     lanes = search_words(view, pool, query, layout)
     if not query.is_narrowed:
         return lanes

@@ -1,4 +1,4 @@
-"""Candidates from the indexes of one table: full text and vectors, filtered before they are searched.
+"""Candidates from the indexes of one table, full text and vectors, filtered before they are searched; and their fusion.
 
 Every condition is an Arrow expression, every query a plain bag of terms: nothing that stands in a query is ever parsed.
 """
@@ -261,7 +261,7 @@ def fuse_standardised(signals: Mapping[str, Scores], weights: Mapping[str, float
 
 
 def standardise_signal(signal: Scores) -> Scores:
-    """Return mean 0 and deviation 1 over the known values; 0 where unknown, or where all are equal."""
+    """Bring a signal to mean 0 and deviation 1 over the known values; 0 where unknown, or where all are equal."""
     known = ~np.isnan(signal)
     if not known.any() or (spread := float(signal[known].std())) < 1e-12:
         return np.zeros(len(signal))

@@ -115,7 +115,7 @@ def is_visible_as_of(at: object, as_of: datetime | None) -> bool:
 
 
 def _compute_session_cosine(view: View, one: str, other: str) -> float:
-    """Of two sessions' mean vectors; 0 where one has none."""
+    """Return the cosine of two sessions' mean vectors; 0 where one has none."""
     rows = read_rows_where(view, PASSAGES, ["session_id", "vector"], "session_id", (one, other))
     means = []
     for session in (one, other):
@@ -206,7 +206,7 @@ def _read_session_ids(view: View, layout: Layout, numbers: Sequence[int]) -> lis
 
 
 def standardise_scores(scores: Mapping[int, float], keys: Sequence[int]) -> Scores:
-    """Return mean 0 and deviation 1 over the keys.
+    """Bring scores to mean 0 and deviation 1 over the keys.
 
     One without a score counts as the lowest. All 0 where nothing differs.
     """

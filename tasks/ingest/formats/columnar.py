@@ -72,7 +72,7 @@ def read_rows(path: Path, columns: Sequence[str]) -> Iterator[tuple[int, dict[st
 
 @contextmanager
 def _open_batches(path: Path, columns: Sequence[str]) -> Iterator[tuple[pa.Schema, Iterator[pa.RecordBatch]]]:
-    """The file's schema and its record batches, of the columns asked for."""
+    """Open the file: its schema and its record batches, of the columns asked for."""
     if path.is_dir():
         dataset = lance.dataset(str(path))
         yield dataset.schema, dataset.to_batches(columns=[name for name in columns if name in dataset.schema.names])

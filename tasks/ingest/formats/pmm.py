@@ -82,7 +82,7 @@ def read(path: Path, limits: Limits) -> Iterator[Record]:
 
 @contextmanager
 def _open_ledger(path: Path) -> Iterator[sqlite3.Connection]:
-    """The database, read-only and without a trace beside it; bytes that are no UTF-8 come as bytes."""
+    """Open the database, read-only and without a trace beside it; bytes that are no UTF-8 come as bytes."""
     with decompress_file(path) as plain, open_read_only(plain) as database:
         database.text_factory = _decode_text
         yield database

@@ -78,7 +78,7 @@ def _compile_opening_tag(names: tuple[str, ...]) -> re.Pattern[str]:
 
 
 def _cut_tags(text: str, opening: re.Pattern[str]) -> str:
-    """Return cut from each opening tag to its end. Linear: a closing tag found missing once is not looked for again."""
+    """Cut from each opening tag to its end. Linear: a closing tag found missing once is not looked for again."""
     kept: list[str] = []
     at, open_ended = 0, set[str]()
     for match in opening.finditer(text):

@@ -28,7 +28,7 @@ codecs.register_error(_MARK, lambda error: (_BAD, cast(UnicodeDecodeError, error
 
 @contextmanager
 def decompress_file(path: Path) -> Iterator[Path]:
-    """The file itself, or a decompressed copy that lasts as long as the block: for formats that need to seek."""
+    """Yield the file itself, or a decompressed copy that lasts as long as the block: for formats that need to seek."""
     if path.suffix.lower() not in PACKED:
         yield path
         return

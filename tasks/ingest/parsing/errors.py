@@ -1,9 +1,4 @@
-"""Errors of reading.
-
-ReadError
-├── UnknownFormat   no reader knows the file
-└── NoSuchPath      a path that was given does not exist
-"""
+"""Errors of reading; `slowwave.schemas.errors` draws the tree of all."""
 
 from pathlib import Path
 

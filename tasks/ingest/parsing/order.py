@@ -1,4 +1,4 @@
-"""Times as transcripts write them: ISO 8601 text, or seconds since 1970 or thousandths of them."""
+"""Times as transcripts write them (ISO 8601, seconds since 1970 or thousandths), and files in order of time."""
 
 import os
 from collections.abc import Iterable, Iterator

@@ -17,7 +17,7 @@ COPIES = 5
 
 @contextmanager
 def open_read_only(path: Path) -> Iterator[sqlite3.Connection]:
-    """A connection that can't write. Text that is no UTF-8 comes with replacement characters.
+    """Open a connection that can't write. Text that is no UTF-8 comes with replacement characters.
 
     Raises:
         sqlite3.Error: no database, or one that can't be read.

@@ -23,7 +23,7 @@ class Tree:
         self._typed_children: dict[int, list[int]] = {}
 
     def add(self, uuid: str, parent: str | None, session: int, flags: int) -> None:
-        """One record; `flags` says whether a person typed it (TYPED) and whether it gave a message (MESSAGE)."""
+        """Add one record; `flags` says whether a person typed it (TYPED) and whether it gave a message (MESSAGE)."""
         if flags & TYPED and parent:
             self._typed_children.setdefault(hash(parent), []).append(len(self._uid))
         self._uid.append(hash(uuid))

@@ -345,7 +345,7 @@ class _Transcript:
     # The tree.
 
     def _add_to_tree(self, record: Json, flags: int) -> None:
-        """A record that gives no message of its own still ties its children to its parent."""
+        """Add a record to the tree: one that gives no message still ties its children to its parent."""
         uuid = record.get("uuid")
         if isinstance(uuid, str):
             self._tree.add(uuid, _get_parent(record), 0, flags)

@@ -18,7 +18,7 @@ class Sessions:
     """Sessions of one file, in order of appearance."""
 
     def __init__(self, path: Path, agent: str | None) -> None:
-        """`agent`: the stem of a sub-agent's file, whose session is `<parent session>/<agent id>`."""
+        """Begin a file; `agent` is the stem of a sub-agent's file, whose session is `<parent session>/<agent id>`."""
         self._agent = agent
         self._last = find_parent_session(path)
         self._numbers: dict[str, int] = {}

@@ -61,7 +61,7 @@ def parse_bash_execution(message: dict[str, Any]) -> list[Block]:
 
 
 def _detect_failure(message: dict[str, Any], output: str) -> bool | None:
-    """Return OpenClaw's tools report failures in their details, with isError false."""
+    """Return whether a tool failed: OpenClaw's tools report it in their details, with isError false."""
     details = message.get("details")
     if isinstance(details, dict) and details.get("status") == "error":
         return True

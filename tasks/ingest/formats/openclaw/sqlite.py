@@ -185,7 +185,7 @@ def _prefix_reason(rejected: Rejected, number: int) -> Rejected:
 
 @contextmanager
 def open_blob_stream(db: sqlite3.Connection, archive: Archive) -> Iterator[IO[bytes]]:
-    """The archive's lines as a stream, read from the database piece by piece."""
+    """Open the archive's lines as a stream, read from the database piece by piece."""
     with db.blobopen(archive.table, "archive_blob", archive.rowid, readonly=True) as blob:
         stream = cast(IO[bytes], io.BufferedReader(_BlobBytes(blob)))
         if not archive.packed:

@@ -1,0 +1,97 @@
+"""The rules of who imports whom, that docs/architecture.md states, read from the sources."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bench.house import find_longest_chain, read_imports, read_modules
+from tests.bench_inputs import ROOT
+
+MODULES = read_modules(ROOT)
+IMPORTS = read_imports(MODULES)
+LAYERS = ["schemas", "text", "engines", "store", "recall", "context", "memory", "web chat", "mcp cli"]
+"""Each may import those to its left and, of its own place, `chat` the web and `cli` the server of MCP."""
+PIPELINE = ("tasks", "flows")
+LONGEST_CHAIN = 16
+"""Modules of the longest chain of imports; 12 is the aim."""
+OVER_THE_STORE = {
+    "slowwave.tasks.job": "opens the store of a run",
+    "slowwave.tasks.pending": "reads which sessions a step has not done, and marks them done",
+    "slowwave.tasks.vectors": "looks up the vectors that the store keeps",
+    "slowwave.tasks.llm.ask": "keeps a model's answers in the store before they are used",
+    "slowwave.tasks.ingest.store_messages": "writes down what reading gave",
+    "slowwave.tasks.ingest.verify": "computes the vault's chains again, from its rows",
+    "slowwave.tasks.publish.export": "streams a released table into a file",
+    "slowwave.tasks.boilerplate.echo": "hashes a sentence as the log of recalls does; the log itself is handed in",
+}
+"""Modules of `tasks` beside `task.py` and `task_llm.py` that know the store, and what for."""
+OF_RECALL = {"slowwave.tasks.publish.task": "a release keeps the scale of relevance that recall's own scores give"}
+FOR_TYPES = {"slowwave.context.request": "names `Memory`, for types alone"}
+
+
+def find_all_imports(path: Path) -> set[str]:
+    """Everything that a file imports, inside functions and for types too."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            found |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return found
+
+
+ALL_IMPORTS = {name: find_all_imports(path) for name, path in MODULES.items()}
+
+
+def name_room(module: str) -> str:
+    """The package below `slowwave` that a module stands in."""
+    return module.split(".")[1] if module.startswith("slowwave.") else ""
+
+
+def find_edges(*rooms: str) -> Iterator[tuple[str, str]]:
+    """Each module of these rooms with each room of ours that it imports."""
+    for module, imported in ALL_IMPORTS.items():
+        if name_room(module) in rooms:
+            yield from ((module, room) for one in imported if (room := name_room(one)) and room != name_room(module))
+
+
+def test_nobody_imports_the_folders_of_the_top_level() -> None:
+    paths = [*MODULES.values(), *(ROOT / "tests").rglob("*.py"), *(ROOT / "bench").rglob("*.py")]
+    tops = {(path.name, one.split(".")[0]) for path in paths for one in find_all_imports(path)}
+    assert [(path, top) for path, top in tops if top in ("tasks", "flows", "schemas")] == []
+
+
+@pytest.mark.parametrize("layer", range(len(LAYERS) - 1))
+def test_a_layer_imports_only_those_below_it(layer: int) -> None:
+    above = {room for row in LAYERS[layer + 1 :] for room in row.split()} | set(PIPELINE)
+    edges = [edge for edge in find_edges(*LAYERS[layer].split()) if edge[1] in above]
+    assert [edge for edge in edges if edge[0] not in FOR_TYPES] == []
+
+
+def test_rooms_side_by_side_import_one_another_in_one_direction() -> None:
+    assert {(name_room(a), b) for a, b in find_edges("web", "mcp") if b in ("chat", "cli")} == set()
+
+
+def test_steps_know_neither_the_flows_nor_those_who_ask() -> None:
+    above = {"flows", "cli", "mcp", "chat", "web", "memory", "context"}
+    assert [edge for edge in find_edges("tasks") if edge[1] in above] == []
+    assert {module for module, room in find_edges("tasks") if room == "recall"} == set(OF_RECALL)
+
+
+def test_the_pure_files_of_steps_know_neither_prefect_nor_the_store() -> None:
+    pure = {name for name in MODULES if name_room(name) == "tasks" and MODULES[name].stem not in ("task", "task_llm")}
+    assert [name for name in pure if any(one.split(".")[0] == "prefect" for one in ALL_IMPORTS[name])] == []
+    assert {module for module, room in find_edges("tasks") if room == "store" and module in pure} == set(OVER_THE_STORE)
+
+
+def test_no_circle_of_imports() -> None:
+    left = {name: set(imported) for name, imported in IMPORTS.items()}
+    while free := {name for name, imported in left.items() if not imported & left.keys()}:
+        left = {name: imported for name, imported in left.items() if name not in free}
+    assert left == {}
+
+
+def test_the_longest_chain_of_imports() -> None:
+    assert len(find_longest_chain(IMPORTS)) <= LONGEST_CHAIN
