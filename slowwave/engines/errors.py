@@ -1,7 +1,7 @@
 """Errors of the engines.
 
 EngineError
-├── EngineUnavailable  a language model's engine can answer nothing (defined in llm.py)
+├── EngineUnavailable  a language model's engine can answer nothing (defined in llm/protocol.py)
 ├── EncoderNotFound    no model of that name: not a folder, not an installed package, not on the hub
 ├── RerankerNotFound   no cross-encoder of that name: not a folder, not on the hub, or no head that scores pairs
 ├── RerankFailed       a reranker gave no scores that can be used

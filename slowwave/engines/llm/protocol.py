@@ -1,7 +1,7 @@
 """The LLM protocol: requests with ids in, one completion for each id out, as soon as it is there.
 
 Everything that answers is an `LLM`, and so is every layer around one: the checks (`checked.py`), the completions
-cache (`completions.py`), the token budget (`budget.py`) and the fallback chain (`chain.py`). A step sees one object:
+cache (`cache.py`), the token budget (`budget.py`) and the fallback chain (`chain.py`). A step sees one object:
 
     for completion in llm.complete(requests):   # any order, exactly one a request
         if completion.ok: use(completion.id, completion.value)
