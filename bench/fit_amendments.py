@@ -10,7 +10,7 @@ did not see: each is judged by weights from the others. Columns: claims; pairs; 
 which every claim with stale words is retired, since the later says so in so many words; *told*, of which every one is
 retired or doubted; *by the right one*, some of them by a claim with the amended words; *others retired* and *others
 told*, claims without a case, some of them rightly. `--write` puts the weights from all
-files into `tasks/amending/likely.json`.
+files into `tasks/supersede/likely.json`.
 """
 
 import argparse

@@ -7,7 +7,7 @@ store, or, with as many `--stores`, into these, which are kept. A sentence of a 
 share of its words that stand in the decision; a word matters when it stands there. Two ridge regressions, logistic: the
 first weighs the sentences' signs and each dimension of their vectors, the second, over its log-odds, the words' signs.
 Every case weighs alike. The first table is of sets that the fit did not see: each by weights from the others. Last come
-the weights from all sets, which `--write` puts into `slowwave/recall/weights.json`. Some 2 minutes a set, most of it
+the weights from all sets, which `--write` puts into `slowwave/context/weights.json`. Some 2 minutes a set, most of it
 the night's.
 """
 

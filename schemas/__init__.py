@@ -1,1 +1,1 @@
-"""What the data is: one file a table, and the settings. Imports nothing else of slowwave."""
+"""What the data is: tables, settings, ids, errors. Imports nothing else of slowwave."""

@@ -1,13 +1,13 @@
 """What of a session matters to a query: its sentences, and for each of their words the probability that it does.
 
 A sentence matters when its session does and it settles something, or when recall found its message for the query. That
-it settles something is told by its signs (`signs.py`). A word matters when sentences that hold it do, more so if
+it settles something is told by its features (`features.py`). A word matters when sentences that hold it do, more so if
 several messages hold it, if it comes up late, and if it has a figure. What was superseded, or the session itself takes
-back later (`taken_back.py`), is left out. Beside a long report sentences come in clauses, each with its sentence's
+back later (`retractions.py`), is left out. Beside a long report sentences come in clauses, each with its sentence's
 log-odds; a direct question gets whole sentences, since the clause that answers need not have its words.
 
 Weights are log-odds, by `bench/fit_statements.py` from the sets of bug reports in `data/labelled`;
-what they are worth on sets that the fit did not see stands in `docs/log.md`.
+what they are worth on sets that the fit did not see stands in `docs/decisions/`.
 """
 
 import math

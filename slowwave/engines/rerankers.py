@@ -1,10 +1,10 @@
 """Rerankers behind one Protocol: a query and the texts of the first hits in, one score a text out.
 
     cross-encoder:<folder or hub name>    a sentence-transformers CrossEncoder, which reads query and text together
-    llm:<spec>                            a language model, asked once a query for an order (forms: `engines/select.py`)
+    llm:<spec>                            a language model, asked once a query for an order (forms: `llm/select.py`)
 
 None ships, none is on by default, and what one is worth is not measured. A model is loaded by the first query that
-needs it. Where a reranker acts, and what becomes of its failures: `reranking.py`.
+needs it. Where a reranker acts, and what becomes of its failures: `slowwave/recall/rerank.py`.
 """
 
 from collections.abc import Mapping, Sequence

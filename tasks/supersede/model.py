@@ -114,7 +114,7 @@ class Likelihood:
 
 def estimate_likelihoods(known: Evidence) -> dict[tuple[int, int], Likelihood]:
     """Return (earlier row, later row) -> what is thought of them, under the share of changes of these claims
-    (`prior.py`).
+    (`adjust_probabilities`).
 
     Of the pairs that are weighed, those that are settled or taken back too, so that what a night writes moves no share;
     none among a handful of claims.

@@ -1,7 +1,7 @@
 """Whether a later claim says in so many words what it changes: the old value, the new one, and of what thing.
 
 "tidepool moves from port 8080 to port 9090" is said of "the API listens on port 8080". Only this retires a claim;
-whatever else speaks for a change is a doubt (`likely.py`), since a wrong retirement hides what is true.
+whatever else speaks for a change is a doubt (`model.py`), since a wrong retirement hides what is true.
 """
 
 from slowwave.tasks.dedupe.normalise import Claim, normalise_claim, stem

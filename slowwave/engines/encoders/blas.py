@@ -1,8 +1,8 @@
 """One BLAS thread for small products: on a machine that has other work its threads wait longer for each other.
 
 numpy's BLAS splits even a product of 20 rows over all cores and spins until the last is done. With the cores busy a
-query may then take 15 times as long (`docs/log.md`). The limit is the process's own: while it holds, other threads'
-numpy computes on one thread too, and the last to leave restores what was there.
+query may then take 15 times as long (`docs/decisions/006-one-blas-thread.md`). The limit is the process's own: while it
+holds, other threads' numpy computes on one thread too, and the last to leave restores what was there.
 """
 
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Answers word by word, for a conversation: the other side of `llm.py`, which is for batches.
+"""Answers word by word, for a conversation: the other side of `protocol.py`, which is for batches.
 
     speaker = speaking("openai:qwen3-8b@http://127.0.0.1:8000/v1")
     for piece in speaker.stream(messages, max_tokens=500): print(piece, end="")

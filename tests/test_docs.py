@@ -1,0 +1,133 @@
+"""What the documents name is there: folders, files, links, modules, commands and their options."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import typer
+
+from slowwave.cli.main import app
+
+ROOT = Path(__file__).parent.parent
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), ROOT / "data" / "README.md"])
+ROOMS = ("schemas", "tasks", "flows", "slowwave", "deployments", "bench", "data", "docs", "tests")
+MADE = {"data/store"}
+"""Folders that work makes, and git ignores."""
+
+FENCED = re.compile(r"^ *```(\w*)\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
+SPAN = re.compile(r"`([^`\n]+)`")
+LINK = re.compile(r"\[[^\]\n]*\]\(([^)\s]+)\)")
+OWN_PATH = re.compile(rf"(?<![\w./~-])((?:{'|'.join(ROOMS)})/[\w./*-]*)")
+COMMAND = re.compile(r"(?:^|\$ |-- )slowwave ([a-z]\w*)([^#|]*)")
+MODULE = re.compile(r"python -m ((?:bench|slowwave)[\w.]*)")
+
+named = pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+
+
+def code_of(document: Path) -> Iterator[str]:
+    """Whatever a document marks as typed or named: its spans, and the lines of blocks for a shell."""
+    text = document.read_text(encoding="utf-8")
+    yield from SPAN.findall(FENCED.sub("", text))
+    for language, block in FENCED.findall(text):
+        if language in ("console", "sh", "bash"):
+            yield from block.splitlines()
+
+
+def has(path: str) -> bool:
+    return path.rstrip("/.") in MADE or any(ROOT.glob(path.rstrip("/."))) or (ROOT / path).exists()
+
+
+def folders(top: Path, depth: int) -> Iterator[Path]:
+    for path in sorted(top.iterdir()):
+        if not path.is_dir() or path.is_symlink() or path.name[0] in "._" or path.relative_to(ROOT).as_posix() in MADE:
+            continue
+        if any("__pycache__" not in file.parts for file in path.rglob("*.*")):  # else a branch left it behind
+            yield path
+        if depth:
+            yield from folders(path, depth - 1)
+
+
+def tree_of_the_readme() -> set[str]:
+    """Folders of the tree, by their indents; several of one folder may share a line."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    block = text.split("## The tree", 1)[1].split("```text\n", 1)[1].split("```", 1)[0]
+    above: list[str] = []
+    found = set()
+    for line in block.splitlines():
+        depth = (len(line) - len(line.lstrip())) // 2
+        names = re.match(r" *((?:[\w-]+/(?: +|$))+)", line)
+        assert names, line
+        for name in names[1].split():
+            above[depth:] = [name.rstrip("/")]
+            found.add("/".join(above))
+    return found
+
+
+def test_the_tree_of_the_readme_is_the_real_one() -> None:
+    real = {path.relative_to(ROOT).as_posix() for path in folders(ROOT, 0) if path.name in ROOMS}
+    for room in ROOMS:
+        real |= {path.relative_to(ROOT).as_posix() for path in folders(ROOT / room, 0 if room == "data" else 9)}
+    assert tree_of_the_readme() == real
+
+
+@named
+def test_every_file_and_folder_of_ours_that_is_named_exists(document: Path) -> None:
+    paths = {path for code in code_of(document) for path in OWN_PATH.findall(code)}
+    assert not [path for path in paths if not has(path)]
+    alone = {code for code in code_of(document) if re.fullmatch(r"\w+\.py", code)}
+    assert not [name for name in alone if not any(any((ROOT / room).rglob(name)) for room in ROOMS)]
+
+
+@named
+def test_every_relative_link_leads_somewhere(document: Path) -> None:
+    for target in LINK.findall(FENCED.sub("", document.read_text(encoding="utf-8"))):
+        if "://" in target:
+            continue
+        path, _, anchor = target.partition("#")
+        file = document.parent / path if path else document
+        assert file.exists(), target
+        assert not anchor or anchor in anchors(file), target
+
+
+def anchors(document: Path) -> set[str]:
+    """What a heading is called in a link, as GitHub makes it."""
+    headings = re.findall(r"^#+ (.+)$", FENCED.sub("", document.read_text(encoding="utf-8")), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@named
+def test_every_command_that_is_named_exists_with_its_options(document: Path) -> None:
+    known = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+    for code in code_of(document):
+        for name, rest in COMMAND.findall(code):
+            assert name in known, code
+            options = {option for param in known[name].params for option in (*param.opts, *param.secondary_opts)}
+            typed = re.findall(r"(?<!\S)(--[a-z][a-z-]*)", rest.split(" -- ")[0])
+            assert {*typed} <= options | {"--help"}, code
+        for module in MODULE.findall(code):
+            assert (ROOT / f"{module.replace('.', '/')}.py").exists(), code
+
+
+def test_paths_in_docstrings_and_comments_exist() -> None:
+    lost = [
+        (path.relative_to(ROOT).as_posix(), name)
+        for room in ("schemas", "tasks", "flows", "slowwave", "bench")
+        for path in sorted((ROOT / room).rglob("*.py"))
+        for code in SPAN.findall(path.read_text(encoding="utf-8"))
+        for name in OWN_PATH.findall(code)
+        if not has(name)
+    ]
+    assert not lost
+
+
+def test_every_decision_is_in_the_index_and_says_what_was_asked_and_decided() -> None:
+    folder = ROOT / "docs" / "decisions"
+    index = (folder / "README.md").read_text(encoding="utf-8")
+    pages = sorted(folder.glob("[0-9]*.md"))
+    assert [page.name[:3] for page in pages] == [f"{number:03}" for number in range(1, len(pages) + 1)]
+    for page in pages:
+        text = page.read_text(encoding="utf-8")
+        assert f"({page.name})" in index, page.name
+        assert text.startswith(f"# {page.name[:3]}. "), page.name
+        assert all(part in text for part in ("**Question.**", "**Decided.**", "\n|")), page.name
