@@ -179,8 +179,7 @@ def test_config_shows_every_name_and_value_whole_at_80_columns(monkeypatch: pyte
 
 def test_the_version_is_told_without_the_pipeline() -> None:
     heavy = {"torch", "prefect", "lancedb", "pyarrow", "numpy", "polars"}
-    code = f"import sys\nfrom slowwave import Filters
-from slowwave.cli.main import main\ntry: main()\nfinally: print(sys.modules.keys() & {heavy})"
+    code = f"import sys\nfrom slowwave.cli.main import main\ntry: main()\nfinally: print(sys.modules.keys() & {heavy})"
     done = subprocess.run([sys.executable, "-c", code, "--version"], capture_output=True, text=True, check=True)
     assert done.stdout == f"slowwave {version('slowwave')}\nset()\n"
 

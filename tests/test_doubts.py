@@ -5,11 +5,11 @@ import shutil
 from pathlib import Path
 
 import pytest
+from slowwave.flows.unmerge import run_unmerge
 from typer.testing import CliRunner
 
 from slowwave import Memory
 from slowwave.cli.main import app
-from slowwave.flows.consolidate import run_unmerge
 from slowwave.flows.nightly import run_night
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import MERGES, OBSERVATIONS

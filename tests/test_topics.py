@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from bench.topics import assign_by_nights, compute_topic_scores, load_labelled_claims
-from slowwave.flows.reprocess import Selection, run_reprocess
 from slowwave.flows.nightly import run_night
+from slowwave.flows.reprocess import Selection, run_reprocess
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings, TopicSettings
 from slowwave.schemas.tables import BASE_TOPICS, OBSERVATIONS, RELEASED, SUMMARIES, TOPIC_HISTORY, TOPICS
