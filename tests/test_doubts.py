@@ -5,12 +5,12 @@ import shutil
 from pathlib import Path
 
 import pytest
-from slowwave.flows.unmerge import run_unmerge
 from typer.testing import CliRunner
 
 from slowwave import Memory
 from slowwave.cli.main import app
 from slowwave.flows.nightly import run_night
+from slowwave.flows.unmerge import run_unmerge
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import MERGES, OBSERVATIONS
 from slowwave.store import Store
