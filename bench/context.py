@@ -74,7 +74,7 @@ def build_blocks(
 def rank_session(memory: Memory, case: dict[str, Any]) -> int:
     """Return place of the right session, from 1; 0 where it is not among a hundred."""
     view = memory._get_view()
-    query = build_query(case["report"], 1, "message", None, None, None, None)
+    query = build_query(case["report"], 1, "message")
     vector = memory._vectors.encode_texts(view.release.encoder, [query.text]).get(query.text)
     names = {
         str(r["session_id"]): str(r["native_id"]) for r in view.read(SESSIONS, ["session_id", "native_id"]).to_pylist()

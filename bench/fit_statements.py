@@ -91,7 +91,7 @@ def load_case_set(decisions: Path, reports: Path, store: Path) -> CaseSet:
 def _build_cases(memory: Memory, row: dict[str, Any]) -> list[Case]:
     """Return the case, if its session is among those that are looked at."""
     view = memory._get_view()
-    query = build_query(row["report"], 1, "message", None, None, None, None)
+    query = build_query(row["report"], 1, "message")
     vector = memory._vectors.encode_texts(view.release.encoder, [query.text]).get(query.text)
     hits = [hit.id for hit in memory.recall(row["report"], memory.settings.context.hits, ("message",))]
     at = load_candidate_sessions(view, query, vector, hits, memory.settings.context)

@@ -45,7 +45,7 @@ def measure_nearest_recall(memory: Memory, encoder: Encoder, queries: Sequence[s
         wanted = set(keys[np.argsort(-cosines[:, at], kind="stable")[:NEAREST]])
         near = compute_stored_cosines(view, pool, layout.offsets, vector)
         if near is None:
-            asked = build_query(text, NEAREST, "message", None, None, None, None)
+            asked = build_query(text, NEAREST, "message")
             found = find_nearest_rows(view, pool, asked, NEAREST, vector, ["passage_id"])["passage_id"].to_pylist()
         else:
             best = select_top(np.where(np.isnan(near), -np.inf, near), NEAREST, -np.inf)

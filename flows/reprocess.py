@@ -1,6 +1,6 @@
 """Do a step again: for some sessions or for all, and then only what depends on what came out differently.
 
-    slowwave reprocess --step observe --workspace /home/ada/tidepool --since 2026-10-01
+    slowwave reprocess observe --workspace /home/ada/tidepool --since 2026-10-01
 
 A step forgets its output (or its marks) for the selection; the night's own steps then find it lacking. What comes out
 the same has the same ids, so nothing after it is done again.
@@ -15,6 +15,7 @@ from typing import Any
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
+from lancedb.expr import col, lit
 from prefect import flow
 
 from slowwave.flows.nightly import run_steps_after_read
@@ -23,7 +24,7 @@ from slowwave.flows.run import Caller, open_run, run_as_function, run_as_task
 from slowwave.flows.under_prefect import save_artifact
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings
-from slowwave.schemas.tables import FILES, GISTS, MARKS, OBSERVATIONS, PASSAGES, SESSIONS, SUMMARIES
+from slowwave.schemas.tables import FILES, GISTS, MARKS, OBSERVATIONS, PASSAGES, SESSIONS, SUMMARIES, TOPIC_HISTORY
 from slowwave.schemas.vocabulary import Status, SummaryScope
 from slowwave.store.store import Store
 from slowwave.tasks.gists.task import write_gists
@@ -114,6 +115,20 @@ def forget_summaries(store: Store, chosen: pl.DataFrame) -> None:
     )
 
 
+def forget_topics(store: Store, chosen: pl.DataFrame) -> None:
+    """The topics, their history and their summaries count as never made; observations stay.
+
+    Raises:
+        UsageError: not every session is chosen.
+    """
+    if chosen.height != store.count(SESSIONS):
+        raise UsageError("topics are made anew from all sessions: `assign` places the claims of some of them again")
+    forget_column(store, chosen, "assign_key")
+    store.delete_ids(TOPIC_HISTORY, store.read(TOPIC_HISTORY, ["event_id"])["event_id"].to_pylist())
+    of_topics = store.read(SUMMARIES, ["summary_id"], col("scope") == lit(SummaryScope.TOPIC))
+    store.delete_ids(SUMMARIES, of_topics["summary_id"].to_pylist())
+
+
 FORGET: dict[str, Callable[[Store, pl.DataFrame], None]] = {
     "read": forget_files,
     "passages": lambda store, chosen: forget_rows(store, chosen, PASSAGES),
@@ -123,7 +138,8 @@ FORGET: dict[str, Callable[[Store, pl.DataFrame], None]] = {
     "observe": lambda store, chosen: forget_marks(store, chosen, "observe"),
     "dedupe": lambda store, chosen: forget_column(store, chosen, "dedupe_key"),
     "assign": lambda store, chosen: forget_column(store, chosen, "assign_key"),
-    "rollup": forget_summaries,
+    "topics": forget_topics,
+    "summaries": forget_summaries,
 }
 """Steps that can be done again, and how each forgets."""
 
@@ -167,7 +183,7 @@ def backfill_gists(settings: Settings, call: Caller = run_as_function) -> RunRep
         UsageError: gists are off.
     """
     if settings.gists == "off":
-        raise UsageError("gists are off: set SLOWWAVE_GISTS, or name a strategy with --strategy")
+        raise UsageError("gists are off: set SLOWWAVE_GISTS, or name a strategy with --gists")
     with open_run("backfill", settings) as (job, report):
         report.steps.append(call(write_gists, job))
         _publish(job, report, call)

@@ -34,11 +34,12 @@ def summarize_sessions(
 
     Raises:
         StoreMissing: there is no store.
-        UsageError: a session that the vault does not hold, or a workspace without one.
+        UsageError: a session that the vault does not hold, or a selection without one.
         StoreLocked: a run is at it.
     """
     if selection.select_sessions(Store.open(settings.store, settings.space)).is_empty():
-        raise UsageError(f"no session of workspace {selection.workspace!r} is in the vault")
+        of = f" of workspace {selection.workspace!r}" if selection.workspace else " that is chosen"
+        raise UsageError(f"no session{of} is in the vault")
     with open_run("summarize", settings) as (job, report):
         chosen = selection.select_sessions(job.store)
         report.steps.append(call(roll_up, job, frozenset(chosen["session_id"])))

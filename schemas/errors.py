@@ -73,7 +73,7 @@ class NoRelease(StoreError):
     def __init__(self, path: Path, release: str | None = None) -> None:
         self.path, self.release = path, release
         what = f"no release {release!r} in" if release else "nothing has been released yet in"
-        super().__init__(f"{what} {path}: `slowwave run` makes one, `slowwave releases` lists them")
+        super().__init__(f"{what} {path}: `slowwave run` makes one, `slowwave inspect releases` lists them")
 
 
 class SchemaMismatch(StoreError):

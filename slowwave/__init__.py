@@ -1,17 +1,20 @@
 """slowwave: nightly memory for AI agents, distilled from their transcripts, recalled with its sources."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from slowwave.context.build import Context
     from slowwave.memory import Memory
+    from slowwave.recall.hits import Hit, Hits
+    from slowwave.recall.query import Filters
 
-__all__ = ["Memory"]
+__all__ = ["Context", "Filters", "Hit", "Hits", "Memory"]
+_HOMES = {"Context": "context.build", "Filters": "recall.query", "Hit": "recall.hits", "Hits": "recall.hits"}
 
 
 def __getattr__(name: str) -> object:
-    """Return `Memory` on first use: importing slowwave alone costs nothing."""
-    if name == "Memory":
-        from slowwave.memory import Memory
-
-        return Memory
+    """Return a name of `__all__` on first use: importing slowwave alone costs nothing."""
+    if name in __all__:
+        return getattr(import_module(f"slowwave.{_HOMES.get(name, 'memory')}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 from pydantic import ValidationError
 
@@ -20,7 +20,7 @@ from slowwave.recall.hits import KINDS, Hits
 from slowwave.recall.last_answers import AnswerCache, LastAnswers
 from slowwave.recall.live import LiveRelease, make_async_twin
 from slowwave.recall.notes import Notes
-from slowwave.recall.query import Files, Query, When, build_query, read_once
+from slowwave.recall.query import Filters, MessageFilters, Query, build_query, read_once
 from slowwave.recall.release.view import View
 from slowwave.recall.rerank import make_reranking
 from slowwave.recall.retrieve.encoding import QueryVectors
@@ -127,16 +127,10 @@ class Memory:
         query: str,
         k: int = 10,
         kinds: Iterable[str] | str = KINDS,
-        workspace: str | None = None,
-        category: str | None = None,
-        since: When = None,
-        until: When = None,
         *,
-        speaker: str | None = None,
-        files: Files = None,
         automatic: bool = False,
         now: datetime | None = None,
-        as_of: When = None,
+        **filters: Unpack[Filters],
     ) -> Hits:
         """Return up to k memories that answer the query, best first; equal scores in order of kind and id.
 
@@ -146,39 +140,31 @@ class Memory:
         property of observations: when it is given, nothing else answers.
 
         Args:
+            automatic: nobody asked: the stricter floor holds, for each hit.
+            now: what "yesterday" in the query counts back from; the clock's time, unless given.
+            workspace: in which it was said.
             speaker: who said it, by the whole name in whatever case, or by the first name of those who have more;
                 summaries have no speaker, and don't answer.
             files: a path or several, one of which it is about: a claim that names it, or one that ends in it (`db.py`:
                 also `src/db.py`; an absolute one also by what is left of it in its workspace), and messages that name
                 it or in which such a claim was made; no summaries.
-            automatic: nobody asked: the stricter floor holds, for each hit.
-            now: what "yesterday" in the query counts back from; the clock's time, unless given.
             as_of: answer as on that day: what was said later is left out, and what was true then is active.
 
         Raises:
             UsageError: a query without words or over-long, k under 1, an unknown kind, a bound that is no date, an
                 empty name or path.
         """
-        asked = (k, kinds, workspace, category, since, until)
-        return self.recall_many(
-            [query], *asked, speaker=speaker, files=files, automatic=automatic, now=now, as_of=as_of
-        )[0]
+        return self.recall_many([query], k, kinds, automatic=automatic, now=now, **filters)[0]
 
     def recall_many(
         self,
         queries: Sequence[str],
         k: int = 10,
         kinds: Iterable[str] | str = KINDS,
-        workspace: str | None = None,
-        category: str | None = None,
-        since: When = None,
-        until: When = None,
         *,
-        speaker: str | None = None,
-        files: Files = None,
         automatic: bool = False,
         now: datetime | None = None,
-        as_of: When = None,
+        **filters: Unpack[Filters],
     ) -> list[Hits]:
         """Return `recall` of each query, in order, from one release and with one call of the encoder.
 
@@ -187,9 +173,8 @@ class Memory:
         """
         if isinstance(queries, str | bytes):
             raise UsageError(f"queries is {queries!r:.40}; it is a list of texts: `recall` takes one")
-        kinds, files = read_once(kinds), read_once(files)
-        bounds = (workspace, category, since, until, now, as_of, speaker, files)
-        asked = [build_query(query, k, kinds, *bounds) for query in queries]
+        kinds, filters["files"] = read_once(kinds), read_once(filters.get("files"))
+        asked = [build_query(query, k, kinds, now=now, **filters) for query in queries]
         with self._notes.collect_answer_notes():
             answers = self._answer_with_fallback(asked, automatic)
             for hits in answers:
@@ -208,9 +193,8 @@ class Memory:
         conversation: Iterable["Turn"] = (),
         tokenizer: "Tokenizer | str | None" = None,
         format: "Format" = "markdown",
-        workspace: str | None = None,
         automatic: bool = False,
-        as_of: When = None,
+        **filters: Unpack[MessageFilters],
     ) -> "Context":
         """Return a prompt block of at most `budget` tokens: web results, memories, conversation; the best nearest the
         end.
@@ -222,8 +206,8 @@ class Memory:
             budget: tokens by `tokenizer`, a function or a name; both by default the settings'.
             web: results with url, title and text, the best first.
             conversation: turns (role and content, as chat APIs have them), the latest last.
-            as_of: as on that day: what was said later is left out, and what was true then is not superseded.
             automatic: nobody asked the memory: the stricter floor holds, so that "thanks, go on" brings nothing.
+            filters: which messages the memories are of, as `recall` has them, less the category.
 
         Raises:
             UsageError: a query that `recall` refuses, a budget below 0, an unknown format or tokenizer, a turn or
@@ -239,9 +223,8 @@ class Memory:
             conversation=conversation,
             tokenizer=tokenizer,
             format=format,
-            workspace=workspace,
             automatic=automatic,
-            as_of=as_of,
+            **filters,
         )
 
     acontext = make_async_twin(context)

@@ -1,18 +1,21 @@
 """The command as a person types it. Each test runs real commands against a real store."""
 
+import inspect
 import json
 import shutil
 import subprocess
 import sys
 from importlib.metadata import version
 from pathlib import Path
+from typing import get_type_hints
 
 import pyarrow.parquet as pq
 import pytest
 from lancedb.expr import col, lit
 from typer.testing import CliRunner, Result
 
-from slowwave.cli.main import COMMANDS, app
+from slowwave import Filters
+from slowwave.cli.main import COMMANDS, LEDGERS, app, context, recall
 from slowwave.flows.nightly import run_night
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import MESSAGES, RELEASED, SESSIONS
@@ -44,10 +47,37 @@ def typed(*words: object) -> Result:
 
 def test_every_command_has_help_and_is_in_the_readme() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    for command in COMMANDS:
+    named = {(one.__name__,): one for group in COMMANDS.values() for one in group}
+    for words, command in (named | {("inspect", one.__name__): one for one in LEDGERS}).items():
         assert command.__doc__
-        assert typed(command.__name__, "--help").exit_code == 0
-        assert f"slowwave {command.__name__}" in readme, command.__name__
+        assert typed(*words, "--help").exit_code == 0
+        assert f"`slowwave {' '.join(words)}" in readme, words
+
+
+def test_the_help_reads_in_one_screen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = typed("--help").output.strip().splitlines()
+    assert len(lines) <= 30
+    assert all(any(heading in line for line in lines) for heading in COMMANDS)
+
+
+def test_what_lacks_a_step_is_filled_in_and_nothing_else_can_be(store: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(store, copy)
+    for step in ("gists", "summaries"):
+        done = typed("reprocess", step, "--missing", "--store", copy)
+        assert done.exit_code == 0, done.output
+    assert len(json.loads(typed("inspect", "releases", "--json", "--store", copy).output)) == 1
+    odd = [("observe",), ("gists", "--workspace", "/w"), ("summaries", "--workspace", "/w")]
+    told = [typed("reprocess", *words, "--missing", "--store", copy).output for words in odd]
+    for text, said in zip(told, ("gists and summaries can", "name no sessions", "of workspace '/w'"), strict=True):
+        assert said in text
+
+
+def test_the_command_line_has_the_filters_of_python() -> None:
+    names = get_type_hints(Filters).keys()
+    assert names <= inspect.signature(recall).parameters.keys()
+    assert names - {"category"} <= inspect.signature(context).parameters.keys()
 
 
 def test_run_then_recall_shows_the_source(tmp_path: Path) -> None:
@@ -99,7 +129,7 @@ def test_what_looks_like_markup_in_a_path_is_shown_as_it_is(tmp_path: Path) -> N
     assert typed("sources", tmp_path, "--store", tmp_path / "s").exit_code == 0
     assert json.loads(typed("sources", tmp_path, "--json", "--store", tmp_path / "s").output)[0]["where"] == str(odd)
     assert typed("run", tmp_path, "--plain", "--store", tmp_path / "s").exit_code == 0
-    assert "red]y[bold].json" in typed("quarantine", "--store", tmp_path / "s").output.replace("\n", "")
+    assert "red]y[bold].json" in typed("inspect", "quarantine", "--store", tmp_path / "s").output.replace("\n", "")
 
 
 def test_sources_says_what_a_night_would_read_and_what_it_cannot(tmp_path: Path) -> None:
@@ -185,13 +215,13 @@ def test_an_export_holds_the_released_rows_and_says_so(store: Path, tmp_path: Pa
 def test_releases_rollback_quarantine_and_runs(store: Path, tmp_path: Path) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(store, copy)
-    torn = typed("quarantine", "--store", copy).output
+    torn = typed("inspect", "quarantine", "--store", copy).output
     assert "torn line" in torn
-    assert typed("reprocess", "--step", "gists", "--store", copy).exit_code == 0
+    assert typed("reprocess", "gists", "--store", copy).exit_code == 0
     back = typed("rollback", "r1", "--store", copy)
     assert back.exit_code == 0, back.output
-    listed = json.loads(typed("releases", "--json", "--store", copy).output)
+    listed = json.loads(typed("inspect", "releases", "--json", "--store", copy).output)
     assert listed[0]["restores"] == listed[-1]["release_id"]
-    kinds = [run["kind"] for run in json.loads(typed("runs", "--json", "--store", copy).output)]
+    kinds = [run["kind"] for run in json.loads(typed("inspect", "runs", "--json", "--store", copy).output)]
     assert "nightly" in kinds
     assert typed("rollback", "r77", "--store", copy).exit_code == 1

@@ -22,6 +22,7 @@ from slowwave.context.statements import score_statements
 from slowwave.context.tokens import count_bytes_by_four, load_tokenizer
 from slowwave.flows.nightly import run_night
 from slowwave.memory import Memory
+from slowwave.recall.query import MessageFilters
 from slowwave.recall.retrieve.sessions import promote_superseding_sessions
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import ContextSettings, Settings
@@ -96,6 +97,34 @@ def test_every_line_names_its_message_under_its_session_and_day(memory: Memory) 
     for line in block.parts[0].lines:
         assert line.source.session == "import-7"
         assert line.source.message == f"m{line.source.seq}"
+
+
+@pytest.mark.parametrize(
+    ("filters", "first", "last"),
+    [
+        ({"since": "2026-03-02T10:03:30Z"}, "m4", "m5"),
+        ({"until": "2026-03-02T10:01:30Z"}, "m0", "m1"),
+        ({"as_of": "2026-03-02T10:04:30Z", "since": "2026-03-02T10:02:30Z"}, "m3", "m4"),
+        ({"files": iter(["importer.py"])}, "m3", "m3"),
+    ],
+)
+def test_a_block_holds_what_the_filters_let_through_and_no_more(
+    memory: Memory, filters: MessageFilters, first: str, last: str
+) -> None:
+    (part,) = memory.context(
+        "Is importer.py done, with a test that passes, and bad lines in a report?", 400, **filters
+    ).parts
+    shown = {line.source.message for line in part.lines}
+    assert shown
+    assert all(first <= str(message) <= last for message in shown)
+
+
+def test_a_filter_that_there_is_not_is_refused_as_python_does(memory: Memory) -> None:
+    for ask in (memory.recall, memory.context):
+        with pytest.raises(TypeError, match="unexpected keyword argument 'speakr'"):
+            ask(QUERY, speakr="Ada")  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="unexpected keyword argument 'category'"):
+        memory.context(QUERY, category="decision")  # type: ignore[call-arg]
 
 
 def test_json_has_every_source_in_full_and_keeps_the_budget(memory: Memory) -> None:

@@ -9,8 +9,8 @@ from typer.testing import CliRunner
 
 from slowwave import Memory
 from slowwave.cli.main import app
-from slowwave.flows.consolidate import run_unmerge
 from slowwave.flows.nightly import run_night
+from slowwave.flows.unmerge import run_unmerge
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import MERGES, OBSERVATIONS
 from slowwave.store import Store
@@ -86,7 +86,7 @@ def test_before_the_later_was_said_there_is_no_doubt(doubting: Settings) -> None
 
 
 def test_a_doubt_is_listed_told_in_the_terminal_and_can_be_taken_back(doubting: Settings) -> None:
-    listed = CliRunner().invoke(app, ["merges", "--store", str(doubting.store), "--json"])
+    listed = CliRunner().invoke(app, ["inspect", "merges", "--store", str(doubting.store), "--json"])
     row = next(r for r in json.loads(listed.output) if r["kind"] == "doubt")
     assert row["state"] == "in force"
     shown = CliRunner().invoke(app, ["recall", ASKED, "--store", str(doubting.store)])

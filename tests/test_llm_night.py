@@ -145,7 +145,7 @@ def test_a_second_night_asks_nothing_new_and_makes_no_version(night: tuple[Path,
 
 def test_doing_it_again_gives_the_same_rows_from_the_cache(night: tuple[Path, RunReport]) -> None:
     before = digests(night[0])
-    for step in ("gists", "observe", "rollup"):
+    for step in ("gists", "observe", "summaries"):
         assert paid(run_reprocess(step, Selection(), settings(night[0]))) == 0
         assert digests(night[0]) == before, step
 
@@ -282,7 +282,7 @@ def test_a_model_that_is_away_costs_nothing_that_was_there(tmp_path: Path) -> No
     away = settings(tmp_path).model_copy(update={"llm": AWAY, "model": LLMSettings(**HURRY)})
     run_night([CHATS], away)
     assert figures(tmp_path) == before
-    for step in ("gists", "rollup", "assign"):
+    for step in ("gists", "summaries", "assign"):
         run_reprocess(step, Selection(), away)
         assert figures(tmp_path) == before, step
 

@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import pytest
 
@@ -28,6 +28,7 @@ from slowwave.engines.llm.streaming import WholeAnswerSpeaker
 from slowwave.flows.nightly import run_night
 from slowwave.mcp.server import make_server
 from slowwave.memory import Memory
+from slowwave.recall.query import Filters, MessageFilters
 from slowwave.schemas.settings import Settings
 from slowwave.store.journal import Journal, find_journals
 from slowwave.store.recalls import hash_span, load_recalled_spans
@@ -176,6 +177,12 @@ def test_an_argument_that_no_tool_knows_is_refused(store: Path, inside: Callable
     schemas, refused = asyncio.run(use())
     assert all(schema["additionalProperties"] is False for schema in schemas)
     assert len(refused) == 5
+    assert get_type_hints(Filters).keys() <= schemas[0]["properties"].keys()
+    assert get_type_hints(MessageFilters).keys() <= schemas[1]["properties"].keys()
+    assert (
+        schemas[0]["properties"]["as_of"]["description"]
+        in get_type_hints(Filters, include_extras=True)["as_of"].__metadata__
+    )
     for result in refused.values():
         assert result.is_error
         assert "speker" in result.content[0].text  # type: ignore[union-attr]

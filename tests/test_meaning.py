@@ -135,4 +135,4 @@ def test_passages_without_vectors_are_left_out(tmp_path: Path) -> None:
 
 
 def checked(text: str) -> Query:
-    return build_query(text, 1, "message", None, None, None, None)
+    return build_query(text, 1, "message")

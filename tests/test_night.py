@@ -271,7 +271,7 @@ def test_reprocessing_without_a_change_gives_the_same_rows(night: tuple[Path, Ru
     folder = tmp_path / "store"
     shutil.copytree(night[0], folder)
     before = {t.name: compute_table_digest(t, Store.open(folder).read(t)) for t in RELEASED}
-    for step in ("observe", "gists", "passages", "rollup", "dedupe", "assign", "read"):
+    for step in ("observe", "gists", "passages", "summaries", "dedupe", "assign", "read"):
         # Topics depend on what was there before: placed again in part they may differ, all again they may not.
         some = Selection() if step == "assign" else Selection(workspace="/home/ada/tidepool")
         run_reprocess(step, some, settings(folder))

@@ -85,7 +85,7 @@ def test_readers_take_a_table_younger_than_the_release_for_empty(root: Path) -> 
     memory = Memory.open(root, encoder=HashEncoder())
     assert memory.recall(QUERY)
     assert (memory.notes, memory.snapshot.read(MERGES).num_rows) == ([], 0)
-    assert typed("merges", "--store", root).stdout == "No merges.\n"
+    assert typed("inspect", "merges", "--store", root).stdout == "No merges.\n"
     assert typed("export", root.with_name("out"), "--store", root).exit_code == 0
     assert not (root / "default" / "merges.lance").exists()
 

@@ -186,7 +186,7 @@ def test_a_broken_index_leaves_vectors(tmp_path: Path) -> None:
 
 def test_words_are_heard_over_neighbouring_messages(memory: Memory) -> None:
     # "bakery" stands in the first message alone, "surfs" in the third: the one between hears both, as do they.
-    asked = build_query("bakery surfs", 3, "message", None, None, None, None)
+    asked = build_query("bakery surfs", 3, "message")
     view, pool = View.open(memory.root, "default"), POOLS["message"]
     layout = Layout.from_view(view)
     (bakery,), (surfs,) = [scores for _, scores in search_words(view, pool, asked, layout)]
@@ -204,7 +204,7 @@ def test_the_share_of_words_heard_leaves_out_idle_words_and_names_of_speakers(me
     layout = Layout.from_view(view)
 
     def share(text: str) -> float:
-        asked = build_query(text, 3, "message", None, None, None, None)
+        asked = build_query(text, 3, "message")
         return float(compute_word_evidence(view, pool, asked, layout, layout.mask_allowed(asked)).share.max())
 
     assert share("Who does Ann say surfs?") == pytest.approx(share("surfs says")) == pytest.approx(share("say surfs"))

@@ -40,7 +40,7 @@ def view(root: Path) -> View:
 
 
 def asked(text: str) -> Query:
-    return build_query(text, 3, "message", None, None, None, None)
+    return build_query(text, 3, "message")
 
 
 @pytest.mark.parametrize(

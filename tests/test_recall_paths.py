@@ -95,7 +95,7 @@ def test_what_is_left_of_a_path_within_a_workspace() -> None:
 
 
 def _view_and_query(memory: Memory, text: str = ASKED) -> tuple[View, Query]:
-    asked = build_query(text, 5, ("message", "observation"), None, None, None, None, files="poll.py")
+    asked = build_query(text, 5, ("message", "observation"), files="poll.py")
     return memory._get_view(), asked
 
 

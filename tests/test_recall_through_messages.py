@@ -86,7 +86,7 @@ def test_claims_and_passages_know_each_other(root: Path) -> None:
     for claim, position in zip(at.tolist(), positions.tolist(), strict=True):
         assert claim in claims.find_claims_at(np.array([position]))
     assert claims.find_claims_at(np.arange(len(layout.session))).tolist() == every.tolist()
-    assert claims.mask_allowed(build_query("x", 1, "observation", "b", None, None, None)).sum() == sum(
+    assert claims.mask_allowed(build_query("x", 1, "observation", workspace="b")).sum() == sum(
         claims.workspaces[place] == "b" for place in claims.workspace
     )
 

@@ -35,7 +35,7 @@ from tests.recall_store import START, build
 ASKED = "Which session cache do we use, Redis or Postgres?"
 TEXTS = ["Redis was dropped.", "Nina surfs on Sundays, and bakes.", "The parser splits on any newline now."]
 MESSAGES = ("message",)
-HERE = (20, MESSAGES, "api")
+HERE: dict[str, Any] = {"k": 20, "kinds": MESSAGES, "workspace": "api"}
 """Of the messages only those that ask nothing: a bare question never leads, whatever a reranker says of it."""
 
 
@@ -99,9 +99,9 @@ def ids(hits: Hits) -> list[str]:
 
 
 def test_hits_stand_in_the_rerankers_order_with_the_scores_of_their_places(root: Path) -> None:
-    plain = opened(root).recall(ASKED, *HERE)
+    plain = opened(root).recall(ASKED, **HERE)
     reranker = inverting()
-    hits = opened(root, reranker).recall(ASKED, *HERE)
+    hits = opened(root, reranker).recall(ASKED, **HERE)
     assert len(plain) == 4
     assert ids(hits) == ids(plain)[::-1]
     assert [hit.score for hit in hits] == [hit.score for hit in plain]
@@ -124,8 +124,8 @@ def test_only_the_first_hits_are_seen_and_the_others_stay_below(root: Path, monk
 
 
 def test_a_hit_from_below_those_shown_comes_up(root: Path) -> None:
-    plain = opened(root).recall(ASKED, *HERE)
-    assert ids(opened(root, inverting()).recall(ASKED, 1, MESSAGES, "api")) == [plain[-1].id]
+    plain = opened(root).recall(ASKED, **HERE)
+    assert ids(opened(root, inverting()).recall(ASKED, 1, MESSAGES, workspace="api")) == [plain[-1].id]
 
 
 def test_equal_scores_change_nothing(root: Path) -> None:
@@ -211,9 +211,9 @@ def test_a_reranker_that_hangs_is_not_waited_for(root: Path, monkeypatch: pytest
         return range(len(texts))
 
     reranker = Scoring(scores)
-    memory, plain = opened(root, reranker), opened(root).recall(ASKED, *HERE)
+    memory, plain = opened(root, reranker), opened(root).recall(ASKED, **HERE)
     for told in ("no answer within 0.1 s", "still busy with an earlier query"):
-        assert memory.recall(ASKED, *HERE) == plain
+        assert memory.recall(ASKED, **HERE) == plain
         assert told in memory.notes[0]
     assert len(reranker.asked) == 1
     free.set()
@@ -221,13 +221,13 @@ def test_a_reranker_that_hangs_is_not_waited_for(root: Path, monkeypatch: pytest
     late.join()
     assert memory._reranking is not None
     memory._reranking.seconds = 30.0
-    assert ids(memory.recall(ASKED, *HERE)) == ids(plain)[::-1]
+    assert ids(memory.recall(ASKED, **HERE)) == ids(plain)[::-1]
 
 
 def asked_together(memory: Memory) -> list[Hits]:
     """The answers to four threads that ask the same at once."""
     answers: list[Hits] = []
-    threads = [threading.Thread(target=lambda: answers.append(memory.recall(ASKED, *HERE))) for _ in range(4)]
+    threads = [threading.Thread(target=lambda: answers.append(memory.recall(ASKED, **HERE))) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -245,24 +245,24 @@ def test_no_call_is_begun_for_a_query_that_no_longer_waits(root: Path, monkeypat
         return range(len(texts))
 
     reranker = Scoring(scores)
-    memory, plain = opened(root, reranker), opened(root).recall(ASKED, *HERE)
+    memory, plain = opened(root, reranker), opened(root).recall(ASKED, **HERE)
     answers = asked_together(memory)
     assert begun.is_set()
     assert answers == [plain] * 4
     (hanging,) = [thread for thread in threading.enumerate() if thread.name == "slowwave-rerank"]
-    memory.recall(ASKED, *HERE)
+    memory.recall(ASKED, **HERE)
     assert "still busy with an earlier query" in memory.notes[0]
     free.set()
     hanging.join()
     assert memory._reranking is not None
     memory._reranking.seconds = 30.0
-    assert ids(memory.recall(ASKED, *HERE)) == ids(plain)[::-1]
+    assert ids(memory.recall(ASKED, **HERE)) == ids(plain)[::-1]
     assert len(reranker.asked) == 2  # the one that hung, and the one that was waited for
 
 
 def test_queries_that_come_together_are_reranked_in_turn(root: Path) -> None:
     reranker = inverting()
-    memory, plain = opened(root, reranker), opened(root).recall(ASKED, *HERE)
+    memory, plain = opened(root, reranker), opened(root).recall(ASKED, **HERE)
     answers = asked_together(memory)
     assert [ids(hits) for hits in answers] == [ids(plain)[::-1]] * 4
 

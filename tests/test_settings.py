@@ -235,7 +235,7 @@ def test_prefect_is_not_imported_as_a_strangers_folder_has_it(project: Path) -> 
     (project / ".env").write_text(f"PREFECT_LOGGING_SETTINGS_PATH={project}/logging.yml\n")
     runs_code = "handlers: {x: {(): os.mkdir, path: made}}\nroot: {handlers: [x]}\n"
     (project / "logging.yml").write_text(f"version: 1\n{runs_code}")
-    subprocess.run([*COMMAND, "backfill", "nothing"], capture_output=True)
+    subprocess.run([*COMMAND, "reprocess", "nothing"], capture_output=True)
     assert not (project / "made").exists()
 
 

@@ -127,16 +127,16 @@ READINGS = "We decided to keep the gauge readings in PostgreSQL 17 because SQLit
 def test_a_merge_is_listed_taken_back_and_never_made_again(tmp_path: Path) -> None:
     store = tmp_path / "s"
     assert typed("run", chat(tmp_path, READINGS, READINGS), "--plain", "--store", store).exit_code == 0
-    listed = json.loads(typed("merges", "--json", "--store", store).output)
+    listed = json.loads(typed("inspect", "merges", "--json", "--store", store).output)
     assert [(m["kind"], m["undone"]) for m in listed] == [("duplicate", False)]
     assert listed[0]["loser"] == listed[0]["winner"]
     done = typed("unmerge", listed[0]["merge_id"][:10], "--store", store)
     assert "taken back" in done.output, done.output
-    assert json.loads(typed("merges", "--json", "--store", store).output) == []
-    assert len(json.loads(typed("merges", "--undone", "--json", "--store", store).output)) == 1
+    assert json.loads(typed("inspect", "merges", "--json", "--store", store).output) == []
+    assert len(json.loads(typed("inspect", "merges", "--undone", "--json", "--store", store).output)) == 1
     assert {r["status"] for r in rows(store, OBSERVATIONS)} == {"active"}
     assert all(r["topic_id"] for r in rows(store, OBSERVATIONS))
-    assert typed("consolidate", "--workspace", "/w", "--store", store).exit_code == 0
+    assert typed("reprocess", "dedupe", "--workspace", "/w", "--store", store).exit_code == 0
     assert [r["undone"] for r in rows(store, MERGES)] == [True]
     assert {r["status"] for r in rows(store, OBSERVATIONS)} == {"active"}
     assert "taken back already" in typed("unmerge", listed[0]["merge_id"], "--store", store).output
@@ -152,13 +152,13 @@ def test_a_supersession_is_taken_back_for_good(tmp_path: Path) -> None:
         "We decided to move the tide service from port 8080 to port 9090.",
     )
     assert typed("run", path, "--plain", "--store", store).exit_code == 0
-    listed = json.loads(typed("merges", "--json", "--store", store).output)
+    listed = json.loads(typed("inspect", "merges", "--json", "--store", store).output)
     assert [(m["kind"], "8080." not in m["winner"]) for m in listed] == [("supersession", True)]
     stale = typed("show", listed[0]["loser_id"], "--store", store).output
     assert "(superseded)" in stale
     assert listed[0]["winner_id"] in stale
     assert typed("unmerge", listed[0]["merge_id"], "--store", store).exit_code == 0
-    typed("consolidate", "--store", store)
+    typed("reprocess", "dedupe", "--store", store)
     assert {r["status"] for r in rows(store, OBSERVATIONS)} == {"active"}
 
 
@@ -166,7 +166,7 @@ def test_consolidating_what_is_consolidated_changes_nothing(folder: Path, tmp_pa
     copy = tmp_path / "copy"
     shutil.copytree(folder, copy)
     before = {t.name: compute_table_digest(t, Store.open(copy).read(t)) for t in RELEASED}
-    assert typed("consolidate", "--store", copy).exit_code == 0
+    assert typed("reprocess", "dedupe", "--store", copy).exit_code == 0
     assert {t.name: compute_table_digest(t, Store.open(copy).read(t)) for t in RELEASED} == before
 
 

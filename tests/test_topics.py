@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from bench.topics import assign_by_nights, compute_topic_scores, load_labelled_claims
-from slowwave.flows.consolidate import run_rebuild
 from slowwave.flows.nightly import run_night
+from slowwave.flows.reprocess import Selection, run_reprocess
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings, TopicSettings
 from slowwave.schemas.tables import BASE_TOPICS, OBSERVATIONS, RELEASED, SUMMARIES, TOPIC_HISTORY, TOPICS
@@ -186,10 +186,12 @@ def test_rebuilding_topics_keeps_observations_and_gives_the_same(night: Settings
     store = Store.open(night.store)
     before = {t.name: compute_table_digest(t, store.read(t)) for t in RELEASED}
     for what in ("topics", "summaries"):
-        run_rebuild(what, night)
+        run_reprocess(what, Selection(), night)
         assert {t.name: compute_table_digest(t, store.read(t)) for t in RELEASED} == before, what
     with pytest.raises(UsageError, match="topics, summaries"):
-        run_rebuild("everything", night)
+        run_reprocess("everything", Selection(), night)
+    with pytest.raises(UsageError, match="from all sessions"):
+        run_reprocess("topics", Selection(workspace="/nowhere"), night)
 
 
 def test_topics_made_anew_under_other_settings_take_their_summaries_along(night: Settings, tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Unpack
 
 import typer
 
@@ -16,6 +16,8 @@ from slowwave.cli.common import (
     report_errors,
     silence_note_logging,
 )
+from slowwave.cli.recall import make_filter_option
+from slowwave.recall.query import MessageFilters, spell_out_filters
 
 if TYPE_CHECKING:
     from slowwave.context.build import Context
@@ -29,21 +31,24 @@ TokenizerOption = Annotated[
 ]
 
 
+@spell_out_filters(make_filter_option)
 def context(
     query: Annotated[str, typer.Argument(help="What the model will be asked, or a report of a problem.")],
     budget: Budget = None,
-    workspace: Annotated[str | None, typer.Option(help="Only what was said in this workspace.")] = None,
     automatic: Annotated[
         bool, typer.Option("--automatic", help="Nobody asked: the stricter floor holds, as befits a hook.")
     ] = False,
-    as_of: Annotated[str | None, typer.Option(help="What was known and true on this date or time (ISO, UTC).")] = None,
     tokenizer: TokenizerOption = None,
     as_json: JsonOption = False,
     store: StoreOption = None,
     space: SpaceOption = None,
     release: ReleaseOption = None,
+    **filters: Unpack[MessageFilters],
 ) -> None:
-    """Print what past sessions say on a query, packed into a budget of tokens, each line with its source."""
+    """Print a block for a prompt: what past sessions say on a query.
+
+    It is packed into a budget of tokens, each line with its source.
+    """
     with report_errors():
         memory, counter = _open_memory(store, space, release), _load_optional_tokenizer(tokenizer)
         block = memory.context(
@@ -51,9 +56,8 @@ def context(
             budget,
             tokenizer=counter,
             format="json" if as_json else "markdown",
-            workspace=workspace,
             automatic=automatic,
-            as_of=as_of,
+            **filters,
         )
         _print_block(memory, block, "Nothing found.", as_json)
 
@@ -66,7 +70,10 @@ def briefing(
     space: SpaceOption = None,
     release: ReleaseOption = None,
 ) -> None:
-    """Print what is known, for the start of a conversation: the same bytes as long as the release is the same."""
+    """Print what is known, for the start of a conversation.
+
+    The same bytes as long as the release is the same.
+    """
     with report_errors():
         memory, counter = _open_memory(store, space, release), _load_optional_tokenizer(tokenizer)
         block = memory.briefing(budget, tokenizer=counter, format="json" if as_json else "markdown")

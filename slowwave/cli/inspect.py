@@ -1,4 +1,4 @@
-"""Commands that look: verify, config, releases, roll back, quarantine, runs."""
+"""Commands that look: verify, config, and the ledgers of releases, quarantine and runs; and rolling back."""
 
 from pathlib import Path
 from typing import Annotated
@@ -22,7 +22,10 @@ from slowwave.cli.common import (
 
 
 def verify(store: StoreOption = None, space: SpaceOption = None) -> None:
-    """Re-compute the vault's hash chains; names the first broken row of each session that has one."""
+    """Re-compute the vault's hash chains; name what is broken.
+
+    Of each session the first row whose hash differs.
+    """
     with report_errors_and_progress():
         from slowwave.tasks.ingest.verify import find_broken_chains
 
@@ -37,7 +40,7 @@ def verify(store: StoreOption = None, space: SpaceOption = None) -> None:
 
 
 def config(as_json: JsonOption = False) -> None:
-    """Show every setting that is in force, and where it comes from."""
+    """Show every setting in force, and where it comes from."""
     with report_errors():
         from slowwave.cli.provenance import list_effective_settings
 
@@ -72,7 +75,10 @@ def rollback(
     store: StoreOption = None,
     space: SpaceOption = None,
 ) -> None:
-    """Make an earlier release live again. Nothing is deleted: rolling forward is the same command."""
+    """Make an earlier release live again.
+
+    Nothing is deleted: rolling forward is the same command.
+    """
     import_prefect_quietly()
     with report_errors():
         from slowwave.flows.run import open_run

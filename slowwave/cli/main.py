@@ -8,47 +8,35 @@ import typer
 from slowwave.cli.context import briefing, context
 from slowwave.cli.inspect import config, quarantine, releases, rollback, runs, verify
 from slowwave.cli.mcp import mcp
-from slowwave.cli.memory import consolidate, junk, merges, rebuild, show, unmerge
+from slowwave.cli.memory import junk, merges, show, unmerge
 from slowwave.cli.plan import plan
 from slowwave.cli.recall import recall
-from slowwave.cli.run import backfill, export, reprocess, run, sources
-from slowwave.cli.summarize import summarize
+from slowwave.cli.reprocess import reprocess
+from slowwave.cli.run import export, run, sources
 from slowwave.cli.talk import talk
 
 app = typer.Typer(
-    help="Nightly memory for AI agents: transcripts in, a small versioned memory out, recall with sources.",
+    help="Nightly memory for AI agents: transcripts in, recall with sources.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-COMMANDS = (
-    run,
-    recall,
-    context,
-    briefing,
-    sources,
-    plan,
-    summarize,
-    verify,
-    config,
-    releases,
-    rollback,
-    quarantine,
-    runs,
-    backfill,
-    reprocess,
-    export,
-    show,
-    merges,
-    unmerge,
-    consolidate,
-    rebuild,
-    junk,
-    talk,
-    mcp,
-)
-for command in COMMANDS:
-    app.command()(command)
+COMMANDS = {
+    "Every day": (run, recall, context, briefing, show, talk, mcp),
+    "Look": (sources, plan, verify, config),
+    "Redo and keep": (reprocess, unmerge, rollback, export),
+}
+"""By the heading that `slowwave --help` lists them under; `inspect` is with those that look."""
+LEDGERS = (releases, runs, quarantine, merges, junk)
+"""What `slowwave inspect` shows."""
+
+ledgers = typer.Typer(no_args_is_help=True, help="List the releases, runs, merges, junk, or the quarantine.")
+for ledger in LEDGERS:
+    ledgers.command()(ledger)
+for heading, commands in COMMANDS.items():
+    for command in commands:
+        app.command(rich_help_panel=heading)(command)
+app.add_typer(ledgers, name="inspect", rich_help_panel="Look")
 
 
 def print_version(asked: bool) -> None:

@@ -17,7 +17,7 @@ def mcp(
     store: StoreOption = None,
     space: SpaceOption = None,
 ) -> None:
-    """Serve the memory to agents over MCP: stdio, or with --http on 127.0.0.1."""
+    """Serve the memory to agents over MCP (stdio, or --http)."""
     with report_errors():
         if importlib.util.find_spec("mcp") is None:
             raise UsageError("the MCP server needs the package mcp: pip install 'slowwave[mcp]'")

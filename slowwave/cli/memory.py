@@ -1,4 +1,4 @@
-"""Commands on what the memory holds: show, merges, unmerge, consolidate, rebuild, junk."""
+"""Commands on what the memory holds: show, unmerge, and the ledgers of merges and of junk."""
 
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,7 +15,6 @@ from slowwave.cli.common import (
     load_settings,
     open_store,
     report_errors,
-    report_errors_and_progress,
 )
 from slowwave.schemas.vocabulary import LedgerKind, Status
 
@@ -32,7 +31,10 @@ def show(
     store: StoreOption = None,
     space: SpaceOption = None,
 ) -> None:
-    """Show an observation, summary, topic, session or message: what it stands on, and what holds it."""
+    """Show a memory by its id: what it stands on, and what holds it.
+
+    An observation, summary, topic, session or message.
+    """
     with report_errors():
         from slowwave.recall.show import show as find
         from slowwave.store.snapshot import Snapshot
@@ -76,7 +78,7 @@ def merges(
     store: StoreOption = None,
     space: SpaceOption = None,
 ) -> None:
-    """List which claims were merged or retired, by which rule, with what they say."""
+    """List which claims were merged or retired, and by which rule."""
     with report_errors():
         rows = [
             row
@@ -119,38 +121,15 @@ def unmerge(
     store: StoreOption = None,
     space: SpaceOption = None,
 ) -> None:
-    """Take a merge or a supersession back, for good: the next night will not make it again."""
+    """Take a merge or a supersession back, for good.
+
+    The next night will not make it again.
+    """
     import_prefect_quietly()
     with report_errors():
-        from slowwave.flows.consolidate import run_unmerge
+        from slowwave.flows.unmerge import run_unmerge
 
         run_unmerge(merge, load_settings(store, space)).print(OUT)
-
-
-def consolidate(
-    workspace: Annotated[str | None, typer.Option(help="Only claims of this workspace.", show_default=False)] = None,
-    store: StoreOption = None,
-    space: SpaceOption = None,
-) -> None:
-    """Look for duplicates among all that is stored, and do what depends on what came out."""
-    import_prefect_quietly()
-    with report_errors_and_progress():
-        from slowwave.flows.consolidate import run_consolidate
-
-        run_consolidate(load_settings(store, space), workspace).print(OUT)
-
-
-def rebuild(
-    what: Annotated[str, typer.Argument(help="topics or summaries.")],
-    store: StoreOption = None,
-    space: SpaceOption = None,
-) -> None:
-    """Make topics or summaries anew; observations stay as they are."""
-    import_prefect_quietly()
-    with report_errors_and_progress():
-        from slowwave.flows.consolidate import run_rebuild
-
-        run_rebuild(what, load_settings(store, space)).print(OUT)
 
 
 def junk(as_json: JsonOption = False, store: StoreOption = None, space: SpaceOption = None) -> None:

@@ -30,7 +30,10 @@ def plan(
     store: StoreOption = None,
     space: SpaceOption = None,
 ) -> None:
-    """Say what a night would cost: prompts, tokens, cache hits, time and money. Nothing is generated or written."""
+    """Say what a night would cost: tokens, time and money.
+
+    And prompts and cache hits; nothing is generated or written.
+    """
     import_prefect_quietly()
     with report_errors():
         from slowwave.flows.plan import plan_night

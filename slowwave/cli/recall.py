@@ -2,37 +2,41 @@
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Unpack
 
 import typer
 
+from slowwave.recall.query import Filters, spell_out_filters
 from slowwave.schemas.vocabulary import Status
 
 if TYPE_CHECKING:
     from slowwave.recall.hits import Hit
 
+NARROW = "Filters"
 Kinds = Annotated[list[str] | None, typer.Option("--kind", help="observation, message or summary; may be repeated.")]
 
 
+def make_filter_option(name: str, about: str) -> object:
+    """Return a filter's annotation as an option; the files are named one at a time."""
+    if name == "files":
+        return Annotated[
+            list[str] | None, typer.Option("--file", help=f"{about} May be repeated.", rich_help_panel=NARROW)
+        ]
+    return Annotated[str | None, typer.Option(help=about, rich_help_panel=NARROW)]
+
+
+@spell_out_filters(make_filter_option)
 def recall(
     query: Annotated[str, typer.Argument(help="What to look for, in plain words.")],
     k: Annotated[int, typer.Option("-k", "--k", help="How many hits, at most.")] = 10,
     kind: Kinds = None,
-    workspace: Annotated[str | None, typer.Option(help="Only what was said in this workspace.")] = None,
-    category: Annotated[str | None, typer.Option(help="Only observations of this category.")] = None,
-    speaker: Annotated[str | None, typer.Option(help="Only what this person said: whole name, or first name.")] = None,
-    file: Annotated[
-        list[str] | None, typer.Option("--file", help="Only what is about this file, src/db.py or db.py; repeatable.")
-    ] = None,
-    since: Annotated[str | None, typer.Option(help="Only what was said from this date or time (ISO, UTC).")] = None,
-    until: Annotated[str | None, typer.Option(help="Only what was said to this date or time (ISO, UTC).")] = None,
-    as_of: Annotated[str | None, typer.Option(help="What was known and true on this date or time (ISO, UTC).")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object: hits, reason, stale, …")] = False,
     store: Annotated[Path | None, typer.Option(help="Folder of the store.")] = None,
     space: Annotated[str | None, typer.Option(help="Whose memory.")] = None,
     release: Annotated[str | None, typer.Option(help="An earlier release, by name (r3) or id.")] = None,
+    **filters: Unpack[Filters],
 ) -> None:
-    """Search the released memory and print what answers the query, each with its sources."""
+    """Print the memories that answer a query, with their sources."""
     from slowwave.cli.common import load_settings, print_notes, report_errors, silence_note_logging
     from slowwave.context.handed_out import note_hits
     from slowwave.memory import Memory
@@ -42,8 +46,7 @@ def recall(
         silence_note_logging()
         settings = load_settings(store, space)
         memory = Memory.open(settings.store, settings.space, release)
-        conditions = (workspace, category, since, until)
-        hits = memory.recall(query, k, kind or KINDS, *conditions, speaker=speaker, files=file or None, as_of=as_of)
+        hits = memory.recall(query, k, kind or KINDS, **filters)
     note_hits(settings.store / settings.space, hits)
     print_notes(hits.notes)
     if as_json:

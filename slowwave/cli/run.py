@@ -1,6 +1,5 @@
-"""Commands that work on the store: run, sources, plan's counts, backfill, reprocess, export."""
+"""Commands that read transcripts or write files: run, sources, export; and the options of what asks a model."""
 
-from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,7 +19,6 @@ from slowwave.cli.common import (
     report_errors,
     report_errors_and_progress,
 )
-from slowwave.schemas.errors import UsageError
 
 Paths = Annotated[list[Path] | None, typer.Argument(help="Files and folders; none: the installed tools' transcripts.")]
 Plain = Annotated[bool, typer.Option("--plain", help="Without Prefect: the same steps as plain functions.")]
@@ -37,8 +35,6 @@ MaxTokens = Annotated[
 GistsOption = Annotated[
     str | None, typer.Option("--gists", help="off, extractive, llm or truncated.", show_default=False)
 ]
-Since = Annotated[datetime | None, typer.Option(help="Sessions that ended on or after this day.")]
-Until = Annotated[datetime | None, typer.Option(help="Sessions that began before this day.")]
 
 
 def build_llm_overrides(llm: str | None, max_tokens: int | None) -> dict[str, Any]:
@@ -82,7 +78,7 @@ def sources(
     store: StoreOption = None,
     space: SpaceOption = None,
 ) -> None:
-    """List what a night would read: where it lies, how much, and what can't be read."""
+    """List what a night would read, and what can't be read."""
     with report_errors():
         from slowwave.flows.sources import list_sources
 
@@ -97,49 +93,6 @@ def sources(
         OUT.print(table)
 
 
-def backfill(
-    what: Annotated[str, typer.Argument(help="gists")],
-    strategy: Annotated[str | None, typer.Option(help="extractive, llm or truncated.", show_default=False)] = None,
-    llm: LlmOption = None,
-    max_tokens: MaxTokens = None,
-    store: StoreOption = None,
-    space: SpaceOption = None,
-) -> None:
-    """Fill only what lacks a gist, and release."""
-    import_prefect_quietly()
-    with report_errors_and_progress():
-        if what != "gists":
-            raise UsageError(f"nothing called {what!r} can be back-filled: gists can")
-        from slowwave.flows.reprocess import backfill_gists
-
-        settings = load_settings(
-            **build_overrides(store, space, gists=strategy, **build_llm_overrides(llm, max_tokens))
-        )
-        backfill_gists(settings).print(OUT)
-
-
-def reprocess(
-    step: Annotated[str, typer.Option(help="The first step to do again; what depends on it follows.")],
-    session: Annotated[list[str] | None, typer.Option(help="Sessions, by the transcript's own id.")] = None,
-    workspace: Annotated[str | None, typer.Option(help="Sessions of this workspace.", show_default=False)] = None,
-    since: Since = None,
-    until: Until = None,
-    llm: LlmOption = None,
-    max_tokens: MaxTokens = None,
-    gists: GistsOption = None,
-    store: StoreOption = None,
-    space: SpaceOption = None,
-) -> None:
-    """Do a step again, for some sessions or for all, and whatever depends on what came out differently."""
-    import_prefect_quietly()
-    with report_errors_and_progress():
-        from slowwave.flows.reprocess import Selection, run_reprocess
-
-        chosen = Selection(tuple(session or ()), workspace, since, until)
-        given = build_overrides(store, space, gists=gists, **build_llm_overrides(llm, max_tokens))
-        run_reprocess(step, chosen, load_settings(**given)).print(OUT)
-
-
 def export(
     to: Annotated[Path, typer.Argument(help="A folder that is made.")],
     form: Annotated[str, typer.Option("--format", help="parquet, lance or jsonl.")] = "parquet",
@@ -150,7 +103,7 @@ def export(
     store: StoreOption = None,
     space: SpaceOption = None,
 ) -> None:
-    """Write the released tables as Parquet, Lance or JSONL, with a manifest."""
+    """Write the released tables as Parquet, Lance or JSONL."""
     import_prefect_quietly()
     with report_errors_and_progress():
         from slowwave.flows.export import export_tables

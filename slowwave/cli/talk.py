@@ -35,7 +35,10 @@ def talk(
     store: StoreOption = None,
     space: SpaceOption = None,
 ) -> None:
-    """Talk with a language model that has the memory at hand; the next night reads what was said."""
+    """Chat with a language model that has the memory at hand.
+
+    The next night reads what was said.
+    """
     with report_errors():
         more = {"web": {"enabled": web}} if web is not None else {}
         settings = load_settings(store, space, llm=llm, **more)

@@ -12,7 +12,9 @@ import numpy as np
 from slowwave.context.features import ClaimQuotes, NightVectors, PastMessage, Statement, compute_session_idf
 from slowwave.context.statements import WEIGHTS, Weights, is_direct, score_statements
 from slowwave.engines.encoders.blas import limit_blas_threads
+from slowwave.recall.filters import mask_allowed_passages
 from slowwave.recall.query import Query
+from slowwave.recall.release.passages import Layout
 from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.pools import Vector
 from slowwave.recall.retrieve.sessions import (
@@ -113,7 +115,7 @@ def load_candidate_sessions(
 ) -> CandidateSessions:
     """Return the likeliest sessions and those of the hits."""
     share = {one.session_id: one.probability for one in _rank_likely_sessions(view, query, vector, settings.sessions)}
-    messages = _load_spoken_messages(view, list(share), hits, query.as_of)
+    messages = _load_spoken_messages(view, list(share), hits, query)
     groups = [list(group) for _, group in groupby(messages, key=lambda one: one.session_id)]
     claims = read_rows_where(view, OBSERVATIONS, CLAIMED, "session_id", {one.session_id for one in messages})
     passages = _load_passage_vectors(view, [one.message_id for one in messages])
@@ -136,16 +138,18 @@ def _rank_likely_sessions(view: View, query: Query, vector: Vector | None, limit
         return rank_sessions(view, query, vector, limit, full_text=False)
 
 
-def _load_spoken_messages(
-    view: View, sessions: Sequence[str], hits: Sequence[str], as_of: datetime | None
-) -> list[PastMessage]:
-    """Return what was said in the sessions by then, and the hits, in order; what was taken back is left out."""
+def _load_spoken_messages(view: View, sessions: Sequence[str], hits: Sequence[str], query: Query) -> list[PastMessage]:
+    """Return what of the sessions the query's conditions let through, and the hits, in order.
+
+    What was taken back is left out.
+    """
     rows = read_rows_where(view, MESSAGES, HEARD, "session_id", sessions)
     unique = {str(row["message_id"]): row for row in rows} | view.read_by_id(MESSAGES, hits, HEARD)
     ids = sorted({str(row["session_id"]) for row in unique.values()})
     about = view.read_by_id(SESSIONS, ids, ["session_id", "native_id", "inactive"])
     native = {key: str(row["native_id"]) for key, row in about.items()}
     gone = {key for row in about.values() for key in cast(list[str], row["inactive"])}
+    allowed = _find_allowed_messages(view, query) if query.since or query.is_narrowed else unique
     kept = [
         PastMessage(
             key,
@@ -159,9 +163,16 @@ def _load_spoken_messages(
             row["ts"],  # type: ignore[arg-type]
         )
         for key, row in unique.items()
-        if row["origin"] in SPOKEN and row["text"] and key not in gone and is_visible_as_of(row["ts"], as_of)
+        if row["origin"] in SPOKEN and row["text"] and key not in gone and key in allowed
+        if is_visible_as_of(row["ts"], query.until)  # no later than `as_of`, where there is one
     ]
     return sorted(kept, key=lambda one: (one.session_id, one.seq))
+
+
+def _find_allowed_messages(view: View, query: Query) -> set[str]:
+    """Return the ids of the messages that the query's conditions let through."""
+    messages = np.unique(Layout.from_view(view).message[mask_allowed_passages(view, query)])
+    return set(view.read_keys(MESSAGES).take(messages[messages >= 0]).to_pylist())
 
 
 def _collect_claim_quotes(

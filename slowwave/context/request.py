@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 from slowwave.context.briefing import (
     Kinds,
@@ -20,7 +20,7 @@ from slowwave.context.snippets import Snippet
 from slowwave.context.statements import is_direct
 from slowwave.context.tokens import Tokenizer, resolve_tokenizer
 from slowwave.recall.hits import Hits
-from slowwave.recall.query import When, build_query
+from slowwave.recall.query import MessageFilters, build_query, read_once, refuse_unknown_filters
 from slowwave.schemas.errors import StoreError
 from slowwave.schemas.vocabulary import Status
 from slowwave.store.trouble import TROUBLE, explain_unreadable, translate_read_errors
@@ -39,17 +39,17 @@ def build_context(
     conversation: Iterable[Turn] = (),
     tokenizer: Tokenizer | str | None = None,
     format: Format = "markdown",
-    workspace: str | None = None,
     automatic: bool = False,
-    as_of: When = None,
+    **filters: Unpack[MessageFilters],
 ) -> Context:
     """Return the block for a query; see `Memory.context`."""
+    refuse_unknown_filters(filters, MessageFilters)
     settings = memory.settings.context
     room = settings.budget if budget is None else budget
     check_block(room, format)
     count = resolve_tokenizer(tokenizer, settings.tokenizer)
     with memory._notes.collect_answer_notes():
-        memories, hits = _collect_memories(memory, query, workspace, automatic, as_of)
+        memories, hits = _collect_memories(memory, query, automatic, filters)
         notes = memory._notes.answer_notes
     block = assemble_context(query, memories, room, count, settings, web, conversation, format, stale=hits.stale)
     held = any(part.name == "memories" for part in block.parts)
@@ -93,14 +93,15 @@ def _load_briefing_lines(memory: "Memory") -> tuple[Kinds, bool]:
 
 
 def _collect_memories(
-    memory: "Memory", query: str, workspace: str | None, automatic: bool, as_of: When
+    memory: "Memory", query: str, automatic: bool, filters: MessageFilters
 ) -> tuple[list[Snippet], Hits]:
     """Return what the memory has to say, and the hits it goes by; where the store can't be read, the last answer."""
     settings = memory.settings.context
-    hits = memory.recall(query, settings.hits, ("message",), workspace, automatic=automatic, as_of=as_of)
+    filters["files"] = read_once(filters.get("files"))
+    hits = memory.recall(query, settings.hits, ("message",), automatic=automatic, **filters)
     if hits.stale:
         return _build_stale_snippets(hits), hits
-    asked = build_query(query, settings.hits, ("message",), workspace, None, None, None, as_of=as_of)
+    asked = build_query(query, settings.hits, ("message",), **filters)
     try:
         view = memory._get_view()
         vector = memory._vectors.encode_texts(view.release.encoder, [asked.text]).get(asked.text)

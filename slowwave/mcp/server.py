@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar, Unpack, cast
 
 from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
@@ -23,6 +23,7 @@ from slowwave.context.build import Context
 from slowwave.context.handed_out import note_block, note_hits
 from slowwave.memory import Memory
 from slowwave.recall.hits import KINDS
+from slowwave.recall.query import Filters, MessageFilters, spell_out_filters
 from slowwave.recall.show import show
 from slowwave.schemas.errors import SlowwaveError
 from slowwave.schemas.settings import Settings
@@ -43,9 +44,19 @@ MAX_BUDGET = 50_000
 READS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
 NOTES = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=False, open_world_hint=False)
 
-Workspace = Annotated[str | None, Field(description="Only what was said in this workspace (a project's folder).")]
-AsOf = Annotated[str | None, Field(description="What was known and true on this ISO date or time (UTC), not now.")]
+Some = TypeVar("Some", bound=MessageFilters)
 Query = Annotated[str, Field(description="What to look for, in plain words.")]
+
+
+def make_filter_argument(name: str, about: str) -> object:
+    """Return a filter's annotation as an argument of a tool."""
+    values = list[str] | str | None if name == "files" else str | None
+    return Annotated[values, Field(description=about)]
+
+
+def drop_empty(filters: Some) -> Some:
+    """Return the filters that are set: a model often sends an empty string for none."""
+    return cast(Some, {name: value for name, value in filters.items() if value})
 
 
 class RecallResult(BaseModel):
@@ -72,6 +83,7 @@ class Tools:
         self._memory: Memory | None = None
         self._opening = Lock()
 
+    @spell_out_filters(make_filter_argument)
     def recall(
         self,
         query: Query,
@@ -79,50 +91,29 @@ class Tools:
         kinds: Annotated[
             list[str] | None, Field(description="Any of observation, message, summary; by default all.")
         ] = None,
-        workspace: Workspace = None,
-        category: Annotated[str | None, Field(description="Only observations of this category.")] = None,
-        speaker: Annotated[
-            str | None, Field(description="Only what this person said: the whole name, or the first name.")
-        ] = None,
-        files: Annotated[
-            list[str] | str | None, Field(description="Only what is about one of these files: src/db.py, or db.py.")
-        ] = None,
-        since: Annotated[str | None, Field(description="Said on or after this ISO date or time (UTC).")] = None,
-        until: Annotated[str | None, Field(description="Said on or before this ISO date or time (UTC).")] = None,
-        as_of: AsOf = None,
+        **filters: Unpack[Filters],
     ) -> RecallResult:
         """Search the memory of earlier sessions: claims, messages and summaries that answer a query, with sources."""
-        conditions = (workspace, category, since, until)
         with convert_to_tool_errors():
             memory = self.open_memory()
-            found = memory.recall(
-                query,
-                k,
-                kinds or KINDS,
-                *(condition or None for condition in conditions),  # a model often sends an empty string for none
-                speaker=speaker or None,
-                files=files or None,
-                as_of=as_of or None,
-            )
+            found = memory.recall(query, k, kinds or KINDS, **drop_empty(filters))
             release = None if found.stale else memory.release.name
         note_hits(self.space_dir, found)
         hits = [hit.as_dict() for hit in found]
         return RecallResult(release=release, hits=hits, reason=found.reason, stale=found.stale, notes=list(found.notes))
 
+    @spell_out_filters(make_filter_argument)
     def context(
         self,
         query: Query,
         budget: Annotated[int, Field(ge=0, le=MAX_BUDGET, description="Tokens of the block, at most.")] = 1_000,
-        workspace: Workspace = None,
-        as_of: AsOf = None,
+        **filters: Unpack[MessageFilters],
     ) -> str:
         """Return a block of what earlier sessions say about a query, packed into a budget of tokens, each line
         sourced.
         """
         with convert_to_tool_errors():
-            return self._render_block(
-                self.open_memory().context(query, budget, workspace=workspace or None, as_of=as_of or None)
-            )
+            return self._render_block(self.open_memory().context(query, budget, **drop_empty(filters)))
 
     def briefing(self) -> str:
         """Return what is known in general, for the start of a conversation: the same text until the next release."""

@@ -1,11 +1,12 @@
 """A query, checked: every request that can't be carried out as put is refused here, with what would be."""
 
+import inspect
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
 from numbers import Integral
-from typing import TypeVar, cast
+from typing import Annotated, Any, TypedDict, TypeVar, Unpack, cast, get_args, get_type_hints
 
 from slowwave.recall.hits import KINDS, Kind
 from slowwave.schemas.errors import UsageError
@@ -31,8 +32,30 @@ STOP_WORDS = frozenset(
 
 
 T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
 When = datetime | date | str | None
 Files = Iterable[str] | str | None
+
+
+class MessageFilters(TypedDict, total=False):
+    """Conditions on what was said, each with what it is called for on the command line and to an agent."""
+
+    workspace: Annotated[str | None, "Only what was said in this workspace (a project's folder)."]
+    speaker: Annotated[str | None, "Only what this person said: the whole name, or the first name."]
+    files: Annotated[Files, "Only what is about one of these files: src/db.py, or db.py."]
+    since: Annotated[When, "Only what was said from this date or time on (ISO, UTC)."]
+    until: Annotated[When, "Only what was said up to this date or time (ISO, UTC)."]
+    as_of: Annotated[When, "What was known and true on this date or time (ISO, UTC), not now."]
+
+
+class Filters(MessageFilters, total=False):
+    """All conditions that `Memory.recall` takes as keywords; the Python, the command line's and the agents' are these.
+
+    A typed dict, not a dataclass: so they stand here alone, and a caller writes `recall(query, speaker="Ada")` or keeps
+    them (`mine = Filters(speaker="Ada")`) and writes `recall(query, **mine)`; either is checked by mypy.
+    """
+
+    category: Annotated[str | None, "Only observations of this category."]
 
 
 @dataclass(frozen=True)
@@ -69,45 +92,78 @@ def build_query(
     text: str,
     k: int,
     kinds: Iterable[str] | str,
-    workspace: str | None,
-    category: str | None,
-    since: When,
-    until: When,
+    *,
     now: datetime | None = None,
-    as_of: When = None,
-    speaker: str | None = None,
-    files: Files = None,
+    **filters: Unpack[Filters],
 ) -> Query:
     """Return the query, its text cleaned of control characters, its bounds in UTC.
 
     Raises:
         UsageError: an empty, wordless or over-long text, k under 1, an unknown kind, an empty workspace, category or
             speaker, a file that is no path, a date that is none, or bounds the wrong way round.
+        TypeError: a filter that there is not.
     """
+    refuse_unknown_filters(filters, Filters)
     if not isinstance(k, Integral) or isinstance(k, bool) or k < 1:
         raise UsageError(f"k is {k!r}; it is the number of hits wanted, at least 1")
-    start, end = _parse_bound(since, "since", time.min), _parse_bound(until, "until", time.max)
-    then = _parse_bound(as_of, "as_of", time.max)
+    start = _parse_bound(filters.get("since"), "since", time.min)
+    end = _parse_bound(filters.get("until"), "until", time.max)
+    then = _parse_bound(filters.get("as_of"), "as_of", time.max)
     end = min((bound for bound in (end, then) if bound is not None), default=None)
     if start and end and start > end:
         raise UsageError(f"since ({start.isoformat()}) is after until ({end.isoformat()}): nothing lies between")
-    for name, value in (("workspace", workspace), ("category", category), ("speaker", speaker)):
+    names = {"workspace": filters.get("workspace"), "category": filters.get("category")}
+    names["speaker"] = filters.get("speaker")
+    for name, value in names.items():
         if value is not None and not _is_name(value):
             raise UsageError(f"{name} is {value!r}; it is a name without control characters, or None for any")
     asked_at = _parse_bound(now, "now", time.min) or then
-    about = (speaker, _parse_files(files))
+    files = _parse_files(filters.get("files"))
     return Query(
         _clean_text(text),
         min(k, MOST_HITS),
         _check_kinds(kinds),
-        workspace,
-        category,
-        start,
-        end,
-        asked_at,
-        then,
-        *about,
+        since=start,
+        until=end,
+        now=asked_at,
+        as_of=then,
+        files=files,
+        **names,
     )
+
+
+def refuse_unknown_filters(filters: Mapping[str, object], known: type[MessageFilters]) -> None:
+    """Refuse a keyword that is no filter, as Python does.
+
+    Raises:
+        TypeError: there is one.
+    """
+    for name in filters.keys() - get_type_hints(known).keys():
+        raise TypeError(
+            f"got an unexpected keyword argument {name!r}; the filters are {', '.join(get_type_hints(known))}"
+        )
+
+
+def spell_out_filters(describe: Callable[[str, str], object]) -> Callable[[F], F]:
+    """Give a function's `**filters` a parameter each, for those who make options or a schema of its signature.
+
+    Args:
+        describe: the parameter's annotation, by the filter's name and what it is for.
+    """
+
+    def spelt_out(function: F) -> F:
+        (known,) = get_args(get_type_hints(function)["filters"])
+        hints = get_type_hints(known, include_extras=True)
+        signature = inspect.signature(function)
+        plain = [one for one in signature.parameters.values() if one.kind is not one.VAR_KEYWORD]
+        more = [
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=describe(name, about))
+            for name, about in ((name, hint.__metadata__[0]) for name, hint in hints.items())
+        ]
+        cast(Any, function).__signature__ = signature.replace(parameters=[*plain, *more])
+        return function
+
+    return spelt_out
 
 
 def read_once(some: T) -> T | tuple[str, ...]:

@@ -39,7 +39,7 @@ def strip_names(view: View, query: Query, *, full_text: bool) -> str:
 def _is_rarely_named(view: View, layout: Layout, place: int, words: list[str]) -> bool:
     """Return whether hardly any passage of a workspace has its name."""
     here = layout.workspace == place
-    anything = build_query(" ".join(words), 1, "message", None, None, None, None)
+    anything = build_query(" ".join(words), 1, "message")
     said = [positions for positions, _ in search_words(view, POOLS["message"], anything, layout)]
     if any(len(positions) >= ROWS_A_WORD for positions in said):  # said too often for all to be looked up
         return False

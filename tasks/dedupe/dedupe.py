@@ -78,7 +78,7 @@ def unmerge(observations: pa.Table, merges: pa.Table, merge_id: str) -> Deduped:
         pc.and_(pc.equal(merges["merge_id"], merge_id), pc.equal(merges["kind"], LedgerKind.DUPLICATE))
     )
     if not merge.num_rows:
-        raise KeyError(f"no merge of duplicates {merge_id!r}: `slowwave merges` lists them")
+        raise KeyError(f"no merge of duplicates {merge_id!r}: `slowwave inspect merges` lists them")
     if merge["undone"][0].as_py():
         return Deduped(OBSERVATIONS.make_empty_table(), MERGES.make_empty_table())
     loser = select_row(observations, merge["loser_id"][0].as_py())

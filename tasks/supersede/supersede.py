@@ -79,7 +79,7 @@ def unsupersede(observations: pa.Table, merges: pa.Table, merge_id: str) -> Supe
     ours = pc.is_in(merges["kind"], pa.array(KINDS))
     merge = merges.filter(pc.and_(pc.equal(merges["merge_id"], merge_id), ours))
     if not merge.num_rows:
-        raise KeyError(f"no supersession {merge_id!r}: `slowwave merges` lists them")
+        raise KeyError(f"no supersession {merge_id!r}: `slowwave inspect merges` lists them")
     if merge["undone"][0].as_py():
         return Superseded(OBSERVATIONS.make_empty_table(), MERGES.make_empty_table())
     if merge["kind"][0].as_py() == "doubt":
