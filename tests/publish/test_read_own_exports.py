@@ -19,7 +19,7 @@ from slowwave.tasks.ingest.verify import find_broken_chains
 from slowwave.tasks.job import Job
 from slowwave.tasks.publish.export import FORMATS
 
-SAMPLES = Path(__file__).parent.parent / "data" / "samples"
+SAMPLES = Path(__file__).parents[2] / "data" / "samples"
 READ = [SAMPLES / "claude-code", SAMPLES / "openclaw", SAMPLES / "generic"]
 
 

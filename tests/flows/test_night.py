@@ -33,7 +33,7 @@ from slowwave.tasks.ingest.vault import build_message_table
 from slowwave.tasks.ingest.verify import find_broken_chains
 from slowwave.tasks.job import Job, StepReport
 
-SAMPLES = Path(__file__).parent.parent / "data" / "samples"
+SAMPLES = Path(__file__).parents[2] / "data" / "samples"
 LEFT_ALONE = {"files", "runs", "releases"}
 
 

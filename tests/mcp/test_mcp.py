@@ -59,7 +59,7 @@ def environment(store: Path) -> dict[str, str]:
         "SLOWWAVE_ENCODER": "hash-384",
         "XDG_CONFIG_HOME": str(store / "config"),
         "XDG_CACHE_HOME": str(store / "cache"),
-        "PYTHONPATH": str(Path(__file__).parent.parent),
+        "PYTHONPATH": str(Path(__file__).parents[2]),
     }
 
 
@@ -331,7 +331,7 @@ def wait_for(process: "subprocess.Popen[bytes]", port: int) -> None:
 
 
 def test_the_hook_in_the_docs(store: Path, tmp_path: Path) -> None:
-    page = (Path(__file__).parent.parent / "docs" / "agents.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "agents.md").read_text(encoding="utf-8")
     hook = tmp_path / "slowwave_hook.py"
     hook.write_text(page.partition("```python\n")[2].partition("```")[0])
     program = tmp_path / "slowwave"

@@ -11,7 +11,7 @@ import pytest
 from slowwave.tasks.dedupe.normalise import NEGATIONS, STOP, stem
 from slowwave.tasks.supersede.kinds import KindIndex, Lexicon, load_kinds, load_relations, normalise_words, singularise
 
-LABELLED = Path(__file__).parent.parent / "data" / "labelled"
+LABELLED = Path(__file__).parents[2] / "data" / "labelled"
 BREWERS = Lexicon.from_lines(["brewers: v60, french press, press, aeropress", "media: press, radio"], singularise)
 
 

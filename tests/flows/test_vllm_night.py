@@ -38,7 +38,7 @@ pytestmark = [
     pytest.mark.skipif(find_spec("vllm") is None, reason="vLLM is not installed here: `make test-vllm` runs this"),
 ]
 
-SAMPLES = Path(__file__).parent.parent / "data" / "samples"
+SAMPLES = Path(__file__).parents[2] / "data" / "samples"
 WINDOW = 4096
 SPARING = {
     "CONTEXT_WINDOW": WINDOW,

@@ -41,7 +41,7 @@ from slowwave.tasks.llm.library import Library
 from slowwave.tasks.observe.distil import extract_claims
 from tests.llm_scripts import faithful
 
-SAMPLES = Path(__file__).parent.parent / "data" / "samples"
+SAMPLES = Path(__file__).parents[2] / "data" / "samples"
 CHATS = SAMPLES / "generic"
 SAID = [
     "I moved to Porto in March and I love the river.",
@@ -153,7 +153,7 @@ def test_doing_it_again_gives_the_same_rows_from_the_cache(night: tuple[Path, Ru
 def test_another_prompt_makes_what_rests_on_it_pending_and_nothing_else(
     night: tuple[Path, RunReport], tmp_path: Path
 ) -> None:
-    shipped = Path(__file__).parent.parent / "tasks" / "llm" / "prompts" / "master.md"
+    shipped = Path(__file__).parents[2] / "tasks" / "llm" / "prompts" / "master.md"
     (tmp_path / "master.md").write_text(shipped.read_text(encoding="utf-8").replace("You write", "Now you write"))
     done = steps(run_night([SAMPLES], settings(night[0], extract={"prompts": tmp_path})))
     assert {name for name, step in done.items() if step.rows_out} == {"rollup", "publish"}
@@ -376,7 +376,7 @@ print(asked)
 
 def killed(store: Path, source: Path, die_after: int) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-c", KILLED, str(store), str(source), str(die_after)]
-    root = str(Path(__file__).parent.parent)
+    root = str(Path(__file__).parents[2])
     environment = os.environ | {"DO_NOT_TRACK": "1", "PYTHONPATH": root}
     return subprocess.run(command, capture_output=True, text=True, env=environment, cwd=root, check=False)
 

@@ -22,7 +22,7 @@ from slowwave.schemas.tables import MESSAGES, RELEASED, SESSIONS
 from slowwave.store.snapshot import Snapshot
 from slowwave.store.store import Store
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 SAMPLES = ROOT / "data" / "samples"
 
 

@@ -28,7 +28,7 @@ from slowwave.tasks.topics.cluster import (
 )
 from slowwave.tasks.topics.names import TopicClaim, name_topics
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 SAMPLES = ROOT / "data" / "samples"
 LABELLED = ROOT / "data" / "labelled" / "topics.tsv"
 START = datetime(2026, 11, 1, tzinfo=UTC)

@@ -15,7 +15,7 @@ from slowwave.store import Store
 from slowwave.store.digest import compute_table_digest
 from slowwave.store.releases import read_releases
 
-SAMPLES = Path(__file__).parent.parent / "data" / "samples"
+SAMPLES = Path(__file__).parents[2] / "data" / "samples"
 COMPARED = (*RELEASED, MARKS, VECTORS)
 
 NIGHT = """

@@ -32,7 +32,7 @@ from slowwave.tasks.summarize.narrate import parse_gist, parse_summary
 from slowwave.text.fence import fence_entries, format_entry, neutralize_template_marks
 from tests.llm_scripts import claim
 
-CORPUS = Path(__file__).parent.parent / "data" / "labelled" / "injections.jsonl"
+CORPUS = Path(__file__).parents[2] / "data" / "labelled" / "injections.jsonl"
 CASES = [json.loads(line) for line in CORPUS.read_text(encoding="utf-8").splitlines()]
 ATTACKS = [case for case in CASES if case["kind"] != "harmless"]
 HARMLESS = [case["text"] for case in CASES if case["kind"] == "harmless"]

@@ -20,7 +20,7 @@ from slowwave.store.lock import writer_lock
 
 # Prefect's test server warns at its end, on some machines.
 pytestmark = pytest.mark.filterwarnings("ignore")
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 SAMPLES = ROOT / "data" / "samples" / "codex"
 
 

@@ -16,7 +16,7 @@ from slowwave.store import Store
 from slowwave.store.digest import compute_table_digest
 from slowwave.tasks.prototypes.prototypes import Prototypes, Vector, extend_prototypes, move_centroid, replay_events
 
-SAMPLES = Path(__file__).parent.parent / "data" / "samples"
+SAMPLES = Path(__file__).parents[2] / "data" / "samples"
 SETTINGS = PrototypeSettings()
 
 

@@ -19,7 +19,7 @@ from slowwave.store.digest import compute_table_digest
 from slowwave.store.snapshot import Snapshot
 from tests.talk_files import session
 
-SAMPLES = Path(__file__).parent.parent / "data" / "samples"
+SAMPLES = Path(__file__).parents[2] / "data" / "samples"
 
 
 @pytest.fixture(autouse=True)

@@ -23,7 +23,7 @@ from slowwave.tasks.plan import (
     measure_usage,
 )
 
-CHATS = Path(__file__).parent.parent / "data" / "samples" / "generic"
+CHATS = Path(__file__).parents[2] / "data" / "samples" / "generic"
 SCRIPT = "scripted:tests.llm_scripts:faithful"
 
 

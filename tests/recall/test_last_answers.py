@@ -102,6 +102,6 @@ def test_the_benchs_checks_hold_on_a_small_store(tmp_path: Path, monkeypatch: py
         measure_nearest_recall(memory, HashEncoder(), ["Redis cache", "Nina moved to Lisbon"]) == 0.9
     )  # of nine passages all
     monkeypatch.setattr("bench.recall_checks.PAUSE", 0.05)
-    monkeypatch.setattr("bench.recall_checks.READERS", 2)  # eight of them: tests/test_recall_live.py
+    monkeypatch.setattr("bench.recall_checks.READERS", 2)  # eight of them: tests/recall/test_recall_live.py
     met = recall_while_swapping(tmp_path / "store", HashEncoder(), ["Redis cache", "Nina moved to Lisbon"])
     assert (met.errors, met.queries > 0) == ([], True)

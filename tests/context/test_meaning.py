@@ -15,7 +15,7 @@ from slowwave.memory import Memory
 from slowwave.recall.query import Query, build_query
 from slowwave.recall.retrieve.pools import Vector
 from slowwave.schemas.settings import Settings
-from tests.test_context import TALK, chat, heard
+from tests.context.test_context import TALK, chat, heard
 
 NO_WEIGHTS = Weights(0.0, {}, 0.0, {"any": 1.0})
 

@@ -19,7 +19,7 @@ import yaml
 from slowwave.store import Store
 from slowwave.store.releases import read_releases
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 SAMPLES = ROOT / "data" / "samples" / "codex"
 PATIENCE = 240
 

@@ -6,7 +6,7 @@ from slowwave.schemas.settings import ObserveSettings
 from slowwave.tasks.observe.coding import is_coding
 from slowwave.tasks.observe.context import is_dependent, is_heading, is_question
 from slowwave.tasks.observe.observe import observe
-from tests.test_observe import HUMAN, MODEL, said
+from tests.observe.test_observe import HUMAN, MODEL, said
 
 
 def claims(*turns, source="generic", **changes):

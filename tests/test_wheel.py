@@ -1,0 +1,111 @@
+"""What is built: a wheel that is whole, is the same without links, and clashes with no module of the user's own."""
+
+import subprocess
+import sys
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+
+from tests.talk_files import session
+
+ROOT = Path(__file__).parent.parent
+TOP = ("flows", "schemas", "tasks")
+
+NIGHT = """
+import sys
+from pathlib import Path
+import slowwave
+from prefect.utilities.importtools import import_object
+from slowwave import Memory
+from slowwave.flows.nightly import run_night
+from slowwave.schemas.settings import Settings
+
+settings = Settings(store=Path(sys.argv[2]), encoder="hash-384")
+run_night([Path(sys.argv[1])], settings)
+hits = Memory.open(settings.store).recall("Which database keeps the tickets?")
+print(slowwave.__file__, import_object("slowwave.flows.nightly.nightly").name, hits[0].text, sep="\\n")
+"""
+
+
+def run(*words: object, cwd: Path, **options: object) -> str:
+    done = subprocess.run(
+        [str(word) for word in words], cwd=cwd, capture_output=True, text=True, check=False, **options
+    )  # type: ignore[call-overload]
+    assert done.returncode == 0, done.stderr
+    return str(done.stdout)
+
+
+def build(source: Path, into: Path, *more: str) -> Path:
+    """The wheel of a source tree or archive; hatchling where it is installed, else one that pip fetches."""
+    alone = ("--no-build-isolation",) if find_spec("hatchling") else ()
+    words = [sys.executable, "-m", "pip", "wheel", "--no-deps", *alone, "-w", str(into), str(source)]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+    if done.returncode and not alone:
+        pytest.skip(f"no hatchling here, and none to be fetched: {done.stderr.strip().splitlines()[-1]}")
+    assert done.returncode == 0, done.stderr
+    (wheel,) = into.glob("*.whl")
+    return wheel
+
+
+def modules(wheel: Path) -> list[str]:
+    return sorted(name for name in ZipFile(wheel).namelist() if ".dist-info/" not in name)
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build(ROOT, tmp_path_factory.mktemp("wheel"))
+
+
+def files(folder: Path, below: str = "") -> Sequence[str]:
+    """Of a package, as the wheel names them."""
+    found = (path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+    return [below + name for name in found if "__pycache__" not in name]
+
+
+def test_the_wheel_holds_every_file_of_the_four_folders_and_slowwave_alone_on_top(wheel: Path) -> None:
+    own = [name for name in files(ROOT / "slowwave") if name.split("/")[0] not in TOP]
+    inside = [name for top in TOP for name in files(ROOT / top, f"{top}/")]
+    assert modules(wheel) == sorted(f"slowwave/{name}" for name in [*own, *inside])
+    for data in (
+        "schemas/py.typed",
+        "tasks/supersede/kinds.txt",
+        "tasks/llm/prompts/extract.md",
+        "context/weights.json",
+    ):
+        assert f"slowwave/{data}" in modules(wheel)
+
+
+def test_the_source_archive_which_has_no_links_builds_the_same_wheel(wheel: Path, tmp_path: Path) -> None:
+    if not find_spec("hatchling"):
+        pytest.skip("no hatchling here")
+    run(sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", tmp_path, cwd=ROOT)
+    (archive,) = tmp_path.glob("*.tar.gz")
+    assert modules(build(archive, tmp_path)) == modules(wheel)
+
+
+def test_an_editable_install_points_at_the_checkout(tmp_path: Path) -> None:
+    if not find_spec("hatchling"):
+        pytest.skip("no hatchling here")
+    make = "import sys; from hatchling.build import build_editable; build_editable(sys.argv[1])"
+    run(sys.executable, "-c", make, tmp_path, cwd=ROOT)
+    held = ZipFile(next(tmp_path.glob("*.whl")))
+    (link,) = [name for name in held.namelist() if name.endswith(".pth")]
+    assert held.read(link).decode().strip() == str(ROOT)
+    assert not modules(next(tmp_path.glob("*.whl")))[1:]
+
+
+def test_modules_of_the_same_names_beside_a_users_script_break_nothing(wheel: Path, tmp_path: Path) -> None:
+    installed, project = tmp_path / "installed", tmp_path / "project"
+    run(sys.executable, "-m", "pip", "install", "--no-deps", "--no-compile", "--target", installed, wheel, cwd=tmp_path)
+    project.mkdir()
+    for name in TOP:
+        (project / f"{name}.py").write_text("raise RuntimeError('a module of the user was imported')\n")
+    (project / "script.py").write_text(NIGHT)
+    talk = session(tmp_path, "s1", 2, [("user", "We decided that PostgreSQL keeps the tickets from now on.")])
+    environment = {"PYTHONPATH": str(installed), "PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "OMP_NUM_THREADS": "1"}
+    told = run(sys.executable, "script.py", talk, tmp_path / "store", cwd=project, env=environment).splitlines()
+    assert told[-3:-1] == [str(installed / "slowwave" / "__init__.py"), "nightly"]
+    assert "PostgreSQL keeps the tickets" in told[-1]
