@@ -13,6 +13,7 @@ from slowwave.context.features import ClaimQuotes, NightVectors, PastMessage, St
 from slowwave.context.statements import WEIGHTS, Weights, is_direct, score_statements
 from slowwave.engines.encoders.blas import limit_blas_threads
 from slowwave.recall.query import Query
+from slowwave.recall.release.supersessions import Supersession, SupersessionIndex
 from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.pools import Vector
 from slowwave.recall.retrieve.sessions import (
@@ -22,7 +23,6 @@ from slowwave.recall.retrieve.sessions import (
     rank_sessions,
     read_rows_where,
 )
-from slowwave.recall.staleness import Supersession, SupersessionIndex
 from slowwave.schemas.settings import ContextSettings
 from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, PASSAGES, SESSIONS
 from slowwave.store.trouble import READ_TROUBLE
@@ -173,7 +173,7 @@ def _collect_claim_quotes(
     a likely one, or a hit. A later claim on another matter takes nothing back; the night's guesses are at times such.
     What the night withdrew, since it reads the session otherwise by now, counts as nothing.
     """
-    truth, near = SupersessionIndex.from_view(view), set(likely)
+    truth, near = view.truth, set(likely)
     active: dict[str, list[str]] = {}
     superseded: dict[str, list[str]] = {}
     for row in rows:

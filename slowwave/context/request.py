@@ -8,7 +8,6 @@ from slowwave.context.briefing import (
     Kinds,
     collect_briefing_lines,
     deserialize_lines,
-    load_session_tags,
     pack_briefing,
     serialize_lines,
 )
@@ -87,7 +86,9 @@ def _load_briefing_lines(memory: "Memory") -> tuple[Kinds, bool]:
             raise
         memory._notes.replace_notes(f"{explain_unreadable(trouble)}: answered from the last briefing")
         return told, True
-    view.get_or_build("briefing kept", lambda: memory._briefings.put_json(question, serialize_lines(kinds)))
+    if not view.is_briefing_kept:
+        memory._briefings.put_json(question, serialize_lines(kinds))
+        view.is_briefing_kept = True
     return kinds, False
 
 
@@ -104,7 +105,7 @@ def _collect_memories(
         view = memory._get_view()
         vector = memory._vectors.encode_texts(view.release.encoder, [asked.text]).get(asked.text)
         found = collect_sentences(view, asked, vector, [hit.id for hit in hits], settings)
-        tags = load_session_tags(view)
+        tags = view.session_tags
         direct = is_direct(extract_content_words(asked.text))
         return (build_message_snippets(view, hits, tags) if direct else []) + build_memory_snippets(found, tags), hits
     except TROUBLE as trouble:

@@ -26,7 +26,7 @@ def strip_names(view: View, query: Query, *, full_text: bool) -> str:
     """
     if not view.count(PASSAGES):
         return query.text
-    layout = Layout.from_view(view)
+    layout = view.passages
     text = layout.strip_speakers(query.text)
     lowered = text.lower()
     for place, name in enumerate(layout.folders if full_text else ()):

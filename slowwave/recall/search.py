@@ -15,8 +15,6 @@ from slowwave.recall.filters import explain_empty_filters
 from slowwave.recall.hits import Hits, Kind
 from slowwave.recall.query import Query
 from slowwave.recall.query_names import strip_names
-from slowwave.recall.release.calibration import Calibration
-from slowwave.recall.release.passages import Layout
 from slowwave.recall.release.view import View
 from slowwave.recall.rerank import Reranking
 from slowwave.recall.retrieve.claims import retrieve_claim_candidates
@@ -176,7 +174,7 @@ class Search:
         return PoolResult(found, max(float(relevance.max()), nearest or 0.0), nearest is not None)
 
     def _is_time_only(self, query: Query) -> bool:
-        return self.view.count(PASSAGES) > 0 and parse_query_times(query).is_time_only(Layout.from_view(self.view))
+        return self.view.count(PASSAGES) > 0 and parse_query_times(query).is_time_only(self.view.passages)
 
     def _compute_relevance(self, candidates: Candidates, query: Query) -> tuple[Scores, float | None]:
         """Return 0 to 1 a row: its cosine, and the share of the query's words heard there, on the release's scale.
@@ -187,17 +185,12 @@ class Search:
         inside = mask_candidates_in_time(candidates, query) if self._is_time_only(query) else None
         if inside is not None:
             return inside.astype(np.float64), float(inside.any())
-        cosine, scales = candidates.cosine, self._calibration.scales if self._calibration else {}
+        cosine, scales = candidates.cosine, self.view.calibration.scales if self.view.calibration else {}
         scale = scales.get(candidates.pool.kind)
         if scale is None or cosine is None:
             return candidates.covered, None
         near = scale.compute_relevances(np.nan_to_num(cosine, nan=-1.0), candidates.covered)
         return near, scale.compute_relevance(candidates.nearest)
-
-    @property
-    def _calibration(self) -> Calibration | None:
-        told = self.view.release.calibration
-        return self.view.get_or_build("calibration", lambda: Calibration.from_json(told) if told else None)
 
     def _score_candidates(
         self, pool: Pool, query: Query, vector: Vector | None, whole: Vector | None, said: PassageEvidence | None

@@ -9,9 +9,9 @@ from typing import cast
 import numpy as np
 
 from slowwave.recall.hits import KINDS, Fragment, Hit, Kind, Source, Successor
-from slowwave.recall.release.passages import Layout
+from slowwave.recall.release.tables import Row, list_strings
 from slowwave.recall.release.view import View
-from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, SESSIONS, SUMMARIES
+from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, SUMMARIES
 
 MESSAGE_COLUMNS = ["session_id", "native_id", "role", "text"]
 
@@ -26,8 +26,6 @@ CLAIM = 0.0001
 
 QUOTE_CHARS = 200
 """Length of a quote where no passage or claim gives one."""
-
-Row = dict[str, object]
 
 
 @dataclass(frozen=True)
@@ -94,7 +92,7 @@ def demote_echoes(found: Sequence[ScoredRow]) -> list[ScoredRow]:
     told: dict[Kind, set[str]] = {"message": set(), "observation": set()}
     first, echoes = list(found[:1]), list[ScoredRow]()
     for one in found[1:]:
-        messages = {one.id} if one.kind == "message" else set(_list_strings(one.row.get("message_ids")))
+        messages = {one.id} if one.kind == "message" else set(list_strings(one.row.get("message_ids")))
         above = told["observation" if one.kind == "message" else "message"]
         if one.kind != "summary" and messages and messages <= above:
             echoes.append(one)
@@ -120,14 +118,14 @@ def build_hits(view: View, found: Sequence[ScoredRow]) -> list[Hit]:
 
 
 def _get_message_ids(one: ScoredRow, below: Mapping[str, list[str]]) -> list[str]:
-    return below[one.id] if one.kind == "summary" else _list_strings(one.row.get("message_ids"))
+    return below[one.id] if one.kind == "summary" else list_strings(one.row.get("message_ids"))
 
 
 def _read_exchanges(view: View, found: Sequence[ScoredRow]) -> dict[str, tuple[list[Message], tuple[Fragment, ...]]]:
     """For each message that was found, itself and its exchange, taken from where they stand."""
     if not found:
         return {}
-    layout = Layout.from_view(view)
+    layout = view.passages
     exchanges = {one.id: layout.message[layout.find_exchange(cast(int, one.row["position"]))] for one in found}
     own = {one.id: int(layout.message[cast(int, one.row["position"])]) for one in found}
     wanted = np.unique(np.concatenate([*exchanges.values(), list(own.values())]))
@@ -165,7 +163,7 @@ def read_messages_by_id(view: View, ids: Iterable[str]) -> dict[str, Message]:
 
 
 def _build_messages(view: View, rows: Sequence[Row]) -> list[Message]:
-    names = view.get_or_build("sessions", lambda: _read_native_session_ids(view))
+    names = view.native_sessions
     return [
         Message(
             names.get(str(row["session_id"]), str(row["session_id"])),
@@ -177,29 +175,22 @@ def _build_messages(view: View, rows: Sequence[Row]) -> list[Message]:
     ]
 
 
-def _read_native_session_ids(view: View) -> dict[str, str]:
-    if not view.count(SESSIONS):
-        return {}
-    rows = view.read(SESSIONS, ["session_id", "native_id"])
-    return dict(zip(rows["session_id"].to_pylist(), rows["native_id"].to_pylist(), strict=True))
-
-
 def collect_message_ids_below(view: View, summaries: Mapping[str, Row]) -> dict[str, list[str]]:
     """For each summary (rows by id, with `member_ids`) up to MAX_SOURCES messages below it, spread over its members.
 
     Members are summaries of the tier below, observations or messages; each round takes all hits one tier down.
     """
-    frontier = {key: _list_strings(row["member_ids"]) for key, row in summaries.items()}
+    frontier = {key: list_strings(row["member_ids"]) for key, row in summaries.items()}
     while frontier:
         below = view.read_by_id(SUMMARIES, list(chain(*frontier.values())), ["summary_id", "member_ids"])
         if not below:
             break
         frontier = {
-            key: _descend_one_tier(ids, {k: _list_strings(row["member_ids"]) for k, row in below.items()})
+            key: _descend_one_tier(ids, {k: list_strings(row["member_ids"]) for k, row in below.items()})
             for key, ids in frontier.items()
         }
     claims = view.read_by_id(OBSERVATIONS, list(chain(*frontier.values())), ["observation_id", "message_ids"])
-    said = {key: _list_strings(row["message_ids"]) for key, row in claims.items()}
+    said = {key: list_strings(row["message_ids"]) for key, row in claims.items()}
     return {key: _descend_one_tier(ids, said)[:MAX_SOURCES] for key, ids in frontier.items()}
 
 
@@ -208,10 +199,6 @@ def _descend_one_tier(ids: Sequence[str], members: Mapping[str, list[str]]) -> l
     lists = [members.get(key, [key]) for key in ids[: MAX_SOURCES * 4]]
     spread = (key for turn in zip_longest(*lists) for key in turn if key is not None)
     return list(dict.fromkeys(spread))[: MAX_SOURCES * 4]
-
-
-def _list_strings(value: object) -> list[str]:
-    return [str(item) for item in value] if isinstance(value, list) else []
 
 
 def _normalise_text(text: str) -> str:

@@ -12,8 +12,9 @@ from functools import lru_cache
 import numpy as np
 
 from slowwave.recall.query import Query
-from slowwave.recall.release.passages import NO_TIME, Layout
-from slowwave.recall.release.view import Ints, Mask, View
+from slowwave.recall.release.passages import NO_TIME, Calendar, Layout, compute_calendar
+from slowwave.recall.release.tables import Ints, Mask
+from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.pools import POOLS, Candidates, Scores
 from slowwave.recall.sources import ScoredRow
 from slowwave.text.dates import Date, DateMentions, Span, extract_dates, extract_spans, extract_time_words
@@ -21,9 +22,6 @@ from slowwave.text.terms import extract_content_words
 
 TIMELY = 0.01
 """What a row of the time that a query names has over another: of two reciprocal ranks, that is a hundred places."""
-
-Calendar = tuple[Ints, Ints, Ints]
-"""Years, months and days of the month, in UTC."""
 
 
 @dataclass(frozen=True)
@@ -88,22 +86,12 @@ def _parse_times(text: str, now: datetime) -> QueryTimes:
     return QueryTimes(extract_dates(text), tuple(extract_spans(text, now)), words, about)
 
 
-def compute_calendar(moment: Ints) -> Calendar:
-    """Of moments in microseconds since 1970; those of no time are of 1970."""
-    at = np.where(moment != NO_TIME, moment, 0).astype("datetime64[us]")
-    month = at.astype("datetime64[M]")
-    years: Ints = at.astype("datetime64[Y]").astype(np.int64) + 1970
-    months: Ints = month.astype(np.int64) % 12 + 1
-    days: Ints = (at.astype("datetime64[D]") - month).astype(np.int64) + 1
-    return years, months, days
-
-
 def build_date_masks(view: View, layout: Layout, query: Query) -> list[Mask]:
     """For each time that a query names the passages said in it."""
     asked = parse_query_times(query)
     if not asked:
         return []
-    return asked.build_masks(layout.moment, view.get_or_build("calendar", lambda: compute_calendar(layout.moment)))
+    return asked.build_masks(layout.moment, layout.calendar)
 
 
 def mask_candidates_in_time(candidates: Candidates, query: Query) -> Mask | None:

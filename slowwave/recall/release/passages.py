@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slowwave.recall.query import WORD, Query
-from slowwave.recall.release.view import Ints, Mask, View
+from slowwave.recall.release.tables import Ints, Mask, Tables
 from slowwave.schemas.tables import MESSAGES, PASSAGES
 
 COLUMNS = ["session_id", "seq", "part", "role", "speaker", "ts", "workspace", "message_id"]
@@ -24,6 +24,9 @@ PAIR_REACH = 50
 """Passages between a question and its answer, at most."""
 
 NO_TIME = np.iinfo(np.int64).min
+
+Calendar = tuple[Ints, Ints, Ints]
+"""Years, months and days of the month, in UTC."""
 
 
 @dataclass(frozen=True)
@@ -49,36 +52,6 @@ class Layout:
     by_row: Ints
     """Positions in order of row id."""
 
-    @classmethod
-    def from_view(cls, view: View) -> "Layout":
-        """Return the passages' places, read by the first who asks."""
-        return view.get_or_build("layout", lambda: cls._read(view))
-
-    @classmethod
-    def _read(cls, view: View) -> "Layout":
-        rows = view.open_dataset(PASSAGES).to_table(columns=COLUMNS, with_row_id=True)
-        session, _ = encode_column(rows["session_id"])
-        order = np.lexsort((rows["part"].to_numpy(), rows["seq"].to_numpy(), session))
-        (role, roles), (speaker, speakers) = encode_column(rows["role"]), encode_column(rows["speaker"])
-        workspace, workspaces = encode_column(rows["workspace"])
-        message = pc.fill_null(pc.index_in(rows["message_id"], value_set=view.read_keys(MESSAGES)), -1).to_numpy()
-        moment = convert_timestamps(rows["ts"])
-        row_ids = rows["_rowid"].to_numpy()[order]
-        return cls(
-            offsets=order,
-            row_ids=row_ids,
-            session=session[order],
-            message=message[order].astype(np.int64),
-            role=role[order],
-            roles=roles,
-            speaker=speaker[order],
-            speakers=speakers,
-            workspace=workspace[order],
-            workspaces=workspaces,
-            moment=moment[order],
-            by_row=np.argsort(row_ids),
-        )
-
     def find_positions(self, row_ids: npt.NDArray[np.uint64]) -> Ints:
         """Return positions of rows of this table."""
         return locate_rows(self.row_ids, self.by_row, row_ids)
@@ -86,6 +59,11 @@ class Layout:
     def mask_allowed(self, query: Query) -> Mask:
         """Return which passages the query's conditions let through."""
         return build_filter_mask(query, self.workspace, self.workspaces, self.moment)
+
+    @cached_property
+    def calendar(self) -> Calendar:
+        """When each was said."""
+        return compute_calendar(self.moment)
 
     @cached_property
     def speaker_words(self) -> dict[str, set[int]]:
@@ -171,6 +149,32 @@ class Layout:
         return moved, inside & (self.session[moved] == self.session[positions])
 
 
+def read_layout(view: Tables) -> Layout:
+    """Return the passages' places."""
+    rows = view.open_dataset(PASSAGES).to_table(columns=COLUMNS, with_row_id=True)
+    session, _ = encode_column(rows["session_id"])
+    order = np.lexsort((rows["part"].to_numpy(), rows["seq"].to_numpy(), session))
+    (role, roles), (speaker, speakers) = encode_column(rows["role"]), encode_column(rows["speaker"])
+    workspace, workspaces = encode_column(rows["workspace"])
+    message = pc.fill_null(pc.index_in(rows["message_id"], value_set=view.read_keys(MESSAGES)), -1).to_numpy()
+    moment = convert_timestamps(rows["ts"])
+    row_ids = rows["_rowid"].to_numpy()[order]
+    return Layout(
+        offsets=order,
+        row_ids=row_ids,
+        session=session[order],
+        message=message[order].astype(np.int64),
+        role=role[order],
+        roles=roles,
+        speaker=speaker[order],
+        speakers=speakers,
+        workspace=workspace[order],
+        workspaces=workspaces,
+        moment=moment[order],
+        by_row=np.argsort(row_ids),
+    )
+
+
 def _index_words(names: Iterable[str]) -> dict[str, set[int]]:
     """Return each word of some names, in lower case, and the places of the names that it stands in."""
     found: dict[str, set[int]] = {}
@@ -178,6 +182,16 @@ def _index_words(names: Iterable[str]) -> dict[str, set[int]]:
         for word in WORD.findall(name.lower()):
             found.setdefault(word, set()).add(i)
     return found
+
+
+def compute_calendar(moment: Ints) -> Calendar:
+    """Of moments in microseconds since 1970; those of no time are of 1970."""
+    at = np.where(moment != NO_TIME, moment, 0).astype("datetime64[us]")
+    month = at.astype("datetime64[M]")
+    years: Ints = at.astype("datetime64[Y]").astype(np.int64) + 1970
+    months: Ints = month.astype(np.int64) % 12 + 1
+    days: Ints = (at.astype("datetime64[D]") - month).astype(np.int64) + 1
+    return years, months, days
 
 
 def encode_column(column: pa.ChunkedArray) -> tuple[Ints, tuple[str, ...]]:

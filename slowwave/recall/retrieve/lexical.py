@@ -17,7 +17,8 @@ from lance.query import MatchQuery
 
 from slowwave.recall.query import Query, extract_index_terms
 from slowwave.recall.release.passages import Layout
-from slowwave.recall.release.view import Ints, Mask, View
+from slowwave.recall.release.tables import Ints, Mask
+from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.pools import Pool, Scores, build_row_filter, search_post_filtered
 from slowwave.text import terms
 

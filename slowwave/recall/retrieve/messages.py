@@ -17,7 +17,8 @@ from slowwave.engines.encoders.blas import limit_blas_threads
 from slowwave.recall.filters import mask_allowed_passages
 from slowwave.recall.query import WORD, Query
 from slowwave.recall.release.passages import Layout
-from slowwave.recall.release.view import Ints, Mask, View
+from slowwave.recall.release.tables import Ints, Mask
+from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.lexical import compute_mask_idf, compute_word_evidence
 from slowwave.recall.retrieve.pools import Candidates, Pool, Scores, Vector, find_nearest_rows, fuse_standardised
 from slowwave.recall.times import build_date_masks, parse_query_times
@@ -78,7 +79,7 @@ def compute_passage_evidence(
         vector: the query's; None without an encoder.
         full_text: whether the index of full text may be asked.
     """
-    layout = Layout.from_view(view)
+    layout = view.passages
     allowed = mask_allowed_passages(view, query)
     dated = _score_dates(view, query, layout, allowed)
     of_time = parse_query_times(query).words if dated is not None else frozenset[str]()
