@@ -26,7 +26,6 @@ from slowwave.recall.retrieve.sessions import (
 from slowwave.schemas.settings import ContextSettings
 from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, PASSAGES, SESSIONS
 from slowwave.store.trouble import READ_TROUBLE
-from slowwave.text.terms import extract_content_words
 
 HEARD = ["message_id", "session_id", "native_id", "seq", "role", "origin", "speaker", "text", "ts"]
 LEAST = 0.02
@@ -95,7 +94,7 @@ def collect_sentences(
     ranks = {key: n for n, key in enumerate(hits)}
     at = load_candidate_sessions(view, query, vector, hits, settings)
     vectors = at.build_night_vectors() if view.release.encoder == weights.encoder else None
-    direct = is_direct(extract_content_words(query.text))
+    direct = is_direct(query.content_words)
     found: list[Statement] = []
     for heard in at.sessions:
         share = at.share.get(heard[0].session_id, 0.0)

@@ -106,7 +106,7 @@ def _collect_memories(
         vector = memory._vectors.encode_texts(view.release.encoder, [asked.text]).get(asked.text)
         found = collect_sentences(view, asked, vector, [hit.id for hit in hits], settings)
         tags = view.session_tags
-        direct = is_direct(extract_content_words(asked.text))
+        direct = is_direct(asked.content_words)
         return (build_message_snippets(view, hits, tags) if direct else []) + build_memory_snippets(found, tags), hits
     except TROUBLE as trouble:
         memory._notes.replace_notes(f"{explain_unreadable(trouble)}: answered with what was just found, and no more")

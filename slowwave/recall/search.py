@@ -10,11 +10,21 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slowwave.recall.doubts import mark_possible_supersessions, promote_newest
 from slowwave.recall.filters import explain_empty_filters
 from slowwave.recall.hits import Hits, Kind
 from slowwave.recall.query import Query
 from slowwave.recall.query_names import strip_names
+from slowwave.recall.rank import (
+    ScoredRow,
+    boost_matching_dates,
+    boost_scores_by_date,
+    demote_echoes,
+    mark_possible_supersessions,
+    mask_candidates_in_time,
+    merge_kinds,
+    promote_newest,
+    sort_superseded_last,
+)
 from slowwave.recall.release.view import View
 from slowwave.recall.rerank import Reranking
 from slowwave.recall.retrieve.claims import retrieve_claim_candidates
@@ -30,9 +40,8 @@ from slowwave.recall.retrieve.pools import (
     select_best_per_owner,
 )
 from slowwave.recall.retrieve.sessions import has_similar_session
-from slowwave.recall.sources import ScoredRow, build_hits, demote_echoes, merge_kinds
-from slowwave.recall.staleness import mark_superseded, sort_superseded_last
-from slowwave.recall.times import boost_matching_dates, boost_scores_by_date, mask_candidates_in_time, parse_query_times
+from slowwave.recall.sources import build_hits
+from slowwave.recall.staleness import mark_superseded
 from slowwave.schemas.settings import RecallSettings
 from slowwave.schemas.tables import PASSAGES
 from slowwave.store.trouble import READ_TROUBLE
@@ -174,7 +183,7 @@ class Search:
         return PoolResult(found, max(float(relevance.max()), nearest or 0.0), nearest is not None)
 
     def _is_time_only(self, query: Query) -> bool:
-        return self.view.count(PASSAGES) > 0 and parse_query_times(query).is_time_only(self.view.passages)
+        return query.times is not None and self.view.count(PASSAGES) > 0 and self.view.passages.is_time_only(query)
 
     def _compute_relevance(self, candidates: Candidates, query: Query) -> tuple[Scores, float | None]:
         """Return 0 to 1 a row: its cosine, and the share of the query's words heard there, on the release's scale.

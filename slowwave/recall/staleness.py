@@ -17,12 +17,12 @@ import pyarrow.compute as pc
 
 from slowwave.recall.filters import is_claim_allowed
 from slowwave.recall.hits import Successor
-from slowwave.recall.query import Query
-from slowwave.recall.release.supersessions import Supersession, SupersessionIndex, Words, extract_stems
-from slowwave.recall.release.tables import Row, list_strings
+from slowwave.recall.query import Query, extract_stems
+from slowwave.recall.rank import ScoredRow, reassign_scores
+from slowwave.recall.release.supersessions import Supersession, SupersessionIndex, Words
+from slowwave.recall.release.tables import Row
 from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.messages import QUESTION
-from slowwave.recall.sources import ScoredRow
 from slowwave.schemas.tables import OBSERVATIONS
 
 SAME = 0.75
@@ -46,19 +46,14 @@ def mark_superseded(view: View, found: Sequence[ScoredRow], query: Query) -> lis
         marked = [_mark_row(one, heirs.get(at), truth) for at, one in enumerate(found)]
         wanted = {heir for heir in heirs.values() if _is_successor_allowed(view, truth.rows.get(heir), query)}
         marked = _order_by_successors(truth, marked, changes, heirs, wanted, query)
-    return _reassign_scores(_move_statement_first(marked))
-
-
-def sort_superseded_last(found: Sequence[ScoredRow]) -> list[ScoredRow]:
-    """Return what is stale after everything that is not, each in its order."""
-    return _reassign_scores(sorted(found, key=lambda one: one.row.get("status") == "superseded"))
+    return reassign_scores(_move_statement_first(marked))
 
 
 def _find_superseded(
     view: View, truth: SupersessionIndex, found: Sequence[ScoredRow], query: Query
 ) -> dict[int, Supersession]:
     """Place among the found -> the change that made it stale."""
-    asked, ids = extract_stems(query.text), {one.id for one in found}
+    asked, ids = query.stems, {one.id for one in found}
     told = _read_other_claims(view, truth, found)
     stale: dict[int, Supersession] = {}
     for at, one in enumerate(found):
@@ -148,7 +143,7 @@ def _order_by_successors(
             everything.append(replace(found[leads[0]], kind="observation", id=heir, row={**row, "superseded_by": None}))
         for at in claims:
             place[at] = min([place.get(at, len(found)), *(lead - 0.5 for lead in leads)])
-        messages = list_strings(row["message_ids"]) if row is not None else ()
+        messages = cast(list[str], row["message_ids"] or []) if row is not None else ()
         holding = claims + [at for at, one in enumerate(found) if one.kind == "message" and one.id in messages]
         for at in losers:
             place[at] = max([place[at], *(place[other] + 0.25 for other in holding if other not in heirs)])
@@ -158,7 +153,7 @@ def _order_by_successors(
 def _is_match_for_old_claim(one: ScoredRow, change: Supersession, query: Query) -> bool:
     """Return whether a stale hit was found for what is stale in it: then the query means its successor."""
     if one.kind == "message":
-        return not extract_stems(query.text).isdisjoint(change.words)
+        return not query.stems.isdisjoint(change.words)
     return one.kind == "observation"
 
 
@@ -189,9 +184,3 @@ def _move_statement_first(found: list[ScoredRow]) -> list[ScoredRow]:
 def _is_only_question(one: ScoredRow) -> bool:
     text = str(one.row["text"]) if one.kind == "message" else ""
     return "?" in text and len(QUESTION.sub(" ", text).split()) < MIN_STATED
-
-
-def _reassign_scores(found: list[ScoredRow]) -> list[ScoredRow]:
-    """Return the same places, with the scores that were given, the highest first."""
-    scores = sorted((one.score for one in found), reverse=True)
-    return [replace(one, score=score) for one, score in zip(found, scores, strict=True)]

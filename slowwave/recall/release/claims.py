@@ -14,7 +14,6 @@ import pyarrow.compute as pc
 
 from slowwave.recall.query import Query
 from slowwave.recall.release.passages import (
-    NO_TIME,
     Layout,
     build_filter_mask,
     convert_timestamps,
@@ -23,6 +22,7 @@ from slowwave.recall.release.passages import (
     locate_rows,
 )
 from slowwave.recall.release.tables import Ints, Mask, Tables
+from slowwave.recall.times import NO_TIME
 from slowwave.schemas.tables import MESSAGES, OBSERVATIONS
 
 COLUMNS = ["message_ids", "workspace", "category", "status", "superseded_by", "observed_at"]

@@ -32,7 +32,7 @@ class Doubt:
 
     def is_relevant_to(self, query: Query) -> bool:
         """Return whether the later has a word of the query."""
-        return not set(extract_content_words(query.text)).isdisjoint(extract_content_words(self.successor.text))
+        return not set(query.content_words).isdisjoint(extract_content_words(self.successor.text))
 
 
 @dataclass

@@ -16,17 +16,13 @@ import pyarrow.compute as pc
 
 from slowwave.recall.query import WORD, Query
 from slowwave.recall.release.tables import Ints, Mask, Tables
+from slowwave.recall.times import NO_TIME, Calendar, compute_calendar
 from slowwave.schemas.tables import MESSAGES, PASSAGES
 
 COLUMNS = ["session_id", "seq", "part", "role", "speaker", "ts", "workspace", "message_id"]
 FOLDERS = re.compile(r"[/\\]")
 PAIR_REACH = 50
 """Passages between a question and its answer, at most."""
-
-NO_TIME = np.iinfo(np.int64).min
-
-Calendar = tuple[Ints, Ints, Ints]
-"""Years, months and days of the month, in UTC."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +75,13 @@ class Layout:
     def workspace_words(self) -> dict[str, set[int]]:
         """Each word of a workspace's name, in lower case, and whose names it stands in."""
         return _index_words(self.folders)
+
+    def is_time_only(self, query: Query) -> bool:
+        """Return whether a query asks for nothing but what was said then, by whomever and wherever: "What did Ann say
+        in May?".
+        """
+        told = self.speaker_words.keys() | self.workspace_words.keys()
+        return query.times is not None and query.times.about <= told
 
     def mask_workspace(self, word: str) -> Mask:
         """Return which of the passages come from a workspace that a word, in lower case, names."""
@@ -141,13 +144,6 @@ class Layout:
                 return None
         return None
 
-    def shift_positions(self, positions: Ints, offset: int) -> tuple[Ints, Mask]:
-        """Return the positions `offset` further on, and which of them are in the same session."""
-        moved = positions + offset
-        inside = (moved >= 0) & (moved < len(self.row_ids))
-        moved = np.where(inside, moved, positions)
-        return moved, inside & (self.session[moved] == self.session[positions])
-
 
 def read_layout(view: Tables) -> Layout:
     """Return the passages' places."""
@@ -182,16 +178,6 @@ def _index_words(names: Iterable[str]) -> dict[str, set[int]]:
         for word in WORD.findall(name.lower()):
             found.setdefault(word, set()).add(i)
     return found
-
-
-def compute_calendar(moment: Ints) -> Calendar:
-    """Of moments in microseconds since 1970; those of no time are of 1970."""
-    at = np.where(moment != NO_TIME, moment, 0).astype("datetime64[us]")
-    month = at.astype("datetime64[M]")
-    years: Ints = at.astype("datetime64[Y]").astype(np.int64) + 1970
-    months: Ints = month.astype(np.int64) % 12 + 1
-    days: Ints = (at.astype("datetime64[D]") - month).astype(np.int64) + 1
-    return years, months, days
 
 
 def encode_column(column: pa.ChunkedArray) -> tuple[Ints, tuple[str, ...]]:

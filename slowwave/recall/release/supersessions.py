@@ -10,9 +10,9 @@ from typing import cast
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slowwave.recall.release.tables import Row, Tables, list_strings
+from slowwave.recall.query import extract_stems
+from slowwave.recall.release.tables import Row, Tables
 from slowwave.schemas.tables import MESSAGES, OBSERVATIONS
-from slowwave.text.terms import extract_content_words
 
 COLUMNS = [
     *("observation_id", "session_id", "workspace", "category", "summary", "quote", "message_ids", "status"),
@@ -109,7 +109,7 @@ def read_supersessions(view: Tables) -> SupersessionIndex:
     rows = _index_by_id(view.read(OBSERVATIONS, COLUMNS, changed).to_pylist())
     if not rows:
         return SupersessionIndex({}, {}, {})
-    said_in = {key: list(list_strings(row["message_ids"])) for key, row in rows.items()}
+    said_in = {key: list(cast(list[str], row["message_ids"] or [])) for key, row in rows.items()}
     repeats = (pc.field("status") == pa.scalar("duplicate")) & pc.field("canonical_id").isin(sorted(rows))
     for row in view.read(OBSERVATIONS, ["canonical_id", "message_ids"], repeats).to_pylist():
         said_in[row["canonical_id"]] += row["message_ids"]
@@ -153,11 +153,6 @@ def _extract_values(row: Row) -> Words:
 
 def _extract_claim_words(row: Row) -> Words:
     return extract_stems(str(row["summary"]))
-
-
-def extract_stems(text: str) -> Words:
-    """Return the content words of a text, without the s of a plural or a possessive."""
-    return frozenset(word.removesuffix("'s").removesuffix("s") for word in extract_content_words(text))
 
 
 def _index_by_id(rows: Iterable[Row]) -> dict[str, Row]:

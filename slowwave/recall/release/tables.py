@@ -183,8 +183,3 @@ class Tables:
         None where the table is too large.
         """
         return None if self.count(table) > FLAT_ROWS else self._open[table.name].vectors
-
-
-def list_strings(value: object) -> list[str]:
-    """Return the texts of a row's list; none where it is null."""
-    return [str(item) for item in value] if isinstance(value, list) else []

@@ -11,7 +11,7 @@ of these is missing (no encoder, no full text of passages) the claim's own words
 import numpy as np
 
 from slowwave.recall.filters import mask_allowed_claims
-from slowwave.recall.query import Query, compute_word_share, extract_index_terms
+from slowwave.recall.query import Query, compute_word_share
 from slowwave.recall.release.claims import ClaimLayout
 from slowwave.recall.release.tables import Ints, Mask
 from slowwave.recall.release.view import View
@@ -146,6 +146,6 @@ def _compute_claim_coverage(
     if said.share is not None:
         at, positions = layout.find_claim_positions(claims)
         return np.nan_to_num(_take_max_per_claim(at, said.share[positions], len(claims)))
-    words = extract_index_terms(query.text)
+    words = query.index_terms
     texts = [f"{row['summary']} {row['speaker'] or ''}" for row in found.rows]
     return np.array([compute_word_share(words, text) for text in texts], dtype=np.float64)

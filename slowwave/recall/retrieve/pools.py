@@ -17,7 +17,7 @@ from lance.query import MatchQuery
 
 from slowwave.recall.filters import build_post_filter, build_scope_filters
 from slowwave.recall.hits import Kind
-from slowwave.recall.query import Query, compute_word_share, extract_index_terms
+from slowwave.recall.query import Query, compute_word_share
 from slowwave.recall.release.view import View
 from slowwave.schemas.tables import OBSERVATIONS, PASSAGES, SUMMARIES, UTC_US, Table
 from slowwave.text.terms import STOP
@@ -115,7 +115,8 @@ def build_row_filter(view: View, pool: Pool, query: Query) -> pc.Expression | No
     wanted.extend(_build_time_filters(pool, query.since, query.until))
     if pool.kind == "summary" and query.as_of is not None:  # it tells of all its time, the end too
         wanted.append(pc.field(pool.last) <= pa.scalar(query.as_of, UTC_US))
-    wanted.extend(build_scope_filters(view, pool.kind, query))
+    if query.is_narrowed:
+        wanted.extend(build_scope_filters(view, pool.kind, query))
     return reduce(and_, wanted) if wanted else None
 
 
@@ -140,7 +141,7 @@ def retrieve_candidates(
         found["vector"] = search_vectors(view, pool, query, limit, vector)
     candidates = merge_candidates(pool, found)
     candidates.cosine = candidates.signals.get("vector")
-    words = [word for word in extract_index_terms(query.text) if word not in STOP] or extract_index_terms(query.text)
+    words = [word for word in query.index_terms if word not in STOP] or query.index_terms
     column = pool.text
     candidates.covered = np.array(
         [compute_word_share(words, str(row[column])) for row in candidates.rows], dtype=np.float64
@@ -174,7 +175,7 @@ def search_post_filtered(view: View, pool: Pool, query: Query, limit: int, best:
 
     More are asked for until enough have passed: of rows that pass as often as others the first look has enough.
     """
-    strict = build_post_filter(view, pool.kind, query)
+    strict = build_post_filter(view, pool.kind, query) if query.files else None
     if strict is None:
         return best(limit)
     asked, rows = int(MORE * limit / strict.share), view.count(pool.table)

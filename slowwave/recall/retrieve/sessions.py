@@ -25,7 +25,6 @@ from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.lexical import search_words
 from slowwave.recall.retrieve.pools import POOLS, Vector, find_nearest_rows
 from slowwave.schemas.tables import OBSERVATIONS, PASSAGES, Table
-from slowwave.text.terms import extract_content_words
 
 NEAREST = 500
 """Passages by vector that are looked at."""
@@ -138,7 +137,7 @@ def read_rows_where(
 
 def score_sessions_by_words(view: View, query: Query, layout: Layout) -> dict[int, float]:
     """Return BM25 of each session that holds a word of the query, by the session's number."""
-    asked = replace(query, text=" ".join(extract_content_words(query.text)) or query.text)
+    asked = replace(query, text=" ".join(query.content_words) or query.text)
     lanes = search_words(view, POOLS["message"], asked, layout)
     return compute_bm25([layout.session[positions] for positions, _ in lanes], int(layout.session.max()) + 1)
 
@@ -177,7 +176,7 @@ def has_similar_session(view: View, query: Query, vector: Vector | None) -> bool
     unrelated questions have .13 to .18.
     """
     scale = view.calibration.scales.get("message") if view.calibration else None
-    if scale is None or vector is None or len(extract_content_words(query.text)) <= TELLING:
+    if scale is None or vector is None or len(query.content_words) <= TELLING:
         return False
     best = score_sessions_by_cosine(view, query, view.passages, vector).values()
     return max(best, default=-1.0) >= scale.median
