@@ -7,8 +7,8 @@ import pytest
 
 from slowwave import Memory
 from slowwave.flows.nightly import run_night
+from slowwave.recall.plan import strip_names
 from slowwave.recall.query import Query, build_query
-from slowwave.recall.query_names import strip_names
 from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.lexical import compute_mask_idf, compute_word_evidence
 from slowwave.recall.retrieve.pools import POOLS

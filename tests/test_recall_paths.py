@@ -153,13 +153,14 @@ def test_a_sieve_loses_no_row_to_a_limit(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_names_are_read_once_a_release(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
-    view, plain, plained = memory._get_view(), scope._normalise_name, list[str]()
+    view, plain, plained = memory._get_view(), scope.normalise_name, list[str]()
 
     def counted(name: str) -> str:
         plained.append(name)
         return plain(name)
 
-    monkeypatch.setattr(scope, "_normalise_name", counted)
+    monkeypatch.setattr(scope, "normalise_name", counted)
+    monkeypatch.setattr("slowwave.recall.release.view.normalise_name", counted)
     assert scope.resolve_speakers(view, "ann") == scope.resolve_speakers(view, " ANN ") == {"Ann"}
     once = len(plained)
     assert scope.resolve_speakers(view, "Ann") == {"Ann"}

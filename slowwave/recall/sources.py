@@ -24,12 +24,11 @@ def build_hits(view: View, found: Sequence[ScoredRow]) -> list[Hit]:
     ids = {one.id: _get_message_ids(one, below) for one in found}
     messages = read_messages_by_id(view, [key for one in found if one.kind != "message" for key in ids[one.id]])
     said = _read_exchanges(view, [one for one in found if one.kind == "message"])
-    return [
-        build_hit(one, said[one.id][0], said[one.id][1])
-        if one.kind == "message"
-        else build_hit(one, [messages[i] for i in ids[one.id] if i in messages], ())
+    stands_on = [
+        said[one.id] if one.kind == "message" else ([messages[i] for i in ids[one.id] if i in messages], ())
         for one in found
     ]
+    return [build_hit(one, *below) for one, below in zip(found, stands_on, strict=True)]
 
 
 def _get_message_ids(one: ScoredRow, below: Mapping[str, list[str]]) -> list[str]:
@@ -47,10 +46,11 @@ def _read_exchanges(view: View, found: Sequence[ScoredRow]) -> dict[str, tuple[l
     wanted = wanted[wanted >= 0]
     rows = view.take(MESSAGES, wanted, MESSAGE_COLUMNS).to_pylist()
     messages = dict(zip(wanted.tolist(), _build_messages(view, rows), strict=True))
+    fragments = {at: message.make_fragment() for at, message in messages.items()}
     return {
         key: (
             [messages[own[key]]] if own[key] in messages else [],
-            tuple(messages[at].make_fragment() for at in places.tolist() if at in messages),
+            tuple(fragments[at] for at in places.tolist() if at in fragments),
         )
         for key, places in exchanges.items()
     }
