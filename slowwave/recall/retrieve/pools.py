@@ -91,7 +91,7 @@ class Candidates:
     covered: Scores = field(default_factory=lambda: np.zeros(0))
     """Share of the query's words, by their worth, that is heard at each row; 0 to 1."""
     cosine: Scores | None = None
-    """Of each row to the query, the nearer of with and without names (`plan.strip_names`); NaN where it has no vector; None
+    """Of each row to the query, the nearer of with and without names; NaN where it has no vector; None
     without an encoder. Relevance is told by it."""
     nearest: float = -1.0
     """Cosine of the nearest of all rows to the whole query, where that is known."""
