@@ -12,7 +12,6 @@ import pyarrow as pa
 from slowwave.engines.encoders.protocol import Encoder, Vectors
 from slowwave.memory import Memory
 from slowwave.recall.query import build_query
-from slowwave.recall.release.passages import Layout
 from slowwave.recall.retrieve.messages import compute_stored_cosines, select_top
 from slowwave.recall.retrieve.pools import POOLS, find_nearest_rows
 from slowwave.schemas.tables import PASSAGES
@@ -40,7 +39,7 @@ def measure_nearest_recall(memory: Memory, encoder: Encoder, queries: Sequence[s
     cosines = np.concatenate(
         [_compute_cosines(batch, vectors) for batch in view.open_dataset(PASSAGES).to_batches(["vector"])]
     )
-    layout, shares = Layout.from_view(view), []
+    layout, shares = view.passages, []
     for at, (text, vector) in enumerate(zip(queries, vectors, strict=True)):
         wanted = set(keys[np.argsort(-cosines[:, at], kind="stable")[:NEAREST]])
         near = compute_stored_cosines(view, pool, layout.offsets, vector)

@@ -11,19 +11,11 @@ from typing import Any, cast
 import pyarrow.compute as pc
 
 from slowwave.context.build import Context
-from slowwave.context.rendering import Format, Line, LineSource, Part, get_renderer, shorten_session_ids
+from slowwave.context.rendering import Format, Line, LineSource, Part, get_renderer
 from slowwave.context.tokens import Tokenizer, cache_counts
 from slowwave.recall.release.view import View
 from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, PERSONAL, SESSIONS, SUMMARIES, TOPICS, Table
 from slowwave.schemas.vocabulary import Status, SummaryScope
-
-
-def load_session_tags(view: View) -> Mapping[str, str]:
-    """Return each session's own id -> its tag, which `slowwave show` takes; made once a release (50 ms for 20,000)."""
-    return view.get_or_build(
-        "session tags", lambda: shorten_session_ids(view.read(SESSIONS, ["native_id"])["native_id"].to_pylist())
-    )
-
 
 MASTER = -1
 EARLIEST = datetime.min.replace(tzinfo=UTC)
@@ -110,7 +102,7 @@ def collect_facts(view: View) -> list[Line]:
     rows.sort(key=lambda row: -round(cast(float, row["confidence"]), 6))
     rows = rows[:MOST_LINES]
     native = _load_native_ids(view, [str(row["session_id"]) for row in rows])
-    tags = load_session_tags(view)
+    tags = view.session_tags
     said = view.read_by_id(MESSAGES, [_get_first_message_id(row) for row in rows], ["message_id", "native_id", "seq"])
     return [
         _make_line(
@@ -154,7 +146,7 @@ def collect_session_summaries(view: View) -> list[Line]:
     rows.sort(key=lambda row: str(row["summary_id"]))
     rows.sort(key=lambda row: _make_time_key(row["last_at"]), reverse=True)
     native = _load_native_ids(view, [str(row["scope_id"]) for row in rows[:MOST_LINES]])
-    tags = load_session_tags(view)
+    tags = view.session_tags
     return [
         _make_line(str(row["text"]), LineSource(session, at=_get_time(row["last_at"]), short=tags.get(session)))
         for row in rows[:MOST_LINES]

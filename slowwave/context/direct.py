@@ -12,7 +12,6 @@ from slowwave.context.rendering import LineSource
 from slowwave.context.snippets import Snippet
 from slowwave.recall.hits import Hit
 from slowwave.recall.release.view import View
-from slowwave.recall.staleness import SupersessionIndex
 from slowwave.schemas.tables import MESSAGES
 from slowwave.text.terms import extract_content_words
 
@@ -34,7 +33,7 @@ def build_message_snippets(view: View, hits: Sequence[Hit], tags: Mapping[str, s
 
 def _has_found_successor(view: View, hit: Hit, found: Container[str]) -> bool:
     """Return whether what holds in place of a hit was said in a message that was found."""
-    heir = SupersessionIndex.from_view(view).rows.get(hit.superseded_by) if hit.superseded_by is not None else None
+    heir = view.truth.rows.get(hit.superseded_by) if hit.superseded_by is not None else None
     return heir is not None and any(key in found for key in cast(list[str], heir["message_ids"]))
 
 

@@ -14,7 +14,7 @@ from slowwave.context.statements import WEIGHTS, Weights, is_direct, score_state
 from slowwave.engines.encoders.blas import limit_blas_threads
 from slowwave.recall.filters import mask_allowed_passages
 from slowwave.recall.query import Query
-from slowwave.recall.release.passages import Layout
+from slowwave.recall.release.supersessions import Supersession, SupersessionIndex
 from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.pools import Vector
 from slowwave.recall.retrieve.sessions import (
@@ -24,12 +24,10 @@ from slowwave.recall.retrieve.sessions import (
     rank_sessions,
     read_rows_where,
 )
-from slowwave.recall.staleness import Supersession, SupersessionIndex
 from slowwave.schemas.settings import ContextSettings
 from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, PASSAGES, SESSIONS
 from slowwave.schemas.vocabulary import SPOKEN, Role, Status
 from slowwave.store.trouble import READ_TROUBLE
-from slowwave.text.terms import extract_content_words
 
 HEARD = ["message_id", "session_id", "native_id", "seq", "role", "origin", "speaker", "text", "ts"]
 LEAST = 0.02
@@ -97,7 +95,7 @@ def collect_sentences(
     ranks = {key: n for n, key in enumerate(hits)}
     at = load_candidate_sessions(view, query, vector, hits, settings)
     vectors = at.build_night_vectors() if view.release.encoder == weights.encoder else None
-    direct = is_direct(extract_content_words(query.text))
+    direct = is_direct(query.content_words)
     found: list[Statement] = []
     for heard in at.sessions:
         share = at.share.get(heard[0].session_id, 0.0)
@@ -171,7 +169,7 @@ def _load_spoken_messages(view: View, sessions: Sequence[str], hits: Sequence[st
 
 def _find_allowed_messages(view: View, query: Query) -> set[str]:
     """Return the ids of the messages that the query's conditions let through."""
-    messages = np.unique(Layout.from_view(view).message[mask_allowed_passages(view, query)])
+    messages = np.unique(view.passages.message[mask_allowed_passages(view, query)])
     return set(view.read_keys(MESSAGES).take(messages[messages >= 0]).to_pylist())
 
 
@@ -184,7 +182,7 @@ def _collect_claim_quotes(
     a likely one, or a hit. A later claim on another matter takes nothing back; the night's guesses are at times such.
     What the night withdrew, since it reads the session otherwise by now, counts as nothing.
     """
-    truth, near = SupersessionIndex.from_view(view), set(likely)
+    truth, near = view.truth, set(likely)
     active: dict[str, list[str]] = {}
     superseded: dict[str, list[str]] = {}
     for row in rows:

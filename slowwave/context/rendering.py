@@ -14,11 +14,13 @@ other sessions, so that `slowwave show` finds it; the parts of the block have al
 """
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
-from itertools import groupby, pairwise
+from itertools import groupby
 from typing import Literal
+
+from slowwave.recall.release.view import shorten_session_ids
 
 Format = Literal["markdown", "json"]
 Name = Literal["web", "memories", "conversation", "briefing"]
@@ -31,7 +33,6 @@ TITLES: dict[Name, str] = {
 OF_MEMORY: frozenset[Name] = frozenset({"memories", "briefing"})
 """Parts that are old in the block of an old answer; web and conversation never are."""
 STALE = "(from before: the store can't be read now)"
-WHOLE_ID, SHORT_ID = 12, 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,24 +126,6 @@ def format_tag(source: LineSource) -> str:
     number = source.message if source.seq is None else str(source.seq)
     named = f"{source.speaker}: " if source.speaker else ""
     return f"- {named}" if number is None else f"{number}. {named}"
-
-
-def shorten_session_ids(sessions: Iterable[str]) -> dict[str, str]:
-    """Return each session's id as it stands in a block: whole where it is short, else as much as tells it from the
-    others.
-    """
-    ids = ["", *sorted(set(sessions)), ""]
-    shared = [_count_common_prefix(*pair) for pair in pairwise(ids)]  # of sorted ids neighbours share the most
-    return {
-        one: one if len(one) <= WHOLE_ID else one[: max(SHORT_ID, before + 1, after + 1)]
-        for one, (before, after) in zip(ids[1:-1], pairwise(shared), strict=True)
-    }
-
-
-def _count_common_prefix(one: str, other: str) -> int:
-    """Return how many characters two ids begin alike with."""
-    length = min(len(one), len(other))
-    return next((at for at in range(length) if one[at] != other[at]), length)
 
 
 def render_json(parts: Sequence[Part]) -> str:

@@ -8,7 +8,6 @@ from slowwave.context.briefing import (
     Kinds,
     collect_briefing_lines,
     deserialize_lines,
-    load_session_tags,
     pack_briefing,
     serialize_lines,
 )
@@ -88,7 +87,9 @@ def _load_briefing_lines(memory: "Memory") -> tuple[Kinds, bool]:
             raise
         memory._notes.replace_notes(f"{explain_unreadable(trouble)}: answered from the last briefing")
         return told, True
-    view.get_or_build("briefing kept", lambda: memory._briefings.put_json(question, serialize_lines(kinds)))
+    if not view.is_briefing_kept:
+        memory._briefings.put_json(question, serialize_lines(kinds))
+        view.is_briefing_kept = True
     return kinds, False
 
 
@@ -106,8 +107,8 @@ def _collect_memories(
         view = memory._get_view()
         vector = memory._vectors.encode_texts(view.release.encoder, [asked.text]).get(asked.text)
         found = collect_sentences(view, asked, vector, [hit.id for hit in hits], settings)
-        tags = load_session_tags(view)
-        direct = is_direct(extract_content_words(asked.text))
+        tags = view.session_tags
+        direct = is_direct(asked.content_words)
         return (build_message_snippets(view, hits, tags) if direct else []) + build_memory_snippets(found, tags), hits
     except TROUBLE as trouble:
         memory._notes.replace_notes(f"{explain_unreadable(trouble)}: answered with what was just found, and no more")

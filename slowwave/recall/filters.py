@@ -15,11 +15,10 @@ import pyarrow.compute as pc
 
 from slowwave.recall.hits import Kind
 from slowwave.recall.query import Query, normalise_path
-from slowwave.recall.release.claims import ClaimLayout
-from slowwave.recall.release.passages import Layout, encode_column, find_code
-from slowwave.recall.release.view import Ints, LRUCache, Mask, View
+from slowwave.recall.release.passages import find_code
+from slowwave.recall.release.tables import Ints, Mask
+from slowwave.recall.release.view import View, normalise_name
 from slowwave.schemas.tables import OBSERVATIONS, PASSAGES
-from slowwave.schemas.vocabulary import Status
 
 BEFORE, AFTER = r"(?<![\w.-])", r"(?![\w/\\]|[.-]\w)"
 """Where a path begins and ends within a text: `db.py` stands in "src/db.py." and not in "mydb.py" or "db.pyc"."""
@@ -67,46 +66,11 @@ def collect_basenames(files: Iterable[str]) -> set[str]:
     return {one.rpartition("/")[2] or one for one in files}
 
 
-KEPT_PATHS = 64
-"""Conditions on files whose rows are remembered (one byte a passage and a claim)."""
 UNKNOWN = -1
 """The place of a workspace that is not told."""
-KEPT_NAMES = 256
-"""Names of speakers that are remembered with those whom they mean."""
 MOST_KEYS = 300
 """Rows about some files up to which Lance filters by their keys: it compares them anew for each word looked up.
 Of more a mask is laid over what it finds (100,000 passages, a third of them about the file: 590 ms a query, or 85)."""
-
-
-@dataclass(frozen=True)
-class ClaimFacts:
-    """Who made each claim, and the files that it names; by its offset."""
-
-    speaker: Ints
-    """Place in `speakers`; -1 where nobody is named."""
-    speakers: tuple[str, ...]
-    naming: Ints
-    """Claims, one for each file that it names; those in quarantine name none."""
-    path: Ints
-    """Beside `naming`: place in `paths`."""
-    paths: tuple[str, ...]
-
-    @classmethod
-    def from_view(cls, view: View) -> "ClaimFacts":
-        """Return the release's, read by the first who asks."""
-        return view.get_or_build("claim facts", lambda: cls._read(view))
-
-    @classmethod
-    def _read(cls, view: View) -> "ClaimFacts":
-        none = np.zeros(0, dtype=np.int64)
-        if not view.count(OBSERVATIONS):
-            return cls(none, (), none, none, ())
-        rows = view.open_dataset(OBSERVATIONS).to_table(columns=["speaker", "files", "status"])
-        files = rows["files"].combine_chunks()
-        parent = pc.list_parent_indices(files).to_numpy().astype(np.int64)
-        path, paths = encode_column(pa.chunked_array([files.flatten()]))
-        kept = pc.not_equal(rows["status"], Status.QUARANTINED).to_numpy()[parent]
-        return cls(*encode_column(rows["speaker"]), parent[kept], path[kept], paths)
 
 
 @dataclass(frozen=True)
@@ -121,7 +85,7 @@ class FileMatches:
 
 def mask_allowed_passages(view: View, query: Query) -> Mask:
     """Return which passages the query's conditions let through, by position."""
-    layout = Layout.from_view(view)
+    layout = view.passages
     mask = layout.mask_allowed(query)
     if query.speaker is not None:
         mask &= _mask_values(layout.speaker, layout.speakers, resolve_speakers(view, query.speaker))
@@ -130,9 +94,9 @@ def mask_allowed_passages(view: View, query: Query) -> Mask:
 
 def mask_allowed_claims(view: View, query: Query) -> Mask:
     """Return which claims may answer and pass the query's conditions, by offset."""
-    mask = ClaimLayout.from_view(view).mask_allowed(query)
+    mask = view.claims.mask_allowed(query)
     if query.speaker is not None:
-        facts = ClaimFacts.from_view(view)
+        facts = view.claim_facts
         mask &= _mask_values(facts.speaker, facts.speakers, resolve_speakers(view, query.speaker))
     return mask & find_file_matches(view, query.files).claims if query.files else mask
 
@@ -163,7 +127,7 @@ def build_scope_filters(view: View, kind: Kind, query: Query) -> list[pc.Express
         found = find_file_matches(view, query.files)
         claims = kind == "observation"
         table = OBSERVATIONS if claims else PASSAGES
-        rows = np.flatnonzero(found.claims) if claims else Layout.from_view(view).offsets[found.passages]
+        rows = np.flatnonzero(found.claims) if claims else view.passages.offsets[found.passages]
         wanted.append(pc.field(table.key).isin(view.read_keys(table).take(rows).combine_chunks()))
     return wanted
 
@@ -198,7 +162,7 @@ def build_post_filter(view: View, kind: Kind, query: Query) -> PostFilter | None
         return None
     return PostFilter(
         mask,
-        ClaimLayout.from_view(view).find_offsets if kind == "observation" else Layout.from_view(view).find_positions,
+        view.claims.find_offsets if kind == "observation" else view.passages.find_positions,
     )
 
 
@@ -220,63 +184,51 @@ def resolve_speakers(view: View, name: str) -> frozenset[str]:
 
     Where nobody has just that one, those whose first names it is.
     """
-    kept: LRUCache[str, frozenset[str]] = view.get_or_build("speakers meant", lambda: LRUCache(KEPT_NAMES))
-    meant = kept.get(wanted := _normalise_name(name))
+    meant = view.named_speakers.get(wanted := normalise_name(name))
     if meant is None:
-        plain = view.get_or_build("speakers", lambda: {one: _normalise_name(one) for one in _collect_speakers(view)})
-        exact = frozenset(one for one, said in plain.items() if said == wanted)
-        meant = exact or frozenset(one for one, said in plain.items() if said.startswith(f"{wanted} "))
-        kept.put(wanted, meant)
+        exact = frozenset(one for one, said in view.speakers.items() if said == wanted)
+        meant = exact or frozenset(one for one, said in view.speakers.items() if said.startswith(f"{wanted} "))
+        view.named_speakers.put(wanted, meant)
     return meant
-
-
-def _collect_speakers(view: View) -> set[str]:
-    return {*ClaimFacts.from_view(view).speakers, *(Layout.from_view(view).speakers if view.count(PASSAGES) else ())}
 
 
 def find_file_matches(view: View, files: Sequence[str]) -> FileMatches:
     """Return the claims and passages that are about one of the files; remembered while the release is read."""
-    kept: LRUCache[tuple[str, ...], FileMatches] = view.get_or_build("about files", lambda: LRUCache(KEPT_PATHS))
-    found = kept.get(key := tuple(files))
+    found = view.file_matches.get(key := tuple(files))
     if found is None:
         found = _match_files(view, key)
-        kept.put(key, found)
-    return found
+        view.file_matches.put(key, found)
+    return FileMatches(*found)
 
 
 def find_path_variants(view: View, files: Sequence[str]) -> list[PathVariants]:
     """Return how rows may write the paths: as they are, and what is left of an absolute one within a workspace."""
-    return build_path_variants(files, view.get_or_build("workspaces", lambda: _collect_workspaces(view)))
+    return build_path_variants(files, view.workspaces)
 
 
-def _collect_workspaces(view: View) -> set[str]:
-    passages = Layout.from_view(view).workspaces if view.count(PASSAGES) else ()
-    return {*passages, *(ClaimLayout.from_view(view).workspaces if view.count(OBSERVATIONS) else ())}
-
-
-def _match_files(view: View, files: Sequence[str]) -> FileMatches:
+def _match_files(view: View, files: Sequence[str]) -> tuple[Mask, Mask]:
     ways = find_path_variants(view, files)
     claims = _mask_claims_naming(view, ways)
     if not view.count(PASSAGES):
-        return FileMatches(claims, np.zeros(0, dtype=bool))
-    layout = Layout.from_view(view)
+        return claims, np.zeros(0, dtype=bool)
+    layout = view.passages
     named = (
         _mask_variant_rows(way, layout.workspace, layout.workspaces) & mask
         for way, mask in _mask_passages_naming(view, ways)
     )
     passages: Mask = np.any([*named], axis=0)
     if claims.any():
-        passages[ClaimLayout.from_view(view).find_claim_positions(np.flatnonzero(claims))[1]] = True
+        passages[view.claims.find_claim_positions(np.flatnonzero(claims))[1]] = True
     messages = np.unique(layout.message[passages])
-    return FileMatches(claims, passages | np.isin(layout.message, messages[messages >= 0]))
+    return claims, passages | np.isin(layout.message, messages[messages >= 0])
 
 
 def _mask_claims_naming(view: View, ways: Sequence[PathVariants]) -> Mask:
     """Return which claims name a file in one of the ways, by offset."""
-    facts = ClaimFacts.from_view(view)
+    facts = view.claim_facts
     claims: Mask = np.zeros(len(facts.speaker), dtype=bool)
     for way in ways if len(claims) else ():
-        layout, paths = ClaimLayout.from_view(view), [n for n, path in enumerate(facts.paths) if way.is_match(path)]
+        layout, paths = view.claims, [n for n, path in enumerate(facts.paths) if way.is_match(path)]
         naming = facts.naming[np.isin(facts.path, paths)]
         claims[naming[_mask_variant_rows(way, layout.workspace[naming], layout.workspaces)]] = True
     return claims
@@ -301,14 +253,10 @@ def _mask_passages_naming(view: View, ways: Sequence[PathVariants]) -> list[tupl
             named = np.zeros(len(near), dtype=bool)
             named[near] = [bool(pattern.search(text)) for text in some]
             found.append(named)
-    offsets = Layout.from_view(view).offsets
+    offsets = view.passages.offsets
     return [(way, np.concatenate(found)[offsets]) for way, found in zip(ways, masks, strict=True)]
 
 
 def _mask_values(code: Ints, values: tuple[str, ...], wanted: frozenset[str]) -> Mask:
     """Return which rows' values are among those wanted."""
     return np.isin(code, [n for n, value in enumerate(values) if value in wanted])
-
-
-def _normalise_name(name: str) -> str:
-    return " ".join(name.split()).casefold()

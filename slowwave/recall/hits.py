@@ -1,12 +1,17 @@
 """What recall returns: hits, each with the native ids of the messages it stands on."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+if TYPE_CHECKING:
+    from slowwave.recall.rank import ScoredRow
 
 Kind = Literal["observation", "message", "summary"]
 KINDS: tuple[Kind, ...] = ("observation", "message", "summary")
+QUOTE_CHARS = 200
+"""Length of a quote where no passage or claim gives one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,3 +126,42 @@ class Hits(list[Hit]):
         hits = [hit.as_dict() for hit in self]
         told = {"reason": self.reason, "stale": self.stale, "relevance": self.relevance, "notes": list(self.notes)}
         return {"hits": hits, **told}
+
+
+@dataclass(frozen=True)
+class Message:
+    """What of a message is shown."""
+
+    session: str
+    native_id: str
+    text: str
+    role: str
+
+    def make_fragment(self) -> Fragment:
+        """As a part of an exchange."""
+        return Fragment(self.role, self.native_id, self.text)
+
+    def make_source(self, quote: str | None = None) -> Source:
+        """As a source; the quote is the one given, if this message holds it, else how the message begins."""
+        held = quote is not None and _normalise_text(quote) in _normalise_text(self.text)
+        return Source(self.session, self.native_id, quote if held and quote else self.text[:QUOTE_CHARS])
+
+
+def build_hit(one: "ScoredRow", messages: Sequence[Message], pair: tuple[Fragment, ...]) -> Hit:
+    """Return a row as a hit; its messages as sources, a message in its exchange."""
+    row = one.row
+    if one.kind == "observation":
+        text, quote, at = row["summary"], str(row["quote"]), row["observed_at"]
+    elif one.kind == "message":
+        text, quote, at = messages[0].text if messages else row["text"], str(row["text"]), row["ts"]
+    else:
+        text, quote, at = row["text"], None, row["last_at"]
+    sources = tuple(message.make_source(quote) for message in messages)
+    moment = at if isinstance(at, datetime) else None
+    status, heir = str(row.get("status", "active")), cast(str | None, row.get("superseded_by"))
+    doubt, later = cast(str | None, row.get("perhaps_superseded_by")), cast(Successor | None, row.get("successor"))
+    return Hit(one.kind, one.id, str(text), one.score, moment, status, sources, pair, one.relevance, heir, doubt, later)
+
+
+def _normalise_text(text: str) -> str:
+    return " ".join(text.split()).casefold()

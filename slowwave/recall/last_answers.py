@@ -15,7 +15,6 @@ from typing import Any, TypeVar
 
 from slowwave.recall.hits import Hit, Hits
 from slowwave.recall.query import Query
-from slowwave.recall.times import parse_query_times
 from slowwave.schemas.ids import compute_content_id
 from slowwave.store.private import make_private_folder
 from slowwave.store.snapshot_cache import find_cache_file
@@ -128,6 +127,6 @@ class LastAnswers:
 
         When it is asked, only where a time is counted back from there.
         """
-        if query.now is not None and not parse_query_times(query).spans:
+        if query.now is not None and not (query.times and query.times.spans):
             query = replace(query, now=None)
         return repr((query, automatic, self.release))

@@ -5,11 +5,14 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
+from functools import cached_property
 from numbers import Integral
 from typing import Annotated, Any, TypedDict, TypeVar, Unpack, cast, get_args, get_type_hints
 
 from slowwave.recall.hits import KINDS, Kind
+from slowwave.recall.times import QueryTimes, parse_times
 from slowwave.schemas.errors import UsageError
+from slowwave.text.terms import extract_content_words
 
 MOST_HITS = 1_000_000_000
 """More than a store holds: whoever asks for more asks for all there are."""
@@ -76,6 +79,26 @@ class Query:
     speaker: str | None = None
     files: tuple[str, ...] = ()
     """Paths, one of which a row is to be about; with forward slashes."""
+
+    @cached_property
+    def content_words(self) -> list[str]:
+        """Its words that say something, in lower case."""
+        return extract_content_words(self.text)
+
+    @cached_property
+    def index_terms(self) -> list[str]:
+        """Its distinct words, less those that the index leaves out."""
+        return extract_index_terms(self.text)
+
+    @cached_property
+    def stems(self) -> frozenset[str]:
+        """Its content words without the s of a plural or a possessive."""
+        return extract_stems(self.text)
+
+    @cached_property
+    def times(self) -> QueryTimes | None:
+        """The times that it names; None where it names none."""
+        return parse_times(self.text, self.now)
 
     @property
     def is_narrowed(self) -> bool:
@@ -257,3 +280,8 @@ def compute_word_share(words: Sequence[str], text: str) -> float:
 def extract_index_terms(text: str) -> list[str]:
     """Return the distinct words of a text, less those that the index leaves out."""
     return [word for word in extract_distinct_words(text) if word not in STOP_WORDS]
+
+
+def extract_stems(text: str) -> frozenset[str]:
+    """Return the content words of a text, without the s of a plural or a possessive."""
+    return frozenset(word.removesuffix("'s").removesuffix("s") for word in extract_content_words(text))

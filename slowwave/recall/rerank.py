@@ -17,8 +17,8 @@ from threading import Lock, Thread
 from typing import TYPE_CHECKING
 
 from slowwave.recall.query import Query
+from slowwave.recall.rank import ScoredRow
 from slowwave.recall.retrieve.pools import POOLS
-from slowwave.recall.sources import ScoredRow
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import RecallSettings, Settings
 

@@ -6,17 +6,25 @@ nothing under it.
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from slowwave.recall.doubts import mark_possible_supersessions, promote_newest
 from slowwave.recall.filters import explain_empty_filters
 from slowwave.recall.hits import Hits, Kind
+from slowwave.recall.plan import Plan, plan_query
 from slowwave.recall.query import Query
-from slowwave.recall.query_names import strip_names
-from slowwave.recall.release.calibration import Calibration
-from slowwave.recall.release.passages import Layout
+from slowwave.recall.rank import (
+    ScoredRow,
+    boost_matching_dates,
+    boost_scores_by_date,
+    demote_echoes,
+    mark_possible_supersessions,
+    mask_candidates_in_time,
+    merge_kinds,
+    promote_newest,
+    sort_superseded_last,
+)
 from slowwave.recall.release.view import View
 from slowwave.recall.rerank import Reranking
 from slowwave.recall.retrieve.claims import retrieve_claim_candidates
@@ -32,11 +40,9 @@ from slowwave.recall.retrieve.pools import (
     select_best_per_owner,
 )
 from slowwave.recall.retrieve.sessions import has_similar_session
-from slowwave.recall.sources import ScoredRow, build_hits, demote_echoes, merge_kinds
-from slowwave.recall.staleness import mark_superseded, sort_superseded_last
-from slowwave.recall.times import boost_matching_dates, boost_scores_by_date, mask_candidates_in_time, parse_query_times
+from slowwave.recall.sources import build_hits
+from slowwave.recall.staleness import mark_superseded
 from slowwave.schemas.settings import RecallSettings
-from slowwave.schemas.tables import PASSAGES
 from slowwave.store.trouble import READ_TROUBLE
 
 
@@ -70,58 +76,43 @@ class Search:
         """
         self.view, self.settings, self._encode, self._note = view, settings, encoded, note
         self._reranking = reranking
-        self._bared: dict[Query, str] = {}
 
     def answer_queries(self, queries: Sequence[Query], *, automatic: bool = False) -> list[Hits]:
         """Return one answer a query, in order; their texts are encoded together."""
-        asked = [query for query in queries if any(self._is_searchable(kind, query) for kind in query.kinds)]
-        texts = {text for query in asked for text in (self._strip_names(query), query.text)}
+        plans = [plan_query(self.view, query) for query in queries]
+        texts = {text for plan in plans if plan.kinds for text in (plan.text, plan.query.text)}
         vectors = self._encode(sorted(texts)) if texts else {}
-        return [self._answer_query(query, vectors, automatic) for query in queries]
+        return [
+            self._answer_query(replace(one, vector=vectors.get(one.text), whole=vectors.get(one.query.text)), automatic)
+            for one in plans
+        ]
 
-    def _is_searchable(self, kind: Kind, query: Query) -> bool:
-        """Return whether a pool can answer: it has rows, and what the conditions are about."""
-        has = (query.category is None or kind == "observation") and not (query.is_narrowed and kind == "summary")
-        return has and self.view.count(POOLS[kind].table) > 0
-
-    def _strip_names(self, query: Query) -> str:
-        """Return what of the query is compared with what was said: without those who said it, and where."""
-        if query not in self._bared:
-            try:
-                self._bared[query] = strip_names(self.view, query, full_text=self.view.has_full_text(PASSAGES))
-            except READ_TROUBLE:  # told of when its words are looked up
-                self._bared[query] = strip_names(self.view, query, full_text=False)
-        return self._bared[query]
-
-    def _answer_query(self, query: Query, vectors: Mapping[str, Vector], automatic: bool) -> Hits:
-        if reason := explain_empty_filters(self.view, query):
+    def _answer_query(self, plan: Plan, automatic: bool) -> Hits:
+        query = plan.query
+        if query.is_narrowed and (reason := explain_empty_filters(self.view, query)):
             return Hits(reason=reason)
-        asked = [kind for kind in query.kinds if self._is_searchable(kind, query)]
-        answers = self._search_pools(asked, query, vectors)
+        asked = plan.kinds
+        answers = self._search_pools(asked, plan)
         if not any(one.found for one in answers):
             return Hits(reason="nothing in memory matches" if asked else "nothing of that kind is in memory yet")
         floor = self.settings.automatic_floor if automatic else self.settings.floor
         best = max(one.best for one in answers)
         judged = automatic or any(one.judged for one in answers)
         if best < floor and judged and not automatic:
-            best = max(best, self._score_other_kinds(query, vectors))
+            best = max(best, self._score_other_kinds(plan))
         # A long report is near to no single message, and may yet tell of what a session was about.
-        if (
-            best < floor
-            and judged
-            and (automatic or not has_similar_session(self.view, query, vectors.get(query.text)))
-        ):
+        if best < floor and judged and (automatic or not has_similar_session(self.view, query, plan.whole)):
             reached = math.floor(best * 100) / 100  # rounded, it might read as the floor
             reason = f"nothing relevant: the nearest memory reaches {reached:.2f}, the floor is {floor:.2f}"
             return Hits(reason=reason, relevance=best)
-        kept = self._merge_results(answers, query, floor if automatic else 0.0)
+        kept = self._merge_results(answers, plan, floor if automatic else 0.0)
         told = promote_newest(demote_echoes(mark_superseded(self.view, kept, query)))
         shown = mark_possible_supersessions(self.view, told, query)[: query.k]
         return Hits(build_hits(self.view, sort_superseded_last(shown)), relevance=best)
 
-    def _merge_results(self, answers: Sequence[PoolResult], query: Query, least: float) -> list[ScoredRow]:
+    def _merge_results(self, answers: Sequence[PoolResult], plan: Plan, least: float) -> list[ScoredRow]:
         """Return the hits of all kinds as one list, best first; by the reranker, where there is one."""
-        anything, telling = not self._is_time_only(query), self.settings.floor
+        query, anything, telling = plan.query, not plan.is_time_only, self.settings.floor
 
         def first(depth: int) -> list[ScoredRow]:
             found = boost_matching_dates(
@@ -131,38 +122,32 @@ class Search:
 
         return first(query.k) if self._reranking is None else self._reranking.rerank_hits(query, first)
 
-    def _score_other_kinds(self, query: Query, vectors: Mapping[str, Vector]) -> float:
+    def _score_other_kinds(self, plan: Plan) -> float:
         """Return relevance of the best of the kinds not asked for: a summary may say what a terse claim is about."""
-        others = [kind for kind in POOLS if kind not in query.kinds and self._is_searchable(kind, query)]
-        return max((one.best for one in self._search_pools(others, query, vectors) if one.judged), default=0.0)
+        others = [kind for kind in POOLS if kind in plan.searchable and kind not in plan.query.kinds]
+        return max((one.best for one in self._search_pools(others, plan) if one.judged), default=0.0)
 
-    def _search_pools(self, kinds: Sequence[Kind], query: Query, vectors: Mapping[str, Vector]) -> list[PoolResult]:
-        said = self._compute_evidence(query, vectors) if {"message", "observation"}.intersection(kinds) else None
-        said_so, whole = vectors.get(self._strip_names(query)), vectors.get(query.text)
-        return [
-            self._search_pool(POOLS[kind], query, whole if kind == "summary" else said_so, whole, said)
-            for kind in kinds
-        ]
+    def _search_pools(self, kinds: Sequence[Kind], plan: Plan) -> list[PoolResult]:
+        said = self._compute_evidence(plan) if {"message", "observation"}.intersection(kinds) else None
+        return [self._search_pool(POOLS[kind], plan, said) for kind in kinds]
 
-    def _compute_evidence(self, query: Query, vectors: Mapping[str, Vector]) -> PassageEvidence:
+    def _compute_evidence(self, plan: Plan) -> PassageEvidence:
         """Return what is heard at every passage; where full text turns out to be broken, without it."""
         pool = POOLS["message"]
-        vector = vectors.get(self._strip_names(query))
         try:
-            return compute_passage_evidence(self.view, pool, query, vector, self._has_full_text(pool))
+            return compute_passage_evidence(self.view, pool, plan.query, plan.vector, self._has_full_text(pool))
         except READ_TROUBLE as trouble:
             self._note_broken_index(pool, trouble)
-            return compute_passage_evidence(self.view, pool, query, vector, full_text=False)
+            return compute_passage_evidence(self.view, pool, plan.query, plan.vector, full_text=False)
 
-    def _search_pool(
-        self, pool: Pool, query: Query, vector: Vector | None, whole: Vector | None, said: PassageEvidence | None
-    ) -> PoolResult:
+    def _search_pool(self, pool: Pool, plan: Plan, said: PassageEvidence | None) -> PoolResult:
         """Return the best rows of a pool, one an owner, best first: k, or as many as a reranker wants."""
-        candidates, scores = self._score_candidates(pool, query, vector, whole, said)
+        query = plan.query
+        candidates, scores = self._score_candidates(pool, plan, said)
         if not candidates.rows:
             return PoolResult([], 0.0, False)
-        relevance, nearest = self._compute_relevance(candidates, query)
-        if self._is_time_only(query):
+        relevance, nearest = self._compute_relevance(candidates, plan)
+        if plan.is_time_only:
             scores = np.where(relevance > 0.0, scores, scores.min() - 1.0)
         elif pool.kind == "summary":  # what is said of passages and claims tells their times already
             scores = boost_scores_by_date(candidates, scores, relevance, self.settings.floor, query)
@@ -175,36 +160,27 @@ class Search:
         ]
         return PoolResult(found, max(float(relevance.max()), nearest or 0.0), nearest is not None)
 
-    def _is_time_only(self, query: Query) -> bool:
-        return self.view.count(PASSAGES) > 0 and parse_query_times(query).is_time_only(Layout.from_view(self.view))
-
-    def _compute_relevance(self, candidates: Candidates, query: Query) -> tuple[Scores, float | None]:
-        """Return 0 to 1 a row: its cosine and the share of the query's words heard there, on the release's scale.
+    def _compute_relevance(self, candidates: Candidates, plan: Plan) -> tuple[Scores, float | None]:
+        """Return 0 to 1 a row: its cosine, and the share of the query's words heard there, on the release's scale.
 
         Also the relevance of the row nearest to the whole query, candidate or not. Where there is no scale the share
         of the words stands alone, and the second is None. A query of a time alone is answered by all that was then.
         """
-        inside = mask_candidates_in_time(candidates, query) if self._is_time_only(query) else None
+        inside = mask_candidates_in_time(candidates, plan.query) if plan.is_time_only else None
         if inside is not None:
             return inside.astype(np.float64), float(inside.any())
-        cosine, scales = candidates.cosine, self._calibration.scales if self._calibration else {}
+        cosine, scales = candidates.cosine, self.view.calibration.scales if self.view.calibration else {}
         scale = scales.get(candidates.pool.kind)
         if scale is None or cosine is None:
             return candidates.covered, None
         near = scale.compute_relevances(np.nan_to_num(cosine, nan=-1.0), candidates.covered)
         return near, scale.compute_relevance(candidates.nearest)
 
-    @property
-    def _calibration(self) -> Calibration | None:
-        told = self.view.release.calibration
-        return self.view.get_or_build("calibration", lambda: Calibration.from_json(told) if told else None)
-
-    def _score_candidates(
-        self, pool: Pool, query: Query, vector: Vector | None, whole: Vector | None, said: PassageEvidence | None
-    ) -> tuple[Candidates, Scores]:
+    def _score_candidates(self, pool: Pool, plan: Plan, said: PassageEvidence | None) -> tuple[Candidates, Scores]:
         """Return candidates and scores; where full text turns out to be broken, once more without it."""
+        query, named = plan.query, plan.named
+        vector = plan.whole if pool.kind == "summary" else plan.vector
         limit = max(self.settings.candidates, 2 * query.k)
-        named = None if whole is vector else whole
         if pool.kind == "message" and said is not None:
             return retrieve_message_candidates(self.view, pool, query, limit, vector, said, named)
 

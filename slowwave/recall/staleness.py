@@ -6,10 +6,9 @@ old is led to the new: the successor takes the stale hit's place, brought in if 
 it, marked; of those shown, below all others. Read once a release; costs nothing where nothing was ever changed.
 """
 
-import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import replace
 from datetime import datetime
 from typing import cast
 
@@ -18,126 +17,21 @@ import pyarrow.compute as pc
 
 from slowwave.recall.filters import is_claim_allowed
 from slowwave.recall.hits import Successor
-from slowwave.recall.query import Query
-from slowwave.recall.release.passages import Layout
+from slowwave.recall.query import Query, extract_stems
+from slowwave.recall.rank import ScoredRow, reassign_scores
+from slowwave.recall.release.supersessions import Supersession, SupersessionIndex, Words
+from slowwave.recall.release.tables import Row
 from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.messages import QUESTION
-from slowwave.recall.sources import Row, ScoredRow
-from slowwave.schemas.tables import MESSAGES, OBSERVATIONS
+from slowwave.schemas.tables import OBSERVATIONS
 from slowwave.schemas.vocabulary import Status
-from slowwave.text.terms import extract_content_words
 
-COLUMNS = [
-    *("observation_id", "session_id", "workspace", "category", "summary", "quote", "message_ids", "status"),
-    *("observed_at", "canonical_id", "superseded_by", "valid_to", "speaker", "files"),
-]
-NEXT_TO = (-1, 1, 2, 3)
-"""Messages before and after the one that a claim was made in, where its echo is looked for: others may speak first."""
 SAME = 0.75
 """Share of a claim's words that a message elsewhere has to have to make the same claim."""
 TOLD = 0.6
 """The same for a summary, which tells in fewer words."""
-VALUE = re.compile(r"\b(?:[A-Z]|\w*\d)\w*")
 MIN_STATED = 4
 """Words beside its questions from which a message says something of its own."""
-
-Words = frozenset[str]
-
-
-@dataclass(frozen=True)
-class Supersession:
-    """A claim that another has superseded."""
-
-    claim: str
-    by: str
-    at: datetime | None
-    """From when on; None: always."""
-    session: str
-    workspace: str | None
-    words: Words
-    gone: Words
-    """Words of the old claim that the new one lacks, mostly the value that was given up; all, where it lacks none."""
-    come: Words
-    """Words of the new claim that the old one lacks."""
-    values: Words
-    """Names and numbers of the old claim."""
-
-    def is_restated_in(self, text: Words, share: float) -> bool:
-        """Return whether a text makes the old claim in much the same words."""
-        return len(text & self.words) >= share * len(self.words) and len(text & self.gone) * 2 >= len(self.gone)
-
-    def is_corrected_in(self, text: Words) -> bool:
-        """Return whether a text makes the new claim too."""
-        return len(text & self.come) * 2 >= len(self.come) > 0
-
-    def is_echoed_in(self, text: Words) -> bool:
-        """Return whether a text, said next to the old claim, takes up what it says."""
-        shared = len(text & self.words)
-        return bool(text & self.values) or (shared > 1 and (bool(text & self.gone) or shared * 2 >= len(self.words)))
-
-
-class SupersessionIndex:
-    """The changes that a release knows, by claim, by message and by word."""
-
-    def __init__(self, rows: Mapping[str, Row], said_in: Mapping[str, Iterable[str]], seqs: Mapping[str, int]) -> None:
-        """Set up from rows.
-
-        Args:
-            rows: superseded claims and what superseded them, by id; columns COLUMNS.
-            said_in: superseded claim -> the messages that it and its duplicates were said in.
-            seqs: message -> its place in its session.
-        """
-        self.rows = rows
-        self.changes = {
-            key: one for key, row in rows.items() if (one := _build_supersession(key, row, rows)) is not None
-        }
-        self.by_message: dict[str, list[Supersession]] = defaultdict(list)
-        self.by_word: dict[str, list[Supersession]] = defaultdict(list)
-        self.by_place: dict[tuple[str, int], list[Supersession]] = defaultdict(list)
-        for key, change in sorted(self.changes.items()):
-            for message in said_in.get(key, ()):
-                self.by_message[message].append(change)
-                for step in NEXT_TO if message in seqs else ():
-                    self.by_place[change.session, seqs[message] + step].append(change)
-            for word in change.gone:
-                self.by_word[word].append(change)
-
-    @classmethod
-    def from_view(cls, view: View) -> "SupersessionIndex":
-        """Return the release's, read by the first who asks."""
-        return view.get_or_build("truth", lambda: cls._read(view))
-
-    @classmethod
-    def _read(cls, view: View) -> "SupersessionIndex":
-        if not view.count(OBSERVATIONS):
-            return cls({}, {}, {})
-        changed = (pc.field("status") == pa.scalar(Status.SUPERSEDED)) & pc.field("superseded_by").is_valid()
-        rows = _index_by_id(view.read(OBSERVATIONS, COLUMNS, changed).to_pylist())
-        if not rows:
-            return cls({}, {}, {})
-        said_in = {key: list(_list_ids(row["message_ids"])) for key, row in rows.items()}
-        repeats = (pc.field("status") == pa.scalar(Status.DUPLICATE)) & pc.field("canonical_id").isin(sorted(rows))
-        for row in view.read(OBSERVATIONS, ["canonical_id", "message_ids"], repeats).to_pylist():
-            said_in[row["canonical_id"]] += row["message_ids"]
-        messages = view.read_by_id(MESSAGES, [m for some in said_in.values() for m in some], ["seq"])
-        return cls(_add_successors(view, rows), said_in, {k: cast(int, row["seq"]) for k, row in messages.items()})
-
-    def is_in_force(self, change: Supersession, as_of: datetime | None) -> bool:
-        """Return whether it had happened by then; by now, where no moment is given."""
-        return as_of is None or change.at is None or change.at <= as_of
-
-    def find_successor(self, change: Supersession, as_of: datetime | None) -> str:
-        """Return the claim that holds at that moment in place of the one that was changed."""
-        seen = {change.claim}
-        now = change.by
-        while now not in seen:
-            seen.add(now)
-            row, after = self.rows.get(now), self.changes.get(now)
-            if row is not None and row["status"] == Status.DUPLICATE and row["canonical_id"] is not None:
-                now = str(row["canonical_id"])
-            elif after is not None and self.is_in_force(after, as_of):
-                now = after.by
-        return now
 
 
 def mark_superseded(view: View, found: Sequence[ScoredRow], query: Query) -> list[ScoredRow]:
@@ -145,7 +39,7 @@ def mark_superseded(view: View, found: Sequence[ScoredRow], query: Query) -> lis
 
     More than was found by the successors brought in. Scores fall with the place as before.
     """
-    truth = SupersessionIndex.from_view(view)
+    truth = view.truth
     marked = list(found)
     if truth.changes:
         changes = _find_superseded(view, truth, found, query)
@@ -153,19 +47,14 @@ def mark_superseded(view: View, found: Sequence[ScoredRow], query: Query) -> lis
         marked = [_mark_row(one, heirs.get(at), truth) for at, one in enumerate(found)]
         wanted = {heir for heir in heirs.values() if _is_successor_allowed(view, truth.rows.get(heir), query)}
         marked = _order_by_successors(truth, marked, changes, heirs, wanted, query)
-    return _reassign_scores(_move_statement_first(marked))
-
-
-def sort_superseded_last(found: Sequence[ScoredRow]) -> list[ScoredRow]:
-    """Return what is stale after everything that is not, each in its order."""
-    return _reassign_scores(sorted(found, key=lambda one: one.row.get("status") == Status.SUPERSEDED))
+    return reassign_scores(_move_statement_first(marked))
 
 
 def _find_superseded(
     view: View, truth: SupersessionIndex, found: Sequence[ScoredRow], query: Query
 ) -> dict[int, Supersession]:
     """Place among the found -> the change that made it stale."""
-    asked, ids = _extract_words(query.text), {one.id for one in found}
+    asked, ids = query.stems, {one.id for one in found}
     told = _read_other_claims(view, truth, found)
     stale: dict[int, Supersession] = {}
     for at, one in enumerate(found):
@@ -193,8 +82,8 @@ def _find_for_message(view: View, truth: SupersessionIndex, one: ScoredRow) -> l
     """Return changes of the claims that a message made, or else of those that it repeats or echoes."""
     if one.id in truth.by_message:
         return truth.by_message[one.id]
-    row, layout = one.row, Layout.from_view(view)
-    text, at = _extract_words(str(row["text"])), cast(datetime | None, row["ts"])
+    row, layout = one.row, view.passages
+    text, at = extract_stems(str(row["text"])), cast(datetime | None, row["ts"])
     workspace = layout.workspaces[code] if (code := int(layout.workspace[cast(int, row["position"])])) >= 0 else None
     near = truth.by_place.get((str(row["session_id"]), cast(int, row["seq"])), [])
     echoes = [c for c in near if c.is_echoed_in(text)]
@@ -204,7 +93,7 @@ def _find_for_message(view: View, truth: SupersessionIndex, one: ScoredRow) -> l
 
 
 def _find_for_summary(view: View, truth: SupersessionIndex, one: ScoredRow) -> list[Supersession]:
-    text = _extract_words(str(one.row["text"]))
+    text = extract_stems(str(one.row["text"]))
     again = {c.claim: c for word in text for c in truth.by_word.get(word, ())}
     return [c for c in again.values() if c.is_restated_in(text, TOLD) and not c.is_corrected_in(text)]
 
@@ -218,7 +107,7 @@ def _read_other_claims(view: View, truth: SupersessionIndex, found: Sequence[Sco
     told: dict[str, list[Words]] = defaultdict(list)
     for row in view.read(OBSERVATIONS, ["message_ids", "summary"], where).to_pylist():
         for message in row["message_ids"]:
-            told[message].append(_extract_words(row["summary"]))
+            told[message].append(extract_stems(row["summary"]))
     return told
 
 
@@ -255,7 +144,7 @@ def _order_by_successors(
             everything.append(replace(found[leads[0]], kind="observation", id=heir, row={**row, "superseded_by": None}))
         for at in claims:
             place[at] = min([place.get(at, len(found)), *(lead - 0.5 for lead in leads)])
-        messages = _list_ids(row["message_ids"]) if row is not None else ()
+        messages = cast(list[str], row["message_ids"] or []) if row is not None else ()
         holding = claims + [at for at, one in enumerate(found) if one.kind == "message" and one.id in messages]
         for at in losers:
             place[at] = max([place[at], *(place[other] + 0.25 for other in holding if other not in heirs)])
@@ -265,7 +154,7 @@ def _order_by_successors(
 def _is_match_for_old_claim(one: ScoredRow, change: Supersession, query: Query) -> bool:
     """Return whether a stale hit was found for what is stale in it: then the query means its successor."""
     if one.kind == "message":
-        return not _extract_words(query.text).isdisjoint(change.words)
+        return not query.stems.isdisjoint(change.words)
     return one.kind == "observation"
 
 
@@ -296,57 +185,3 @@ def _move_statement_first(found: list[ScoredRow]) -> list[ScoredRow]:
 def _is_only_question(one: ScoredRow) -> bool:
     text = str(one.row["text"]) if one.kind == "message" else ""
     return "?" in text and len(QUESTION.sub(" ", text).split()) < MIN_STATED
-
-
-def _reassign_scores(found: list[ScoredRow]) -> list[ScoredRow]:
-    """Return the same places, with the scores that were given, the highest first."""
-    scores = sorted((one.score for one in found), reverse=True)
-    return [replace(one, score=score) for one, score in zip(found, scores, strict=True)]
-
-
-def _build_supersession(key: str, row: Row, rows: Mapping[str, Row]) -> Supersession | None:
-    if row["status"] != Status.SUPERSEDED or row["superseded_by"] is None:
-        return None
-    by = str(row["superseded_by"])
-    old, new = _extract_claim_words(row), _extract_claim_words(rows[by]) if by in rows else frozenset()
-    at, workspace = cast(datetime | None, row["valid_to"]), cast(str | None, row["workspace"])
-    gone = old - new or old
-    return Supersession(
-        key, by, at, str(row["session_id"]), workspace, old, gone, new - old, old & _extract_values(row)
-    )
-
-
-def _add_successors(view: View, rows: dict[str, Row]) -> dict[str, Row]:
-    """Return the rows, and those that they point to, and so on: chains end at a claim that is active."""
-    while missing := {str(to) for row in rows.values() if (to := _get_replacement_id(row)) is not None} - rows.keys():
-        more = view.read_by_id(OBSERVATIONS, sorted(missing), COLUMNS)
-        if not more:
-            break
-        rows = {**rows, **more}
-    return rows
-
-
-def _get_replacement_id(row: Row) -> object:
-    return {"superseded": row["superseded_by"], "duplicate": row["canonical_id"]}.get(str(row["status"]))
-
-
-def _extract_values(row: Row) -> Words:
-    """Return names and numbers: words with a capital or a digit; a capital that opens the sentence tells nothing."""
-    text = str(row["summary"])
-    return _extract_words(" ".join(VALUE.findall(text[:1].lower() + text[1:])))
-
-
-def _extract_claim_words(row: Row) -> Words:
-    return _extract_words(str(row["summary"]))
-
-
-def _extract_words(text: str) -> Words:
-    return frozenset(word.removesuffix("'s").removesuffix("s") for word in extract_content_words(text))
-
-
-def _index_by_id(rows: Iterable[Row]) -> dict[str, Row]:
-    return {str(row["observation_id"]): row for row in rows}
-
-
-def _list_ids(value: object) -> list[str]:
-    return [str(item) for item in value] if isinstance(value, list) else []

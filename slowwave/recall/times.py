@@ -5,22 +5,16 @@ above what was said at another time and does not name that time either: a questi
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
-from functools import lru_cache
 
 import numpy as np
 
-from slowwave.recall.query import Query
-from slowwave.recall.release.passages import NO_TIME, Layout
-from slowwave.recall.release.view import Ints, Mask, View
-from slowwave.recall.retrieve.pools import POOLS, Candidates, Scores
-from slowwave.recall.sources import ScoredRow
+from slowwave.recall.release.tables import Ints, Mask
 from slowwave.text.dates import Date, DateMentions, Span, extract_dates, extract_spans, extract_time_words
 from slowwave.text.terms import extract_content_words
 
-TIMELY = 0.01
-"""What a row of the time that a query names has over another: of two reciprocal ranks, that is a hundred places."""
+NO_TIME = np.iinfo(np.int64).min
 
 Calendar = tuple[Ints, Ints, Ints]
 """Years, months and days of the month, in UTC."""
@@ -35,15 +29,6 @@ class QueryTimes:
     words: frozenset[str]
     about: frozenset[str]
     """What it is about beside."""
-
-    def __bool__(self) -> bool:
-        return bool(self.named.years or self.named.dates or self.spans)
-
-    def is_time_only(self, layout: Layout) -> bool:
-        """Return whether it asks for nothing but what was said then, by whomever and wherever: "What did Ann say in
-        May?".
-        """
-        return bool(self) and not self.about - layout.speaker_words.keys() - layout.workspace_words.keys()
 
     def build_masks(self, moment: Ints, calendar: Calendar) -> list[Mask]:
         """Return for each year, month, day, whole date and span the rows said in it."""
@@ -75,17 +60,14 @@ class QueryTimes:
         return [(moment >= _convert_to_micros(start)) & (moment < _convert_to_micros(end)) for start, end in self.spans]
 
 
-def parse_query_times(query: Query) -> QueryTimes:
-    """Return what times the query names; read once a query and day."""
-    now = query.now or datetime.now().astimezone().replace(hour=0, minute=0, second=0, microsecond=0)
-    return _parse_times(query.text, now)
-
-
-@lru_cache(maxsize=256)
-def _parse_times(text: str, now: datetime) -> QueryTimes:
+def parse_times(text: str, now: datetime | None) -> QueryTimes | None:
+    """Return the times that a query names, counted back from `now` (today, where None); None where it names none."""
+    now = now or datetime.now().astimezone().replace(hour=0, minute=0, second=0, microsecond=0)
+    named, spans = extract_dates(text), tuple(extract_spans(text, now))
+    if not (named.years or named.dates or spans):
+        return None
     words = extract_time_words(text, now)
-    about = frozenset(extract_content_words(text)) - words
-    return QueryTimes(extract_dates(text), tuple(extract_spans(text, now)), words, about)
+    return QueryTimes(named, spans, words, frozenset(extract_content_words(text)) - words)
 
 
 def compute_calendar(moment: Ints) -> Calendar:
@@ -96,53 +78,6 @@ def compute_calendar(moment: Ints) -> Calendar:
     months: Ints = month.astype(np.int64) % 12 + 1
     days: Ints = (at.astype("datetime64[D]") - month).astype(np.int64) + 1
     return years, months, days
-
-
-def build_date_masks(view: View, layout: Layout, query: Query) -> list[Mask]:
-    """Return for each time that a query names the passages said in it."""
-    asked = parse_query_times(query)
-    if not asked:
-        return []
-    return asked.build_masks(layout.moment, view.get_or_build("calendar", lambda: compute_calendar(layout.moment)))
-
-
-def mask_candidates_in_time(candidates: Candidates, query: Query) -> Mask | None:
-    """Return which rows of a pool lie in the time that the query names; None where it names none."""
-    asked, pool = parse_query_times(query), candidates.pool
-    if not asked:
-        return None
-    return asked.mask_inside(
-        *(_convert_datetimes([row[name] for row in candidates.rows]) for name in (pool.first, pool.last))
-    )
-
-
-def boost_scores_by_date(
-    candidates: Candidates, scores: Scores, relevance: Scores, least: float, query: Query
-) -> Scores:
-    """Return reciprocal ranks of a pool's rows; what is relevant and of the time that the query names has more."""
-    inside = mask_candidates_in_time(candidates, query)
-    return scores if inside is None else scores + TIMELY * (inside & (relevance >= least))
-
-
-def boost_matching_dates(found: Sequence[ScoredRow], least: float, query: Query) -> list[ScoredRow]:
-    """Return what was found, best first.
-
-    What is relevant and of the time that the query names, or names it, has more.
-    """
-    asked = parse_query_times(query)
-    if not asked:
-        return list(found)
-    edges = [(one.row[POOLS[one.kind].first], one.row[POOLS[one.kind].last]) for one in found]
-    inside = asked.mask_inside(
-        _convert_datetimes([first for first, _ in edges]), _convert_datetimes([last for _, last in edges])
-    ).tolist()
-    lifted = [
-        replace(one, score=one.score + TIMELY)
-        if one.relevance >= least and (there or asked.is_named_in(str(one.row[POOLS[one.kind].text])))
-        else one
-        for one, there in zip(found, inside, strict=True)
-    ]
-    return sorted(lifted, key=lambda one: -one.score)
 
 
 def _is_same_date(one: Date, other: Date) -> bool:
@@ -159,7 +94,8 @@ def _mask_date(calendar: Calendar, date: Date) -> Mask:
     return mask
 
 
-def _convert_datetimes(times: Sequence[object]) -> Ints:
+def convert_datetimes(times: Sequence[object]) -> Ints:
+    """Return microseconds since 1970, UTC; NO_TIME for null."""
     moments: Ints = np.array(
         [_convert_to_micros(at) if isinstance(at, datetime) else NO_TIME for at in times], dtype=np.int64
     )

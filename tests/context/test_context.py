@@ -16,13 +16,14 @@ from slowwave.cli.main import app
 from slowwave.context.build import Context, assemble_context
 from slowwave.context.features import SENTENCE_SIGNS, ClaimQuotes, PastMessage, SessionFeatures
 from slowwave.context.packing import Piece, pack
-from slowwave.context.rendering import Format, LineSource, shorten_session_ids
+from slowwave.context.rendering import Format, LineSource
 from slowwave.context.snippets import Snippet
 from slowwave.context.statements import score_statements
 from slowwave.context.tokens import count_bytes_by_four, load_tokenizer
 from slowwave.flows.nightly import run_night
 from slowwave.memory import Memory
 from slowwave.recall.query import MessageFilters
+from slowwave.recall.release.view import shorten_session_ids
 from slowwave.recall.retrieve.sessions import promote_superseding_sessions
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import ContextSettings, Settings

@@ -18,7 +18,6 @@ from slowwave.cli.recall import recall as recall_command
 from slowwave.engines.encoders.hash_encoder import HashEncoder
 from slowwave.memory import Memory
 from slowwave.recall.query import build_query
-from slowwave.recall.release.passages import Layout
 from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.lexical import compute_word_evidence, search_words
 from slowwave.recall.retrieve.pools import POOLS, Candidates, fuse_reciprocal_ranks, fuse_standardised
@@ -188,7 +187,7 @@ def test_words_are_heard_over_neighbouring_messages(memory: Memory) -> None:
     # "bakery" stands in the first message alone, "surfs" in the third: the one between hears both, as do they.
     asked = build_query("bakery surfs", 3, "message")
     view, pool = View.open(memory.root, "default"), POOLS["message"]
-    layout = Layout.from_view(view)
+    layout = view.passages
     (bakery,), (surfs,) = [scores for _, scores in search_words(view, pool, asked, layout)]
     heard = compute_word_evidence(view, pool, asked, layout, layout.mask_allowed(asked))
     place = view.read(PASSAGES, ["message_id"])["message_id"].to_pylist().index("ses-b-m0")
@@ -201,7 +200,7 @@ def test_words_are_heard_over_neighbouring_messages(memory: Memory) -> None:
 
 def test_the_share_of_words_heard_leaves_out_idle_words_and_names_of_speakers(memory: Memory) -> None:
     view, pool = View.open(memory.root, "default"), POOLS["message"]
-    layout = Layout.from_view(view)
+    layout = view.passages
 
     def share(text: str) -> float:
         asked = build_query(text, 3, "message")
@@ -215,7 +214,7 @@ def test_the_share_of_words_heard_leaves_out_idle_words_and_names_of_speakers(me
 
 
 def test_a_named_speaker_is_asked_about_not_searched_for(memory: Memory) -> None:
-    layout = Layout.from_view(View.open(memory.root, "default"))
+    layout = View.open(memory.root, "default").passages
     assert layout.strip_speakers("What does Ann's sister do, Ben?") == "What does sister do, ?"
     assert layout.strip_speakers("Ann") == "Ann"
     assert layout.mask_speakers("what did BEN say").sum() == 3  # two messages, one of them in two parts

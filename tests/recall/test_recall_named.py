@@ -7,9 +7,8 @@ import pytest
 
 from slowwave import Memory
 from slowwave.flows.nightly import run_night
+from slowwave.recall.plan import strip_names
 from slowwave.recall.query import Query, build_query
-from slowwave.recall.query_names import strip_names
-from slowwave.recall.release.passages import Layout
 from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.lexical import compute_mask_idf, compute_word_evidence
 from slowwave.recall.retrieve.pools import POOLS
@@ -59,7 +58,7 @@ def test_a_name_that_is_not_said_there_is_left_out(view: View, text: str, left: 
 
 
 def test_an_unanswerable_question_is_not_answered_for_the_name_in_it(view: View) -> None:
-    layout = Layout.from_view(view)
+    layout = view.passages
 
     def share(text: str) -> float:
         return float(
@@ -77,7 +76,7 @@ def test_without_full_text_nobody_knows_what_is_said_and_the_name_stays(view: Vi
 
 
 def test_the_name_of_a_workspace_is_heard_all_over_it(view: View) -> None:
-    layout, query = Layout.from_view(view), asked("gale")
+    layout, query = view.passages, asked("gale")
     heard = compute_word_evidence(view, POOLS["message"], query, layout, layout.mask_allowed(query))
     here = layout.mask_workspace("gale")
     assert here.sum() == 2

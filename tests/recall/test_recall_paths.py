@@ -13,7 +13,6 @@ from slowwave.recall import filters as scope
 from slowwave.recall.filters import build_path_variants
 from slowwave.recall.hits import KINDS
 from slowwave.recall.query import Query, build_query
-from slowwave.recall.release.passages import Layout
 from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.lexical import search_words
 from slowwave.recall.retrieve.pools import POOLS, build_row_filter, find_nearest_rows, search_full_text
@@ -64,7 +63,7 @@ def memory(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.M
     compact_store(store, fragments=20)
     publish(store, "more", "hash-384" if vectors else None)
     if request.param == "lance":
-        monkeypatch.setattr("slowwave.recall.release.view.FLAT_ROWS", 0)
+        monkeypatch.setattr("slowwave.recall.release.tables.FLAT_ROWS", 0)
     return Memory.open(tmp_path, encoder=HashEncoder() if vectors else None)
 
 
@@ -131,7 +130,7 @@ def test_a_sieve_loses_no_row_to_a_limit(tmp_path: Path, monkeypatch: pytest.Mon
     compact_store(store, fragments=20)
     publish(store, "more", "hash-384")
     view, asked = _view_and_query(Memory.open(tmp_path), "tide")
-    (vector,), pool, layout = HashEncoder().encode(["Tide tide tide 1."]), POOLS["message"], Layout.from_view(view)
+    (vector,), pool, layout = HashEncoder().encode(["Tide tide tide 1."]), POOLS["message"], view.passages
 
     def looked_up(view: View) -> list[list[float]]:
         near = find_nearest_rows(view, pool, asked, 3, vector, ["message_id"])
@@ -154,13 +153,14 @@ def test_a_sieve_loses_no_row_to_a_limit(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_names_are_read_once_a_release(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
-    view, plain, plained = memory._get_view(), scope._normalise_name, list[str]()
+    view, plain, plained = memory._get_view(), scope.normalise_name, list[str]()
 
     def counted(name: str) -> str:
         plained.append(name)
         return plain(name)
 
-    monkeypatch.setattr(scope, "_normalise_name", counted)
+    monkeypatch.setattr(scope, "normalise_name", counted)
+    monkeypatch.setattr("slowwave.recall.release.view.normalise_name", counted)
     assert scope.resolve_speakers(view, "ann") == scope.resolve_speakers(view, " ANN ") == {"Ann"}
     once = len(plained)
     assert scope.resolve_speakers(view, "Ann") == {"Ann"}

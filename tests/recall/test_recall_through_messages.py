@@ -10,11 +10,10 @@ import pytest
 from slowwave import Memory
 from slowwave.flows.nightly import run_night
 from slowwave.recall.query import build_query
+from slowwave.recall.rank import ScoredRow, demote_echoes
 from slowwave.recall.release.claims import ClaimLayout
-from slowwave.recall.release.passages import Layout
 from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.messages import compute_statement_length
-from slowwave.recall.sources import ScoredRow, demote_echoes
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import OBSERVATIONS
 
@@ -58,7 +57,7 @@ def test_without_an_encoder_too(root: Path, tmp_path: Path) -> None:
 def test_the_same_claims_where_vectors_are_too_many_to_hold(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     queries = ["Which format do save files get?", "toner", "where do we lunch?"]
     held = Memory.open(root).recall_many(queries, kinds="observation")
-    monkeypatch.setattr("slowwave.recall.release.view.FLAT_ROWS", 0)
+    monkeypatch.setattr("slowwave.recall.release.tables.FLAT_ROWS", 0)
     found = Memory.open(root).recall_many(queries, kinds="observation")
     assert [[hit.id for hit in hits][:2] for hits in found] == [[hit.id for hit in hits][:2] for hits in held]
 
@@ -78,7 +77,7 @@ def test_filters_hold_for_claims_that_a_message_brings(root: Path) -> None:
 
 def test_claims_and_passages_know_each_other(root: Path) -> None:
     view = View.open(root, "default")
-    claims, layout = ClaimLayout.from_view(view), Layout.from_view(view)
+    claims, layout = view.claims, view.passages
     rows = view.read(OBSERVATIONS, ["observation_id", "session_id"]).to_pylist()
     every = np.arange(len(rows))
     at, positions = claims.find_claim_positions(every)

@@ -26,9 +26,8 @@ import numpy.typing as npt
 
 from slowwave.engines.encoders.protocol import Encoder, Vectors
 from slowwave.recall.hits import Kind
-from slowwave.recall.release.view import View
-from slowwave.recall.retrieve.pools import POOLS, Pool, Scores
-from slowwave.schemas.tables import OBSERVATIONS
+from slowwave.recall.release.tables import Tables
+from slowwave.schemas.tables import OBSERVATIONS, PASSAGES, SUMMARIES, Table
 from slowwave.schemas.vocabulary import Status
 
 MARK, DEVIATIONS = 0.7, 1.75
@@ -39,6 +38,11 @@ WORDS = 2.0
 
 BEFORE = 2.0
 """How far above the median the mark stood in releases whose deviation is that of the best hits."""
+
+SEARCHED: dict[Kind, Table] = {"observation": OBSERVATIONS, "message": PASSAGES, "summary": SUMMARIES}
+"""Where hits of each kind are found."""
+
+Scores = npt.NDArray[np.float64]
 
 SAMPLE_ROWS = 100_000
 """Rows of a table that negatives are compared with, spread evenly."""
@@ -95,7 +99,7 @@ def load_negatives() -> tuple[str, ...]:
     return tuple((Path(__file__).parent / "negatives.txt").read_text(encoding="utf-8").split("\n")[:-1])
 
 
-def fit_calibration(view: View, encoder: Encoder, queries: Sequence[str] = ()) -> Calibration:
+def fit_calibration(view: Tables, encoder: Encoder, queries: Sequence[str] = ()) -> Calibration:
     """Return the scales of a view's tables; a table without vectors has none.
 
     Args:
@@ -106,7 +110,7 @@ def fit_calibration(view: View, encoder: Encoder, queries: Sequence[str] = ()) -
     asked = list(queries or load_negatives())
     vectors = encoder.encode(asked)
     deviation = round(compute_cosine_deviation(vectors), 4)
-    found = {kind: _fit_scale(view, pool, vectors, deviation) for kind, pool in POOLS.items()}
+    found = {kind: _fit_scale(view, table, vectors, deviation) for kind, table in SEARCHED.items()}
     return Calibration(encoder.name, len(asked), {kind: scale for kind, scale in found.items() if scale})
 
 
@@ -116,23 +120,23 @@ def compute_cosine_deviation(queries: Vectors) -> float:
     return max(float(pairs.std()), LEAST_DEVIATION) if len(pairs) else LEAST_DEVIATION
 
 
-def _fit_scale(view: View, pool: Pool, queries: Vectors, deviation: float) -> Scale | None:
-    rows = sample_vectors(view, pool)
+def _fit_scale(view: Tables, table: Table, queries: Vectors, deviation: float) -> Scale | None:
+    rows = sample_vectors(view, table)
     if not len(rows):
         return None
     best: npt.NDArray[np.float32] = (queries @ rows.T).max(axis=1)
     return Scale(round(float(np.median(best)), 4), deviation)
 
 
-def sample_vectors(view: View, pool: Pool) -> Vectors:
-    """Return vectors of a pool's rows that may answer, shape (rows, dim): all, or `SAMPLE_ROWS` of them."""
-    rows = view.count(pool.table)
+def sample_vectors(view: Tables, table: Table) -> Vectors:
+    """Return vectors of a table's rows that may answer, shape (rows, dim): all, or `SAMPLE_ROWS` of them."""
+    rows = view.count(table)
     if not rows:
         return np.zeros((0, 0), dtype=np.float32)
     offsets = np.arange(rows) if rows <= SAMPLE_ROWS else np.linspace(0, rows - 1, SAMPLE_ROWS).astype(np.int64)
-    active = ["status"] if pool.table is OBSERVATIONS else []
-    taken = view.take(pool.table, offsets, ["vector", *active]) if rows > SAMPLE_ROWS else None
-    taken = taken if taken is not None else view.read(pool.table, ["vector", *active])
+    active = ["status"] if table is OBSERVATIONS else []
+    taken = view.take(table, offsets, ["vector", *active]) if rows > SAMPLE_ROWS else None
+    taken = taken if taken is not None else view.read(table, ["vector", *active])
     known = taken["vector"].is_valid().to_numpy()
     if active:
         known &= np.array([status == Status.ACTIVE for status in taken["status"].to_pylist()], dtype=bool)

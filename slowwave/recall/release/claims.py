@@ -14,7 +14,6 @@ import pyarrow.compute as pc
 
 from slowwave.recall.query import Query
 from slowwave.recall.release.passages import (
-    NO_TIME,
     Layout,
     build_filter_mask,
     convert_timestamps,
@@ -22,7 +21,8 @@ from slowwave.recall.release.passages import (
     find_code,
     locate_rows,
 )
-from slowwave.recall.release.view import Ints, Mask, View
+from slowwave.recall.release.tables import Ints, Mask, Tables
+from slowwave.recall.times import NO_TIME
 from slowwave.schemas.tables import MESSAGES, OBSERVATIONS
 from slowwave.schemas.vocabulary import Status
 
@@ -44,30 +44,6 @@ class ClaimLayout:
     """Microseconds since 1970, UTC; NO_TIME where unknown."""
     made: tuple[Ints, Ints]
     """Pairs: a claim and the position of a passage that it was made in, ascending; none for a message without one."""
-
-    @classmethod
-    def from_view(cls, view: View) -> "ClaimLayout":
-        """Return the claims' places, read by the first who asks."""
-        return view.get_or_build("claim layout", lambda: cls._read(view))
-
-    @classmethod
-    def _read(cls, view: View) -> "ClaimLayout":
-        rows = view.open_dataset(OBSERVATIONS).to_table(columns=COLUMNS, with_row_id=True)
-        changed = pc.and_(pc.equal(rows["status"], Status.SUPERSEDED), pc.is_valid(rows["superseded_by"]))
-        (workspace, workspaces), (category, categories) = (
-            encode_column(rows["workspace"]),
-            encode_column(rows["category"]),
-        )
-        return cls(
-            row_ids=rows["_rowid"].to_numpy(),
-            answers=pc.or_(pc.equal(rows["status"], Status.ACTIVE), changed).to_numpy(),
-            workspace=workspace,
-            workspaces=workspaces,
-            category=category,
-            categories=categories,
-            moment=convert_timestamps(rows["observed_at"]),
-            made=_pair_claims_with_passages(view, rows["message_ids"].combine_chunks()),
-        )
 
     def find_offsets(self, row_ids: npt.NDArray[np.uint64]) -> Ints:
         """Return offsets of rows of this table."""
@@ -114,9 +90,55 @@ class ClaimLayout:
         return position[order], claim[order]
 
 
-def _pair_claims_with_passages(view: View, message_ids: pa.ListArray) -> tuple[Ints, Ints]:
+def read_claim_layout(view: Tables, passages: Layout) -> ClaimLayout:
+    """Return the claims' places."""
+    rows = view.open_dataset(OBSERVATIONS).to_table(columns=COLUMNS, with_row_id=True)
+    changed = pc.and_(pc.equal(rows["status"], Status.SUPERSEDED), pc.is_valid(rows["superseded_by"]))
+    (workspace, workspaces), (category, categories) = (
+        encode_column(rows["workspace"]),
+        encode_column(rows["category"]),
+    )
+    return ClaimLayout(
+        row_ids=rows["_rowid"].to_numpy(),
+        answers=pc.or_(pc.equal(rows["status"], Status.ACTIVE), changed).to_numpy(),
+        workspace=workspace,
+        workspaces=workspaces,
+        category=category,
+        categories=categories,
+        moment=convert_timestamps(rows["observed_at"]),
+        made=_pair_claims_with_passages(view, passages, rows["message_ids"].combine_chunks()),
+    )
+
+
+@dataclass(frozen=True)
+class ClaimFacts:
+    """Who made each claim, and the files that it names; by its offset."""
+
+    speaker: Ints
+    """Place in `speakers`; -1 where nobody is named."""
+    speakers: tuple[str, ...]
+    naming: Ints
+    """Claims, one for each file that it names; those in quarantine name none."""
+    path: Ints
+    """Beside `naming`: place in `paths`."""
+    paths: tuple[str, ...]
+
+
+def read_claim_facts(view: Tables) -> ClaimFacts:
+    """Return the release's."""
+    none = np.zeros(0, dtype=np.int64)
+    if not view.count(OBSERVATIONS):
+        return ClaimFacts(none, (), none, none, ())
+    rows = view.open_dataset(OBSERVATIONS).to_table(columns=["speaker", "files", "status"])
+    files = rows["files"].combine_chunks()
+    parent = pc.list_parent_indices(files).to_numpy().astype(np.int64)
+    path, paths = encode_column(pa.chunked_array([files.flatten()]))
+    kept = pc.not_equal(rows["status"], Status.QUARANTINED).to_numpy()[parent]
+    return ClaimFacts(*encode_column(rows["speaker"]), parent[kept], path[kept], paths)
+
+
+def _pair_claims_with_passages(view: Tables, layout: Layout, message_ids: pa.ListArray) -> tuple[Ints, Ints]:
     """Return claims and positions, joined over the message; in order of claim."""
-    layout = Layout.from_view(view)
     claim = pc.list_parent_indices(message_ids).to_numpy().astype(np.int64)
     message = pc.fill_null(pc.index_in(message_ids.flatten(), value_set=view.read_keys(MESSAGES)), -1).to_numpy()
     by_message = np.argsort(layout.message, kind="stable")

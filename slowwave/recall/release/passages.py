@@ -15,7 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slowwave.recall.query import WORD, Query
-from slowwave.recall.release.view import Ints, Mask, View
+from slowwave.recall.release.tables import Ints, Mask, Tables
+from slowwave.recall.times import NO_TIME, Calendar, compute_calendar
 from slowwave.schemas.tables import MESSAGES, PASSAGES
 from slowwave.schemas.vocabulary import Role
 
@@ -23,8 +24,6 @@ COLUMNS = ["session_id", "seq", "part", "role", "speaker", "ts", "workspace", "m
 FOLDERS = re.compile(r"[/\\]")
 PAIR_REACH = 50
 """Passages between a question and its answer, at most."""
-
-NO_TIME = np.iinfo(np.int64).min
 
 
 @dataclass(frozen=True)
@@ -50,36 +49,6 @@ class Layout:
     by_row: Ints
     """Positions in order of row id."""
 
-    @classmethod
-    def from_view(cls, view: View) -> "Layout":
-        """Return the passages' places, read by the first who asks."""
-        return view.get_or_build("layout", lambda: cls._read(view))
-
-    @classmethod
-    def _read(cls, view: View) -> "Layout":
-        rows = view.open_dataset(PASSAGES).to_table(columns=COLUMNS, with_row_id=True)
-        session, _ = encode_column(rows["session_id"])
-        order = np.lexsort((rows["part"].to_numpy(), rows["seq"].to_numpy(), session))
-        (role, roles), (speaker, speakers) = encode_column(rows["role"]), encode_column(rows["speaker"])
-        workspace, workspaces = encode_column(rows["workspace"])
-        message = pc.fill_null(pc.index_in(rows["message_id"], value_set=view.read_keys(MESSAGES)), -1).to_numpy()
-        moment = convert_timestamps(rows["ts"])
-        row_ids = rows["_rowid"].to_numpy()[order]
-        return cls(
-            offsets=order,
-            row_ids=row_ids,
-            session=session[order],
-            message=message[order].astype(np.int64),
-            role=role[order],
-            roles=roles,
-            speaker=speaker[order],
-            speakers=speakers,
-            workspace=workspace[order],
-            workspaces=workspaces,
-            moment=moment[order],
-            by_row=np.argsort(row_ids),
-        )
-
     def find_positions(self, row_ids: npt.NDArray[np.uint64]) -> Ints:
         """Return positions of rows of this table."""
         return locate_rows(self.row_ids, self.by_row, row_ids)
@@ -87,6 +56,11 @@ class Layout:
     def mask_allowed(self, query: Query) -> Mask:
         """Return which passages the query's conditions let through."""
         return build_filter_mask(query, self.workspace, self.workspaces, self.moment)
+
+    @cached_property
+    def calendar(self) -> Calendar:
+        """When each was said."""
+        return compute_calendar(self.moment)
 
     @cached_property
     def speaker_words(self) -> dict[str, set[int]]:
@@ -102,6 +76,13 @@ class Layout:
     def workspace_words(self) -> dict[str, set[int]]:
         """Each word of a workspace's name, in lower case, and whose names it stands in."""
         return _index_words(self.folders)
+
+    def is_time_only(self, query: Query) -> bool:
+        """Return whether a query asks for nothing but what was said then, by whomever and wherever: "What did Ann say
+        in May?".
+        """
+        told = self.speaker_words.keys() | self.workspace_words.keys()
+        return query.times is not None and query.times.about <= told
 
     def mask_workspace(self, word: str) -> Mask:
         """Return which of the passages come from a workspace that a word, in lower case, names."""
@@ -164,12 +145,31 @@ class Layout:
                 return None
         return None
 
-    def shift_positions(self, positions: Ints, offset: int) -> tuple[Ints, Mask]:
-        """Return the positions `offset` further on, and which of them are in the same session."""
-        moved = positions + offset
-        inside = (moved >= 0) & (moved < len(self.row_ids))
-        moved = np.where(inside, moved, positions)
-        return moved, inside & (self.session[moved] == self.session[positions])
+
+def read_layout(view: Tables) -> Layout:
+    """Return the passages' places."""
+    rows = view.open_dataset(PASSAGES).to_table(columns=COLUMNS, with_row_id=True)
+    session, _ = encode_column(rows["session_id"])
+    order = np.lexsort((rows["part"].to_numpy(), rows["seq"].to_numpy(), session))
+    (role, roles), (speaker, speakers) = encode_column(rows["role"]), encode_column(rows["speaker"])
+    workspace, workspaces = encode_column(rows["workspace"])
+    message = pc.fill_null(pc.index_in(rows["message_id"], value_set=view.read_keys(MESSAGES)), -1).to_numpy()
+    moment = convert_timestamps(rows["ts"])
+    row_ids = rows["_rowid"].to_numpy()[order]
+    return Layout(
+        offsets=order,
+        row_ids=row_ids,
+        session=session[order],
+        message=message[order].astype(np.int64),
+        role=role[order],
+        roles=roles,
+        speaker=speaker[order],
+        speakers=speakers,
+        workspace=workspace[order],
+        workspaces=workspaces,
+        moment=moment[order],
+        by_row=np.argsort(row_ids),
+    )
 
 
 def _index_words(names: Iterable[str]) -> dict[str, set[int]]:

@@ -1,170 +1,122 @@
-"""What one release holds, opened once, and what a reader keeps of it in memory.
+"""What one release holds, as named arrays and indexes, each read by the first query that needs it.
 
 A `View` never changes: a new release is a new view, and queries that run on the old one end on it. The first query
 pays for what it needs (at 100,000 passages about 0.2 s for their places and vectors); later ones find it.
 """
 
-from collections import OrderedDict
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
-from threading import RLock
-from typing import Generic, TypeVar
 
-import lance
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.compute as pc
 
-from slowwave.schemas.errors import StoreUnreadable
-from slowwave.schemas.tables import TABLES, Table
-from slowwave.store.other_versions import check_tables_exist, find_missing_columns, load_releases
-from slowwave.store.releases import Release, pick_release
-from slowwave.store.stand_ins import make_stand_in
-from slowwave.store.trouble import READ_TROUBLE
-
-FLAT_ROWS = 100_000
-"""Up to here a table's vectors are held in memory and compared one by one: exact, and faster than an index."""
+from slowwave.recall.release.calibration import Calibration
+from slowwave.recall.release.claims import ClaimFacts, ClaimLayout, read_claim_facts, read_claim_layout
+from slowwave.recall.release.doubts import Doubts, read_doubts
+from slowwave.recall.release.passages import Layout, read_layout
+from slowwave.recall.release.supersessions import SupersessionIndex, read_supersessions
+from slowwave.recall.release.tables import Ints, LRUCache, Mask, Tables, shared_property
+from slowwave.schemas.tables import OBSERVATIONS, PASSAGES, SESSIONS
+from slowwave.store.releases import Release
 
 LOOKUPS_AT_ONCE = 4
 KEPT_WORDS = 4_096
 """Words whose passages are remembered (8 kB each, at most)."""
-
-Ints = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
-Floats = npt.NDArray[np.float32]
-
-T = TypeVar("T")
-K = TypeVar("K", bound=Hashable)
-
-
-class LRUCache(Generic[K, T]):
-    """The last `size` values made, by key; shared by threads."""
-
-    def __init__(self, size: int) -> None:
-        self.size = size
-        self._values: OrderedDict[K, T] = OrderedDict()
-        self._lock = RLock()
-
-    def get(self, key: K) -> T | None:
-        """Return the value of a key; None when it is not there."""
-        with self._lock:
-            if key in self._values:
-                self._values.move_to_end(key)
-            return self._values.get(key)
-
-    def put(self, key: K, value: T) -> None:
-        """Keep a value; the one longest unused makes room."""
-        with self._lock:
-            self._values[key] = value
-            if len(self._values) > self.size:
-                self._values.popitem(last=False)
+KEPT_PATHS = 64
+"""Conditions on files whose rows are remembered (one byte a passage and a claim)."""
+KEPT_NAMES = 256
+"""Names of speakers that are remembered with those whom they mean."""
+WHOLE_ID, SHORT_ID = 12, 8
+"""Characters of a session's id that stand as it is, and that a shortened one has at least."""
 
 
-class View:
-    """The tables of one space as one release has them, for reading by many threads."""
+class View(Tables):
+    """One release, for reading by many threads."""
 
     def __init__(self, folder: Path, release: Release) -> None:
-        self.dir, self.release = folder, release
+        super().__init__(folder, release)
         self.words: LRUCache[Hashable, tuple[Ints, npt.NDArray[np.float64]]] = LRUCache(KEPT_WORDS)
+        self.named_speakers: LRUCache[str, frozenset[str]] = LRUCache(KEPT_NAMES)
+        self.file_matches: LRUCache[tuple[str, ...], tuple[Mask, Mask]] = LRUCache(KEPT_PATHS)
+        """By paths: the claims and the passages that are about one of them."""
         self.lookups = ThreadPoolExecutor(LOOKUPS_AT_ONCE, thread_name_prefix="recall-words")
-        self._made: dict[Hashable, object] = {}
-        self._lock = RLock()
+        self.is_briefing_kept = False
 
-    @classmethod
-    def open(cls, root: Path, space: str, release: str | None = None) -> "View":
-        """Return the live release of a space, or the one of that id or name.
+    @shared_property
+    def passages(self) -> Layout:
+        """Where each passage was said, when, and by whom."""
+        return read_layout(self)
 
-        Raises:
-            StoreMissing: there is no such store or space.
-            StoreUnreadable: what is there is broken.
-            SchemaMismatch, NewerStore: another version of slowwave released what this one can't use.
-            NoRelease: nothing is released yet, or not under that name.
-        """
-        folder = root / space
-        view = cls(folder, pick_release(load_releases(folder), release, folder))
-        for name in view.release.versions.keys() & TABLES.keys():
-            with suppress(*READ_TROUBLE, StoreUnreadable):  # told to whoever needs the table
-                view.open_dataset(TABLES[name])
-        return view
+    @shared_property
+    def claims(self) -> ClaimLayout:
+        """Where each claim was made."""
+        return read_claim_layout(self, self.passages)
 
-    def get_or_build(self, key: Hashable, make: Callable[[], T]) -> T:
-        """Return what `make` gives, made by the first caller and kept as long as this view."""
-        if key not in self._made:
-            with self._lock:
-                if key not in self._made:
-                    self._made[key] = make()
-        return self._made[key]  # type: ignore[return-value]
+    @shared_property
+    def claim_facts(self) -> ClaimFacts:
+        """Who made each claim, and which files it names."""
+        return read_claim_facts(self)
 
-    def open_dataset(self, table: Table) -> lance.LanceDataset:
-        """Return the Lance dataset at the pinned version; what is younger than the release stands empty.
+    @shared_property
+    def truth(self) -> SupersessionIndex:
+        """What was superseded, and by what."""
+        return read_supersessions(self)
 
-        Raises:
-            StoreUnreadable: it is gone.
-            SchemaMismatch, NewerStore: another version of slowwave wrote what this one can't use.
-        """
-        return self.get_or_build(("dataset", table.name), lambda: self._open_pinned(table))
+    @shared_property
+    def doubts(self) -> Doubts:
+        """What is perhaps superseded."""
+        return read_doubts(self)
 
-    def _open_pinned(self, table: Table) -> lance.LanceDataset:
-        if table.name not in self.release.versions:
-            return make_stand_in(self, table, None)
-        check_tables_exist(self.dir, [self.release], [table])
-        path = str(self.dir / f"{table.name}.lance")
-        found = lance.dataset(path, version=self.release.versions[table.name])
-        return make_stand_in(self, table, found) if find_missing_columns(table, found.schema) else found
+    @shared_property
+    def calibration(self) -> Calibration | None:
+        """The scales that relevance is told on; None of a release without vectors."""
+        told = self.release.calibration
+        return Calibration.from_json(told) if told else None
 
-    def count(self, table: Table) -> int:
-        """Return rows of a table; none of one that is younger than the release."""
-        if table.name not in self.release.versions:
-            return 0
-        return self.get_or_build(("count", table.name), lambda: int(self.open_dataset(table).count_rows()))
+    @shared_property
+    def native_sessions(self) -> dict[str, str]:
+        """Each session's id -> its transcript's own."""
+        rows = self.read(SESSIONS, ["session_id", "native_id"]) if self.count(SESSIONS) else None
+        return dict(zip(*(column.to_pylist() for column in rows.columns), strict=True)) if rows else {}
 
-    def has_full_text(self, table: Table) -> bool:
-        """Return whether the table's text column has an index of full text."""
-        fields = [table.full_text]
-        found = self.get_or_build(("indexes", table.name), lambda: self.open_dataset(table).describe_indices())
-        return any(index.field_names == fields and index.index_type == "Inverted" for index in found)
+    @shared_property
+    def session_tags(self) -> dict[str, str]:
+        """Each session's own id -> its tag, which `slowwave show` takes (50 ms for 20,000)."""
+        return shorten_session_ids(self.native_sessions.values())
 
-    def read(self, table: Table, columns: Sequence[str], where: pc.Expression | None = None) -> pa.Table:
-        """Return columns of the rows that pass, in no order that may be relied on."""
-        return self.open_dataset(table).to_table(columns=list(columns), filter=where)
+    @shared_property
+    def speakers(self) -> dict[str, str]:
+        """Who speaks, or made a claim -> the name as it is compared."""
+        known = {*self.claim_facts.speakers, *(self.passages.speakers if self.count(PASSAGES) else ())}
+        return {one: normalise_name(one) for one in known}
 
-    def read_by_id(self, table: Table, ids: Sequence[str], columns: Sequence[str]) -> dict[str, dict[str, object]]:
-        """Return rows by key; ids that the table does not hold are left out. Scans the key column once."""
-        wanted = sorted(set(ids))
-        if not wanted or not self.count(table):
-            return {}
-        keys = self.read_keys(table)
-        offsets = np.flatnonzero(pc.is_in(keys, value_set=pa.array(wanted, keys.type)).to_numpy())
-        rows = self.take(table, offsets, [table.key, *(name for name in columns if name != table.key)])
-        return {str(row[table.key]): row for row in rows.to_pylist()}
+    @shared_property
+    def workspaces(self) -> set[str]:
+        """The workspaces of passages and claims."""
+        said = self.passages.workspaces if self.count(PASSAGES) else ()
+        return {*said, *(self.claims.workspaces if self.count(OBSERVATIONS) else ())}
 
-    def read_keys(self, table: Table) -> pa.ChunkedArray:
-        """Return the key of every row, by offset."""
-        return self.get_or_build(
-            ("keys", table.name), lambda: self.open_dataset(table).to_table(columns=[table.key])[table.key]
-        )
 
-    def take(self, table: Table, offsets: Ints, columns: Sequence[str]) -> pa.Table:
-        """Return rows at these offsets, in their order."""
-        return self.open_dataset(table).take(offsets, columns=list(columns))
+def normalise_name(name: str) -> str:
+    """Return a name as it is compared."""
+    return " ".join(name.split()).casefold()
 
-    def load_vectors(self, table: Table) -> tuple[Floats, Mask] | None:
-        """Return all vectors by offset, shape (rows, dim), and which rows have one.
 
-        None where the table is too large.
-        """
-        return (
-            None
-            if self.count(table) > FLAT_ROWS
-            else self.get_or_build(("vectors", table.name), lambda: self._read_vectors(table))
-        )
+def shorten_session_ids(sessions: Iterable[str]) -> dict[str, str]:
+    """Return each session's id as it stands in a block: whole where it is short, else as much as tells it from the
+    others.
+    """
+    ids = ["", *sorted(set(sessions)), ""]
+    shared = [_count_common_prefix(*pair) for pair in pairwise(ids)]  # of sorted ids neighbours share the most
+    return {
+        one: one if len(one) <= WHOLE_ID else one[: max(SHORT_ID, before + 1, after + 1)]
+        for one, (before, after) in zip(ids[1:-1], pairwise(shared), strict=True)
+    }
 
-    def _read_vectors(self, table: Table) -> tuple[Floats, Mask]:
-        column = self.open_dataset(table).to_table(columns=["vector"])["vector"].combine_chunks()
-        known = column.is_valid().to_numpy(zero_copy_only=False)
-        matrix = np.zeros((len(column), column.type.list_size), dtype=np.float32)
-        matrix[known] = column.drop_null().flatten().to_numpy().reshape(-1, column.type.list_size)
-        return matrix, known
+
+def _count_common_prefix(one: str, other: str) -> int:
+    """Return how many characters two ids begin alike with."""
+    length = min(len(one), len(other))
+    return next((at for at in range(length) if one[at] != other[at]), length)

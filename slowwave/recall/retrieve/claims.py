@@ -11,9 +11,10 @@ of these is missing (no encoder, no full text of passages) the claim's own words
 import numpy as np
 
 from slowwave.recall.filters import mask_allowed_claims
-from slowwave.recall.query import Query, compute_word_share, extract_index_terms
+from slowwave.recall.query import Query, compute_word_share
 from slowwave.recall.release.claims import ClaimLayout
-from slowwave.recall.release.view import Ints, Mask, View
+from slowwave.recall.release.tables import Ints, Mask
+from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.messages import (
     PassageEvidence,
     compute_cosines,
@@ -57,7 +58,7 @@ def retrieve_claim_candidates(
         full_text: whether the observations' own full text may be asked; it is where something else is missing.
         whole: of the query with the names; it ranks nothing, but tells how relevant a claim is.
     """
-    layout = ClaimLayout.from_view(view)
+    layout = view.claims
     allowed = mask_allowed_claims(view, query)
     near, cosine = _find_nearest_claims(view, pool, query, layout, allowed, limit, vector)
     words = (
@@ -145,6 +146,6 @@ def _compute_claim_coverage(
     if said.share is not None:
         at, positions = layout.find_claim_positions(claims)
         return np.nan_to_num(_take_max_per_claim(at, said.share[positions], len(claims)))
-    words = extract_index_terms(query.text)
+    words = query.index_terms
     texts = [f"{row['summary']} {row['speaker'] or ''}" for row in found.rows]
     return np.array([compute_word_share(words, text) for text in texts], dtype=np.float64)

@@ -5,7 +5,7 @@ from pathlib import Path
 from threading import Lock
 
 from slowwave.engines.encoders.protocol import Encoder
-from slowwave.recall.release.view import LRUCache
+from slowwave.recall.release.tables import LRUCache
 from slowwave.recall.retrieve.pools import Vector
 
 KEPT_QUERIES = 256

@@ -15,11 +15,11 @@ import numpy.typing as npt
 import pyarrow as pa
 from lance.query import MatchQuery
 
-from slowwave.recall.query import Query, extract_index_terms
+from slowwave.recall.query import Query
 from slowwave.recall.release.passages import Layout
-from slowwave.recall.release.view import Ints, Mask, View
+from slowwave.recall.release.tables import Ints, Mask
+from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.pools import Pool, Scores, build_row_filter, search_post_filtered
-from slowwave.text import terms
 
 MAX_WORDS = 64
 """Words of a query that are looked up; later ones are left out."""
@@ -55,7 +55,7 @@ def compute_word_evidence(
     (`of_time`). Where there is no other, the names are, or else the idle words.
     """
     words, lanes = select_search_words(query), _search_words_with_others(view, pool, query, layout)
-    content = set(terms.extract_content_words(query.text)).intersection(words)
+    content = set(query.content_words).intersection(words)
     telling = content - layout.speaker_words.keys() - layout.workspace_words.keys() - of_time or content or set(words)
     total, told, best = (np.zeros(len(layout.row_ids)) for _ in range(3))
     rarest, bound = float(np.log1p((len(total) + 0.5) / 0.5)), 0.0
@@ -98,15 +98,23 @@ def _spread_to_neighbours(positions: Ints, scores: Scores, layout: Layout, best:
     """Return the positions within reach of a word's, some named again; `best` gets what each hears of it."""
     touched = []
     for offset in range(-REACH, REACH + 1):
-        moved, same = layout.shift_positions(positions, offset)
+        moved, same = _shift_positions(layout, positions, offset)
         np.maximum.at(best, moved[same], scores[same] * FADE ** abs(offset))
         touched.append(moved[same])
     return np.concatenate(touched)
 
 
+def _shift_positions(layout: Layout, positions: Ints, offset: int) -> tuple[Ints, Mask]:
+    """Return the positions `offset` further on, and which of them are in the same session."""
+    moved = positions + offset
+    inside = (moved >= 0) & (moved < len(layout.row_ids))
+    moved = np.where(inside, moved, positions)
+    return moved, inside & (layout.session[moved] == layout.session[positions])
+
+
 def select_search_words(query: Query) -> list[str]:
     """Return the words of a query that are looked up."""
-    return extract_index_terms(query.text)[:MAX_WORDS]
+    return query.index_terms[:MAX_WORDS]
 
 
 def search_words(view: View, pool: Pool, query: Query, layout: Layout) -> list[tuple[Ints, Scores]]:
@@ -115,7 +123,6 @@ def search_words(view: View, pool: Pool, query: Query, layout: Layout) -> list[t
 
     Words that the index leaves out are left out here too. A word's passages are remembered while the release is read.
     """
-    where = build_row_filter(view, pool, query)
     scope = (query.workspace, query.since, query.until, query.speaker, query.files)
 
     def best(word: str, n: int) -> pa.Table:
@@ -136,6 +143,7 @@ def search_words(view: View, pool: Pool, query: Query, layout: Layout) -> list[t
     words = select_search_words(query)
     found = {word: view.words.get((word, scope)) for word in words}
     missing = [word for word in words if found[word] is None]
+    where = build_row_filter(view, pool, query) if missing else None
     for word, one in zip(missing, view.lookups.map(lane, missing), strict=True):
         view.words.put((word, scope), one)
         found[word] = one

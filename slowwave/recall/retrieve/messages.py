@@ -17,10 +17,10 @@ from slowwave.engines.encoders.blas import limit_blas_threads
 from slowwave.recall.filters import mask_allowed_passages
 from slowwave.recall.query import WORD, Query
 from slowwave.recall.release.passages import Layout
-from slowwave.recall.release.view import Ints, Mask, View
+from slowwave.recall.release.tables import Ints, Mask
+from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.lexical import compute_mask_idf, compute_word_evidence
 from slowwave.recall.retrieve.pools import Candidates, Pool, Scores, Vector, find_nearest_rows, fuse_standardised
-from slowwave.recall.times import build_date_masks, parse_query_times
 
 WEIGHTS = {"lexical": 1.0, "vector": 0.6, "speaker": 0.35, "length": 0.6}
 """Of each signal, after it has been standardised."""
@@ -78,10 +78,10 @@ def compute_passage_evidence(
         vector: the query's; None without an encoder.
         full_text: whether the index of full text may be asked.
     """
-    layout = Layout.from_view(view)
+    layout = view.passages
     allowed = mask_allowed_passages(view, query)
-    dated = _score_dates(view, query, layout, allowed)
-    of_time = parse_query_times(query).words if dated is not None else frozenset[str]()
+    dated = _score_dates(query, layout, allowed)
+    of_time = query.times.words if query.times and dated is not None else frozenset[str]()
     words = compute_word_evidence(view, pool, query, layout, allowed, of_time) if full_text else None
     lexical, share = (words.worth, words.share) if words else (np.zeros(len(allowed)), None)
     cosine = None if vector is None else compute_stored_cosines(view, pool, layout.offsets, vector)
@@ -140,8 +140,9 @@ def compute_stored_cosines(view: View, pool: Pool, offsets: Ints, vector: Vector
     return np.where(known, near, np.nan)[offsets].astype(np.float64)
 
 
-def _score_dates(view: View, query: Query, layout: Layout, allowed: Mask) -> Scores | None:
-    masks = [mask & allowed for mask in build_date_masks(view, layout, query)]
+def _score_dates(query: Query, layout: Layout, allowed: Mask) -> Scores | None:
+    asked = query.times
+    masks = [mask & allowed for mask in asked.build_masks(layout.moment, layout.calendar)] if asked else []
     if not any(mask.any() for mask in masks):
         return None
     worth: Scores = compute_mask_idf(masks, int(allowed.sum())) @ np.array(masks, dtype=np.float64)

@@ -17,7 +17,7 @@ from lance.query import MatchQuery
 
 from slowwave.recall.filters import build_post_filter, build_scope_filters
 from slowwave.recall.hits import Kind
-from slowwave.recall.query import Query, compute_word_share, extract_index_terms
+from slowwave.recall.query import Query, compute_word_share
 from slowwave.recall.release.view import View
 from slowwave.schemas.tables import OBSERVATIONS, PASSAGES, SUMMARIES, UTC_US, Table
 from slowwave.schemas.vocabulary import Status
@@ -92,8 +92,8 @@ class Candidates:
     covered: Scores = field(default_factory=lambda: np.zeros(0))
     """Share of the query's words, by their worth, that is heard at each row; 0 to 1."""
     cosine: Scores | None = None
-    """Of each row to the query, the nearer of with and without names (`query_names.py`); NaN where it has no vector;
-    None without an encoder. Relevance is told by it."""
+    """Of each row to the query, the nearer of with and without names; NaN where it has no vector; None
+    without an encoder. Relevance is told by it."""
     nearest: float = -1.0
     """Cosine of the nearest of all rows to the whole query, where that is known."""
 
@@ -116,7 +116,8 @@ def build_row_filter(view: View, pool: Pool, query: Query) -> pc.Expression | No
     wanted.extend(_build_time_filters(pool, query.since, query.until))
     if pool.kind == "summary" and query.as_of is not None:  # it tells of all its time, the end too
         wanted.append(pc.field(pool.last) <= pa.scalar(query.as_of, UTC_US))
-    wanted.extend(build_scope_filters(view, pool.kind, query))
+    if query.is_narrowed:
+        wanted.extend(build_scope_filters(view, pool.kind, query))
     return reduce(and_, wanted) if wanted else None
 
 
@@ -141,7 +142,7 @@ def retrieve_candidates(
         found["vector"] = search_vectors(view, pool, query, limit, vector)
     candidates = merge_candidates(pool, found)
     candidates.cosine = candidates.signals.get("vector")
-    words = [word for word in extract_index_terms(query.text) if word not in STOP] or extract_index_terms(query.text)
+    words = [word for word in query.index_terms if word not in STOP] or query.index_terms
     column = pool.text
     candidates.covered = np.array(
         [compute_word_share(words, str(row[column])) for row in candidates.rows], dtype=np.float64
@@ -175,7 +176,7 @@ def search_post_filtered(view: View, pool: Pool, query: Query, limit: int, best:
 
     More are asked for until enough have passed: of rows that pass as often as others the first look has enough.
     """
-    strict = build_post_filter(view, pool.kind, query)
+    strict = build_post_filter(view, pool.kind, query) if query.files else None
     if strict is None:
         return best(limit)
     asked, rows = int(MORE * limit / strict.share), view.count(pool.table)

@@ -19,13 +19,12 @@ import pyarrow.compute as pc
 from slowwave.engines.encoders.blas import limit_blas_threads
 from slowwave.recall.filters import mask_allowed_passages
 from slowwave.recall.query import Query
-from slowwave.recall.release.calibration import Calibration
 from slowwave.recall.release.passages import Layout
-from slowwave.recall.release.view import Ints, View
+from slowwave.recall.release.tables import Ints
+from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.lexical import search_words
 from slowwave.recall.retrieve.pools import POOLS, Vector, find_nearest_rows
 from slowwave.schemas.tables import OBSERVATIONS, PASSAGES, Table
-from slowwave.text.terms import extract_content_words
 
 NEAREST = 500
 """Passages by vector that are looked at."""
@@ -68,7 +67,7 @@ def rank_sessions(
         limit: how many.
         full_text: whether the index of full text may be asked.
     """
-    layout = Layout.from_view(view)
+    layout = view.passages
     if not len(layout.session):
         return []
     words = score_sessions_by_words(view, query, layout) if full_text else {}
@@ -138,7 +137,7 @@ def read_rows_where(
 
 def score_sessions_by_words(view: View, query: Query, layout: Layout) -> dict[int, float]:
     """Return BM25 of each session that holds a word of the query, by the session's number."""
-    asked = replace(query, text=" ".join(extract_content_words(query.text)) or query.text)
+    asked = replace(query, text=" ".join(query.content_words) or query.text)
     lanes = search_words(view, POOLS["message"], asked, layout)
     return compute_bm25([layout.session[positions] for positions, _ in lanes], int(layout.session.max()) + 1)
 
@@ -176,11 +175,10 @@ def has_similar_session(view: View, query: Query, vector: Vector | None) -> bool
     median of the release's calibration). In `data/labelled` the lowest report has .30, that median is .26, and long
     unrelated questions have .13 to .18.
     """
-    told = view.release.calibration
-    scale = Calibration.from_json(told).scales.get("message") if told else None
-    if scale is None or vector is None or len(extract_content_words(query.text)) <= TELLING:
+    scale = view.calibration.scales.get("message") if view.calibration else None
+    if scale is None or vector is None or len(query.content_words) <= TELLING:
         return False
-    best = score_sessions_by_cosine(view, query, Layout.from_view(view), vector).values()
+    best = score_sessions_by_cosine(view, query, view.passages, vector).values()
     return max(best, default=-1.0) >= scale.median
 
 

@@ -1,0 +1,94 @@
+"""A query as one release is asked it: which kinds can answer, and its text without the names of whom and where.
+
+"Which linter does galeforce use?" is answered by "linting is flake8", said in a session of that workspace. The encoder
+knows no such name, and takes the query for being about something else.
+"""
+
+import re
+from dataclasses import dataclass
+
+from slowwave.recall.hits import KINDS, Kind
+from slowwave.recall.query import WORD, Query, build_query
+from slowwave.recall.release.view import View
+from slowwave.recall.retrieve.lexical import ROWS_A_WORD, search_words
+from slowwave.recall.retrieve.pools import POOLS, Vector
+from slowwave.schemas.tables import PASSAGES
+from slowwave.store.trouble import READ_TROUBLE
+from slowwave.text.terms import extract_content_words
+
+SELDOM = 0.05
+"""Share of a workspace's passages that name it up to which its name tells where, not what, is talked about."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What of a query hangs on the release, computed once."""
+
+    query: Query
+    searchable: frozenset[Kind]
+    """Kinds that have rows, and what the conditions are about."""
+    text: str
+    """What is compared with what was said: the query without those who said it, and where."""
+    is_time_only: bool
+    """Whether it asks for nothing but what was said at a time."""
+    vector: Vector | None = None
+    """Of `text`; None without an encoder."""
+    whole: Vector | None = None
+    """Of the query as it was put."""
+
+    @property
+    def kinds(self) -> list[Kind]:
+        """The kinds asked for that can answer."""
+        return [kind for kind in self.query.kinds if kind in self.searchable]
+
+    @property
+    def named(self) -> Vector | None:
+        """The vector with the names, where it is another."""
+        return None if self.text == self.query.text else self.whole
+
+
+def plan_query(view: View, query: Query) -> Plan:
+    """Return the plan, still without vectors: those of many queries are made in one call."""
+    rows = {kind: view.count(POOLS[kind].table) for kind in KINDS if query.category is None or kind == "observation"}
+    searchable = frozenset(kind for kind in rows if rows[kind] and not (query.is_narrowed and kind == "summary"))
+    if not searchable.intersection(query.kinds):
+        return Plan(query, searchable, query.text, False)
+    try:
+        text = strip_names(view, query, full_text=view.has_full_text(PASSAGES))
+    except READ_TROUBLE:  # told of when its words are looked up
+        text = strip_names(view, query, full_text=False)
+    timed = query.times is not None and view.count(PASSAGES) > 0 and view.passages.is_time_only(query)
+    return Plan(query, searchable, text, timed)
+
+
+def strip_names(view: View, query: Query, *, full_text: bool) -> str:
+    """Return what of a query is compared with what was said: its text without the names of speakers and workspaces.
+
+    Args:
+        full_text: whether the index of full text of the passages may be asked; else workspaces' names stay.
+    """
+    if not view.count(PASSAGES):
+        return query.text
+    text = view.passages.strip_speakers(query.text)
+    for place, name in enumerate(view.passages.folders if full_text else ()):
+        words = WORD.findall(name.lower())
+        if words and (rest := _remove_name(text, words)) != text and _is_rarely_named(view, place, words):
+            text = rest
+    return text
+
+
+def _is_rarely_named(view: View, place: int, words: list[str]) -> bool:
+    """Return whether hardly any passage of a workspace has its name."""
+    here = view.passages.workspace == place
+    anything = build_query(" ".join(words), 1, "message")
+    said = [positions for positions, _ in search_words(view, POOLS["message"], anything, view.passages)]
+    if any(len(positions) >= ROWS_A_WORD for positions in said):  # said too often for all to be looked up
+        return False
+    return min((int(here[positions].sum()) for positions in said), default=0) <= SELDOM * int(here.sum())
+
+
+def _remove_name(text: str, words: list[str]) -> str:
+    """Return a text less a name; as it was where nothing telling is left."""
+    name = r"[\W_]+".join(map(re.escape, words))
+    bare, found = re.subn(rf"(?<!\w){name}(?!\w)(?:['’]s\b)?", " ", text, flags=re.I)
+    return " ".join(bare.split()) if found and extract_content_words(bare) else text

@@ -1,0 +1,185 @@
+"""The tables of one release, each opened once at its pinned version, and what is kept of them in memory."""
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from threading import RLock
+from typing import Any, Generic, Self, TypeVar
+
+import lance
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from slowwave.schemas.errors import StoreUnreadable
+from slowwave.schemas.tables import TABLES, Table
+from slowwave.store.other_versions import check_tables_exist, find_missing_columns, load_releases
+from slowwave.store.releases import Release, pick_release
+from slowwave.store.stand_ins import make_stand_in
+from slowwave.store.trouble import READ_TROUBLE
+
+FLAT_ROWS = 100_000
+"""Up to here a table's vectors are held in memory and compared one by one: exact, and faster than an index."""
+
+Ints = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+Floats = npt.NDArray[np.float32]
+
+Row = dict[str, object]
+
+T = TypeVar("T")
+K = TypeVar("K", bound=Hashable)
+
+
+class LRUCache(Generic[K, T]):
+    """The last `size` values made, by key; shared by threads."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self._values: OrderedDict[K, T] = OrderedDict()
+        self._lock = RLock()
+
+    def get(self, key: K) -> T | None:
+        """Return the value of a key; None when it is not there."""
+        with self._lock:
+            if key in self._values:
+                self._values.move_to_end(key)
+            return self._values.get(key)
+
+    def put(self, key: K, value: T) -> None:
+        """Keep a value; the one longest unused makes room."""
+        with self._lock:
+            self._values[key] = value
+            if len(self._values) > self.size:
+                self._values.popitem(last=False)
+
+
+class shared_property(Generic[T]):  # noqa: N801 - used as `property` is
+    """A property made by the first who asks, under its owner's `lock`, and then a plain attribute."""
+
+    def __init__(self, make: Callable[[Any], T]) -> None:
+        self.make, self.name, self.__doc__ = make, make.__name__, make.__doc__
+
+    def __get__(self, owner: Any, _: type) -> T:
+        with owner.lock:
+            if self.name not in owner.__dict__:
+                owner.__dict__[self.name] = self.make(owner)
+        found: T = owner.__dict__[self.name]
+        return found
+
+
+class OpenTable:
+    """One table at its pinned version."""
+
+    def __init__(self, folder: Path, release: Release, table: Table) -> None:
+        self.dir, self.release, self.table, self.lock = folder, release, table, RLock()
+
+    @shared_property
+    def dataset(self) -> lance.LanceDataset:
+        """What is younger than the release stands empty."""
+        table = self.table
+        if table.name not in self.release.versions:
+            return make_stand_in(self, table, None)
+        check_tables_exist(self.dir, [self.release], [table])
+        path = str(self.dir / f"{table.name}.lance")
+        found = lance.dataset(path, version=self.release.versions[table.name])
+        return make_stand_in(self, table, found) if find_missing_columns(table, found.schema) else found
+
+    @shared_property
+    def rows(self) -> int:
+        """How many there are; none of one that is younger than the release."""
+        return int(self.dataset.count_rows()) if self.table.name in self.release.versions else 0
+
+    @shared_property
+    def has_full_text(self) -> bool:
+        """Whether the text column has an index of full text."""
+        fields = [self.table.full_text]
+        found = self.dataset.describe_indices()
+        return any(index.field_names == fields and index.index_type == "Inverted" for index in found)
+
+    @shared_property
+    def keys(self) -> pa.ChunkedArray:
+        """The key of every row, by offset."""
+        return self.dataset.to_table(columns=[self.table.key])[self.table.key]
+
+    @shared_property
+    def vectors(self) -> tuple[Floats, Mask]:
+        """All vectors by offset, shape (rows, dim), and which rows have one."""
+        column = self.dataset.to_table(columns=["vector"])["vector"].combine_chunks()
+        known = column.is_valid().to_numpy(zero_copy_only=False)
+        matrix = np.zeros((len(column), column.type.list_size), dtype=np.float32)
+        matrix[known] = column.drop_null().flatten().to_numpy().reshape(-1, column.type.list_size)
+        return matrix, known
+
+
+class Tables:
+    """The tables of one space as one release has them, for reading by many threads."""
+
+    def __init__(self, folder: Path, release: Release) -> None:
+        self.dir, self.release, self.lock = folder, release, RLock()
+        self._open = {name: OpenTable(folder, release, table) for name, table in TABLES.items()}
+
+    @classmethod
+    def open(cls, root: Path, space: str, release: str | None = None) -> Self:
+        """Return the live release of a space, or the one of that id or name.
+
+        Raises:
+            StoreMissing: there is no such store or space.
+            StoreUnreadable: what is there is broken.
+            SchemaMismatch, NewerStore: another version of slowwave released what this one can't use.
+            NoRelease: nothing is released yet, or not under that name.
+        """
+        folder = root / space
+        view = cls(folder, pick_release(load_releases(folder), release, folder))
+        for name in view.release.versions.keys() & TABLES.keys():
+            with suppress(*READ_TROUBLE, StoreUnreadable):  # told to whoever needs the table
+                view.open_dataset(TABLES[name])
+        return view
+
+    def open_dataset(self, table: Table) -> lance.LanceDataset:
+        """Return the Lance dataset at the pinned version; what is younger than the release stands empty.
+
+        Raises:
+            StoreUnreadable: it is gone.
+            SchemaMismatch, NewerStore: another version of slowwave wrote what this one can't use.
+        """
+        return self._open[table.name].dataset
+
+    def count(self, table: Table) -> int:
+        """Return rows of a table; none of one that is younger than the release."""
+        return self._open[table.name].rows
+
+    def has_full_text(self, table: Table) -> bool:
+        """Return whether the table's text column has an index of full text."""
+        return self._open[table.name].has_full_text
+
+    def read(self, table: Table, columns: Sequence[str], where: pc.Expression | None = None) -> pa.Table:
+        """Return columns of the rows that pass, in no order that may be relied on."""
+        return self.open_dataset(table).to_table(columns=list(columns), filter=where)
+
+    def read_by_id(self, table: Table, ids: Sequence[str], columns: Sequence[str]) -> dict[str, dict[str, object]]:
+        """Return rows by key; ids that the table does not hold are left out. Scans the key column once."""
+        wanted = sorted(set(ids))
+        if not wanted or not self.count(table):
+            return {}
+        keys = self.read_keys(table)
+        offsets = np.flatnonzero(pc.is_in(keys, value_set=pa.array(wanted, keys.type)).to_numpy())
+        rows = self.take(table, offsets, [table.key, *(name for name in columns if name != table.key)])
+        return {str(row[table.key]): row for row in rows.to_pylist()}
+
+    def read_keys(self, table: Table) -> pa.ChunkedArray:
+        """Return the key of every row, by offset."""
+        return self._open[table.name].keys
+
+    def take(self, table: Table, offsets: Ints, columns: Sequence[str]) -> pa.Table:
+        """Return rows at these offsets, in their order."""
+        return self.open_dataset(table).take(offsets, columns=list(columns))
+
+    def load_vectors(self, table: Table) -> tuple[Floats, Mask] | None:
+        """Return all vectors by offset, shape (rows, dim), and which rows have one.
+
+        None where the table is too large.
+        """
+        return None if self.count(table) > FLAT_ROWS else self._open[table.name].vectors
