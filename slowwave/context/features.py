@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from slowwave.recall.retrieve.pools import Vector
 from slowwave.text.sentences import split_sentences
-from slowwave.text.terms import extract_content_words, stem_words
+from slowwave.text.words import compute_idf, extract_content_words, stem_words
 
 RECOUNTS = re.compile(r"\b(?:was|were|had|yesterday|last (?:night|week|month|year)|currently|at the moment)\b", re.I)
 AGREES = re.compile(
@@ -127,7 +127,7 @@ def compute_session_idf(messages: Sequence[PastMessage]) -> dict[str, float]:
     for message in messages:
         sessions[message.session_id] |= stem_words(extract_content_words(message.text))
     held = Counter(stem for words in sessions.values() for stem in words)
-    return {stem: math.log((len(sessions) + 1) / (n + 0.5)) for stem, n in held.items()}
+    return {stem: compute_idf(n, len(sessions)) for stem, n in held.items()}
 
 
 class SessionFeatures:

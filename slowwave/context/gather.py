@@ -26,7 +26,7 @@ from slowwave.recall.staleness import Supersession, SupersessionIndex
 from slowwave.schemas.settings import ContextSettings
 from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, PASSAGES, SESSIONS
 from slowwave.store.trouble import READ_TROUBLE
-from slowwave.text.terms import extract_content_words
+from slowwave.text.words import extract_content_words
 
 HEARD = ["message_id", "session_id", "native_id", "seq", "role", "origin", "speaker", "text", "ts"]
 LEAST = 0.02

@@ -23,7 +23,7 @@ from slowwave.recall.hits import Hits
 from slowwave.recall.query import When, build_query
 from slowwave.schemas.errors import StoreError
 from slowwave.store.trouble import TROUBLE, explain_unreadable, translate_read_errors
-from slowwave.text.terms import extract_content_words
+from slowwave.text.words import extract_content_words
 
 if TYPE_CHECKING:
     from slowwave.memory import Memory

@@ -8,7 +8,8 @@ from itertools import pairwise
 
 from slowwave.context.features import RECOUNTS, Statement
 from slowwave.context.snippets import OMITTED
-from slowwave.text.terms import Quantity, extract_content_words, extract_quantities, stem_words
+from slowwave.text.numbers import Quantity, extract_quantities
+from slowwave.text.words import extract_content_words, stem_words
 
 HEDGES = re.compile(
     r"\b(?:could|would|might|may|maybe|perhaps|possibly|option|either|i['’]d|what about|i think|hm+|propose|suggest)\b",

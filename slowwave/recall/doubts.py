@@ -19,7 +19,7 @@ from slowwave.recall.query import Query
 from slowwave.recall.release.view import View
 from slowwave.recall.sources import ScoredRow
 from slowwave.schemas.tables import MERGES, OBSERVATIONS
-from slowwave.text.terms import extract_content_words
+from slowwave.text.words import extract_content_words
 
 SAME = 70.0
 """`rapidfuzz.fuzz.ratio` from which two texts are one sentence with another value in it."""

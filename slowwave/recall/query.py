@@ -9,6 +9,7 @@ from typing import TypeVar, cast
 
 from slowwave.recall.hits import KINDS, Kind
 from slowwave.schemas.errors import UsageError
+from slowwave.text.words import INDEX_STOP, TERM
 
 MOST_HITS = 1_000_000_000
 """More than a store holds: whoever asks for more asks for all there are."""
@@ -18,17 +19,7 @@ MAX_CHARS = 50_000
 MAX_TERMS = 256
 """Distinct words of a query that full text looks up; the encoder reads about as many."""
 
-WORD = re.compile(r"\w+")
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]+")
-
-STOP_WORDS = frozenset(
-    WORD.findall(
-        "a an and are as at be but by for if in into is it no not of on or such that the their then there these they "
-        "this to was will with"
-    )
-)
-"""English words that Lance's index leaves out: looking them up finds nothing."""
-
 
 T = TypeVar("T")
 When = datetime | date | str | None
@@ -62,7 +53,7 @@ class Query:
     @property
     def terms(self) -> str:
         """Its distinct words in order, at most `MAX_TERMS`: plain terms, no operators."""
-        return " ".join(list(dict.fromkeys(WORD.findall(self.text)))[:MAX_TERMS])
+        return " ".join(list(dict.fromkeys(TERM.findall(self.text)))[:MAX_TERMS])
 
 
 def build_query(
@@ -145,7 +136,7 @@ def _clean_text(text: str) -> str:
     if len(text) > MAX_CHARS:
         raise UsageError(f"the query has {len(text):,} characters; at most {MAX_CHARS:,} are searched: shorten it")
     plain = " ".join(CONTROL.sub(" ", text).split())
-    if not WORD.search(plain):
+    if not TERM.search(plain):
         raise UsageError(f"the query {text[:40]!r} has no words to search for")
     return plain
 
@@ -189,7 +180,7 @@ def _parse_date_or_time(value: datetime | date | str, name: str) -> datetime | d
 
 def extract_distinct_words(text: str) -> list[str]:
     """Return the words of a text in order, each once, in lower case."""
-    return list(dict.fromkeys(word.lower() for word in WORD.findall(text)))
+    return list(dict.fromkeys(word.lower() for word in TERM.findall(text)))
 
 
 def compute_word_share(words: Sequence[str], text: str) -> float:
@@ -200,4 +191,4 @@ def compute_word_share(words: Sequence[str], text: str) -> float:
 
 def extract_index_terms(text: str) -> list[str]:
     """Return the distinct words of a text, less those that the index leaves out."""
-    return [word for word in extract_distinct_words(text) if word not in STOP_WORDS]
+    return [word for word in extract_distinct_words(text) if word not in INDEX_STOP]

@@ -6,13 +6,13 @@ knows no such name, and takes the query for being about something else.
 
 import re
 
-from slowwave.recall.query import WORD, Query, build_query
+from slowwave.recall.query import Query, build_query
 from slowwave.recall.release.passages import Layout
 from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.lexical import ROWS_A_WORD, search_words
 from slowwave.recall.retrieve.pools import POOLS
 from slowwave.schemas.tables import PASSAGES
-from slowwave.text.terms import extract_content_words
+from slowwave.text.words import TERM, extract_content_words
 
 SELDOM = 0.05
 """Share of a workspace's passages that name it up to which its name tells where, not what, is talked about."""
@@ -30,7 +30,7 @@ def strip_names(view: View, query: Query, *, full_text: bool) -> str:
     text = layout.strip_speakers(query.text)
     lowered = text.lower()
     for place, name in enumerate(layout.folders if full_text else ()):
-        words = WORD.findall(name.lower())
+        words = TERM.findall(name.lower())
         if words and words[0] in lowered and _is_rarely_named(view, layout, place, words):
             text = _remove_name(text, words)
     return text

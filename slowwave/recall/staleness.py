@@ -24,7 +24,7 @@ from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.messages import QUESTION
 from slowwave.recall.sources import Row, ScoredRow
 from slowwave.schemas.tables import MESSAGES, OBSERVATIONS
-from slowwave.text.terms import extract_content_words
+from slowwave.text.words import extract_content_words
 
 COLUMNS = [
     *("observation_id", "session_id", "workspace", "category", "summary", "quote", "message_ids", "status"),

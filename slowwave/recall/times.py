@@ -17,7 +17,7 @@ from slowwave.recall.release.view import Ints, Mask, View
 from slowwave.recall.retrieve.pools import POOLS, Candidates, Scores
 from slowwave.recall.sources import ScoredRow
 from slowwave.text.dates import Date, DateMentions, Span, extract_dates, extract_spans, extract_time_words
-from slowwave.text.terms import extract_content_words
+from slowwave.text.words import extract_content_words
 
 TIMELY = 0.01
 """What a row of the time that a query names has over another: of two reciprocal ranks, that is a hundred places."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from rapidfuzz import fuzz
 from rapidfuzz.distance import Levenshtein
 
-from slowwave.tasks.dedupe.normalise import Claim, Date, is_content_word, stem
+from slowwave.tasks.dedupe.normalise import Claim, Date
 from slowwave.tasks.dedupe.words import (
     ALTERNATIVES,
     CHANGES,
@@ -20,8 +20,9 @@ from slowwave.tasks.dedupe.words import (
     OPPOSITES,
     RELATIONS,
     RESTRICTIONS,
-    WEEKDAYS,
 )
+from slowwave.text.dates import WEEKDAYS
+from slowwave.text.words import is_content_word, stem
 
 SHORT = 8
 """Content words up to which a claim is short."""
@@ -107,7 +108,9 @@ def dates(pair: Pair) -> str | None:
     undated_a, undated_b = _find_unmatched_dates(a.dates, b.dates), _find_unmatched_dates(b.dates, a.dates)
     if (undated_a and undated_b) or (pair.is_short and (undated_a or undated_b)):
         return "dates differ"
-    return _explain_difference("days", WEEKDAYS & set(a.words), WEEKDAYS & set(b.words), one_sided=pair.is_short)
+    return _explain_difference(
+        "days", WEEKDAYS.keys() & set(a.words), WEEKDAYS.keys() & set(b.words), one_sided=pair.is_short
+    )
 
 
 def identifiers(pair: Pair) -> str | None:

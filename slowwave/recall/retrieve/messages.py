@@ -15,12 +15,13 @@ import pyarrow as pa
 
 from slowwave.engines.encoders.blas import limit_blas_threads
 from slowwave.recall.filters import mask_allowed_passages
-from slowwave.recall.query import WORD, Query
+from slowwave.recall.query import Query
 from slowwave.recall.release.passages import Layout
 from slowwave.recall.release.view import Ints, Mask, View
-from slowwave.recall.retrieve.lexical import compute_mask_idf, compute_word_evidence
+from slowwave.recall.retrieve.lexical import compute_word_evidence
 from slowwave.recall.retrieve.pools import Candidates, Pool, Scores, Vector, find_nearest_rows, fuse_standardised
 from slowwave.recall.times import build_date_masks, parse_query_times
+from slowwave.text.words import TERM, compute_idf
 
 WEIGHTS = {"lexical": 1.0, "vector": 0.6, "speaker": 0.35, "length": 0.6}
 """Of each signal, after it has been standardised."""
@@ -144,7 +145,8 @@ def _score_dates(view: View, query: Query, layout: Layout, allowed: Mask) -> Sco
     masks = [mask & allowed for mask in build_date_masks(view, layout, query)]
     if not any(mask.any() for mask in masks):
         return None
-    worth: Scores = compute_mask_idf(masks, int(allowed.sum())) @ np.array(masks, dtype=np.float64)
+    idf = np.array([compute_idf(int(mask.sum()), int(allowed.sum())) for mask in masks])
+    worth: Scores = idf @ np.array(masks, dtype=np.float64)
     return DATED * worth
 
 
@@ -179,7 +181,7 @@ def _compute_signals(
 def compute_statement_length(texts: pa.ChunkedArray) -> Scores:
     """Return logarithm of the words of each text, its questions left out."""
     stated = (QUESTION.sub(" ", text) if "?" in text else text for text in texts.to_pylist())
-    words = [min(len(WORD.findall(text)), LONG) for text in stated]
+    words = [min(len(TERM.findall(text)), LONG) for text in stated]
     return np.log1p(np.array(words, dtype=np.float64))
 
 

@@ -20,7 +20,7 @@ from slowwave.recall.hits import Kind
 from slowwave.recall.query import Query, compute_word_share, extract_index_terms
 from slowwave.recall.release.view import View
 from slowwave.schemas.tables import OBSERVATIONS, PASSAGES, SUMMARIES, UTC_US, Table
-from slowwave.text.terms import STOP
+from slowwave.text.words import STOP
 
 Vector = npt.NDArray[np.float32]
 
