@@ -8,8 +8,7 @@ state nothing, and a request ("replace foo with bar") changes nothing yet, unles
 
 import re
 
-from slowwave.context.features import ASKS
-from slowwave.context.retractions import CHANGES
+from slowwave.text.cues import ASKS, CHANGES
 from slowwave.text.sentences import split_sentences
 from slowwave.text.words import extract_content_words
 

@@ -9,7 +9,7 @@ from typing import TypeVar, cast
 
 from slowwave.recall.hits import KINDS, Kind
 from slowwave.schemas.errors import UsageError
-from slowwave.text.words import INDEX_STOP, TERM
+from slowwave.text.words import INDEX_STOP, TERM, singularise
 
 MOST_HITS = 1_000_000_000
 """More than a store holds: whoever asks for more asks for all there are."""
@@ -185,8 +185,8 @@ def extract_distinct_words(text: str) -> list[str]:
 
 def compute_word_share(words: Sequence[str], text: str) -> float:
     """Return share of the words that a text holds; plural or not."""
-    held = {word.removesuffix("s") for word in extract_distinct_words(text)}
-    return sum(word.removesuffix("s") in held for word in words) / len(words) if words else 0.0
+    held = {singularise(word) for word in extract_distinct_words(text)}
+    return sum(singularise(word) in held for word in words) / len(words) if words else 0.0
 
 
 def extract_index_terms(text: str) -> list[str]:

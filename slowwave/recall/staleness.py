@@ -21,10 +21,10 @@ from slowwave.recall.hits import Successor
 from slowwave.recall.query import Query
 from slowwave.recall.release.passages import Layout
 from slowwave.recall.release.view import View
-from slowwave.recall.retrieve.messages import QUESTION
 from slowwave.recall.sources import Row, ScoredRow
 from slowwave.schemas.tables import MESSAGES, OBSERVATIONS
-from slowwave.text.words import extract_content_words
+from slowwave.text.cues import QUESTION
+from slowwave.text.words import extract_content_words, singularise
 
 COLUMNS = [
     *("observation_id", "session_id", "workspace", "category", "summary", "quote", "message_ids", "status"),
@@ -340,7 +340,7 @@ def _extract_claim_words(row: Row) -> Words:
 
 
 def _extract_words(text: str) -> Words:
-    return frozenset(word.removesuffix("'s").removesuffix("s") for word in extract_content_words(text))
+    return frozenset(map(singularise, extract_content_words(text)))
 
 
 def _index_by_id(rows: Iterable[Row]) -> dict[str, Row]:

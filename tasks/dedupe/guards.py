@@ -16,11 +16,11 @@ from slowwave.tasks.dedupe.words import (
     ALTERNATIVES,
     CHANGES,
     FUTURE,
-    HEDGES,
     OPPOSITES,
     RELATIONS,
     RESTRICTIONS,
 )
+from slowwave.text.cues import HEDGES
 from slowwave.text.dates import WEEKDAYS
 from slowwave.text.words import is_content_word, stem
 
@@ -164,10 +164,9 @@ def restriction(pair: Pair) -> str | None:
 
 def modality(pair: Pair) -> str | None:
     """Return what may be is not what is, and a plan is not an event."""
-    for what, cues in (("a possibility", HEDGES), ("a plan", FUTURE)):
-        if cues.isdisjoint(pair.a.words) != cues.isdisjoint(pair.b.words):
-            return f"one is {what}"
-    return None
+    if bool(HEDGES.search(pair.a.folded)) != bool(HEDGES.search(pair.b.folded)):
+        return "one is a possibility"
+    return "one is a plan" if FUTURE.isdisjoint(pair.a.words) != FUTURE.isdisjoint(pair.b.words) else None
 
 
 def substitution(pair: Pair) -> str | None:

@@ -14,7 +14,6 @@ def _load_words(name: str) -> frozenset[str]:
 
 
 RESTRICTIONS = _load_words("restrictions")
-HEDGES = _load_words("hedges")
 FUTURE = _load_words("future")
 CHANGES = _load_words("changes")
 RELATIONS = _load_words("relations")

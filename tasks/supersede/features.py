@@ -29,6 +29,7 @@ from slowwave.tasks.supersede.values import (
     find_slot_conflict,
     is_value_change,
 )
+from slowwave.text.cues import INTENTIONS
 from slowwave.text.words import is_content_word, stem, stem_content_words
 
 MOST = 8
@@ -46,11 +47,7 @@ TONES = {
         r"last (?:week|night|month|year|time|\w+day)|holiday|exception|until)\b",
         re.I,
     ),
-    "hedges": re.compile(
-        r"\b(?:maybe|might|could|should we|would|perhaps|consider\w*|thinking|wonder\w*|propos\w+|"
-        r"plan(?:s|ning)? to|want to|hope|if we|what if|someday|at some point|later)\b",
-        re.I,
-    ),
+    "hedges": INTENTIONS,
     "worked": re.compile(
         r"^\W*(?:i |we )?(?:have |had |'ve )?(?:added|fixed|renamed|wrote|written|created|updated|finished|removed|ran|"
         r"checked|tested|committed|merged|pushed|found|looked|implemented|booked|bought|ordered|sent|signed|turned)\b",

@@ -7,7 +7,6 @@
 Weights were found on LoCoMo's open part and kept round; `bench/locomo.py` measures them.
 """
 
-import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,6 +20,7 @@ from slowwave.recall.release.view import Ints, Mask, View
 from slowwave.recall.retrieve.lexical import compute_word_evidence
 from slowwave.recall.retrieve.pools import Candidates, Pool, Scores, Vector, find_nearest_rows, fuse_standardised
 from slowwave.recall.times import build_date_masks, parse_query_times
+from slowwave.text.cues import QUESTION
 from slowwave.text.words import TERM, compute_idf
 
 WEIGHTS = {"lexical": 1.0, "vector": 0.6, "speaker": 0.35, "length": 0.6}
@@ -32,7 +32,6 @@ DATED = 2.0
 LONG = 40
 """Words from which a longer passage is no better: a short one is mostly phatic, a long one is not more to the point."""
 
-QUESTION = re.compile(r"(?<![^.!?\n])[^.!?\n]*\?+")
 """What is asked states nothing: it does not count for a passage's length."""
 
 COLUMNS = ["passage_id", "message_id", "session_id", "seq", "part", "speaker", "workspace", "text", "ts"]
