@@ -29,7 +29,7 @@ from slowwave.recall.query import build_query
 from slowwave.recall.retrieve.sessions import rank_sessions
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import PASSAGES, SESSIONS
-from slowwave.text.terms import extract_content_words
+from slowwave.text.words import extract_content_words
 
 BUDGETS = (250, 500)
 SYSTEMS = ("turns by BM25", "turns by recall", "turns by recall, session known", "slowwave")

@@ -36,7 +36,7 @@ from slowwave.recall.query import Query, build_query
 from slowwave.recall.retrieve.pools import Vector
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import SESSIONS
-from slowwave.text.terms import extract_content_words
+from slowwave.text.words import extract_content_words
 
 ENCODER = "all-MiniLM-L6-v2"
 WRITTEN = Path(__file__).parent.parent / "slowwave" / "context" / "weights.json"

@@ -9,7 +9,6 @@ over exact matches of Porter stems, averaged over documents. All methods run in 
 
 import argparse
 import json
-import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -25,9 +24,9 @@ from sklearn.feature_extraction.text import CountVectorizer
 from slowwave.engines.encoders.sentence_transformer import SentenceTransformerEncoder, load_encoder
 from slowwave.schemas.settings import KeywordSettings
 from slowwave.tasks.gists.keywords import NgramVectors, build_keybert, build_vectorizer, extract_keywords
+from slowwave.text.words import TERM
 
 RANKS = (5, 10, 15)
-WORD = re.compile(r"\w+")
 STEMMER = Stemmer.Stemmer("porter")
 YAKE = {5: 13.9, 10: 17.7, 15: 18.8}
 """Published run of YAKE on Inspec, for reference."""
@@ -61,7 +60,7 @@ def load_documents(folder: Path, limit: int | None) -> list[Document]:
 
 def stem_phrase(phrase: str) -> str:
     """Return the phrase's words, lower case, as Porter stems."""
-    return " ".join(STEMMER.stemWords(WORD.findall(phrase.lower())))
+    return " ".join(STEMMER.stemWords(TERM.findall(phrase.lower())))
 
 
 def compute_f1(found: list[list[str]], docs: list[Document], rank: int) -> float:

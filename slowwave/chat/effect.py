@@ -8,10 +8,9 @@ state nothing, and a request ("replace foo with bar") changes nothing yet, unles
 
 import re
 
-from slowwave.context.features import ASKS
-from slowwave.context.retractions import CHANGES
+from slowwave.text.cues import ASKS, CHANGES
 from slowwave.text.sentences import split_sentences
-from slowwave.text.terms import extract_content_words
+from slowwave.text.words import extract_content_words
 
 SETTLES = re.compile(
     r"\b(?:decid(?:e|ed)|agreed (?:on|to)|chose|settled (?:on|for)|prefers?|preferred|from now on|as of (?:now|today)|"

@@ -22,7 +22,7 @@ from slowwave.context.tokens import Tokenizer, cache_counts
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import ContextSettings
 from slowwave.text.sentences import split_sentences
-from slowwave.text.terms import extract_content_words
+from slowwave.text.words import extract_content_words
 
 MAX_PIECES = 1_200
 """Sentences and clauses that the packing chooses from: the most relevant ones."""

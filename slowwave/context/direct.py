@@ -13,7 +13,7 @@ from slowwave.context.snippets import Snippet
 from slowwave.recall.hits import Hit
 from slowwave.recall.release.view import View
 from slowwave.schemas.tables import MESSAGES
-from slowwave.text.terms import extract_content_words
+from slowwave.text.words import extract_content_words
 
 
 def build_message_snippets(view: View, hits: Sequence[Hit], tags: Mapping[str, str]) -> list[Snippet]:

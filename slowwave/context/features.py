@@ -18,15 +18,11 @@ import numpy as np
 import numpy.typing as npt
 
 from slowwave.recall.retrieve.pools import Vector
+from slowwave.text.cues import ASKS, ASSENTS
 from slowwave.text.sentences import split_sentences
-from slowwave.text.terms import extract_content_words, stem_words
+from slowwave.text.words import compute_idf, extract_content_words, stem_words
 
 RECOUNTS = re.compile(r"\b(?:was|were|had|yesterday|last (?:night|week|month|year)|currently|at the moment)\b", re.I)
-AGREES = re.compile(
-    r"^(?:yes|yep|ok|okay|agreed|good|fine|great|perfect|right|sounds|exactly|go ahead|do (?:it|that)|sure|both|"
-    r"alright|deal|accepted|works|makes sense|i like|please do|convinced|nice)\b",
-    re.I,
-)
 REPORTS = re.compile(
     r"\bi(?:['’]ve| have)? (?:also )?(?:left|added|pushed|merged|deployed|wrote|written|ran|run|moved|removed|fixed|"
     r"updated|renamed|put|kept|opened|created|tested|checked|measured|verified|set up)|"
@@ -39,7 +35,6 @@ BINDS = re.compile(
     re.I,
 )
 MEASURES = re.compile(r"\b(?:p9\d|roughly|about|around|approximately|currently)\b|%|\bpercent of\b", re.I)
-ASKS = re.compile(r"\?[\"'”’)*_]*\s*$")
 DIGIT = re.compile(r"\d")
 
 Matrix = npt.NDArray[np.float64]
@@ -127,7 +122,7 @@ def compute_session_idf(messages: Sequence[PastMessage]) -> dict[str, float]:
     for message in messages:
         sessions[message.session_id] |= stem_words(extract_content_words(message.text))
     held = Counter(stem for words in sessions.values() for stem in words)
-    return {stem: math.log((len(sessions) + 1) / (n + 0.5)) for stem, n in held.items()}
+    return {stem: compute_idf(n, len(sessions)) for stem, n in held.items()}
 
 
 class SessionFeatures:
@@ -207,7 +202,7 @@ class SessionFeatures:
     def flag_agreement(self, n: int) -> float:
         """Return a person's next message begins by agreeing."""
         after = self.turns[self.get_message_position(n) + 1 : self.get_message_position(n) + 2]
-        return float(any(message.human and AGREES.search(message.text) is not None for message in after))
+        return float(any(message.human and ASSENTS.search(message.text) is not None for message in after))
 
     def compute_topicality(self, n: int) -> float:
         """Return whether its words are the session's: mean rarity, times the logarithm of the messages that hold

@@ -23,7 +23,7 @@ from slowwave.recall.query import MessageFilters, build_query, read_once, refuse
 from slowwave.schemas.errors import StoreError
 from slowwave.schemas.vocabulary import Status
 from slowwave.store.trouble import TROUBLE, explain_unreadable, translate_read_errors
-from slowwave.text.terms import extract_content_words
+from slowwave.text.words import extract_content_words
 
 if TYPE_CHECKING:
     from slowwave.memory import Memory

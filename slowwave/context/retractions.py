@@ -8,24 +8,15 @@ from itertools import pairwise
 
 from slowwave.context.features import RECOUNTS, Statement
 from slowwave.context.snippets import OMITTED
-from slowwave.text.terms import Quantity, extract_content_words, extract_quantities, stem_words
+from slowwave.text.cues import CHANGED, CHANGES, PROPOSALS
+from slowwave.text.numbers import Quantity, extract_quantities
+from slowwave.text.words import extract_content_words, stem_words
 
-HEDGES = re.compile(
-    r"\b(?:could|would|might|may|maybe|perhaps|possibly|option|either|i['’]d|what about|i think|hm+|propose|suggest)\b",
-    re.I,
-)
-CHANGES = re.compile(
-    r"^(?:no\b|not\b|actually\b|hm+\b|wait\b|change\b|right, then|then\b)|\bthen$|"
-    r"\b(?:instead|forget|no longer|any ?more|rather than|changed? (?:my|our) mind|scrap|on second thought|"
-    r"too (?:\w+) *(?:[,;:]|$)|(?:not|isn['’]t) (?:enough|acceptable|the same))",
-    re.I,
-)
 REFUSES = re.compile(
     r"\btoo (?:long|short|much|many|few|little|big|small|large|high|low|slow|fast|often|rare|rarely|late|early|strict|"
     r"loose|tight|coarse|fine|heavy|expensive|aggressive|generous)\b|\b(?:not|isn['’]t) (?:enough|acceptable)\b",
     re.I,
 )
-CHANGED = re.compile(r"\b(?:changed|now|updated|adjusted|instead|replaced)\b", re.I)
 TAKEN_BACK = 0.4
 """Share of a sentence's words from which a message that changes something changes what it says."""
 
@@ -60,7 +51,9 @@ class _LaterFigures:
 
     def __init__(self, found: Sequence[Statement], told: Sequence[Sequence[Quantity]]) -> None:
         unsure = {
-            _get_sentence_key(one) for one in found if one.asks or RECOUNTS.search(one.text) or HEDGES.search(one.text)
+            _get_sentence_key(one)
+            for one in found
+            if one.asks or RECOUNTS.search(one.text) or PROPOSALS.search(one.text)
         }
         sure = {_get_sentence_key(one) for one in found if one.message.human or CHANGED.search(one.text)} - unsure
         self.kept: dict[tuple[str, int], set[tuple[float, str | None]]] = defaultdict(set)

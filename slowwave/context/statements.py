@@ -31,7 +31,7 @@ from slowwave.context.features import (
 from slowwave.context.retractions import find_retractions, remove_figures
 from slowwave.engines.encoders.blas import limit_blas_threads
 from slowwave.text.clauses import is_dependent_clause, split_clauses
-from slowwave.text.terms import extract_content_words
+from slowwave.text.words import extract_content_words
 
 
 @dataclass(frozen=True, slots=True)

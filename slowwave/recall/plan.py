@@ -8,13 +8,13 @@ import re
 from dataclasses import dataclass
 
 from slowwave.recall.hits import KINDS, Kind
-from slowwave.recall.query import WORD, Query, build_query
+from slowwave.recall.query import Query, build_query
 from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.lexical import ROWS_A_WORD, search_words
 from slowwave.recall.retrieve.pools import POOLS, Vector
 from slowwave.schemas.tables import PASSAGES
 from slowwave.store.trouble import READ_TROUBLE
-from slowwave.text.terms import extract_content_words
+from slowwave.text.words import TERM, extract_content_words
 
 SELDOM = 0.05
 """Share of a workspace's passages that name it up to which its name tells where, not what, is talked about."""
@@ -71,7 +71,7 @@ def strip_names(view: View, query: Query, *, full_text: bool) -> str:
         return query.text
     text = view.passages.strip_speakers(query.text)
     for place, name in enumerate(view.passages.folders if full_text else ()):
-        words = WORD.findall(name.lower())
+        words = TERM.findall(name.lower())
         if words and (rest := _remove_name(text, words)) != text and _is_rarely_named(view, place, words):
             text = rest
     return text

@@ -12,7 +12,7 @@ from typing import Annotated, Any, TypedDict, TypeVar, Unpack, cast, get_args, g
 from slowwave.recall.hits import KINDS, Kind
 from slowwave.recall.times import QueryTimes, parse_times
 from slowwave.schemas.errors import UsageError
-from slowwave.text.terms import extract_content_words
+from slowwave.text.words import INDEX_STOP, TERM, extract_content_words, singularise
 
 MOST_HITS = 1_000_000_000
 """More than a store holds: whoever asks for more asks for all there are."""
@@ -22,17 +22,7 @@ MAX_CHARS = 50_000
 MAX_TERMS = 256
 """Distinct words of a query that full text looks up; the encoder reads about as many."""
 
-WORD = re.compile(r"\w+")
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]+")
-
-STOP_WORDS = frozenset(
-    WORD.findall(
-        "a an and are as at be but by for if in into is it no not of on or such that the their then there these they "
-        "this to was will with"
-    )
-)
-"""English words that Lance's index leaves out: looking them up finds nothing."""
-
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
@@ -108,7 +98,7 @@ class Query:
     @property
     def terms(self) -> str:
         """Its distinct words in order, at most `MAX_TERMS`: plain terms, no operators."""
-        return " ".join(list(dict.fromkeys(WORD.findall(self.text)))[:MAX_TERMS])
+        return " ".join(list(dict.fromkeys(TERM.findall(self.text)))[:MAX_TERMS])
 
 
 def build_query(
@@ -224,7 +214,7 @@ def _clean_text(text: str) -> str:
     if len(text) > MAX_CHARS:
         raise UsageError(f"the query has {len(text):,} characters; at most {MAX_CHARS:,} are searched: shorten it")
     plain = " ".join(CONTROL.sub(" ", text).split())
-    if not WORD.search(plain):
+    if not TERM.search(plain):
         raise UsageError(f"the query {text[:40]!r} has no words to search for")
     return plain
 
@@ -268,20 +258,20 @@ def _parse_date_or_time(value: datetime | date | str, name: str) -> datetime | d
 
 def extract_distinct_words(text: str) -> list[str]:
     """Return the words of a text in order, each once, in lower case."""
-    return list(dict.fromkeys(word.lower() for word in WORD.findall(text)))
+    return list(dict.fromkeys(word.lower() for word in TERM.findall(text)))
 
 
 def compute_word_share(words: Sequence[str], text: str) -> float:
     """Return share of the words that a text holds; plural or not."""
-    held = {word.removesuffix("s") for word in extract_distinct_words(text)}
-    return sum(word.removesuffix("s") in held for word in words) / len(words) if words else 0.0
+    held = {singularise(word) for word in extract_distinct_words(text)}
+    return sum(singularise(word) in held for word in words) / len(words) if words else 0.0
 
 
 def extract_index_terms(text: str) -> list[str]:
     """Return the distinct words of a text, less those that the index leaves out."""
-    return [word for word in extract_distinct_words(text) if word not in STOP_WORDS]
+    return [word for word in extract_distinct_words(text) if word not in INDEX_STOP]
 
 
 def extract_stems(text: str) -> frozenset[str]:
     """Return the content words of a text, without the s of a plural or a possessive."""
-    return frozenset(word.removesuffix("'s").removesuffix("s") for word in extract_content_words(text))
+    return frozenset(map(singularise, extract_content_words(text)))

@@ -22,9 +22,9 @@ from slowwave.recall.rank import ScoredRow, reassign_scores
 from slowwave.recall.release.supersessions import Supersession, SupersessionIndex, Words
 from slowwave.recall.release.tables import Row
 from slowwave.recall.release.view import View
-from slowwave.recall.retrieve.messages import QUESTION
 from slowwave.schemas.tables import OBSERVATIONS
 from slowwave.schemas.vocabulary import Status
+from slowwave.text.cues import QUESTION
 
 SAME = 0.75
 """Share of a claim's words that a message elsewhere has to have to make the same claim."""

@@ -12,7 +12,7 @@ import numpy as np
 
 from slowwave.recall.release.tables import Ints, Mask
 from slowwave.text.dates import Date, DateMentions, Span, extract_dates, extract_spans, extract_time_words
-from slowwave.text.terms import extract_content_words
+from slowwave.text.words import extract_content_words
 
 NO_TIME = np.iinfo(np.int64).min
 

@@ -8,22 +8,21 @@ one append. A line cut by a crash is passed over, and counted.
 import hashlib
 import json
 import os
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
 from slowwave.text.sentences import split_sentences
+from slowwave.text.words import TERM
 
 FILE = "recalls.jsonl"
 MIN_WORDS = 4
 """Shorter sentences say the same by chance."""
-WORD = re.compile(r"\w+")
 
 
 def hash_span(sentence: str) -> str | None:
     """Return hash of a sentence's words, case and punctuation apart; None for one too short to be known again."""
-    words = WORD.findall(sentence.casefold())
+    words = TERM.findall(sentence.casefold())
     if len(words) < MIN_WORDS:
         return None
     return hashlib.blake2b(" ".join(words).encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()

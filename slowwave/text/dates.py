@@ -10,8 +10,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-NAMES = "january february march april may june july august september october november december".split()  # noqa: SIM905
-MONTHS = {short: n for n, name in enumerate(NAMES, 1) for short in (name, name[:3])} | {"sept": 9}
+from slowwave.text.numbers import COUNTS
+from slowwave.text.words import TERM
+
+MONTH_NAMES = "january february march april may june july august september october november december".split()  # noqa: SIM905
+MONTHS = {short: n for n, name in enumerate(MONTH_NAMES, 1) for short in (name, name[:3])} | {"sept": 9}
 """In English whatever the process's locale is."""
 MONTH = r"\b(?P<month>" + "|".join(sorted(MONTHS, key=len, reverse=True)) + r")\b\.?"
 DAY = r"(?P<day>[0-3]?\d)(?:st|nd|rd|th)?"
@@ -38,13 +41,13 @@ MODAL = frozenset(("may", "march", "mar", "dec", "jan"))
 CALLED = MODAL | {"april", "june", "august", "jun", "aug"}
 """Words that by themselves are months only where a word before says so ("in April"): people are called so too."""
 
-COUNTS = ("a", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
-NUMBERS = {word: n for n, word in enumerate(COUNTS, 1)}
-NUMBERS |= {"an": 1, "one": 1, "couple of": 2, "a couple of": 2}
+NUMBERS = COUNTS | {"a": 1, "an": 1, "one": 1, "couple of": 2, "a couple of": 2}
 UNIT_DAYS = {"day": 1, "night": 1, "week": 7, "month": 30, "year": 365}
 MAX_DAYS_BACK = 40_000
 SEASONS = {"spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12}
-WEEKDAYS = "monday tuesday wednesday thursday friday saturday sunday".split()  # noqa: SIM905
+WEEKDAYS = {
+    name: n for n, name in enumerate(("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"))
+}
 DAYS = {"today": 0, "tonight": 0, "yesterday": 1, "day before yesterday": 2}
 DAY_WORD = re.compile(r"(?<!ago )\b(day before yesterday|today|tonight|yesterday)\b", re.I)
 NUMBER = rf"(?P<n>\d{{1,4}}|{'|'.join(sorted(NUMBERS, key=len, reverse=True))})"
@@ -113,9 +116,9 @@ def _parse_numeric_date(found: re.Match[str]) -> Date | None:
     """
     said = found.groupdict()
     year, month, day = int(said["year"]), int(said["month"]), int(said["day"]) if said.get("day") else None
-    if said.get("mark") == "/" and day is not None and month > len(NAMES):
+    if said.get("mark") == "/" and day is not None and month > len(MONTH_NAMES):
         month, day = day, month
-    elif said.get("mark") == "/" and day is not None and day <= len(NAMES):
+    elif said.get("mark") == "/" and day is not None and day <= len(MONTH_NAMES):
         return None  # 3/4/2026 is read in two ways
     return (year, month, day) if _is_date(month, day) else None
 
@@ -139,7 +142,7 @@ def _parse_written_dates(text: str, found: re.Match[str]) -> Iterator[Date]:
 
 def _is_date(month: int, day: int | None) -> bool:
     longest = 29 if month == 2 else 30 if month in (4, 6, 9, 11) else 31
-    return 1 <= month <= len(NAMES) and (day is None or 1 <= day <= longest)
+    return 1 <= month <= len(MONTH_NAMES) and (day is None or 1 <= day <= longest)
 
 
 def extract_spans(text: str, now: datetime) -> list[Span]:
@@ -207,7 +210,7 @@ def _resolve_last(day: datetime, which: str, unit: str) -> Span:
     if unit in SEASONS:
         return _resolve_season(day, SEASONS[unit], this=which == "this")
     if unit in WEEKDAYS:
-        start = day - timedelta(days=(day.weekday() - WEEKDAYS.index(unit) - 1) % 7 + 1)
+        start = day - timedelta(days=(day.weekday() - WEEKDAYS[unit] - 1) % 7 + 1)
         return start, day + timedelta(days=1) if which == "since" else start + timedelta(days=1)
     starts = {
         "week": day - timedelta(days=day.weekday()),
@@ -250,5 +253,5 @@ def extract_time_words(text: str, now: datetime) -> frozenset[str]:
     named = [words for _, words in (*_find_dates(text), *_find_spans(text, now))] + [
         found[0] for found in ALONE.finditer(text)
     ]
-    words = {word.lower() for one in named for word in re.findall(r"\w+", one)}
+    words = {word.lower() for one in named for word in TERM.findall(one)}
     return frozenset(words | ASKS_WHAT) if words else frozenset()

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from slowwave.engines.llm.protocol import LLM, Request
 from slowwave.schemas.errors import SlowwaveError
 from slowwave.schemas.settings import WebSettings
+from slowwave.text.words import TERM
 from slowwave.web.engines import WebEngine, WebResult, WebTrouble, make_engines
 from slowwave.web.pages import fill_page_texts
 from slowwave.web.scrub import scrub_personal_data
@@ -33,7 +34,6 @@ MAX_QUERY = 300
 """Characters of a query: engines read no more."""
 MAX_READ = 4_000
 """Characters of a message that a query is made from."""
-WORD = re.compile(r"\w+")
 
 QUESTION = (
     "Does answering this message well need a search on the public web (news, prices, weather, recent releases, facts "
@@ -105,7 +105,7 @@ class WebSearch:
         clean = scrub_personal_data(message[:MAX_READ], self.settings.never_send)
         query = clean.text[:MAX_QUERY].strip()
         notes = [f"left out of the query: {n} {kind}" for kind, n in sorted(clean.removed.items())]
-        if not WORD.search(query):
+        if not TERM.search(query):
             return WebAnswer(why=why, notes=(*notes, "nothing of the query was left"))
         for engine in self.engines:
             name = getattr(engine, "name", type(engine).__name__)

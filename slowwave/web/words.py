@@ -3,22 +3,16 @@
 Other languages and a person's own subjects come in by the setting `web.interests`.
 """
 
-import re
+from slowwave.text.cues import compile_word_pattern
 
-
-def compile_phrases(*some: str) -> re.Pattern[str]:
-    """Return a pattern that finds any of these, as whole words and in any case; each may hold a pattern of its own."""
-    return re.compile(r"\b(?:" + "|".join(some) + r")\b", re.I)
-
-
-ASKED = compile_phrases(
+ASKED = compile_word_pattern(
     r"(?:search|browse|check|look)\b[^.?!]{0,40}\b(?:the web|the internet|online|google)",
     r"web search",
     r"google (?:it|that|this|for)",
 )
 """A plain request: nothing overrules it."""
 
-OURS = compile_phrases(
+OURS = compile_word_pattern(
     r"(?:did|have|had|were|was|do|are|should|shall) we",
     r"(?:did|have|had|was) i",
     r"(?:we|i) (?:decided|agreed|discussed|said|talked|chose|used|use|planned|did|were|had|went|wanted|mentioned)",
@@ -29,7 +23,7 @@ OURS = compile_phrases(
 )
 """The memory's own: what was said here, and what is this person's."""
 
-TIMELY = compile_phrases(
+TIMELY = compile_word_pattern(
     r"latest",
     r"newest",
     r"current(?:ly)?",
@@ -45,7 +39,7 @@ TIMELY = compile_phrases(
 )
 """Words of time: neither a model's training nor a memory of other days can answer."""
 
-INFORMATION = compile_phrases(
+INFORMATION = compile_word_pattern(
     r"search for|look up|find out",
     r"weather|forecast|temperature in",
     r"(?:stock|share) price|exchange rate|prices? (?:of|for|in)|how much (?:is|are|do|does)|what does .{1,40} cost",

@@ -16,11 +16,11 @@ import numpy as np
 import numpy.typing as npt
 
 from slowwave.schemas.settings import BoilerplateSettings
+from slowwave.text.words import TERM
 
 VERSION = 1
 UNIT = re.compile(r"\S[^\n]*?(?:[.!?…]+[\"'”’)\]*]*(?=\s)|(?=[^\S\n]*(?:\n|\Z)))")
 """A line, or a sentence where a line has several."""
-WORD = re.compile(r"\w+")
 DIGIT = re.compile(r"\d")
 CHANGING = re.compile(
     r"\b\d{4}-\d\d-\d\d(?:[t ]\d\d:\d\d(?::\d\d)?(?:\.\d+)?(?:z|[+-]\d\d:?\d\d)?)?\b|\b\d{1,2}:\d\d(?::\d\d)?\b"
@@ -69,7 +69,7 @@ def _find_span_bounds(units: Units, at: int, min_words: int) -> tuple[int, int] 
 
 def _tokenize_unit(unit: str) -> list[str]:
     folded = unit.casefold()
-    return WORD.findall(CHANGING.sub("0", folded) if DIGIT.search(folded) else folded)
+    return TERM.findall(CHANGING.sub("0", folded) if DIGIT.search(folded) else folded)
 
 
 def _hash_units(units: Units) -> int:

@@ -11,17 +11,18 @@ from dataclasses import dataclass
 from rapidfuzz import fuzz
 from rapidfuzz.distance import Levenshtein
 
-from slowwave.tasks.dedupe.normalise import Claim, Date, is_content_word, stem
+from slowwave.tasks.dedupe.normalise import Claim, Date
 from slowwave.tasks.dedupe.words import (
     ALTERNATIVES,
     CHANGES,
     FUTURE,
-    HEDGES,
     OPPOSITES,
     RELATIONS,
     RESTRICTIONS,
-    WEEKDAYS,
 )
+from slowwave.text.cues import HEDGES
+from slowwave.text.dates import WEEKDAYS
+from slowwave.text.words import is_content_word, stem
 
 SHORT = 8
 """Content words up to which a claim is short."""
@@ -107,7 +108,9 @@ def dates(pair: Pair) -> str | None:
     undated_a, undated_b = _find_unmatched_dates(a.dates, b.dates), _find_unmatched_dates(b.dates, a.dates)
     if (undated_a and undated_b) or (pair.is_short and (undated_a or undated_b)):
         return "dates differ"
-    return _explain_difference("days", WEEKDAYS & set(a.words), WEEKDAYS & set(b.words), one_sided=pair.is_short)
+    return _explain_difference(
+        "days", WEEKDAYS.keys() & set(a.words), WEEKDAYS.keys() & set(b.words), one_sided=pair.is_short
+    )
 
 
 def identifiers(pair: Pair) -> str | None:
@@ -161,10 +164,9 @@ def restriction(pair: Pair) -> str | None:
 
 def modality(pair: Pair) -> str | None:
     """Return what may be is not what is, and a plan is not an event."""
-    for what, cues in (("a possibility", HEDGES), ("a plan", FUTURE)):
-        if cues.isdisjoint(pair.a.words) != cues.isdisjoint(pair.b.words):
-            return f"one is {what}"
-    return None
+    if bool(HEDGES.search(pair.a.folded)) != bool(HEDGES.search(pair.b.folded)):
+        return "one is a possibility"
+    return "one is a plan" if FUTURE.isdisjoint(pair.a.words) != FUTURE.isdisjoint(pair.b.words) else None
 
 
 def substitution(pair: Pair) -> str | None:

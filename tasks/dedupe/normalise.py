@@ -8,19 +8,13 @@ import re
 import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
 
-import Stemmer  # type: ignore[import-not-found]
-
-from slowwave.tasks.dedupe.words import FIRST_PERSON, MONTHS, NEGATIONS, NUMBER_WORDS, SAME_WORDS, SCALES, STOP, UNITS
-
-STEMMER = Stemmer.Stemmer("english")
-ONE_WORD = {word: min(group) for group in SAME_WORDS for word in group}
-ONE_STEM = {STEMMER.stemWord(word): one for word, one in ONE_WORD.items()}
-"""For their other forms: "teaching" has the stem of "teach", which stands with "taught"."""
+from slowwave.text.dates import MONTHS
+from slowwave.text.numbers import COUNTS, SCALES, UNITS
+from slowwave.text.words import FIRST_PERSON, LATIN, NEGATIONS, is_content_word, stem, stem_content_words
 
 _MONTH = "|".join(sorted(MONTHS, key=len, reverse=True))
-_NUMBER_WORD = "|".join(NUMBER_WORDS)
+_NUMBER_WORD = "|".join(COUNTS)
 _UNIT = "|".join(sorted({re.escape(u) for u in (*UNITS, *SCALES) if u != "%"}, key=len, reverse=True))
 TOKEN = re.compile(
     rf"""
@@ -96,13 +90,6 @@ def fold_text(text: str) -> str:
     return " ".join(_normalise_text(text, PLAIN[:3]).casefold().split()).strip(" .!,;:\"'")
 
 
-@lru_cache(maxsize=65_536)
-def stem(word: str) -> str:
-    """Return the stem of a lower-case word; spellings, short forms and irregular forms of one word share theirs."""
-    one = ONE_WORD.get(word) or ONE_STEM.get(STEMMER.stemWord(word), word)
-    return str(STEMMER.stemWord(one))
-
-
 def normalise_claim(text: str, speaker: str | None = None) -> Claim:
     """Return the claim in a sentence; `speaker` is who said it, for "I" and "my"."""
     tokens = [_classify_token(m) for m in TOKEN.finditer(_normalise_text(text, PLAIN))]
@@ -110,7 +97,7 @@ def normalise_claim(text: str, speaker: str | None = None) -> Claim:
     return Claim(
         folded=fold_text(text),
         words=words,
-        content=tuple(stem(w) for w in words if is_content_word(w)),
+        content=tuple(stem_content_words(words)),
         sorted_words=" ".join(sorted(words)),
         figures=frozenset(w for kind, w, _ in tokens if kind in ("figure", "count", "clock")),
         dates=frozenset(_parse_date(raw) for kind, _, raw in tokens if kind == "date"),
@@ -125,11 +112,6 @@ def normalise_claim(text: str, speaker: str | None = None) -> Claim:
         first_person=not FIRST_PERSON.isdisjoint(words),
         question=text.rstrip().endswith("?"),
     )
-
-
-def is_content_word(word: str) -> bool:
-    """Return whether the word carries a claim, rather than holds a sentence together or negates it."""
-    return word not in STOP and word not in NEGATIONS
 
 
 def _normalise_text(text: str, changes: tuple[Change, ...]) -> str:
@@ -156,7 +138,7 @@ def _classify_token(match: re.Match[str]) -> tuple[str, str, str]:
 
 def _parse_date(raw: str) -> Date:
     numbers = [int(n) for n in re.findall(r"\d+", raw)]
-    month = next((MONTHS[w] for w in re.findall(r"[a-z]+", raw.casefold()) if w in MONTHS), None)
+    month = next((MONTHS[w] for w in LATIN.findall(raw.casefold()) if w in MONTHS), None)
     if month is None:
         return numbers[0], numbers[1], numbers[2]
     return (numbers[1] if len(numbers) > 1 else None), month, numbers[0]
@@ -172,7 +154,7 @@ def _normalise_figure(raw: str) -> str:
         return number + (f" {unit}" if unit and unit not in UNITS else "")
     if "." in number and not unit:
         return sign + number  # 3.1 is no 3.10
-    return sign + _scale_amount(float(NUMBER_WORDS.get(number, number)), unit)
+    return sign + _scale_amount(float(COUNTS.get(number, number)), unit)
 
 
 def _scale_amount(value: float, unit: str) -> str:

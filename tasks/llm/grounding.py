@@ -14,17 +14,18 @@ from itertools import pairwise
 from rapidfuzz import fuzz
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
-from slowwave.tasks.dedupe.normalise import TOKEN, Claim, is_content_word, normalise_claim, stem
-from slowwave.tasks.dedupe.words import MONTHS, NUMBER_WORDS, WEEKDAYS
-from slowwave.tasks.llm.quotes import DIGITS, EASTERN, EASTERN_DATE, FULL_MONTHS, is_unspaced, normalize_text
+from slowwave.tasks.dedupe.normalise import TOKEN, Claim, normalise_claim
+from slowwave.tasks.llm.quotes import DIGITS, EASTERN, EASTERN_DATE, is_unspaced, normalize_text
+from slowwave.text.dates import MONTH_NAMES, MONTHS, WEEKDAYS
+from slowwave.text.numbers import COUNTS, SCALES, TENS
+from slowwave.text.words import LATIN, is_content_word, stem
 
-SCALES = {"k": 1e3, "thousand": 1e3, "m": 1e6, "million": 1e6, "bn": 1e9, "billion": 1e9, "hundred": 1e2, "dozen": 12.0}
-SCALE = re.compile(rf"\s?({'|'.join(SCALES)})\b", re.IGNORECASE)
-TENS = {"twenty": "20", "thirty": "30", "forty": "40", "fifty": "50", "sixty": "60", "seventy": "70", "eighty": "80",
-        "ninety": "90"}  # fmt: skip
+FACTORS = SCALES | {"m": 1e6, "hundred": 1e2, "dozen": 12.0}
+FACTOR = re.compile(rf"\s?({'|'.join(FACTORS)})\b", re.IGNORECASE)
+"""What may stand behind a figure; "m" is metres in a unit, and millions where a number is looked for."""
 _ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
 NUMBERS = {
-    **NUMBER_WORDS, **TENS, **{word: str(n) for n, word in enumerate(_ORDINALS, 1)},
+    **{word: str(n) for word, n in COUNTS.items()}, **{word: str(n) for n, word in enumerate(_ORDINALS, 1)},
     "zero": "0", "one": "1", "once": "1", "couple": "2", "pair": "2", "both": "2", "double": "2", "triple": "3",
     "decade": "10", "decades": "10", "thousand": "1000", "million": "1000000", "half": "50", "century": "100",
 }  # fmt: skip
@@ -151,17 +152,17 @@ def _collect_numbers(text: str) -> frozenset[str]:
     for match in DIGITS.finditer(text):
         parts = _normalize_digits(match[0]).split(".")
         found |= {".".join(parts[: n + 1]) for n in range(len(parts))}
-        scale = SCALE.match(text, match.end())
+        scale = FACTOR.match(text, match.end())
         if scale and len(parts) < 3:
-            found.add(f"{float('.'.join(parts)) * SCALES[scale[1].casefold()]:.12g}")
+            found.add(f"{float('.'.join(parts)) * FACTORS[scale[1].casefold()]:.12g}")
     found |= {_normalize_clock_time(m[0]) for m in re.finditer(r"\b\d{1,2}:\d\d\b", text)}
     found |= {f"{int(m[1]) % 12}:00" for m in re.finditer(r"\b(\d{1,2})\s?(?:[ap]\.?m|o'clock)", text, re.IGNORECASE)}
     found |= {EASTERN[c] for c in text if c in EASTERN}
-    words = re.findall(r"[a-z]+", text.casefold())
+    words = LATIN.findall(text.casefold())
     found |= {NUMBERS[word] for word in words if word in NUMBERS}
     for ten, one in pairwise(words):
         if ten in TENS and one in NUMBERS and int(NUMBERS[one]) < 10:
-            found.add(str(int(NUMBERS[ten]) + int(NUMBERS[one])))
+            found.add(str(TENS[ten] + int(NUMBERS[one])))
     return frozenset(found)
 
 
@@ -184,11 +185,7 @@ def _check_date(claim: str, ground: GroundingContext) -> str | None:
     for word in words:
         if word in WEEKDAYS and not _is_weekday_plausible(word, ground, there):
             return f"{word.capitalize()} does not come up near the messages it cites"
-        if (
-            word in FULL_MONTHS
-            and not _is_month_plausible(FULL_MONTHS[word], ground, there)
-            and word.capitalize() in claim
-        ):
+        if word in MONTH_NAMES and not _is_month_plausible(MONTHS[word], ground, there) and word.capitalize() in claim:
             return f"{word.capitalize()} does not come up near the messages it cites"
     return None
 
@@ -267,7 +264,7 @@ def _is_common_word(word: str) -> bool:
 
 def _is_mentioned(word: str, known: frozenset[str], initials: str) -> bool:
     low = _strip_possessive(word)
-    if low in known or low in ROLES or low in FULL_MONTHS or low in WEEKDAYS or len(low) < 2:
+    if low in known or low in ROLES or low in MONTH_NAMES or low in WEEKDAYS or len(low) < 2:
         return True
     if stem(low) in {stem(w) for w in known} or (word.isupper() and low in initials):
         return True

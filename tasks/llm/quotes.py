@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from rapidfuzz import fuzz
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
-from slowwave.tasks.dedupe.normalise import stem
-from slowwave.tasks.dedupe.words import MONTHS, WEEKDAYS
+from slowwave.text.dates import MONTH_NAMES, WEEKDAYS
+from slowwave.text.words import stem
 
 FEWEST_WORDS, FEWEST_CHARACTERS = 3, 12
 """A shorter quote stands in many messages and proves nothing, unless it is the whole message."""
@@ -32,7 +32,6 @@ WORD = re.compile(r"[^\W\d_]{3,}")
 ELLIPSIS = re.compile(r"\s*(?:\.\.\.|…|\[…\]|\[\.\.\.\])\s*")
 QUOTES = str.maketrans({"’": "'", "‘": "'", "“": '"', "”": '"', "–": "-", "—": "-", "‹": "<", "›": ">", "`": "'"})
 DIGITS = re.compile(r"\d[\d,]*(?:\.\d+)*")
-FULL_MONTHS = {month: n for month, n in MONTHS.items() if len(month) > 3 and month != "sept"} | {"may": 5}
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +120,7 @@ def _extract_bigrams(text: str) -> set[str]:
 
 
 def _extract_stems(text: str) -> set[str]:
-    words = {word.lower() for word in WORD.findall(text)} - FULL_MONTHS.keys() - WEEKDAYS - ENGLISH_STOP_WORDS
+    words = {word.lower() for word in WORD.findall(text)} - {*MONTH_NAMES, *WEEKDAYS} - ENGLISH_STOP_WORDS
     return {stem(word)[:STEM] for word in words}
 
 

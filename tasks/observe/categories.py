@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from re import Pattern
 
 from slowwave.tasks.observe import lexicon as lex
-from slowwave.tasks.observe.lexicon import compile_word_pattern
+from slowwave.text.cues import compile_word_pattern
 
 
 def classify_personal(text: str) -> str:
@@ -193,10 +193,6 @@ NARRATION = compile_word_pattern(
     r"we should be good|it looks like|looks like|seems? to|sounds good|good (?:catch|point|question|idea)|"
     r"you['’]re (?:absolutely )?right|"
     r"would you like|do you want|should i|feel free|hope this|try (?:again|it)|wait"
-)
-HEDGE = compile_word_pattern(
-    r"maybe|might|perhaps|possibly|could|probably|i guess|i wonder|not sure|what if|either|options?|alternatively|"
-    r"hypothetical\w*"
 )
 REASON = compile_word_pattern(r"because|since|so that|otherwise|due to|therefore|which means|in order to")
 

@@ -5,9 +5,10 @@ from collections.abc import Iterable
 from math import log, log1p
 from typing import Any
 
-from slowwave.tasks.observe.categories import ASKING, HEDGE, NARRATION, REASON, classify_coding
-from slowwave.tasks.observe.lexicon import NUMBER, compile_word_pattern
+from slowwave.tasks.observe.categories import ASKING, NARRATION, REASON, classify_coding
+from slowwave.tasks.observe.lexicon import NUMBER
 from slowwave.tasks.observe.scores import count_proper_names
+from slowwave.text.cues import HEDGES, compile_word_pattern
 
 BIAS = -3.5
 NEWS = 0.5
@@ -83,7 +84,7 @@ def score_coding(text: str, news: int, crowd: int, human: bool) -> tuple[str | N
         + SPECIFIC * min(2, _count_specifics(text))
         + REASONED * bool(REASON.search(text))
         + HUMAN * human
-        + HEDGED * bool(HEDGE.search(text))
+        + HEDGED * bool(HEDGES.search(text))
         + NARRATED * bool(NARRATION.search(text))
         + ASKED * bool(ASKING.match(text))
         + CROWD * log(crowd)
@@ -117,7 +118,7 @@ def is_narration(text: str) -> bool:
 
 def is_hedged(text: str) -> bool:
     """Return whether a sentence leaves open what it says."""
-    return bool(HEDGE.search(text))
+    return bool(HEDGES.search(text))
 
 
 def is_coding(rows: Iterable[dict[str, Any]]) -> bool:

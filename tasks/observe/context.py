@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from slowwave.tasks.observe import lexicon as lex
-from slowwave.tasks.observe.categories import HEDGE, STATEMENT
+from slowwave.tasks.observe.categories import STATEMENT
 from slowwave.tasks.observe.coding import PROPOSAL
-from slowwave.tasks.observe.lexicon import compile_word_pattern
 from slowwave.tasks.observe.scores import count_words, extract_content_words
+from slowwave.text.cues import HEDGES, YES, compile_word_pattern
 from slowwave.text.sentences import Sentence
 
 LONGEST_HEADING = 9
@@ -78,17 +78,13 @@ UNMARKED_QUESTION = re.compile(
 )
 """A question without its mark: "does the cache survive deploys"; "what they count is …" is none."""
 ASSENT = re.compile(
-    r"^(?:yes|yep|yeah|yup|no|nope|ok|okay|sure|agreed|approved|exactly|right|fine|good|great|perfect|nice|please|then|"
+    rf"^(?:{YES}|no|nope|approved|please|then|"
     r"do (?:it|that|this|both|so)|let['’]?s|go (?:with|for|ahead)|take|keep|both|neither|"
     r"the (?:first|second|latter|former)|"
     r"switch to (?:it|that)|give (?:it|them|that)|make it|drop (?:it|them|that)|use (?:it|that)|one|none)\b",
     re.I,
 )
-IDLE = re.compile(
-    r"^(?:yes|no|ok|okay|sure|agreed|exactly|right|fine|good|great|perfect|nice|happy|sorry|appreciate|same here|"
-    r"what an?|how)\b",
-    re.I,
-)
+IDLE = re.compile(rf"^(?:{YES}|no|happy|sorry|appreciate|same here|what an?|how)\b", re.I)
 GREETING = re.compile(r"^(?:good (?:morning|afternoon|evening|night)|happy new year)(?: \w+)?$", re.I)
 OFFER = compile_word_pattern("would|better|either")
 ASIDE = compile_word_pattern(r"by the way|btw|other topic|another (?:thing|topic|question)")
@@ -168,7 +164,7 @@ def find_answered_text(text: str, turn: str, found: Sequence[Sentence], *, assen
     for at, one in enumerate(found):
         said = turn[one.start : one.end + 2]
         question, shared = is_question(said), len(mine & extract_content_words(one.text))
-        proposal = any(p.search(said) for p in (PROPOSAL, HEDGE, OFFER))
+        proposal = any(p.search(said) for p in (PROPOSAL, HEDGES, OFFER))
         meant = (shared > 1 and not says) or (proposal and (points or shared > 0))
         if (question and (shared or not says)) or (human and meant):
             best = max(best or (-1, False, 0), (shared, question, at))

@@ -5,15 +5,12 @@ languages they find little, and claims are then picked by what is new in a sente
 """
 
 import re
-from re import Pattern
 
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
-
-def compile_word_pattern(alternatives: str) -> Pattern[str]:
-    """Return a pattern that matches any of the alternatives as whole words, in any case."""
-    return re.compile(rf"(?<!\w)(?:{alternatives})(?!\w)", re.I)
-
+from slowwave.text.cues import compile_word_pattern
+from slowwave.text.dates import MONTH_NAMES, WEEKDAYS
+from slowwave.text.numbers import COUNTS
 
 STOP_WORDS = ENGLISH_STOP_WORDS
 
@@ -27,14 +24,12 @@ FIRST_PERSON = compile_word_pattern(r"i|i['’](?:m|ve|d|ll)|im|ive|my|we|we['�
 SECOND_PERSON = compile_word_pattern(r"you|your|yours|you['’](?:re|ve|ll|d)|u|ur|yourself")
 TIME = compile_word_pattern(
     r"yesterday|today|tomorrow|tonight|last|next|ago|weekends?|weeks?|months?|years?|days?|morning|evening|since|"
-    r"recently|"
-    r"just|soon|upcoming|first|once|mondays?|tuesdays?|wednesdays?|thursdays?|fridays?|saturdays?|sundays?|january|"
-    r"february|march|april|june|july|august|september|october|november|december|spring|summer|autumn|winter|"
-    r"(?:19|20)\d\d"
+    r"recently|just|soon|upcoming|first|once|spring|summer|autumn|winter|(?:19|20)\d\d",
+    *(f"{day}s?" for day in WEEKDAYS),
+    *(month for month in MONTH_NAMES if month != "may"),
 )
-NUMBER = compile_word_pattern(
-    r"\d[\d.,:]*\w*|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|dozen|couple|few|several"
-)
+"""Not "may", which more often is a verb."""
+NUMBER = compile_word_pattern(r"\d[\d.,:]*\w*|one|couple|few|several", *COUNTS)
 _PEOPLE = (
     r"mom|mum|mother|dad|father|parents?|sisters?|brothers?|siblings?|sons?|daughters?|kids?|child|children|baby|"
     r"husband|"

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from slowwave.tasks.dedupe.normalise import normalise_claim
+from slowwave.text.words import LATIN
 
 _END = (
     r"(?=[,.;:!?()]|$| (?:because|since|as|so|and|but|for|to|now|any ?more|after|when|which|who|in favou?r|with|by|"
@@ -295,14 +296,13 @@ COMPLAINT = re.compile(
     r"under (?:repair|renovation|construction)|being (?:repaired|renovated|rebuilt)|killed)\b",
     re.I,
 )
-WORD = re.compile(r"[a-z]+")
 NOT_NOW = re.compile(r"\bfor now\b", re.I)
 
 
 def find_cue(text: str) -> Cue:
     """Return the strongest cue in a sentence."""
     plain = NOT_NOW.sub("", text.replace("’", "'"))
-    opening = frozenset(word[:4] for word in WORD.findall(plain.lower()))
+    opening = frozenset(word[:4] for word in LATIN.findall(plain.lower()))
     phrases, old = _match_phrases(GIVEN_UP, plain, opening)
     changed, subject = _match_phrases(CHANGED, plain, opening)
     stated = STATED.find_matches(plain, opening) or GAVE_UP.find_matches(plain, opening)

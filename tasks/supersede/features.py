@@ -9,7 +9,6 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from slowwave.tasks.dedupe.normalise import is_content_word, stem
 from slowwave.tasks.supersede.cues import Strength, is_complaint
 from slowwave.tasks.supersede.frames import compute_frame_features
 from slowwave.tasks.supersede.rules import (
@@ -30,6 +29,8 @@ from slowwave.tasks.supersede.values import (
     find_slot_conflict,
     is_value_change,
 )
+from slowwave.text.cues import INTENTIONS
+from slowwave.text.words import is_content_word, stem, stem_content_words
 
 MOST = 8
 """Claims that are nearer; more are no further away."""
@@ -46,11 +47,7 @@ TONES = {
         r"last (?:week|night|month|year|time|\w+day)|holiday|exception|until)\b",
         re.I,
     ),
-    "hedges": re.compile(
-        r"\b(?:maybe|might|could|should we|would|perhaps|consider\w*|thinking|wonder\w*|propos\w+|"
-        r"plan(?:s|ning)? to|want to|hope|if we|what if|someday|at some point|later)\b",
-        re.I,
-    ),
+    "hedges": INTENTIONS,
     "worked": re.compile(
         r"^\W*(?:i |we )?(?:have |had |'ve )?(?:added|fixed|renamed|wrote|written|created|updated|finished|removed|ran|"
         r"checked|tested|committed|merged|pushed|found|looked|implemented|booked|bought|ordered|sent|signed|turned)\b",
@@ -172,7 +169,7 @@ def _compute_overlap_features(
 ) -> dict[str, float]:
     a, b = set(old.claim.content), set(new.claim.content)
     common, first, second = weights.sum_idf(a & b), weights.sum_idf(a), weights.sum_idf(b)
-    words, later = _list_content_stems(old), _list_content_stems(new)
+    words, later = stem_content_words(old.claim.words), stem_content_words(new.claim.words)
     half, later_half = max(1, len(words) // 2), max(1, len(later) // 2)
     return {
         "cosine": scores["cosine"],
@@ -304,10 +301,6 @@ def _compute_rank_features(company: PairRank) -> dict[str, float]:
         "behind after": company.behind_after,
         "lead": company.lead,
     }
-
-
-def _list_content_stems(said: ParsedClaim) -> list[str]:
-    return [stem(word) for word in said.claim.words if is_content_word(word)]
 
 
 def _compute_coverage(words: list[str], other: set[str], weights: IdfTable) -> float:

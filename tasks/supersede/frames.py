@@ -6,15 +6,15 @@ is a place in it; two clauses may also open alike, or go on alike, whatever the 
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from itertools import takewhile
 
 from rapidfuzz.distance import Levenshtein
 
-from slowwave.tasks.dedupe.normalise import is_content_word, stem
 from slowwave.tasks.supersede.cues import Strength
 from slowwave.tasks.supersede.rules import IdfTable, ParsedClaim
+from slowwave.text.words import is_content_word, stem, stem_content_words
 
 LONGEST = 5
 """Content words that a value has at most."""
@@ -40,8 +40,8 @@ def compute_frame_features(old: ParsedClaim, new: ParsedClaim, weights: IdfTable
     """Return name -> 0 or 1, a share of words by weight from 0 to 1, or a count of words up to ENOUGH."""
     a, b = old.claim, new.claim
     kept, places = _align_words(a.words, b.words)
-    worth = weights.sum_idf(set(_stem_content_words(a.words)))
-    frame = weights.sum_idf(set(_stem_content_words(kept))) / worth if worth else 0.0
+    worth = weights.sum_idf(set(stem_content_words(a.words)))
+    frame = weights.sum_idf(set(stem_content_words(kept))) / worth if worth else 0.0
     values = [(before, left) for before, left, right in places if _is_value(left) and _is_value(right)]
     gone, come = set(a.content) - set(b.content), set(b.content) - set(a.content)
     governs = not _find_governing_words(a.words, gone).isdisjoint(_find_governing_words(b.words, come))
@@ -52,7 +52,7 @@ def compute_frame_features(old: ParsedClaim, new: ParsedClaim, weights: IdfTable
         "another in its place": bool(values),
         "another in its place, one word before": any(before for before, _ in values),
         "one place": len(values) == 1,
-        "all gone in one place": bool(gone) and any(gone <= set(_stem_content_words(left)) for _, left, _ in places),
+        "all gone in one place": bool(gone) and any(gone <= set(stem_content_words(left)) for _, left, _ in places),
         "frame and place": frame * bool(values),
         "frame and word before": frame * governs,
         "one word governs": governs,
@@ -157,8 +157,4 @@ def _find_governing_words(words: Words, values: set[str]) -> set[str]:
 
 
 def _is_value(words: Words) -> bool:
-    return 0 < len(_stem_content_words(words)) <= LONGEST
-
-
-def _stem_content_words(words: Iterable[str]) -> list[str]:
-    return [stem(word) for word in words if is_content_word(word)]
+    return 0 < len(stem_content_words(words)) <= LONGEST

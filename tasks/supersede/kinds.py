@@ -16,11 +16,9 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
-from slowwave.tasks.dedupe.normalise import stem
+from slowwave.text.words import compute_smooth_idf, singularise, stem
 
 WORD = re.compile(r"[^\W_][\w+#.'-]*[\w+#]|[^\W_]")
-SHORTEST = 4
-"""Letters from which an "s" at the end is taken for a plural's."""
 MOST = 3
 """Things that are counted; more say no more."""
 HOLDERS = {
@@ -106,14 +104,6 @@ def normalise_words(text: str, form: Form) -> Member:
     return tuple(map(form, WORD.findall(plain)))
 
 
-def singularise(word: str) -> str:
-    """Return a lower-case name without the ending of a plural or a possessive."""
-    word = word.removesuffix("'s")
-    if len(word) < SHORTEST or not word.endswith("s") or word.endswith(("ss", "us", "is")):
-        return word
-    return f"{word[:-3]}y" if word.endswith("ies") and len(word) > SHORTEST else word[:-1]
-
-
 class KindIndex:
     """What the claims name, read once; a kind or a relation counts the more, the fewer claims have it."""
 
@@ -158,7 +148,7 @@ class _ListIdf:
     def compute_max(self, names: Set[str]) -> float:
         """Return the highest value, of the list that the fewest claims have."""
         fewest = min((self.counts[name] for name in names), default=None)
-        return 0.0 if fewest is None else math.log(1 + self.claims / fewest) / math.log(1 + self.claims)
+        return 0.0 if fewest is None else compute_smooth_idf(fewest, self.claims) / math.log(1 + self.claims)
 
 
 def _find_holders(of: Set[str]) -> set[str]:

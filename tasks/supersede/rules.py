@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from slowwave.tasks.dedupe.normalise import Claim, is_content_word, normalise_claim, stem
+from slowwave.tasks.dedupe.normalise import Claim, normalise_claim
 from slowwave.tasks.supersede.cues import COMPLAINT, Cue, Strength, find_blamed_stems, find_cue, is_complaint
 from slowwave.tasks.supersede.limits import ChangeThresholds
 from slowwave.tasks.supersede.values import (
@@ -25,6 +25,7 @@ from slowwave.tasks.supersede.values import (
     find_slot_conflict,
     is_value_change,
 )
+from slowwave.text.words import compute_smooth_idf, stem, stem_content_words
 
 SELDOM = 4
 """Claims that have a word which names a matter: it is told, noted, and told anew."""
@@ -143,7 +144,7 @@ def compute_idf(claims: Iterable[Claim]) -> IdfTable:
     for claim in claims:
         counts.update(set(claim.content))
         total += 1
-    return IdfTable({word: math.log(1 + total / count) for word, count in counts.items()})
+    return IdfTable({word: compute_smooth_idf(count, total) for word, count in counts.items()})
 
 
 def judge_amendment(
@@ -249,7 +250,7 @@ def _is_replaced_decision(values: Iterable[str], old: ParsedClaim, new: ParsedCl
     """Return whether a decision ends on a name that was blamed, and the new one has another name: "It runs on
     Heroku".
     """
-    stems = [stem(w) for w in old.claim.words if is_content_word(w)]
+    stems = stem_content_words(old.claim.words)
     late = bool(set(values).intersection(stems[len(stems) // 3 :]))
     other = (new.claim.names | new.claim.identifiers) - old.claim.names - old.claim.identifiers
     return late and bool(other) and old.category in CODING

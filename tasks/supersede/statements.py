@@ -4,7 +4,7 @@
 whatever else speaks for a change is a doubt (`model.py`), since a wrong retirement hides what is true.
 """
 
-from slowwave.tasks.dedupe.normalise import Claim, normalise_claim, stem
+from slowwave.tasks.dedupe.normalise import Claim, normalise_claim
 from slowwave.tasks.supersede.features import TONES
 from slowwave.tasks.supersede.rules import (
     IdfTable,
@@ -15,6 +15,7 @@ from slowwave.tasks.supersede.rules import (
     compute_similarity,
 )
 from slowwave.tasks.supersede.values import CALENDAR
+from slowwave.text.words import stem
 
 REPLACED_RULE = "replaced"
 LEAST_COSINE = 0.25

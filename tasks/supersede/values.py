@@ -9,8 +9,9 @@ import re
 from collections.abc import Set
 
 from slowwave.tasks.dedupe.guards import OPPOSITE_OF, SETS_OF
-from slowwave.tasks.dedupe.normalise import Claim, is_content_word, normalise_claim, stem
-from slowwave.tasks.dedupe.words import MONTHS, WEEKDAYS
+from slowwave.tasks.dedupe.normalise import Claim, normalise_claim
+from slowwave.text.dates import MONTHS, WEEKDAYS
+from slowwave.text.words import is_content_word, stem
 
 _VALUE = r"(?P<value>[^,.;:!?()]{2,60})"
 _THING = r"(?P<thing>[a-z][\w -]{1,40}?)"
@@ -98,7 +99,7 @@ FEASTS = frozenset("easter christmas halloween thanksgiving ramadan pentecost ha
 SPANS = frozenset("day week month year night morning afternoon evening weekend today tomorrow yesterday".split())  # noqa: SIM905
 """Of "next month" and "last week", which date an event, and are no values of a thing."""
 SEASONS = frozenset("spring summer autumn winter".split())  # noqa: SIM905
-CALENDAR = WEEKDAYS | MONTHS.keys() | FEASTS | SEASONS
+CALENDAR = WEEKDAYS.keys() | MONTHS.keys() | FEASTS | SEASONS
 
 
 def find_conflict(old: Claim, new: Claim) -> str | None:

@@ -4,7 +4,6 @@ Method: class-based TF-IDF (Grootendorst, "BERTopic", 2022): a word counts by ho
 by how few of the others do.
 """
 
-import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -12,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
+
+from slowwave.text.words import compute_smooth_idf
 
 WORD = re.compile(r"[^\W\d_][\w'’.-]*[^\W_]")
 
@@ -36,7 +37,7 @@ def name_topics(topics: Mapping[str, Sequence[TopicClaim]], terms: int = 3) -> d
     average = overall.total() / max(1, len(counted))
     found: dict[str, tuple[str, str]] = {}
     for topic, claims in topics.items():
-        weights = {t: n * math.log(1 + average / overall[t]) for t, n in counted[topic].items()}
+        weights = {t: n * compute_smooth_idf(overall[t], average) for t, n in counted[topic].items()}
         best = sorted(weights, key=lambda t: (-round(weights[t], 9), t))[:terms]
         place = _find_common_workspace(claims)
         name = ", ".join(best) or f"{place} {claims[0].category}".strip()

@@ -17,7 +17,7 @@ from slowwave.context.tokens import load_tokenizer
 from slowwave.schemas.settings import ContextSettings
 from slowwave.store.recalls import hash_span, load_recalled_spans
 from slowwave.text.clauses import LONGEST, is_dependent_clause, split_clauses
-from slowwave.text.terms import extract_quantities
+from slowwave.text.numbers import extract_quantities
 from tests.context.test_context import heard
 
 MINILM = load_tokenizer("minilm")

@@ -29,7 +29,8 @@ from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import ContextSettings, Settings
 from slowwave.schemas.tables import OBSERVATIONS, SESSIONS
 from slowwave.store import Store
-from slowwave.text.terms import extract_content_words, extract_quantities
+from slowwave.text.numbers import extract_quantities
+from slowwave.text.words import extract_content_words
 
 BUDGET_CASES = int(os.environ.get("SLOWWAVE_BUDGET_CASES", "60"))
 """Random cases a tokenizer; with 3,334 it is 10,000 in all and takes some minutes."""
@@ -279,7 +280,7 @@ def test_a_session_without_words_has_no_statements() -> None:
 
 def test_quantities_are_compared_in_their_units() -> None:
     (window,) = extract_quantities("a tolerance of fifteen minutes")
-    assert (window.value, window.scale) == (900.0, "time")
+    assert (window.value, window.scale) == (900.0, "s")
     same, other, elsewhere = (
         extract_quantities(text)[0] for text in ("tolerance 900 s", "tolerance 300 s", "wait 60 s")
     )

@@ -10,10 +10,11 @@ from slowwave.flows.nightly import run_night
 from slowwave.recall.plan import strip_names
 from slowwave.recall.query import Query, build_query
 from slowwave.recall.release.view import View
-from slowwave.recall.retrieve.lexical import compute_mask_idf, compute_word_evidence
+from slowwave.recall.retrieve.lexical import compute_word_evidence
 from slowwave.recall.retrieve.pools import POOLS
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import PASSAGES
+from slowwave.text.words import compute_idf
 from tests.talk_files import session
 
 SAID = {
@@ -80,7 +81,7 @@ def test_the_name_of_a_workspace_is_heard_all_over_it(view: View) -> None:
     heard = compute_word_evidence(view, POOLS["message"], query, layout, layout.mask_allowed(query))
     here = layout.mask_workspace("gale")
     assert here.sum() == 2
-    assert heard.worth[here] == pytest.approx(2.2 * compute_mask_idf([here], view.count(PASSAGES))[0])
+    assert heard.worth[here] == pytest.approx(2.2 * compute_idf(int(here.sum()), view.count(PASSAGES)))
     assert not np.any(heard.worth[~here])
     assert heard.share[here] == pytest.approx(1.0)
 

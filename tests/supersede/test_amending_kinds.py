@@ -8,8 +8,8 @@ from pathlib import Path
 import orjson
 import pytest
 
-from slowwave.tasks.dedupe.normalise import NEGATIONS, STOP, stem
-from slowwave.tasks.supersede.kinds import KindIndex, Lexicon, load_kinds, load_relations, normalise_words, singularise
+from slowwave.tasks.supersede.kinds import KindIndex, Lexicon, load_kinds, load_relations, normalise_words
+from slowwave.text.words import CLAIM_STOP, NEGATIONS, singularise, stem
 
 LABELLED = Path(__file__).parents[2] / "data" / "labelled"
 BREWERS = Lexicon.from_lines(["brewers: v60, french press, press, aeropress", "media: press, radio"], singularise)
@@ -140,7 +140,7 @@ def test_the_lists_are_in_order_and_without_idle_words(file: str, shipped: Calla
     names = [line.partition(": ")[0] for line in lines]
     assert names == sorted(set(names))
     form = shipped().form
-    idle = {normalise_words(word, form) for word in STOP | NEGATIONS}
+    idle = {normalise_words(word, form) for word in CLAIM_STOP | NEGATIONS}
     for line in lines:
         members = line.partition(": ")[2].split(", ")
         assert members == sorted(members), line

@@ -3,7 +3,6 @@
 Texts that share words lie near each other and nothing else is understood: it is no stand-in for a real encoder.
 """
 
-import re
 from collections.abc import Sequence
 from functools import lru_cache
 from hashlib import blake2b
@@ -12,8 +11,7 @@ import numpy as np
 
 from slowwave.engines.encoders.protocol import Vectors
 from slowwave.schemas.tables import VECTOR_DIM
-
-WORD = re.compile(r"\w+")
+from slowwave.text.words import TERM
 
 
 class HashEncoder:
@@ -27,7 +25,7 @@ class HashEncoder:
         """Return unit vectors, float32, shape (len(texts), dim); a text without words is hashed whole."""
         vectors = np.zeros((len(texts), self.dim), dtype=np.float32)
         for row, text in zip(vectors, texts, strict=True):
-            for word in WORD.findall(text.lower()) or [text]:
+            for word in TERM.findall(text.lower()) or [text]:
                 place, sign = _hash_word(word, self.dim)
                 row[place] += sign
             if not row.any():  # two words voted against each other

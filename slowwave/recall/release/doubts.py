@@ -12,7 +12,7 @@ from slowwave.recall.query import Query
 from slowwave.recall.release.tables import Tables
 from slowwave.schemas.tables import MERGES, OBSERVATIONS
 from slowwave.schemas.vocabulary import LedgerKind, Status
-from slowwave.text.terms import extract_content_words
+from slowwave.text.words import extract_content_words
 
 COLUMNS = ["observation_id", "status", "message_ids", "observed_at", "summary"]
 

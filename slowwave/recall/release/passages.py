@@ -14,11 +14,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slowwave.recall.query import WORD, Query
+from slowwave.recall.query import Query
 from slowwave.recall.release.tables import Ints, Mask, Tables
 from slowwave.recall.times import NO_TIME, Calendar, compute_calendar
 from slowwave.schemas.tables import MESSAGES, PASSAGES
 from slowwave.schemas.vocabulary import Role
+from slowwave.text.words import TERM
 
 COLUMNS = ["session_id", "seq", "part", "role", "speaker", "ts", "workspace", "message_id"]
 FOLDERS = re.compile(r"[/\\]")
@@ -91,7 +92,7 @@ class Layout:
     def mask_speakers(self, text: str, positions: Ints | None = None) -> Mask:
         """Return which of the passages (all, unless some are given) come from a speaker that the text names."""
         speaker = self.speaker if positions is None else self.speaker[positions]
-        named = {i for word in WORD.findall(text.lower()) for i in self.speaker_words.get(word, ())}
+        named = {i for word in TERM.findall(text.lower()) for i in self.speaker_words.get(word, ())}
         return np.isin(speaker, sorted(named)) if named else np.zeros(len(speaker), dtype=bool)
 
     def strip_speakers(self, text: str) -> str:
@@ -99,12 +100,12 @@ class Layout:
 
         The text, where nothing is left.
         """
-        names = sorted({word for word in WORD.findall(text) if word.lower() in self.speaker_words})
+        names = sorted({word for word in TERM.findall(text) if word.lower() in self.speaker_words})
         if not names:
             return text
         either = "|".join(re.escape(name) for name in names)
         bare = " ".join(re.sub(rf"\b(?:{either})\b(?:['’]s\b)?", " ", text).split())
-        return bare if WORD.search(bare) else text
+        return bare if TERM.search(bare) else text
 
     def find_exchange(self, position: int) -> list[int]:
         """Return messages of the exchange that a passage stands in, as one position each, in the order they were said.
@@ -176,7 +177,7 @@ def _index_words(names: Iterable[str]) -> dict[str, set[int]]:
     """Return each word of some names, in lower case, and the places of the names that it stands in."""
     found: dict[str, set[int]] = {}
     for i, name in enumerate(names):
-        for word in WORD.findall(name.lower()):
+        for word in TERM.findall(name.lower()):
             found.setdefault(word, set()).add(i)
     return found
 

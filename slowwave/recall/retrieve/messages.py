@@ -7,7 +7,6 @@
 Weights were found on LoCoMo's open part and kept round; `bench/locomo.py` measures them.
 """
 
-import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,12 +14,14 @@ import pyarrow as pa
 
 from slowwave.engines.encoders.blas import limit_blas_threads
 from slowwave.recall.filters import mask_allowed_passages
-from slowwave.recall.query import WORD, Query
+from slowwave.recall.query import Query
 from slowwave.recall.release.passages import Layout
 from slowwave.recall.release.tables import Ints, Mask
 from slowwave.recall.release.view import View
-from slowwave.recall.retrieve.lexical import compute_mask_idf, compute_word_evidence
+from slowwave.recall.retrieve.lexical import compute_word_evidence
 from slowwave.recall.retrieve.pools import Candidates, Pool, Scores, Vector, find_nearest_rows, fuse_standardised
+from slowwave.text.cues import QUESTION
+from slowwave.text.words import TERM, compute_idf
 
 WEIGHTS = {"lexical": 1.0, "vector": 0.6, "speaker": 0.35, "length": 0.6}
 """Of each signal, after it has been standardised."""
@@ -31,7 +32,6 @@ DATED = 2.0
 LONG = 40
 """Words from which a longer passage is no better: a short one is mostly phatic, a long one is not more to the point."""
 
-QUESTION = re.compile(r"(?<![^.!?\n])[^.!?\n]*\?+")
 """What is asked states nothing: it does not count for a passage's length."""
 
 COLUMNS = ["passage_id", "message_id", "session_id", "seq", "part", "speaker", "workspace", "text", "ts"]
@@ -145,7 +145,8 @@ def _score_dates(query: Query, layout: Layout, allowed: Mask) -> Scores | None:
     masks = [mask & allowed for mask in asked.build_masks(layout.moment, layout.calendar)] if asked else []
     if not any(mask.any() for mask in masks):
         return None
-    worth: Scores = compute_mask_idf(masks, int(allowed.sum())) @ np.array(masks, dtype=np.float64)
+    idf = np.array([compute_idf(int(mask.sum()), int(allowed.sum())) for mask in masks])
+    worth: Scores = idf @ np.array(masks, dtype=np.float64)
     return DATED * worth
 
 
@@ -180,7 +181,7 @@ def _compute_signals(
 def compute_statement_length(texts: pa.ChunkedArray) -> Scores:
     """Return logarithm of the words of each text, its questions left out."""
     stated = (QUESTION.sub(" ", text) if "?" in text else text for text in texts.to_pylist())
-    words = [min(len(WORD.findall(text)), LONG) for text in stated]
+    words = [min(len(TERM.findall(text)), LONG) for text in stated]
     return np.log1p(np.array(words, dtype=np.float64))
 
 

@@ -21,7 +21,7 @@ from slowwave.recall.query import Query, compute_word_share
 from slowwave.recall.release.view import View
 from slowwave.schemas.tables import OBSERVATIONS, PASSAGES, SUMMARIES, UTC_US, Table
 from slowwave.schemas.vocabulary import Status
-from slowwave.text.terms import STOP
+from slowwave.text.words import STOP
 
 Vector = npt.NDArray[np.float32]
 

@@ -25,6 +25,7 @@ from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.lexical import search_words
 from slowwave.recall.retrieve.pools import POOLS, Vector, find_nearest_rows
 from slowwave.schemas.tables import OBSERVATIONS, PASSAGES, Table
+from slowwave.text.words import compute_idf
 
 NEAREST = 500
 """Passages by vector that are looked at."""
@@ -151,7 +152,7 @@ def compute_bm25(lookups: Sequence[Ints], sessions: int) -> dict[int, float]:
     total = np.zeros(sessions)
     for lookup in lookups:
         held = np.bincount(lookup, minlength=sessions).astype(np.float64)
-        rare = np.log1p((sessions - (held > 0).sum() + 0.5) / ((held > 0).sum() + 0.5))
+        rare = compute_idf(int((held > 0).sum()), sessions)
         total += rare * held * (K1 + 1) / (held + K1)
     return {int(n): float(total[n]) for n in np.flatnonzero(total)}
 

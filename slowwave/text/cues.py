@@ -1,0 +1,53 @@
+"""What gives away how a sentence is meant: a doubt, an assent, a question, a change. English, in closed lists.
+
+A list that several steps read is here once; where one of them needs more, it adds to it, and says why.
+"""
+
+import re
+
+_PERHAPS = (
+    r"maybe|might|perhaps|possibly|probably|could|either|options?|alternatively|hypothetical\w*|i guess|i wonder|"
+    r"not sure|what if|considering|thinking"
+)
+_PROPOSED = r"(?-i:may)|would|i['’]d|i think|what about|hm+|propos\w+|suggest\w*|consider\w*|wonder\w*|should we|if we"
+YES = r"yes|yep|yeah|yup|ok|okay|sure|agreed|exactly|right|fine|good|great|perfect|nice"
+"""How somebody assents; alternatives, for patterns that go on from them."""
+
+
+def compile_word_pattern(*alternatives: str) -> re.Pattern[str]:
+    """Return a pattern that finds any of the alternatives as whole words, in any case."""
+    return re.compile(rf"(?<!\w)(?:{'|'.join(alternatives)})(?!\w)", re.I)
+
+
+HEDGES = compile_word_pattern(_PERHAPS)
+"""What may be, and is not said to be."""
+PROPOSALS = compile_word_pattern(_PERHAPS, _PROPOSED)
+"""What is put up for an answer too: no decision yet. Of claims, hedged ones alone are doubtful."""
+INTENTIONS = compile_word_pattern(
+    r"maybe|might|could|should we|would|perhaps|consider\w*|thinking|wonder\w*|propos\w+",
+    r"plan(?:s|ning)? to|want to|hope|if we|what if|someday|at some point|later",
+)
+"""What is meant for later, or weighed: it changes nothing today. A list of its own, by which a regression was fitted
+(`slowwave.tasks.supersede.model`).
+"""
+ASSENTS = re.compile(
+    rf"^(?:{YES}|sounds|go ahead|do (?:it|that)|both|alright|deal|accepted|works|makes sense|i like|please do|"
+    r"convinced)\b",
+    re.I,
+)
+"""How a message opens that agrees with the one before."""
+ASKS = re.compile(r"\?[\"'”’)*_]*\s*$")
+"""How a sentence ends that asks."""
+QUESTION = re.compile(r"(?<![^.!?\n])[^.!?\n]*\?+")
+"""A whole question, to be taken out of a text."""
+CHANGES = re.compile(
+    r"^(?:no\b|not\b|actually\b|hm+\b|wait\b|change\b|right, then|then\b)|\bthen$|"
+    r"\b(?:instead|forget|no longer|any ?more|rather than|changed? (?:my|our) mind|scrap|on second thought|"
+    r"too (?:\w+) *(?:[,;:]|$)|(?:not|isn['’]t) (?:enough|acceptable|the same))",
+    re.I,
+)
+"""What somebody says who changes something within a conversation. What a claim changes, and what it gives up for it, is
+read by the phrases of `slowwave.tasks.supersede.cues`.
+"""
+CHANGED = re.compile(r"\b(?:changed|now|updated|adjusted|instead|replaced)\b", re.I)
+"""How an answer tells that it was done."""

@@ -1,0 +1,112 @@
+"""Words: what counts as one, which say nothing, what two forms of one have in common, how much a rare one tells."""
+
+import math
+import re
+import tomllib
+from collections.abc import Iterable
+from functools import lru_cache
+from importlib.resources import files
+
+import Stemmer  # type: ignore[import-not-found]
+
+TERM = re.compile(r"\w+")
+"""A word as an index of full text has it: "don't" is two."""
+WORD = re.compile(r"\w+(?:['’]\w+)?")
+"""A word as people have it."""
+LATIN = re.compile(r"[a-z]+")
+"""Runs of lower-case letters, for looking English words up."""
+
+_LISTS: dict[str, str] = tomllib.loads(files("slowwave.text").joinpath("words.toml").read_text("utf-8"))
+
+
+def split_groups(lines: str) -> tuple[frozenset[str], ...]:
+    """Return the words of each line that has some."""
+    return tuple(frozenset(line.split()) for line in lines.splitlines() if line.strip())
+
+
+STOP = frozenset(
+    WORD.findall(
+        """
+    a about above after again against all also am an and any are aren't as at be because been before being below
+    between both but by can can't cannot could couldn't did didn't do does doesn't doing don't down during each few
+    for from further get gets got had hadn't has hasn't have haven't having he he'd he'll he's her here here's hers
+    herself him himself his how how's i i'd i'll i'm i've if in into is isn't it it's its itself just let's like me
+    more most mustn't my myself no nor not of off on once only or other ought our ours ourselves out over own same
+    shan't she she'd she'll she's should shouldn't so some such than that that's the their theirs them themselves
+    then there there's these they they'd they'll they're they've this those through to too under until up very was
+    wasn't we we'd we'll we're we've were weren't what what's when when's where where's which while who who's whom
+    why why's will with won't would wouldn't yes you you'd you'll you're you've your yours yourself yourselves
+    """
+    )
+)
+"""What says nothing in a question or a passage."""
+INDEX_STOP = frozenset(
+    TERM.findall(
+        "a an and are as at be but by for if in into is it no not of on or such that the their then there these they "
+        "this to was will with"
+    )
+)
+"""What Lance's index of full text leaves out, and no other word: looking these up finds nothing."""
+CLAIM_STOP = frozenset(_LISTS["stop"].split())
+"""What carries nothing in a claim. Fewer than in `STOP`: "all", "only" or "until" make another claim."""
+NEGATIONS = frozenset(_LISTS["negations"].split())
+FIRST_PERSON = frozenset(_LISTS["first_person"].split())
+
+STEMMER = Stemmer.Stemmer("english")
+ONE_WORD = {word: min(group) for group in split_groups(_LISTS["same_words"]) for word in group}
+ONE_STEM = {STEMMER.stemWord(word): one for word, one in ONE_WORD.items()}
+"""For their other forms: "teaching" has the stem of "teach", which stands with "taught"."""
+STEM = 5
+"""Letters that tell a word: "deletions" and "delete" are one."""
+SHORTEST_PLURAL = 4
+"""Letters from which an "s" at the end is taken for a plural's."""
+
+
+def extract_content_words(text: str) -> list[str]:
+    """Return lower-cased words of a text that say something, in order, each once."""
+    words = (word.lower().replace("’", "'") for word in WORD.findall(text))
+    return list(dict.fromkeys(word for word in words if word not in STOP and (len(word) > 1 or word.isdigit())))
+
+
+def is_content_word(word: str) -> bool:
+    """Return whether the word carries a claim, rather than holds a sentence together or negates it."""
+    return word not in CLAIM_STOP and word not in NEGATIONS
+
+
+@lru_cache(maxsize=65_536)
+def stem(word: str) -> str:
+    """Return the stem of a lower-case word; spellings, short forms and irregular forms of one word share theirs."""
+    one = ONE_WORD.get(word) or ONE_STEM.get(STEMMER.stemWord(word), word)
+    return str(STEMMER.stemWord(one))
+
+
+def stem_words(words: Iterable[str]) -> frozenset[str]:
+    """Return the words' beginnings, without the s of a plural."""
+    return frozenset(word.removesuffix("'s").removesuffix("s")[:STEM] for word in words)
+
+
+def singularise(word: str) -> str:
+    """Return a lower-case name without the ending of a plural or a possessive: a stem makes one of two names
+    ("Withings", "with").
+    """
+    word = word.removesuffix("'s")
+    if len(word) < SHORTEST_PLURAL or not word.endswith("s") or word.endswith(("ss", "us", "is")):
+        return word
+    return f"{word[:-3]}y" if word.endswith("ies") and len(word) > SHORTEST_PLURAL else word[:-1]
+
+
+def stem_content_words(words: Iterable[str]) -> list[str]:
+    """Return the stems of a claim's words that carry it, in order."""
+    return [stem(word) for word in words if is_content_word(word)]
+
+
+def compute_idf(holding: float, total: float) -> float:
+    """Return BM25's inverse document frequency of what `holding` of `total` texts hold; above 0 even where all do."""
+    return math.log1p((total - holding + 0.5) / (holding + 0.5))
+
+
+def compute_smooth_idf(holding: float, total: float) -> float:
+    """Return log(1 + total / holding): between a few claims, or topics, a word that all have still tells something,
+    of which BM25's leaves next to nothing.
+    """
+    return math.log(1 + total / holding)
