@@ -7,8 +7,6 @@ the same has the same ids, so nothing after it is done again.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +19,7 @@ from prefect import flow
 from slowwave.flows.nightly import run_steps_after_read
 from slowwave.flows.report import RunReport
 from slowwave.flows.run import Caller, open_run, run_as_function, run_as_task
+from slowwave.flows.selection import Selection
 from slowwave.flows.under_prefect import save_artifact
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings
@@ -31,38 +30,6 @@ from slowwave.tasks.gists.task import write_gists
 from slowwave.tasks.ingest.task import read_transcripts
 from slowwave.tasks.job import Job
 from slowwave.tasks.publish.task import find_run_release, publish_release
-
-
-@dataclass(frozen=True)
-class Selection:
-    """Which sessions: by the transcript's own ids, by workspace, by time. Empty: all."""
-
-    sessions: tuple[str, ...] = ()
-    workspace: str | None = None
-    since: datetime | None = None
-    until: datetime | None = None
-
-    def select_sessions(self, store: Store) -> pl.DataFrame:
-        """Return rows of SESSIONS that are meant.
-
-        Raises:
-            UsageError: a session that the vault does not hold.
-        """
-        rows = pl.DataFrame(store.read(SESSIONS))
-        missing = set(self.sessions) - set(rows["native_id"]) - set(rows["session_id"])
-        if missing:
-            raise UsageError(f"no such session: {', '.join(sorted(missing))}; the id is the transcript's own")
-        if self.sessions:
-            rows = rows.filter(pl.col("native_id").is_in(self.sessions) | pl.col("session_id").is_in(self.sessions))
-        if self.workspace:
-            rows = rows.filter(pl.col("workspace") == self.workspace)
-        if self.since:
-            rows = rows.filter(pl.col("ended_at") >= _convert_to_utc(self.since))
-        return rows.filter(pl.col("started_at") < _convert_to_utc(self.until)) if self.until else rows
-
-
-def _convert_to_utc(moment: datetime) -> datetime:
-    return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def forget_files(store: Store, chosen: pl.DataFrame) -> None:

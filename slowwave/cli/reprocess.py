@@ -20,7 +20,7 @@ from slowwave.schemas.errors import UsageError
 
 if TYPE_CHECKING:
     from slowwave.flows.report import RunReport
-    from slowwave.flows.reprocess import Selection
+    from slowwave.flows.selection import Selection
     from slowwave.flows.summarize import Summary
     from slowwave.schemas.settings import Settings
 
@@ -55,7 +55,8 @@ def reprocess(
     """
     import_prefect_quietly()
     with report_errors_and_progress():
-        from slowwave.flows.reprocess import Selection, run_reprocess
+        from slowwave.flows.reprocess import run_reprocess
+        from slowwave.flows.selection import Selection
 
         chosen = Selection(tuple(session or ()), workspace, since, until)
         settings = load_settings(**build_overrides(store, space, gists=gists, **build_llm_overrides(llm, max_tokens)))
@@ -66,7 +67,8 @@ def reprocess(
 
 
 def _fill_in(step: str, chosen: "Selection", settings: "Settings") -> None:
-    from slowwave.flows.reprocess import Selection, backfill_gists
+    from slowwave.flows.reprocess import backfill_gists
+    from slowwave.flows.selection import Selection
     from slowwave.flows.summarize import summarize_sessions
 
     if step == "summaries":

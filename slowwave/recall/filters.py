@@ -15,8 +15,7 @@ import pyarrow.compute as pc
 
 from slowwave.recall.hits import Kind
 from slowwave.recall.query import Query, normalise_path
-from slowwave.recall.release.passages import find_code
-from slowwave.recall.release.tables import Ints, Mask
+from slowwave.recall.release.columns import Ints, Mask, find_code
 from slowwave.recall.release.view import View, normalise_name
 from slowwave.schemas.tables import OBSERVATIONS, PASSAGES
 

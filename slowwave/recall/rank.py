@@ -17,8 +17,9 @@ from rapidfuzz import fuzz
 
 from slowwave.recall.hits import KINDS, Kind
 from slowwave.recall.query import Query
+from slowwave.recall.release.columns import Mask
 from slowwave.recall.release.doubts import Doubt
-from slowwave.recall.release.tables import Mask, Row
+from slowwave.recall.release.tables import Row
 from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.pools import POOLS, Candidates, Scores
 from slowwave.recall.times import convert_datetimes

@@ -10,11 +10,9 @@ from datetime import datetime
 
 import numpy as np
 
-from slowwave.recall.release.tables import Ints, Mask
+from slowwave.recall.release.columns import NO_TIME, Ints, Mask
 from slowwave.text.dates import Date, DateMentions, Span, extract_dates, extract_spans, extract_time_words
 from slowwave.text.words import extract_content_words
-
-NO_TIME = np.iinfo(np.int64).min
 
 Calendar = tuple[Ints, Ints, Ints]
 """Years, months and days of the month, in UTC."""

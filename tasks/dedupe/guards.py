@@ -13,12 +13,12 @@ from rapidfuzz.distance import Levenshtein
 
 from slowwave.tasks.dedupe.normalise import Claim, Date
 from slowwave.tasks.dedupe.words import (
-    ALTERNATIVES,
     CHANGES,
     FUTURE,
-    OPPOSITES,
+    OPPOSITE_OF,
     RELATIONS,
     RESTRICTIONS,
+    SETS_OF,
 )
 from slowwave.text.cues import HEDGES
 from slowwave.text.dates import WEEKDAYS
@@ -26,14 +26,6 @@ from slowwave.text.words import is_content_word, stem
 
 SHORT = 8
 """Content words up to which a claim is short."""
-OPPOSITE_OF: dict[str, frozenset[str]] = {}
-for _left, _right in OPPOSITES:
-    OPPOSITE_OF[_left] = OPPOSITE_OF.get(_left, frozenset()) | {_right}
-    OPPOSITE_OF[_right] = OPPOSITE_OF.get(_right, frozenset()) | {_left}
-SETS_OF: dict[str, frozenset[int]] = {}
-for _number, _members in enumerate(ALTERNATIVES):
-    for _word in _members:
-        SETS_OF[_word] = SETS_OF.get(_word, frozenset()) | {_number}
 TELLING = frozenset(map(stem, CHANGES))
 PREFIXES = ("un", "in", "im", "ir", "il", "dis", "non", "de", "mis", "anti")
 HE, SHE = {"he", "him", "his", "himself"}, {"she", "her", "hers", "herself"}

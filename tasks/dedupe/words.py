@@ -26,3 +26,12 @@ OPPOSITES = tuple(
 _COLOURS, *_OTHERS = split_groups(_LISTS["alternatives"])
 ALTERNATIVES = (_COLOURS, frozenset(WEEKDAYS), frozenset(MONTH_NAMES), *_OTHERS)
 """In an order that stays: the reasons in ledgers give a set by its number."""
+
+OPPOSITE_OF: dict[str, frozenset[str]] = {}
+for _left, _right in OPPOSITES:
+    OPPOSITE_OF[_left] = OPPOSITE_OF.get(_left, frozenset()) | {_right}
+    OPPOSITE_OF[_right] = OPPOSITE_OF.get(_right, frozenset()) | {_left}
+SETS_OF: dict[str, frozenset[int]] = {}
+for _number, _members in enumerate(ALTERNATIVES):
+    for _word in _members:
+        SETS_OF[_word] = SETS_OF.get(_word, frozenset()) | {_number}

@@ -4,7 +4,6 @@ The same things that the plain rules of `slowwave.tasks.supersede.rules` look at
 weak signs reaches changes that nobody states ("Our hearing is on 17 July at 10:30").
 """
 
-import re
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from slowwave.tasks.supersede.rules import (
     is_report,
     is_stateful,
 )
+from slowwave.tasks.supersede.statements import TONES
 from slowwave.tasks.supersede.values import (
     EXCLUSIVE,
     extract_unit,
@@ -29,52 +29,10 @@ from slowwave.tasks.supersede.values import (
     find_slot_conflict,
     is_value_change,
 )
-from slowwave.text.cues import INTENTIONS
 from slowwave.text.words import is_content_word, stem, stem_content_words
 
 MOST = 8
 """Claims that are nearer; more are no further away."""
-TONES = {
-    "adds": re.compile(r"\b(?:also|too|as well|another|besides|additionally|plus|still|again|both)\b", re.I),
-    "affirms": re.compile(
-        r"\b(?:still|same|stays?|remains?|un(?:changed|touched)|keeps?|kept|either way|"
-        r"as (?:ever|before|always|usual|agreed|planned|they (?:are|were)|it (?:is|was))|"
-        r"(?:not|n't|nothing) changed?)\b",
-        re.I,
-    ),
-    "passing": re.compile(
-        r"\b(?:this (?:week|month|time|morning|once)|today|tonight|yesterday|just (?:this )?once|for now|temporar\w+|"
-        r"last (?:week|night|month|year|time|\w+day)|holiday|exception|until)\b",
-        re.I,
-    ),
-    "hedges": INTENTIONS,
-    "worked": re.compile(
-        r"^\W*(?:i |we )?(?:have |had |'ve )?(?:added|fixed|renamed|wrote|written|created|updated|finished|removed|ran|"
-        r"checked|tested|committed|merged|pushed|found|looked|implemented|booked|bought|ordered|sent|signed|turned)\b",
-        re.I,
-    ),
-    "excepts": re.compile(r"\b(?:except|only|unless|but|apart from)\b", re.I),
-    "past": re.compile(r"\b(?:was|were|had|used to|did)\b", re.I),
-    "reasons": re.compile(r"\b(?:so|because|since|that's why|which means|therefore|means)\b", re.I),
-    "heads": re.compile(r":"),
-    "happened": re.compile(
-        r"\b(?:went|won|took|bought|saw|met|made|got|did|came|ran|gave|found|told|said|felt|began|had|ate|wrote|spent|"
-        r"\w{3,}ed)\b",
-        re.I,
-    ),
-    "holds": re.compile(
-        r"\b(?:is|are|'s|'re|uses?|using|goes?|runs?|lives?|works?|will|'ll|should|must|stays?|keeps?|needs?|has|have|"
-        r"comes?|gets?|means|listens?|stores?|expires?|holds?)\b|[:=]",
-        re.I,
-    ),
-    "feels": re.compile(
-        r"\b(?:love[sd]?|grateful|thankful|proud|happy|excit\w+|amazing|great|awesome|beautiful|fun|incredible|"
-        r"fe(?:el|els|lt|eling)|hopes?|dreams?|enjoy|inspir\w+|wonderful|glad|support)\b",
-        re.I,
-    ),
-    "chats": re.compile(r"\b(?:thanks|wow|hey|yeah|haha|glad|totally|definitely|sure|cool)\b|!", re.I),
-}
-"""How a sentence is meant, by words that give it away."""
 EARLIER = ("hedges", "worked", "passing", "past", "happened", "holds", "feels", "chats")
 """Those that count of the earlier claim too."""
 SIGNS = (

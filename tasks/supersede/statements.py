@@ -4,8 +4,9 @@
 whatever else speaks for a change is a doubt (`model.py`), since a wrong retirement hides what is true.
 """
 
+import re
+
 from slowwave.tasks.dedupe.normalise import Claim, normalise_claim
-from slowwave.tasks.supersede.features import TONES
 from slowwave.tasks.supersede.rules import (
     IdfTable,
     ParsedClaim,
@@ -15,7 +16,51 @@ from slowwave.tasks.supersede.rules import (
     compute_similarity,
 )
 from slowwave.tasks.supersede.values import CALENDAR
+from slowwave.text.cues import INTENTIONS
 from slowwave.text.words import stem
+
+TONES = {
+    "adds": re.compile(r"\b(?:also|too|as well|another|besides|additionally|plus|still|again|both)\b", re.I),
+    "affirms": re.compile(
+        r"\b(?:still|same|stays?|remains?|un(?:changed|touched)|keeps?|kept|either way|"
+        r"as (?:ever|before|always|usual|agreed|planned|they (?:are|were)|it (?:is|was))|"
+        r"(?:not|n't|nothing) changed?)\b",
+        re.I,
+    ),
+    "passing": re.compile(
+        r"\b(?:this (?:week|month|time|morning|once)|today|tonight|yesterday|just (?:this )?once|for now|temporar\w+|"
+        r"last (?:week|night|month|year|time|\w+day)|holiday|exception|until)\b",
+        re.I,
+    ),
+    "hedges": INTENTIONS,
+    "worked": re.compile(
+        r"^\W*(?:i |we )?(?:have |had |'ve )?(?:added|fixed|renamed|wrote|written|created|updated|finished|removed|ran|"
+        r"checked|tested|committed|merged|pushed|found|looked|implemented|booked|bought|ordered|sent|signed|turned)\b",
+        re.I,
+    ),
+    "excepts": re.compile(r"\b(?:except|only|unless|but|apart from)\b", re.I),
+    "past": re.compile(r"\b(?:was|were|had|used to|did)\b", re.I),
+    "reasons": re.compile(r"\b(?:so|because|since|that's why|which means|therefore|means)\b", re.I),
+    "heads": re.compile(r":"),
+    "happened": re.compile(
+        r"\b(?:went|won|took|bought|saw|met|made|got|did|came|ran|gave|found|told|said|felt|began|had|ate|wrote|spent|"
+        r"\w{3,}ed)\b",
+        re.I,
+    ),
+    "holds": re.compile(
+        r"\b(?:is|are|'s|'re|uses?|using|goes?|runs?|lives?|works?|will|'ll|should|must|stays?|keeps?|needs?|has|have|"
+        r"comes?|gets?|means|listens?|stores?|expires?|holds?)\b|[:=]",
+        re.I,
+    ),
+    "feels": re.compile(
+        r"\b(?:love[sd]?|grateful|thankful|proud|happy|excit\w+|amazing|great|awesome|beautiful|fun|incredible|"
+        r"fe(?:el|els|lt|eling)|hopes?|dreams?|enjoy|inspir\w+|wonderful|glad|support)\b",
+        re.I,
+    ),
+    "chats": re.compile(r"\b(?:thanks|wow|hey|yeah|haha|glad|totally|definitely|sure|cool)\b|!", re.I),
+}
+"""How a sentence is meant, by words that give it away."""
+"""The tone of a claim, by name."""
 
 REPLACED_RULE = "replaced"
 LEAST_COSINE = 0.25

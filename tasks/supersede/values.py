@@ -8,8 +8,8 @@ however few words they share.
 import re
 from collections.abc import Set
 
-from slowwave.tasks.dedupe.guards import OPPOSITE_OF, SETS_OF
 from slowwave.tasks.dedupe.normalise import Claim, normalise_claim
+from slowwave.tasks.dedupe.words import OPPOSITE_OF, SETS_OF
 from slowwave.text.dates import MONTHS, WEEKDAYS
 from slowwave.text.words import is_content_word, stem
 

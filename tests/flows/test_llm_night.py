@@ -18,7 +18,8 @@ from slowwave.engines.llm.scripted import ScriptedLLM
 from slowwave.engines.llm.select import Choice
 from slowwave.flows.nightly import run_night
 from slowwave.flows.report import RunReport
-from slowwave.flows.reprocess import Selection, run_reprocess
+from slowwave.flows.reprocess import run_reprocess
+from slowwave.flows.selection import Selection
 from slowwave.flows.summarize import summarize_sessions
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import LLMSettings, Settings

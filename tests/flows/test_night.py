@@ -9,7 +9,8 @@ import pytest
 
 from slowwave.flows.nightly import run_night
 from slowwave.flows.report import RunReport
-from slowwave.flows.reprocess import Selection, backfill_gists, run_reprocess
+from slowwave.flows.reprocess import backfill_gists, run_reprocess
+from slowwave.flows.selection import Selection
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import (

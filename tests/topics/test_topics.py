@@ -11,7 +11,8 @@ import pytest
 
 from bench.topics import assign_by_nights, compute_topic_scores, load_labelled_claims
 from slowwave.flows.nightly import run_night
-from slowwave.flows.reprocess import Selection, run_reprocess
+from slowwave.flows.reprocess import run_reprocess
+from slowwave.flows.selection import Selection
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings, TopicSettings
 from slowwave.schemas.tables import BASE_TOPICS, OBSERVATIONS, RELEASED, SUMMARIES, TOPIC_HISTORY, TOPICS

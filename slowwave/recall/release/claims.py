@@ -6,6 +6,7 @@ of `observations` to positions of the `Layout`, read once a release: 64 bytes a 
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -13,18 +14,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slowwave.recall.query import Query
-from slowwave.recall.release.passages import (
-    Layout,
+from slowwave.recall.release.columns import (
+    NO_TIME,
+    Ints,
+    Mask,
     build_filter_mask,
     convert_timestamps,
     encode_column,
     find_code,
     locate_rows,
 )
-from slowwave.recall.release.tables import Ints, Mask, Tables
-from slowwave.recall.times import NO_TIME
+from slowwave.recall.release.tables import Tables
 from slowwave.schemas.tables import MESSAGES, OBSERVATIONS
 from slowwave.schemas.vocabulary import Status
+
+if TYPE_CHECKING:
+    from slowwave.recall.release.passages import Layout
 
 COLUMNS = ["message_ids", "workspace", "category", "status", "superseded_by", "observed_at"]
 
@@ -90,7 +95,7 @@ class ClaimLayout:
         return position[order], claim[order]
 
 
-def read_claim_layout(view: Tables, passages: Layout) -> ClaimLayout:
+def read_claim_layout(view: Tables, passages: "Layout") -> ClaimLayout:
     """Return the claims' places."""
     rows = view.open_dataset(OBSERVATIONS).to_table(columns=COLUMNS, with_row_id=True)
     changed = pc.and_(pc.equal(rows["status"], Status.SUPERSEDED), pc.is_valid(rows["superseded_by"]))
@@ -137,7 +142,7 @@ def read_claim_facts(view: Tables) -> ClaimFacts:
     return ClaimFacts(*encode_column(rows["speaker"]), parent[kept], path[kept], paths)
 
 
-def _pair_claims_with_passages(view: Tables, layout: Layout, message_ids: pa.ListArray) -> tuple[Ints, Ints]:
+def _pair_claims_with_passages(view: Tables, layout: "Layout", message_ids: pa.ListArray) -> tuple[Ints, Ints]:
     """Return claims and positions, joined over the message; in order of claim."""
     claim = pc.list_parent_indices(message_ids).to_numpy().astype(np.int64)
     message = pc.fill_null(pc.index_in(message_ids.flatten(), value_set=view.read_keys(MESSAGES)), -1).to_numpy()

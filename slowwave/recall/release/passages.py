@@ -11,12 +11,19 @@ from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from slowwave.recall.query import Query
-from slowwave.recall.release.tables import Ints, Mask, Tables
-from slowwave.recall.times import NO_TIME, Calendar, compute_calendar
+from slowwave.recall.release.columns import (
+    Ints,
+    Mask,
+    build_filter_mask,
+    convert_timestamps,
+    encode_column,
+    locate_rows,
+)
+from slowwave.recall.release.tables import Tables
+from slowwave.recall.times import Calendar, compute_calendar
 from slowwave.schemas.tables import MESSAGES, PASSAGES
 from slowwave.schemas.vocabulary import Role
 from slowwave.text.words import TERM
@@ -180,39 +187,3 @@ def _index_words(names: Iterable[str]) -> dict[str, set[int]]:
         for word in TERM.findall(name.lower()):
             found.setdefault(word, set()).add(i)
     return found
-
-
-def encode_column(column: pa.ChunkedArray) -> tuple[Ints, tuple[str, ...]]:
-    """Return numbers in place of a column's equal strings, -1 for null, and the strings."""
-    encoded = column.combine_chunks().dictionary_encode()
-    codes = pc.fill_null(encoded.indices.cast(pa.int64()), -1).to_numpy(zero_copy_only=False)
-    return codes, tuple(encoded.dictionary.to_pylist())
-
-
-def convert_timestamps(column: pa.ChunkedArray) -> Ints:
-    """Return microseconds since 1970, UTC; NO_TIME for null."""
-    moments: Ints = pc.fill_null(column.cast(pa.int64()), NO_TIME).to_numpy()
-    return moments
-
-
-def locate_rows(row_ids: npt.NDArray[np.uint64], by_row: Ints, wanted: npt.NDArray[np.uint64]) -> Ints:
-    """Return where each of the row ids wanted stands among `row_ids`, whose places in ascending order are `by_row`."""
-    found: Ints = by_row[np.searchsorted(row_ids, wanted, sorter=by_row)]
-    return found
-
-
-def build_filter_mask(query: Query, workspace: Ints, workspaces: tuple[str, ...], moment: Ints) -> Mask:
-    """Return which rows pass the conditions that a query sets on the workspace and the time."""
-    mask: Mask = np.ones(len(moment), dtype=bool)
-    if query.workspace is not None:
-        mask &= workspace == find_code(workspaces, query.workspace)
-    if query.since is not None:
-        mask &= moment >= round(query.since.timestamp() * 1e6)
-    if query.until is not None:
-        mask &= (moment <= round(query.until.timestamp() * 1e6)) & (moment != NO_TIME)
-    return mask
-
-
-def find_code(values: tuple[str, ...], value: str) -> int:
-    """Return where a value stands among those of a column; -2, the number of no row, for one that is not there."""
-    return values.index(value) if value in values else -2

@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from slowwave.recall.release.columns import Ints, Mask
 from slowwave.schemas.errors import StoreUnreadable
 from slowwave.schemas.tables import TABLES, Table
 from slowwave.store.other_versions import check_tables_exist, find_missing_columns, load_releases
@@ -23,8 +24,6 @@ from slowwave.store.trouble import READ_TROUBLE
 FLAT_ROWS = 100_000
 """Up to here a table's vectors are held in memory and compared one by one: exact, and faster than an index."""
 
-Ints = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float32]
 
 Row = dict[str, object]

@@ -14,10 +14,11 @@ import numpy.typing as npt
 
 from slowwave.recall.release.calibration import Calibration
 from slowwave.recall.release.claims import ClaimFacts, ClaimLayout, read_claim_facts, read_claim_layout
+from slowwave.recall.release.columns import Ints, Mask
 from slowwave.recall.release.doubts import Doubts, read_doubts
 from slowwave.recall.release.passages import Layout, read_layout
 from slowwave.recall.release.supersessions import SupersessionIndex, read_supersessions
-from slowwave.recall.release.tables import Ints, LRUCache, Mask, Tables, shared_property
+from slowwave.recall.release.tables import LRUCache, Tables, shared_property
 from slowwave.schemas.tables import OBSERVATIONS, PASSAGES, SESSIONS
 from slowwave.store.releases import Release
 

@@ -13,7 +13,7 @@ import numpy as np
 from slowwave.recall.filters import mask_allowed_claims
 from slowwave.recall.query import Query, compute_word_share
 from slowwave.recall.release.claims import ClaimLayout
-from slowwave.recall.release.tables import Ints, Mask
+from slowwave.recall.release.columns import Ints, Mask
 from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.messages import (
     PassageEvidence,

@@ -15,8 +15,8 @@ import pyarrow as pa
 from lance.query import MatchQuery
 
 from slowwave.recall.query import Query
+from slowwave.recall.release.columns import Ints, Mask
 from slowwave.recall.release.passages import Layout
-from slowwave.recall.release.tables import Ints, Mask
 from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.pools import Pool, Scores, build_row_filter, search_post_filtered
 from slowwave.text.words import compute_idf

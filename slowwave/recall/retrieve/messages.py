@@ -15,8 +15,8 @@ import pyarrow as pa
 from slowwave.engines.encoders.blas import limit_blas_threads
 from slowwave.recall.filters import mask_allowed_passages
 from slowwave.recall.query import Query
+from slowwave.recall.release.columns import Ints, Mask
 from slowwave.recall.release.passages import Layout
-from slowwave.recall.release.tables import Ints, Mask
 from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.lexical import compute_word_evidence
 from slowwave.recall.retrieve.pools import Candidates, Pool, Scores, Vector, find_nearest_rows, fuse_standardised

@@ -19,8 +19,8 @@ import pyarrow.compute as pc
 from slowwave.engines.encoders.blas import limit_blas_threads
 from slowwave.recall.filters import mask_allowed_passages
 from slowwave.recall.query import Query
+from slowwave.recall.release.columns import Ints
 from slowwave.recall.release.passages import Layout
-from slowwave.recall.release.tables import Ints
 from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.lexical import search_words
 from slowwave.recall.retrieve.pools import POOLS, Vector, find_nearest_rows
