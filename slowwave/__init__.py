@@ -7,10 +7,10 @@ if TYPE_CHECKING:
     from slowwave.context.build import Context
     from slowwave.memory import Memory
     from slowwave.recall.hits import Hit, Hits
-    from slowwave.recall.query import Filters
+    from slowwave.schemas.filters import Filters
 
 __all__ = ["Context", "Filters", "Hit", "Hits", "Memory"]
-_HOMES = {"Context": "context.build", "Filters": "recall.query", "Hit": "recall.hits", "Hits": "recall.hits"}
+_HOMES = {"Context": "context.build", "Filters": "schemas.filters", "Hit": "recall.hits", "Hits": "recall.hits"}
 
 
 def __getattr__(name: str) -> object:

@@ -20,12 +20,13 @@ from slowwave.recall.hits import KINDS, Hits
 from slowwave.recall.last_answers import AnswerCache, LastAnswers
 from slowwave.recall.live import LiveRelease, make_async_twin
 from slowwave.recall.notes import Notes
-from slowwave.recall.query import Filters, MessageFilters, Query, build_query, read_once
+from slowwave.recall.query import Query, build_query, read_once
 from slowwave.recall.release.view import View
 from slowwave.recall.rerank import make_reranking
 from slowwave.recall.retrieve.encoding import QueryVectors
 from slowwave.recall.search import Search
 from slowwave.schemas.errors import NoRelease, UsageError
+from slowwave.schemas.filters import Filters, MessageFilters
 from slowwave.schemas.settings import Settings
 from slowwave.store.releases import Release
 from slowwave.store.trouble import TROUBLE, explain_unreadable

@@ -17,7 +17,7 @@ from slowwave.cli.common import (
     silence_note_logging,
 )
 from slowwave.cli.recall import make_filter_option
-from slowwave.recall.query import MessageFilters, spell_out_filters
+from slowwave.schemas.filters import MessageFilters, spell_out_filters
 
 if TYPE_CHECKING:
     from slowwave.context.build import Context

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Unpack
 
 import typer
 
-from slowwave.recall.query import Filters, spell_out_filters
+from slowwave.schemas.filters import Filters, spell_out_filters
 from slowwave.schemas.vocabulary import Status
 
 if TYPE_CHECKING:

@@ -19,8 +19,9 @@ from slowwave.context.snippets import Snippet
 from slowwave.context.statements import is_direct
 from slowwave.context.tokens import Tokenizer, resolve_tokenizer
 from slowwave.recall.hits import Hits
-from slowwave.recall.query import MessageFilters, build_query, read_once, refuse_unknown_filters
+from slowwave.recall.query import build_query, read_once
 from slowwave.schemas.errors import StoreError
+from slowwave.schemas.filters import MessageFilters, refuse_unknown_filters
 from slowwave.schemas.vocabulary import Status
 from slowwave.store.trouble import TROUBLE, explain_unreadable, translate_read_errors
 from slowwave.text.words import extract_content_words

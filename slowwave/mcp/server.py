@@ -23,9 +23,9 @@ from slowwave.context.build import Context
 from slowwave.context.handed_out import note_block, note_hits
 from slowwave.memory import Memory
 from slowwave.recall.hits import KINDS
-from slowwave.recall.query import Filters, MessageFilters, spell_out_filters
 from slowwave.recall.show import show
 from slowwave.schemas.errors import SlowwaveError
+from slowwave.schemas.filters import Filters, MessageFilters, spell_out_filters
 from slowwave.schemas.settings import Settings
 from slowwave.store.journal import write_note
 from slowwave.store.trouble import READ_TROUBLE, format_error

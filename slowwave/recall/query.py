@@ -1,17 +1,17 @@
 """A query, checked: every request that can't be carried out as put is refused here, with what would be."""
 
-import inspect
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
 from functools import cached_property
 from numbers import Integral
-from typing import Annotated, Any, TypedDict, TypeVar, Unpack, cast, get_args, get_type_hints
+from typing import TypeVar, Unpack, cast
 
 from slowwave.recall.hits import KINDS, Kind
 from slowwave.recall.times import QueryTimes, parse_times
 from slowwave.schemas.errors import UsageError
+from slowwave.schemas.filters import Files, Filters, When, refuse_unknown_filters
 from slowwave.text.words import INDEX_STOP, TERM, extract_content_words, singularise
 
 MOST_HITS = 1_000_000_000
@@ -25,30 +25,6 @@ MAX_TERMS = 256
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]+")
 
 T = TypeVar("T")
-F = TypeVar("F", bound=Callable[..., Any])
-When = datetime | date | str | None
-Files = Iterable[str] | str | None
-
-
-class MessageFilters(TypedDict, total=False):
-    """Conditions on what was said, each with what it is called for on the command line and to an agent."""
-
-    workspace: Annotated[str | None, "Only what was said in this workspace (a project's folder)."]
-    speaker: Annotated[str | None, "Only what this person said: the whole name, or the first name."]
-    files: Annotated[Files, "Only what is about one of these files: src/db.py, or db.py."]
-    since: Annotated[When, "Only what was said from this date or time on (ISO, UTC)."]
-    until: Annotated[When, "Only what was said up to this date or time (ISO, UTC)."]
-    as_of: Annotated[When, "What was known and true on this date or time (ISO, UTC), not now."]
-
-
-class Filters(MessageFilters, total=False):
-    """All conditions that `Memory.recall` takes as keywords; the Python, the command line's and the agents' are these.
-
-    A typed dict, not a dataclass: so they stand here alone, and a caller writes `recall(query, speaker="Ada")` or keeps
-    them (`mine = Filters(speaker="Ada")`) and writes `recall(query, **mine)`; either is checked by mypy.
-    """
-
-    category: Annotated[str | None, "Only observations of this category."]
 
 
 @dataclass(frozen=True)
@@ -143,40 +119,6 @@ def build_query(
         files=files,
         **names,
     )
-
-
-def refuse_unknown_filters(filters: Mapping[str, object], known: type[MessageFilters]) -> None:
-    """Refuse a keyword that is no filter, as Python does.
-
-    Raises:
-        TypeError: there is one.
-    """
-    for name in filters.keys() - get_type_hints(known).keys():
-        raise TypeError(
-            f"got an unexpected keyword argument {name!r}; the filters are {', '.join(get_type_hints(known))}"
-        )
-
-
-def spell_out_filters(describe: Callable[[str, str], object]) -> Callable[[F], F]:
-    """Give a function's `**filters` a parameter each, for those who make options or a schema of its signature.
-
-    Args:
-        describe: the parameter's annotation, by the filter's name and what it is for.
-    """
-
-    def spelt_out(function: F) -> F:
-        (known,) = get_args(get_type_hints(function)["filters"])
-        hints = get_type_hints(known, include_extras=True)
-        signature = inspect.signature(function)
-        plain = [one for one in signature.parameters.values() if one.kind is not one.VAR_KEYWORD]
-        more = [
-            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=describe(name, about))
-            for name, about in ((name, hint.__metadata__[0]) for name, hint in hints.items())
-        ]
-        cast(Any, function).__signature__ = signature.replace(parameters=[*plain, *more])
-        return function
-
-    return spelt_out
 
 
 def read_once(some: T) -> T | tuple[str, ...]:

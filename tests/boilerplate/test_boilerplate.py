@@ -104,7 +104,7 @@ def test_pasted_rules_are_masked_listed_and_never_claimed(tmp_path: Path) -> Non
     rows = Store.open(options.store).read(BOILERPLATE).to_pylist()
     assert {(r["sessions"], r["count"]) for r in rows} == {(6, 6)}
     assert any("secret in the vault" in r["text"] for r in rows)
-    listed = CliRunner().invoke(app, ["junk", "--json", "--store", str(options.store)])
+    listed = CliRunner().invoke(app, ["inspect", "junk", "--json", "--store", str(options.store)])
     assert {r["span_id"] for r in json.loads(listed.output)} == {r["span_id"] for r in rows}
 
 

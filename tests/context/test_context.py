@@ -22,10 +22,10 @@ from slowwave.context.statements import score_statements
 from slowwave.context.tokens import count_bytes_by_four, load_tokenizer
 from slowwave.flows.nightly import run_night
 from slowwave.memory import Memory
-from slowwave.recall.query import MessageFilters
 from slowwave.recall.release.view import shorten_session_ids
 from slowwave.recall.retrieve.sessions import promote_superseding_sessions
 from slowwave.schemas.errors import UsageError
+from slowwave.schemas.filters import MessageFilters
 from slowwave.schemas.settings import ContextSettings, Settings
 from slowwave.schemas.tables import OBSERVATIONS, SESSIONS
 from slowwave.store import Store

@@ -28,7 +28,7 @@ from slowwave.engines.llm.streaming import WholeAnswerSpeaker
 from slowwave.flows.nightly import run_night
 from slowwave.mcp.server import make_server
 from slowwave.memory import Memory
-from slowwave.recall.query import Filters, MessageFilters
+from slowwave.schemas.filters import Filters, MessageFilters
 from slowwave.schemas.settings import Settings
 from slowwave.store.journal import Journal, find_journals
 from slowwave.store.recalls import hash_span, load_recalled_spans

@@ -1,0 +1,65 @@
+"""The filters of a query: one typed dict for Python, the command line and agents. Imports nothing, as commands do."""
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from datetime import date, datetime
+from typing import Annotated, Any, TypedDict, TypeVar, cast, get_args, get_type_hints
+
+F = TypeVar("F", bound=Callable[..., Any])
+When = datetime | date | str | None
+Files = Iterable[str] | str | None
+
+
+class MessageFilters(TypedDict, total=False):
+    """Conditions on what was said, each with what it is called for on the command line and to an agent."""
+
+    workspace: Annotated[str | None, "Only what was said in this workspace (a project's folder)."]
+    speaker: Annotated[str | None, "Only what this person said: the whole name, or the first name."]
+    files: Annotated[Files, "Only what is about one of these files: src/db.py, or db.py."]
+    since: Annotated[When, "Only what was said from this date or time on (ISO, UTC)."]
+    until: Annotated[When, "Only what was said up to this date or time (ISO, UTC)."]
+    as_of: Annotated[When, "What was known and true on this date or time (ISO, UTC), not now."]
+
+
+class Filters(MessageFilters, total=False):
+    """All conditions that `Memory.recall` takes as keywords; the Python, the command line's and the agents' are these.
+
+    A typed dict, not a dataclass: so they stand here alone, and a caller writes `recall(query, speaker="Ada")` or keeps
+    them (`mine = Filters(speaker="Ada")`) and writes `recall(query, **mine)`; either is checked by mypy.
+    """
+
+    category: Annotated[str | None, "Only observations of this category."]
+
+
+def refuse_unknown_filters(filters: Mapping[str, object], known: type[MessageFilters]) -> None:
+    """Refuse a keyword that is no filter, as Python does.
+
+    Raises:
+        TypeError: there is one.
+    """
+    for name in filters.keys() - get_type_hints(known).keys():
+        raise TypeError(
+            f"got an unexpected keyword argument {name!r}; the filters are {', '.join(get_type_hints(known))}"
+        )
+
+
+def spell_out_filters(describe: Callable[[str, str], object]) -> Callable[[F], F]:
+    """Give a function's `**filters` a parameter each, for those who make options or a schema of its signature.
+
+    Args:
+        describe: the parameter's annotation, by the filter's name and what it is for.
+    """
+
+    def spelt_out(function: F) -> F:
+        (known,) = get_args(get_type_hints(function)["filters"])
+        hints = get_type_hints(known, include_extras=True)
+        signature = inspect.signature(function)
+        plain = [one for one in signature.parameters.values() if one.kind is not one.VAR_KEYWORD]
+        more = [
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=describe(name, about))
+            for name, about in ((name, hint.__metadata__[0]) for name, hint in hints.items())
+        ]
+        cast(Any, function).__signature__ = signature.replace(parameters=[*plain, *more])
+        return function
+
+    return spelt_out
