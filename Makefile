@@ -7,6 +7,7 @@ STAMP := $(VENV)/.installed
 VLLM := .venv-vllm
 VLLM_STAMP := $(VLLM)/.installed
 DEMO_STORE := data/store
+LINKS := slowwave/flows slowwave/schemas slowwave/tasks
 
 export DO_NOT_TRACK := 1
 export PREFECT_SERVER_ANALYTICS_ENABLED := false
@@ -20,7 +21,11 @@ export VLLM_CPU_KVCACHE_SPACE := 4
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
 
-install: $(STAMP) ## make .venv and install slowwave in it, just as it was tested
+install: $(LINKS) $(STAMP) ## make .venv and install slowwave in it, just as it was tested
+
+# A checkout may lose links (Windows, some ZIPs); with a folder in a link's place nothing is done.
+$(LINKS):
+	ln -s ../$(@F) $@
 
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "slowwave needs Python 3.11 or newer: make PYTHON=python3.11 …"; exit 1; }
@@ -35,7 +40,7 @@ demo: install ## a night over data/samples, then three questions answered with t
 test: install ## every test
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
-test-vllm: $(VLLM_STAMP) ## the real vLLM on the CPU with a small real model (installs 5 GB, assembles 1.3 GB)
+test-vllm: $(LINKS) $(VLLM_STAMP) ## the real vLLM on the CPU with a small real model (installs 5 GB, assembles 1.3 GB)
 	$(VLLM)/bin/python -m bench.tiny_models
 	$(VLLM)/bin/python -m pytest -m vllm tests/engines/test_vllm.py tests/flows/test_vllm_night.py
 
