@@ -1,7 +1,7 @@
 """A query, checked: every request that can't be carried out as put is refused here, with what would be."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
 from functools import cached_property
@@ -12,7 +12,7 @@ from slowwave.recall.hits import KINDS, Kind
 from slowwave.recall.times import QueryTimes, parse_times
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.filters import Files, Filters, When, refuse_unknown_filters
-from slowwave.text.words import INDEX_STOP, TERM, extract_content_words, singularise
+from slowwave.text.words import TERM, extract_content_words, extract_index_terms, extract_stems
 
 MOST_HITS = 1_000_000_000
 """More than a store holds: whoever asks for more asks for all there are."""
@@ -196,24 +196,3 @@ def _parse_date_or_time(value: datetime | date | str, name: str) -> datetime | d
         return date.fromisoformat(value) if len(value) <= len("2025-01-31") else datetime.fromisoformat(value)
     except (TypeError, ValueError):
         raise UsageError(f"{name} is {value!r}; it is a date or time like 2025-01-31 or 2025-01-31T09:30Z") from None
-
-
-def extract_distinct_words(text: str) -> list[str]:
-    """Return the words of a text in order, each once, in lower case."""
-    return list(dict.fromkeys(word.lower() for word in TERM.findall(text)))
-
-
-def compute_word_share(words: Sequence[str], text: str) -> float:
-    """Return share of the words that a text holds; plural or not."""
-    held = {singularise(word) for word in extract_distinct_words(text)}
-    return sum(singularise(word) in held for word in words) / len(words) if words else 0.0
-
-
-def extract_index_terms(text: str) -> list[str]:
-    """Return the distinct words of a text, less those that the index leaves out."""
-    return [word for word in extract_distinct_words(text) if word not in INDEX_STOP]
-
-
-def extract_stems(text: str) -> frozenset[str]:
-    """Return the content words of a text, without the s of a plural or a possessive."""
-    return frozenset(map(singularise, extract_content_words(text)))

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from slowwave.recall.filters import is_claim_allowed
 from slowwave.recall.hits import Successor
-from slowwave.recall.query import Query, extract_stems
+from slowwave.recall.query import Query
 from slowwave.recall.rank import ScoredRow, reassign_scores
 from slowwave.recall.release.supersessions import Supersession, SupersessionIndex, Words
 from slowwave.recall.release.tables import Row
@@ -25,6 +25,7 @@ from slowwave.recall.release.view import View
 from slowwave.schemas.tables import OBSERVATIONS
 from slowwave.schemas.vocabulary import Status
 from slowwave.text.cues import QUESTION
+from slowwave.text.words import extract_stems
 
 SAME = 0.75
 """Share of a claim's words that a message elsewhere has to have to make the same claim."""

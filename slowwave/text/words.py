@@ -3,7 +3,7 @@
 import math
 import re
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from importlib.resources import files
 
@@ -110,3 +110,24 @@ def compute_smooth_idf(holding: float, total: float) -> float:
     of which BM25's leaves next to nothing.
     """
     return math.log(1 + total / holding)
+
+
+def extract_distinct_words(text: str) -> list[str]:
+    """Return the words of a text in order, each once, in lower case."""
+    return list(dict.fromkeys(word.lower() for word in TERM.findall(text)))
+
+
+def compute_word_share(words: Sequence[str], text: str) -> float:
+    """Return share of the words that a text holds; plural or not."""
+    held = {singularise(word) for word in extract_distinct_words(text)}
+    return sum(singularise(word) in held for word in words) / len(words) if words else 0.0
+
+
+def extract_index_terms(text: str) -> list[str]:
+    """Return the distinct words of a text, less those that the index leaves out."""
+    return [word for word in extract_distinct_words(text) if word not in INDEX_STOP]
+
+
+def extract_stems(text: str) -> frozenset[str]:
+    """Return the content words of a text, without the s of a plural or a possessive."""
+    return frozenset(map(singularise, extract_content_words(text)))

@@ -10,10 +10,10 @@ from typing import cast
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slowwave.recall.query import extract_stems
 from slowwave.recall.release.tables import Row, Tables
 from slowwave.schemas.tables import MESSAGES, OBSERVATIONS
 from slowwave.schemas.vocabulary import Status
+from slowwave.text.words import extract_stems
 
 COLUMNS = [
     *("observation_id", "session_id", "workspace", "category", "summary", "quote", "message_ids", "status"),

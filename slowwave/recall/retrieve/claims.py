@@ -11,7 +11,7 @@ of these is missing (no encoder, no full text of passages) the claim's own words
 import numpy as np
 
 from slowwave.recall.filters import mask_allowed_claims
-from slowwave.recall.query import Query, compute_word_share
+from slowwave.recall.query import Query
 from slowwave.recall.release.claims import ClaimLayout
 from slowwave.recall.release.columns import Ints, Mask
 from slowwave.recall.release.view import View
@@ -32,6 +32,7 @@ from slowwave.recall.retrieve.pools import (
     search_full_text,
 )
 from slowwave.schemas.tables import PASSAGES
+from slowwave.text.words import compute_word_share
 
 WEIGHTS = {"lexical": 1.0, "vector": 1.0, "message": 1.0, "words": 0.3, "speaker": 0.35, "length": 0.5}
 """Of each signal, after it has been standardised."""

@@ -17,11 +17,11 @@ from lance.query import MatchQuery
 
 from slowwave.recall.filters import build_post_filter, build_scope_filters
 from slowwave.recall.hits import Kind
-from slowwave.recall.query import Query, compute_word_share
+from slowwave.recall.query import Query
 from slowwave.recall.release.view import View
 from slowwave.schemas.tables import OBSERVATIONS, PASSAGES, SUMMARIES, UTC_US, Table
 from slowwave.schemas.vocabulary import Status
-from slowwave.text.words import STOP
+from slowwave.text.words import STOP, compute_word_share
 
 Vector = npt.NDArray[np.float32]
 
