@@ -85,8 +85,8 @@ def _parse_case(row: dict[str, Any], number: int) -> Case | None:
     return Case(
         str(_get_field(row, "case") or f"case {number + 1}"),
         str(query),
-        _normalize_phrases(amended),
-        _normalize_phrases(stale),
+        _normalise_phrases(amended),
+        _normalise_phrases(stale),
         _parse_time(row),
     )
 
@@ -102,14 +102,14 @@ def _get_field(row: dict[str, Any], name: str) -> Any:
     return next((row[key] for key in NAMES[name] if row.get(key)), None)
 
 
-def _normalize_phrases(value: Any) -> tuple[str, ...]:
-    return tuple(_normalize_text(str(v)) for v in (value if isinstance(value, list) else [value]))
+def _normalise_phrases(value: Any) -> tuple[str, ...]:
+    return tuple(_normalise_text(str(v)) for v in (value if isinstance(value, list) else [value]))
 
 
 def _has_phrase(text: str, phrases: tuple[str, ...]) -> bool:
     """Return whether one of the phrases stands in the text as whole words."""
-    return any(re.search(rf"(?<!\w){re.escape(phrase)}(?!\w)", _normalize_text(text)) for phrase in phrases)
+    return any(re.search(rf"(?<!\w){re.escape(phrase)}(?!\w)", _normalise_text(text)) for phrase in phrases)
 
 
-def _normalize_text(text: str) -> str:
+def _normalise_text(text: str) -> str:
     return " ".join(text.casefold().split())

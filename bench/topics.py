@@ -123,7 +123,7 @@ def cluster_leaders_only(said: Labelled, order: Sequence[int], threshold: float)
 
 
 def compute_topic_scores(said: Labelled, topics: Sequence[str]) -> dict[str, float]:
-    """Return what the docstring says."""
+    """Return the figures that are named above, by method."""
     members = defaultdict(list)
     for n, topic in enumerate(topics):
         members[topic].append(n)

@@ -23,7 +23,7 @@ MANIFEST = "manifest.json"
 
 @flow(name="export", validate_parameters=False)
 def export(to: str, form: str = "parquet", overrides: dict[str, Any] | None = None) -> dict[str, Any]:
-    """Return an export under Prefect; returns the manifest."""
+    """Export under Prefect; return the manifest."""
     return export_tables(Settings(**overrides or {}), Path(to), form)
 
 

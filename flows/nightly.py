@@ -34,7 +34,7 @@ from slowwave.tasks.topics.task import assign_topics
 
 @flow(name="nightly", validate_parameters=False)
 def nightly(paths: list[str] | None = None, overrides: dict[str, Any] | None = None) -> RunReport:
-    """Return a night under Prefect, its report kept as an artifact.
+    """Run a night under Prefect, its report kept as an artifact.
 
     Args:
         paths: files and folders to read; none: the transcripts of the tools installed for this user.
@@ -59,7 +59,7 @@ def run_night_under_prefect(paths: list[str], overrides: dict[str, Any]) -> RunR
 
 
 def run_night(paths: list[Path], settings: Settings, call: Caller = run_as_function) -> RunReport:
-    """Return a night over the paths; with no path, over the transcripts of the installed tools.
+    """Run a night over the paths; with no path, over the transcripts of the installed tools.
 
     Raises:
         StoreLocked: another run is at it.

@@ -11,7 +11,7 @@ from slowwave.store.releases import Release
 from slowwave.tasks.job import StepReport
 
 MODEL_MARK = ": "
-"""Between a model's name and what is counted of it (`slowwave.tasks.llm.ask.usage_counts`)."""
+"""Between a model's name and what is counted of it (`slowwave.tasks.llm.ask.count_usage`)."""
 USAGE = ("requests", "cache hits", "prompt tokens", "prefix-cache tokens", "answer tokens")
 USAGE_HEADINGS = (
     "step",

@@ -14,6 +14,7 @@ from slowwave.flows.under_prefect import run_under_prefect
 from slowwave.schemas.errors import StoreError
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import RUNS
+from slowwave.schemas.vocabulary import RunStatus
 from slowwave.store.lock import writer_lock
 from slowwave.store.private import make_files_private
 from slowwave.store.store import Store
@@ -58,18 +59,18 @@ def open_run(kind: str, settings: Settings) -> Iterator[tuple[Job, RunReport]]:
         if died:
             report.notes.append(f"run {died.run_id} was killed before it ended; what it had written is gone on from")
             since = datetime.fromisoformat(died.since)
-            _write_run(store, died.run_id, died.kind, since, None, "died", RunReport(died.run_id, died.kind))
+            _write_run(store, died.run_id, died.kind, since, None, RunStatus.DIED, RunReport(died.run_id, died.kind))
         try:
             yield job, report
         except BaseException as error:
             report.notes.append(f"failed: {type(error).__name__}: {error}")
             with suppress(StoreError):  # a full disk has no room for this either: the error itself is what is told
-                _write_run(store, run_id, kind, started, datetime.now(UTC), "failed", report)
+                _write_run(store, run_id, kind, started, datetime.now(UTC), RunStatus.FAILED, report)
             raise
         finally:
             close_model(job)
         if report.release or report.count_paid_requests():
-            _write_run(store, run_id, kind, started, datetime.now(UTC), "done", report)
+            _write_run(store, run_id, kind, started, datetime.now(UTC), RunStatus.DONE, report)
 
 
 def _write_run(

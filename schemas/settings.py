@@ -280,7 +280,7 @@ class Settings(BaseSettings):
     space: str = Field(
         "default", pattern=r"^[a-z0-9][a-z0-9_-]{0,62}$", description="Whose memory; no query crosses it."
     )
-    llm: str = Field("off", description="Language model: off, vllm:MODEL, openai:MODEL@URL, or a chain joined by ->.")
+    llm: str = Field("off", description="Language model: off, vllm:MODEL, openai:MODEL@URL, or a chain joined by >.")
     encoder: str = Field(
         "all-MiniLM-L6-v2", description="Sentence-transformers model: local path, installed package or hub name."
     )
@@ -311,5 +311,8 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Return command line over environment over files over defaults; neither `.env` nor pyproject.toml is read."""
+        """Order the sources: command line over environment over files over defaults.
+
+        Neither `.env` nor pyproject.toml is read.
+        """
         return init_settings, env_settings, InitSettingsSource(settings_cls, load_file_settings(settings_cls))

@@ -82,11 +82,6 @@ def is_spoken(row: Mapping[str, Any]) -> bool:
     return row["origin"] in SPOKEN and bool(row["text"].strip())
 
 
-def is_withdrawn(row: Mapping[str, Any]) -> bool:
-    """Return whether a claim's own session no longer says so."""
-    return bool(row["reason"] == WITHDRAWN)
-
-
 def is_turn(row: Mapping[str, Any]) -> bool:
     """Return whether a message is spoken by one who takes part in the talk, rather than set before it."""
     return is_spoken(row) and row["role"] in TALKING

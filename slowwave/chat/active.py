@@ -57,7 +57,7 @@ class ActiveMemory:
             speaker: who says it.
             text: the words.
             effect: what it does to long-term memory, 0 to 1: the share of its claims that are new or change one, as far
-                as it can be told (`effect.effect_of`).
+                as it can be told (`effect.estimate_effect`).
 
         Raises:
             ValueError: effect is not between 0 and 1.

@@ -31,7 +31,7 @@ class Turns:
         self.active = ActiveMemory(encoder, settings.context.active) if encoder else None
 
     def add(self, role: str, content: str, effect: float = 0.0) -> None:
-        """Add one more turn, of `user` or `assistant`; `effect` as `ActiveMemory.hear` has it."""
+        """Add one more turn, of `user` or `assistant`; `effect` as `ActiveMemory.add_turn` has it."""
         self.said.append({"role": "user" if role == "user" else "assistant", "content": content})
         self.running.add(role, content)
         if self.active:

@@ -194,7 +194,7 @@ def build_memory_snippets(memories: Sequence[Statement], tags: Mapping[str, str]
 
     Args:
         memories: the sentences.
-        tags: how headings name the sessions (`tags.session_tags`).
+        tags: how headings name the sessions (`View.session_tags`).
     """
     worth: dict[str, float] = {}
     for one in memories:

@@ -17,12 +17,12 @@ from slowwave.text.words import extract_content_words
 
 
 def build_message_snippets(view: View, hits: Sequence[Hit], tags: Mapping[str, str]) -> list[Snippet]:
-    """Return the messages that recall found, each in one piece with its place (`Said.rank`) and what is later known of
-    it.
+    """Return the messages that recall found, each in one piece with its place (`Snippet.rank`) and what is later
+    known of it.
 
     Args:
         hits: messages, best first.
-        tags: how headings name the sessions (`tags.session_tags`).
+        tags: how headings name the sessions (`View.session_tags`).
     """
     rows = view.read_by_id(MESSAGES, [hit.id for hit in hits], ["seq", "speaker"])
     shown = [hit for hit in hits if hit.id in rows and not _has_found_successor(view, hit, rows)]

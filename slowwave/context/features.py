@@ -190,7 +190,7 @@ class SessionFeatures:
         return self.place[self.found[n].message.message_id]
 
     def compute_relative_length(self, n: int) -> float:
-        """Return a person says it, at length: logarithm of the message's words against the session's usual."""
+        """Return how long a person's message is that says it: logarithm of its words against the session's usual."""
         if not self.found[n].message.human:
             return 0.0
         return math.log(max(1, len(self.held[self.get_message_position(n)]))) - self.usual
@@ -200,7 +200,7 @@ class SessionFeatures:
         return float(self.get_message_position(n) == 0)
 
     def flag_agreement(self, n: int) -> float:
-        """Return a person's next message begins by agreeing."""
+        """Return whether a person's next message begins by agreeing."""
         after = self.turns[self.get_message_position(n) + 1 : self.get_message_position(n) + 2]
         return float(any(message.human and ASSENTS.search(message.text) is not None for message in after))
 
@@ -229,7 +229,7 @@ class SessionFeatures:
         return float(self.found[n].number)
 
     def flag_claim(self, n: int) -> float:
-        """Return the night made a claim of it."""
+        """Return whether the night made a claim of it."""
         message = self.found[n].message
         return float(_has_matching_quote(self.claims.get(message.message_id, ClaimQuotes()).active, self.found[n].text))
 

@@ -70,7 +70,7 @@ class CandidateSessions:
         told: dict[str, list[tuple[str, Vector]]] = defaultdict(list)
         for row in self.made:
             for key in cast(list[str], row["message_ids"])[:1] if row["vector"] is not None else ():
-                told[key].append((_normalize_quote(row), np.array(row["vector"], dtype=np.float32)))
+                told[key].append((_normalise_quote(row), np.array(row["vector"], dtype=np.float32)))
         return NightVectors({key: np.mean(some, axis=0) for key, some in parts.items()}, told)
 
 
@@ -197,7 +197,7 @@ def _collect_claim_quotes(
             else None
         )
         for key in cast(list[str], row["message_ids"]) if into is not None else ():
-            cast(dict[str, list[str]], into).setdefault(key, []).append(_normalize_quote(row))
+            cast(dict[str, list[str]], into).setdefault(key, []).append(_normalise_quote(row))
     return {
         key: ClaimQuotes(tuple(active.get(key, ())), tuple(superseded.get(key, ())))
         for key in active.keys() | superseded
@@ -236,7 +236,7 @@ def _compute_message_similarities(passages: Sequence[tuple[str, Vector]], vector
     return {key: (value - float(values.mean())) / spread for key, value in best.items()}
 
 
-def _normalize_quote(claim: Row) -> str:
+def _normalise_quote(claim: Row) -> str:
     """Return the quote in one line, as sentences are."""
     return " ".join(str(claim["quote"]).split())
 

@@ -13,7 +13,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from slowwave.schemas.settings import BoilerplateSettings
 from slowwave.text.words import TERM
@@ -27,8 +26,6 @@ CHANGING = re.compile(
     r"|\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b|\b(?=[0-9a-f]*\d)[0-9a-f]{12,}\b"
 )
 """Dates, times and ids of machines: all that differs between two copies of a banner."""
-
-Hashes = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)

@@ -162,7 +162,7 @@ def split_word_runs(text: str) -> Iterator[list[str]]:
     """Yield lower-cased words that stand together, between stop words and punctuation."""
     run: list[str] = []
     for token in TOKEN.findall(text.lower()):
-        word = normalize_token(token)
+        word = normalise_token(token)
         if word:
             run.append(word)
         elif run:
@@ -172,7 +172,7 @@ def split_word_runs(text: str) -> Iterator[list[str]]:
         yield run
 
 
-def normalize_token(token: str) -> str:
+def normalise_token(token: str) -> str:
     """Return the token without a possessive 's; nothing for stop words, single letters, signs and contractions."""
     word, apostrophe, ending = token.replace("’", "'").partition("'")
     if (apostrophe and ending != "s") or len(word) < 2 or word in STOP_WORDS:

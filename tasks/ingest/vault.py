@@ -76,12 +76,12 @@ def chain_row(row: dict[str, Any], seq: int, prev_hash: str) -> dict[str, Any]:
 
 def compute_chain_hash(row: Mapping[str, Any], prev_hash: str) -> str:
     """Return SHA-256 hex over the previous hash and the row's canonical JSON."""
-    fields = {name: _normalize_value(row[name]) for name in CHAINED}
+    fields = {name: _normalise_value(row[name]) for name in CHAINED}
     payload = orjson.dumps(fields, option=orjson.OPT_SORT_KEYS)
     return hashlib.sha256(prev_hash.encode() + payload).hexdigest()
 
 
-def _normalize_value(value: Any) -> Any:
+def _normalise_value(value: Any) -> Any:
     # A timestamp as microseconds: what is stored, free of how a library spells time zones.
     if isinstance(value, datetime):
         return round(value.timestamp() * 1_000_000)

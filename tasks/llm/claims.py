@@ -1,7 +1,7 @@
 """The claims in a model's answers: those that stand on their quotes as rows, the others with the reason. Pure.
 
-A claim is kept only if its quote stands in a message it cites, and if its summary says no more than what is said
-there: its words, numbers, dates, names and negations (`quotes.unfounded`). A detail that says more is left off its
+A claim is kept only if its quote stands in a message it cites, and if its summary says no more than what is said there:
+its words, numbers, dates, names and negations (`grounding.explain_unfounded`). A detail that says more is left off its
 claim, and quarantined by itself. Three gates come from the model, corrected by what can be told without it, and are
 columns, not filters; the fourth, `verified`, is the quote. The method of grounding in quotes: Bohnet et al.,
 "Attributed Question Answering", 2022; a model's own numbers for places are never trusted alone.
@@ -35,7 +35,7 @@ from slowwave.tasks.llm.quotes import (
     is_comparable,
     is_too_short,
     is_unspaced,
-    normalize_text,
+    normalise_text,
 )
 from slowwave.tasks.observe.extract import CONFIDENCE, Part
 from slowwave.tasks.observe.observe import COLUMNS, GOES_ON
@@ -47,10 +47,10 @@ SAME = 85.0
 SURE = 97.0
 """Likeness from which a quote is taken to stand in a message that was not cited."""
 SUPPORT = 0.5
-"""Share of a summary's content words that must come up in its chunk (`quotes.supported`)."""
+"""Share of a summary's content words that must come up in its chunk (`quotes.compute_support`)."""
 NEAR, NEAR_SUPPORT = 2, 0.5
-"""The same in the messages it cites and this many on both sides of each. Of the 619 sentences of `quotes.supported`
-99.2% have that share in their own place, 15% in another place of their session."""
+"""The same in the messages it cites and this many on both sides of each. Of the 619 sentences of
+`quotes.compute_support` 99.2% have that share in their own place, 15% in another place of their session."""
 LABEL = re.compile(r"^\[\d+\] (?:[^\n]*?, \w{3} \d{4}-\d\d-\d\d \d\d:\d\d|[^\n:]*):\s?")
 """What a turn is shown under (`chunks`): its number and time are nobody's words."""
 LEAST_WORDS = 4
@@ -200,7 +200,7 @@ def _build_prompt_evidence(part: Part, rows: Sequence[Mapping[str, Any]]) -> _Pr
     shown = " ".join(turn.shown for turn in turns)
     people = {str(row["speaker"]) for row in rows if row["speaker"]}
     places = {str(row["workspace"]) for row in rows if row["workspace"]}
-    tools = [normalize_text(_join_block_texts(row)) for row in rows if row["origin"] == Origin.TOOL]
+    tools = [normalise_text(_join_block_texts(row)) for row in rows if row["origin"] == Origin.TOOL]
     names = "\n".join(sorted(people | places))
     return _PromptEvidence(part.chunk, {turn.number: turn.row for turn in turns}, shown, names, tools)
 
@@ -266,7 +266,7 @@ def _locate_quote(
 
 
 def _explain_missing_quote(answer: ClaimAnswer, cited: Sequence[int], tools: Sequence[str]) -> str:
-    quote = normalize_text(answer.quote.strip())
+    quote = normalise_text(answer.quote.strip())
     if not is_too_short(quote) and any(quote in tool for tool in tools):
         return "its quote stands in a tool's output, not in anybody's words"
     if not cited:

@@ -15,7 +15,7 @@ from rapidfuzz import fuzz
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
 from slowwave.tasks.dedupe.normalise import TOKEN, Claim, normalise_claim
-from slowwave.tasks.llm.quotes import DIGITS, EASTERN, EASTERN_DATE, is_unspaced, normalize_text
+from slowwave.tasks.llm.quotes import DIGITS, EASTERN, EASTERN_DATE, is_unspaced, normalise_text
 from slowwave.text.dates import MONTH_NAMES, MONTHS, WEEKDAYS
 from slowwave.text.numbers import COUNTS, SCALES, TENS
 from slowwave.text.words import LATIN, is_content_word, stem
@@ -108,9 +108,9 @@ def _parse_cached(text: str) -> Claim:
 
 def _check_number(claim: str, ground: GroundingContext) -> str | None:
     said, canonical = _collect_numbers(ground.near), _parse_cached(ground.near).figures
-    said |= {_normalize_clock_time(f"{time:%H:%M}") for time in ground.times}
+    said |= {_normalise_clock_time(f"{time:%H:%M}") for time in ground.times}
     for raw in _find_written_numbers(claim):
-        if _normalize_number(raw) in said or normalise_claim(raw).figures & canonical:
+        if _normalise_number(raw) in said or normalise_claim(raw).figures & canonical:
             continue
         if raw.isdigit() and 1900 <= int(raw) <= 2100 and _is_year_plausible(int(raw), ground, said):
             continue
@@ -125,22 +125,22 @@ def _find_written_numbers(claim: str) -> list[str]:
     return [m[0] for m in TOKEN.finditer(claim) if m.lastgroup in ("figure", "clock", "count")]
 
 
-def _normalize_number(raw: str) -> str:
+def _normalise_number(raw: str) -> str:
     """Return the number itself, in digits."""
     if ":" in raw:
-        return _normalize_clock_time(raw)
+        return _normalise_clock_time(raw)
     digits = DIGITS.search(raw)
     word = raw.split()[0].split("-")[0].casefold()
-    return _normalize_digits(digits[0]) if digits else NUMBERS.get(word, word)
+    return _normalise_digits(digits[0]) if digits else NUMBERS.get(word, word)
 
 
-def _normalize_clock_time(raw: str) -> str:
+def _normalise_clock_time(raw: str) -> str:
     """Return a time of day on the face of a clock."""
     hours, minutes, *_ = (int(part) for part in re.findall(r"\d+", raw))
     return f"{hours % 12}:{minutes:02}"
 
 
-def _normalize_digits(number: str) -> str:
+def _normalise_digits(number: str) -> str:
     number = number.replace(",", "")
     return re.sub(r"\.0+$", "", number)
 
@@ -150,12 +150,12 @@ def _collect_numbers(text: str) -> frozenset[str]:
     """Return every number in a text, whatever it is written as; of a version its beginnings too."""
     found: set[str] = set()
     for match in DIGITS.finditer(text):
-        parts = _normalize_digits(match[0]).split(".")
+        parts = _normalise_digits(match[0]).split(".")
         found |= {".".join(parts[: n + 1]) for n in range(len(parts))}
         scale = FACTOR.match(text, match.end())
         if scale and len(parts) < 3:
             found.add(f"{float('.'.join(parts)) * FACTORS[scale[1].casefold()]:.12g}")
-    found |= {_normalize_clock_time(m[0]) for m in re.finditer(r"\b\d{1,2}:\d\d\b", text)}
+    found |= {_normalise_clock_time(m[0]) for m in re.finditer(r"\b\d{1,2}:\d\d\b", text)}
     found |= {f"{int(m[1]) % 12}:00" for m in re.finditer(r"\b(\d{1,2})\s?(?:[ap]\.?m|o'clock)", text, re.IGNORECASE)}
     found |= {EASTERN[c] for c in text if c in EASTERN}
     words = LATIN.findall(text.casefold())
@@ -232,7 +232,7 @@ def _check_name(claim: str, ground: GroundingContext) -> str | None:
         if (first and _is_common_word(word)) or _is_mentioned(word, known, initials):
             continue
         return f"{word} never comes up in the transcript"
-    folded = normalize_text(ground.chunk)
+    folded = normalise_text(ground.chunk)
     for identifier in normalise_claim(claim).identifiers:
         if not (identifier.isalpha() or identifier in folded or _has_spelling_variant(identifier, folded, known)):
             return f"{identifier} never comes up in the transcript"

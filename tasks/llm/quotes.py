@@ -52,7 +52,7 @@ def find_anchor(quote: str, text: str, least: float) -> Anchor | None:
     part = max(ELLIPSIS.split(HEADER.sub("", quote).strip().strip("\"'“”")), key=len, default="").strip()
     if not part or not text.strip():
         return None
-    wanted, there = normalize_text(part), normalize_text(text)
+    wanted, there = normalise_text(part), normalise_text(text)
     if is_too_short(part) and wanted.strip(" .") != there.strip(" ."):
         return None
     at = there.find(wanted)
@@ -129,7 +129,7 @@ def is_too_short(quote: str) -> bool:
     return len(quote) < FEWEST_CHARACTERS and len(quote.split()) < FEWEST_WORDS
 
 
-def normalize_text(text: str) -> str:
+def normalise_text(text: str) -> str:
     """Return a text in lower case, blanks and quotation marks made equal, and of the same length."""
     lowered = "".join(low if len(low := c.lower()) == 1 else c for c in text)
     return re.sub(r"\s", " ", lowered.translate(QUOTES))

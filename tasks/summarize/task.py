@@ -245,7 +245,8 @@ def _build_group(row: dict[str, Any]) -> Group:
 def _store_summaries(job: Job, rows: list[dict[str, object]], gone: list[str]) -> int:
     """Write new rows first: a run that is killed in between leaves both, and the next one mends that."""
     table = pa.Table.from_pylist(rows, schema=SUMMARIES.schema)
-    written = job.store.merge(SUMMARIES, attach_vectors(job.store, table, "text", get_encoder(job.settings)))
+    encoder = get_encoder(job.settings) if rows else None  # loading one takes seconds
+    written = job.store.merge(SUMMARIES, attach_vectors(job.store, table, "text", encoder))
     held = job.store.read_ids(SUMMARIES, gone, ["summary_id"])
     job.store.delete_ids(SUMMARIES, held["summary_id"].to_pylist())
     return written

@@ -60,7 +60,6 @@ TONES = {
     "chats": re.compile(r"\b(?:thanks|wow|hey|yeah|haha|glad|totally|definitely|sure|cool)\b|!", re.I),
 }
 """How a sentence is meant, by words that give it away."""
-"""The tone of a claim, by name."""
 
 REPLACED_RULE = "replaced"
 LEAST_COSINE = 0.25

@@ -138,7 +138,7 @@ class _Board:
                 self.bundles[topic] = Bundle(topic, bundle.total + sign * vector, bundle.size + sign, known=True)
 
     def _compute_limits(self) -> Limits:
-        """Return a topic may not grow by merging over its share; while there are few claims, share means nothing."""
+        """Return the most claims of a topic that merges: its share; while there are few claims, share means nothing."""
         s = self.settings
         largest = s.max_share * self.count if self.count >= s.min_to_split else float("inf")
         return Limits(s.merge_at, s.fold_at, s.small, max(largest, float(s.small)))

@@ -135,6 +135,14 @@ def test_a_second_night_makes_no_version_of_any_table(night: tuple[Path, RunRepo
     assert all(step.rows_out == 0 for step in again.steps)
 
 
+def test_a_night_without_news_loads_no_encoder(night: tuple[Path, RunReport], monkeypatch: pytest.MonkeyPatch) -> None:
+    def load(name: str) -> None:
+        raise AssertionError(name)
+
+    monkeypatch.setattr("slowwave.tasks.vectors.load_shared_encoder", load)
+    assert run_night([SAMPLES], settings(night[0])).release is None
+
+
 def test_a_new_session_touches_its_rows_alone(night: tuple[Path, RunReport], tmp_path: Path) -> None:
     folder = tmp_path / "store"
     shutil.copytree(night[0], folder)

@@ -32,8 +32,6 @@ DATED = 2.0
 LONG = 40
 """Words from which a longer passage is no better: a short one is mostly phatic, a long one is not more to the point."""
 
-"""What is asked states nothing: it does not count for a passage's length."""
-
 COLUMNS = ["passage_id", "message_id", "session_id", "seq", "part", "speaker", "workspace", "text", "ts"]
 
 

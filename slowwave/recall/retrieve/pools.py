@@ -235,7 +235,6 @@ def merge_candidates(pool: Pool, lanes: Mapping[str, pa.Table]) -> Candidates:
     return Candidates(pool, [rows[key] for key in keys], signals)
 
 
-Ranker = Callable[[Candidates], Scores]
 """Candidates in, one score a row out, aligned with the rows; higher is better."""
 
 

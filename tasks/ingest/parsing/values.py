@@ -68,7 +68,7 @@ def coerce_time(value: object) -> datetime | None:
             case bool() | None:
                 return None
             case int() | float():
-                return datetime.fromtimestamp(_normalize_epoch(value), UTC)
+                return datetime.fromtimestamp(_normalise_epoch(value), UTC)
             case datetime():
                 return value.astimezone(UTC) if value.tzinfo else value.replace(tzinfo=UTC)
     except (ValueError, OverflowError, OSError):
@@ -76,8 +76,8 @@ def coerce_time(value: object) -> datetime | None:
     return None
 
 
-def _normalize_epoch(number: float) -> float:
-    """Return the unit is told by the magnitude: 1e11 seconds would be the year 5138."""
+def _normalise_epoch(number: float) -> float:
+    """Return seconds, the unit told by the magnitude: 1e11 seconds would be the year 5138."""
     for limit, unit in ((1e17, 1e9), (1e14, 1e6), (1e11, 1e3)):
         if abs(number) >= limit:
             return number / unit

@@ -87,7 +87,7 @@ Json = dict[str, object]
 
 
 def sniff(head: Head) -> bool:
-    """Return a line that has Claude Code's session id and one of its record types."""
+    """Return whether a line has Claude Code's session id and one of its record types."""
     dicts = [line for line in head.lines if isinstance(line, dict)]
     if any(_is_claude_record(line) for line in dicts):
         return True

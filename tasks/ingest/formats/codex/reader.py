@@ -4,7 +4,7 @@ How lines become messages:
 
 - A `response_item` (or, in the oldest files, a bare item) gives a message: text, a tool call, a tool's output, or a
   reasoning summary. `event_msg` repeats the visible text; twins are said once, and the response item, which knows
-  the images, is the one kept (see `codex_pairs`).
+  the images, is the one kept (see `pairs.py`).
 - The first `session_meta` says whose file it is. A fork begins with its parent's lines, later `session_meta` among
   them. The identity of a message is a chain over the contents since the root conversation's start, under the root's
   id: times are left out, because Codex stamps the copied lines anew. So a fork's copy is the parent's message, and
