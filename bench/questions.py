@@ -16,10 +16,12 @@ from rich.console import Console
 from rich.table import Table
 
 from slowwave import Memory
-from slowwave.cli.recall import format_change
+from slowwave.cli.recall import format_change, truncate_line
 from slowwave.recall.hits import Hit
 
 K = 5
+SHOWN = 220
+"""Characters of a text or a quote that are printed."""
 
 
 def load_questions(path: Path, *, demo: bool) -> list[dict[str, Any]]:
@@ -43,7 +45,7 @@ def print_answers(console: Console, question: dict[str, Any], hits: list[Hit]) -
     for hit in hits[:3]:
         when = f"{hit.observed_at:%Y-%m-%d}" if hit.observed_at else "undated"
         console.print(
-            f"  {hit.kind}, {when}{format_change(hit)}: {_shorten_text(hit.text)}",
+            f"  {hit.kind}, {when}{format_change(hit)}: {truncate_line(hit.text, SHOWN)}",
             highlight=False,
             markup=False,
             soft_wrap=True,
@@ -51,17 +53,12 @@ def print_answers(console: Console, question: dict[str, Any], hits: list[Hit]) -
         for source in hit.sources[:1]:
             where = f"session {source.session}, message {source.message}"
             console.print(
-                f"    └ {where}: “{_shorten_text(source.quote)}”",
+                f"    └ {where}: “{truncate_line(source.quote, SHOWN)}”",
                 style="dim",
                 highlight=False,
                 markup=False,
                 soft_wrap=True,
             )
-
-
-def _shorten_text(text: str, length: int = 220) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= length else line[:length].rsplit(" ", 1)[0] + " …"
 
 
 def main() -> None:

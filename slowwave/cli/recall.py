@@ -57,8 +57,8 @@ def recall(
 
 def _format_hit(number: int, hit: "Hit") -> str:
     when = f" {hit.observed_at:%Y-%m-%d}" if hit.observed_at else ""
-    first = f"{number}. {hit.kind}{when}{format_change(hit)}  {_truncate_line(hit.text, 300)}"
-    sources = [f"   session {s.session}, message {s.message}: “{_truncate_line(s.quote, 160)}”" for s in hit.sources]
+    first = f"{number}. {hit.kind}{when}{format_change(hit)}  {truncate_line(hit.text, 300)}"
+    sources = [f"   session {s.session}, message {s.message}: “{truncate_line(s.quote, 160)}”" for s in hit.sources]
     return "\n".join([first, *sources])
 
 
@@ -74,10 +74,10 @@ def _format_successor(hit: "Hit") -> str:
     if hit.successor is None:
         return "what came later"
     at = hit.successor.observed_at
-    return f"“{_truncate_line(hit.successor.text, 100)}”{f', {at:%Y-%m-%d}' if at else ''}"
+    return f"“{truncate_line(hit.successor.text, 100)}”{f', {at:%Y-%m-%d}' if at else ''}"
 
 
-def _truncate_line(text: str, chars: int) -> str:
+def truncate_line(text: str, chars: int) -> str:
     """Return one line, cut at a word."""
     line = " ".join(text.split())
     return line if len(line) <= chars else line[:chars].rsplit(" ", 1)[0] + " …"

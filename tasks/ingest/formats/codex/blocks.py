@@ -6,6 +6,7 @@ import orjson
 
 from slowwave.tasks.ingest.parsing.clean import clean_text, drop_base64, extract_tag_body, strip_tags
 from slowwave.tasks.ingest.parsing.records import Block
+from slowwave.tasks.ingest.parsing.values import coerce_text
 
 Json = dict[str, object]
 
@@ -71,7 +72,7 @@ def parse_agent_answer(text: str) -> tuple[str, str | None] | None:
         return body, None
     status = told.get("status")
     words = status.get("completed") or status.get("errored") if isinstance(status, dict) else status
-    return stringify(words), _coerce_name(told.get("agent_id"))
+    return stringify(words), coerce_text(told.get("agent_id"))
 
 
 def parse_codex_call(item: Json) -> Block:
@@ -83,8 +84,8 @@ def parse_codex_call(item: Json) -> Block:
     return Block(
         "tool_call",
         drop_base64(stringify(given)),
-        name=_coerce_name(name) or kind.removesuffix("_call"),
-        call_id=_coerce_name(item.get("call_id")) or _coerce_name(item.get("id")),
+        name=coerce_text(name) or kind.removesuffix("_call"),
+        call_id=coerce_text(item.get("call_id")) or coerce_text(item.get("id")),
     )
 
 
@@ -95,10 +96,10 @@ def parse_codex_output(item: Json) -> list[Block]:
         given = _unwrap_json(given)
     parts = list(_parse_output_parts(given))
     text = "\n".join(block.text for block in parts if block.text)
-    call = _coerce_name(item.get("call_id"))
+    call = coerce_text(item.get("call_id"))
     images = [Block("image", media=block.media, call_id=call) for block in parts if block.type == "image"]
     return [
-        Block("tool_result", text, name=_coerce_name(item.get("name")), call_id=call, is_error=_detect_failure(given)),
+        Block("tool_result", text, name=coerce_text(item.get("name")), call_id=call, is_error=_detect_failure(given)),
         *images,
     ]
 
@@ -133,7 +134,7 @@ def _parse_part(part: object) -> Block:
         case "encrypted_content":
             return Block("other", name="encrypted_content")
         case kind:
-            return Block("other", drop_base64(stringify(part)), name=_coerce_name(kind))
+            return Block("other", drop_base64(stringify(part)), name=coerce_text(kind))
 
 
 def _parse_output_parts(given: object) -> Iterator[Block]:
@@ -178,7 +179,3 @@ def _parse_media_type(url: object) -> str | None:
     if isinstance(url, str) and url.startswith("data:"):
         return url[5:60].partition(";")[0] or None
     return None
-
-
-def _coerce_name(value: object) -> str | None:
-    return value if isinstance(value, str) and value else None

@@ -6,6 +6,7 @@ import orjson
 
 from slowwave.tasks.ingest.parsing.clean import drop_base64
 from slowwave.tasks.ingest.parsing.records import Block
+from slowwave.tasks.ingest.parsing.values import coerce_text
 
 
 def parse_openclaw_content(content: object) -> list[Block]:
@@ -23,30 +24,30 @@ def _parse_part(part: object) -> Block:
         return Block("other", dump_json(part))
     match part.get("type"):
         case "text":
-            return Block("text", drop_base64(coerce_string(part.get("text")) or ""))
+            return Block("text", drop_base64(coerce_text(part.get("text")) or ""))
         case "thinking":
-            return Block("thinking", coerce_string(part.get("thinking")) or "")
+            return Block("thinking", coerce_text(part.get("thinking")) or "")
         case "toolCall" | "tool_call" | "tool_use" | "functionCall":
             arguments = part.get("arguments", part.get("input"))
             given = arguments if isinstance(arguments, str) else dump_json(arguments)
             return Block(
                 "tool_call",
                 drop_base64(given),
-                name=coerce_string(part.get("name")),
-                call_id=coerce_string(part.get("id")),
+                name=coerce_text(part.get("name")),
+                call_id=coerce_text(part.get("id")),
             )
         case "image":
-            return Block("image", media=coerce_string(part.get("mimeType")) or "image")
+            return Block("image", media=coerce_text(part.get("mimeType")) or "image")
         case kind:
             # The kind alone: what it holds may be another tool's binary data.
-            return Block("other", name=coerce_string(kind))
+            return Block("other", name=coerce_text(kind))
 
 
 def parse_openclaw_result(message: dict[str, Any]) -> list[Block]:
     """Return blocks of a tool's answer: its output, then its images."""
     parts = parse_openclaw_content(message.get("content"))
     output = "\n".join(block.text for block in parts if block.type == "text" and block.text)
-    call_id, name = coerce_string(message.get("toolCallId")), coerce_string(message.get("toolName"))
+    call_id, name = coerce_text(message.get("toolCallId")), coerce_text(message.get("toolName"))
     result = Block("tool_result", output, name, call_id, is_error=_detect_failure(message, output))
     return [result, *(block for block in parts if block.type == "image")]
 
@@ -56,7 +57,7 @@ def parse_bash_execution(message: dict[str, Any]) -> list[Block]:
     command = dump_json({"command": message.get("command")})
     code = message.get("exitCode")
     failed = code != 0 if isinstance(code, int) else None
-    output = drop_base64(coerce_string(message.get("output")) or "")
+    output = drop_base64(coerce_text(message.get("output")) or "")
     return [Block("tool_call", command, "bash"), Block("tool_result", output, "bash", is_error=failed)]
 
 
@@ -75,11 +76,6 @@ def join_openclaw_text(blocks: list[Block]) -> str:
     """Return the text blocks' text, nothing else."""
     texts = [block.text for block in blocks if block.type == "text" and block.text]
     return texts[0] if len(texts) == 1 else "\n\n".join(texts)
-
-
-def coerce_string(value: object) -> str | None:
-    """Return a string that holds something, as it is; None for anything else."""
-    return value if isinstance(value, str) and value else None
 
 
 def dump_json(value: object) -> str:

@@ -11,7 +11,6 @@ from typing import Any
 
 from slowwave.schemas.ids import compute_content_id
 from slowwave.tasks.ingest.formats.openclaw.blocks import (
-    coerce_string,
     dump_json,
     join_openclaw_text,
     parse_bash_execution,
@@ -34,6 +33,7 @@ from slowwave.tasks.ingest.parsing.records import (
     Session,
     Skipped,
 )
+from slowwave.tasks.ingest.parsing.values import coerce_text
 
 Event = dict[str, Any]
 
@@ -127,18 +127,18 @@ class Transcript:
             return
         self.begun = True
         known = self.session
-        own = coerce_string(event.get("id")) or known.native_id
+        own = coerce_text(event.get("id")) or known.native_id
         self.tree = SessionTree(own)
         known.native_id = known.native_id if self.pinned else own
         parent = event.get("parentSession") or event.get("branchedFrom")
-        known.workspace = coerce_string(event.get("cwd")) or known.workspace
+        known.workspace = coerce_text(event.get("cwd")) or known.workspace
         known.parent_id = known.parent_id or (parse_session_id(parent) if isinstance(parent, str) else None)
-        known.title = coerce_string(event.get("title")) or known.title
+        known.title = coerce_text(event.get("title")) or known.title
         yield known
 
     def _handle_other(self, line: int, event: Event, kind: object) -> Iterator[Record]:
         name = kind if isinstance(kind, str) else "no type"
-        if kind == "session_info" and coerce_string(event.get("name")):
+        if kind == "session_info" and coerce_text(event.get("name")):
             yield Session(self.session.native_id, title=clean_text(event["name"]))
         key = "summary" if kind in SUMMARIES else "content" if kind == "custom_message" else ""
         yield self._handle_system(line, event, event.get(key), name)
@@ -209,7 +209,7 @@ class Transcript:
         stop, model = message.get("stopReason"), message.get("model")
         if not any(block.type != "text" or (block.text or "").strip() for block in blocks):
             self.failed = True
-            return Skipped(f"assistant without content ({coerce_string(stop) or 'no stop reason'})", line)
+            return Skipped(f"assistant without content ({coerce_text(stop) or 'no stop reason'})", line)
         said = self.dialect.model(join_openclaw_text(blocks))
         synthetic = said.synthetic or self.automatic or model == GATEWAY[0]
         record = self._make_message(line, event, "assistant", "synthetic" if synthetic else "model", blocks, said.text)
@@ -245,7 +245,7 @@ class Transcript:
             blocks=blocks,
             text=text,
             ts=parse_time(event.get("timestamp")) or parse_time(own_time),
-            parent_id=coerce_string(event.get("parentId")),
+            parent_id=coerce_text(event.get("parentId")),
             speaker=speaker,
             identity=self._compute_identity(event, own_time, role, blocks),
             line=line,
@@ -261,7 +261,7 @@ class Transcript:
         if event.get("timestamp") is None and own_time is None:
             return None
         if self.dialect.ids_are_stable:
-            own_id, times = coerce_string(event.get("id")), f"{event.get('timestamp')}/{own_time}"
+            own_id, times = coerce_text(event.get("id")), f"{event.get('timestamp')}/{own_time}"
         else:
             own_id, times = None, str(event.get("timestamp") if own_time is None else own_time)
         content = [(b.type, b.name, b.call_id, b.text) for b in blocks]
