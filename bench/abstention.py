@@ -29,7 +29,7 @@ from rich.progress import track
 from rich.table import Table
 
 from bench.amendment_cases import read_cases
-from bench.amendments import run_night_over
+from bench.changes import run_night_over
 from bench.locomo import compute_recall_at
 from bench.locomo_data import Conversation, Question, build_message_rows, load_conversations
 from slowwave.engines.encoders.protocol import Encoder
@@ -38,6 +38,7 @@ from slowwave.memory import Memory
 from slowwave.recall.hits import Hits
 from slowwave.recall.release.calibration import fit_calibration
 from slowwave.recall.release.view import View
+from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import MESSAGES, PASSAGES
 from slowwave.store import Store
 from slowwave.store.releases import publish
@@ -164,7 +165,8 @@ def measure_silenced_share(files: Sequence[Path]) -> dict[str, dict[str, dict[st
     for file in track(files, "stores", console=Console(stderr=True)):
         foreign = [query for other in files if other != file for query in asked[other] if query not in asked[file]]
         with tempfile.TemporaryDirectory(prefix="slowwave-abstention-") as scratch:
-            memory = Memory.open(run_night_over(read_cases([file])[0], Path(scratch)))
+            run_night_over(file, Settings(store=Path(scratch) / "store"))
+            memory = Memory.open(Path(scratch) / "store")
             for kinds in ASKED:
                 for name, queries in (("fair", asked[file]), ("foreign", foreign)):
                     found = memory.recall_many(queries, k=5, kinds=kinds)

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
+CHANGES = ("calm_coding", "facts", "vehicle")
 
 
 def list_commands(data: Path | None) -> list[tuple[list[str], Path | None]]:
@@ -19,7 +20,7 @@ def list_commands(data: Path | None) -> list[tuple[list[str], Path | None]]:
     shipped: list[tuple[list[str], Path | None]] = [
         (["bench.night", "data/samples"], None),
         (["bench.dedupe", "data/labelled/pairs.tsv"], None),
-        *((["bench.amendments", str(path)], None) for path in amended),
+        (["bench.changes", *map(str, amended)], None),
         (["bench.topics", "data/labelled/topics.tsv"], None),
         (["bench.context", "data/labelled/decisions.jsonl"], None),
     ]
@@ -29,6 +30,7 @@ def list_commands(data: Path | None) -> list[tuple[list[str], Path | None]]:
     return [
         *shipped,
         (["bench.readers", str(data / "fixtures")], data / "fixtures"),
+        (["bench.changes", *(str(data / "changes" / f"{n}.jsonl") for n in CHANGES)], data / "changes"),
         (["bench.observe", str(locomo)], locomo),
         (["bench.locomo", str(locomo)], locomo),
         (["bench.abstention", str(locomo)], locomo),

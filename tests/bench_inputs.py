@@ -20,12 +20,12 @@ def runs(folder: Path) -> dict[str, list[tuple[Words, str]]]:
     return {
         "abstention": [([told, "--stride", 1, *PLAIN], "cosine < 0.5"), (["--cases", ferry, pay], "foreign")],
         "all": [([], "skipped: no ")],
-        "amendments": [([pay, "--misses"], "amended decisions")],
+        "changes": [([pay, "--misses"], "what changed"), ([asked_by_id(folder), *PLAIN], "100.0%")],
         "context": [([talk, "--reports", report, "--store", store, *PLAIN], "R@1")],
         "dedupe": [([pairs, *PLAIN], "rules and vectors"), ([pairs, "--no-encoder", "--json"], "rules alone")],
         "dedupe_scale": [(["--rows", 40, "--brute", 40], "40")],
         "extraction": [([told, "--sessions", 1], "extractive")],
-        "fit_amendments": [([ferry, pay, "--none", told, "--json"], "amendments_fresh4")],
+        "fit_changes": [([ferry, pay, "--none", told, "--json"], "amendments_fresh4")],
         "fit_statements": [([talk, report, talk2, report2, "--stores", store, store2], "did not see")],
         "golden": [([talk, "--write", folder / "golden.json"], "none differs")],
         "house": [([], "longest chain")],
@@ -47,6 +47,23 @@ def some(folder: Path, name: str, lines: slice) -> Path:
     held = (LABELLED / name).read_text(encoding="utf-8").splitlines(keepends=True)
     (folder / name).write_text("".join(held[lines]), encoding="utf-8")
     return folder / name
+
+
+def asked_by_id(folder: Path) -> Path:
+    """One sentence told twice with another value, and a question of which the second telling holds."""
+    told = [
+        ("m1", "The boat is moored at pier 4.", "2026-03-01"),
+        ("m2", "The boat is moored at pier 9.", "2026-04-01"),
+    ]
+    lines = [
+        {"session_id": f"s-{key}", "message_id": key, "role": "user", "content": text, "ts": f"{day}T09:00:00Z"}
+        for key, text, day in told
+    ]
+    talk = folder / "boat.jsonl"
+    talk.write_text("\n".join(map(json.dumps, lines)) + "\n", encoding="utf-8")
+    query = {"workspace": None, "query": "At which pier is the boat moored?", "current": ["m2"], "stale": ["m1"]}
+    talk.with_suffix(".queries.json").write_text(json.dumps([query]), encoding="utf-8")
+    return talk
 
 
 def decided(folder: Path, case: int) -> tuple[Path, Path, Path]:

@@ -8,7 +8,7 @@ import typer
 from slowwave.cli.context import briefing, context
 from slowwave.cli.inspect import config, quarantine, releases, rollback, runs, verify
 from slowwave.cli.mcp import mcp
-from slowwave.cli.memory import junk, merges, show, unmerge
+from slowwave.cli.memory import changes, junk, merges, show, unmerge
 from slowwave.cli.plan import plan
 from slowwave.cli.recall import recall
 from slowwave.cli.reprocess import reprocess
@@ -27,10 +27,10 @@ COMMANDS = {
     "Redo and keep": (reprocess, unmerge, rollback, export),
 }
 """By the heading that `slowwave --help` lists them under; `inspect` is with those that look."""
-LEDGERS = (releases, runs, quarantine, merges, junk)
+LEDGERS = (releases, runs, quarantine, merges, changes, junk)
 """What `slowwave inspect` shows."""
 
-ledgers = typer.Typer(no_args_is_help=True, help="List the releases, runs, merges, junk, or the quarantine.")
+ledgers = typer.Typer(no_args_is_help=True, help="List the releases, runs, merges, changes, junk, or the quarantine.")
 for ledger in LEDGERS:
     ledgers.command()(ledger)
 for heading, commands in COMMANDS.items():

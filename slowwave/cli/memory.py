@@ -94,6 +94,29 @@ def merges(
         OUT.print(table if rows else "No merges.")
 
 
+def changes(as_json: JsonOption = False, store: StoreOption = None, space: SpaceOption = None) -> None:
+    """List the claims that a later one changed or may have changed, the surest first, and how many to expect wrong."""
+    with report_errors():
+        rows = [
+            row
+            for row in _collect_merges(open_store(store, space))
+            if row["kind"] != LedgerKind.DUPLICATE and row["state"] == "in force"
+        ]
+        rows.sort(key=lambda row: (row["kind"] == LedgerKind.DOUBT, -row["scores"].get("likely", 1.0), row["merge_id"]))
+        if as_json:
+            OUT.print_json(data=rows)
+            return
+        table = Table("merge", "likely", "this claim", "is changed, or may be, by")
+        for row in rows:
+            likely = f"{row['scores'].get('likely', 1.0):.0%}{' ?' if row['kind'] == LedgerKind.DOUBT else ''}"
+            table.add_row(row["merge_id"][:12], likely, row["loser"], row["winner"])
+        OUT.print(table if rows else "No changes.")
+        for kind, what in ((LedgerKind.SUPERSESSION, "superseded"), (LedgerKind.DOUBT, "linked, both standing")):
+            some = [row["scores"].get("likely", 1.0) for row in rows if row["kind"] == kind]
+            if some:
+                OUT.print(f"{len(some)} {what}: {sum(1 - p for p in some):.1f} expected wrong.", highlight=False)
+
+
 def _collect_merges(store: "Store") -> list[dict[str, Any]]:
     """Return rows of the ledger with what both claims say, and their `state`.
 

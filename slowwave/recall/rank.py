@@ -136,10 +136,25 @@ def boost_matching_dates(found: Sequence[ScoredRow], least: float, query: Query)
     return sorted(lifted, key=lambda one: -one.score)
 
 
-def promote_newest(found: Sequence[ScoredRow]) -> list[ScoredRow]:
-    """Return the same, of the first ABOUT each before the earlier ones of its kind that say the same.
+def mark_possible_supersessions(view: View, found: Sequence[ScoredRow], query: Query) -> list[ScoredRow]:
+    """Return what was found, with the doubts about it (`perhaps_superseded_by`, what the later says in `successor`,
+    and in `told_in` the ids that a hit of the later one may have).
+    """
+    known = view.doubts
+    return [_mark_doubt(one, known.find_for_hit(one.kind, one.id, query)) for one in found]
 
-    Scores stay in place.
+
+def _mark_doubt(one: ScoredRow, doubts: Sequence[Doubt]) -> ScoredRow:
+    if not doubts or one.row.get("superseded_by") is not None:
+        return one
+    told = {"perhaps_superseded_by": doubts[0].by, "successor": doubts[0].successor, "told_in": doubts[0].told_in}
+    return replace(one, row={**one.row, **told})
+
+
+def promote_newest(found: Sequence[ScoredRow]) -> list[ScoredRow]:
+    """Return the same, of the first ABOUT each before the earlier ones that say the same, or that it may change.
+
+    Nothing is hidden, and scores stay in place.
     """
     ordered: list[ScoredRow] = []
     for one in found[:ABOUT]:
@@ -150,30 +165,21 @@ def promote_newest(found: Sequence[ScoredRow]) -> list[ScoredRow]:
 
 def _is_newer_version(one: ScoredRow, other: ScoredRow) -> bool:
     """Return whether a hit says later what another said of the same workspace: another's are other things, however
-    alike.
+    alike. The night knows it of some; else they are one sentence with another value in it.
     """
-    if one.kind != other.kind or one.kind not in TEXT_AND_TIME or one.row["workspace"] != other.row["workspace"]:
+    if one.id in cast(frozenset[str], other.row.get("told_in", frozenset())):
+        return True
+    if {one.kind, other.kind} - TEXT_AND_TIME.keys() or one.row["workspace"] != other.row["workspace"]:
         return False
-    text, at = TEXT_AND_TIME[one.kind]
-    said, before = cast(datetime | None, one.row[at]), cast(datetime | None, other.row[at])
+    (text, said), (earlier, before) = (_get_text_and_time(row) for row in (one, other))
     if said is None or before is None or said - before <= LATER:
         return False
-    return fuzz.ratio(str(one.row[text]), str(other.row[text]), score_cutoff=SAME) > 0
+    return fuzz.ratio(text, earlier, score_cutoff=SAME) > 0
 
 
-def mark_possible_supersessions(view: View, found: Sequence[ScoredRow], query: Query) -> list[ScoredRow]:
-    """Return what was found, with the doubts about it (`perhaps_superseded_by`, and what the later says in
-    `successor`).
-    """
-    known = view.doubts
-    doubts = [known.find_for_hit(one.kind, one.id, query) for one in found]
-    return [_mark_doubt(one, some) for one, some in zip(found, doubts, strict=True)]
-
-
-def _mark_doubt(one: ScoredRow, doubts: Sequence[Doubt]) -> ScoredRow:
-    if not doubts or one.row.get("superseded_by") is not None:
-        return one
-    return replace(one, row={**one.row, "perhaps_superseded_by": doubts[0].by, "successor": doubts[0].successor})
+def _get_text_and_time(one: ScoredRow) -> tuple[str, datetime | None]:
+    text, at = TEXT_AND_TIME[one.kind]
+    return str(one.row[text]), cast(datetime | None, one.row[at])
 
 
 def sort_superseded_last(found: Sequence[ScoredRow]) -> list[ScoredRow]:

@@ -23,13 +23,6 @@ HEDGES = compile_word_pattern(_PERHAPS)
 """What may be, and is not said to be."""
 PROPOSALS = compile_word_pattern(_PERHAPS, _PROPOSED)
 """What is put up for an answer too: no decision yet. Of claims, hedged ones alone are doubtful."""
-INTENTIONS = compile_word_pattern(
-    r"maybe|might|could|should we|would|perhaps|consider\w*|thinking|wonder\w*|propos\w+",
-    r"plan(?:s|ning)? to|want to|hope|if we|what if|someday|at some point|later",
-)
-"""What is meant for later, or weighed: it changes nothing today. A list of its own, by which a regression was fitted
-(`slowwave.tasks.supersede.model`).
-"""
 ASSENTS = re.compile(
     rf"^(?:{YES}|sounds|go ahead|do (?:it|that)|both|alright|deal|accepted|works|makes sense|i like|please do|"
     r"convinced)\b",

@@ -30,6 +30,7 @@ from slowwave.tasks.observe.coding import (
     is_refusal,
     score_coding,
 )
+from slowwave.tasks.observe.cues import Strength, find_cue, is_complaint
 from slowwave.tasks.observe.scores import (
     ScoredSentence,
     count_words,
@@ -38,7 +39,6 @@ from slowwave.tasks.observe.scores import (
     select_within_budget,
 )
 from slowwave.tasks.observe.units import MIN_WORDS, Unit, collect_speakers, extract_units, is_adjacent, strip_emphasis
-from slowwave.tasks.supersede.cues import Strength, find_cue, is_complaint
 
 VERSION = 5
 """Raised when the method changes: every claim made under an older one is pending again."""

@@ -1,161 +1,151 @@
-"""What is known of the claims that may change each other, read once: their words, pairs, company and surroundings."""
+"""What is known of the claims that may change each other: pairs of an earlier and a later one, with their features."""
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
+from itertools import pairwise
 
-from slowwave.schemas.settings import DedupeSettings
-from slowwave.tasks.supersede.claims import CandidateClaims
-from slowwave.tasks.supersede.features import PairRank, compute_pair_features, rank_pairs
-from slowwave.tasks.supersede.kinds import KindIndex, load_kinds, load_relations
-from slowwave.tasks.supersede.limits import APART, LATER, ChangeThresholds
-from slowwave.tasks.supersede.pairing import NearestSession, ScoredPair, find_nearest_sessions, score_pairs
-from slowwave.tasks.supersede.rules import (
-    IdfTable,
-    ParsedClaim,
-    Verdict,
-    compute_idf,
-    compute_similarity,
-    judge_amendment,
-    parse_claim,
+import numpy as np
+import numpy.typing as npt
+
+from slowwave.tasks.dedupe.candidates import Floats, Pairs
+from slowwave.tasks.dedupe.normalise import normalise_claim
+from slowwave.tasks.dedupe.pairs import stack_unit_vectors
+from slowwave.tasks.supersede.candidates import (
+    LIKEST,
+    Scores,
+    compute_cosines,
+    compute_likeness,
+    find_candidate_pairs,
 )
-from slowwave.tasks.supersede.statements import judge_replacement
+from slowwave.tasks.supersede.claims import CandidateClaims
+from slowwave.tasks.supersede.features import IdfTable, compute_pair_features
 from slowwave.tasks.supersede.surroundings import Surroundings
 
-JUDGED = ["observation_id", "session_id", "summary", "detail", "speaker", "category", "message_ids", "quote", "pack"]
-CLOSE = 0.25
-"""Likeness that a claim may be behind the likest, and still be what is meant: it is said in two ways, mostly."""
-RULES = ("named", "slot", "stated", "hinted", "present", "none", "reversal", "subject", "beside")
-"""The plain rules by which a claim of a later session changes one (`Verdict.rule`)."""
+ABOUT = 0.15
+"""Likeness that another session's likest claim may be behind the likest of all, and still count as about as like: what
+comes up all the time is no decision to be changed."""
+SAYS = "says "
+"""Begins the names of words, and of two in a row, that the later claim has; a model knows those it was fitted with."""
+READ = ("observation_id", "session_id", "summary", "speaker", "category", "pack")
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """Claims in order of id, and what tells whether one changes another; rows are places in that order."""
+    """Pairs of claims in order of time, places in the order of the claims' ids."""
 
-    held: CandidateClaims
-    rows: list[dict[str, Any]]
-    """Columns JUDGED."""
-    said: list[ParsedClaim]
-    weights: IdfTable
-    pairs: list[ScoredPair]
-    nearest: dict[int, NearestSession]
-    company: dict[tuple[int, int], PairRank]
-    """(earlier row, later row) of two sessions -> the pair among the others of its claims."""
-    around: Surroundings
-    kinds: KindIndex
+    pairs: Pairs
+    """Shape (pairs, 2): the one said earlier, the one said later."""
+    likeness: Scores
+    """0 to 2, how much the two are about one thing."""
+    apart: npt.NDArray[np.bool_]
+    """Whether they are of two sessions."""
+    features: list[dict[str, float]]
+    """Name -> value; what can't be known of a pair is left out."""
 
     @classmethod
-    def from_candidates(cls, held: CandidateClaims, settings: DedupeSettings) -> "Evidence":
-        """Read the claims that are held."""
-        rows = held.table.select(JUDGED).to_pylist()
-        said = parse_claims(rows)
-        weights = compute_idf(s.claim for s in said)
-        pairs = score_pairs(held, said, weights, settings)
-        return cls(
-            held=held,
-            rows=rows,
-            said=said,
-            weights=weights,
-            pairs=pairs,
-            nearest=find_nearest_sessions(held, rows, pairs),
-            company=rank_pairs(_find_cross_session_pairs(held, rows, said, pairs)),
-            around=Surroundings(held, rows, said, weights),
-            kinds=KindIndex([row["summary"] for row in rows], load_kinds(), load_relations()),
-        )
+    def from_candidates(cls, held: CandidateClaims) -> "Evidence":
+        """Read the claims that are held, and what each pair of them is to each other."""
+        rows = held.table.select(READ).to_pylist()
+        claims = [normalise_claim(row["summary"], row["speaker"]) for row in rows]
+        vectors, has = stack_unit_vectors(held.table)
+        pairs = _order_by_time(held, find_candidate_pairs(held.table, claims, vectors, has))
+        cosines, idf = compute_cosines(pairs, vectors, has), IdfTable.from_claims(claims)
+        likeness = compute_likeness(pairs, cosines, claims, idf)
+        sessions = np.array([row["session_id"] for row in rows])
+        apart = sessions[pairs[:, 0]] != sessions[pairs[:, 1]] if len(pairs) else np.zeros(0, dtype=bool)
+        company = _rank_pairs(pairs, likeness, apart, sessions)
+        kept = [at for at, found in enumerate(company) if min(found["nearer before"], found["nearer after"]) < LIKEST]
+        said = [dict.fromkeys((SAYS + gram for gram in list_grams(claim.words)), 1.0) for claim in claims]
+        around = Surroundings(held, claims, vectors, idf)
+        features = []
+        for at in kept:
+            old, new = pairs[at].tolist()
+            known = not np.isnan(cosines[at])
+            found = compute_pair_features(claims[old], claims[new], idf) | _compare_rows(rows[old], rows[new])
+            found |= said[new]
+            if known:
+                found["cosine"] = float(cosines[at])
+            if apart[at]:
+                found |= company[at] | around.compute_features(old, new, vectors=known)
+            features.append(found)
+        return cls(pairs[kept], likeness[kept], apart[kept], features)
 
-    @cached_property
-    def by_rule(self) -> dict[tuple[int, int], Verdict]:
-        """(earlier row, later row) of two sessions -> what the plain rules say, where they say that it changes.
 
-        Within one session they mostly take talk about a thing for a change of it.
-        """
-        found = {}
-        for old, new, cosine, alike in self._iterate_ordered_pairs():
-            apart = self.rows[old]["session_id"] != self.rows[new]["session_id"]
-            if apart and not _is_by_two_speakers(self.said[old], self.said[new]):
-                limits = self._select_thresholds(old, new, alike)
-                verdict = judge_amendment(self.said[old], self.said[new], cosine, self.weights, limits)
-                if verdict is not None:
-                    found[old, new] = verdict
-        return found
+def _order_by_time(held: CandidateClaims, pairs: Pairs) -> Pairs:
+    """Return the pairs with the one said earlier first; without those said at once."""
+    ordered = [held.order_by_time(a, b) for a, b in pairs.tolist() if held.times[a] != held.times[b]]
+    return np.array(ordered, dtype=np.int64).reshape(-1, 2)
 
-    @cached_property
-    def stated(self) -> dict[tuple[int, int], Verdict]:
-        """(earlier row, later row) -> the verdict, where the later says in so many words what it changes."""
-        found = {}
-        for old, new, cosine, _ in self._iterate_ordered_pairs():
-            verdict = judge_replacement(self.said[old], self.said[new], cosine, self.weights)
-            if verdict is not None and not _is_by_two_speakers(self.said[old], self.said[new]):
-                found[old, new] = verdict
-        return found
 
-    def _iterate_ordered_pairs(self) -> Iterator[ScoredPair]:
-        """Yield the pairs, each with the earlier first; of what was said at one moment neither changes the other."""
-        for a, b, cosine, alike in self.pairs:
-            if self.held.times[a] != self.held.times[b]:
-                yield *self.held.order_by_time(a, b), cosine, alike
+def _compare_rows(old: dict[str, str | None], new: dict[str, str | None]) -> dict[str, float]:
+    """Return what the columns of two claims tell."""
+    named = old["speaker"] is not None and new["speaker"] is not None
+    return {
+        "one speaker": old["speaker"] == new["speaker"],
+        "two speakers": named and old["speaker"] != new["speaker"],
+        "everyday": new["pack"] == "personal",
+        "one category": old["category"] == new["category"],
+        "event": new["category"] == "event",
+        "was an event": old["category"] == "event",
+    }
 
-    def compute_features(self, old: int, new: int, cosine: float, alike: float) -> dict[str, float]:
-        """Return everything that may tell whether a claim of a later session changes the earlier one, by name."""
-        ruled = self.by_rule.get((old, new))
-        earlier, later = self.said[old], self.said[new]
-        scores = compute_similarity(earlier.claim, later.claim, cosine, self.weights)
-        session = self.rows[old]["session_id"]
-        by_rules = {f"rule {rule}": float(ruled is not None and ruled.rule == rule) for rule in RULES}
-        return (
-            compute_pair_features(earlier, later, scores, self.weights, self.company[old, new])
-            | self.around.compute_features(old, new)
-            | self.kinds.compute_features(old, new)
-            | by_rules
-            | {
-                "by a rule": float(ruled is not None),
-                "rule gives a value": float(ruled is not None and ruled.instead),
-                "alike by a rule": 0.0 if ruled is None else ruled.score,
-                "of the likest session": float(self.nearest[new].session == session),
-                "of the one like session": float(self._select_thresholds(old, new, alike) is APART),
+
+def _rank_pairs(
+    pairs: Pairs, likeness: Scores, apart: npt.NDArray[np.bool_], sessions: npt.NDArray[np.str_]
+) -> list[dict[str, float]]:
+    """Return where each pair stands among the other pairs of its two claims, of two sessions or of one."""
+    before: dict[tuple[int, bool], list[tuple[float, int]]] = defaultdict(list)
+    after: dict[tuple[int, bool], list[tuple[float, int]]] = defaultdict(list)
+    for (old, new), alike, two in zip(pairs.tolist(), likeness.tolist(), apart.tolist(), strict=True):
+        before[new, two].append((-alike, old))
+        after[old, two].append((-alike, new))
+    placed, followed = ({key: _place(some) for key, some in side.items()} for side in (before, after))
+    as_like = {key: _count_about_as_like(some, sessions) for key, some in before.items()}
+    found = []
+    for (old, new), two in zip(pairs.tolist(), apart.tolist(), strict=True):
+        nearer, behind, lead = placed[new, two][old]
+        nearer_after, behind_after, _ = followed[old, two][new]
+        found.append(
+            {
+                "nearer before": nearer,
+                "nearer after": nearer_after,
+                "behind before": behind,
+                "behind after": behind_after,
+                "lead": lead,
+                "sessions about as like": as_like[new, two],
             }
         )
-
-    def _select_thresholds(self, old: int, new: int, alike: float) -> ChangeThresholds:
-        near, session = self.nearest[new], self.rows[old]["session_id"]
-        return APART if near.once and near.session == session and alike >= near.alike - CLOSE else LATER
-
-
-def parse_claims(rows: list[dict[str, Any]]) -> list[ParsedClaim]:
-    """Return the claims read, each with its detail and what else was claimed in its message."""
-    told: dict[str, list[str]] = defaultdict(list)
-    for row in rows:
-        for message in row["message_ids"]:
-            told[message].append(row["summary"])
-    beside = [[row["detail"] or "", *sorted({t for m in row["message_ids"] for t in told[m]})] for row in rows]
-    return [
-        parse_claim(
-            row["summary"],
-            row["speaker"],
-            row["category"],
-            [t for t in more if t and t != row["summary"]],
-            row["quote"],
-            everyday=row["pack"] == "personal",
-        )
-        for row, more in zip(rows, beside, strict=True)
-    ]
-
-
-def _is_by_two_speakers(a: ParsedClaim, b: ParsedClaim) -> bool:
-    """Return whether each speaks of themselves, and they are two."""
-    return a.claim.first_person and b.claim.first_person and a.claim.speaker != b.claim.speaker
-
-
-def _find_cross_session_pairs(
-    held: CandidateClaims, rows: list[dict[str, Any]], said: list[ParsedClaim], pairs: list[ScoredPair]
-) -> dict[tuple[int, int], float]:
-    """Return (earlier row, later row) -> likeness, of the pairs of two sessions that may change each other."""
-    found = {}
-    for a, b, _, alike in pairs:
-        apart = rows[a]["session_id"] != rows[b]["session_id"] and held.times[a] != held.times[b]
-        if apart and not _is_by_two_speakers(said[a], said[b]):
-            found[held.order_by_time(a, b)] = alike
     return found
+
+
+def _place(some: list[tuple[float, int]]) -> dict[int, tuple[int, float, float]]:
+    """Return row -> how many are liker, by how much the likest is ahead of it, by how much it is ahead of all others
+    (below 0 where it is behind).
+    """
+    ranked = sorted(some)
+    best, second = -ranked[0][0], -ranked[1][0] if len(ranked) > 1 else 0.0
+    return {
+        row: (min(place, 2 * LIKEST), best + negative, -negative - (best if place else second))
+        for place, (negative, row) in enumerate(ranked)
+    }
+
+
+def _count_about_as_like(some: list[tuple[float, int]], sessions: npt.NDArray[np.str_]) -> int:
+    likest: dict[str, float] = {}
+    for negative, row in some:
+        likest[sessions[row]] = max(likest.get(sessions[row], 0.0), -negative)
+    best = max(likest.values())
+    return min(sum(alike > best - ABOUT for alike in likest.values()), 5)
+
+
+def build_matrix(features: Sequence[dict[str, float]], names: Sequence[str]) -> Floats:
+    """Return features as shape (pairs, names); NaN where one is not known, 0 for what the later claim does not say."""
+    missing = [0.0 if name.startswith(SAYS) else float("nan") for name in names]
+    matrix = [[found.get(name, none) for name, none in zip(names, missing, strict=True)] for found in features]
+    return np.array(matrix, dtype=np.float32).reshape(len(features), len(names))
+
+
+def list_grams(words: Sequence[str]) -> set[str]:
+    """Return words, and each two in a row."""
+    return {*words, *(f"{a} {b}" for a, b in pairwise(words))}

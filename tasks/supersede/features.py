@@ -1,266 +1,205 @@
-"""What tells whether a later claim changes an earlier one, as numbers: `slowwave.tasks.supersede.model` weighs them.
+"""What two claims are to each other, as numbers: a model learns from these which later claim changes which earlier one.
 
-The same things that the plain rules of `slowwave.tasks.supersede.rules` look at, none of them decisive: a model of many
-weak signs reaches changes that nobody states ("Our hearing is on 17 July at 10:30").
+Nothing is read of the words but which of them both have, how rare those are, where they stand, and what kind of thing a
+figure, a name or a date is. Two claims of which one changes the other mostly are one sentence with another value in it,
+or have a rare word in common and each a value of its own.
 """
 
-from collections import defaultdict
-from collections.abc import Mapping
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
 
-from slowwave.tasks.supersede.cues import Strength, is_complaint
-from slowwave.tasks.supersede.frames import compute_frame_features
-from slowwave.tasks.supersede.rules import (
-    IdfTable,
-    ParsedClaim,
-    collect_value_stems,
-    has_mutual_additions,
-    is_about_person,
-    is_report,
-    is_stateful,
-)
-from slowwave.tasks.supersede.statements import TONES
-from slowwave.tasks.supersede.values import (
-    EXCLUSIVE,
-    extract_unit,
-    find_added_value,
-    find_conflict,
-    find_reversal,
-    find_slot_conflict,
-    is_value_change,
-)
-from slowwave.text.words import is_content_word, stem, stem_content_words
+from rapidfuzz import fuzz
+from rapidfuzz.distance import Levenshtein
 
-MOST = 8
-"""Claims that are nearer; more are no further away."""
-EARLIER = ("hedges", "worked", "passing", "past", "happened", "holds", "feels", "chats")
-"""Those that count of the earlier claim too."""
-SIGNS = (
-    *("another value", "stated", "present", "names it", "beside", "value for a value", "reversed", "slot", "subject"),
-    *("widened", "one word governs", "another in its place, one word before", "much alike up to a value"),
-    *("opens alike", "closes alike"),
-)
-"""Traits without which the later claim only says much the same."""
+from slowwave.tasks.dedupe.normalise import Claim
+from slowwave.text.words import compute_smooth_idf, is_content_word, stem, stem_content_words
+
+LONGEST = 60
+"""Words of a claim that are aligned; what is longer is no sentence."""
+CHARS = 300
+"""Characters that are compared letter by letter."""
+VALUE = 3
+"""Content words that a value has at most."""
+ENOUGH = 4
+"""Words of a run; more say no more."""
+ARTICLES = frozenset(("a", "an", "the"))
+VALUES = ("figures", "names", "identifiers", "dates")
+"""Columns of a claim that hold values, a kind each."""
+
+Words = Sequence[str]
 
 
-@dataclass(frozen=True, slots=True)
-class PairRank:
-    """Where a pair stands among the other pairs of its two claims, by likeness (0 to 2)."""
+@dataclass(frozen=True)
+class IdfTable:
+    """Stem -> inverse document frequency among the claims of a store."""
 
-    nearer_before: int
-    """Earlier claims that are liker to the later one."""
-    nearer_after: int
-    """Later claims that are liker to the earlier one."""
-    behind_before: float
-    """Likeness that the pair is behind the likest of the earlier."""
-    behind_after: float
-    lead: float
-    """Likeness that it is ahead of all other earlier ones; below 0 where it is behind."""
+    weights: dict[str, float]
+    most: float
+    """Of a word that no claim has."""
 
+    @classmethod
+    def from_claims(cls, claims: Sequence[Claim]) -> "IdfTable":
+        """Count the stems of the claims."""
+        counts = Counter(word for claim in claims for word in set(claim.content))
+        total = max(len(claims), 1)
+        return cls({w: compute_smooth_idf(n, total) for w, n in counts.items()}, compute_smooth_idf(1, total))
 
-def rank_pairs(alike: Mapping[tuple[int, int], float]) -> dict[tuple[int, int], PairRank]:
-    """Return (earlier row, later row) -> its company; from the likeness of every pair of two sessions."""
-    before: dict[int, list[tuple[float, int]]] = defaultdict(list)
-    after: dict[int, list[tuple[float, int]]] = defaultdict(list)
-    for (old, new), likeness in alike.items():
-        before[new].append((likeness, old))
-        after[old].append((likeness, new))
-    placed_before = {new: _rank_neighbours(some) for new, some in before.items()}
-    placed_after = {old: _rank_neighbours(some) for old, some in after.items()}
-    found = {}
-    for (old, new), likeness in alike.items():
-        nearer_before, behind_before, others = placed_before[new][old]
-        nearer_after, behind_after, _ = placed_after[old][new]
-        found[old, new] = PairRank(
-            min(nearer_before, MOST),
-            min(nearer_after, MOST),
-            behind_before,
-            behind_after,
-            likeness - others,
-        )
-    return found
+    def sum_idf(self, words: Iterable[str]) -> float:
+        """Return the weight of words together."""
+        return sum(self.weights.get(word, self.most) for word in words)
+
+    def compute_containment(self, words: Set[str], among: Set[str]) -> float:
+        """Return weight of the words that are among others, over that of all; 0 to 1."""
+        whole = self.sum_idf(words)
+        return self.sum_idf(words & among) / whole if whole else 0.0
 
 
-def _rank_neighbours(some: list[tuple[float, int]]) -> dict[int, tuple[int, float, float]]:
-    """Return row -> how many are liker, by how much the likest is ahead, the likeness of the likest other."""
-    ranked = sorted(some, key=lambda one: (-one[0], one[1]))
-    best, second = ranked[0][0], ranked[1][0] if len(ranked) > 1 else 0.0
-    return {row: (place, best - alike, best if place else second) for place, (alike, row) in enumerate(ranked)}
-
-
-def compute_pair_features(
-    old: ParsedClaim, new: ParsedClaim, scores: Mapping[str, float], weights: IdfTable, company: PairRank
-) -> dict[str, float]:
-    """Return name -> value, 0 or 1 for what is or isn't, shares from 0 to 1, counts of words up to 20.
-
-    scores: `shared` and `cosine` of the pair (`slowwave.tasks.supersede.rules.likeness`).
-    """
-    found = (
-        _compute_overlap_features(old, new, scores, weights)
-        | _compute_value_features(old, new)
-        | _compute_cue_features(old, new, weights)
-        | _compute_tone_features(old, new)
-        | compute_frame_features(old, new, weights)
-        | _compute_rank_features(company)
-    )
-    signed = any(found[name] > 0 for name in SIGNS)
-    alike = scores["shared"] + scores["cosine"]
-    given = {
-        "with another value": found["another value"],
-        "with a value for a value": found["value for a value"],
-        "with other kinds of values": found["other kinds"],
-        "and stated": found["stated"],
-        "and named beside": found["beside"] > 0,
-        "without a sign": not signed,
-        "of what happened": found["happened"] * found["earlier happened"],
-        "of feelings": max(found["feels"], found["earlier feels"]),
-        "of everyday life": found["everyday"],
-        "of an event": found["earlier event"],
-        "of a state": found["stateful"],
-    }
-    found |= {f"alike {name}": alike * value for name, value in given.items()}
-    return {name: float(value) for name, value in found.items()}
-
-
-def _compute_overlap_features(
-    old: ParsedClaim, new: ParsedClaim, scores: Mapping[str, float], weights: IdfTable
-) -> dict[str, float]:
-    a, b = set(old.claim.content), set(new.claim.content)
-    common, first, second = weights.sum_idf(a & b), weights.sum_idf(a), weights.sum_idf(b)
-    words, later = stem_content_words(old.claim.words), stem_content_words(new.claim.words)
-    half, later_half = max(1, len(words) // 2), max(1, len(later) // 2)
+def compute_pair_features(old: Claim, new: Claim, idf: IdfTable) -> dict[str, float]:
+    """Return name -> value of what an earlier and a later claim are to each other by their words."""
     return {
-        "cosine": scores["cosine"],
-        "shared": scores["shared"],
-        "cosine and shared": scores["cosine"] * scores["shared"],
-        "of the earlier": common / first if first else 0.0,
-        "of the later": common / second if second else 0.0,
-        "of both": common / (first + second - common) if first + second > common else 0.0,
-        "rarest shared": max((weights.get(w, weights.max_idf) for w in a & b), default=0.0) / weights.max_idf,
-        "seldom words shared": min(weights.count_rare(a & b), 3),
-        "words shared": min(len(a & b), 5),
-        "words of the earlier": min(len(a), 20),
-        "words of the later": min(len(b), 20),
+        **_compute_overlap(old, new, idf),
+        **_compute_alignment(old, new, idf),
+        **_compute_runs(old, new),
+        **_compute_values(old, new),
+        "says no": float(bool(new.negated)),
+        "said no": float(bool(old.negated)),
+        "turned": float(bool(old.negated) != bool(new.negated)),
+        "asks": float(new.question),
+        "asked": float(old.question),
+        "both of themselves": float(old.first_person and new.first_person),
+        "one of themselves": float(old.first_person != new.first_person),
+    }
+
+
+def _compute_overlap(old: Claim, new: Claim, idf: IdfTable) -> dict[str, float]:
+    """Return what both have: shares of words by weight, similarity of letters from 0 to 1, counts of words."""
+    a, b = set(old.content), set(new.content)
+    both, first, second = idf.sum_idf(a & b), idf.sum_idf(a), idf.sum_idf(b)
+    rarest = max((idf.weights.get(word, idf.most) for word in a & b), default=0.0)
+    return {
+        "of the earlier": both / first if first else 0.0,
+        "of the later": both / second if second else 0.0,
+        "of both": both / (first + second - both) if first + second > both else 0.0,
+        "of the shorter": compute_overlap(a, b, idf),
+        "rarest shared": rarest / idf.most,
+        "words shared": min(len(a & b), 6),
+        "words earlier": math.log1p(len(a)),
+        "words later": math.log1p(len(b)),
         "gone": min(len(a - b), 10),
         "come": min(len(b - a), 10),
-        "beginning shared": _compute_coverage(words[:half], b, weights),
-        "end shared": _compute_coverage(words[half:], b, weights),
-        "later's beginning shared": _compute_coverage(later[:later_half], a, weights),
-        "begin alike": words[:1] == later[:1] != [],
+        "letters": fuzz.ratio(old.folded, new.folded) / 100,
+        "letters sorted": fuzz.ratio(old.sorted_words, new.sorted_words) / 100,
+        "letters in part": fuzz.partial_ratio(old.folded[:CHARS], new.folded[:CHARS]) / 100,
     }
 
 
-def _compute_value_features(old: ParsedClaim, new: ParsedClaim) -> dict[str, float]:
-    a, b = set(old.claim.content), set(new.claim.content)
-    had, has = collect_value_stems(old.claim), collect_value_stems(new.claim)
-    kinds, later_kinds = _collect_value_kinds(old), _collect_value_kinds(new)
-    counted, later_counted = _find_counted_stems(old), _find_counted_stems(new)
-    value = find_conflict(old.claim, new.claim) or ""
-    kind = value.split()[0] if value else ""
+def compute_overlap(a: Set[str], b: Set[str], idf: IdfTable) -> float:
+    """Return weight of the words in common over that of the claim with less of it, 0 to 1."""
+    least = min(idf.sum_idf(a), idf.sum_idf(b))
+    return idf.sum_idf(a & b) / least if least else 0.0
+
+
+def _compute_alignment(old: Claim, new: Claim, idf: IdfTable) -> dict[str, float]:
+    """Return how much of both is one sentence (the frame), and what stands in it in another's place."""
+    x, y = _drop_articles(old.words), _drop_articles(new.words)
+    frame, kept, places, values, governed, same_kind, after_equal = 0.0, 0, 0, 0, 0, 0, False
+    for op in Levenshtein.opcodes(x, y):
+        left, right = x[op.src_start : op.src_end], y[op.dest_start : op.dest_end]
+        gone, come = stem_content_words(left), stem_content_words(right)
+        if op.tag == "equal":
+            frame, kept = frame + idf.sum_idf(gone), kept + len(gone)
+        elif op.tag == "replace" and gone and come:
+            places += 1
+            if max(len(gone), len(come)) <= VALUE:
+                values, governed = values + 1, governed + after_equal
+                same_kind += _have_one_kind(old, set(left), new, set(right))
+        after_equal = op.tag == "equal"
+    first, second = idf.sum_idf(stem_content_words(x)), idf.sum_idf(stem_content_words(y))
     return {
-        "another value": bool(value),
-        "another number": kind == "number",
-        "another date": kind == "date",
-        "another identifier": kind == "identifier",
-        "alternative": kind == EXCLUSIVE,
-        "another name": kind == "name",
-        "settles": bool(value) and is_value_change(old.claim, new.claim, value),
-        "widened": find_added_value(old.claim, new.claim) is not None,
-        "reversed": find_reversal(old.claim, new.claim) is not None,
-        "slot": find_slot_conflict(old.slots, new.slots, old.claim) is not None,
-        "of a person": is_about_person(old, new),
+        "frame of the earlier": frame / first if first else 0.0,
+        "frame of the later": frame / second if second else 0.0,
+        "frame words": min(kept, 6),
+        "places": min(places, 4),
+        "values in places": min(values, 3),
+        "one place": places == 1,
+        "governed by one word": min(governed, 2),
+        "one kind in a place": min(same_kind, 2),
+        "frame with one place": frame / max(first, second) * (places == values == 1) if frame else 0.0,
+    }
+
+
+def _have_one_kind(old: Claim, left: Set[str], new: Claim, right: Set[str]) -> bool:
+    """Return whether two runs of words both hold a figure, a name, or a name in code."""
+    return any(left & getattr(old, kind) and right & getattr(new, kind) for kind in VALUES[:3])
+
+
+def _compute_runs(old: Claim, new: Claim) -> dict[str, float]:
+    """Return content words with which two claims begin, with which they end, and of the longest run that both have
+    and after which each has a word of its own.
+    """
+    x, y = _drop_articles(old.words), _drop_articles(new.words)
+    return {
+        "begin alike": _count_common_prefix(x, y),
+        "end alike": _count_common_prefix(x[::-1], y[::-1]),
+        "alike up to a value": _count_run_before_value(x, y),
+    }
+
+
+def _count_common_prefix(x: Words, y: Words) -> int:
+    count = 0
+    for left, right in zip(x, y, strict=False):
+        if left != right:
+            break
+        count += is_content_word(left)
+    return min(count, ENOUGH)
+
+
+def _count_run_before_value(x: Words, y: Words) -> int:
+    own, other = {stem(word) for word in x}, {stem(word) for word in y}
+    ends = {at for at, word in enumerate(y) if is_content_word(word) and stem(word) not in own}
+    places: dict[str, list[int]] = defaultdict(list)
+    for at, word in enumerate(y):
+        places[word].append(at)
+    best = 0
+    runs: dict[int, int] = {}  # place in y -> content words of the run that ends there and at the word of x before
+    for word in x:
+        if is_content_word(word) and stem(word) not in other:
+            best = max([best, *(count for end, count in runs.items() if end + 1 in ends)])
+        runs = {at: runs.get(at - 1, 0) + is_content_word(word) for at in places.get(word, ())}
+    return min(best, ENOUGH)
+
+
+def _drop_articles(words: Words) -> list[str]:
+    return [word for word in words[:LONGEST] if word not in ARTICLES]
+
+
+def _compute_values(old: Claim, new: Claim) -> dict[str, float]:
+    """Return 0 or 1 for what values two claims have, keep and change."""
+    found: dict[str, float] = {}
+    for kind in VALUES:
+        had, has = getattr(old, kind), getattr(new, kind)
+        found |= {
+            f"{kind} in both": bool(had and has),
+            f"{kind} kept": bool(had & has),
+            f"other {kind}": bool(had - has and has - had),
+        }
+    had, has = _collect_values(old), _collect_values(new)
+    units = ({_extract_unit(f) for f in figures} for figures in (old.figures - new.figures, new.figures - old.figures))
+    return found | {
+        "other figures in one unit": not set.isdisjoint(*units),
         "had a value": bool(had),
         "has a value": bool(has),
-        "value gone": bool(had - has - b),
-        "value come": bool(has - had - a),
-        "value for a value": bool(had - b) and bool(has - a),
-        "value kept": bool(had & b),
-        "kinds kept": len(kinds & later_kinds) / (len(kinds) or 1),
-        "other kinds": bool(kinds) and bool(later_kinds) and kinds.isdisjoint(later_kinds),
-        "counts the same": not counted.isdisjoint(later_counted),
-        "counts another": bool(counted) and bool(later_counted) and counted.isdisjoint(later_counted),
-        "both number": bool(old.claim.figures) and bool(new.claim.figures),
-        "number kept": bool(old.claim.figures & new.claim.figures),
+        "a value for a value": bool(had - has and has - had),
+        "names the old value": not {stem(value) for value in had}.isdisjoint(new.content),
     }
 
 
-def _collect_value_kinds(said: ParsedClaim) -> set[str]:
-    """Return what kinds of values a claim has; numbers by their units."""
-    claim = said.claim
-    found = {f"number {extract_unit(figure)}" for figure in claim.figures}
-    named = {"date": claim.dates, "name": claim.names, "identifier": claim.identifiers}
-    return found | {kind for kind, some in named.items() if some}
+def _collect_values(claim: Claim) -> frozenset[str]:
+    return claim.figures | claim.names | claim.identifiers
 
 
-def _find_counted_stems(said: ParsedClaim) -> set[str]:
-    """Return stems of the words next to a claim's numbers: what they number."""
-    words = [word for word in said.claim.words if is_content_word(word) or word in said.claim.figures]
-    beside = {
-        words[at + step]
-        for at, word in enumerate(words)
-        if word in said.claim.figures
-        for step in (-1, 1)
-        if 0 <= at + step < len(words)
-    }
-    return {stem(word) for word in beside - said.claim.figures}
-
-
-def _compute_cue_features(old: ParsedClaim, new: ParsedClaim, weights: IdfTable) -> dict[str, float]:
-    a = set(old.claim.content)
-    worth = weights.sum_idf(a) or 1.0
-    values = collect_value_stems(old.claim)
-    named, subject = (new.cue.old & a) - old.cue.old, new.cue.subject & a
-    return {
-        "stated": new.cue.strength is Strength.STATED,
-        "present": new.cue.strength is Strength.PRESENT,
-        "hinted": new.cue.strength is Strength.HINTED,
-        "earlier stated": old.cue.strength is Strength.STATED,
-        "names it": bool(named),
-        "names of it": weights.sum_idf(named) / worth,
-        "names another": bool(new.cue.old) and not named,
-        "subject": len(subject) / len(new.cue.subject) if new.cue.subject else 0.0,
-        "another subject": bool(new.cue.subject) and not subject,
-        "beside": weights.sum_idf(new.beside & a) / worth,
-        "value beside": bool(new.beside & values),
-        "has company": bool(new.beside),
-        "blamed": weights.sum_idf(new.blamed & a) / worth,
-        "value blamed": bool(new.blamed & values),
-        "complains": is_complaint(new.text),
-    }
-
-
-def _compute_tone_features(old: ParsedClaim, new: ParsedClaim) -> dict[str, float]:
-    found: dict[str, float] = {name: bool(tone.search(new.text)) for name, tone in TONES.items()}
-    found |= {f"earlier {name}": bool(TONES[name].search(old.text)) for name in EARLIER}
-    rest: dict[str, float] = {
-        "event": new.category == "event",
-        "earlier event": old.category == "event",
-        "of one category": old.category == new.category,
-        "everyday": old.everyday,
-        "stateful": is_stateful(old, new),
-        "reports": is_report(new),
-        "earlier reports": is_report(old),
-        "each new": has_mutual_additions(old.claim, new.claim),
-        "both in first person": old.claim.first_person and new.claim.first_person,
-        "one in first person": old.claim.first_person != new.claim.first_person,
-        "says no": bool(new.claim.negated),
-        "earlier says no": bool(old.claim.negated),
-    }
-    return found | rest
-
-
-def _compute_rank_features(company: PairRank) -> dict[str, float]:
-    return {
-        "likest before": company.nearer_before == 0,
-        "likest after": company.nearer_after == 0,
-        "nearer before": company.nearer_before,
-        "nearer after": company.nearer_after,
-        "behind before": company.behind_before,
-        "behind after": company.behind_after,
-        "lead": company.lead,
-    }
-
-
-def _compute_coverage(words: list[str], other: set[str], weights: IdfTable) -> float:
-    worth = weights.sum_idf(set(words))
-    return weights.sum_idf(set(words) & other) / worth if worth else 0.0
+def _extract_unit(figure: str) -> str:
+    """Return a figure less its number: "ms" of "150ms", nothing of "8080"."""
+    return figure.lstrip("$€£v0123456789.+e-:") + figure[:1].strip("0123456789.v")

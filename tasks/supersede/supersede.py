@@ -1,10 +1,9 @@
 """Retires claims that a later claim changes: OBSERVATIONS in, the rows that changed and MERGES rows out. No model.
 
-Candidates (vector neighbours, shared rare words) within one workspace and one speaker's talk of themselves → does the
-later one say in so many words what it changes, with both values (`slowwave.tasks.supersede.statements`) → the newer,
-unless the older was said again since. What is retired stays so until the older is said again or the newer is withdrawn.
-Whatever else speaks for a change (`slowwave.tasks.supersede.model`) is a doubt: the claim stands, and the ledger tells
-of the later one. `unsupersede` takes either back.
+Candidates (vector neighbours, shared rare words) within one workspace and one speaker's talk of themselves → features
+of each pair → how likely the later changes the earlier (`slowwave.tasks.supersede.model`) → retired where that is sure,
+unless it was said again since; linked where it is likely: both stand, and the ledger tells of the later one. What is
+retired stays so until it is said again or the newer is withdrawn. `unsupersede` takes either back.
 """
 
 from collections.abc import Mapping, Set
@@ -15,7 +14,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slowwave.schemas.ids import compute_content_id
-from slowwave.schemas.settings import DedupeSettings
 from slowwave.schemas.tables import MERGES, OBSERVATIONS
 from slowwave.schemas.vocabulary import LedgerKind, Status
 from slowwave.tasks.dedupe.pairs import Undone, select_row, set_columns
@@ -24,7 +22,7 @@ from slowwave.tasks.supersede.claims import build_candidate_claims, find_affirme
 
 __all__ = ["KINDS", "VERSION", "Superseded", "supersede", "unsupersede"]
 
-VERSION = "supersede/7"
+VERSION = "supersede/8"
 QUOTED = 160
 """Characters of each quote in the ledger's reason."""
 KINDS = ("supersession", "doubt")
@@ -42,13 +40,12 @@ class Superseded:
 
 def supersede(
     observations: pa.Table,
-    settings: DedupeSettings,
     step_key: str,
     *,
     affirmed: Mapping[str, datetime] | None = None,
     undone: Undone = frozenset(),
 ) -> Superseded:
-    """Mark each active claim that a later one changes, and frees those whose change no longer stands.
+    """Mark each active claim that a later one changes, and free those whose change no longer stands.
 
     observations: rows of OBSERVATIONS; those neither active nor retired by another are left alone, and so are those
     without `observed_at`, for which no order is known. affirmed: observation_id -> when it was last said, by default
@@ -63,7 +60,7 @@ def supersede(
     back = {frozenset(pair) for pair in undone}
     again = find_reaffirmations(held, back)
     freed = held.reopened | {change.winner for change in again}
-    found = [*again, *find_changes(held, freed, settings, back)]
+    found = [*again, *find_changes(held, freed, back)]
     changes = select_changes(found)
     gone = {c.loser for c in changes} | (held.retired.keys() - freed)
     ledger = _build_ledger(held.table, [*changes, *select_doubts(found, gone)], step_key)
@@ -95,7 +92,7 @@ def _build_changed_rows(table: pa.Table, changes: list[Change], freed: Set[int])
         set_columns(
             table.slice(c.loser, 1),
             status=Status.SUPERSEDED,
-            reason=f"changed by a later claim: {c.verdict.reason}",
+            reason=f"changed by a later claim: {c.reason}",
             superseded_by=ids[c.winner],
             valid_to=c.at,
         )
@@ -110,13 +107,13 @@ def _build_ledger(table: pa.Table, changes: list[Change], step_key: str) -> pa.T
     ids, quotes = table["observation_id"].to_pylist(), table["quote"].to_pylist()
     rows = [
         {
-            "merge_id": compute_content_id(ids[c.loser], ids[c.winner], c.verdict.rule),
+            "merge_id": compute_content_id(ids[c.loser], ids[c.winner], c.rule),
             "kind": LedgerKind.DOUBT if c.is_doubt else LedgerKind.SUPERSESSION,
             "loser_id": ids[c.loser],
             "winner_id": ids[c.winner],
-            "rule": c.verdict.rule,
-            "scores": sorted(c.verdict.scores.items()),
-            "reason": f"{c.verdict.reason} | “{quotes[c.loser][:QUOTED]}” → “{quotes[c.winner][:QUOTED]}”",
+            "rule": c.rule,
+            "scores": [("likely", c.likely)],
+            "reason": f"{c.reason} | “{quotes[c.loser][:QUOTED]}” → “{quotes[c.winner][:QUOTED]}”",
             "undone": False,
             "step_key": step_key,
         }

@@ -4,140 +4,100 @@ A terse claim ("30 days, then delete.") says little of its matter, and what was 
 one matter mostly stand in talk of one matter.
 """
 
-import math
 from collections import defaultdict
 from collections.abc import Sequence
-from datetime import datetime
-from functools import cache, cached_property
-from typing import Any
+from functools import cache
 
 import numpy as np
 
 from slowwave.tasks.dedupe.candidates import Floats
-from slowwave.tasks.dedupe.normalise import normalise_claim
-from slowwave.tasks.dedupe.pairs import stack_unit_vectors
+from slowwave.tasks.dedupe.normalise import Claim, normalise_claim
 from slowwave.tasks.supersede.claims import CandidateClaims
-from slowwave.tasks.supersede.rules import IdfTable, ParsedClaim
-
-DAY = 86_400
+from slowwave.tasks.supersede.features import IdfTable
 
 
 class Surroundings:
     """The claims by the sessions and turns that they were made in; what is asked for is made then, and kept."""
 
-    def __init__(
-        self, held: CandidateClaims, rows: Sequence[dict[str, Any]], said: Sequence[ParsedClaim], weights: IdfTable
-    ) -> None:
+    def __init__(self, held: CandidateClaims, claims: Sequence[Claim], vectors: Floats, idf: IdfTable) -> None:
         """Set up.
 
         Args:
-            rows: of `held`, with session_id and detail.
-            said: the rows as they are read.
-            weights: of their words.
+            held: the claims' rows.
+            claims: the rows as they are read.
+            vectors: of the rows, zeros where there is none; shape (rows, dim).
+            idf: of their words.
         """
-        self.held, self.rows, self.said, self.weights = held, rows, said, weights
-        self.turns = number_turns(held.times, [row["session_id"] for row in rows])
-        self.near = cache(self._compute_window_direction)
-        self.of_session = cache(self._compute_session_direction)
-        self.beside = cache(self._collect_nearby_stems)
-        self.detail = cache(self._collect_detail_stems)
-
-    @cached_property
-    def vectors(self) -> Floats:
-        """Unit vectors of the claims, zeros where there is none; shape (claims, dim)."""
-        return stack_unit_vectors(self.held.table)[0]
-
-    @cached_property
-    def by_turn(self) -> dict[tuple[str, int], list[int]]:
+        self.held, self.claims, self.vectors, self.idf = held, claims, vectors, idf
+        self.sessions: list[str] = held.table["session_id"].to_pylist()
+        self.details: list[str | None] = held.table["detail"].to_pylist()
+        self.turns = _number_turns(held, self.sessions)
+        self.rows: dict[tuple[str, int], list[int]] = defaultdict(list)
         """Session and turn -> the rows of the claims made then."""
-        found: dict[tuple[str, int], list[int]] = defaultdict(list)
-        for row, told in enumerate(self.rows):
-            found[told["session_id"], self.turns[row]].append(row)
-        return found
+        for row, place in enumerate(zip(self.sessions, self.turns, strict=True)):
+            self.rows[place].append(row)
+        self._direct = cache(self._compute_direction)
+        self._beside = cache(self._collect_nearby_stems)
+        self._detail = cache(self._collect_detail_stems)
 
-    @cached_property
-    def by_session(self) -> dict[str, list[int]]:
-        """Session -> its rows."""
-        found: dict[str, list[int]] = defaultdict(list)
-        for row, told in enumerate(self.rows):
-            found[told["session_id"]].append(row)
-        return found
-
-    def compute_features(self, old: int, new: int) -> dict[str, float]:
-        """Return how alike the talk around two claims of two sessions is: cosines, and shares of words by their
-        weight.
+    def compute_features(self, old: int, new: int, *, vectors: bool) -> dict[str, float]:
+        """Return how alike the talk around two claims of two sessions is: cosines (none without `vectors`), and shares
+        of words by their weight.
         """
-        own, later = self.vectors[old], self.vectors[new]
-        turn, later_turn = self.near(*self._locate_turn(old), 0), self.near(*self._locate_turn(new), 0)
-        near, later_near = self.near(*self._locate_turn(old), 1), self.near(*self._locate_turn(new), 1)
-        session, later_session = (self.of_session(self.rows[row]["session_id"]) for row in (old, new))
-        words, later_words = (frozenset(self.said[row].claim.content) for row in (old, new))
-        detail, later_detail = self.detail(old), self.detail(new)
-        return {
-            "turns alike": float(turn @ later_turn),
-            "talk alike": float(near @ later_near),
-            "sessions alike": float(session @ later_session),
-            "earlier in the later's talk": float(own @ later_near),
-            "later in the earlier's talk": float(near @ later),
-            "earlier in the later's session": float(own @ later_session),
-            "later in the earlier's session": float(session @ later),
-            "earlier's words around the later": self._compute_containment(words, self.beside(new)),
-            "later's words around the earlier": self._compute_containment(later_words, self.beside(old)),
-            "earlier's words in the later's detail": self._compute_containment(words, later_detail | later_words),
-            "later's words in the earlier's detail": self._compute_containment(later_words, detail | words),
-            "shared with details": self._compute_containment(detail | words, later_detail | later_words),
-            "has a detail": float(bool(later_detail)),
-            "had a detail": float(bool(detail)),
-            "days": compute_log_days(self.held.times[old], self.held.times[new]),
+        words, later = (frozenset(self.claims[row].content) for row in (old, new))
+        detail, later_detail = self._detail(old), self._detail(new)
+        share = self.idf.compute_containment
+        found = {
+            "earlier's words around the later": share(words, self._beside(new)),
+            "later's words around the earlier": share(later, self._beside(old)),
+            "earlier's words in the later's detail": share(words, later_detail | later),
+            "later's words in the earlier's detail": share(later, detail | words),
+            "shared with details": share(detail | words, later_detail | later),
         }
+        return found | self._compare_directions(old, new) if vectors else found
 
-    def _locate_turn(self, row: int) -> tuple[str, int]:
-        return self.rows[row]["session_id"], self.turns[row]
+    def _compare_directions(self, old: int, new: int) -> dict[str, float]:
+        own, later = self.vectors[old], self.vectors[new]
+        turn, talk, session = (self._direct(self.sessions[old], self.turns[old], reach) for reach in (0, 1, None))
+        turn2, talk2, session2 = (self._direct(self.sessions[new], self.turns[new], reach) for reach in (0, 1, None))
+        return {
+            "turns alike": float(turn @ turn2),
+            "talk alike": float(talk @ talk2),
+            "sessions alike": float(session @ session2),
+            "earlier in the later's talk": float(own @ talk2),
+            "later in the earlier's talk": float(talk @ later),
+            "earlier in the later's session": float(own @ session2),
+            "later in the earlier's session": float(session @ later),
+        }
 
     def _find_neighbours(self, session: str, turn: int, reach: int) -> list[int]:
         """Return rows of the claims made up to so many turns away, in order of turn."""
-        turns = range(turn - reach, turn + reach + 1)
-        return [row for at in turns for row in self.by_turn.get((session, at), ())]
+        return [row for at in range(turn - reach, turn + reach + 1) for row in self.rows.get((session, at), ())]
 
-    def _compute_window_direction(self, session: str, turn: int, reach: int) -> Floats:
-        """Return direction of the claims made up to so many turns away, taken together."""
-        return _compute_direction(self.vectors[self._find_neighbours(session, turn, reach)])
-
-    def _compute_session_direction(self, session: str) -> Floats:
-        return _compute_direction(self.vectors[self.by_session[session]])
+    def _compute_direction(self, session: str, turn: int, reach: int | None) -> Floats:
+        """Return unit vector of the sum of the claims up to so many turns away, of the session where that is None;
+        zeros where it has no length.
+        """
+        if reach is None and turn:
+            return self._direct(session, 0, None)  # one a session is kept
+        rows = self._find_neighbours(session, turn, len(self.turns) if reach is None else reach)
+        total: Floats = self.vectors[rows].sum(axis=0)
+        length = float(np.linalg.norm(total))
+        return total / length if length else total
 
     def _collect_nearby_stems(self, row: int) -> frozenset[str]:
         """Return stems of what was claimed in the same turn and the next ones, beside the claim."""
-        others = (
-            self.said[mate].claim.content for mate in self._find_neighbours(*self._locate_turn(row), 1) if mate != row
-        )
-        return frozenset(stem for content in others for stem in content)
+        around = self._find_neighbours(self.sessions[row], self.turns[row], 1)
+        return frozenset(stem for mate in around if mate != row for stem in self.claims[mate].content)
 
     def _collect_detail_stems(self, row: int) -> frozenset[str]:
-        return frozenset(normalise_claim(self.rows[row]["detail"] or "").content)
-
-    def _compute_containment(self, words: frozenset[str], among: frozenset[str]) -> float:
-        """Return weight of the words that are among others, over that of all."""
-        whole = self.weights.sum_idf(words)
-        return self.weights.sum_idf(words & among) / whole if whole else 0.0
+        return frozenset(normalise_claim(self.details[row] or "").content)
 
 
-def _compute_direction(vectors: Floats) -> Floats:
-    """Return unit vector of their sum; zeros where that has no length."""
-    total: Floats = vectors.sum(axis=0)
-    length = float(np.linalg.norm(total))
-    return total / length if length else total
-
-
-def number_turns(times: Sequence[datetime], sessions: Sequence[str]) -> list[int]:
-    """Return row -> its message's place among those of its session that a claim was made in."""
-    told: dict[str, set[datetime]] = defaultdict(set)
-    for session, at in zip(sessions, times, strict=True):
+def _number_turns(held: CandidateClaims, sessions: Sequence[str]) -> list[int]:
+    """Return row -> its moment's place among those of its session that a claim was made in."""
+    told: dict[str, set[object]] = defaultdict(set)
+    for session, at in zip(sessions, held.times, strict=True):
         told[session].add(at)
-    place = {session: {at: n for n, at in enumerate(sorted(some))} for session, some in told.items()}
-    return [place[session][at] for session, at in zip(sessions, times, strict=True)]
-
-
-def compute_log_days(earlier: datetime, later: datetime) -> float:
-    """Return logarithm of the days, so that weeks and years do not outweigh everything."""
-    return math.log1p(max(0.0, (later - earlier).total_seconds()) / DAY)
+    place = {session: {at: n for n, at in enumerate(sorted(some))} for session, some in told.items()}  # type: ignore[type-var]
+    return [place[session][at] for session, at in zip(sessions, held.times, strict=True)]

@@ -13,6 +13,7 @@ from slowwave.store.store import Store
 from slowwave.tasks.dedupe.task import read_undone_pairs
 from slowwave.tasks.job import Job, StepReport, compute_step_key, report_step
 from slowwave.tasks.pending import mark_done
+from slowwave.tasks.supersede.model import compute_model_digest
 from slowwave.tasks.supersede.supersede import VERSION, supersede
 
 UNIT = "observations"
@@ -26,13 +27,13 @@ def supersede_observations(job: Job) -> StepReport:
     """Judge the claims against the later ones when any is new; the ledger is written before the claims."""
     with report_step("supersede") as report:
         encoder = job.settings.encoder if job.settings.embeddings else "no vectors"
-        key = compute_step_key("supersede", 1, VERSION, job.settings.dedupe, encoder)
+        key = compute_step_key("supersede", 1, VERSION, compute_model_digest(), encoder)
         undone = read_undone_pairs(job.store)
         if is_done(job.store, compute_input_key(job.store, key, undone)):
             return report
         rows = job.store.read(OBSERVATIONS)
         report.rows_in = rows.num_rows
-        found = supersede(rows, job.settings.dedupe, key, undone=undone)
+        found = supersede(rows, key, undone=undone)
         superseded = pc.sum(pc.equal(found.merges["kind"], LedgerKind.SUPERSESSION)).as_py() or 0
         job.store.merge(MERGES, found.merges)
         job.store.delete_ids(MERGES, find_settled_doubts(job.store, found.merges))

@@ -136,7 +136,10 @@ def test_who_says_the_old_again_takes_it_up_again(amended: Path, tmp_path: Path)
     rows = Store.open(tmp_path).read(OBSERVATIONS).to_pylist()
     by_text = {r["summary"]: r["status"] for r in rows if r["session_id"] and r["status"] != "duplicate"}
     assert by_text["Decision: the booking API listens on port 7070"] == "active"
-    assert by_text["Move the booking API from port 7070 to port 8200"] == "superseded"
+    assert by_text["The booking API listens on port 8200 now"] == "superseded"
+    hits = {hit.text: hit for hit in memory(tmp_path).recall(ASKED, kinds="observation")}
+    moved = hits["Move the booking API from port 7070 to port 8200"]
+    assert moved.status == "superseded" or "7070" in moved.successor.text
 
 
 def test_a_supersession_taken_back_stays_so(amended: Path, tmp_path: Path) -> None:
@@ -156,21 +159,19 @@ def test_a_supersession_taken_back_stays_so(amended: Path, tmp_path: Path) -> No
 
 def test_an_echo_after_somebody_else_spoke_is_stale_and_so_is_a_message_asked_for_what_changed(tmp_path: Path) -> None:
     first = [
-        ("user", "The wedding cake with three tiers comes from Konditorei Lindt."),
+        ("user", "The wedding cake comes from Konditorei Lindt."),
         ("user", "My aunt paid for it."),
         ("assistant", "Lindt, three tiers. What about pictures?"),
         ("user", "Harriet is coming from Enugu. Her flight lands on 14 April."),
     ]
     later = [
-        ("user", "The wedding cake comes from Bageriet Aspen instead of Konditorei Lindt."),
+        ("user", "The wedding cake comes from Bageriet Aspen now instead of Konditorei Lindt."),
         ("user", "Her flight was moved from 14 April to 28 April."),
     ]
     store = tmp_path / "store"
-    run_night([session(tmp_path, "first", 1, first), session(tmp_path, "later", 9, later)], settings(store))
-    status = {hit.text: hit.status for hit in memory(store).recall("the wedding cake of Lindt", k=10)}
+    run_night([session(tmp_path, "first", 1, first), session(tmp_path, "later", 9, later)], Settings(store=store))
+    recall = Memory.open(store).recall
+    status = {hit.text: hit.status for hit in recall("the wedding cake of Lindt", k=10)}
     assert status["Lindt, three tiers. What about pictures?"] == "superseded"
-    landing = {
-        hit.text: hit.status
-        for hit in memory(store).recall("When does her flight land in April?", k=10, kinds="message")
-    }
+    landing = {hit.text: hit.status for hit in recall("When does her flight land in April?", k=10, kinds="message")}
     assert landing["Harriet is coming from Enugu. Her flight lands on 14 April."] == "superseded"

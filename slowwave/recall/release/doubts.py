@@ -25,6 +25,8 @@ class Doubt:
     by: str
     successor: Successor
     """What the later one says."""
+    told_in: frozenset[str]
+    """The later claim's id, and those of the messages it was made in."""
 
     def is_visible_to(self, query: Query) -> bool:
         """Return whether the later had been said by the query's `as_of`."""
@@ -65,7 +67,8 @@ def read_doubts(view: Tables) -> Doubts:
     for pair in sorted(pairs, key=lambda one: (one["loser_id"], one["winner_id"])):
         old, new = claims.get(pair["loser_id"]), claims.get(pair["winner_id"])
         if old is not None and new is not None and old["status"] == new["status"] == Status.ACTIVE:
-            doubt = Doubt(pair["loser_id"], pair["winner_id"], Successor.from_claim(new))
+            told_in = frozenset((pair["winner_id"], *cast(list[str], new["message_ids"])[:1]))
+            doubt = Doubt(pair["loser_id"], pair["winner_id"], Successor.from_claim(new), told_in)
             found.of_claim[doubt.claim] = doubt
             for message in cast(list[str], old["message_ids"])[:1]:
                 found.of_message[message].append(doubt)

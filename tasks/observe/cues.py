@@ -114,8 +114,6 @@ class Cue:
     phrase: str
     old: frozenset[str]
     subject: frozenset[str]
-    replaced: frozenset[str] = frozenset()
-    """Stems of what it gives up where it says what comes instead: "from X to Y", "Y instead of X"."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,8 +123,6 @@ class Phrase:
     needs: frozenset[str]
     """Words, or their first four letters."""
     pattern: re.Pattern[str]
-    both: bool = False
-    """Whether it has a place for what comes instead."""
     deniable: bool = False
     """Whether a no before it turns it round: who won't give up goes on."""
 
@@ -138,8 +134,8 @@ class Phrase:
         return [m for m in matches if not (self.deniable and _NO.search(text[: m.start()]))]
 
 
-def _compile_phrase(needs: str, pattern: str, *, both: bool = False, deniable: bool = False) -> Phrase:
-    return Phrase(frozenset(word[:4] for word in needs.split()), re.compile(pattern, re.I), both, deniable)
+def _compile_phrase(needs: str, pattern: str, *, deniable: bool = False) -> Phrase:
+    return Phrase(frozenset(word[:4] for word in needs.split()), re.compile(pattern, re.I), deniable)
 
 
 _CHANGE_VERBS = " ".join(
@@ -154,13 +150,10 @@ GIVEN_UP = (
         "from",
         rf"\b(?:(?:{_CHANGE})\w*|go|goes|going|went)\b[^.;]{{0,40}}?\bfrom "
         r"(?P<old>[^.;!?()]{2,60}?) (?:over )?(?:to|into)\b",
-        both=True,
     ),
-    _compile_phrase(
-        "instead rather place opposed", rf"\b(?:instead of|rather than|in place of|as opposed to) {_OLD}", both=True
-    ),
-    _compile_phrase("replace", r"\breplac(?:e|es|ed|ing) (?P<old>[^,.;!?()]{2,60}?)(?= (?:with|by)\b)", both=True),
-    _compile_phrase("swap", r"\bswap(?:s|ped|ping)? (?:out )?(?P<old>[^,.;!?()]{2,60}?)(?= (?:for|with)\b)", both=True),
+    _compile_phrase("instead rather place opposed", rf"\b(?:instead of|rather than|in place of|as opposed to) {_OLD}"),
+    _compile_phrase("replace", r"\breplac(?:e|es|ed|ing) (?P<old>[^,.;!?()]{2,60}?)(?= (?:with|by)\b)"),
+    _compile_phrase("swap", r"\bswap(?:s|ped|ping)? (?:out )?(?P<old>[^,.;!?()]{2,60}?)(?= (?:for|with)\b)"),
     _compile_phrase("replace", rf"\breplac(?:es|ed|ing) {_OLD}"),
     _compile_phrase("more anymore longer", r"\b(?:not|n't|never) (?P<old>[^,.;!?()]{2,60}?) any ?(?:more|longer)\b"),
     _compile_phrase("no", rf"\b(?:no longer|no more) {_OLD}"),
@@ -222,7 +215,6 @@ GIVEN_UP = (
     _compile_phrase("former previous", r"\b(?:the|my|our) (?:former|previous) (?P<old>\w+)"),
 )
 """Each names in `old` what is given up."""
-REPLACED = tuple(phrase for phrase in GIVEN_UP if phrase.both)
 BESIDE = (_compile_phrase("old", r"\b(?:the|my|our) old (?P<old>\w+)"),)
 """The same, beside another cue of a change: an old mill may be as it was."""
 _DET = r"(?:my|our|the|his|her|their|its)"
@@ -313,8 +305,7 @@ def find_cue(text: str) -> Cue:
     wrong = find_blamed_stems(plain)
     if stated or phrases or changed:
         phrase = [*phrases, *changed, *(m[0] for m in stated)][0]
-        replaced = _match_phrases(REPLACED, plain, opening)[1]
-        return Cue(Strength.STATED, " ".join(phrase.split()).strip(" ,;"), old, subject, replaced)
+        return Cue(Strength.STATED, " ".join(phrase.split()).strip(" ,;"), old, subject)
     subject = _match_phrases(NEW, plain, opening)[1]
     if present := PRESENT.search(plain):
         return Cue(Strength.PRESENT, present[0], frozenset(), subject)

@@ -1,0 +1,393 @@
+"""Learns which later claim changes an earlier one, and judges what was learnt on sources that it did not see.
+
+    python -m bench.fit_changes data/labelled/amend*.jsonl --none FILE… [--held FILE…] [--write] [--json]
+
+FILEs are conversations with cases in them (`bench/amendment_cases.py`); in those after `--none` no session changes what
+another said, nor in those after `--held`, which are judged and never learnt from (LoCoMo's too, by its ending `.json`).
+A night runs over each. A pair of claims is a change where the earlier has a case's stale words and the later its
+amended ones; an earlier one with stale words and any other later one is left out; all other pairs are none. Of each
+file four views are learnt from: as it is, without vectors, as if all were said in one session (what only two sessions
+tell is left out), and drawn small, since in a new store nothing is rare.
+
+A source is a file less the number at its name's end, so that one author's files stay together; each is judged by a
+model from the others, `calm_coding` in halves by session. Columns: *claims*; *cases*; then at each threshold, of claims
+without a case those called changed between sessions, some of them rightly, and cases of which every stale claim is.
+`--write` puts the model from all files into `tasks/supersede/changes.skops`.
+"""
+
+import argparse
+import csv
+import random
+import re
+import tempfile
+import zipfile
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+from rich.console import Console
+from rich.table import Table
+
+from bench.amendment_cases import Case, NoCases, read_cases
+from bench.changes import run_night_over
+from bench.locomo_data import load_conversations
+from slowwave.engines.encoders.protocol import Vectors
+from slowwave.engines.encoders.sentence_transformer import load_encoder
+from slowwave.schemas.settings import Settings
+from slowwave.schemas.tables import OBSERVATIONS
+from slowwave.schemas.vocabulary import Status
+from slowwave.store import Store
+from slowwave.tasks.supersede.claims import build_candidate_claims, find_affirmed_times
+from slowwave.tasks.supersede.evidence import SAYS, Evidence, build_matrix
+from slowwave.tasks.supersede.model import FILE, LINKED, SUPERSEDED
+
+WRITTEN = Path(__file__).parent.parent / "tasks" / "supersede" / FILE
+THRESHOLDS = (LINKED, 0.7, 0.8, SUPERSEDED, 0.9, 0.95)
+FEW = (2, 4, 8)
+"""Sessions that a small store is drawn of."""
+BESIDE = 3
+"""Sessions that stand beside a pair that was written."""
+WEIGHT = 4
+"""Times that such a pair counts."""
+ALIKE = 40
+"""Stores of two sessions without a change, at least, that are drawn of a file."""
+WORDS = 300
+"""Words, and two in a row, of the later claim that are learnt from."""
+TREES = {
+    "max_iter": 120,
+    "learning_rate": 0.1,
+    "max_leaf_nodes": 12,
+    "min_samples_leaf": 30,
+    "l2_regularization": 5.0,
+    "max_features": 0.3,
+    "random_state": 0,
+}
+"""Of the classifier; others of half or twice as much differ by less than .005 of average precision."""
+
+Labels = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class View:
+    """The pairs of one store, or of a part of one."""
+
+    known: Evidence
+    labels: Labels
+    """1 where the later changes the earlier, 0 where not, NaN where that is not known."""
+    stale: list[list[int]]
+    """Of each case, the rows with its stale words."""
+    sessions: list[str]
+    """Of each row."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """One file."""
+
+    name: str
+    whole: View
+    others: list[View]
+    """Without vectors, and drawn small."""
+    learnt: bool
+
+    @property
+    def author(self) -> str:
+        """The name less its number."""
+        return re.sub(r"_?\d+$", "", self.name)
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a model from other sources says of one."""
+
+    source: str
+    claims: int
+    cases: int
+    others: list[int]
+    """At each threshold, claims without a case that are called changed."""
+    found: list[int]
+    """At each threshold, cases of which every stale claim is."""
+
+
+def read_claims(path: Path) -> pa.Table:
+    """Run a night over a file; return its claims, rows of OBSERVATIONS."""
+    with tempfile.TemporaryDirectory() as folder:
+        store = Path(folder) / "store"
+        run_night_over(_prepare_transcript(path, Path(folder)), Settings(store=store))
+        return Store.open(store).read(OBSERVATIONS)
+
+
+def read_file_cases(path: Path) -> list[Case]:
+    """Return the cases that stand in a file; none where it has none."""
+    try:
+        return read_cases([path])[1] if path.suffix == ".jsonl" else []
+    except NoCases:
+        return []
+
+
+def label_source(name: str, table: pa.Table, cases: Sequence[Case], *, learnt: bool = True) -> Source:
+    """Return a file's claims in every view that is learnt from."""
+    whole = label_claims(table, cases)
+    parts = [_drop_vectors(table), *_draw_small(table, whole)] if learnt else []
+    return Source(name, whole, [label_claims(part, cases) for part in parts], learnt)
+
+
+def label_claims(table: pa.Table, cases: Sequence[Case]) -> View:
+    """Return the pairs among claims, rows of OBSERVATIONS, and whether each is a change."""
+    held = build_candidate_claims(table, find_affirmed_times(table))
+    known = Evidence.from_candidates(held)
+    rows = held.table.select(["summary", "detail", "observed_at", "session_id"]).to_pylist()
+    texts = [f"{row['summary']} {row['detail'] or ''}" for row in rows]
+    outdated = [
+        {n for n, case in enumerate(cases) if case.is_outdated(text, row["observed_at"])}
+        for text, row in zip(texts, rows, strict=True)
+    ]
+    holding = [{n for n, case in enumerate(cases) if case.is_current(text)} for text in texts]
+    labels = [
+        1.0 if outdated[old] & holding[new] else float("nan") if outdated[old] else 0.0
+        for old, new in known.pairs.tolist()
+    ]
+    stale = [[row for row, of in enumerate(outdated) if n in of] for n in range(len(cases))]
+    return View(known, np.array(labels), stale, [row["session_id"] for row in rows])
+
+
+def read_stated(path: Path, company: pa.Table) -> list[View]:
+    """Return pairs of claims written for the purpose (`changes`, `earlier`, `later`): each alone, and among a few more.
+
+    Args:
+        path: tab-separated, with a heading.
+        company: claims of a store, a few sessions of which stand beside each pair.
+    """
+    with path.open(encoding="utf-8", newline="") as lines:
+        rows = list(csv.DictReader(lines, delimiter="\t"))
+    encoder = load_encoder(Settings().encoder)
+    vectors = encoder.encode([row[name] for row in rows for name in ("earlier", "later")])
+    sessions = company["session_id"].unique().to_pylist()
+    views = []
+    for at, row in enumerate(rows):
+        pair = _build_pair(row["earlier"], row["later"], vectors[2 * at : 2 * at + 2])
+        beside = company.filter(pc.is_in(company["session_id"], pa.array(random.Random(at).sample(sessions, BESIDE))))
+        for table in (pair, _drop_vectors(pair), pa.concat_tables([pair, _set_workspace(beside)])):
+            view = label_claims(table, [])
+            changes = [
+                1.0 if ids == "earlier" and row["changes"] == "yes" else 0.0 for ids in _list_earlier(table, view)
+            ]
+            views.append(replace(view, labels=np.array(changes)))
+    return views * WEIGHT
+
+
+def _build_pair(earlier: str, later: str, vectors: Vectors) -> pa.Table:
+    """Return two claims as rows of OBSERVATIONS, a month apart."""
+    rows = []
+    for at, (name, text) in enumerate((("earlier", earlier), ("later", later))):
+        row: dict[str, Any] = dict.fromkeys(OBSERVATIONS.schema.names)
+        row |= {name: [] for name in ("files", "keywords", "evidence_sessions")}
+        row |= {"observation_id": name, "session_id": name, "summary": text, "quote": text, "message_ids": [name]}
+        row |= {"category": "decision", "pack": "coding", "confidence": 0.5, "observer": "", "step_key": ""}
+        row |= {"status": Status.ACTIVE, "vector": vectors[at], "observed_at": datetime(2026, 1 + at, 1, tzinfo=UTC)}
+        rows.append(row)
+    return pa.Table.from_pylist(rows, schema=OBSERVATIONS.schema)
+
+
+def _set_workspace(table: pa.Table) -> pa.Table:
+    at = table.schema.get_field_index("workspace")
+    return table.set_column(at, table.schema.field(at), pa.nulls(table.num_rows, pa.string()))
+
+
+def _list_earlier(table: pa.Table, view: View) -> list[str]:
+    """Return of each pair the id of its earlier claim where the later is the written one, else nothing."""
+    ids = sorted(table["observation_id"].to_pylist())
+    return [ids[old] if ids[new] == "later" else "" for old, new in view.known.pairs.tolist()]
+
+
+def fit_model(views: Sequence[View], names: Sequence[str]) -> Any:
+    """Return a classifier from the pairs whose label is known, those of two sessions once more as if of one."""
+    from sklearn.ensemble import HistGradientBoostingClassifier
+
+    of_two = find_names_of_two_sessions(views)
+    only_apart = [at for at, name in enumerate(names) if name in of_two and not name.startswith(SAYS)]
+    matrices, labels = [], []
+    for view in views:
+        told = ~np.isnan(view.labels)
+        matrix = build_matrix(view.known.features, names)
+        within = matrix[told & view.known.apart]
+        within[:, only_apart] = np.nan
+        matrices += [matrix[told], within]
+        labels += [view.labels[told], view.labels[told & view.known.apart]]
+    return HistGradientBoostingClassifier(**TREES).fit(np.concatenate(matrices), np.concatenate(labels))
+
+
+def find_names(sources: Sequence[Source]) -> list[str]:
+    """Return the names of all features, sorted; of the later claim's words those that most authors use."""
+    authors: dict[str, set[str]] = defaultdict(set)
+    for source in sources:
+        for found in source.whole.known.features:
+            for name in found:
+                authors[name].add(source.author)
+    said = sorted((name for name in authors if name.startswith(SAYS)), key=lambda name: (-len(authors[name]), name))
+    return sorted([name for name in authors if not name.startswith(SAYS)] + said[:WORDS])
+
+
+def find_names_of_two_sessions(views: Sequence[View]) -> set[str]:
+    """Return the names of what is known of pairs of two sessions alone."""
+    of_one = {
+        name
+        for view in views
+        for found, apart in zip(view.known.features, view.known.apart, strict=True)
+        if not apart
+        for name in found
+    }
+    return {name for view in views for found in view.known.features for name in found} - of_one
+
+
+def judge_sources(sources: Sequence[Source], stated: Sequence[View], names: Sequence[str]) -> list[Result]:
+    """Return of each source what a model from other authors', and from pairs that were written, says."""
+    found = []
+    for author in dict.fromkeys(source.author for source in sources):
+        of_author = [source for source in sources if source.author == author]
+        rest = [s for s in sources if s.learnt and s.author != author]
+        if len(of_author) == 1 and author == "calm_coding" and of_author[0].learnt:
+            found.append(_judge_halves(of_author[0], [*stated, *_list_views(rest)], names))
+            continue
+        model = fit_model([*stated, *_list_views(rest)], names)
+        for source in of_author:
+            told = model.predict_proba(build_matrix(source.whole.known.features, names))[:, 1]
+            found.append(count_called(source, told))
+    return found
+
+
+def _list_views(sources: Sequence[Source]) -> list[View]:
+    """Return every view of the sources that are learnt from."""
+    return [view for source in sources if source.learnt for view in (source.whole, *source.others)]
+
+
+def _judge_halves(source: Source, rest: Sequence[View], names: Sequence[str]) -> Result:
+    """Judge each half of a file's sessions by a model that saw the other; pairs across them by the surer of the two."""
+    ids = sorted(set(source.whole.sessions))
+    random.Random(0).shuffle(ids)
+    first = set(ids[: len(ids) // 2])
+    side = np.array([session in first for session in source.whole.sessions])[source.whole.known.pairs].sum(axis=1)
+    told = np.zeros(len(side))
+    for own, other in ((0, 2), (2, 0)):
+        labels = np.where(side == other, source.whole.labels, np.nan)
+        half = View(source.whole.known, labels, [], source.whole.sessions)
+        model = fit_model([half, *rest], names)
+        said = model.predict_proba(build_matrix(source.whole.known.features, names))[:, 1]
+        told = np.where(side == own, said, np.where(side == 1, np.maximum(told, said), told))
+    return count_called(source, told)
+
+
+def count_called(source: Source, told: Labels) -> Result:
+    """Count at each threshold the claims that are called changed by another session."""
+    view = source.whole
+    best: dict[int, float] = {}
+    for (old, _), likely, apart in zip(view.known.pairs.tolist(), told.tolist(), view.known.apart, strict=True):
+        if apart:
+            best[old] = max(best.get(old, 0.0), likely)
+    stale = {row for rows in view.stale for row in rows}
+    gone = [{row for row, likely in best.items() if likely >= least} for least in THRESHOLDS]
+    return Result(
+        source.name,
+        len(view.sessions),
+        len(view.stale),
+        [len(rows - stale) for rows in gone],
+        [sum(bool(case) and rows.issuperset(case) for case in view.stale) for rows in gone],
+    )
+
+
+def _draw_small(table: pa.Table, whole: View) -> Iterator[pa.Table]:
+    """Yield the claims of a few sessions: those that follow one another, the two of each change, and as many twos whose
+    claims are likest and no change.
+    """
+    first = table.group_by("session_id").aggregate([("observed_at", "min")]).sort_by("observed_at_min")
+    ids = first["session_id"].to_pylist()
+    drawn = [ids[at : at + size] for size in FEW for at in range(0, len(ids) - size + 1, size)]
+    order = np.argsort(-whole.known.likeness, kind="stable")
+    told = {label: _list_session_pairs(whole, order[whole.labels[order] == label]) for label in (0.0, 1.0)}
+    alike = [pair for pair in told[0.0] if pair not in told[1.0]][: max(len(told[1.0]), ALIKE)]
+    for some in (*drawn, *told[1.0], *alike):
+        yield table.filter(pc.is_in(table["session_id"], pa.array(some)))
+
+
+def _list_session_pairs(whole: View, places: npt.NDArray[np.int64]) -> list[tuple[str, str]]:
+    """Return the two sessions of each pair, each two once; of one session none."""
+    pairs = (sorted(whole.sessions[row] for row in whole.known.pairs[at]) for at in places if whole.known.apart[at])
+    return list(dict.fromkeys((one, other) for one, other in pairs))
+
+
+def _drop_vectors(table: pa.Table) -> pa.Table:
+    at = table.schema.get_field_index("vector")
+    field = table.schema.field(at)
+    return table.set_column(at, field, pa.nulls(table.num_rows, field.type))
+
+
+def _prepare_transcript(path: Path, folder: Path) -> Path:
+    """Return the file, or LoCoMo's conversations in it as generic JSONL."""
+    if path.suffix != ".json":
+        return path
+    lines = [
+        {
+            "session_id": f"{conversation.id}-{turn.session}",
+            "message_id": turn.id,
+            "role": "user",
+            "speaker": turn.speaker,
+            "content": turn.text,
+            "ts": turn.ts.isoformat(),
+            "workspace": conversation.id,
+        }
+        for conversation in load_conversations(path)
+        for turn in conversation.turns
+    ]
+    written = folder / f"{path.stem}.jsonl"
+    written.write_bytes(b"\n".join(map(orjson.dumps, lines)) + b"\n")
+    return written
+
+
+def render_sources_table(results: Sequence[Result]) -> Table:
+    """For people."""
+    table = Table(title="changes between sessions: claims without a case | cases, called changed from a probability")
+    for name in ("source", "claims", "cases", *(f"{least:g}" for least in THRESHOLDS)):
+        table.add_column(name, justify="left" if name == "source" else "right")
+    for r in results:
+        cells = (f"{others} | {found}" for others, found in zip(r.others, r.found, strict=True))
+        table.add_row(r.source, f"{r.claims:,}", str(r.cases), *cells)
+    return table
+
+
+def main() -> None:
+    """Do a night a file and a fit without each author; print the table, write the model."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("files", nargs="+", type=Path, metavar="FILE")
+    parser.add_argument("--none", nargs="+", type=Path, default=[], metavar="FILE", help="in these nothing changes")
+    parser.add_argument("--held", nargs="+", type=Path, default=[], metavar="FILE", help="the same, never learnt from")
+    parser.add_argument("--stated", type=Path, metavar="FILE", help="pairs written for the purpose")
+    parser.add_argument("--write", action="store_true", help="keep the model from all files")
+    parser.add_argument("--json", action="store_true")
+    args = parser.parse_args()
+    files = [(path, path not in args.held) for path in (*args.files, *args.none, *args.held)]
+    tables = {path: read_claims(path) for path, _ in files}
+    sources = [label_source(p.stem, tables[p], read_file_cases(p), learnt=learnt) for p, learnt in files]
+    stated = read_stated(args.stated, tables[args.none[0]]) if args.stated and args.none else []
+    names = find_names([source for source in sources if source.learnt])
+    results = judge_sources(sources, stated, names)
+    if args.write:
+        import skops.io
+
+        told = {"names": names, "classifier": fit_model([*stated, *_list_views(sources)], names)}
+        skops.io.dump(told, WRITTEN, compression=zipfile.ZIP_DEFLATED, compresslevel=9)
+    if args.json:
+        print(orjson.dumps(results).decode())
+    else:
+        Console(width=120).print(render_sources_table(results))
+
+
+if __name__ == "__main__":
+    main()

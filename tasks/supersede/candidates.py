@@ -1,0 +1,88 @@
+"""Which claims are worth judging against each other: near by vector or by rare words, of one workspace, in scope."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from slowwave.tasks.dedupe.candidates import Floats, Pairs, deduplicate_pairs, find_vector_pairs, find_word_pairs
+from slowwave.tasks.dedupe.normalise import Claim
+from slowwave.tasks.supersede.features import IdfTable, compute_overlap
+
+NEAREST = 20
+"""Nearest claims by vector that are looked at: a change is put in other words more often than a repetition is."""
+LEAST_COSINE = 0.1
+"""Under it two claims have nothing in common that a vector knows of."""
+LIKEST = 4
+"""A pair is judged where fewer others of one of its claims are liker. Of 624 labelled changes 618 are, and half of all
+pairs are not."""
+
+Scores = npt.NDArray[np.float64]
+
+
+def find_candidate_pairs(
+    table: pa.Table, claims: Sequence[Claim], vectors: Floats, has: npt.NDArray[np.bool_]
+) -> Pairs:
+    """Return pairs of rows that are near and in scope.
+
+    Args:
+        table: rows of OBSERVATIONS.
+        claims: the rows as they are read.
+        vectors: of the rows, of unit length; shape (rows, dim).
+        has: which rows have one.
+    """
+    near = find_vector_pairs(vectors, has, NEAREST, LEAST_COSINE)
+    return _filter_in_scope(deduplicate_pairs(np.concatenate([near, find_word_pairs(claims)])), table, claims)
+
+
+def compute_cosines(pairs: Pairs, vectors: Floats, has: npt.NDArray[np.bool_]) -> Scores:
+    """Return cosine of each pair, NaN where one of the two has no vector."""
+    cosines = np.einsum("ij,ij->i", vectors[pairs[:, 0]], vectors[pairs[:, 1]]).astype(np.float64)
+    return np.where(has[pairs[:, 0]] & has[pairs[:, 1]], cosines, np.nan)
+
+
+def compute_likeness(pairs: Pairs, cosines: Scores, claims: Sequence[Claim], idf: IdfTable) -> Scores:
+    """Return how much two claims are about one thing, 0 to 2: the words they share and the cosine of their vectors;
+    without vectors the words count twice.
+    """
+    words = [frozenset(claim.content) for claim in claims]
+    shared = np.array([compute_overlap(words[a], words[b], idf) for a, b in pairs.tolist()], dtype=np.float64)
+    return shared + np.where(np.isnan(cosines), shared, cosines)
+
+
+def _filter_in_scope(pairs: Pairs, table: pa.Table, claims: Sequence[Claim]) -> Pairs:
+    """Return pairs of one workspace, not two people's words of themselves; what one says of oneself may cross
+    workspaces.
+
+    One without a name is the assistant or the only person there: its echo of a claim goes with the claim. In everyday
+    life two named people settle the same things where they talk with each other, and what each prefers is their own.
+    """
+    space, voice, session = (_encode_column(table[name]) for name in ("workspace", "speaker", "session_id"))
+    personal = np.asarray(pc.equal(table["pack"], "personal"), dtype=bool)
+    prefers = np.asarray(pc.equal(table["category"], "preference"), dtype=bool)
+    own = np.array([claim.first_person for claim in claims], dtype=bool)
+    a, b = pairs[:, 0], pairs[:, 1]
+    one_space, one_voice = space[a] == space[b], voice[a] == voice[b]
+    of_self = personal[a] & personal[b] & own[a] & own[b] & one_voice
+    echo = ((voice[a] < 0) | (voice[b] < 0)) & (~(own[a] & own[b]) | (session[a] == session[b]))
+    work = ~(personal[a] & personal[b]) & ~(own[a] & own[b])
+    together = _mask_shared_sessions(voice, session)[voice[a], voice[b]] & ~(own[a] | own[b] | prefers[a] | prefers[b])
+    two_selves = own[a] & own[b] & ~one_voice
+    kept: Pairs = pairs[(of_self | (one_space & (one_voice | echo | work | together))) & ~two_selves]
+    return kept
+
+
+def _mask_shared_sessions(voice: Any, session: Any) -> npt.NDArray[np.bool_]:
+    """Return of each two voices whether a session has claims of both; shape (voices + 1,) * 2, the last is nobody's."""
+    talks = np.zeros((int(session.max(initial=-1)) + 1, int(voice.max(initial=-1)) + 2), dtype=np.float32)
+    talks[session, voice] = 1.0
+    together: npt.NDArray[np.bool_] = talks.T @ talks > 0.0
+    return together
+
+
+def _encode_column(column: pa.ChunkedArray) -> Any:
+    """Return a whole number for each distinct value, -1 for none."""
+    return column.combine_chunks().dictionary_encode().indices.fill_null(-1).to_numpy(zero_copy_only=False)
