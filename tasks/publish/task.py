@@ -3,7 +3,7 @@
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
-from slowwave.engines.encoders.query_encoder import load_query_encoder
+from slowwave.engines.encoders.load import load_query_encoder
 from slowwave.engines.errors import EncoderNotFound
 from slowwave.recall.release.calibration import fit_calibration
 from slowwave.recall.release.view import View

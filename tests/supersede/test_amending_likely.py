@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from bench.fit_amendments import Labelled, Pair, evaluate_held_out, fit_model
-from slowwave.engines.encoders.query_encoder import load_query_encoder
+from slowwave.engines.encoders.load import load_query_encoder
 from slowwave.schemas.settings import DedupeSettings
 from slowwave.schemas.tables import OBSERVATIONS
 from slowwave.tasks.supersede.claims import build_candidate_claims

@@ -62,7 +62,7 @@ class QueryVectors:
                 self._loaded[made_with] = self._load_encoder(made_with)
             loaded = self._loaded[made_with]
         if loaded is None:
-            from slowwave.engines.encoders.sentence_transformer import suggest_package
+            from slowwave.engines.encoders.load import suggest_package
 
             self._note(
                 f"the encoder {made_with!r} of this release can't be loaded: answered by full text alone"
@@ -71,7 +71,7 @@ class QueryVectors:
         return loaded
 
     def _load_encoder(self, made_with: str) -> Encoder | None:
-        from slowwave.engines.encoders.query_encoder import load_query_encoder
+        from slowwave.engines.encoders.load import load_query_encoder
         from slowwave.engines.errors import EncoderNotFound
 
         try:
