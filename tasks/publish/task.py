@@ -1,8 +1,5 @@
 """The end of a run: indexes over what is new, small files compacted, and one row that makes it all live."""
 
-from prefect import task
-from prefect.cache_policies import NO_CACHE
-
 from slowwave.engines.encoders.load import load_query_encoder
 from slowwave.engines.errors import EncoderNotFound
 from slowwave.recall.release.calibration import fit_calibration
@@ -12,7 +9,6 @@ from slowwave.store.upkeep import compact_store, drop_old_versions
 from slowwave.tasks.job import Job, StepReport, report_step
 
 
-@task(name="publish", cache_policy=NO_CACHE)
 def publish_release(job: Job) -> StepReport:
     """Index, compact, release, and drop versions that no kept release pins. An unchanged store is left alone."""
     with report_step("publish") as report:
