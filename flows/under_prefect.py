@@ -20,7 +20,6 @@ from prefect.cache_policies import NO_CACHE
 from slowwave.flows.export import export_tables
 from slowwave.flows.nightly import run_night
 from slowwave.flows.report import RunReport
-from slowwave.flows.reprocess import run_reprocess
 from slowwave.flows.selection import Selection
 from slowwave.schemas.settings import Settings
 from slowwave.tasks.job import StepReport
@@ -59,6 +58,8 @@ def nightly(paths: list[str] | None = None, overrides: dict[str, Any] | None = N
 @flow(name="reprocess", validate_parameters=False)
 def reprocess(step: str, selection: dict[str, Any] | None = None, overrides: dict[str, Any] | None = None) -> RunReport:
     """Reprocess under Prefect; `selection` has the fields of `Selection`."""
+    from slowwave.flows.reprocess import run_reprocess
+
     report = run_reprocess(step, Selection(**selection or {}), Settings(**overrides or {}), run_as_task)
     save_artifact(report, "reprocess-report", "What was done again")
     return report

@@ -24,7 +24,7 @@ from tests.fake_llm_server import serving
 from tests.recall_store import build
 
 COMMANDS = sorted(path.stem for path in (ROOT / "bench").glob("*.py") if '__name__ == "__main__"' in path.read_text())
-LACKING = {"llm_engine": "vLLM", "tiny_models": "pip"}
+LACKING = {"llm_engine": "vLLM", "mem0_night": "mem0", "tiny_models": "pip"}
 """Measurements that need what a test can't have, and what it is."""
 
 
