@@ -1,6 +1,7 @@
 """The end of a run: indexes over what is new, small files compacted, and one row that makes it all live."""
 
 from slowwave.engines.encoders.load import load_query_encoder
+from slowwave.engines.encoders.protocol import hide_url
 from slowwave.engines.errors import EncoderNotFound
 from slowwave.recall.release.calibration import fit_calibration
 from slowwave.recall.release.view import View
@@ -13,7 +14,7 @@ def publish_release(job: Job) -> StepReport:
     """Index, compact, release, and drop versions that no kept release pins. An unchanged store is left alone."""
     with report_step("publish") as report:
         touched = compact_store(job.store, job.settings.storage.compact_fragments)
-        encoder = job.settings.encoder if job.settings.embeddings else None
+        encoder = hide_url(job.settings.encoder) if job.settings.embeddings else None
         release = publish(job.store, job.run_id, encoder, lambda draft: _calibrate_release(job, draft, report))
         if release is None:
             return report

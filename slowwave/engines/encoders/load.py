@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from slowwave.engines.encoders.graph_files import is_plain_bert
 from slowwave.engines.encoders.hash_encoder import HashEncoder
-from slowwave.engines.encoders.protocol import Encoder
-from slowwave.engines.errors import EncoderNotFound
+from slowwave.engines.encoders.protocol import SERVER, Encoder, compute_encoder_name
+from slowwave.engines.errors import EncoderFailed, EncoderNotFound
 
 if TYPE_CHECKING:
     from slowwave.engines.encoders.sentence_transformer import SentenceTransformerEncoder
@@ -33,7 +33,7 @@ DEVICES = ("/dev/nvidiactl", "/dev/dxg", "/dev/kfd")
 def load_encoder(name: str) -> Encoder:
     """Return the encoder for many texts: that of a packaged model, a folder, or a hub name (`sentence-transformers/…`).
 
-    `hash-384` is the plain one that ships: no model.
+    `hash-384` is the plain one that ships: no model. `openai:MODEL@URL` is a server's.
 
     Raises:
         EncoderNotFound: nothing of that name could be loaded; the message lists what was tried.
@@ -70,6 +70,8 @@ def load_original(name: str) -> "SentenceTransformerEncoder":
 def _load(name: str, *, on_gpu: bool) -> Encoder:
     if name == HashEncoder().name:
         return HashEncoder()
+    if name.startswith(SERVER):
+        return _open_server(name)
     folder = None if on_gpu else _find_model(name, [])
     if folder is not None and is_plain_bert(folder):
         from slowwave.engines.encoders.onnx_encoder import open_onnx_encoder
@@ -79,6 +81,21 @@ def _load(name: str, *, on_gpu: bool) -> Encoder:
         except (KeyError, ValueError) as trouble:
             LOG.warning("%s goes by sentence-transformers: %s", name, trouble)
     return load_original(name)
+
+
+def _open_server(setting: str) -> Encoder:
+    """Return the encoder that `openai:MODEL@URL` names."""
+    model, url = compute_encoder_name(setting), setting.rpartition("@")[2]
+    if not model or not url.startswith(("http://", "https://")):
+        raise EncoderNotFound(setting, ["its form: expected openai:MODEL@http://host:port/v1"])
+    try:
+        from slowwave.engines.encoders.embedding_server import EmbeddingServer
+
+        return EmbeddingServer(model, url)
+    except ModuleNotFoundError as missing:
+        raise EncoderNotFound(setting, [f"{missing.name} is not installed: pip install httpx"]) from missing
+    except EncoderFailed as away:
+        raise EncoderNotFound(setting, [str(away)]) from away
 
 
 def _find_model(name: str, tried: list[str]) -> Path | None:

@@ -1,18 +1,18 @@
 """Queries as vectors: the release's own encoder, loaded by the first query that needs it."""
 
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from threading import Lock
 
-from slowwave.engines.encoders.protocol import Encoder
+from slowwave.engines.encoders.protocol import Encoder, compute_encoder_name
+from slowwave.engines.errors import EncoderFailed
 from slowwave.recall.release.tables import LRUCache
 from slowwave.recall.retrieve.pools import Vector
 
 KEPT_QUERIES = 256
 """Vectors of the last queries, kept: an agent asks the same thing twice."""
 
-ENCODE_TROUBLE = (OSError, RuntimeError, ValueError)
-"""What a model raises whose files are gone, cut or another's."""
+ENCODE_TROUBLE = (OSError, RuntimeError, ValueError, EncoderFailed)
+"""What a model raises whose files are gone, cut or another's, and a server that is away."""
 
 
 class QueryVectors:
@@ -75,6 +75,6 @@ class QueryVectors:
         from slowwave.engines.errors import EncoderNotFound
 
         try:
-            return load_query_encoder(self.chosen if Path(self.chosen).name == made_with else made_with)
+            return load_query_encoder(self.chosen if compute_encoder_name(self.chosen) == made_with else made_with)
         except EncoderNotFound:
             return None
