@@ -2,7 +2,7 @@
 
 from slowwave.engines.encoders.load import load_query_encoder
 from slowwave.engines.encoders.protocol import hide_url
-from slowwave.engines.errors import EncoderNotFound
+from slowwave.engines.errors import EncoderFailed, EncoderNotFound
 from slowwave.recall.release.calibration import fit_calibration
 from slowwave.recall.release.view import View
 from slowwave.store.releases import Release, publish
@@ -30,10 +30,10 @@ def _calibrate_release(job: Job, draft: Release, report: StepReport) -> str | No
         return None
     try:
         encoder = load_query_encoder(job.settings.encoder)
-    except EncoderNotFound as missing:  # every vector came from the store
+        return fit_calibration(View(job.store.dir, draft), encoder).to_json()
+    except (EncoderNotFound, EncoderFailed) as missing:  # every vector came from the store
         report.notes.append(f"no scale of relevance: {missing}")
         return None
-    return fit_calibration(View(job.store.dir, draft), encoder).to_json()
 
 
 def find_run_release(job: Job) -> Release | None:

@@ -14,7 +14,7 @@ import pytest
 from slowwave import Memory
 from slowwave.engines.encoders import embedding_server
 from slowwave.engines.encoders.hash_encoder import HashEncoder
-from slowwave.engines.encoders.load import load_encoder
+from slowwave.engines.encoders.load import load_encoder, load_query_encoder
 from slowwave.engines.errors import EncoderFailed, EncoderNotFound, WrongDimension
 from slowwave.flows.nightly import run_night
 from slowwave.schemas.settings import Settings
@@ -43,7 +43,7 @@ class Server:
 
 
 @contextmanager
-def serving(server: Server) -> Iterator[str]:
+def serving(server: Server, port: int = 0) -> Iterator[str]:
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             assert self.path == "/v1/embeddings"
@@ -57,7 +57,7 @@ def serving(server: Server) -> Iterator[str]:
         def log_message(self, *words: object) -> None:
             """Say nothing."""
 
-    http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    http = ThreadingHTTPServer(("127.0.0.1", port), Handler)
     threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
     try:
         yield f"openai:some/model@http://127.0.0.1:{http.server_port}/v1"
@@ -89,13 +89,36 @@ def test_a_busy_server_is_asked_again_and_one_that_refuses_is_not() -> None:
         server.troubles = [401]
         with pytest.raises(EncoderFailed, match="HTTP 401"):
             encoder.encode(["one"])
-        server.troubles = [500] * embedding_server.TRIES
+        server.troubles = [500] * 5
         with pytest.raises(EncoderFailed, match="HTTP 500"):
             encoder.encode(["one"])
     with pytest.raises(EncoderNotFound, match="ConnectError"):
         load_encoder(setting)
     with pytest.raises(EncoderNotFound, match="expected openai:MODEL@http"):
         load_encoder("openai:model")
+    with pytest.raises(EncoderNotFound, match="InvalidURL"):
+        load_encoder("openai:model@http://127.0.0.1:port/v1")
+
+
+def test_who_waits_for_an_answer_waits_for_two_tries() -> None:
+    with serving(server := Server()) as setting:
+        encoder = load_query_encoder(setting)
+        server.troubles = [503] * 5
+        with pytest.raises(EncoderFailed, match="HTTP 503"):
+            encoder.encode(["one"])
+    assert len(server.troubles) == 3
+
+
+def test_a_model_of_one_length_is_asked_for_another_once() -> None:
+    server = Server()
+    server.nested = False
+    with serving(server) as setting:
+        encoder = load_encoder(setting)
+        assert encoder.encode(["one", "two"]).shape == (2, 384)
+        assert ["dimensions" in body for body in server.seen] == [True, False, False]
+        server.troubles = [400]
+        with pytest.raises(EncoderFailed, match="HTTP 400"):
+            encoder.encode(["one"])
 
 
 def test_vectors_of_another_length_are_refused_before_anything_is_written() -> None:
@@ -117,6 +140,9 @@ def test_a_night_and_a_query_by_a_server_and_the_query_goes_on_by_words_without_
         assert read_releases(Store.open(settings.store))[-1].encoder == "some/model"
         found = Memory.open(settings.store).recall("Which database keeps the tickets?")
         assert (found[0].text[:10], found.notes) == ("We decided", ())
-    found = Memory.open(settings.store).recall("Which database keeps the tickets?")
+    memory = Memory.open(settings.store)
+    found = memory.recall("Which database keeps the tickets?")
     assert found[0].text[:10] == "We decided"
     assert "answered by full text alone" in found.notes[0]
+    with serving(Server(), port=int(setting.rpartition(":")[2].removesuffix("/v1"))):
+        assert memory.recall("Which database keeps all of the tickets?").notes == ()

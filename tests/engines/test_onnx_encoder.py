@@ -1,6 +1,7 @@
 """The encoder on ONNX Runtime: what sentence-transformers gives, without torch, the same on any number of threads."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -8,6 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
+from safetensors.torch import load_file, save_file
 
 from slowwave.engines.encoders import graph_files, onnx_encoder
 from slowwave.engines.encoders.graph_files import find_graph, is_plain_bert
@@ -15,6 +18,8 @@ from slowwave.engines.encoders.hash_encoder import HashEncoder
 from slowwave.engines.encoders.load import load_encoder, load_query_encoder
 from slowwave.engines.encoders.onnx_encoder import OnnxEncoder
 from slowwave.engines.encoders.sentence_transformer import SentenceTransformerEncoder
+
+ROOT = Path(__file__).parents[2]
 
 TEXTS = [
     "Where does the cat sleep?",
@@ -81,6 +86,41 @@ def test_where_nothing_can_be_kept_the_graph_is_used_all_the_same(
     assert np.array_equal(OnnxEncoder(clone, "clone", made).encode(TEXTS), quick.encode(TEXTS))
 
 
+def test_a_kept_graph_that_was_cut_is_made_anew(clone: Path, quick: OnnxEncoder) -> None:
+    graph = find_graph(clone, lambda graph: None)
+    assert isinstance(graph, Path)
+    whole = graph.read_bytes()
+    for cut in (b"", whole[: len(whole) // 2]):
+        graph.write_bytes(cut)
+        onnx_encoder.open_onnx_encoder.cache_clear()
+        found = load_query_encoder(str(clone))
+        assert isinstance(found, OnnxEncoder)
+        assert np.array_equal(found.encode(TEXTS), quick.encode(TEXTS))
+        assert graph.read_bytes() == whole
+    assert {file.suffix for file in graph.parent.iterdir()} == {".onnx", ".name"}
+
+
+def test_without_a_home_the_graph_is_made_and_nothing_kept(
+    clone: Path, quick: OnnxEncoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def find_none() -> Path:
+        raise RuntimeError("Could not determine home directory.")  # as where a container's user has no entry
+
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setattr(Path, "home", find_none)
+    assert isinstance(find_graph(clone, lambda graph: None), bytes)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_weights_give_their_models_vectors(dtype: torch.dtype, clone: Path, quick: OnnxEncoder) -> None:
+    weights = {name: tensor.to(dtype) for name, tensor in load_file(clone / "model.safetensors").items()}
+    save_file(weights, clone / "model.safetensors", metadata={"format": "pt"})
+    found = load_query_encoder(str(clone))
+    # In bfloat16 the original's own sums are too rough to be those of the graph.
+    assert isinstance(found, OnnxEncoder if dtype == torch.float16 else SentenceTransformerEncoder)
+    assert (found.encode(TEXTS) * quick.encode(TEXTS)).sum(axis=1).min() > 0.99
+
+
 def test_a_graph_that_is_not_its_model_is_not_used(
     clone: Path, quick: OnnxEncoder, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -119,6 +159,19 @@ def test_another_kind_of_model_falls_back(quick: OnnxEncoder, tmp_path: Path) ->
     pooling |= {"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False}
     (folder / "1_Pooling" / "config.json").write_text(json.dumps(pooling))
     assert isinstance(load_query_encoder(str(folder)), SentenceTransformerEncoder)
+
+
+def test_nothing_but_the_graph_is_kept_and_nothing_reported(tmp_path: Path) -> None:
+    code = (
+        "import os; from slowwave.engines.encoders.load import load_query_encoder as load;"
+        "load('all-MiniLM-L6-v2').encode(['hello']); print(os.environ['ORT_DISABLE_TELEMETRY'])"
+    )
+    environment = {name: value for name, value in os.environ.items() if name != "ORT_DISABLE_TELEMETRY"}
+    environment |= {"HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path), "PYTHONPATH": str(ROOT)}
+    call = [sys.executable, "-c", code]
+    done = subprocess.run(call, env=environment, capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("1\n", "")
+    assert [folder.name for folder in tmp_path.iterdir()] == ["slowwave"]  # no `Microsoft`, where it keeps its id
 
 
 def test_encoding_a_query_imports_no_torch() -> None:

@@ -30,7 +30,8 @@ def build_bert_graph(config: dict[str, Any], weights: Path) -> bytes:
     Raises:
         KeyError: the weights are not those of such a BERT.
     """
-    graph = _Graph({name.removeprefix("bert."): tensor for name, tensor in load_file(weights).items()})
+    tensors = {name.removeprefix("bert."): tensor for name, tensor in load_file(weights).items()}
+    graph = _Graph({name: tensor.astype(np.float32, copy=False) for name, tensor in tensors.items()})
     eps = float(config["layer_norm_eps"])
     x = graph.add_embeddings(eps)
     for layer in range(config["num_hidden_layers"]):
@@ -75,7 +76,7 @@ class _Graph:
     def load(self, *names: str) -> str:
         """Keep tensors of the model, side by side; those of layers as `x @ matrix` takes them."""
         tensors = [self.weights[name].T if name.startswith("encoder") else self.weights[name] for name in names]
-        return self.keep(names[0], np.concatenate(tensors, axis=-1).astype(np.float32))
+        return self.keep(names[0], np.concatenate(tensors, axis=-1))
 
     def add_embeddings(self, eps: float) -> str:
         """Add words, places and the first text's type, normalised."""

@@ -18,27 +18,31 @@ from slowwave.schemas.tables import VECTOR_DIM
 
 BATCH = 64
 """Texts of one request."""
-TRIES = 5
 FIRST_PAUSE = 0.5
 """Seconds before the second try; doubled before each further one."""
 TIMEOUT = 120.0
 BUSY = (408, 429, 500, 502, 503, 504)
 """Statuses after which a request is sent again."""
+REFUSED = (400, 422)
+"""Statuses by which a server says that it does not know `dimensions`."""
 KEY = "SLOWWAVE_ENCODER_API_KEY"
 
 
 class EmbeddingServer:
     """Unit vectors of the model `name` at a base URL, up to and with its `/v1`. Asks it once, for its dimension.
 
+    A request is sent `tries` times where the server is busy or away.
+
     Raises:
         EncoderFailed: the server can't be reached, or gives no vectors.
     """
 
-    def __init__(self, name: str, url: str) -> None:
-        self.name, self.url = name, url.rstrip("/")
+    def __init__(self, name: str, url: str, tries: int) -> None:
+        self.name, self.url, self.tries, self.dim = name, url.rstrip("/"), tries, 0
         key = os.environ.get(KEY, "").strip()
         headers = {"Authorization": f"Bearer {key}"} if key else {}
         self._client = httpx.Client(timeout=TIMEOUT, headers=headers)
+        self._asked = {"encoding_format": "float", "dimensions": VECTOR_DIM}
         self.dim = len(self._ask([name])[0])
 
     def encode(self, texts: Sequence[str]) -> Vectors:
@@ -56,25 +60,29 @@ class EmbeddingServer:
         return vectors
 
     def _ask(self, texts: list[str]) -> Vectors:
-        body = {"model": self.name, "input": texts, "encoding_format": "float", "dimensions": VECTOR_DIM}
         why = ""
-        for attempt in range(TRIES):
+        for attempt in range(self.tries):
             if attempt:
                 time.sleep(FIRST_PAUSE * 2 ** (attempt - 1))
             try:
-                answer = self._client.post(f"{self.url}/embeddings", json=body)
-            except httpx.HTTPError as trouble:
+                answer = self._post(texts)
+                if answer.status_code in REFUSED and not self.dim:  # a model of one length; later it is about the texts
+                    self._asked.pop("dimensions", None)
+                    answer = self._post(texts)
+            except (httpx.HTTPError, httpx.InvalidURL) as trouble:
                 why = f"{type(trouble).__name__}: {trouble}"
+                if isinstance(trouble, httpx.InvalidURL):
+                    break
                 continue
-            if answer.status_code == 400 and "dimensions" in body:
-                del body["dimensions"]  # a model of one length
-                answer = self._client.post(f"{self.url}/embeddings", json=body)
             if answer.is_success:
                 return self._parse(answer, len(texts))
             why = f"HTTP {answer.status_code}: {answer.text[:200]}"
             if answer.status_code not in BUSY:
                 break
         raise EncoderFailed(self.name, f"{self.url}: {why}")
+
+    def _post(self, texts: list[str]) -> httpx.Response:
+        return self._client.post(f"{self.url}/embeddings", json={"model": self.name, "input": texts, **self._asked})
 
     def _parse(self, answer: httpx.Response, count: int) -> Vectors:
         """Return an answer's vectors in the order of the texts: its rows say which text they are of."""

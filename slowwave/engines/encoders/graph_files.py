@@ -46,15 +46,20 @@ def find_graph(folder: Path, check: Callable[[bytes], None]) -> Path | bytes:
     """Return a model's graph: its file, made where there is none, or itself where no file can be kept.
 
     The name is a hash of weights and configuration, noted by the weights' place, size and times: to hash 90 MB takes
-    as long as to answer a query. `check` is given a new graph before it is kept.
+    as long as to answer a query. `check` is given a new graph before it is kept: it brings torch, and where nothing can
+    be kept each process would wait for that.
 
     Raises:
-        OSError, KeyError: the weights can't be read, or are not those of such a model.
+        OSError, KeyError, TypeError, ValueError: the weights can't be read, or are not those of such a model.
     """
     weights, config = (folder / "model.safetensors").resolve(), (folder / "config.json").read_bytes()
     found = weights.stat()
     times = f"{weights} {found.st_size} {found.st_mtime_ns} {found.st_ctime_ns}".encode()
-    kept = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "slowwave" / "encoders"
+    try:
+        kept = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "slowwave" / "encoders"
+        kept.mkdir(parents=True, exist_ok=True)
+    except (OSError, RuntimeError):  # no right to, or no home at all
+        return _make_graph(folder)
     note = kept / f"{_hash(times, config)}.name"
     if note.is_file() and (graph := kept / note.read_text()).is_file():
         return graph
@@ -62,9 +67,10 @@ def find_graph(folder: Path, check: Callable[[bytes], None]) -> Path | bytes:
         graph = kept / f"{_hash(hashlib.file_digest(file, 'sha256').digest(), config)}.onnx"
     made = b""
     if not graph.is_file():
-        made = _make_graph(folder, check)
+        made = _make_graph(folder)
+        if os.access(kept, os.W_OK):
+            check(made)
     try:
-        kept.mkdir(parents=True, exist_ok=True)
         if made:
             _replace_file(graph, made)
         _replace_file(note, graph.name.encode())
@@ -73,12 +79,10 @@ def find_graph(folder: Path, check: Callable[[bytes], None]) -> Path | bytes:
     return graph
 
 
-def _make_graph(folder: Path, check: Callable[[bytes], None]) -> bytes:
+def _make_graph(folder: Path) -> bytes:
     from slowwave.engines.encoders.bert_graph import build_bert_graph
 
-    made = build_bert_graph(read_json(folder / "config.json"), folder / "model.safetensors")
-    check(made)
-    return made
+    return build_bert_graph(read_json(folder / "config.json"), folder / "model.safetensors")
 
 
 def _hash(*parts: bytes) -> str:
@@ -88,5 +92,12 @@ def _hash(*parts: bytes) -> str:
 def _replace_file(path: Path, content: bytes) -> None:
     """Write a file so that nobody sees half of it."""
     with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
-        file.write(content)
-    Path(file.name).replace(path)
+        written = Path(file.name)
+        try:
+            file.write(content)
+            file.close()
+            written.replace(path)
+        except OSError:
+            file.close()
+            written.unlink(missing_ok=True)
+            raise

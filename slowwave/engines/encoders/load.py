@@ -26,8 +26,11 @@ PACKAGED = {
 }
 """Models that come as a Python package: name -> import name and folder in it. The package itself is never imported."""
 
-DEVICES = ("/dev/nvidiactl", "/dev/dxg", "/dev/kfd")
-"""Where a GPU's driver shows on Linux (NVIDIA, under Windows, AMD): without one, torch need not be asked."""
+DEVICES = {
+    "linux": ("/dev/nvidiactl", "/dev/dxg", "/dev/kfd"),  # NVIDIA, a guest of Windows, AMD
+    "win32": (r"C:\Windows\System32\nvcuda.dll",),
+}
+"""Where a GPU's driver shows on a platform: without one, torch need not be asked."""
 
 
 def load_encoder(name: str) -> Encoder:
@@ -38,16 +41,18 @@ def load_encoder(name: str) -> Encoder:
     Raises:
         EncoderNotFound: nothing of that name could be loaded; the message lists what was tried.
     """
-    return _load(name, on_gpu=_has_gpu())
+    return _load(name, for_queries=False)
 
 
 def load_query_encoder(name: str) -> Encoder:
     """Return the same encoder for a few texts: where it can be had without torch, so it is, GPU or not.
 
+    A server is asked twice, not five times: somebody waits.
+
     Raises:
         EncoderNotFound: nothing of that name could be loaded.
     """
-    return _load(name, on_gpu=False)
+    return _load(name, for_queries=True)
 
 
 def load_original(name: str) -> "SentenceTransformerEncoder":
@@ -67,23 +72,23 @@ def load_original(name: str) -> "SentenceTransformerEncoder":
         raise EncoderNotFound(name, tried) from missing
 
 
-def _load(name: str, *, on_gpu: bool) -> Encoder:
+def _load(name: str, *, for_queries: bool) -> Encoder:
     if name == HashEncoder().name:
         return HashEncoder()
     if name.startswith(SERVER):
-        return _open_server(name)
-    folder = None if on_gpu else _find_model(name, [])
-    if folder is not None and is_plain_bert(folder):
-        from slowwave.engines.encoders.onnx_encoder import open_onnx_encoder
+        return _open_server(name, 2 if for_queries else 5)
+    folder = _find_model(name, []) if for_queries or not _has_gpu() else None
+    try:
+        if folder is not None and is_plain_bert(folder):
+            from slowwave.engines.encoders.onnx_encoder import open_onnx_encoder
 
-        try:
             return open_onnx_encoder(folder, Path(name).name)
-        except (KeyError, ValueError) as trouble:
-            LOG.warning("%s goes by sentence-transformers: %s", name, trouble)
+    except (OSError, KeyError, TypeError, ValueError) as trouble:
+        LOG.warning("%s goes by sentence-transformers: %s", name, trouble)
     return load_original(name)
 
 
-def _open_server(setting: str) -> Encoder:
+def _open_server(setting: str, tries: int) -> Encoder:
     """Return the encoder that `openai:MODEL@URL` names."""
     model, url = compute_encoder_name(setting), setting.rpartition("@")[2]
     if not model or not url.startswith(("http://", "https://")):
@@ -91,7 +96,7 @@ def _open_server(setting: str) -> Encoder:
     try:
         from slowwave.engines.encoders.embedding_server import EmbeddingServer
 
-        return EmbeddingServer(model, url)
+        return EmbeddingServer(model, url, tries)
     except ModuleNotFoundError as missing:
         raise EncoderNotFound(setting, [f"{missing.name} is not installed: pip install httpx"]) from missing
     except EncoderFailed as away:
@@ -104,7 +109,7 @@ def _find_model(name: str, tried: list[str]) -> Path | None:
 
 def _has_gpu() -> bool:
     """Return whether sentence-transformers would compute on a GPU; torch is imported only where there may be one."""
-    if sys.platform == "linux" and not any(Path(device).exists() for device in DEVICES):
+    if sys.platform in DEVICES and not any(Path(device).exists() for device in DEVICES[sys.platform]):
         return False
     if not importlib.util.find_spec("sentence_transformers"):
         return False

@@ -10,13 +10,16 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-from onnxruntime import InferenceSession, SessionOptions
 from tokenizers import Tokenizer
 
 from slowwave.engines.encoders.graph_files import find_graph, read_json
 from slowwave.engines.encoders.protocol import Vectors
+
+if TYPE_CHECKING:
+    from onnxruntime import InferenceSession
 
 BATCH_TOKENS = 512
 """Tokens that go through the model together: short texts gain from company, and from 256 on a core gains no more."""
@@ -27,7 +30,11 @@ LEAST_COSINE = 0.9999
 
 
 class OnnxEncoder:
-    """Unit vectors of a BERT with mean pooling."""
+    """Unit vectors of a BERT with mean pooling.
+
+    Raises:
+        ValueError: ONNX Runtime can't read the graph.
+    """
 
     def __init__(self, folder: Path, name: str, graph: Path | bytes) -> None:
         config = read_json(folder / "config.json")
@@ -36,11 +43,7 @@ class OnnxEncoder:
         self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
         self._tokenizer.no_padding()
         self._tokenizer.enable_truncation(int(limit or config["max_position_embeddings"]))
-        options = SessionOptions()
-        # Threads inside a batch would wait for each other where the machine has other work: a batch is one thread's.
-        options.intra_op_num_threads = options.inter_op_num_threads = 1
-        given = graph if isinstance(graph, bytes) else str(graph)
-        self._session = InferenceSession(given, options, providers=["CPUExecutionProvider"])
+        self._session = _open_session(graph if isinstance(graph, bytes) else str(graph))
 
     def encode(self, texts: Sequence[str]) -> Vectors:
         """Return unit vectors, float32, shape (len(texts), dim); a text longer than the model reads is cut.
@@ -66,6 +69,20 @@ class OnnxEncoder:
         return vectors
 
 
+def _open_session(graph: bytes | str) -> "InferenceSession":
+    # Else it reports to Microsoft, and keeps an id of the machine in the user's cache. A user may set it otherwise.
+    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
+    from onnxruntime import InferenceSession, SessionOptions
+
+    options = SessionOptions()
+    # Threads inside a batch would wait for each other where the machine has other work: a batch is one thread's.
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    try:
+        return InferenceSession(graph, options, providers=["CPUExecutionProvider"])
+    except Exception as trouble:  # its errors, one a status, have no base of their own
+        raise ValueError(f"ONNX Runtime can't read the graph: {trouble}") from trouble
+
+
 def _split_batches(lengths: Sequence[int]) -> Iterator[list[int]]:
     """Yield places of texts of one length, `BATCH_TOKENS` together; the longest first."""
     groups: dict[int, list[int]] = {}
@@ -77,17 +94,22 @@ def _split_batches(lengths: Sequence[int]) -> Iterator[list[int]]:
 
 
 def count_threads() -> int:
-    """Return how many batches are computed at once: what OMP_NUM_THREADS says, else a thread a core."""
+    """Return how many batches are computed at once: what OMP_NUM_THREADS says, else a thread a core it may use."""
     said = os.environ.get("OMP_NUM_THREADS", "")
-    return int(said) if said.isdecimal() and int(said) else os.cpu_count() or 1
+    if said.isdecimal() and int(said):
+        return int(said)
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @cache
 def open_onnx_encoder(folder: Path, name: str) -> OnnxEncoder:
     """Return the encoder of a folder that `is_plain_bert`, opened once a process.
 
+    A kept graph that can't be read, as a full disk or a power cut leaves it, is made anew.
+
     Raises:
-        OSError, KeyError, ValueError: no graph can be made of it, or it is not what sentence-transformers computes.
+        OSError, KeyError, TypeError, ValueError: no graph can be made of it, or it is not what sentence-transformers
+            computes.
     """
 
     def check(graph: bytes) -> None:
@@ -101,4 +123,11 @@ def open_onnx_encoder(folder: Path, name: str) -> OnnxEncoder:
         if cosines.min() < LEAST_COSINE:
             raise ValueError(f"the graph of {folder} is not its model: cosine {cosines.min():.4f}")
 
-    return OnnxEncoder(folder, name, find_graph(folder, check))
+    graph = find_graph(folder, check)
+    try:
+        return OnnxEncoder(folder, name, graph)
+    except ValueError:
+        if isinstance(graph, bytes):
+            raise
+        graph.unlink(missing_ok=True)
+        return OnnxEncoder(folder, name, find_graph(folder, check))

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from threading import Lock
 
-from slowwave.engines.encoders.protocol import Encoder, compute_encoder_name
+from slowwave.engines.encoders.protocol import SERVER, Encoder, compute_encoder_name
 from slowwave.engines.errors import EncoderFailed
 from slowwave.recall.release.tables import LRUCache
 from slowwave.recall.retrieve.pools import Vector
@@ -61,6 +61,8 @@ class QueryVectors:
             if made_with not in self._loaded:
                 self._loaded[made_with] = self._load_encoder(made_with)
             loaded = self._loaded[made_with]
+            if loaded is None and self._is_server(made_with):
+                del self._loaded[made_with]  # it may be back by the next query
         if loaded is None:
             from slowwave.engines.encoders.load import suggest_package
 
@@ -78,3 +80,6 @@ class QueryVectors:
             return load_query_encoder(self.chosen if compute_encoder_name(self.chosen) == made_with else made_with)
         except EncoderNotFound:
             return None
+
+    def _is_server(self, made_with: str) -> bool:
+        return self.chosen.startswith(SERVER) and compute_encoder_name(self.chosen) == made_with
