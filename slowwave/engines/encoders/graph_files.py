@@ -57,7 +57,8 @@ def find_graph(folder: Path, check: Callable[[bytes], None]) -> Path | bytes:
     times = f"{weights} {found.st_size} {found.st_mtime_ns} {found.st_ctime_ns}".encode()
     try:
         kept = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "slowwave" / "encoders"
-        kept.mkdir(parents=True, exist_ok=True)
+        for private in (kept.parent, kept):
+            private.mkdir(mode=0o700, parents=True, exist_ok=True)  # the mode is the last one's alone
     except (OSError, RuntimeError):  # no right to, or no home at all
         return _make_graph(folder)
     note = kept / f"{_hash(times, config)}.name"
