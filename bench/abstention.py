@@ -32,8 +32,8 @@ from bench.amendment_cases import read_cases
 from bench.changes import run_night_over
 from bench.locomo import compute_recall_at
 from bench.locomo_data import Conversation, Question, build_message_rows, load_conversations
+from slowwave.engines.encoders.load import load_encoder
 from slowwave.engines.encoders.protocol import Encoder
-from slowwave.engines.encoders.sentence_transformer import load_encoder
 from slowwave.memory import Memory
 from slowwave.recall.hits import Hits
 from slowwave.recall.release.calibration import fit_calibration

@@ -21,7 +21,7 @@ from rich.table import Table
 from sklearn.metrics import average_precision_score
 
 from bench.pair_files import Labelled, PairFile, read_pairs
-from slowwave.engines.encoders.sentence_transformer import load_encoder
+from slowwave.engines.encoders.load import load_encoder
 from slowwave.engines.errors import EncoderNotFound
 from slowwave.schemas.settings import Settings
 from slowwave.tasks.dedupe.decide import Decision, compare_sentences, make_rules

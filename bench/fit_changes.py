@@ -39,8 +39,8 @@ from rich.table import Table
 from bench.amendment_cases import Case, NoCases, read_cases
 from bench.changes import run_night_over
 from bench.locomo_data import load_conversations
+from slowwave.engines.encoders.load import load_encoder
 from slowwave.engines.encoders.protocol import Vectors
-from slowwave.engines.encoders.sentence_transformer import load_encoder
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import OBSERVATIONS
 from slowwave.schemas.vocabulary import Status

@@ -25,8 +25,8 @@ from rich.progress import track
 from rich.table import Table
 
 from bench.locomo_data import CATEGORIES, Conversation, Question, build_message_rows, load_conversations
+from slowwave.engines.encoders.load import load_encoder
 from slowwave.engines.encoders.protocol import Encoder, Vectors
-from slowwave.engines.encoders.sentence_transformer import load_encoder
 from slowwave.engines.rerankers import Reranker, make_reranker
 from slowwave.memory import Memory
 from slowwave.schemas.settings import Settings

@@ -24,8 +24,8 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.locomo_data import build_message_rows, load_conversations
+from slowwave.engines.encoders.load import load_encoder
 from slowwave.engines.encoders.protocol import Vectors
-from slowwave.engines.encoders.sentence_transformer import load_encoder
 from slowwave.schemas.settings import ObserveSettings, PrototypeSettings
 from slowwave.tasks.observe.observe import observe
 from slowwave.tasks.prototypes.prototypes import Prototypes, extend_prototypes

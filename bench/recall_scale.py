@@ -29,9 +29,8 @@ from rich.progress import track
 from rich.table import Table
 
 from bench.recall_checks import measure_nearest_recall, recall_while_swapping
+from slowwave.engines.encoders.load import load_encoder, load_query_encoder
 from slowwave.engines.encoders.protocol import Encoder, Vectors
-from slowwave.engines.encoders.query_encoder import load_query_encoder
-from slowwave.engines.encoders.sentence_transformer import load_encoder
 from slowwave.memory import Memory
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.tables import MESSAGES, PASSAGES, VECTOR_DIM

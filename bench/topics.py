@@ -25,7 +25,7 @@ from rich.console import Console
 from rich.table import Table
 from sklearn.metrics import adjusted_rand_score
 
-from slowwave.engines.encoders.sentence_transformer import load_encoder
+from slowwave.engines.encoders.load import load_encoder
 from slowwave.schemas.settings import TopicSettings
 from slowwave.schemas.tables import BASE_TOPICS, OBSERVATIONS, TOPICS
 from slowwave.tasks.topics.assign import assign, build_base_topics, find_oversized_topic, split_topic

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-from prefect import flow
 
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings
@@ -19,12 +18,6 @@ from slowwave.store.snapshot import Snapshot
 from slowwave.tasks.publish.export import FORMATS, write_table
 
 MANIFEST = "manifest.json"
-
-
-@flow(name="export", validate_parameters=False)
-def export(to: str, form: str = "parquet", overrides: dict[str, Any] | None = None) -> dict[str, Any]:
-    """Export under Prefect; return the manifest."""
-    return export_tables(Settings(**overrides or {}), Path(to), form)
 
 
 def export_tables(
@@ -54,3 +47,16 @@ def export_tables(
     }
     (to / MANIFEST).write_bytes(orjson.dumps(manifest, option=orjson.OPT_INDENT_2))
     return manifest
+
+
+def __getattr__(name: str) -> Any:
+    """Return the flow that deployments name; a plain export imports no Prefect.
+
+    Raises:
+        AttributeError: nothing here is called that.
+    """
+    if name != "export":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from slowwave.flows.under_prefect import export
+
+    return export

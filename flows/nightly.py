@@ -10,11 +10,8 @@ mended by the next, and a night without news changes nothing.
 from pathlib import Path
 from typing import Any
 
-from prefect import flow
-
 from slowwave.flows.report import RunReport
-from slowwave.flows.run import Caller, open_run, run_as_function, run_as_task
-from slowwave.flows.under_prefect import run_under_prefect, save_artifact
+from slowwave.flows.run import Caller, open_run, run_as_function
 from slowwave.schemas.settings import Settings
 from slowwave.store.journal import find_journals
 from slowwave.tasks.boilerplate.task import find_boilerplate
@@ -30,32 +27,6 @@ from slowwave.tasks.publish.task import find_run_release, publish_release
 from slowwave.tasks.summarize.task import roll_up
 from slowwave.tasks.supersede.task import supersede_observations
 from slowwave.tasks.topics.task import assign_topics
-
-
-@flow(name="nightly", validate_parameters=False)
-def nightly(paths: list[str] | None = None, overrides: dict[str, Any] | None = None) -> RunReport:
-    """Run a night under Prefect, its report kept as an artifact.
-
-    Args:
-        paths: files and folders to read; none: the transcripts of the tools installed for this user.
-        overrides: settings by name, over those of the file and the environment.
-    """
-    report = run_night([Path(p) for p in paths or []], Settings(**overrides or {}), run_as_task)
-    save_artifact(report, "night-report", "What the night did")
-    return report
-
-
-def run_night_under_prefect(paths: list[str], overrides: dict[str, Any]) -> RunReport:
-    """Run `nightly`, or the same night without Prefect where Prefect fails before it has begun.
-
-    Raises:
-        StoreLocked: another run is at it.
-    """
-
-    def run_plain(paths: list[str], overrides: dict[str, Any]) -> RunReport:
-        return run_night([Path(p) for p in paths], Settings(**overrides))
-
-    return run_under_prefect(nightly, run_plain, paths, overrides)
 
 
 def run_night(paths: list[Path], settings: Settings, call: Caller = run_as_function) -> RunReport:
@@ -90,3 +61,16 @@ def run_steps_after_read(job: Job, report: RunReport, call: Caller) -> None:
 def collect_transcript_roots() -> list[Path]:
     """Return the transcripts of the tools installed for this user."""
     return [path for _, path in find_installed(Path.home())]
+
+
+def __getattr__(name: str) -> Any:
+    """Return the flow that deployments name; a plain night imports no Prefect.
+
+    Raises:
+        AttributeError: nothing here is called that.
+    """
+    if name != "nightly":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from slowwave.flows.under_prefect import nightly
+
+    return nightly

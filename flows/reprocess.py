@@ -14,13 +14,11 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 from lancedb.expr import col, lit
-from prefect import flow
 
 from slowwave.flows.nightly import run_steps_after_read
 from slowwave.flows.report import RunReport
-from slowwave.flows.run import Caller, open_run, run_as_function, run_as_task
+from slowwave.flows.run import Caller, open_run, run_as_function
 from slowwave.flows.selection import Selection
-from slowwave.flows.under_prefect import save_artifact
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import FILES, GISTS, MARKS, OBSERVATIONS, PASSAGES, SESSIONS, SUMMARIES, TOPIC_HISTORY
@@ -111,14 +109,6 @@ FORGET: dict[str, Callable[[Store, pl.DataFrame], None]] = {
 """Steps that can be done again, and how each forgets."""
 
 
-@flow(name="reprocess", validate_parameters=False)
-def reprocess(step: str, selection: dict[str, Any] | None = None, overrides: dict[str, Any] | None = None) -> RunReport:
-    """Reprocess under Prefect; `selection` has the fields of `Selection`."""
-    report = run_reprocess(step, Selection(**selection or {}), Settings(**overrides or {}), run_as_task)
-    save_artifact(report, "reprocess-report", "What was done again")
-    return report
-
-
 def run_reprocess(step: str, selection: Selection, settings: Settings, call: Caller = run_as_function) -> RunReport:
     """Do a step again for the selection, and what depends on it.
 
@@ -160,3 +150,16 @@ def backfill_gists(settings: Settings, call: Caller = run_as_function) -> RunRep
 def _publish(job: Job, report: RunReport, call: Caller) -> None:
     report.steps.append(call(publish_release, job))
     report.release = find_run_release(job)
+
+
+def __getattr__(name: str) -> Any:
+    """Return the flow that deployments name; a plain reprocessing imports no Prefect.
+
+    Raises:
+        AttributeError: nothing here is called that.
+    """
+    if name != "reprocess":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from slowwave.flows.under_prefect import reprocess
+
+    return reprocess

@@ -7,10 +7,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
-from prefect import Task
 
 from slowwave.flows.report import RunReport
-from slowwave.flows.under_prefect import run_under_prefect
 from slowwave.schemas.errors import StoreError
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import RUNS
@@ -22,17 +20,12 @@ from slowwave.tasks.job import Job, StepReport
 from slowwave.tasks.llm.ask import check_llm, close_model
 
 Caller = Callable[..., StepReport]
-"""Runs a step: as a Prefect task, or as the plain function under it."""
+"""Runs a step: as the plain function that it is, or as a task of Prefect's."""
 
 
-def run_as_task(step: Task[..., StepReport], *args: Any) -> StepReport:
-    """Run a step under Prefect; where Prefect fails, as a plain function."""
-    return run_under_prefect(step, step.fn, *args)
-
-
-def run_as_function(step: Task[..., StepReport], *args: Any) -> StepReport:
-    """Run a step as a plain function: no server, no client."""
-    return step.fn(*args)
+def run_as_function(step: Callable[..., StepReport], *args: Any) -> StepReport:
+    """Run a step as a plain function: no server, no client, no Prefect."""
+    return step(*args)
 
 
 def make_run_id() -> str:

@@ -1,4 +1,6 @@
-"""Work under Prefect that does not hang on it: where Prefect fails, the work is done as a plain function instead.
+"""The flows that deployments name, and work under Prefect that does not hang on it.
+
+Prefect is imported here and nowhere else: it takes 3 to 15 s. Where it fails, the work is done as a plain function.
 
 What failed is told by whether the function itself was called and what came of it, not by the kind of error: its own
 error is raised as it is, what it did is never done twice, and all else is Prefect's.
@@ -8,14 +10,84 @@ import sys
 from collections.abc import Callable
 from copy import copy
 from functools import wraps
+from pathlib import Path
 from typing import Any, TypeVar
 
-from prefect import Flow, Task
+from prefect import Flow, Task, flow
 from prefect.artifacts import create_markdown_artifact
+from prefect.cache_policies import NO_CACHE
 
+from slowwave.flows.export import export_tables
+from slowwave.flows.nightly import run_night
 from slowwave.flows.report import RunReport
+from slowwave.flows.selection import Selection
+from slowwave.schemas.settings import Settings
+from slowwave.tasks.job import StepReport
+
+TASK_NAMES = {
+    "read_transcripts": "read",
+    "write_passages": "passages",
+    "write_gists": "gists",
+    "find_boilerplate": "boilerplate",
+    "observe_sessions": "observe",
+    "dedupe_observations": "dedupe",
+    "supersede_observations": "supersede",
+    "assign_topics": "assign",
+    "update_prototypes": "prototypes",
+    "roll_up": "rollup",
+    "publish_release": "publish",
+}
+"""What Prefect's pages call a step: the same as a run's report."""
 
 Result = TypeVar("Result")
+
+
+@flow(name="nightly", validate_parameters=False)
+def nightly(paths: list[str] | None = None, overrides: dict[str, Any] | None = None) -> RunReport:
+    """Run a night under Prefect, its report kept as an artifact.
+
+    Args:
+        paths: files and folders to read; none: the transcripts of the tools installed for this user.
+        overrides: settings by name, over those of the file and the environment.
+    """
+    report = run_night([Path(p) for p in paths or []], Settings(**overrides or {}), run_as_task)
+    save_artifact(report, "night-report", "What the night did")
+    return report
+
+
+@flow(name="reprocess", validate_parameters=False)
+def reprocess(step: str, selection: dict[str, Any] | None = None, overrides: dict[str, Any] | None = None) -> RunReport:
+    """Reprocess under Prefect; `selection` has the fields of `Selection`."""
+    from slowwave.flows.reprocess import run_reprocess
+
+    report = run_reprocess(step, Selection(**selection or {}), Settings(**overrides or {}), run_as_task)
+    save_artifact(report, "reprocess-report", "What was done again")
+    return report
+
+
+@flow(name="export", validate_parameters=False)
+def export(to: str, form: str = "parquet", overrides: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Export under Prefect; return the manifest."""
+    return export_tables(Settings(**overrides or {}), Path(to), form)
+
+
+def run_night_under_prefect(paths: list[str], overrides: dict[str, Any]) -> RunReport:
+    """Run `nightly`, or the same night without Prefect where Prefect fails before it has begun.
+
+    Raises:
+        StoreLocked: another run is at it.
+    """
+
+    def run_plain(paths: list[str], overrides: dict[str, Any]) -> RunReport:
+        return run_night([Path(p) for p in paths], Settings(**overrides))
+
+    return run_under_prefect(nightly, run_plain, paths, overrides)
+
+
+def run_as_task(step: Callable[..., StepReport], *args: Any) -> StepReport:
+    """Run a step under Prefect; where Prefect fails, as the plain function that it is."""
+    wrapped = Task(step, name=TASK_NAMES[step.__name__], cache_policy=NO_CACHE)
+    return run_under_prefect(wrapped, step, *args)
 
 
 class Outcome:

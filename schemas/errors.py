@@ -17,6 +17,7 @@ SlowwaveError
 │   ├── ModelNotFound      no model of that name: not a folder, not an installed package, not on the hub
 │   │   ├── EncoderNotFound
 │   │   └── RerankerNotFound
+│   ├── EncoderFailed      a server of vectors gave none
 │   ├── WrongDimension     a model whose vectors do not fit the store's tables
 │   ├── RerankFailed       a reranker gave no scores that can be used
 │   └── EngineUnavailable  a language model's engine can answer nothing (slowwave.engines.llm.protocol)

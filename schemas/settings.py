@@ -282,7 +282,7 @@ class Settings(BaseSettings):
     )
     llm: str = Field("off", description="Language model: off, vllm:MODEL, openai:MODEL@URL, or a chain joined by >.")
     encoder: str = Field(
-        "all-MiniLM-L6-v2", description="Sentence-transformers model: local path, installed package or hub name."
+        "all-MiniLM-L6-v2", description="Sentence-transformers model: path, package or hub name; or openai:MODEL@URL."
     )
     embeddings: bool = Field(True, description="Make vectors; without them recall is full text alone.")
     gists: GistStrategy = Field("extractive", description="How each message is summarised; off costs nothing.")

@@ -7,8 +7,8 @@ from functools import cache, cached_property
 import numpy as np
 import pyarrow as pa
 
+from slowwave.engines.encoders.load import load_encoder
 from slowwave.engines.encoders.protocol import Encoder, Vectors
-from slowwave.engines.encoders.sentence_transformer import load_encoder
 from slowwave.engines.errors import WrongDimension
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.settings import Settings

@@ -24,6 +24,7 @@ def runs(folder: Path) -> dict[str, list[tuple[Words, str]]]:
         "context": [([talk, "--reports", report, "--store", store, *PLAIN], "R@1")],
         "dedupe": [([pairs, *PLAIN], "rules and vectors"), ([pairs, "--no-encoder", "--json"], "rules alone")],
         "dedupe_scale": [(["--rows", 40, "--brute", 40], "40")],
+        "encoder": [([talk, "--rounds", 1, "--json"], "beside_plain")],
         "extraction": [([told, "--sessions", 1], "extractive")],
         "fit_changes": [([ferry, pay, "--none", told, "--json"], "amendments_fresh4")],
         "fit_statements": [([talk, report, talk2, report2, "--stores", store, store2], "did not see")],

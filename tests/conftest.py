@@ -6,14 +6,21 @@ from pathlib import Path
 import pytest
 
 from slowwave.engines.encoders.hash_encoder import HashEncoder
+from slowwave.engines.encoders.load import load_encoder, load_original
 from slowwave.engines.encoders.protocol import Encoder
-from slowwave.engines.encoders.sentence_transformer import load_encoder
+from slowwave.engines.encoders.sentence_transformer import SentenceTransformerEncoder
 
 
 @pytest.fixture(scope="session")
 def encoder() -> Encoder:
     """all-MiniLM-L6-v2 from its package."""
     return load_encoder("all-MiniLM-L6-v2")
+
+
+@pytest.fixture(scope="session")
+def original() -> SentenceTransformerEncoder:
+    """The same model by sentence-transformers."""
+    return load_original("all-MiniLM-L6-v2")
 
 
 @pytest.fixture(scope="session")

@@ -129,6 +129,7 @@ def test_commands_that_read_need_no_more(store: Path) -> None:
         "inspect runs",
         "inspect junk",
         "config",
+        "export out",
     ]
     status, out, err = run(COMMANDS, store, *asked, more=(MODEL,))
     assert status == 0, err
@@ -145,7 +146,6 @@ def test_commands_that_need_the_night_say_so_in_a_line(store: Path) -> None:
         "talk",
         "verify",
         "sources",
-        "export x",
     ]
     status, out, err = run(COMMANDS, store, *asked)
     assert status == 0, err

@@ -11,13 +11,12 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from pydantic import ValidationError
 from rich.console import Console
 
 from slowwave.schemas.errors import SlowwaveError, UsageError
-from slowwave.schemas.settings import Settings
 
 if TYPE_CHECKING:
+    from slowwave.schemas.settings import Settings
     from slowwave.store.store import Store
 
 # What is printed is data, paths and reasons: none of it is markup.
@@ -41,13 +40,17 @@ def build_overrides(store: Path | None = None, space: str | None = None, **more:
     return {name: value for name, value in given.items() if value is not None}
 
 
-def load_settings(store: Path | str | None = None, space: str | None = None, **more: Any) -> Settings:
+def load_settings(store: Path | str | None = None, space: str | None = None, **more: Any) -> "Settings":
     """Return settings with the command line's words over those of the file and the environment.
 
     Raises:
         UsageError: a value that is none of the setting's; the message names the setting and what it takes. Or the
             user's settings file can't be read.
     """
+    from pydantic import ValidationError  # both a tenth of a second, that `--help` has no use for
+
+    from slowwave.schemas.settings import Settings
+
     try:
         return Settings(**build_overrides(Path(store) if store else None, space, **more))
     except ValidationError as error:
@@ -64,6 +67,7 @@ def open_store(store: Path | str | None = None, space: str | None = None) -> "St
         UsageError: as `load_settings`.
         StoreMissing: there is no such store or space.
     """
+    import_lancedb_quickly()
     from slowwave.store.store import Store
 
     settings = load_settings(store, space)
@@ -106,10 +110,26 @@ def print_notes(notes: Iterable[str]) -> None:
 @contextmanager
 def report_errors_and_progress() -> Iterator[None]:
     """Report errors of what lasts as lines, and where no terminal shows bars a line every ten seconds."""
-    from slowwave.tasks.progress import report_progress_lines
+    with report_errors():
+        import_lancedb_quickly()
+        from slowwave.tasks.progress import report_progress_lines
 
-    with report_errors(), report_progress_lines():
-        yield
+        with report_progress_lines():
+            yield
+
+
+def import_lancedb_quickly() -> None:
+    """Import LanceDB without the checks of arguments in the REST client that it brings, which nothing here calls.
+
+    Pydantic makes them for 366 functions at their import: half of LanceDB's second and a half.
+    """
+    import pydantic
+
+    checks, pydantic.validate_call = pydantic.validate_call, lambda function: function  # type: ignore[assignment]
+    try:
+        import lancedb  # noqa: F401
+    finally:
+        pydantic.validate_call = checks
 
 
 def import_prefect_quietly() -> None:

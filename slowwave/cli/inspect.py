@@ -13,7 +13,6 @@ from slowwave.cli.common import (
     JsonOption,
     SpaceOption,
     StoreOption,
-    import_prefect_quietly,
     load_settings,
     open_store,
     report_errors,
@@ -79,7 +78,6 @@ def rollback(
 
     Nothing is deleted: rolling forward is the same command.
     """
-    import_prefect_quietly()
     with report_errors():
         from slowwave.flows.run import open_run
         from slowwave.store.releases import roll_back

@@ -11,7 +11,6 @@ from slowwave.cli.common import (
     ReleaseOption,
     SpaceOption,
     StoreOption,
-    import_prefect_quietly,
     load_settings,
     open_store,
     report_errors,
@@ -148,7 +147,6 @@ def unmerge(
 
     The next night will not make it again.
     """
-    import_prefect_quietly()
     with report_errors():
         from slowwave.flows.unmerge import run_unmerge
 

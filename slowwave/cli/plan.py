@@ -11,7 +11,6 @@ from slowwave.cli.common import (
     SpaceOption,
     StoreOption,
     build_overrides,
-    import_prefect_quietly,
     load_settings,
     report_errors,
 )
@@ -34,7 +33,6 @@ def plan(
 
     And prompts and cache hits; nothing is generated or written.
     """
-    import_prefect_quietly()
     with report_errors():
         from slowwave.flows.plan import plan_night
 

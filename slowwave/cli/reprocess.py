@@ -11,7 +11,6 @@ from slowwave.cli.common import (
     SpaceOption,
     StoreOption,
     build_overrides,
-    import_prefect_quietly,
     load_settings,
     report_errors_and_progress,
 )
@@ -53,7 +52,6 @@ def reprocess(
     What comes out as before costs nothing after it. `topics` are made anew from all sessions; `assign` places the
     claims of some among the topics that there are.
     """
-    import_prefect_quietly()
     with report_errors_and_progress():
         from slowwave.flows.reprocess import run_reprocess
         from slowwave.flows.selection import Selection

@@ -59,15 +59,17 @@ def run(
         given = build_overrides(store, space, gists=gists, embeddings=embeddings, redact=redact, **asked)
         settings = load_settings(**given)
         absolute = [path.expanduser().absolute() for path in paths or []]
-        import_prefect_quietly()
-        from slowwave.flows.nightly import run_night, run_night_under_prefect
-
         if not plain and (theirs := find_local_prefect_settings()):
             print_notes([f"Prefect would obey {theirs} of this folder, whoever wrote it: the night goes on plain"])
             plain = True
         if plain:
+            from slowwave.flows.nightly import run_night
+
             report = run_night(absolute, settings)
         else:
+            import_prefect_quietly()
+            from slowwave.flows.under_prefect import run_night_under_prefect
+
             report = run_night_under_prefect([str(path) for path in absolute], given)
         report.print(OUT)
 
@@ -104,7 +106,6 @@ def export(
     space: SpaceOption = None,
 ) -> None:
     """Write the released tables as Parquet, Lance or JSONL."""
-    import_prefect_quietly()
     with report_errors_and_progress():
         from slowwave.flows.export import export_tables
 

@@ -35,6 +35,14 @@ class EncoderNotFound(ModelNotFound):
     )
 
 
+class EncoderFailed(EngineError):
+    """The encoder called `name`, which is a server's, gave no vectors: `why`."""
+
+    def __init__(self, name: str, why: str) -> None:
+        self.name, self.why = name, why
+        super().__init__(f"encoder {name!r}: {why}")
+
+
 class WrongDimension(EngineError):
     """The encoder makes vectors of `got` dimensions; the store's tables hold `expected`."""
 

@@ -130,12 +130,13 @@ def _load_cross_encoder(name: str) -> "CrossEncoder":
     """Return the model from its folder, else from the hub's cache on disk or, unless HF_HUB_OFFLINE is set, the hub."""
     from sentence_transformers import CrossEncoder
 
-    from slowwave.engines.encoders.sentence_transformer import _find_folder, _hide_progress_bars
+    from slowwave.engines.encoders.load import find_folder
+    from slowwave.engines.encoders.sentence_transformer import hide_progress_bars
 
     tried: list[str] = []
-    folder = _find_folder(name, tried)
+    folder = find_folder(name, tried)
     try:
-        with _hide_progress_bars():
+        with hide_progress_bars():
             model: CrossEncoder = CrossEncoder(str(folder or name), local_files_only=folder is not None)
     except (OSError, ValueError) as error:  # unreachable, unknown, malformed, or with code of its own
         lines = str(error).strip().splitlines()

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from sklearn.feature_extraction.text import TfidfVectorizer
 
 from slowwave.text.sentences import split_sentences
 
@@ -57,6 +56,8 @@ def _select_central_sentences(own: list[str], around: list[str], max_words: int)
     """Return indices of the sentences taken, best first, while they fit."""
     if len(own) == 1:
         return [0] if len(own[0].split()) <= max_words else []
+    from sklearn.feature_extraction.text import TfidfVectorizer  # a second: a night without news summarises nothing
+
     try:
         weights = TfidfVectorizer(stop_words="english", sublinear_tf=True).fit_transform(own + around)
     except ValueError:  # nothing but stop words

@@ -49,6 +49,8 @@ INDEX_STOP = frozenset(
 """What Lance's index of full text leaves out, and no other word: looking these up finds nothing."""
 CLAIM_STOP = frozenset(_LISTS["stop"].split())
 """What carries nothing in a claim. Fewer than in `STOP`: "all", "only" or "until" make another claim."""
+ENGLISH_STOP = frozenset(_LISTS["english"].split())
+"""What scikit-learn leaves out of English."""
 NEGATIONS = frozenset(_LISTS["negations"].split())
 FIRST_PERSON = frozenset(_LISTS["first_person"].split())
 

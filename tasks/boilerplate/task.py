@@ -10,8 +10,6 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 from lancedb.expr import col, lit
-from prefect import task
-from prefect.cache_policies import NO_CACHE
 
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.tables import BOILERPLATE, LINES, MESSAGES
@@ -41,7 +39,6 @@ def compute_boilerplate_key(job: Job) -> str:
     return compute_step_key("boilerplate", VERSION, str(job.settings.boilerplate.min_words))
 
 
-@task(name="boilerplate", cache_policy=NO_CACHE)
 def find_boilerplate(job: Job) -> StepReport:
     """Hash the lines of sessions that are new or changed, and list the spans that recur over the vault."""
     with report_step("boilerplate") as report:

@@ -5,8 +5,6 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 from lancedb.expr import col, lit
-from prefect import task
-from prefect.cache_policies import NO_CACHE
 
 from slowwave.schemas.tables import MERGES, OBSERVATIONS
 from slowwave.schemas.vocabulary import WITHDRAWN, Status
@@ -19,7 +17,6 @@ from slowwave.tasks.job import Job, StepReport, compute_step_key, report_step
 from slowwave.tasks.llm.ask import Model, compute_model_key, get_model
 
 
-@task(name="dedupe", cache_policy=NO_CACHE)
 def dedupe_observations(job: Job) -> StepReport:
     """Look at every claim nobody has looked at under these settings; the ledger is written before the claims."""
     with report_step("dedupe") as report:

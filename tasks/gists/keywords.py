@@ -7,16 +7,18 @@ between stop words and punctuation, as `extract_phrases` cuts them.
 """
 
 import re
+import sys
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
-from typing import Any
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS, CountVectorizer
 
 from slowwave.engines.encoders.protocol import Encoder, Vectors
 from slowwave.schemas.settings import KeywordSettings
+from slowwave.text.words import ENGLISH_STOP
 
 VERSION = 1
 """Raised when the method changes: keywords made under an older one are pending again."""
@@ -26,6 +28,10 @@ BATCH_TEXTS = 256
 
 CACHED_NGRAMS = 100_000
 """N-gram vectors held: about 160 MB at 384 dimensions."""
+
+
+if TYPE_CHECKING:
+    from sklearn.feature_extraction.text import CountVectorizer
 
 
 class NgramVectors:
@@ -90,18 +96,18 @@ def extract_keywords(
     return found
 
 
-def build_vectorizer(settings: KeywordSettings) -> CountVectorizer:
+def build_vectorizer(settings: KeywordSettings) -> "CountVectorizer":
     """Return the candidates as a scikit-learn vectorizer, for KeyBERT called on plain texts."""
+    from sklearn.feature_extraction.text import CountVectorizer
+
     return CountVectorizer(analyzer=lambda text: extract_phrases(text, settings.max_words))
 
 
 def build_keybert(ngrams: NgramVectors) -> Any:
-    """Return KeyBERT over the shared vectors.
-
-    Imported here: it brings torch along, which a night without news never needs.
-    """
-    from keybert import KeyBERT
-    from keybert.backend import BaseEmbedder
+    """Return KeyBERT over the shared vectors."""
+    with hide_torch():
+        from keybert import KeyBERT
+        from keybert.backend import BaseEmbedder
 
     class Backend(BaseEmbedder):  # type: ignore[misc]  # KeyBERT has no types
         def embed(self, documents: Sequence[str], verbose: bool = False) -> Vectors:
@@ -110,12 +116,29 @@ def build_keybert(ngrams: NgramVectors) -> Any:
     return KeyBERT(model=Backend())
 
 
+@contextmanager
+def hide_torch() -> Iterator[None]:
+    """Let KeyBERT be imported as where neither sentence-transformers nor transformers is installed.
+
+    It imports those where it can, and so torch, which takes 3 to 15 s; the vectors here are made without.
+    """
+    hidden = {"sentence_transformers", "transformers"} - sys.modules.keys()
+    sys.modules.update(dict.fromkeys(hidden))  # type: ignore[arg-type]  # None is Python's own way to say: not there
+    try:
+        yield
+    finally:
+        for name in hidden:
+            del sys.modules[name]
+
+
 def _rank_candidates(
     candidates: list[list[str]], vectors: Vectors, backend: NgramVectors, settings: KeywordSettings
 ) -> list[list[str]]:
     """Return KeyBERT's keywords of one batch of texts, given as their candidates so that they are not cut up twice
     again.
     """
+    from sklearn.feature_extraction.text import CountVectorizer
+
     scored: list[Any] = build_keybert(backend).extract_keywords(
         candidates,  # the vectorizer takes them as they are, and nothing else reads the texts
         vectorizer=CountVectorizer(analyzer=list),
@@ -140,7 +163,7 @@ IDLE_WORDS = """
 """
 """Stop words of chats that scikit-learn's list lacks."""
 
-STOP_WORDS = ENGLISH_STOP_WORDS.union(IDLE_WORDS.split())
+STOP_WORDS = ENGLISH_STOP.union(IDLE_WORDS.split())
 
 
 def extract_phrases(text: str, max_words: int) -> list[str]:

@@ -4,8 +4,6 @@ from collections.abc import Mapping
 
 import polars as pl
 import pyarrow as pa
-from prefect import task
-from prefect.cache_policies import NO_CACHE
 
 from slowwave.engines.llm.protocol import LASTING, Completion, EngineUnavailable, Request, make_failure
 from slowwave.schemas.errors import UsageError
@@ -22,7 +20,6 @@ from slowwave.tasks.summarize import narrate
 BATCH = 2_000
 
 
-@task(name="gists", cache_policy=NO_CACHE)
 def write_gists(job: Job) -> StepReport:
     """Summarise each message that has no gist by the strategy in force.
 

@@ -11,8 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
-from prefect import task
-from prefect.cache_policies import NO_CACHE
 
 from slowwave.schemas.tables import FILES, MESSAGES, SESSIONS
 from slowwave.store.store import Store
@@ -71,7 +69,6 @@ def _shorten_id(hex_id: str) -> int:
     return int(hex_id[:16], 16)
 
 
-@task(name="read", cache_policy=NO_CACHE)
 def read_transcripts(job: Job, paths: list[Path]) -> StepReport:
     """Read every new or changed transcript below the paths into the vault."""
     with report_step("read") as report:

@@ -12,13 +12,12 @@ from functools import lru_cache
 from itertools import pairwise
 
 from rapidfuzz import fuzz
-from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
 from slowwave.tasks.dedupe.normalise import TOKEN, Claim, normalise_claim
 from slowwave.tasks.llm.quotes import DIGITS, EASTERN, EASTERN_DATE, is_unspaced, normalise_text
 from slowwave.text.dates import MONTH_NAMES, MONTHS, WEEKDAYS
 from slowwave.text.numbers import COUNTS, SCALES, TENS
-from slowwave.text.words import LATIN, is_content_word, stem
+from slowwave.text.words import ENGLISH_STOP, LATIN, is_content_word, stem
 
 FACTORS = SCALES | {"m": 1e6, "hundred": 1e2, "dozen": 12.0}
 FACTOR = re.compile(rf"\s?({'|'.join(FACTORS)})\b", re.IGNORECASE)
@@ -259,7 +258,7 @@ def _has_spelling_variant(identifier: str, folded: str, known: frozenset[str]) -
 def _is_common_word(word: str) -> bool:
     """Return whether a word that opens a sentence may be no name."""
     low = _strip_possessive(word)
-    return low in ENGLISH_STOP_WORDS or low in COMMON or not is_content_word(low) or bool(COMMON_ENDING.search(low))
+    return low in ENGLISH_STOP or low in COMMON or not is_content_word(low) or bool(COMMON_ENDING.search(low))
 
 
 def _is_mentioned(word: str, known: frozenset[str], initials: str) -> bool:

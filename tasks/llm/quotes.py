@@ -10,10 +10,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from rapidfuzz import fuzz
-from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
 from slowwave.text.dates import MONTH_NAMES, WEEKDAYS
-from slowwave.text.words import stem
+from slowwave.text.words import ENGLISH_STOP, stem
 
 FEWEST_WORDS, FEWEST_CHARACTERS = 3, 12
 """A shorter quote stands in many messages and proves nothing, unless it is the whole message."""
@@ -120,7 +119,7 @@ def _extract_bigrams(text: str) -> set[str]:
 
 
 def _extract_stems(text: str) -> set[str]:
-    words = {word.lower() for word in WORD.findall(text)} - {*MONTH_NAMES, *WEEKDAYS} - ENGLISH_STOP_WORDS
+    words = {word.lower() for word in WORD.findall(text)} - {*MONTH_NAMES, *WEEKDAYS} - ENGLISH_STOP
     return {stem(word)[:STEM] for word in words}
 
 

@@ -11,6 +11,7 @@ from math import exp, log, log1p
 
 from slowwave.tasks.observe import lexicon as lex
 from slowwave.text.sentences import Sentence
+from slowwave.text.words import ENGLISH_STOP
 
 BIAS = -3.0
 NEWS = 1.0
@@ -53,9 +54,7 @@ def count_words(text: str) -> int:
 def extract_content_words(text: str) -> set[str]:
     """Return lower-cased words that carry meaning."""
     return {
-        w
-        for w in map(str.lower, lex.TOKEN.findall(text))
-        if w not in lex.STOP_WORDS and (len(w) > 2 or not w.isascii())
+        w for w in map(str.lower, lex.TOKEN.findall(text)) if w not in ENGLISH_STOP and (len(w) > 2 or not w.isascii())
     }
 
 
@@ -83,7 +82,7 @@ def score_personal(text: str, news: int, crowd: int, own: frozenset[str] = froze
 def count_proper_names(text: str, own: frozenset[str]) -> int:
     """Return capitalised words in mid-sentence, 2 at most; not "I'm", and not the people who speak."""
     names = (m.strip("\"'“").lower() for m in lex.PROPER_NAME.findall(text))
-    return min(2, sum(n not in lex.STOP_WORDS and not n.startswith(("i'", "i’")) and n not in own for n in names))
+    return min(2, sum(n not in ENGLISH_STOP and not n.startswith(("i'", "i’")) and n not in own for n in names))
 
 
 def select_within_budget(candidates: Iterable[ScoredSentence], budget: int, thrift: float) -> list[ScoredSentence]:

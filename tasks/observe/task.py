@@ -6,8 +6,6 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 from lancedb.expr import col, lit
-from prefect import task
-from prefect.cache_policies import NO_CACHE
 
 from slowwave.schemas.tables import MESSAGES, OBSERVATIONS
 from slowwave.schemas.vocabulary import WITHDRAWN, Origin, Status
@@ -35,7 +33,6 @@ CLAIM = (*COLUMNS, *GATES, "keywords", "vector", "step_key")
 """The columns this step writes; the others belong to dedupe and assign, and are kept as they are."""
 
 
-@task(name="observe", cache_policy=NO_CACHE)
 def observe_sessions(job: Job) -> StepReport:
     """Distil claims from each session whose messages changed since it was last observed."""
     with report_step("observe") as report:

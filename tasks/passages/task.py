@@ -1,8 +1,6 @@
 """Passages of every spoken message, with their vectors: what recall searches of the vault."""
 
 import polars as pl
-from prefect import task
-from prefect.cache_policies import NO_CACHE
 
 from slowwave.schemas.tables import MESSAGES, PASSAGES
 from slowwave.tasks.job import Job, StepReport, compute_step_key, report_step
@@ -20,7 +18,6 @@ def compute_passages_key(job: Job) -> str:
     return compute_step_key("passages", VERSION, job.settings.encoder if job.settings.embeddings else "no vectors")
 
 
-@task(name="passages", cache_policy=NO_CACHE)
 def write_passages(job: Job) -> StepReport:
     """Cut and encode the messages that have no passages yet; those of messages taken back are removed."""
     with report_step("passages") as report:

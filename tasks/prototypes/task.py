@@ -6,8 +6,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from lancedb.expr import col, lit
-from prefect import task
-from prefect.cache_policies import NO_CACHE
 
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.tables import OBSERVATIONS, PROTOTYPE_MEMBERS, PROTOTYPES
@@ -64,7 +62,6 @@ class Claims(Mapping[str, Vector]):
         return [self.rows[self.place[claim]] for claim in claims]
 
 
-@task(name="prototypes", cache_policy=NO_CACHE)
 def update_prototypes(job: Job) -> StepReport:
     """Fold what changed into the prototypes. A log made under other settings is begun anew."""
     with report_step("prototypes") as report:

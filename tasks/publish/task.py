@@ -1,10 +1,8 @@
 """The end of a run: indexes over what is new, small files compacted, and one row that makes it all live."""
 
-from prefect import task
-from prefect.cache_policies import NO_CACHE
-
-from slowwave.engines.encoders.query_encoder import load_query_encoder
-from slowwave.engines.errors import EncoderNotFound
+from slowwave.engines.encoders.load import load_query_encoder
+from slowwave.engines.encoders.protocol import hide_url
+from slowwave.engines.errors import EncoderFailed, EncoderNotFound
 from slowwave.recall.release.calibration import fit_calibration
 from slowwave.recall.release.view import View
 from slowwave.store.releases import Release, publish
@@ -12,12 +10,11 @@ from slowwave.store.upkeep import compact_store, drop_old_versions
 from slowwave.tasks.job import Job, StepReport, report_step
 
 
-@task(name="publish", cache_policy=NO_CACHE)
 def publish_release(job: Job) -> StepReport:
     """Index, compact, release, and drop versions that no kept release pins. An unchanged store is left alone."""
     with report_step("publish") as report:
         touched = compact_store(job.store, job.settings.storage.compact_fragments)
-        encoder = job.settings.encoder if job.settings.embeddings else None
+        encoder = hide_url(job.settings.encoder) if job.settings.embeddings else None
         release = publish(job.store, job.run_id, encoder, lambda draft: _calibrate_release(job, draft, report))
         if release is None:
             return report
@@ -33,10 +30,10 @@ def _calibrate_release(job: Job, draft: Release, report: StepReport) -> str | No
         return None
     try:
         encoder = load_query_encoder(job.settings.encoder)
-    except EncoderNotFound as missing:  # every vector came from the store
+        return fit_calibration(View(job.store.dir, draft), encoder).to_json()
+    except (EncoderNotFound, EncoderFailed) as missing:  # every vector came from the store
         report.notes.append(f"no scale of relevance: {missing}")
         return None
-    return fit_calibration(View(job.store.dir, draft), encoder).to_json()
 
 
 def find_run_release(job: Job) -> Release | None:

@@ -7,8 +7,6 @@ from typing import Any
 import polars as pl
 import pyarrow as pa
 from lancedb.expr import col, lit
-from prefect import task
-from prefect.cache_policies import NO_CACHE
 
 from slowwave.schemas.settings import PyramidSettings
 from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, SUMMARIES, TOPICS
@@ -56,7 +54,6 @@ class Scope:
     """Summaries that stand no more."""
 
 
-@task(name="rollup", cache_policy=NO_CACHE)
 def roll_up(job: Job, only: frozenset[str] | None = None) -> StepReport:
     """Seal and summarise what is complete; summaries made under other settings go when theirs stand.
 

@@ -3,8 +3,6 @@
 import pyarrow as pa
 import pyarrow.compute as pc
 from lancedb.expr import col, lit
-from prefect import task
-from prefect.cache_policies import NO_CACHE
 
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.tables import MARKS, MERGES, OBSERVATIONS
@@ -22,7 +20,6 @@ DECIDING = ["observation_id", "status", "canonical_id", "superseded_by", "worksp
 """With `vector` and `observed_at`, which no settings of this step change, what the outcome depends on."""
 
 
-@task(name="supersede", cache_policy=NO_CACHE)
 def supersede_observations(job: Job) -> StepReport:
     """Judge the claims against the later ones when any is new; the ledger is written before the claims."""
     with report_step("supersede") as report:

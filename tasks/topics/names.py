@@ -10,9 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
-
-from slowwave.text.words import compute_smooth_idf
+from slowwave.text.words import ENGLISH_STOP, compute_smooth_idf
 
 WORD = re.compile(r"[^\W\d_][\w'’.-]*[^\W_]")
 
@@ -48,7 +46,7 @@ def name_topics(topics: Mapping[str, Sequence[TopicClaim]], terms: int = 3) -> d
 
 def _extract_terms(claim: TopicClaim) -> set[str]:
     """Return each word of the claim once, those that say nothing apart."""
-    return {w for w in WORD.findall(claim.summary.casefold()) if len(w) > 2 and w not in ENGLISH_STOP_WORDS}
+    return {w for w in WORD.findall(claim.summary.casefold()) if len(w) > 2 and w not in ENGLISH_STOP}
 
 
 def _describe_categories(claims: Sequence[TopicClaim]) -> str:

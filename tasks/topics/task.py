@@ -9,8 +9,6 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 from lancedb.expr import col, lit
-from prefect import task
-from prefect.cache_policies import NO_CACHE
 
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.settings import TopicSettings
@@ -37,7 +35,6 @@ Namer = Callable[[Sequence[Row], Mapping[str, Sequence[str]], Names], Names]
 """Names and purposes from rows of TOPICS, their claims' summaries in order of time, and names made without a model."""
 
 
-@task(name="assign", cache_policy=NO_CACHE)
 def assign_topics(job: Job) -> StepReport:
     """Place the claims that have no topic under these settings; new topics are written before their claims."""
     with report_step("assign") as report:

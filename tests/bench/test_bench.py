@@ -17,14 +17,14 @@ import bench.fit_statements
 import bench.keywords
 import bench.recall_checks
 import bench.tiny_models
-from slowwave.engines.encoders.protocol import Encoder
+from slowwave.engines.encoders.sentence_transformer import SentenceTransformerEncoder
 from slowwave.tasks import vectors
 from tests.bench_inputs import ROOT, locomo, runs
 from tests.fake_llm_server import serving
 from tests.recall_store import build
 
 COMMANDS = sorted(path.stem for path in (ROOT / "bench").glob("*.py") if '__name__ == "__main__"' in path.read_text())
-LACKING = {"llm_engine": "vLLM", "tiny_models": "pip"}
+LACKING = {"llm_engine": "vLLM", "mem0_night": "mem0", "tiny_models": "pip"}
 """Measurements that need what a test can't have, and what it is."""
 
 
@@ -71,9 +71,9 @@ def surroundings(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(autouse=True)
-def small(encoder: Encoder, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def small(original: SentenceTransformerEncoder, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What no word on the command line makes small; the model is loaded once."""
-    monkeypatch.setattr(bench.keywords, "load_encoder", lambda name: encoder)
+    monkeypatch.setattr(bench.keywords, "load_original", lambda name: original)
     monkeypatch.setattr(bench.fit_statements, "ENCODER", "hash-384")
     monkeypatch.setattr(bench.abstention, "GROUPS", 1)
     monkeypatch.setattr(bench.recall_checks, "SWAPS", 1)

@@ -9,7 +9,7 @@ import pytest
 from slowwave.context.features import SENTENCE_SIGNS, WORD_SIGNS, NightVectors, SessionFeatures
 from slowwave.context.gather import CandidateSessions, collect_sentences, load_candidate_sessions
 from slowwave.context.statements import WEIGHTS, Weights, compute_sentence_logits, score_statements
-from slowwave.engines.encoders.sentence_transformer import load_encoder
+from slowwave.engines.encoders.load import load_encoder
 from slowwave.flows.nightly import run_night
 from slowwave.memory import Memory
 from slowwave.recall.query import Query, build_query

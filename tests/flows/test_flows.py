@@ -11,10 +11,7 @@ from prefect.client.orchestration import get_client
 from prefect.runtime import flow_run
 from prefect.testing.utilities import prefect_test_harness
 
-from slowwave.flows.export import export
-from slowwave.flows.nightly import nightly, run_night_under_prefect
-from slowwave.flows.reprocess import reprocess
-from slowwave.flows.under_prefect import run_under_prefect
+from slowwave.flows.under_prefect import export, nightly, reprocess, run_night_under_prefect, run_under_prefect
 from slowwave.schemas.errors import StoreLocked
 from slowwave.store.lock import writer_lock
 
@@ -58,6 +55,7 @@ def test_a_night_a_reprocessing_and_an_export_under_prefect(server: None, tmp_pa
         assert {run.state_name for run in runs} == {"Completed"}
         tasks = client.read_task_runs()
         assert len(tasks) == 11 + 10
+        assert {run.name.rsplit("-", 1)[0] for run in tasks} == {step.step for step in report.steps}
         shown = client.read_artifacts()
         assert any("| passages |" in str(one.data) for one in shown)
 

@@ -56,9 +56,9 @@ def test_keywords_name_what_a_text_is_about(encoder: Encoder) -> None:
 
 @pytest.mark.parametrize("settings", [KeywordSettings(), KeywordSettings(top=3, max_words=3, diversity=0.2)])
 def test_the_same_as_keybert_called_per_document(
-    encoder: SentenceTransformerEncoder, settings: KeywordSettings
+    encoder: Encoder, original: SentenceTransformerEncoder, settings: KeywordSettings
 ) -> None:
-    model, words = KeyBERT(model=encoder.model), build_vectorizer(settings)
+    model, words = KeyBERT(model=original.model), build_vectorizer(settings)
     options = {"vectorizer": words, "top_n": settings.top, "use_mmr": True, "diversity": settings.diversity}
     expected = [[word for word, _ in model.extract_keywords(text, **options)] for text in TEXTS]
     assert extract_keywords(TEXTS, encoder, settings) == expected

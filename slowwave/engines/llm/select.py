@@ -15,13 +15,10 @@ import re
 from dataclasses import dataclass
 from importlib import import_module
 
-import httpx
-
 from slowwave.engines.llm.budget import Budget, BudgetedLLM
 from slowwave.engines.llm.cache import CachedLLM, CompletionCache
 from slowwave.engines.llm.chain import ChainLLM
 from slowwave.engines.llm.checked import CheckedLLM
-from slowwave.engines.llm.openai_server import OpenAIServer
 from slowwave.engines.llm.protocol import LLM
 from slowwave.engines.llm.scripted import Script, ScriptedLLM
 from slowwave.engines.llm.vllm_offline import VLLMOffline
@@ -75,6 +72,8 @@ def make_engine(name: str, settings: LLMSettings) -> LLM:
     if kind == "vllm" and rest:
         return VLLMOffline(rest, settings)
     if kind == "openai" and "@" in rest:
+        from slowwave.engines.llm.openai_server import OpenAIServer  # a fifth of a second, with its client
+
         model, _, urls = rest.rpartition("@")
         return OpenAIServer(model, _parse_base_urls(name, urls), settings)
     if kind == "scripted":
@@ -114,6 +113,8 @@ def _is_base_url(url: str) -> bool:
     """Return whether a request can be sent there: http or https, a host, and a port that is a number where there is
     one.
     """
+    import httpx
+
     try:
         read = httpx.URL(url)
     except httpx.InvalidURL:

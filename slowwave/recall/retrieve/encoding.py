@@ -1,18 +1,18 @@
 """Queries as vectors: the release's own encoder, loaded by the first query that needs it."""
 
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from threading import Lock
 
-from slowwave.engines.encoders.protocol import Encoder
+from slowwave.engines.encoders.protocol import SERVER, Encoder, compute_encoder_name
+from slowwave.engines.errors import EncoderFailed
 from slowwave.recall.release.tables import LRUCache
 from slowwave.recall.retrieve.pools import Vector
 
 KEPT_QUERIES = 256
 """Vectors of the last queries, kept: an agent asks the same thing twice."""
 
-ENCODE_TROUBLE = (OSError, RuntimeError, ValueError)
-"""What a model raises whose files are gone, cut or another's."""
+ENCODE_TROUBLE = (OSError, RuntimeError, ValueError, EncoderFailed)
+"""What a model raises whose files are gone, cut or another's, and a server that is away."""
 
 
 class QueryVectors:
@@ -61,8 +61,10 @@ class QueryVectors:
             if made_with not in self._loaded:
                 self._loaded[made_with] = self._load_encoder(made_with)
             loaded = self._loaded[made_with]
+            if loaded is None and self._is_server(made_with):
+                del self._loaded[made_with]  # it may be back by the next query
         if loaded is None:
-            from slowwave.engines.encoders.sentence_transformer import suggest_package
+            from slowwave.engines.encoders.load import suggest_package
 
             self._note(
                 f"the encoder {made_with!r} of this release can't be loaded: answered by full text alone"
@@ -71,10 +73,13 @@ class QueryVectors:
         return loaded
 
     def _load_encoder(self, made_with: str) -> Encoder | None:
-        from slowwave.engines.encoders.query_encoder import load_query_encoder
+        from slowwave.engines.encoders.load import load_query_encoder
         from slowwave.engines.errors import EncoderNotFound
 
         try:
-            return load_query_encoder(self.chosen if Path(self.chosen).name == made_with else made_with)
+            return load_query_encoder(self.chosen if compute_encoder_name(self.chosen) == made_with else made_with)
         except EncoderNotFound:
             return None
+
+    def _is_server(self, made_with: str) -> bool:
+        return self.chosen.startswith(SERVER) and compute_encoder_name(self.chosen) == made_with

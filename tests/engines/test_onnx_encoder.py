@@ -1,0 +1,184 @@
+"""The encoder on ONNX Runtime: what sentence-transformers gives, without torch, the same on any number of threads."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from slowwave.engines.encoders import graph_files, onnx_encoder
+from slowwave.engines.encoders.graph_files import find_graph, is_plain_bert
+from slowwave.engines.encoders.hash_encoder import HashEncoder
+from slowwave.engines.encoders.load import load_encoder, load_query_encoder
+from slowwave.engines.encoders.onnx_encoder import OnnxEncoder
+from slowwave.engines.encoders.sentence_transformer import SentenceTransformerEncoder
+
+ROOT = Path(__file__).parents[2]
+
+TEXTS = [
+    "Where does the cat sleep?",
+    "",
+    "  ",
+    "When did Nina move to Lisbon, and who helped her with the boxes?",
+    "東京 Ünïcode déjà-vu ☕ [SEP] naïve",
+    "def f(x): return x ** 2  # src/app/main.py:42",
+    "word " * 400,
+    "Where does the dog sleep?",
+]
+
+
+@pytest.fixture(scope="module")
+def quick() -> OnnxEncoder:
+    found = load_query_encoder("all-MiniLM-L6-v2")
+    assert isinstance(found, OnnxEncoder)
+    return found
+
+
+@pytest.fixture
+def clone(quick: OnnxEncoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The model in a folder of its own, and nothing kept of it yet."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    onnx_encoder.open_onnx_encoder.cache_clear()
+    return Path(shutil.copytree(quick.folder, tmp_path / "clone"))
+
+
+def test_vectors_equal_those_of_sentence_transformers(quick: OnnxEncoder, original: SentenceTransformerEncoder) -> None:
+    assert (quick.name, quick.dim) == (original.name, original.dim)
+    assert np.abs(quick.encode(TEXTS) - original.encode(TEXTS)).max() < 1e-5
+
+
+def test_threads_change_nothing(quick: OnnxEncoder, monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = [f"{text} {n}" for n in range(20) for text in TEXTS]
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    alone = quick.encode(texts)
+    monkeypatch.setenv("OMP_NUM_THREADS", "4")
+    assert np.array_equal(quick.encode(texts), alone)
+
+
+def test_a_graph_is_made_once_and_again_where_the_weights_change(clone: Path, quick: OnnxEncoder) -> None:
+    checked: list[bytes] = []
+    first = find_graph(clone, checked.append)
+    assert isinstance(first, Path)
+    assert find_graph(clone, checked.append) == first
+    shutil.copytree(clone, clone.with_name("elsewhere"))
+    assert find_graph(clone.with_name("elsewhere"), checked.append) == first
+    assert len(checked) == 1
+    weights = bytearray((clone / "model.safetensors").read_bytes())
+    weights[-1] ^= 1
+    (clone / "model.safetensors").write_bytes(weights)
+    assert find_graph(clone, checked.append) != first
+    assert len(checked) == 2
+
+
+def test_where_nothing_can_be_kept_the_graph_is_used_all_the_same(
+    clone: Path, quick: OnnxEncoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (clone.parent / "a file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(clone.parent / "a file"))
+    made = find_graph(clone, lambda graph: None)
+    assert isinstance(made, bytes)
+    assert np.array_equal(OnnxEncoder(clone, "clone", made).encode(TEXTS), quick.encode(TEXTS))
+
+
+def test_a_kept_graph_that_was_cut_is_made_anew(clone: Path, quick: OnnxEncoder) -> None:
+    graph = find_graph(clone, lambda graph: None)
+    assert isinstance(graph, Path)
+    whole = graph.read_bytes()
+    for cut in (b"", whole[: len(whole) // 2]):
+        graph.write_bytes(cut)
+        onnx_encoder.open_onnx_encoder.cache_clear()
+        found = load_query_encoder(str(clone))
+        assert isinstance(found, OnnxEncoder)
+        assert np.array_equal(found.encode(TEXTS), quick.encode(TEXTS))
+        assert graph.read_bytes() == whole
+    assert {file.suffix for file in graph.parent.iterdir()} == {".onnx", ".name"}
+
+
+def test_without_a_home_the_graph_is_made_and_nothing_kept(
+    clone: Path, quick: OnnxEncoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def find_none() -> Path:
+        raise RuntimeError("Could not determine home directory.")  # as where a container's user has no entry
+
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setattr(Path, "home", find_none)
+    assert isinstance(find_graph(clone, lambda graph: None), bytes)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_weights_give_their_models_vectors(dtype: torch.dtype, clone: Path, quick: OnnxEncoder) -> None:
+    weights = {name: tensor.to(dtype) for name, tensor in load_file(clone / "model.safetensors").items()}
+    save_file(weights, clone / "model.safetensors", metadata={"format": "pt"})
+    found = load_query_encoder(str(clone))
+    # In bfloat16 the original's own sums are too rough to be those of the graph.
+    assert isinstance(found, OnnxEncoder if dtype == torch.float16 else SentenceTransformerEncoder)
+    assert (found.encode(TEXTS) * quick.encode(TEXTS)).sum(axis=1).min() > 0.99
+
+
+def test_a_graph_that_is_not_its_model_is_not_used(
+    clone: Path, quick: OnnxEncoder, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    right, config = graph_files.read_json, clone / "config.json"
+    wrong = right(config) | {"layer_norm_eps": 2.0}
+    monkeypatch.setattr(graph_files, "read_json", lambda path: wrong if path == config else right(path))
+    assert isinstance(load_encoder(str(clone)), SentenceTransformerEncoder)
+    assert "goes by sentence-transformers: the graph of" in caplog.text
+    assert not list((clone.parent / "cache").rglob("*.onnx"))
+
+
+def test_a_folder_of_that_name_in_a_project_is_not_taken_for_the_packaged_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, quick: OnnxEncoder
+) -> None:
+    shutil.copytree(quick.folder, tmp_path / "all-MiniLM-L6-v2")
+    monkeypatch.chdir(tmp_path)
+    found = load_query_encoder("all-MiniLM-L6-v2")
+    assert isinstance(found, OnnxEncoder)
+    assert found.folder == quick.folder
+
+
+def test_another_kind_of_model_falls_back(quick: OnnxEncoder, tmp_path: Path) -> None:
+    folder = tmp_path / "clone"
+    shutil.copytree(quick.folder, folder)
+    assert is_plain_bert(folder)
+    modules = json.loads((folder / "modules.json").read_text())
+    modules.insert(2, {"idx": 9, "name": "9", "path": "9", "type": "sentence_transformers.models.Dense"})
+    (folder / "modules.json").write_text(json.dumps(modules))
+    assert not is_plain_bert(folder)
+    (folder / "modules.json").unlink()
+    assert not is_plain_bert(folder)
+    assert isinstance(load_encoder("hash-384"), HashEncoder)
+    pooling = json.loads((quick.folder / "1_Pooling" / "config.json").read_text())
+    shutil.copy(quick.folder / "modules.json", folder)
+    shutil.copytree(quick.folder / "1_Pooling", folder / "1_Pooling", dirs_exist_ok=True)
+    pooling |= {"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False}
+    (folder / "1_Pooling" / "config.json").write_text(json.dumps(pooling))
+    assert isinstance(load_query_encoder(str(folder)), SentenceTransformerEncoder)
+
+
+def test_nothing_but_the_graph_is_kept_and_nothing_reported(tmp_path: Path) -> None:
+    code = (
+        "import os; from slowwave.engines.encoders.load import load_query_encoder as load;"
+        "load('all-MiniLM-L6-v2').encode(['hello']); print(os.environ['ORT_DISABLE_TELEMETRY'])"
+    )
+    environment = {name: value for name, value in os.environ.items() if name != "ORT_DISABLE_TELEMETRY"}
+    environment |= {"HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path), "PYTHONPATH": str(ROOT)}
+    call = [sys.executable, "-c", code]
+    done = subprocess.run(call, env=environment, capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("1\n", "")
+    assert [folder.name for folder in tmp_path.iterdir()] == ["slowwave"]  # no `Microsoft`, where it keeps its id
+
+
+def test_encoding_a_query_imports_no_torch() -> None:
+    code = (
+        "import sys; from slowwave.engines.encoders.load import load_query_encoder as load;"
+        "load('all-MiniLM-L6-v2').encode(['hello']); "
+        "print({'torch', 'transformers', 'scipy', 'onnx'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"

@@ -1,0 +1,74 @@
+"""What a command has no use for, it does not import: torch, Prefect, scikit-learn and their like take seconds each."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.talk_files import session
+
+ROOT = Path(__file__).parent.parent
+HEAVY = ("torch", "transformers", "sentence_transformers", "prefect", "sklearn", "scipy", "keybert", "polars", "onnx")
+SHOWN = """
+import json, sys
+from slowwave.cli.main import main
+
+sys.argv = ["slowwave", *sys.argv[1:]]
+try:
+    main()
+except SystemExit as ended:
+    print(json.dumps([ended.code or 0, sorted(sys.modules)]), file=sys.stderr)
+"""
+
+
+def import_by(*words: object, store: Path) -> set[str]:
+    """Which of the heavy packages, and LanceDB, pydantic and numpy, one command imports."""
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "SLOWWAVE_STORE": str(store), "XDG_CONFIG_HOME": str(store)}
+    call = [sys.executable, "-c", SHOWN, *map(str, words)]
+    done = subprocess.run(call, cwd=store.parent, env=environment, capture_output=True, text=True, check=False)
+    status, modules = json.loads(done.stderr.splitlines()[-1])
+    assert status == 0, done.stderr
+    return {*HEAVY, "lancedb", "pydantic", "numpy", "httpx"} & set(modules)
+
+
+@pytest.fixture(scope="module")
+def talk(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    said = [("user", "We decided that PostgreSQL keeps the tickets from now on."), ("assistant", "Noted, it does.")]
+    return session(tmp_path_factory.mktemp("lazy"), "s1", 2, said)
+
+
+@pytest.fixture(scope="module")
+def store(talk: Path) -> Path:
+    """A store after its first night."""
+    where = talk.parent / "store"
+    brought = import_by("run", talk, "--plain", store=where)
+    assert {"sklearn", "keybert", "polars"} <= brought  # it had news
+    assert not {"torch", "transformers", "prefect"} & brought
+    return where
+
+
+def test_help_brings_nothing(tmp_path: Path) -> None:
+    assert import_by("--help", store=tmp_path) == set()
+    assert import_by("recall", "--help", store=tmp_path) <= {"pydantic"}  # typer's own, for a command's options
+
+
+def test_a_night_without_news_brings_what_reads_tables_alone(store: Path, talk: Path) -> None:
+    assert import_by("run", talk, "--plain", store=store) == {"polars", "lancedb", "pydantic", "numpy"}
+
+
+@pytest.mark.parametrize("words", ["recall tickets", "context tickets", "briefing"])
+def test_reading_brings_neither_lancedb_nor_anything_heavy(words: str, store: Path) -> None:
+    assert import_by(*words.split(), store=store) == {"pydantic", "numpy"}
+
+
+@pytest.mark.parametrize("words", ["inspect releases", "inspect merges", "inspect runs", "inspect junk"])
+def test_looking_brings_lancedb_and_nothing_heavier(words: str, store: Path) -> None:
+    assert import_by(*words.split(), store=store) == {"lancedb", "pydantic", "numpy"}
+
+
+def test_what_leaves_prefect_alone(store: Path) -> None:
+    for words in ("verify", "sources", "plan", "export out", "reprocess dedupe"):
+        assert not {"prefect", "torch", "transformers"} & import_by(*words.split(), store=store), words
