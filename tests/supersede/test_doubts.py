@@ -104,6 +104,19 @@ def test_a_doubt_is_listed_told_in_the_terminal_and_can_be_taken_back(doubting: 
     assert {hit.perhaps_superseded_by for hit in hits} == {None}
 
 
+def test_changes_are_listed_with_how_many_to_expect_wrong(doubting: Settings) -> None:
+    listed = CliRunner().invoke(app, ["inspect", "changes", "--store", str(doubting.store), "--json"])
+    rows = json.loads(listed.output)
+    doubt = next(row for row in rows if row["kind"] == "doubt")
+    wrong = sum(1 - row["scores"]["likely"] for row in rows if row["kind"] == "doubt")
+    shown = CliRunner().invoke(app, ["inspect", "changes", "--store", str(doubting.store)]).output
+    assert f"{doubt['scores']['likely']:.0%} ?" in shown
+    assert f"linked, both standing: {wrong:.1f} expected wrong." in " ".join(shown.split())
+    run_unmerge(doubt["merge_id"], doubting)
+    left = CliRunner().invoke(app, ["inspect", "changes", "--store", str(doubting.store), "--json"])
+    assert doubt["merge_id"] not in [row["merge_id"] for row in json.loads(left.output)]
+
+
 def test_a_doubt_that_is_not_found_again_is_gone_and_one_taken_back_stays(doubting: Settings) -> None:
     store = Store.open(doubting.store)
     doubt = next(m for m in store.read(MERGES).to_pylist() if m["kind"] == "doubt")

@@ -1,0 +1,80 @@
+"""The classifier that ships: what it is made of, what it reads, and what it learns from."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import skops.io
+
+from bench.fit_changes import FEW, Source, count_called, find_names, fit_model, label_claims, label_source
+from slowwave.schemas.tables import OBSERVATIONS
+from slowwave.tasks.supersede.claims import build_candidate_claims
+from slowwave.tasks.supersede.evidence import SAYS, Evidence, build_matrix
+from slowwave.tasks.supersede.model import LINKED, SUPERSEDED, TRUSTED, load_change_model
+from tests.bench_inputs import ROOT
+from tests.claim_rows import observation
+from tests.supersede.test_supersede import AGAIN, COMPANY, MOVED, SAME, claim, told_by
+
+SHIPPED = ROOT / "tasks" / "supersede" / "changes.skops"
+
+
+def test_it_is_made_of_nothing_but_what_is_trusted() -> None:
+    assert set(skops.io.get_untrusted_types(file=SHIPPED)) <= set(TRUSTED)
+    with pytest.raises(Exception, match="Untrusted"):
+        skops.io.loads(skops.io.dumps({"names": [], "classifier": ROOT}), trusted=TRUSTED)
+
+
+def test_it_reads_features_that_are_computed() -> None:
+    same_session = [claim(n, text, session_id="s") for n, text in enumerate(COMPANY[:2], 40)]
+    known = Evidence.from_candidates(
+        build_candidate_claims(told_by(claim(0, SAME), claim(30, MOVED), *same_session), {})
+    )
+    computed = {name for found in known.features for name in found}
+    assert {name for name in load_change_model().names if not name.startswith(SAYS)} <= computed
+
+
+def test_likelihoods_are_between_none_and_certain_and_order_what_is_plain() -> None:
+    known = Evidence.from_candidates(build_candidate_claims(told_by(claim(0, SAME), claim(30, MOVED)), {}))
+    likely = load_change_model().predict_probabilities(known)
+    assert ((likely >= 0) & (likely <= 1)).all()
+    assert known.pairs[int(likely.argmax())].tolist() == [0, 1]
+    assert LINKED < SUPERSEDED <= likely.max()
+    empty = Evidence.from_candidates(build_candidate_claims(OBSERVATIONS.make_empty_table(), {}))
+    assert load_change_model().predict_probabilities(empty).tolist() == []
+
+
+class Case:
+    """A stand-in for a labelled case: the port has changed."""
+
+    def is_current(self, text: str) -> bool:
+        return "8200" in text
+
+    def is_outdated(self, text: str, at: object) -> bool:
+        return "7070" in text and "8200" not in text
+
+
+def source(name: str) -> Source:
+    rows = [observation(0, SAME), observation(30, MOVED), *(observation(n, t) for n, t in enumerate(COMPANY, 60))]
+    return label_source(name, pa.Table.from_pylist(rows, schema=OBSERVATIONS.schema), [Case()])  # type: ignore[list-item]
+
+
+def test_pairs_are_labelled_by_what_their_case_calls_stale_and_amended() -> None:
+    rows = [observation(0, SAME), observation(30, MOVED), observation(31, AGAIN.replace("8200", "7070"))]
+    view = label_claims(pa.Table.from_pylist(rows, schema=OBSERVATIONS.schema), [Case()])  # type: ignore[list-item]
+    labels = dict(zip(map(tuple, view.known.pairs.tolist()), view.labels.tolist(), strict=True))
+    assert labels[0, 1] == 1.0
+    assert np.isnan(labels[0, 2])  # stale words, and a later one without the amended
+    assert view.stale == [[0, 2]]
+
+
+def test_a_file_is_learnt_from_whole_bare_and_small_and_counted_by_its_cases() -> None:
+    one = source("talk_3")
+    assert one.author == "talk"
+    sessions = [len(set(view.sessions)) for view in one.others]
+    assert sessions[0] == len(COMPANY) + 2  # without vectors
+    assert set(FEW) <= set(sessions[1:])
+    names = find_names([one])
+    model = fit_model([one.whole, *one.others] * 20, names)
+    told = model.predict_proba(build_matrix(one.whole.known.features, names))[:, 1]
+    assert one.whole.labels[int(told.argmax())] == 1.0
+    called = count_called(one, one.whole.labels)  # what is labelled a change, and nothing else, called one
+    assert (called.cases, called.found[0], called.others[0]) == (1, 1, 0)
