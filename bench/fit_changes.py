@@ -10,9 +10,9 @@ file four views are learnt from: as it is, without vectors, as if all were said 
 tell is left out), and drawn small, since in a new store nothing is rare.
 
 A source is a file less the number at its name's end, so that one author's files stay together; each is judged by a
-model from the others, `calm_coding` in halves by session. Columns: *claims*; *cases*; then at each threshold, of claims
-without a case those called changed between sessions, some of them rightly, and cases of which every stale claim is.
-`--write` puts the model from all files into `tasks/supersede/changes.skops`.
+model from the others, `calm_coding` in halves by session, those held by a model from all. Columns: *claims*; *cases*;
+then at each threshold, of claims without a case those called changed between sessions, some of them rightly, and cases
+of which every stale claim is. `--write` puts the model from all files into `tasks/supersede/changes.skops`.
 """
 
 import argparse
@@ -59,6 +59,8 @@ WEIGHT = 4
 """Times that such a pair counts."""
 ALIKE = 40
 """Stores of two sessions without a change, at least, that are drawn of a file."""
+HALVED = "calm_coding"
+"""The one source of its kind: it is judged in halves, by session."""
 WORDS = 300
 """Words, and two in a row, of the later claim that are learnt from."""
 TREES = {
@@ -250,18 +252,25 @@ def find_names_of_two_sessions(views: Sequence[View]) -> set[str]:
 
 def judge_sources(sources: Sequence[Source], stated: Sequence[View], names: Sequence[str]) -> list[Result]:
     """Return of each source what a model from other authors', and from pairs that were written, says."""
-    found = []
-    for author in dict.fromkeys(source.author for source in sources):
-        of_author = [source for source in sources if source.author == author]
-        rest = [s for s in sources if s.learnt and s.author != author]
-        if len(of_author) == 1 and author == "calm_coding" and of_author[0].learnt:
-            found.append(_judge_halves(of_author[0], [*stated, *_list_views(rest)], names))
-            continue
-        model = fit_model([*stated, *_list_views(rest)], names)
-        for source in of_author:
-            told = model.predict_proba(build_matrix(source.whole.known.features, names))[:, 1]
-            found.append(count_called(source, told))
-    return found
+    learnt, found = [source for source in sources if source.learnt], []
+    for author in dict.fromkeys(source.author for source in learnt):
+        of_author = [source for source in learnt if source.author == author]
+        rest = [*stated, *_list_views([source for source in learnt if source.author != author])]
+        if author == HALVED:
+            found += [_judge_halves(source, rest, names) for source in of_author]
+        else:
+            found += _judge_by(fit_model(rest, names), of_author, names)
+    held = [source for source in sources if not source.learnt]
+    return found + (_judge_by(fit_model([*stated, *_list_views(learnt)], names), held, names) if held else [])
+
+
+def _judge_by(model: Any, sources: Sequence[Source], names: Sequence[str]) -> list[Result]:
+    """Return what a model says of sources that it did not see."""
+    matrices = (build_matrix(source.whole.known.features, names) for source in sources)
+    return [
+        count_called(source, model.predict_proba(matrix)[:, 1])
+        for source, matrix in zip(sources, matrices, strict=True)
+    ]
 
 
 def _list_views(sources: Sequence[Source]) -> list[View]:

@@ -35,7 +35,7 @@ TIMELY = 0.01
 SAME = 70.0
 """`rapidfuzz.fuzz.ratio` from which two texts are one sentence with another value in it."""
 LATER = timedelta(hours=1)
-"""What is said sooner after is of the same sitting: an answer, mostly, and no newer state of things."""
+"""What another says sooner after is of the same sitting: an answer, mostly, and no newer state of things."""
 ABOUT = 10
 """Hits among which that is done: those further down are about something else."""
 TEXT_AND_TIME = {"message": ("text", "ts"), "observation": ("summary", "observed_at")}
@@ -172,7 +172,10 @@ def _is_newer_version(one: ScoredRow, other: ScoredRow) -> bool:
     if {one.kind, other.kind} - TEXT_AND_TIME.keys() or one.row["workspace"] != other.row["workspace"]:
         return False
     (text, said), (earlier, before) = (_get_text_and_time(row) for row in (one, other))
-    if said is None or before is None or said - before <= LATER:
+    if said is None or before is None or said <= before:
+        return False
+    by_one = one.row.get("speaker") is not None and one.row.get("speaker") == other.row.get("speaker")
+    if said - before <= LATER and not by_one:
         return False
     return fuzz.ratio(text, earlier, score_cutoff=SAME) > 0
 
