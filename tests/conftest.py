@@ -9,6 +9,10 @@ from slowwave.engines.encoders.hash_encoder import HashEncoder
 from slowwave.engines.encoders.load import load_encoder, load_original
 from slowwave.engines.encoders.protocol import Encoder
 from slowwave.engines.encoders.sentence_transformer import SentenceTransformerEncoder
+from slowwave.flows.nightly import run_night
+from slowwave.flows.report import RunReport
+from slowwave.schemas.settings import Settings
+from tests.killed_nights import digests, finished, night
 
 
 @pytest.fixture(scope="session")
@@ -26,6 +30,22 @@ def original() -> SentenceTransformerEncoder:
 @pytest.fixture(scope="session")
 def fake_encoder() -> HashEncoder:
     return HashEncoder()
+
+
+@pytest.fixture(scope="session")
+def samples_night(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, RunReport]:
+    """The store of one night over data/samples by the plain encoder, and its report. Who uses the store copies it."""
+    store = tmp_path_factory.mktemp("samples")
+    report = run_night([Path(__file__).parent.parent / "data" / "samples"], Settings(store=store, encoder="hash-384"))
+    return store, report
+
+
+@pytest.fixture(scope="session")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Digests of the tables after a night of `tests/killed_nights.py` that nobody killed."""
+    store = tmp_path_factory.mktemp("undisturbed")
+    assert finished(night(store)) == 0
+    return digests(store)
 
 
 @pytest.fixture(scope="session")

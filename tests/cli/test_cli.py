@@ -16,8 +16,7 @@ from typer.testing import CliRunner, Result
 
 from slowwave import Filters
 from slowwave.cli.main import COMMANDS, LEDGERS, app, context, recall
-from slowwave.flows.nightly import run_night
-from slowwave.schemas.settings import Settings
+from slowwave.flows.report import RunReport
 from slowwave.schemas.tables import MESSAGES, RELEASED, SESSIONS
 from slowwave.store.snapshot import Snapshot
 from slowwave.store.store import Store
@@ -27,10 +26,8 @@ SAMPLES = ROOT / "data" / "samples"
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("store")
-    run_night([SAMPLES], Settings(store=folder, encoder="hash-384"))
-    return folder
+def store(samples_night: tuple[Path, RunReport], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return Path(shutil.copytree(samples_night[0], tmp_path_factory.mktemp("cli") / "store"))
 
 
 @pytest.fixture(autouse=True)

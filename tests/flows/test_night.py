@@ -68,9 +68,9 @@ def steps(report: RunReport) -> dict[str, StepReport]:
 
 
 @pytest.fixture(scope="module")
-def night(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, RunReport]:
-    folder = tmp_path_factory.mktemp("night")
-    return folder, run_night([SAMPLES], settings(folder))
+def night(samples_night: tuple[Path, RunReport], tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, RunReport]:
+    store, report = samples_night
+    return Path(shutil.copytree(store, tmp_path_factory.mktemp("night") / "store")), report
 
 
 def test_the_samples_give_a_release_with_rows_in_every_table(night: tuple[Path, RunReport]) -> None:

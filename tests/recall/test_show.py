@@ -9,10 +9,9 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from slowwave.cli.main import app
-from slowwave.flows.nightly import run_night
+from slowwave.flows.report import RunReport
 from slowwave.memory import Memory
 from slowwave.recall.show import show
-from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import MERGES, MESSAGES, OBSERVATIONS, RELEASED, SESSIONS, SUMMARIES, TOPICS
 from slowwave.store import Store
 from slowwave.store.digest import compute_table_digest
@@ -30,10 +29,8 @@ def plain_encoder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    store = tmp_path_factory.mktemp("store")
-    run_night([SAMPLES], Settings(store=store, encoder="hash-384"))
-    return store
+def folder(samples_night: tuple[Path, RunReport], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return Path(shutil.copytree(samples_night[0], tmp_path_factory.mktemp("show") / "store"))
 
 
 def typed(*words: object) -> Result:

@@ -1,0 +1,54 @@
+"""Nights in processes of their own, which tests kill: the same samples, read in many small commits."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from slowwave.schemas.tables import MARKS, RELEASED, VECTORS
+from slowwave.store import Store
+from slowwave.store.digest import compute_table_digest
+
+SAMPLES = Path(__file__).parent.parent / "data" / "samples"
+COMPARED = (*RELEASED, MARKS, VECTORS)
+
+NIGHT = """
+import os, signal, sys
+from pathlib import Path
+from slowwave.cli.common import import_lancedb_quickly
+
+import_lancedb_quickly()
+from slowwave.flows.nightly import run_night
+from slowwave.schemas.settings import Settings
+
+store, samples, die_after = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
+done = 0
+
+def call(step, *args):
+    global done
+    report = step(*args)
+    done += 1
+    if done == die_after:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return report
+
+print("started", flush=True)
+small = {"batch_messages": 50, "batch_files": 3}  # so that reading has many commits to be killed between
+run_night([samples], Settings(store=store, encoder="hash-384", read=small, keywords={"top": 0}), call)
+print("ended", flush=True)
+"""
+
+
+def night(store: Path, die_after: int = 0) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", NIGHT, str(store), str(SAMPLES), str(die_after)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "DO_NOT_TRACK": "1"})
+
+
+def finished(process: subprocess.Popen[str]) -> int:
+    process.communicate()
+    return process.returncode
+
+
+def digests(store: Path) -> dict[str, str]:
+    opened = Store.open(store)
+    return {table.name: compute_table_digest(table, opened.read(table)) for table in COMPARED}
