@@ -159,11 +159,7 @@ def count_changes(memory: Memory) -> tuple[int, int, int]:
 def _ask(memory: Memory, question: Question) -> Answer:
     hits = memory.recall(question.text, k=TOP, workspace=question.workspace)
     block = memory.context(question.text, BUDGET, workspace=question.workspace)
-    lines = [
-        (line.text, line.source.at, frozenset({line.source.message or ""}))
-        for part in block.parts
-        for line in part.lines
-    ]
+    lines = [_read_line(line) for part in block.parts for line in part.lines]
     told = [_read_hit(hit) for hit in hits]
     stale = [hit for hit, one in zip(hits, told, strict=True) if _is_stale(question, one)]
     return Answer(
@@ -180,7 +176,7 @@ def _read_hit(hit: Hit) -> Told:
 
 
 def _read_line(line: Line) -> Told:
-    return line.text, line.source.at, frozenset({line.source.message or ""})
+    return line.text, line.source.at, frozenset({line.source.message} - {None})
 
 
 def _is_stale(question: Question, told: Told) -> bool:

@@ -50,13 +50,15 @@ from slowwave.tasks.supersede.evidence import SAYS, Evidence, build_matrix
 from slowwave.tasks.supersede.model import FILE, LINKED, SUPERSEDED
 
 WRITTEN = Path(__file__).parent.parent / "tasks" / "supersede" / FILE
-THRESHOLDS = (LINKED, 0.7, 0.8, SUPERSEDED, 0.9, 0.95)
+THRESHOLDS = (LINKED, 0.7, 0.8, 0.85, SUPERSEDED, 0.95)
 FEW = (2, 4, 8)
 """Sessions that a small store is drawn of."""
 BESIDE = 3
 """Sessions that stand beside a pair that was written."""
 WEIGHT = 4
 """Times that such a pair counts."""
+LARGE = 2_000
+"""Claims from which a file is learnt from whole alone: what is drawn of it would outweigh all others."""
 ALIKE = 40
 """Stores of two sessions without a change, at least, that are drawn of a file."""
 HALVED = "calm_coding"
@@ -138,7 +140,7 @@ def read_file_cases(path: Path) -> list[Case]:
 def label_source(name: str, table: pa.Table, cases: Sequence[Case], *, learnt: bool = True) -> Source:
     """Return a file's claims in every view that is learnt from."""
     whole = label_claims(table, cases)
-    parts = [_drop_vectors(table), *_draw_small(table, whole)] if learnt else []
+    parts = [_drop_vectors(table), *_draw_small(table, whole)] if learnt and table.num_rows < LARGE else []
     return Source(name, whole, [label_claims(part, cases) for part in parts], learnt)
 
 

@@ -24,6 +24,7 @@ from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.pools import POOLS, Candidates, Scores
 from slowwave.recall.times import convert_datetimes
 from slowwave.schemas.vocabulary import Status
+from slowwave.text.words import extract_stems
 
 NEARNESS = 0.5
 """What the place by cosine among all kinds weighs against the place within the own."""
@@ -151,22 +152,25 @@ def _mark_doubt(one: ScoredRow, doubts: Sequence[Doubt]) -> ScoredRow:
     return replace(one, row={**one.row, **told})
 
 
-def promote_newest(found: Sequence[ScoredRow]) -> list[ScoredRow]:
+def promote_newest(found: Sequence[ScoredRow], query: Query) -> list[ScoredRow]:
     """Return the same, of the first ABOUT each before the earlier ones that say the same, or that it may change.
 
     Nothing is hidden, and scores stay in place.
     """
     ordered: list[ScoredRow] = []
     for one in found[:ABOUT]:
-        before = (at for at, other in enumerate(ordered) if _is_newer_version(one, other))
+        before = (at for at, other in enumerate(ordered) if _is_newer_version(one, other, query))
         ordered.insert(next(before, len(ordered)), one)
     return [replace(one, score=at.score) for one, at in zip([*ordered, *found[ABOUT:]], found, strict=True)]
 
 
-def _is_newer_version(one: ScoredRow, other: ScoredRow) -> bool:
+def _is_newer_version(one: ScoredRow, other: ScoredRow, query: Query) -> bool:
     """Return whether a hit says later what another said of the same workspace: another's are other things, however
-    alike. The night knows it of some; else they are one sentence with another value in it.
+    alike. The night knows it of some; else they are one sentence with another value in it. The later has to have every
+    word of the query that the earlier has: where it lacks one, something else is asked for.
     """
+    if not query.stems & _extract_row_stems(other) <= _extract_row_stems(one):
+        return False
     if one.id in cast(frozenset[str], other.row.get("told_in", frozenset())):
         return True
     if {one.kind, other.kind} - TEXT_AND_TIME.keys() or one.row["workspace"] != other.row["workspace"]:
@@ -178,6 +182,10 @@ def _is_newer_version(one: ScoredRow, other: ScoredRow) -> bool:
     if said - before <= LATER and not by_one:
         return False
     return fuzz.ratio(text, earlier, score_cutoff=SAME) > 0
+
+
+def _extract_row_stems(one: ScoredRow) -> frozenset[str]:
+    return extract_stems(str(one.row[POOLS[one.kind].text]))
 
 
 def _get_text_and_time(one: ScoredRow) -> tuple[str, datetime | None]:

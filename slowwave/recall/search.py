@@ -107,7 +107,7 @@ class Search:
             return Hits(reason=reason, relevance=best)
         kept = self._merge_results(answers, plan, floor if automatic else 0.0)
         told = demote_echoes(mark_superseded(self.view, kept, query))
-        shown = promote_newest(mark_possible_supersessions(self.view, told, query))[: query.k]
+        shown = promote_newest(mark_possible_supersessions(self.view, told, query), query)[: query.k]
         return Hits(build_hits(self.view, sort_superseded_last(shown)), relevance=best)
 
     def _merge_results(self, answers: Sequence[PoolResult], plan: Plan, least: float) -> list[ScoredRow]:

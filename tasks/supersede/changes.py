@@ -50,6 +50,8 @@ def find_changes(held: CandidateClaims, freed: Set[int], back: Set[frozenset[str
     for (old, new), likely in zip(known.pairs.tolist(), probabilities, strict=True):
         if likely < LINKED or frozenset((ids[old], ids[new])) in back:
             continue
+        if likely < SUPERSEDED and held.last[old] > held.last[new]:
+            continue  # a guess speaks against nothing that was said again since
         change = _decide(held, old, new, float(likely))
         if change.loser not in held.retired or change.loser in freed:
             found.append(change)
@@ -58,11 +60,11 @@ def find_changes(held: CandidateClaims, freed: Set[int], back: Set[frozenset[str
 
 def _decide(held: CandidateClaims, old: int, new: int, likely: float) -> Change:
     """Return what follows from a probability: of the two the one last said stands."""
-    again = held.last[old] > held.last[new]
-    loser, winner, at = (new, old, held.last[old]) if again else (old, new, held.times[new])
-    sure = likely >= SUPERSEDED
-    why = f"{'' if sure else 'perhaps '}told anew ({likely:.0%}){', and the earlier said again' if again else ''}"
-    return Change(loser, winner, at, (REAFFIRMED if again else CHANGED) if sure else PERHAPS, likely, why)
+    if likely < SUPERSEDED:
+        return Change(old, new, held.times[new], PERHAPS, likely, f"perhaps told anew ({likely:.0%})")
+    if held.last[old] > held.last[new]:
+        return Change(new, old, held.last[old], REAFFIRMED, likely, f"the earlier was said again ({likely:.0%})")
+    return Change(old, new, held.times[new], CHANGED, likely, f"told anew ({likely:.0%})")
 
 
 def select_changes(changes: list[Change]) -> list[Change]:

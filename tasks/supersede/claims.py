@@ -32,8 +32,10 @@ class CandidateClaims:
 
     def find_successor(self, row: int) -> int:
         """Return the row at the end of the chain of those that retired one another."""
-        while row in self.retired:
+        seen = {row}
+        while row in self.retired and self.retired[row] not in seen:
             row = self.retired[row]
+            seen.add(row)
         return row
 
 

@@ -48,7 +48,7 @@ class IdfTable:
 
     def sum_idf(self, words: Iterable[str]) -> float:
         """Return the weight of words together."""
-        return sum(self.weights.get(word, self.most) for word in words)
+        return math.fsum(self.weights.get(word, self.most) for word in words)  # in any order the same
 
     def compute_containment(self, words: Set[str], among: Set[str]) -> float:
         """Return weight of the words that are among others, over that of all; 0 to 1."""
@@ -89,8 +89,8 @@ def _compute_overlap(old: Claim, new: Claim, idf: IdfTable) -> dict[str, float]:
         "words later": math.log1p(len(b)),
         "gone": min(len(a - b), 10),
         "come": min(len(b - a), 10),
-        "letters": fuzz.ratio(old.folded, new.folded) / 100,
-        "letters sorted": fuzz.ratio(old.sorted_words, new.sorted_words) / 100,
+        "letters": fuzz.ratio(old.folded[:CHARS], new.folded[:CHARS]) / 100,
+        "letters sorted": fuzz.ratio(old.sorted_words[:CHARS], new.sorted_words[:CHARS]) / 100,
         "letters in part": fuzz.partial_ratio(old.folded[:CHARS], new.folded[:CHARS]) / 100,
     }
 

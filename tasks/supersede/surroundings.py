@@ -34,8 +34,11 @@ class Surroundings:
         self.turns = _number_turns(held, self.sessions)
         self.rows: dict[tuple[str, int], list[int]] = defaultdict(list)
         """Session and turn -> the rows of the claims made then."""
+        self.of_session: dict[str, list[int]] = defaultdict(list)
+        """Session -> its rows."""
         for row, place in enumerate(zip(self.sessions, self.turns, strict=True)):
             self.rows[place].append(row)
+            self.of_session[place[0]].append(row)
         self._direct = cache(self._compute_direction)
         self._beside = cache(self._collect_nearby_stems)
         self._detail = cache(self._collect_detail_stems)
@@ -80,7 +83,7 @@ class Surroundings:
         """
         if reach is None and turn:
             return self._direct(session, 0, None)  # one a session is kept
-        rows = self._find_neighbours(session, turn, len(self.turns) if reach is None else reach)
+        rows = self.of_session[session] if reach is None else self._find_neighbours(session, turn, reach)
         total: Floats = self.vectors[rows].sum(axis=0)
         length = float(np.linalg.norm(total))
         return total / length if length else total

@@ -166,7 +166,7 @@ def test_an_echo_after_somebody_else_spoke_is_stale_and_so_is_a_message_asked_fo
     ]
     later = [
         ("user", "The wedding cake comes from Bageriet Aspen now instead of Konditorei Lindt."),
-        ("user", "Her flight was moved from 14 April to 28 April."),
+        ("user", "Her flight lands on 28 April now instead of 14 April."),
     ]
     store = tmp_path / "store"
     run_night([session(tmp_path, "first", 1, first), session(tmp_path, "later", 9, later)], Settings(store=store))
