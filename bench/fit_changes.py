@@ -50,7 +50,7 @@ from slowwave.tasks.supersede.evidence import SAYS, Evidence, build_matrix
 from slowwave.tasks.supersede.model import FILE, LINKED, SUPERSEDED
 
 WRITTEN = Path(__file__).parent.parent / "tasks" / "supersede" / FILE
-THRESHOLDS = (LINKED, 0.7, 0.8, 0.85, SUPERSEDED, 0.95)
+THRESHOLDS = (LINKED, 0.5, 0.6, 0.7, SUPERSEDED, 0.9)
 FEW = (2, 4, 8)
 """Sessions that a small store is drawn of."""
 BESIDE = 3

@@ -27,7 +27,7 @@ FIRST = (
     "Invoices are sent by post to clients over seventy.",
     "The kitchen will be painted sage green.",
 )
-LATER = ("Marlow against Denholm: by the new notice the hearing is on 17 July at 10:30 in room 2.",)
+LATER = ("The new notice for Marlow against Denholm: hearing listed for 17 July, room 2.",)
 ASKED = "What do we know about Marlow against Denholm?"
 
 

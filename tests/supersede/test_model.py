@@ -58,7 +58,11 @@ def source(name: str) -> Source:
 
 
 def test_pairs_are_labelled_by_what_their_case_calls_stale_and_amended() -> None:
-    rows = [observation(0, SAME), observation(30, MOVED), observation(31, AGAIN.replace("8200", "7070"))]
+    rows = [
+        observation(0, SAME),
+        observation(30, MOVED),
+        observation(31, AGAIN.replace("9300", "7070 as before, not 9300")),
+    ]
     view = label_claims(pa.Table.from_pylist(rows, schema=OBSERVATIONS.schema), [Case()])  # type: ignore[list-item]
     labels = dict(zip(map(tuple, view.known.pairs.tolist()), view.labels.tolist(), strict=True))
     assert labels[0, 1] == 1.0
