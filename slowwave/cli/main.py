@@ -30,7 +30,7 @@ COMMANDS = {
 LEDGERS = (releases, runs, quarantine, merges, changes, junk)
 """What `slowwave inspect` shows."""
 
-ledgers = typer.Typer(no_args_is_help=True, help="List the releases, runs, merges, changes, junk, or the quarantine.")
+ledgers = typer.Typer(no_args_is_help=True, help="List releases, runs, merges, changes, junk, quarantine.")
 for ledger in LEDGERS:
     ledgers.command()(ledger)
 for heading, commands in COMMANDS.items():

@@ -362,12 +362,12 @@ def test_the_commands_print_the_blocks(store: Path) -> None:
 
 REVISED = {
     "cache-1": [
-        "Keep the search cache in Redis with a TTL of 10 minutes.",
-        "The search cache holds pages 1 to 3 only.",
+        "Deploys of the shop happen on Friday.",
+        "We decided to run the tide service on port 8080.",
     ],
     "cache-2": [
-        "The TTL of the search cache is 4 minutes instead of 10 minutes.",
-        "The search cache holds pages 1 to 2 only, instead of pages 1 to 3.",
+        "Deploys of the shop happen on Tuesday from now on.",
+        "We decided to run the tide service on port 9090 from now on.",
     ],
     "mail": ["Mails go out in two lanes, eight workers for the first.", "Login codes expire after 240 seconds."],
 }
@@ -381,7 +381,7 @@ def test_a_session_that_changed_what_another_settled_goes_before_it(tmp_path: Pa
         for n, text in enumerate(texts)
     ]  # fmt: skip
     (tmp_path / "talk.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-    run_night([tmp_path / "talk.jsonl"], Settings(store=tmp_path / "store", encoder="hash-384"))
+    run_night([tmp_path / "talk.jsonl"], Settings(store=tmp_path / "store"))
     view = Memory.open(tmp_path / "store")._get_view()
     names = {
         row["native_id"]: row["session_id"] for row in view.read(SESSIONS, ["session_id", "native_id"]).to_pylist()

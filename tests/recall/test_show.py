@@ -146,7 +146,7 @@ def test_a_supersession_is_taken_back_for_good(tmp_path: Path) -> None:
     path = chat(
         tmp_path,
         "We decided to run the tide service on port 8080.",
-        "We decided to move the tide service from port 8080 to port 9090.",
+        "We decided to run the tide service on port 9090 from now on.",
     )
     assert typed("run", path, "--plain", "--store", store).exit_code == 0
     listed = json.loads(typed("inspect", "merges", "--json", "--store", store).output)
