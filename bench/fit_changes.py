@@ -1,6 +1,10 @@
 """Learns which later claim changes an earlier one, and judges what was learnt on sources that it did not see.
 
-    python -m bench.fit_changes data/labelled/amend*.jsonl --none FILE… [--held FILE…] [--write] [--json]
+    python -m bench.fit_changes FILE… --none FILE… [--held FILE…] [--stated data/labelled/stated_changes.tsv]
+                                [--write] [--json]
+
+What ships learnt from `data/labelled/amendments*.jsonl`, `nothing_changes`, calm and real coding sessions and the
+stated pairs; `amended_*_sight` are never learnt from.
 
 FILEs are conversations with cases in them (`bench/amendment_cases.py`); in those after `--none` no session changes what
 another said, nor in those after `--held`, which are judged and never learnt from (LoCoMo's too, by its ending `.json`).
@@ -45,6 +49,7 @@ from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import OBSERVATIONS
 from slowwave.schemas.vocabulary import Status
 from slowwave.store import Store
+from slowwave.tasks.dedupe.pairs import set_columns
 from slowwave.tasks.supersede.claims import build_candidate_claims, find_affirmed_times
 from slowwave.tasks.supersede.evidence import SAYS, Evidence, build_matrix
 from slowwave.tasks.supersede.model import FILE, LINKED, SUPERSEDED
@@ -140,7 +145,7 @@ def read_file_cases(path: Path) -> list[Case]:
 def label_source(name: str, table: pa.Table, cases: Sequence[Case], *, learnt: bool = True) -> Source:
     """Return a file's claims in every view that is learnt from."""
     whole = label_claims(table, cases)
-    parts = [_drop_vectors(table), *_draw_small(table, whole)] if learnt and table.num_rows < LARGE else []
+    parts = [set_columns(table, vector=None), *_draw_small(table, whole)] if learnt and table.num_rows < LARGE else []
     return Source(name, whole, [label_claims(part, cases) for part in parts], learnt)
 
 
@@ -179,7 +184,11 @@ def read_stated(path: Path, company: pa.Table) -> list[View]:
     for at, row in enumerate(rows):
         pair = _build_pair(row["earlier"], row["later"], vectors[2 * at : 2 * at + 2])
         beside = company.filter(pc.is_in(company["session_id"], pa.array(random.Random(at).sample(sessions, BESIDE))))
-        for table in (pair, _drop_vectors(pair), pa.concat_tables([pair, _set_workspace(beside)])):
+        for table in (
+            pair,
+            set_columns(pair, vector=None),
+            pa.concat_tables([pair, set_columns(beside, workspace=None)]),
+        ):
             view = label_claims(table, [])
             changes = [
                 1.0 if ids == "earlier" and row["changes"] == "yes" else 0.0 for ids in _list_earlier(table, view)
@@ -199,11 +208,6 @@ def _build_pair(earlier: str, later: str, vectors: Vectors) -> pa.Table:
         row |= {"status": Status.ACTIVE, "vector": vectors[at], "observed_at": datetime(2026, 1 + at, 1, tzinfo=UTC)}
         rows.append(row)
     return pa.Table.from_pylist(rows, schema=OBSERVATIONS.schema)
-
-
-def _set_workspace(table: pa.Table) -> pa.Table:
-    at = table.schema.get_field_index("workspace")
-    return table.set_column(at, table.schema.field(at), pa.nulls(table.num_rows, pa.string()))
 
 
 def _list_earlier(table: pa.Table, view: View) -> list[str]:
@@ -332,12 +336,6 @@ def _list_session_pairs(whole: View, places: npt.NDArray[np.int64]) -> list[tupl
     """Return the two sessions of each pair, each two once; of one session none."""
     pairs = (sorted(whole.sessions[row] for row in whole.known.pairs[at]) for at in places if whole.known.apart[at])
     return list(dict.fromkeys((one, other) for one, other in pairs))
-
-
-def _drop_vectors(table: pa.Table) -> pa.Table:
-    at = table.schema.get_field_index("vector")
-    field = table.schema.field(at)
-    return table.set_column(at, field, pa.nulls(table.num_rows, field.type))
 
 
 def _prepare_transcript(path: Path, folder: Path) -> Path:

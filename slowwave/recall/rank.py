@@ -39,7 +39,6 @@ LATER = timedelta(hours=1)
 """What another says sooner after is of the same sitting: an answer, mostly, and no newer state of things."""
 ABOUT = 10
 """Hits among which that is done: those further down are about something else."""
-TEXT_AND_TIME = {"message": ("text", "ts"), "observation": ("summary", "observed_at")}
 
 
 @dataclass(frozen=True)
@@ -169,28 +168,28 @@ def _is_newer_version(one: ScoredRow, other: ScoredRow, query: Query) -> bool:
     alike. The night knows it of some; else they are one sentence with another value in it. The later has to have every
     word of the query that the earlier has: where it lacks one, something else is asked for.
     """
-    if not query.stems & _extract_row_stems(other) <= _extract_row_stems(one):
+    known = one.id in cast(frozenset[str], other.row.get("told_in", frozenset()))
+    if not known and not _is_told_anew(one, other):
         return False
-    if one.id in cast(frozenset[str], other.row.get("told_in", frozenset())):
-        return True
-    if {one.kind, other.kind} - TEXT_AND_TIME.keys() or one.row["workspace"] != other.row["workspace"]:
+    asked = query.stems  # last, since it reads both texts
+    return asked & extract_stems(_get_text(other)) <= extract_stems(_get_text(one))
+
+
+def _is_told_anew(one: ScoredRow, other: ScoredRow) -> bool:
+    """Return whether a hit is, of the same workspace, another's sentence with another value in it, said later."""
+    if "summary" in (one.kind, other.kind) or one.row["workspace"] != other.row["workspace"]:
         return False
-    (text, said), (earlier, before) = (_get_text_and_time(row) for row in (one, other))
+    said, before = (cast(datetime | None, row.row[POOLS[row.kind].last]) for row in (one, other))
     if said is None or before is None or said <= before:
         return False
     by_one = one.row.get("speaker") is not None and one.row.get("speaker") == other.row.get("speaker")
     if said - before <= LATER and not by_one:
         return False
-    return fuzz.ratio(text, earlier, score_cutoff=SAME) > 0
+    return fuzz.ratio(_get_text(one), _get_text(other), score_cutoff=SAME) > 0
 
 
-def _extract_row_stems(one: ScoredRow) -> frozenset[str]:
-    return extract_stems(str(one.row[POOLS[one.kind].text]))
-
-
-def _get_text_and_time(one: ScoredRow) -> tuple[str, datetime | None]:
-    text, at = TEXT_AND_TIME[one.kind]
-    return str(one.row[text]), cast(datetime | None, one.row[at])
+def _get_text(one: ScoredRow) -> str:
+    return str(one.row[POOLS[one.kind].text])
 
 
 def sort_superseded_last(found: Sequence[ScoredRow]) -> list[ScoredRow]:

@@ -22,13 +22,7 @@ which hardly anything changes."""
 LINKED = 0.4
 """Probability from which the two are linked and both stand, the later told first: about as likely changed as not."""
 FILE = "changes.skops"
-TRUSTED = [
-    "sklearn._loss.link.Interval",
-    "sklearn._loss.link.LogitLink",
-    "sklearn._loss.loss.HalfBinomialLoss",
-    "sklearn.ensemble._hist_gradient_boosting.binning._BinMapper",
-    "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
-]
+TRUSTED = ["sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor"]
 """What a saved classifier is made of, besides what skops trusts by itself: nothing else is loaded."""
 
 

@@ -6,6 +6,7 @@ one matter mostly stand in talk of one matter.
 
 from collections import defaultdict
 from collections.abc import Sequence
+from datetime import datetime
 from functools import cache
 
 import numpy as np
@@ -99,8 +100,8 @@ class Surroundings:
 
 def _number_turns(held: CandidateClaims, sessions: Sequence[str]) -> list[int]:
     """Return row -> its moment's place among those of its session that a claim was made in."""
-    told: dict[str, set[object]] = defaultdict(set)
+    told: dict[str, set[datetime]] = defaultdict(set)
     for session, at in zip(sessions, held.times, strict=True):
         told[session].add(at)
-    place = {session: {at: n for n, at in enumerate(sorted(some))} for session, some in told.items()}  # type: ignore[type-var]
+    place = {session: {at: n for n, at in enumerate(sorted(some))} for session, some in told.items()}
     return [place[session][at] for session, at in zip(sessions, held.times, strict=True)]
