@@ -153,6 +153,7 @@ def label_claims(table: pa.Table, cases: Sequence[Case]) -> View:
     """Return the pairs among claims, rows of OBSERVATIONS, and whether each is a change."""
     held = build_candidate_claims(table, find_affirmed_times(table))
     known = Evidence.from_candidates(held)
+    known = replace(known, features=list(known.features))  # they are read many times
     rows = held.table.select(["summary", "detail", "observed_at", "session_id"]).to_pylist()
     texts = [f"{row['summary']} {row['detail'] or ''}" for row in rows]
     outdated = [

@@ -173,7 +173,9 @@ class ObserveSettings(Section):
     """How claims are picked from conversations."""
 
     pack: Pack = Field("auto", description="Which categories: coding, personal, or by the look of each session.")
-    max_share: float = Field(0.27, gt=0, le=1, description="Words of claims over words said, at most, in one session.")
+    max_share: float = Field(
+        0.27, gt=0, le=1, description="Words of claims over words said in everyday talk; more where more is told."
+    )
     min_messages: int = Field(2, ge=1, description="Sessions with fewer spoken messages are skipped, with the reason.")
 
 

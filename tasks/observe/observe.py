@@ -2,9 +2,9 @@
 
 A claim is one sentence somebody said, cut to what it says, with what it needs to be understood: its heading, the
 sentence that goes on from it ("It was …"), the one that it leans on, or the question or proposal that it answers.
-Sentences are scored by a few features and taken while the session's budget of words lasts: `bench/observe.py` shows
-what that keeps. Claims come from people's and models' words alone, never from tool traffic, synthetic turns, questions
-or code.
+Sentences are scored by a few features and taken while the session's budget of words lasts, which grows with what the
+session has to tell: `bench/observe.py` shows what that keeps. Claims come from people's and models' words alone, never
+from tool traffic, synthetic turns, questions or code.
 """
 
 import re
@@ -40,7 +40,7 @@ from slowwave.tasks.observe.scores import (
 )
 from slowwave.tasks.observe.units import MIN_WORDS, Unit, collect_speakers, extract_units, is_adjacent, strip_emphasis
 
-VERSION = 5
+VERSION = 6
 """Raised when the method changes: every claim made under an older one is pending again."""
 
 OBSERVER = "extractive"
@@ -54,6 +54,9 @@ MIN_CODING, MIN_CODING_HUMAN, MIN_CODING_SHORT = 0.5, 0.35, 0.25
 MIN_PERSONAL = {True: 0.08, False: 0.03}
 """The same for everyday talk, of a person and of a model: under it a sentence brings nothing new and names nothing."""
 
+TYPICAL = 0.153
+"""Share of the words of everyday talk that is expected to be asked for: each sentence's words by its probability. A
+session that holds twice as much may keep twice as many words."""
 HALF = 5
 """Words up to which a sentence that says what is no longer is only half a claim: "No quartet after all."."""
 SHORT = 25
@@ -121,9 +124,10 @@ def observe(messages: pa.Table, settings: ObserveSettings) -> ObserveResult:
 
     In: rows of MESSAGES, the active ones, of whole sessions, in any order. Out: one row a claim, columns COLUMNS;
     `quote` is a verbatim piece of the first message in `message_ids`; a second one is the turn that the claim answers,
-    and `detail` is from there. `confidence` is the score as a probability. Words of summaries stay under `max_share` of
-    the words spoken in each session, or under MIN_BUDGET where that is more. A session's claims depend on its own
-    messages alone. Sessions of fewer than `min_messages` spoken messages, and those without a claim, are in `skipped`.
+    and `detail` is from there. `confidence` is the score as a probability. Words of summaries are about `max_share` of
+    those spoken in everyday talk, more of a list of facts and less of a log, and MIN_BUDGET at least. A session's
+    claims depend on its own messages alone. Sessions of fewer than `min_messages` spoken messages, and those without a
+    claim, are in `skipped`.
     """
     rows: list[dict[str, Any]] = []
     skipped: dict[str, str] = {}
@@ -166,8 +170,9 @@ def _build_claims(spoken: list[dict[str, Any]], coding: bool, max_share: float) 
     """Return rows of one session's claims."""
     aided = MIN_BUDGET_AIDED if any(r["origin"] == Origin.MODEL for r in spoken) else MIN_BUDGET
     least = MIN_BUDGET_CODING if coding else aided
-    budget = max(int(max_share * sum(count_words(r["text"]) for r in spoken)), least)
     candidates = list(_find_coding_candidates(spoken) if coding else _find_personal_candidates(spoken))
+    worth = sum(c.scored.probability * c.scored.words for c in candidates)
+    budget = max(int(max_share / TYPICAL * worth), least)
     left = budget - sum(c.scored.words for c in candidates if c.stated)
     others = [c.scored for c in candidates if not c.stated]
     kept = {id(s) for s in select_within_budget(others, left, CODING_THRIFT if coding else PERSONAL_THRIFT)}

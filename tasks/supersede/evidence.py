@@ -1,9 +1,10 @@
 """What is known of the claims that may change each other: pairs of an earlier and a later one, with their features."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -40,8 +41,9 @@ class Evidence:
     """0 to 2, how much the two are about one thing."""
     apart: npt.NDArray[np.bool_]
     """Whether they are of two sessions."""
-    features: list[dict[str, float]]
-    """Name -> value; what can't be known of a pair is left out."""
+    features: Sequence[dict[str, float]]
+    """Of each pair name -> value, without what can't be known of it; worked out when asked for, as those of a big store
+    do not fit into memory at once."""
 
     @classmethod
     def from_candidates(cls, held: CandidateClaims) -> "Evidence":
@@ -56,20 +58,34 @@ class Evidence:
         apart = sessions[pairs[:, 0]] != sessions[pairs[:, 1]] if len(pairs) else np.zeros(0, dtype=bool)
         company = _rank_pairs(pairs, likeness, apart, sessions)
         kept = [at for at, found in enumerate(company) if min(found["nearer before"], found["nearer after"]) < LIKEST]
-        said = [dict.fromkeys((SAYS + gram for gram in list_grams(claim.words)), 1.0) for claim in claims]
         around = Surroundings(held, claims, vectors, idf)
-        features = []
-        for at in kept:
+
+        def compute_features(at: int) -> dict[str, float]:
             old, new = pairs[at].tolist()
             known = not np.isnan(cosines[at])
             found = compute_pair_features(claims[old], claims[new], idf) | _compare_rows(rows[old], rows[new])
-            found |= said[new]
+            found |= dict.fromkeys((SAYS + gram for gram in list_grams(claims[new].words)), 1.0)
             if known:
                 found["cosine"] = float(cosines[at])
             if apart[at]:
                 found |= company[at] | around.compute_features(old, new, vectors=known)
-            features.append(found)
-        return cls(pairs[kept], likeness[kept], apart[kept], features)
+            return found
+
+        return cls(pairs[kept], likeness[kept], apart[kept], _LazyFeatures(compute_features, kept))
+
+
+class _LazyFeatures(Sequence[dict[str, float]]):
+    """Features of the pairs at some places, worked out one at a time."""
+
+    def __init__(self, compute: Callable[[int], dict[str, float]], places: Sequence[int]) -> None:
+        self.compute, self.places = compute, places
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    def __getitem__(self, at: Any) -> Any:
+        """Return the features of a pair, or a list of them for a slice."""
+        return [self.compute(p) for p in self.places[at]] if isinstance(at, slice) else self.compute(self.places[at])
 
 
 def _order_by_time(held: CandidateClaims, pairs: Pairs) -> Pairs:

@@ -21,6 +21,8 @@ SUPERSEDED = 0.8
 which hardly anything changes."""
 LINKED = 0.4
 """Probability from which the two are linked and both stand, the later told first: about as likely changed as not."""
+AT_ONCE = 10_000
+"""Pairs that are worked out and judged at a time."""
 FILE = "changes.skops"
 TRUSTED = ["sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor"]
 """What a saved classifier is made of, besides what skops trusts by itself: nothing else is loaded."""
@@ -36,9 +38,10 @@ class ChangeModel:
 
     def predict_probabilities(self, known: Evidence) -> Scores:
         """Return of each pair how likely the later changes the earlier, 0 to 1."""
-        if not len(known.pairs):
-            return np.zeros(0)
-        found: Scores = self.classifier.predict_proba(build_matrix(known.features, self.names))[:, 1]
+        found = np.zeros(len(known.pairs))
+        for start in range(0, len(found), AT_ONCE):
+            matrix = build_matrix(known.features[start : start + AT_ONCE], self.names)
+            found[start : start + AT_ONCE] = self.classifier.predict_proba(matrix)[:, 1]
         return found
 
 

@@ -1,4 +1,5 @@
 from datetime import UTC, datetime, timedelta
+from statistics import mean
 
 import pyarrow as pa
 import pytest
@@ -191,11 +192,31 @@ def test_every_quote_is_verbatim_whatever_is_said(texts, source):
 
 
 def test_locomo_evidence_survives(bench_data):
+    results = []
     for one in load_conversations(bench_data / "locomo" / "locomo_open.json"):
         claims, _ = observe_claims(one, 0.27)
-        result = score_claims("extractive", one, claims)
-        assert result.words <= 0.28
-        assert result.evidence >= 0.6
+        results.append(score_claims("extractive", one, claims))
+        assert results[-1].evidence >= 0.6
         quotes = {t.id: t.text for t in one.turns}
         rows = observe(build_message_rows(one), ObserveSettings()).claims.to_pylist()
         assert all(r["quote"] in quotes[r["message_ids"][0]] for r in rows)
+    assert mean(r.words for r in results) <= 0.277  # one conversation has more to tell than another
+    assert mean(r.evidence for r in results) >= 0.72
+
+
+FACTS = """Marie Curie worked in the field of chemistry in Paris. Lloyds has its headquarters in the city of London.
+The official language of Suriname is Dutch. Goncalo Ramos plays the position of forward for Benfica.
+The author of Kristin Lavransdatter is Sigrid Undset. Ferrari was founded by Enzo Ferrari in Modena.
+Mount Kenya rises to 5199 metres above Nanyuki. The capital of Bhutan is Thimphu since 1961.
+Erasmus taught Greek at Queens College in Cambridge. Yoruba is spoken in Ibadan and Abeokuta.
+The chairperson of Unilever is Nils Andersen. Basketball was created in Springfield by James Naismith.
+Umberto Eco was born in Alessandria in Piedmont. Tove Jansson drew the Moomins on Klovharu.
+The Vasa sank off Stockholm on 10 August 1628. Ryanair has its largest base at Stansted.
+Ludwig Boltzmann died in Duino near Trieste. The currency of Georgia is the lari.
+Thelonious Monk played the piano at Minton's. Hokkaido was called Ezo until 1869."""
+
+
+def test_a_session_that_is_all_facts_keeps_most_of_its_words():
+    table = said(*((*HUMAN, "Ada", line) for line in FACTS.splitlines()))
+    kept = sum(len(f"{claim['summary']} {claim['detail'] or ''}".split()) for claim in claims_of(table))
+    assert kept >= 0.8 * len(FACTS.split()) > 100
