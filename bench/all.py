@@ -12,6 +12,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 CHANGES = ("calm_coding", "facts", "vehicle")
+TALKS = ("coding/chef_chopsky.jsonl", "fixtures/pi/large-session.jsonl", "changes/calm_coding.jsonl")
 
 
 def list_commands(data: Path | None) -> list[tuple[list[str], Path | None]]:
@@ -23,6 +24,7 @@ def list_commands(data: Path | None) -> list[tuple[list[str], Path | None]]:
         (["bench.changes", *map(str, amended)], None),
         (["bench.topics", "data/labelled/topics.tsv"], None),
         (["bench.context", "data/labelled/decisions.jsonl"], None),
+        (["bench.worth", "data/samples"], None),
     ]
     if data is None:
         return shipped
@@ -32,6 +34,7 @@ def list_commands(data: Path | None) -> list[tuple[list[str], Path | None]]:
         (["bench.readers", str(data / "fixtures")], data / "fixtures"),
         (["bench.changes", *(str(data / "changes" / f"{n}.jsonl") for n in CHANGES)], data / "changes"),
         (["bench.observe", str(locomo)], locomo),
+        (["bench.worth", *(str(data / name) for name in TALKS)], data / "coding"),
         (["bench.locomo", str(locomo)], locomo),
         (["bench.abstention", str(locomo)], locomo),
         (["bench.prototypes", str(locomo)], locomo),

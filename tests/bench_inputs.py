@@ -24,6 +24,7 @@ def runs(folder: Path) -> dict[str, list[tuple[Words, str]]]:
         "context": [([talk, "--reports", report, "--store", store, *PLAIN], "R@1")],
         "dedupe": [([pairs, *PLAIN], "rules and vectors"), ([pairs, "--no-encoder", "--json"], "rules alone")],
         "dedupe_scale": [(["--rows", 40, "--brute", 40], "40")],
+        "draw_sentences": [([talk, "--count", 2], '"speaker":"person"')],
         "encoder": [([talk, "--rounds", 1, "--json"], "beside_plain")],
         "extraction": [([told, "--sessions", 1], "extractive")],
         "fit_changes": [([ferry, pay, "--none", told, "--json"], "amendments_fresh4")],
@@ -40,6 +41,7 @@ def runs(folder: Path) -> dict[str, list[tuple[Words, str]]]:
         "readers": [([talk, "--rounds", 1], "generic")],
         "recall_scale": [([folder / "scale", "--rows", 300, "--queries", 2, *PLAIN], "0 errors")],
         "topics": [([some(folder, "topics.tsv", slice(12)), "--orders", 1, *PLAIN], "purity")],
+        "worth": [([ROOT / "data" / "samples" / "generic"], "friends"), ([talk, "--json"], '"claims": 0')],
     }
 
 

@@ -1,0 +1,119 @@
+"""Of what the observer keeps, how much is worth it? Held against sentences of real talk that were labelled by hand.
+
+    python -m bench.worth PATH… [--labels data/labelled/worth.tsv] [--json]
+
+PATHs are the transcripts that the labelled sentences were drawn from (`bench.draw_sentences`); labels of others are
+left out. The plain observer, which asks no model, distils them; a sentence became a claim where a claim from its
+message holds it in its summary. Columns: *labelled* sentences; *worth*, the share of them labelled keep (worth
+remembering, stands by itself) or context (worth it, but needs its neighbours); *claims*, how many became one; of these
+*keep*, *context* and *noise*; *kept*, of the sentences labelled keep those that became a claim; *same*, of the claims
+those whose category is the label's. Rows: projects, speakers, labels ("is …"), categories of claims ("as …").
+Sentences were drawn evenly by message, so claims of long messages count less than they are many.
+"""
+
+import argparse
+import csv
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pyarrow as pa
+from rich.console import Console
+from rich.table import Table
+
+from bench.draw_sentences import cut_sentences, read_shown_messages
+from slowwave.schemas.settings import ObserveSettings
+from slowwave.tasks.observe.observe import observe
+
+LABELS = Path(__file__).parent.parent / "data" / "labelled" / "worth.tsv"
+WORTH = ("keep", "context")
+Result = dict[str, str | int | float | None]
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """A labelled sentence, and the category of the claim it became, if any."""
+
+    project: str
+    speaker: str
+    label: str
+    category: str
+    became: str | None
+
+
+def read_labels(path: Path) -> dict[str, tuple[str, str]]:
+    """Return label and category of the first reading, by hash."""
+    with path.open(encoding="utf-8", newline="") as stream:
+        return {row["hash"]: (row["first"], row["first_category"]) for row in csv.DictReader(stream, delimiter="\t")}
+
+
+def match_sentences(messages: pa.Table, labels: dict[str, tuple[str, str]]) -> list[Sentence]:
+    """Return the labelled sentences that stand in the messages, with what the observer made of them."""
+    told: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for claim in observe(messages, ObserveSettings()).claims.to_pylist():
+        told[claim["message_ids"][0]].append(claim)
+    found = {one["hash"]: one for one in cut_sentences(messages) if one["hash"] in labels}
+    return [
+        Sentence(
+            one["project"],
+            one["speaker"],
+            *labels[key],
+            next((c["category"] for c in told[one["message_id"]] if one["text"] in c["summary"]), None),
+        )
+        for key, one in found.items()
+    ]
+
+
+def count_sentences(group: str, mine: Sequence[Sentence]) -> Result:
+    """Return the figures of some sentences."""
+    claims = [one for one in mine if one.became]
+    return {
+        "group": group,
+        "labelled": len(mine),
+        "worth": _share(one.label in WORTH for one in mine),
+        "claims": len(claims),
+        "keep": _share(one.label == "keep" for one in claims),
+        "context": _share(one.label == "context" for one in claims),
+        "noise": _share(one.label not in WORTH for one in claims),
+        "kept": _share(bool(one.became) for one in mine if one.label == "keep"),
+        "same": _share(one.category == one.became for one in claims),
+    }
+
+
+def _share(told: Iterable[bool]) -> float | None:
+    values = list(told)
+    return sum(values) / len(values) if values else None
+
+
+def measure_worth(sentences: Sequence[Sentence]) -> list[Result]:
+    """Return figures of all sentences, then by project, speaker, label, and category of the claim."""
+    results = [count_sentences("all", sentences)]
+    for name, word in (("project", ""), ("speaker", ""), ("label", "is "), ("became", "as ")):
+        for value in sorted({getattr(one, name) for one in sentences} - {None}):
+            mine = [one for one in sentences if getattr(one, name) == value]
+            results.append(count_sentences(f"{word}{value}", mine))
+    return results
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
+    parser.add_argument("paths", nargs="+", type=Path, help="transcripts, or folders of them")
+    parser.add_argument("--labels", type=Path, default=LABELS, help="labelled sentences, by hash")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    args = parser.parse_args()
+    results = measure_worth(match_sentences(read_shown_messages(args.paths), read_labels(args.labels)))
+    if args.json:
+        print(orjson.dumps(results, option=orjson.OPT_INDENT_2).decode())
+    else:
+        table = Table(*results[0])
+        for one in results:
+            table.add_row(*("" if v is None else f"{v:.0%}" if isinstance(v, float) else str(v) for v in one.values()))
+        Console(width=120).print(table)
+
+
+if __name__ == "__main__":
+    main()
