@@ -1,8 +1,8 @@
 """What may become a claim: the sentences of a session, each with what it needs beside it to be understood."""
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from slowwave.schemas.vocabulary import Origin
@@ -10,13 +10,13 @@ from slowwave.tasks.observe.context import (
     ASSENT,
     AnsweredTurn,
     find_answered_text,
-    is_dependent,
     is_generic_heading,
     is_heading,
     is_question,
     is_terse,
 )
 from slowwave.tasks.observe.scores import count_words, extract_content_words
+from slowwave.tasks.observe.worth import describe_sentence, place_turns
 from slowwave.text.sentences import Sentence, split_sentences
 
 MIN_WORDS = 3
@@ -47,6 +47,18 @@ class Turn:
 
 
 @dataclass(frozen=True, slots=True)
+class SpokenSentence:
+    """A sentence of a session, with what a model of its worth reads."""
+
+    turn: Turn
+    at: int
+    text: str
+    """Without emphasis."""
+    numbers: tuple[float, ...]
+    """`worth.NUMBERS`."""
+
+
+@dataclass(frozen=True, slots=True)
 class Unit:
     """A sentence in its place."""
 
@@ -54,16 +66,12 @@ class Unit:
     """Its message."""
     sentence: Sentence
     text: str
-    news: int
-    """Content words new to the session; those of a question are new to who answers it."""
-    crowd: int
-    """Sentences in the message."""
+    numbers: tuple[float, ...]
+    """What is known of it besides its words, `worth.NUMBERS`."""
     before: Sentence | None
-    """The one beside it that it may bring along."""
+    """The one beside it that it may bring along, where a model takes part."""
     heading: Sentence | None
     """The one beside it that only names what this one is about: part of the claim."""
-    leans: bool = False
-    """Whether its subject is in the sentence before."""
     asked: AnsweredTurn | None = None
     """What it answers, where it is too terse to be understood alone."""
 
@@ -78,53 +86,56 @@ class Unit:
         return f"{strip_emphasis(self.heading.text)}. {self.text}" if self.heading else self.text
 
 
-def extract_units(spoken: list[dict[str, Any]]) -> Iterator[Unit]:
-    """Yield what may become a claim; questions, repeats, and headings that something follows are left out.
-
-    People among themselves ask and point all the time, and mostly the answer tells: only where a model takes part does
-    a sentence bring what it leans on or answers.
-    """
+def list_sentences(spoken: Sequence[dict[str, Any]]) -> Iterator[SpokenSentence]:
+    """Yield every sentence of MIN_WORDS or more of a session's spoken messages (rows of MESSAGES in order)."""
     names, own = collect_speakers(spoken)
-    heard: set[str] = set()
-    said: set[str] = set()
-    last: Turn | None = None
-    aided = any(row["origin"] == Origin.MODEL for row in spoken)
-    for row in spoken:
+    heard: set[str] = set(own)
+    for row, place in zip(spoken, place_turns(spoken), strict=True):
         turn = Turn(row, split_sentences(row["text"], names))
         told: set[str] = set()
         for at, one in enumerate(turn.sentences):
             text = strip_emphasis(one.text)
-            if turn.is_question(at):
-                continue
-            if text.lower() not in said and count_words(text) >= MIN_WORDS and not _is_heading_of_next(turn, at, last):
-                said.add(text.lower())
-                unit = _build_unit(turn, at, heard | own, _is_heading_of_next(turn, at - 1, last))
-                yield (
-                    replace(unit, leans=is_dependent(text), asked=_find_answered_turn(turn, at, last))
-                    if aided
-                    else unit
-                )
-            told |= extract_content_words(text)
+            words = extract_content_words(text)
+            if count_words(text) >= MIN_WORDS:
+                new = len(words - heard)
+                numbers = describe_sentence(one, text, turn.text, at, len(turn.sentences), place, words, new)
+                yield SpokenSentence(turn, at, text, numbers)
+            told |= words
         heard |= told
-        last = turn
 
 
-def _build_unit(turn: Turn, at: int, known: set[str], headed: bool) -> Unit:
-    """Return a sentence with what stands before it.
+def extract_units(spoken: Sequence[dict[str, Any]]) -> Iterator[Unit]:
+    """Yield what may become a claim; questions, repeats, and headings that something follows are left out.
 
-    `known`: words that are no news, `headed`: whether it has a heading.
+    People among themselves ask and point all the time, and mostly the answer tells: only where a model takes part does
+    a sentence bring what it answers, or what stands before it.
     """
-    one, text, before = turn.sentences[at], strip_emphasis(turn.sentences[at].text), turn.find_previous_sentence(at)
-    heading = before if headed and before and not is_generic_heading(before.text) else None
-    news = extract_content_words(text) | (extract_content_words(heading.text) if heading else set())
+    said: set[str] = set()
+    last, turn = None, None
+    aided = any(row["origin"] == Origin.MODEL for row in spoken)
+    for one in list_sentences(spoken):
+        if turn is None or one.turn is not turn:
+            last, turn = turn, one.turn
+        lower = one.text.lower()
+        if turn.is_question(one.at) or lower in said or _is_heading_of_next(turn, one.at, last):
+            continue
+        said.add(lower)
+        yield _build_unit(one, last, aided=aided)
+
+
+def _build_unit(one: SpokenSentence, last: Turn | None, *, aided: bool) -> Unit:
+    """Return a sentence with what stands before it; `last` is the turn before."""
+    turn, at = one.turn, one.at
+    before = turn.find_previous_sentence(at)
+    headed = _is_heading_of_next(turn, at - 1, last)
     return Unit(
         row=turn.row,
-        sentence=one,
-        text=text,
-        news=len(news - known),
-        crowd=len(turn.sentences),
-        before=None if headed else before,
-        heading=heading,
+        sentence=turn.sentences[at],
+        text=one.text,
+        numbers=one.numbers,
+        before=before if aided and not headed else None,
+        heading=before if headed and before and not is_generic_heading(before.text) else None,
+        asked=_find_answered_turn(turn, at, last) if aided else None,
     )
 
 
@@ -159,7 +170,7 @@ def _find_answered_turn(turn: Turn, at: int, last: Turn | None) -> AnsweredTurn 
     return AnsweredTurn(before["message_id"], strip_emphasis(offer)) if offer else None
 
 
-def collect_speakers(spoken: list[dict[str, Any]]) -> tuple[tuple[str, ...], frozenset[str]]:
+def collect_speakers(spoken: Sequence[dict[str, Any]]) -> tuple[tuple[str, ...], frozenset[str]]:
     """Return names of those who speak, and the words in them with their short forms, lower-cased."""
     names = tuple(sorted({r["speaker"] for r in spoken if r["speaker"]}))
     parts = {part.lower() for n in names for part in n.split()}
