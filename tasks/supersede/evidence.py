@@ -42,6 +42,8 @@ class Evidence:
     """Whether they are of two sessions."""
     features: list[dict[str, float]]
     """Name -> value; what can't be known of a pair is left out."""
+    around: Surroundings
+    """What each claim was said among."""
 
     @classmethod
     def from_candidates(cls, held: CandidateClaims) -> "Evidence":
@@ -69,7 +71,7 @@ class Evidence:
             if apart[at]:
                 found |= company[at] | around.compute_features(old, new, vectors=known)
             features.append(found)
-        return cls(pairs[kept], likeness[kept], apart[kept], features)
+        return cls(pairs[kept], likeness[kept], apart[kept], features, around)
 
 
 def _order_by_time(held: CandidateClaims, pairs: Pairs) -> Pairs:
