@@ -5,9 +5,8 @@ from dataclasses import dataclass
 
 from slowwave.tasks.supersede.changes import Rows
 from slowwave.tasks.supersede.claims import CandidateClaims
-from slowwave.tasks.supersede.model import SUPERSEDED
 from slowwave.tasks.supersede.surroundings import Surroundings
-from slowwave.tasks.supersede.verdicts import ClaimShown, Judge, Outcome, Pair, Verdict
+from slowwave.tasks.supersede.verdicts import SUPERSEDED, ClaimShown, Judge, Outcome, Pair, Verdict
 
 BESIDE = 4
 """Claims that are shown beside each of a pair."""

@@ -1,7 +1,7 @@
-"""What a language model said of two claims, and what follows from it beside what the classifier makes of them.
+"""What becomes of two claims, by what the classifier makes of them and by what a language model said, if it was asked.
 
 The model decides, by one step at most: what the classifier would retire it can keep as a link, what would be linked it
-can retire or let go, and of what is neither it can make a link. Nothing is retired on one word alone.
+can retire or let go, and of what is neither it can make a link. A model alone retires nothing.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -15,8 +15,12 @@ import pyarrow.compute as pc
 
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.vocabulary import LedgerKind
-from slowwave.tasks.supersede.model import LINKED, SUPERSEDED
 
+SUPERSEDED = 0.8
+"""Probability from which the earlier claim is retired: so are 12 of 9,411 claims of talk that was not learnt from, in
+which hardly anything changes."""
+LINKED = 0.4
+"""Probability from which the two are linked and both stand, the later told first: about as likely changed as not."""
 RULE = "judged"
 
 
