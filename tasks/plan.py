@@ -145,7 +145,7 @@ def estimate_verdicts(line: Line, claims: int, most: int, answer: float) -> None
     """Add to a line what judging the pairs costs that so many new claims make, at most so many pairs."""
     for _ in range(min(most, round(claims * PAIRS_A_CLAIM))):
         line.estimated = True
-        line.add(2 * PROMPT_TOKENS + 6 * CLAIM_TOKENS, answer)
+        line.add(PROMPT_TOKENS + 6 * CLAIM_TOKENS, answer)
 
 
 def estimate_topics(claims: int, batch: int, shown: int, known_topics: int) -> Line:

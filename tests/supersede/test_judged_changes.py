@@ -22,6 +22,7 @@ from slowwave.schemas.tables import COMPLETIONS, MERGES, OBSERVATIONS, QUARANTIN
 from slowwave.store import Store
 from slowwave.tasks.job import StepReport
 from slowwave.tasks.llm.library import Library
+from slowwave.tasks.plan import Line
 from slowwave.tasks.supersede.judge_llm import build_request, parse_answer
 from slowwave.tasks.supersede.supersede import Superseded, supersede
 from slowwave.tasks.supersede.task import supersede_observations
@@ -271,13 +272,21 @@ def test_answers_are_kept_and_verdicts_that_were_lost_cost_nothing(store: Path) 
     assert again.counts["scripted: cache hits"] >= first.counts["judged by the model"] - 1 > 0
 
 
-def test_the_plan_counts_the_pairs_that_wait(store: Path) -> None:
-    settings = plain(store).model_copy(update={"llm": "scripted:tests.llm_scripts:changing"})
-    lines = {line.step: line for line in plan_night([store.parent / "a.jsonl"], settings).lines}
-    night = judge_store(store, "changing")
-    assert lines["supersede"].requests >= night.counts["scripted: requests"] > 0
-    few = settings.model_copy(update={"supersede": SupersedeSettings(pairs=0)})
-    assert "supersede" not in {line.step for line in plan_night([store.parent / "a.jsonl"], few).lines}
+def test_the_plan_counts_the_pairs_that_wait_and_estimates_those_to_come(store: Path) -> None:
+    def plan(pairs: int) -> dict[str, Line]:
+        more = {"llm": "scripted:tests.llm_scripts:changing", "supersede": SupersedeSettings(pairs=pairs)}
+        estimate = plan_night([store.parent / "a.jsonl"], plain(store).model_copy(update=more))
+        return {line.step: line for line in estimate.lines}
+
+    one = plan(1)["supersede"]
+    assert (one.requests, one.cached, one.estimated) == (1, 0, False)
+    report = judge_store(store, "changing", supersede=SupersedeSettings(pairs=1))
+    assert one.prompt_tokens >= report.counts["scripted: prompt tokens"]  # the template's tokens are counted
+    report = judge_store(store, "changing")
+    assert report.counts["judged by the model"] > 0
+    after = plan(1)["supersede"]
+    assert (after.requests, after.estimated) == (1, True)  # of the claims that the model is still to make
+    assert "supersede" not in plan(0)
 
 
 def test_whoever_looks_sees_who_decided_and_a_judgement_is_not_taken_back_by_itself(store: Path) -> None:
