@@ -20,7 +20,7 @@ GIST_ANSWER = 60
 VERDICT_ANSWER = 30
 """Of a verdict on two claims: a quote and a word."""
 PAIRS_A_CLAIM = 0.2
-"""Pairs that a new claim makes: .06 in calm talk, .2 where plans are made, .8 where all is about changes."""
+"""Pairs that a new claim makes: .06 in calm talk, .8 where all is about changes."""
 CLAIMS_A_MESSAGE = 0.5
 CLAIM_TOKENS = 40
 TOPIC_TOKENS = 120

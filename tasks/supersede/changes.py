@@ -75,7 +75,8 @@ def _decide(
     """Return what follows for a pair: of the two the one last said stands."""
     sure, key = f"({likely:.0%})", None
     if verdict is not None:
-        sure, key = f"({likely:.0%}; a model says {verdict.answer}: “{verdict.quote}”)", verdict.key
+        words = f": “{verdict.quote}”" if verdict.quote else ""
+        sure, key = f"({likely:.0%}; a model says {verdict.answer}{words})", verdict.key
     if outcome is Outcome.LINK:
         return Change(old, new, held.times[new], PERHAPS, likely, f"perhaps told anew {sure}", key)
     if held.last[old] > held.last[new]:
