@@ -65,8 +65,10 @@ def _find_pairs_to_ask(
         if likely < judge.least or (old in held.retired and not retired):
             continue
         known = told.get((old, new))
-        if known is None or known.key != judge.key:
+        if known is None:
             found[old, new] = round(max(likely, SUPERSEDED) if retired else likely, DIGITS)
+        elif known.key != judge.key:
+            found[old, new] = known.likely
     return found
 
 

@@ -19,14 +19,7 @@ from slowwave.tasks.pending import mark_done
 from slowwave.tasks.supersede import judge_llm
 from slowwave.tasks.supersede.model import compute_model_digest
 from slowwave.tasks.supersede.supersede import VERSION, Superseded, supersede
-from slowwave.tasks.supersede.verdicts import (
-    Answer,
-    Answered,
-    Judge,
-    Pair,
-    count_disagreements,
-    read_verdicts,
-)
+from slowwave.tasks.supersede.verdicts import Answer, Answered, Judge, Pair, count_disagreements, read_verdicts
 
 UNIT = "observations"
 """The step judges all claims against each other, so one mark stands for all."""

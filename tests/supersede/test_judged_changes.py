@@ -150,6 +150,19 @@ def test_what_was_judged_stands_and_is_asked_again_of_another_model_alone() -> N
     assert kinds(supersede(rows, "k", verdicts=verdicts, undone={("o000", "o030")})) == {}
 
 
+def test_another_model_judges_what_the_classifier_found_and_not_what_the_first_made_of_it() -> None:
+    rows = told(SAME, MOVED)
+    once = {("o000", "o030"): Verdict(Answer.CHANGES, 0.5, "", "m")}
+    retired = {row["observation_id"]: row for row in supersede(rows, "k", verdicts=once).observations.to_pylist()}
+    after = table(*(retired.get(row["observation_id"], row) for row in rows.to_pylist()))
+    assert supersede(after, "k", verdicts=once).observations.num_rows == 0
+    agreed = judge_by({"o030": (Answer.CHANGES, "")}, [], key="another")
+    assert supersede(after, "k", verdicts=once, judge=agreed).observations.num_rows == 0
+    found = supersede(after, "k", verdicts=once, judge=judge_by({}, [], key="another"))
+    assert found.observations["status"].to_pylist() == ["active"]
+    assert kinds(found) == {"judgement": "unrelated"}
+
+
 def test_beyond_the_budget_and_without_an_answer_the_classifier_decides() -> None:
     rows, asked = told_by(claim(0, SAME), claim(30, MOVED), claim(31, AGAIN)), list[Pair]()
     alone = supersede(rows, "k")
