@@ -1,11 +1,12 @@
 """What changed and what did not: is anything retired that holds, and is what holds told before what does not?
 
-    python -m bench.changes FILE… [--misses] [--encoder NAME] [--json]
+    python -m bench.changes FILE… [--misses] [--encoder NAME] [--llm SPEC] [--json]
 
 FILEs are conversations, a store and a whole extractive night each. What is asked of one stands in it as cases, as in
 `data/labelled/amendments.jsonl` (see `bench/amendment_cases.py`), or beside it (`X.queries.json` for `X.jsonl`: a list
 of `{workspace, query, current, stale}` with ids of messages). Of a file without either only the claims are counted:
-where no session changes what another said, every one retired is wrong.
+where no session changes what another said, every one retired is wrong. With `--llm` a language model then judges the
+pairs of claims that the night's classifier found likely (`slowwave.tasks.supersede`), all of them, and nothing else.
 
 Columns: *claims*; *retired*, by a claim of another session; *linked*, of which another session may have changed them;
 *asked*; *newer first*, questions of which the first of ten hits that tells either tells what holds; *top*, the very
@@ -29,14 +30,19 @@ from bench.amendment_cases import NoCases, read_cases
 from slowwave import Memory
 from slowwave.context.rendering import Line
 from slowwave.flows.nightly import run_night
+from slowwave.flows.run import open_run
 from slowwave.recall.hits import Hit
-from slowwave.schemas.settings import Settings
+from slowwave.schemas.settings import Settings, SupersedeSettings
 from slowwave.schemas.tables import MERGES, OBSERVATIONS
 from slowwave.schemas.vocabulary import LedgerKind
+from slowwave.tasks.publish.task import publish_release
+from slowwave.tasks.supersede.task import supersede_observations
 
 TOP = 10
 BUDGET = 500
 """Tokens of the block."""
+ALL_PAIRS = SupersedeSettings(pairs=1_000_000)
+"""No budget: what is measured is the model."""
 
 Told = tuple[str, datetime | None, frozenset[str]]
 """A text, when it was said, and the messages it stands in."""
@@ -119,9 +125,17 @@ def run_night_over(path: Path, settings: Settings) -> None:
         run_night([talk], settings)
 
 
+def judge_changes(settings: Settings) -> None:
+    """Have the settings' model judge what the night left in the store, and release it."""
+    with open_run("judge", settings) as (job, report):
+        report.steps += [supersede_observations(job), publish_release(job)]
+
+
 def evaluate_file(path: Path, settings: Settings) -> tuple[Result, list[Answer]]:
-    """Run a night over a file in the settings' store, count, and ask."""
-    run_night_over(path, settings)
+    """Run a night over a file in the settings' store, have its model judge where there is one, count, and ask."""
+    run_night_over(path, settings.model_copy(update={"llm": "off"}))
+    if settings.llm != "off":
+        judge_changes(settings)
     memory = Memory.open(settings.store)
     answers = [_ask(memory, question) for question in read_questions(path)]
     claims, retired, linked = count_changes(memory)
@@ -209,12 +223,14 @@ def main() -> None:
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE")
     parser.add_argument("--misses", action="store_true", help="list the questions of which the newer is not first")
     parser.add_argument("--encoder", default=Settings().encoder)
+    parser.add_argument("--llm", default="off", help="who judges pairs after the night: an engine, as in SLOWWAVE_LLM")
     parser.add_argument("--json", action="store_true", help="one JSON object a file, with its answers")
     args = parser.parse_args()
     results = []
     for path in args.files:
         with tempfile.TemporaryDirectory() as folder:
-            result, answers = evaluate_file(path, Settings(store=Path(folder) / "store", encoder=args.encoder))
+            settings = Settings(store=Path(folder) / "store", encoder=args.encoder, llm=args.llm, supersede=ALL_PAIRS)
+            result, answers = evaluate_file(path, settings)
         results.append(result)
         if args.json:
             print(orjson.dumps({**asdict(result), "answers": [asdict(answer) for answer in answers]}).decode())

@@ -37,6 +37,7 @@ from slowwave.tasks.plan import (
     ANSWER_SHARE,
     CLAIMS_A_MESSAGE,
     GIST_ANSWER,
+    VERDICT_ANSWER,
     Estimate,
     Line,
     MeasuredUsage,
@@ -44,11 +45,13 @@ from slowwave.tasks.plan import (
     estimate_consolidation,
     estimate_summaries,
     estimate_topics,
+    estimate_verdicts,
     measure_usage,
     read_token_counts,
 )
 from slowwave.tasks.summarize import narrate
 from slowwave.tasks.summarize.task import compute_summaries_key
+from slowwave.tasks.supersede.task import list_questions
 from slowwave.tasks.topics.task import compute_assign_key
 
 MESSAGES_AT_ONCE = 20_000
@@ -91,7 +94,7 @@ class Planner:
 
     def __init__(self, job: Job, model: Model | None, estimate: Estimate, known: MeasuredUsage) -> None:
         self.job, self.model, self.estimate, self.known = job, model, estimate, known
-        self.observe, self.gists = Line("observe"), Line("gists")
+        self.observe, self.gists, self.changes = Line("observe"), Line("gists"), Line("supersede")
         self.chunks: list[int] = []
         self.sessions: list[list[int]] = []
         self.seen: set[str] = set()
@@ -128,6 +131,9 @@ class Planner:
             for batch in iter_batches(lack, MESSAGES_AT_ONCE):
                 rows = store.read_ids(MESSAGES, batch["message_id"].to_list(), ["message_id", "text"])
                 self._add_gists(rows.to_pylist(), model)
+        if settings.supersede.pairs:
+            requests = list_questions(self.job, model)
+            self._add_requests(self.changes, requests, [self._mean_verdict] * len(requests), model)
         claims = pl.DataFrame(store.read(OBSERVATIONS, ["session_id", "status", "assign_key"]))
         waiting = (pl.col("status") == Status.ACTIVE) & pl.col("assign_key").ne_missing(
             compute_assign_key(self.job, model)
@@ -147,6 +153,7 @@ class Planner:
             *([self.gists] if settings.gists == "llm" else []),
             self.observe,
             estimate_consolidation(self.chunks, each),
+            *([self._estimate_verdicts(claims)] if settings.supersede.pairs else []),
             estimate_topics(
                 claims + self.left_claims,
                 settings.extract.batch_claims,
@@ -190,6 +197,18 @@ class Planner:
         self.gists.units += len(wanted)
         mean = self.known.answer_tokens.get("gists", GIST_ANSWER)
         self._add_requests(self.gists, requests, [mean] * len(requests), model)
+
+    @property
+    def _mean_verdict(self) -> float:
+        """Tokens of an answer about a pair of claims."""
+        return self.known.answer_tokens.get("supersede", VERDICT_ANSWER)
+
+    def _estimate_verdicts(self, claims: int) -> Line:
+        """Return the pairs that wait, and those that so many new claims make."""
+        left = self.job.settings.supersede.pairs - self.changes.requests
+        estimate_verdicts(self.changes, claims, left, self._mean_verdict)
+        self.changes.units = self.changes.requests
+        return self.changes
 
     def _find_context_window(self, model: Model) -> int:
         try:

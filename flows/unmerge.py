@@ -13,6 +13,7 @@ from slowwave.flows.run import Caller, open_run, run_as_function
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import MERGES, OBSERVATIONS
+from slowwave.schemas.vocabulary import LedgerKind
 from slowwave.store.store import Store
 from slowwave.tasks.dedupe.dedupe import Deduped, unmerge
 from slowwave.tasks.supersede.supersede import KINDS, Superseded, unsupersede
@@ -22,7 +23,7 @@ def run_unmerge(merge_id: str, settings: Settings, call: Caller = run_as_functio
     """Take a merge or a supersession back, for good, and do what depends on it.
 
     Raises:
-        UsageError: no such merge, several whose ids begin so, or one that is taken back already.
+        UsageError: no such merge, several whose ids begin so, one that is taken back already, or a judgement.
         StoreLocked: another run is at it.
     """
     with open_run("unmerge", settings) as (job, report):
@@ -42,6 +43,8 @@ def _find_merge(store: Store, merge_id: str) -> pa.Table:
         raise UsageError(
             f"{found.num_rows} merges have an id that begins with {merge_id!r}: `slowwave inspect merges` lists all"
         )
+    if found["kind"][0].as_py() == LedgerKind.JUDGEMENT:
+        raise UsageError(f"{merge_id} is a model's judgement: take back what came of it (`slowwave inspect changes`)")
     if found["undone"][0].as_py():
         raise UsageError(f"merge {merge_id} is taken back already")
     return found

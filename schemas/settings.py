@@ -206,6 +206,13 @@ class DedupeSettings(Section):
     candidates: int = Field(10, ge=1, description="Nearest claims by vector that are scored.")
 
 
+class SupersedeSettings(Section):
+    """Which claims a language model is asked about, where there is one: whether a later one changes an earlier."""
+
+    pairs: int = Field(2_000, ge=0, description="Pairs a night that the model judges, the likeliest first; 0: none.")
+    judged_from: float = Field(0.1, ge=0, le=1, description="The classifier's probability from which a pair is judged.")
+
+
 class TopicSettings(Section):
     """How claims gather into topics."""
 
@@ -296,6 +303,7 @@ class Settings(BaseSettings):
     observe: ObserveSettings = ObserveSettings()
     keywords: KeywordSettings = KeywordSettings()
     dedupe: DedupeSettings = DedupeSettings()
+    supersede: SupersedeSettings = SupersedeSettings()
     topics: TopicSettings = TopicSettings()
     prototypes: PrototypeSettings = PrototypeSettings()
     pyramid: PyramidSettings = PyramidSettings()

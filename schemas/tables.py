@@ -242,10 +242,10 @@ MERGES = Table(
     key="merge_id",
     fields=(
         string_field("merge_id"),  # hash of the pair and the rule
-        string_field("kind", null=False),  # a LedgerKind; of a doubt the loser stands
+        string_field("kind", null=False),  # a LedgerKind; of a doubt the loser stands; a judgement is a word on both
         string_field("loser_id", null=False),
         string_field("winner_id", null=False),
-        string_field("rule", null=False),  # exact, token_sort, …
+        string_field("rule", null=False),  # exact, token_sort, …; of a judgement the answer
         pa.field("scores", pa.map_(pa.string(), pa.float32())),  # by scorer, 0 to 100; cosine 0 to 1
         string_field("reason"),
         pa.field("undone", pa.bool_(), nullable=False),

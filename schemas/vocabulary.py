@@ -38,11 +38,12 @@ class Status(StrEnum):
 
 
 class LedgerKind(StrEnum):
-    """What a row of `merges` decides; of a doubt the loser stands."""
+    """What a row of `merges` decides; of a doubt the loser stands, and a judgement is a model's word on a pair."""
 
     DUPLICATE = "duplicate"
     SUPERSESSION = "supersession"
     DOUBT = "doubt"
+    JUDGEMENT = "judgement"
 
 
 class SummaryScope(StrEnum):

@@ -17,6 +17,10 @@ from slowwave.schemas.settings import LLMSettings, PyramidSettings
 ANSWER_SHARE = 0.35
 """Tokens of claims over tokens of transcript, before anything was measured."""
 GIST_ANSWER = 60
+VERDICT_ANSWER = 30
+"""Of a verdict on two claims: a quote and a word."""
+PAIRS_A_CLAIM = 0.2
+"""Pairs that a new claim makes: .06 in calm talk, .8 where all is about changes."""
 CLAIMS_A_MESSAGE = 0.5
 CLAIM_TOKENS = 40
 TOPIC_TOKENS = 120
@@ -135,6 +139,13 @@ def estimate_consolidation(chunks_by_session: Sequence[int], claims_a_chunk: flo
             line.units += 1
             line.add(PROMPT_TOKENS + round(chunks * claims_a_chunk * CLAIM_TOKENS), 20 * chunks)
     return line
+
+
+def estimate_verdicts(line: Line, claims: int, most: int, answer: float) -> None:
+    """Add to a line what judging the pairs costs that so many new claims make, at most so many pairs."""
+    for _ in range(min(most, round(claims * PAIRS_A_CLAIM))):
+        line.estimated = True
+        line.add(PROMPT_TOKENS + 6 * CLAIM_TOKENS, answer)
 
 
 def estimate_topics(claims: int, batch: int, shown: int, known_topics: int) -> Line:

@@ -20,7 +20,11 @@ def runs(folder: Path) -> dict[str, list[tuple[Words, str]]]:
     return {
         "abstention": [([told, "--stride", 1, *PLAIN], "cosine < 0.5"), (["--cases", ferry, pay], "foreign")],
         "all": [([], "skipped: no ")],
-        "changes": [([pay, "--misses"], "what changed"), ([asked_by_id(folder), *PLAIN], "100.0%")],
+        "changes": [
+            ([pay, "--misses"], "what changed"),
+            ([asked_by_id(folder), *PLAIN], "100.0%"),
+            ([pay, "--llm", "scripted:tests.llm_scripts:mumbling", "--json"], '"retired":0,'),  # without a model: 2
+        ],
         "context": [([talk, "--reports", report, "--store", store, *PLAIN], "R@1")],
         "dedupe": [([pairs, *PLAIN], "rules and vectors"), ([pairs, "--no-encoder", "--json"], "rules alone")],
         "dedupe_scale": [(["--rows", 40, "--brute", 40], "40")],

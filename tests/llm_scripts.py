@@ -24,6 +24,7 @@ def kind(request: Request) -> str:
         frozenset({"title", "text"}): "master",
         frozenset({"purpose"}): "purpose",
         frozenset({"pairs"}): "pairs",
+        frozenset({"quote", "answer"}): "change",
         frozenset({"new_topics", "placements"}): "topics",
     }
     return known[names]
@@ -71,6 +72,8 @@ def faithful(request: Request) -> Any:
             return {"drops": []}
         case "pairs":
             return {"pairs": []}  # what a judge does not name stays open
+        case "change":
+            return {"quote": "", "answer": "unrelated"}
         case "gist":
             return {"summary": "A message in few words.", "keywords": ["message"]}
         case "account":
@@ -117,3 +120,18 @@ def troubled(request: Request) -> Any:
     ]
     number = int.from_bytes(request.messages[-1]["content"].encode()[-40:], "big") + len(material(request))
     return faithful(request) if number % 3 == 0 else troubles[number % len(troubles)]
+
+
+LATER = re.compile(r"^later[^\n]*?\d\d:\d\d: ([^\n]+)", re.MULTILINE)
+
+
+def changing(request: Request) -> Any:
+    """A model to which everything later changes everything earlier, in the later one's own words."""
+    if kind(request) != "change":
+        return faithful(request)
+    return {"quote": LATER.findall(material(request))[0], "answer": "changes"}
+
+
+def mumbling(request: Request) -> Any:
+    """One that says so too, in words that nobody said."""
+    return changing(request) | {"quote": "as everybody knows it is different by now"}

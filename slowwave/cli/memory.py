@@ -94,33 +94,58 @@ def merges(
 
 
 def changes(as_json: JsonOption = False, store: StoreOption = None, space: SpaceOption = None) -> None:
-    """List the claims that a later one changed or may have changed, the surest first, and how many to expect wrong."""
+    """List the claims that a later one changed or may have changed, the surest first, and how many to expect wrong.
+
+    Of each is told who decided, the classifier or a language model, and where the model said otherwise.
+    """
     with report_errors():
-        rows = [
-            row
-            for row in _collect_merges(open_store(store, space))
-            if row["kind"] != LedgerKind.DUPLICATE and row["state"] == "in force"
-        ]
+        ledger = [row for row in _collect_merges(open_store(store, space)) if row["state"] == "in force"]
+        judged = _note_judgements(ledger)
+        rows = [row for row in ledger if row["kind"] in (LedgerKind.SUPERSESSION, LedgerKind.DOUBT)]
         rows.sort(key=lambda row: (row["kind"] == LedgerKind.DOUBT, -row["scores"].get("likely", 1.0), row["merge_id"]))
         if as_json:
             OUT.print_json(data=rows)
             return
-        table = Table("merge", "likely", "this claim", "is changed, or may be, by")
+        table = Table("merge", "likely", "judged by", "this claim", "is changed, or may be, by")
         for row in rows:
             likely = f"{row['scores'].get('likely', 1.0):.0%}{' ?' if row['kind'] == LedgerKind.DOUBT else ''}"
-            table.add_row(row["merge_id"][:12], likely, row["loser"], row["winner"])
+            against = ", against the classifier" if row["against_classifier"] else ""
+            by = f"model: {row['answer']}{against}" if row["answer"] else "classifier"
+            table.add_row(row["merge_id"][:12], likely, by, row["loser"], row["winner"])
         OUT.print(table if rows else "No changes.")
         for kind, what in ((LedgerKind.SUPERSESSION, "superseded"), (LedgerKind.DOUBT, "linked, both standing")):
-            some = [row["scores"].get("likely", 1.0) for row in rows if row["kind"] == kind]
+            mine = [row for row in rows if row["kind"] == kind]
+            some = [row["scores"].get("likely", 1.0) for row in mine if not row["answer"]]
             if some:
                 OUT.print(f"{len(some)} {what}: {sum(1 - p for p in some):.1f} expected wrong.", highlight=False)
+            if len(mine) > len(some):
+                OUT.print(f"{len(mine) - len(some)} {what} by a model's word.", highlight=False)
+        if judged:
+            against = sum(row["against_classifier"] for row in judged)
+            OUT.print(f"{len(judged)} pairs judged by a model, {against} against the classifier.", highlight=False)
+
+
+def _note_judgements(ledger: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the judgements among the ledger's rows; each row gets `answer`, the model's on its pair or None, and
+    `against_classifier`, whether something else follows than from the classifier alone.
+    """
+    from slowwave.tasks.supersede.verdicts import Answer, has_disagreement
+
+    judged = [row for row in ledger if row["kind"] == LedgerKind.JUDGEMENT and row["rule"] != Answer.UNANSWERED]
+    by_pair = {frozenset((row["loser_id"], row["winner_id"])): row for row in judged}
+    for row in ledger:
+        said = by_pair.get(frozenset((row["loser_id"], row["winner_id"])))
+        row["answer"] = said["rule"] if said else None
+        row["against_classifier"] = said is not None and has_disagreement(said["rule"], said["scores"]["likely"])
+    return judged
 
 
 def _collect_merges(store: "Store") -> list[dict[str, Any]]:
     """Return rows of the ledger with what both claims say, and their `state`.
 
     One that nobody took back has `lapsed` when its loser no longer points to its winner: that was withdrawn, the loser
-    was said again, or another claim has it now. A doubt is in force while both its claims stand.
+    was said again, or another claim has it now. A doubt is in force while both its claims stand, a judgement while both
+    are there.
     """
     from slowwave.schemas.tables import MERGES, OBSERVATIONS
 
@@ -134,6 +159,8 @@ def _collect_merges(store: "Store") -> list[dict[str, Any]]:
         stands = row["winner_id"] in (loser.get("canonical_id"), loser.get("superseded_by"))
         if row["kind"] == LedgerKind.DOUBT:
             stands = loser.get("status") == winner.get("status") == Status.ACTIVE
+        if row["kind"] == LedgerKind.JUDGEMENT:
+            stands = bool(loser and winner)
         row["state"] = "undone" if row["undone"] else "in force" if stands else "lapsed"
     return sorted(rows, key=lambda row: (row["kind"], row["rule"], row["merge_id"]))
 

@@ -1,15 +1,17 @@
 """The changes among the claims that are held: who retires whom, from when on, and who is only linked to whom."""
 
-from collections.abc import Set
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from datetime import datetime
 
 from slowwave.tasks.supersede.claims import CandidateClaims
-from slowwave.tasks.supersede.evidence import Evidence
-from slowwave.tasks.supersede.model import LINKED, SUPERSEDED, load_change_model
+from slowwave.tasks.supersede.verdicts import Outcome, Verdict, find_outcome
 
 CHANGED, REAFFIRMED, PERHAPS = "changed", "reaffirmed", "perhaps"
 """Rules of the ledger: the later changes the earlier; the earlier was said again; the later may change it."""
+
+Rows = tuple[int, int]
+"""A pair, the row of the earlier claim first."""
 
 
 @dataclass(frozen=True)
@@ -23,6 +25,8 @@ class Change:
     likely: float
     """Probability, 0 to 1."""
     reason: str
+    key: str | None = None
+    """Under which a model decided; None where the classifier did."""
 
     @property
     def is_doubt(self) -> bool:
@@ -30,41 +34,54 @@ class Change:
         return self.rule == PERHAPS
 
 
-def find_reaffirmations(held: CandidateClaims, back: Set[frozenset[str]]) -> list[Change]:
+def find_reaffirmations(held: CandidateClaims, back: Set[frozenset[int]]) -> list[Change]:
     """Return where a retired claim was said again since: it retires what had taken its place."""
-    ids = held.table["observation_id"].to_pylist()
     found = []
     for row in held.retired:
         now = held.find_successor(row)
-        if held.last[row] > held.last[now] and frozenset((ids[row], ids[now])) not in back:
+        if held.last[row] > held.last[now] and frozenset((row, now)) not in back:
             found.append(Change(now, row, held.last[row], REAFFIRMED, 1.0, "the earlier was said again"))
     return found
 
 
-def find_changes(held: CandidateClaims, freed: Set[int], back: Set[frozenset[str]]) -> list[Change]:
-    """Return every pair of which the later changes the earlier or may do so, among the claims not retired already."""
-    ids = held.table["observation_id"].to_pylist()
-    known = Evidence.from_candidates(held)
+def find_changes(
+    held: CandidateClaims, guesses: Mapping[Rows, float], told: Mapping[Rows, Verdict], freed: Set[int]
+) -> list[Change]:
+    """Return every pair of which the later changes the earlier or may do so, among the claims not retired already.
+
+    Args:
+        held: the claims.
+        guesses: pair -> how likely the classifier finds a change.
+        told: pair -> what a model said of it, which counts before the guess.
+        freed: rows that are retired, and no longer by anything that stands.
+    """
     found = []
-    probabilities = load_change_model().predict_probabilities(known) if len(known.pairs) else ()
-    for (old, new), likely in zip(known.pairs.tolist(), probabilities, strict=True):
-        if likely < LINKED or frozenset((ids[old], ids[new])) in back:
+    for (old, new), likely in {**guesses, **{pair: verdict.likely for pair, verdict in told.items()}}.items():
+        verdict = told.get((old, new))
+        outcome = verdict.outcome if verdict else find_outcome(likely)
+        if outcome is Outcome.NOTHING:
             continue
-        if likely < SUPERSEDED and held.last[old] > held.last[new]:
+        if outcome is Outcome.LINK and held.last[old] > held.last[new]:
             continue  # a guess speaks against nothing that was said again since
-        change = _decide(held, old, new, float(likely))
+        change = _decide(held, old, new, outcome, likely, verdict)
         if change.loser not in held.retired or change.loser in freed:
             found.append(change)
     return found
 
 
-def _decide(held: CandidateClaims, old: int, new: int, likely: float) -> Change:
-    """Return what follows from a probability: of the two the one last said stands."""
-    if likely < SUPERSEDED:
-        return Change(old, new, held.times[new], PERHAPS, likely, f"perhaps told anew ({likely:.0%})")
+def _decide(
+    held: CandidateClaims, old: int, new: int, outcome: Outcome, likely: float, verdict: Verdict | None
+) -> Change:
+    """Return what follows for a pair: of the two the one last said stands."""
+    sure, key = f"({likely:.0%})", None
+    if verdict is not None:
+        words = f": “{verdict.quote}”" if verdict.quote else ""
+        sure, key = f"({likely:.0%}; a model says {verdict.answer}{words})", verdict.key
+    if outcome is Outcome.LINK:
+        return Change(old, new, held.times[new], PERHAPS, likely, f"perhaps told anew {sure}", key)
     if held.last[old] > held.last[new]:
-        return Change(new, old, held.last[old], REAFFIRMED, likely, f"the earlier was said again ({likely:.0%})")
-    return Change(old, new, held.times[new], CHANGED, likely, f"told anew ({likely:.0%})")
+        return Change(new, old, held.last[old], REAFFIRMED, likely, f"the earlier was said again {sure}", key)
+    return Change(old, new, held.times[new], CHANGED, likely, f"told anew {sure}", key)
 
 
 def select_changes(changes: list[Change]) -> list[Change]:

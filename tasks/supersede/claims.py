@@ -1,7 +1,7 @@
 """The claims that may change each other, and what of them is decided already."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Set
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 import pyarrow as pa
@@ -37,6 +37,11 @@ class CandidateClaims:
             row = self.retired[row]
             seen.add(row)
         return row
+
+    def reopen(self, rows: Set[int]) -> "CandidateClaims":
+        """Return the claims with these rows retired by nothing that stands."""
+        left = {row: by for row, by in self.retired.items() if row not in rows}
+        return replace(self, retired=left, reopened=self.reopened | (rows & self.retired.keys()))
 
 
 def build_candidate_claims(observations: pa.Table, affirmed: Mapping[str, datetime]) -> CandidateClaims:

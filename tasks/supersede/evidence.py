@@ -44,6 +44,8 @@ class Evidence:
     features: Sequence[dict[str, float]]
     """Of each pair name -> value, without what can't be known of it; worked out when asked for, as those of a big store
     do not fit into memory at once."""
+    around: Surroundings
+    """What each claim was said among."""
 
     @classmethod
     def from_candidates(cls, held: CandidateClaims) -> "Evidence":
@@ -71,7 +73,7 @@ class Evidence:
                 found |= company[at] | around.compute_features(old, new, vectors=known)
             return found
 
-        return cls(pairs[kept], likeness[kept], apart[kept], _LazyFeatures(compute_features, kept))
+        return cls(pairs[kept], likeness[kept], apart[kept], _LazyFeatures(compute_features, kept), around)
 
 
 class _LazyFeatures(Sequence[dict[str, float]]):

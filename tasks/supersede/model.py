@@ -16,11 +16,6 @@ import numpy as np
 from slowwave.tasks.supersede.candidates import Scores
 from slowwave.tasks.supersede.evidence import Evidence, build_matrix
 
-SUPERSEDED = 0.8
-"""Probability from which the earlier claim is retired: so are 12 of 9,411 claims of talk that was not learnt from, in
-which hardly anything changes."""
-LINKED = 0.4
-"""Probability from which the two are linked and both stand, the later told first: about as likely changed as not."""
 AT_ONCE = 10_000
 """Pairs that are worked out and judged at a time."""
 FILE = "changes.skops"

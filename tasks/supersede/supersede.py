@@ -1,15 +1,17 @@
-"""Retires claims that a later claim changes: OBSERVATIONS in, the rows that changed and MERGES rows out. No model.
+"""Retires claims that a later claim changes: OBSERVATIONS in, the rows that changed and MERGES rows out.
 
 Candidates (vector neighbours, shared rare words) within one workspace and one speaker's talk of themselves → features
 of each pair → how likely the later changes the earlier (`slowwave.tasks.supersede.model`) → retired where that is sure,
 unless it was said again since; linked where it is likely: both stand, and the ledger tells of the later one. What is
-retired stays so until it is said again or the newer is withdrawn. `unsupersede` takes either back.
+retired stays so until it is said again or the newer is withdrawn. `unsupersede` takes either back. Where a language
+model judges (`slowwave.tasks.supersede.asking`) its answer counts before the classifier's guess.
 """
 
 from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from datetime import datetime
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -17,8 +19,20 @@ from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.tables import MERGES, OBSERVATIONS
 from slowwave.schemas.vocabulary import LedgerKind, Status
 from slowwave.tasks.dedupe.pairs import Undone, select_row, set_columns
-from slowwave.tasks.supersede.changes import Change, find_changes, find_reaffirmations, select_changes, select_doubts
+from slowwave.tasks.supersede.asking import Asked, ask_judge, reopen_misjudged
+from slowwave.tasks.supersede.candidates import Scores
+from slowwave.tasks.supersede.changes import (
+    Change,
+    Rows,
+    find_changes,
+    find_reaffirmations,
+    select_changes,
+    select_doubts,
+)
 from slowwave.tasks.supersede.claims import build_candidate_claims, find_affirmed_times
+from slowwave.tasks.supersede.evidence import Evidence
+from slowwave.tasks.supersede.model import load_change_model
+from slowwave.tasks.supersede.verdicts import Answer, Ids, Judge, Verdict, build_verdict_rows
 
 __all__ = ["KINDS", "VERSION", "Superseded", "supersede", "unsupersede"]
 
@@ -36,6 +50,8 @@ class Superseded:
 
     observations: pa.Table
     merges: pa.Table
+    waiting: int = 0
+    """Pairs that a judge is still to be asked about: of these the classifier's outcome stands."""
 
 
 def supersede(
@@ -44,27 +60,51 @@ def supersede(
     *,
     affirmed: Mapping[str, datetime] | None = None,
     undone: Undone = frozenset(),
+    verdicts: Mapping[Ids, Verdict] | None = None,
+    judge: Judge | None = None,
 ) -> Superseded:
     """Mark each active claim that a later one changes, and free those whose change no longer stands.
 
     observations: rows of OBSERVATIONS; those neither active nor retired by another are left alone, and so are those
     without `observed_at`, for which no order is known. affirmed: observation_id -> when it was last said, by default
     from the duplicates among the rows (`find_affirmed_times`); undone: (loser_id, winner_id) taken back, never made
-    again. Returns the rows that changed, with status, reason, superseded_by and valid_to set, and the other columns as
-    they came. Rows of the ledger bear both quotes. Equal input in any order gives equal output, its own output nothing
-    but the doubts (kind `doubt`), whose claims stand as they are.
+    again; verdicts: what a model said in earlier nights, which stands; judge: whom to ask about the other likely pairs.
+    Returns the rows that changed, with status, reason, superseded_by and valid_to set, and the other columns as
+    they came. Rows of the ledger bear both quotes; what the judge says now is among them (kind `judgement`). Equal
+    input in any order gives equal output, its own output nothing but the doubts (kind `doubt`), whose claims stand as
+    they are.
     """
     held = build_candidate_claims(observations, find_affirmed_times(observations) if affirmed is None else affirmed)
     if held.table.num_rows < 2 and not held.reopened:
         return Superseded(OBSERVATIONS.make_empty_table(), MERGES.make_empty_table())
-    back = {frozenset(pair) for pair in undone}
+    place = {oid: row for row, oid in enumerate(held.table["observation_id"].to_pylist())}
+    back = {frozenset((place.get(a, -1), place.get(b, -1))) for a, b in undone}
+    known = Evidence.from_candidates(held)
+    guesses = {
+        (old, new): float(likely)
+        for (old, new), likely in zip(known.pairs.tolist(), _predict(known), strict=True)
+        if frozenset((old, new)) not in back
+    }
+    told = {
+        (place[a], place[b]): verdict
+        for (a, b), verdict in (verdicts or {}).items()
+        if a in place and b in place and frozenset((place[a], place[b])) not in back
+    }
+    asked = ask_judge(held, known.around, guesses, told, judge) if judge else Asked({}, 0)
+    told = {pair: v for pair, v in {**told, **asked.told}.items() if v.answer is not Answer.UNANSWERED}
+    held = reopen_misjudged(held, told)
     again = find_reaffirmations(held, back)
     freed = held.reopened | {change.winner for change in again}
-    found = [*again, *find_changes(held, freed, back)]
+    found = [*again, *find_changes(held, guesses, told, freed)]
     changes = select_changes(found)
     gone = {c.loser for c in changes} | (held.retired.keys() - freed)
-    ledger = _build_ledger(held.table, [*changes, *select_doubts(found, gone)], step_key)
-    return Superseded(_build_changed_rows(held.table, changes, freed), ledger)
+    ledger = _build_ledger(held.table, [*changes, *select_doubts(found, gone)], asked.told, step_key)
+    return Superseded(_build_changed_rows(held.table, changes, freed), ledger, asked.waiting)
+
+
+def _predict(known: Evidence) -> Scores:
+    """Return how likely each pair is a change; without a pair no classifier is loaded."""
+    return load_change_model().predict_probabilities(known) if len(known.pairs) else np.zeros(0)
 
 
 def unsupersede(observations: pa.Table, merges: pa.Table, merge_id: str) -> Superseded:
@@ -103,7 +143,7 @@ def _build_changed_rows(table: pa.Table, changes: list[Change], freed: Set[int])
     return pa.concat_tables([*rows, opened])
 
 
-def _build_ledger(table: pa.Table, changes: list[Change], step_key: str) -> pa.Table:
+def _build_ledger(table: pa.Table, changes: list[Change], told: Mapping[Rows, Verdict], step_key: str) -> pa.Table:
     ids, quotes = table["observation_id"].to_pylist(), table["quote"].to_pylist()
     rows = [
         {
@@ -115,8 +155,9 @@ def _build_ledger(table: pa.Table, changes: list[Change], step_key: str) -> pa.T
             "scores": [("likely", c.likely)],
             "reason": f"{c.reason} | “{quotes[c.loser][:QUOTED]}” → “{quotes[c.winner][:QUOTED]}”",
             "undone": False,
-            "step_key": step_key,
+            "step_key": c.key or step_key,
         }
         for c in changes
     ]
-    return pa.Table.from_pylist(rows, schema=MERGES.schema)
+    judged = build_verdict_rows({(ids[old], ids[new]): verdict for (old, new), verdict in told.items()})
+    return pa.Table.from_pylist([*rows, *judged], schema=MERGES.schema)

@@ -1,18 +1,25 @@
 """Claims that a later claim changes, found over all that is held."""
 
+from collections.abc import Sequence
+
 import pyarrow as pa
 import pyarrow.compute as pc
 from lancedb.expr import col, lit
 
+from slowwave.engines.llm.protocol import LASTING, Request
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.tables import MARKS, MERGES, OBSERVATIONS
 from slowwave.schemas.vocabulary import LedgerKind
 from slowwave.store.store import Store
 from slowwave.tasks.dedupe.task import read_undone_pairs
 from slowwave.tasks.job import Job, StepReport, compute_step_key, report_step
+from slowwave.tasks.llm.ask import Model, compute_model_key, get_model, quarantine_rejected
+from slowwave.tasks.llm.claims import Rejected
 from slowwave.tasks.pending import mark_done
+from slowwave.tasks.supersede import judge_llm
 from slowwave.tasks.supersede.model import compute_model_digest
-from slowwave.tasks.supersede.supersede import VERSION, supersede
+from slowwave.tasks.supersede.supersede import VERSION, Superseded, supersede
+from slowwave.tasks.supersede.verdicts import Answer, Answered, Judge, Pair, count_disagreements, read_verdicts
 
 UNIT = "observations"
 """The step judges all claims against each other, so one mark stands for all."""
@@ -21,25 +28,87 @@ DECIDING = ["observation_id", "status", "canonical_id", "superseded_by", "worksp
 
 
 def supersede_observations(job: Job) -> StepReport:
-    """Judge the claims against the later ones when any is new; the ledger is written before the claims."""
+    """Judge the claims against the later ones when any is new or waits for the model; the ledger is written before the
+    claims.
+    """
     with report_step("supersede") as report:
-        encoder = job.settings.encoder if job.settings.embeddings else "no vectors"
-        key = compute_step_key("supersede", 1, VERSION, compute_model_digest(), encoder)
-        undone = read_undone_pairs(job.store)
-        if is_done(job.store, compute_input_key(job.store, key, undone)):
+        model = get_judging_model(job)
+        undone, done_key = read_undone_pairs(job.store), compute_supersede_key(job, model)
+        if is_done(job.store, compute_input_key(job.store, done_key, undone)):
             return report
-        rows = job.store.read(OBSERVATIONS)
-        report.rows_in = rows.num_rows
-        found = supersede(rows, key, undone=undone)
-        superseded = pc.sum(pc.equal(found.merges["kind"], LedgerKind.SUPERSESSION)).as_py() or 0
-        job.store.merge(MERGES, found.merges)
+        judge = None if model is None else make_judge(job, model, report)
+        found = _supersede_all(job, undone, judge)
+        job.store.merge_changed(MERGES, found.merges)
         job.store.delete_ids(MERGES, find_settled_doubts(job.store, found.merges))
+        report.rows_in = job.store.count(OBSERVATIONS)
         report.rows_out = job.store.merge(OBSERVATIONS, found.observations)
-        report.counts["superseded"] = superseded
-        report.counts["active again"] = found.observations.num_rows - superseded
-        report.counts["doubted"] = found.merges.num_rows - superseded
-        mark_done(job.store, "supersede", [(UNIT, compute_input_key(job.store, key, undone), None)])
+        _count_outcomes(found, report)
+        if model is not None:
+            model.record_usage(report)
+        if not found.waiting:
+            mark_done(job.store, "supersede", [(UNIT, compute_input_key(job.store, done_key, undone), None)])
     return report
+
+
+def list_questions(job: Job, model: Model) -> list[Request]:
+    """Return what the step would ask the model about the claims that the store has now; nothing is asked."""
+    undone = read_undone_pairs(job.store)
+    if is_done(job.store, compute_input_key(job.store, compute_supersede_key(job, model), undone)):
+        return []
+    asked: list[Request] = []
+
+    def note(pairs: Sequence[Pair]) -> list[None]:
+        asked.extend(judge_llm.build_request(pair, model.library) for pair in pairs)
+        return [None] * len(pairs)
+
+    settings = job.settings.supersede
+    _supersede_all(job, undone, Judge(compute_judge_key(job, model), settings.judged_from, settings.pairs, note))
+    return asked
+
+
+def get_judging_model(job: Job) -> Model | None:
+    """Return the run's model, where settings let it judge."""
+    return get_model(job) if job.settings.supersede.pairs else None
+
+
+def make_judge(job: Job, model: Model, report: StepReport) -> Judge:
+    """Return the model as a judge of pairs; what it can't answer is quarantined, and what has to wait is None."""
+
+    def ask(pairs: Sequence[Pair]) -> list[Answered | None]:
+        asked = [judge_llm.build_request(pair, model.library) for pair in pairs]
+        answers = model.ask(asked, "supersede")
+        said: list[Answered | None] = []
+        rejected: list[Rejected] = []
+        for pair, request in zip(pairs, asked, strict=True):
+            completion = answers[request.id]
+            if completion.ok:
+                said.append(judge_llm.parse_answer(completion, pair, job.settings.extract.quote_score))
+            elif completion.error in LASTING:
+                said.append((Answer.UNANSWERED, ""))
+                rejected.append(Rejected(request.id, f"{completion.error}: {completion.reason}", completion.text))
+            else:
+                said.append(None)
+        settled = [request.id for request in asked if answers[request.id].ok]
+        report.counts["rows in quarantine"] += quarantine_rejected(job.store, "supersede", rejected, settled)
+        return said
+
+    settings = job.settings.supersede
+    return Judge(compute_judge_key(job, model), settings.judged_from, settings.pairs, ask)
+
+
+def compute_judge_key(job: Job, model: Model) -> str:
+    """Return what a model's answer about a pair depends on, beside the pair."""
+    score = str(job.settings.extract.quote_score)
+    return compute_model_key(model, "judge", judge_llm.VERSION, judge_llm.PROMPTS, score)
+
+
+def compute_supersede_key(job: Job, model: Model | None = None) -> str:
+    """Return what the outcome depends on beside the claims."""
+    encoder = job.settings.encoder if job.settings.embeddings else "no vectors"
+    key = compute_step_key("supersede", 1, VERSION, compute_model_digest(), encoder)
+    if model is None:
+        return key
+    return compute_content_id(key, compute_judge_key(job, model), str(job.settings.supersede.judged_from))
 
 
 def find_settled_doubts(store: Store, found: pa.Table) -> list[str]:
@@ -62,3 +131,21 @@ def is_done(store: Store, now: str) -> bool:
     """Return whether the step has judged just this."""
     rows: pa.Table = store.read(MARKS, ["unit_id", "input_key"], col("step") == lit("supersede"))
     return {"unit_id": UNIT, "input_key": now} in rows.to_pylist()
+
+
+def _supersede_all(job: Job, undone: set[tuple[str, str]], judge: Judge | None) -> Superseded:
+    """Judge all that is held; rows that the classifier decides bear its key, whether or not there is a model."""
+    known = read_verdicts(job.store.read(MERGES, where=col("kind") == lit(LedgerKind.JUDGEMENT)))
+    rows = job.store.read(OBSERVATIONS)
+    return supersede(rows, compute_supersede_key(job), undone=undone, verdicts=known, judge=judge)
+
+
+def _count_outcomes(found: Superseded, report: StepReport) -> None:
+    kinds = found.merges["kind"].to_pylist()
+    judged = read_verdicts(found.merges).values()
+    report.counts["superseded"] = kinds.count(LedgerKind.SUPERSESSION)
+    report.counts["active again"] = found.observations.num_rows - report.counts["superseded"]
+    report.counts["doubted"] = kinds.count(LedgerKind.DOUBT)
+    report.counts["judged by the model"] = len(judged)
+    report.counts["judged against the classifier"] = count_disagreements(judged)
+    report.counts["left to the classifier for another night"] = found.waiting

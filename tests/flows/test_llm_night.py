@@ -122,7 +122,7 @@ def test_the_model_writes_gists_summaries_titles_and_topics(night: tuple[Path, R
 
 def test_the_report_says_what_the_model_cost_step_by_step(night: tuple[Path, RunReport]) -> None:
     done = steps(night[1])
-    for step in ("gists", "observe", "assign", "rollup"):
+    for step in ("gists", "observe", "supersede", "assign", "rollup"):
         assert done[step].counts["scripted: prompt tokens"] > 0
         assert done[step].counts["scripted: answer tokens"] > 0
     assert paid(night[1]) == Store.open(night[0]).count(COMPLETIONS)
