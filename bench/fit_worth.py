@@ -1,11 +1,12 @@
-"""Learns which sentences are worth remembering, from labels by hand, and says how well it judges projects it did not see.
+"""Learns from labels by hand which sentences are worth remembering, and how well that tells of projects not seen.
 
     python -m bench.fit_worth PATH… [--labels data/labelled/worth.tsv] [--write] [--json]
 
 PATHs are the transcripts that the labelled sentences were drawn from (`bench.draw_sentences`); labels of others are
 left out. Each project is judged by a model of the others'. Columns: *sentences* of the project, *worth*, the share
-labelled keep or context; *AUC*; *precision* and *recall* of what is called worth remembering at .3, .4 and .5; *category*,
-of what is worth it the share given the label's category. `--write` fits all of them and writes the model that ships.
+labelled keep or context; *AUC*; *precision* and *recall* of what is called worth remembering at .3, .4 and .5;
+*category*, of what is worth it the share given the label's category. `--write` fits all of them and writes the model
+that ships.
 """
 
 import argparse
@@ -27,11 +28,13 @@ from bench.worth import LABELS, read_labels
 from slowwave.schemas.vocabulary import is_turn
 from slowwave.tasks.observe import worth
 from slowwave.tasks.observe.units import list_sentences
-from slowwave.tasks.observe.worth import WORTH, WorthModel, mask_words
+from slowwave.tasks.observe.worth import NUMBERS, WORTH, WorthModel, mask_words
 
 WORDS = {"ngram_range": (1, 2), "min_df": 3, "binary": True, "token_pattern": r"[\w']+|[!?…]"}
 STRENGTH = 0.1
 """Inverse of the penalty on weights."""
+CROWD = NUMBERS.index("sentences of the message")
+"""Sentences were drawn evenly by message: one of a pasted log stands for more than one of a short message."""
 FEWEST = 30
 """Labelled sentences of a project that is judged on its own."""
 
@@ -97,7 +100,9 @@ def fit_worth_model(sentences: Sequence[Labelled]) -> WorthModel:
 
     def fit(some: Sequence[Labelled], told: Sequence[Any]) -> Any:
         matrix = empty.build_matrix([one.text for one in some], [one.numbers for one in some])
-        return LogisticRegression(C=STRENGTH, max_iter=5000).fit(matrix, told)
+        stands_for = np.sqrt(np.expm1([one.numbers[CROWD] for one in some]))
+        weights = stands_for / stands_for.mean()
+        return LogisticRegression(C=STRENGTH, max_iter=5000).fit(matrix, told, sample_weight=weights)
 
     held = [one for one in sentences if one.is_worth]
     return WorthModel(

@@ -1,26 +1,10 @@
-"""Scores of sentences said while coding, files they name, and whether a session is about code at all."""
+"""Whether a session is about code, the files that a sentence names, and proposals that are turned down."""
 
 import re
 from collections.abc import Iterable
-from math import log, log1p
 from typing import Any
 
-from slowwave.tasks.observe.categories import ASKING, NARRATION, REASON, classify_coding
-from slowwave.tasks.observe.lexicon import NUMBER
-from slowwave.tasks.observe.scores import count_proper_names
-from slowwave.text.cues import HEDGES, compile_word_pattern
-
-BIAS = -3.5
-NEWS = 0.5
-SPECIFIC = 0.5
-"""For each piece of code, name or number, 2 at most."""
-REASONED = 0.5
-HUMAN = 1.25
-"""A person at work says little, and most of it binds; the model says much."""
-HEDGED = -1.0
-NARRATED = -3.0
-ASKED = -2.0
-CROWD = -0.2
+from slowwave.text.cues import compile_word_pattern
 
 CODING_SOURCES = frozenset({"claude-code", "codex", "pi", "cursor"})
 CODE_TOOLS = re.compile(r"bash|shell|exec|edit|write|read|grep|glob|patch|terminal", re.I)
@@ -69,33 +53,6 @@ PROPOSAL = compile_word_pattern(
 )
 
 
-def score_coding(text: str, news: int, crowd: int, human: bool) -> tuple[str | None, float]:
-    """Return category (None: no claim) and log-odds.
-
-    `news`: content words not heard before; `crowd`: sentences in the message.
-    """
-    reading = classify_coding(text, human)
-    if reading.category is None:
-        return None, BIAS
-    logit = (
-        BIAS
-        + reading.weight
-        + NEWS * log1p(news)
-        + SPECIFIC * min(2, _count_specifics(text))
-        + REASONED * bool(REASON.search(text))
-        + HUMAN * human
-        + HEDGED * bool(HEDGES.search(text))
-        + NARRATED * bool(NARRATION.search(text))
-        + ASKED * bool(ASKING.match(text))
-        + CROWD * log(crowd)
-    )
-    return reading.category, logit
-
-
-def _count_specifics(text: str) -> int:
-    return len(CODE_MARK.findall(text)) + count_proper_names(text, frozenset()) + bool(NUMBER.search(text))
-
-
 def extract_file_paths(text: str) -> list[str]:
     """Return paths and file names in `text`, in order, each once."""
     return list(dict.fromkeys(m.strip("`'\"") for m in PATH.findall(text)))
@@ -109,16 +66,6 @@ def is_refusal(text: str) -> bool:
 def is_proposal(text: str) -> bool:
     """Return whether a sentence offers something that another may turn down."""
     return bool(PROPOSAL.search(text))
-
-
-def is_narration(text: str) -> bool:
-    """Return whether a sentence tells what its speaker is doing just now."""
-    return bool(NARRATION.search(text))
-
-
-def is_hedged(text: str) -> bool:
-    """Return whether a sentence leaves open what it says."""
-    return bool(HEDGES.search(text))
 
 
 def is_coding(rows: Iterable[dict[str, Any]]) -> bool:

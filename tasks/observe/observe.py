@@ -1,15 +1,15 @@
 """`observe`: messages in, claims out, without a language model.
 
 A claim is one sentence somebody said, cut to what it says, with what it needs to be understood: its heading, the
-sentence before it, or the question or proposal that it answers. A model learnt from sentences labelled by hand says how
-likely each is worth remembering (`slowwave.tasks.observe.worth`); the likeliest are taken while the session's budget of
-words lasts, which grows with what the session has to tell: `bench/observe.py` and `bench/worth.py` show what that keeps.
+sentence before it, or the question or proposal that it answers. A classifier learnt from sentences labelled by hand
+says how likely each is worth remembering (`slowwave.tasks.observe.worth`), and a longer one must be likelier: so a list
+of facts keeps nearly all its words and a log hardly any (`bench/observe.py` and `bench/worth.py` show what is kept).
 Claims come from people's and models' words alone, never from tool traffic, synthetic turns, questions or code.
 """
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,22 +20,20 @@ from slowwave.schemas.settings import ObserveSettings
 from slowwave.schemas.tables import CODING, OBSERVATIONS, PERSONAL
 from slowwave.schemas.vocabulary import Origin, is_turn
 from slowwave.tasks.observe.coding import extract_file_paths, is_coding, is_proposal, is_refusal
-from slowwave.tasks.observe.units import Unit, collect_speakers, count_words, extract_units, strip_emphasis
+from slowwave.tasks.observe.units import Unit, extract_units, strip_emphasis
 from slowwave.tasks.observe.worth import Judgement, compute_worth_digest, load_worth_model
+from slowwave.text.words import count_words
 
 VERSION = 7
 """Raised when the method changes: every claim made under an older one is pending again."""
 
 OBSERVER = "extractive"
-FLOOR = 0.3
-"""Probability of being worth remembering under which a sentence is no claim."""
-PERSONAL_THRIFT, CODING_THRIFT = 1.0, 0.3
-"""How much a sentence's length counts against it: a decision with its reason is worth its words."""
-MIN_BUDGET = 120
-"""Words that even the shortest session may spend: the one decision of three short messages is worth its words."""
-TYPICAL = 0.48
-"""Share of the words of everyday talk that is expected to be worth remembering: each sentence's words by its
-probability. A session that holds twice as much may keep twice as many words."""
+LEAST = {"coding": 0.5, "personal": 0.57}
+"""Probability of being worth remembering from which a sentence of USUAL words is a claim."""
+USUAL = 12
+THRIFT = {"coding": 0.3, "personal": 0.9}
+"""How much a sentence's length counts against it, as the power of its words: a decision with its reason is worth its
+words; everyday talk tells much by the way in short sentences."""
 ABOUT_SOMEBODY = ("preference", "relationship")
 """What a person says in a coding session that is of the person, not of the work."""
 
@@ -70,30 +68,14 @@ class ObserveResult:
     """Session to the reason nothing was picked from it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """A sentence that may become a claim."""
-
-    unit: Unit
-    judged: Judgement
-    words: int
-    """That the claim costs."""
-
-    @property
-    def place(self) -> tuple[int, int]:
-        """Order of speech."""
-        return self.unit.row["seq"], self.unit.sentence.start
-
-
 def observe(messages: pa.Table, settings: ObserveSettings) -> ObserveResult:
     """Return claims of the sessions in `messages`.
 
     In: rows of MESSAGES, the active ones, of whole sessions, in any order. Out: one row a claim, columns COLUMNS;
     `quote` is a verbatim piece of the first message in `message_ids`; a second one is the turn that the claim answers,
-    and `detail` is from there. `confidence` is the score as a probability. Words of summaries are about `max_share` of
-    those spoken in everyday talk, more of a list of facts and less of a log, and MIN_BUDGET at least. A session's
-    claims depend on its own messages alone. Sessions of fewer than `min_messages` spoken messages, and those without a
-    claim, are in `skipped`.
+    and `detail` is from there. `confidence` is the probability that it is worth
+    remembering. A session's claims depend on its own messages alone. Sessions of fewer than `min_messages` spoken
+    messages, and those without a claim, are in `skipped`.
     """
     rows: list[dict[str, Any]] = []
     skipped: dict[str, str] = {}
@@ -103,7 +85,7 @@ def observe(messages: pa.Table, settings: ObserveSettings) -> ObserveResult:
             skipped[session] = f"{len(spoken)} spoken messages, {settings.min_messages} needed"
             continue
         coding = settings.pack == "coding" or (settings.pack == "auto" and is_coding(all_rows))
-        claims = _build_claims(_infer_speakers(spoken), coding, settings.max_share)
+        claims = _build_claims(_infer_speakers(spoken), coding, settings.strictness)
         if not claims:
             skipped[session] = f"no claim in {len(spoken)} spoken messages"
         rows += claims
@@ -132,41 +114,23 @@ def _infer_speakers(spoken: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{**r, "speaker": m[1] if m else None} for r, m in zip(spoken, prefixes, strict=True)]
 
 
-def _build_claims(spoken: list[dict[str, Any]], coding: bool, max_share: float) -> list[dict[str, Any]]:
-    """Return rows of one session's claims."""
-    candidates = _find_candidates(spoken)
-    worth = sum(one.judged.worth * one.words for one in candidates)
-    budget = max(int(max_share / TYPICAL * worth), MIN_BUDGET)
-    chosen = _select_within_budget(candidates, budget, CODING_THRIFT if coding else PERSONAL_THRIFT)
-    told = {(c.unit.row["message_id"], c.unit.sentence.position) for c in chosen}
-    return [_build_observation_row(one, coding, told) for one in sorted(chosen, key=lambda c: c.place)]
-
-
-def _find_candidates(spoken: list[dict[str, Any]]) -> list[Candidate]:
-    """Return every sentence that may be a claim; proposals that were turned down are left out."""
+def _build_claims(spoken: list[dict[str, Any]], coding: bool, strictness: float) -> list[dict[str, Any]]:
+    """Return rows of one session's claims; proposals that were turned down are left out."""
+    pack = "coding" if coding else "personal"
     refused = _find_refused_messages(spoken)
-    units = list(extract_units(spoken))
+    units = [unit for unit in extract_units(spoken) if not (_is_of(unit, refused) and is_proposal(unit.text))]
     judged = load_worth_model().judge([unit.text for unit in units], [unit.numbers for unit in units])
-    return [
-        Candidate(unit, said, count_words(unit.summary))
+    chosen = [
+        (unit, said)
         for unit, said in zip(units, judged, strict=True)
-        if said.worth >= FLOOR and not (unit.row["message_id"] in refused and is_proposal(unit.text))
+        if said.worth >= strictness * LEAST[pack] * (count_words(unit.summary) / USUAL) ** THRIFT[pack]
     ]
+    told = {(unit.row["message_id"], unit.sentence.position) for unit, _ in chosen}
+    return [_build_observation_row(unit, said, coding, told) for unit, said in chosen]
 
 
-def _select_within_budget(candidates: Sequence[Candidate], budget: int, thrift: float) -> list[Candidate]:
-    """Return the candidates with the most to say for their words, as many as the budget holds.
-
-    Greedy for the knapsack problem by probability over words ** thrift: 0 takes the best sentences whatever they
-    cost, 1 the shortest, which would win coverage and lose the answers.
-    """
-    left = budget
-    chosen: list[Candidate] = []
-    for one in sorted(candidates, key=lambda c: -c.judged.worth / c.words**thrift):
-        if one.words <= left:
-            chosen.append(one)
-            left -= one.words
-    return chosen
+def _is_of(unit: Unit, messages: Set[str]) -> bool:
+    return unit.row["message_id"] in messages
 
 
 def _find_refused_messages(spoken: list[dict[str, Any]]) -> set[str]:
@@ -195,15 +159,14 @@ def _choose_category(judged: Judgement, coding: bool, human: bool) -> tuple[str,
     return "coding", likeliest if likeliest in CODING else "context"
 
 
-def _build_observation_row(claim: Candidate, coding: bool, told: Set[tuple[str, int]]) -> dict[str, Any]:
+def _build_observation_row(unit: Unit, judged: Judgement, coding: bool, told: Set[tuple[str, int]]) -> dict[str, Any]:
     """Return a row; `told`: message and place of every sentence that is a claim."""
-    unit, row = claim.unit, claim.unit.row
-    pack, category = _choose_category(claim.judged, coding, row["origin"] == Origin.HUMAN)
+    row, before = unit.row, unit.before
+    pack, category = _choose_category(judged, coding, row["origin"] == Origin.HUMAN)
     start, detail, cited = unit.start, None, [row["message_id"]]
-    before = unit.before
     if unit.asked:
         detail, cited = unit.asked.text, [*cited, unit.asked.message_id]
-    elif claim.judged.leans and before and (row["message_id"], before.position) not in told:
+    elif judged.leans and before and (row["message_id"], before.position) not in told:
         detail, start = strip_emphasis(before.text), before.start
     quote = row["text"][start : unit.sentence.end]
     return {
@@ -218,7 +181,7 @@ def _build_observation_row(claim: Candidate, coding: bool, told: Set[tuple[str, 
         "quote": quote,
         "message_ids": cited,
         "speaker": row["speaker"],
-        "confidence": claim.judged.worth,
+        "confidence": judged.worth,
         "observed_at": row["ts"],
         "observer": OBSERVER,
     }

@@ -15,9 +15,9 @@ from slowwave.tasks.observe.context import (
     is_question,
     is_terse,
 )
-from slowwave.tasks.observe.scores import count_words, extract_content_words
 from slowwave.tasks.observe.worth import describe_sentence, place_turns
 from slowwave.text.sentences import Sentence, split_sentences
+from slowwave.text.words import collect_content_words, count_words
 
 MIN_WORDS = 3
 EMPHASIS = re.compile(r"(?<![\w`/*])(\*{1,3}|__)(?=\S)([^*`\n]*(?:`[^`\n]*`[^*`\n]*)*)(?<=\S)\1(?![\w`/*])")
@@ -95,7 +95,7 @@ def list_sentences(spoken: Sequence[dict[str, Any]]) -> Iterator[SpokenSentence]
         told: set[str] = set()
         for at, one in enumerate(turn.sentences):
             text = strip_emphasis(one.text)
-            words = extract_content_words(text)
+            words = collect_content_words(text)
             if count_words(text) >= MIN_WORDS:
                 new = len(words - heard)
                 numbers = describe_sentence(one, text, turn.text, at, len(turn.sentences), place, words, new)
