@@ -28,9 +28,9 @@ from slowwave.schemas.vocabulary import Origin, is_turn
 from slowwave.tasks.boilerplate.task import Mask, find_boilerplate
 from slowwave.tasks.ingest.task import read_transcripts
 from slowwave.tasks.job import Job
+from slowwave.tasks.observe.scores import count_words
 from slowwave.tasks.observe.units import MIN_WORDS, collect_speakers, strip_emphasis
 from slowwave.text.sentences import split_sentences
-from slowwave.text.words import count_words
 
 SHOWN = 200  # characters of what stands around a sentence
 

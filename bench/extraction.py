@@ -168,7 +168,8 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
     found, cache = sample_conversations(load_conversations(args.locomo), args.sessions), load_cached_answers(args.cache)
-    results = [_average_scores("extractive", [(c, observe_claims(c)[0]) for c in found])]
+    share = ObserveSettings().max_share
+    results = [_average_scores("extractive", [(c, observe_claims(c, share)[0]) for c in found])]
     results.append(_average_scores("LoCoMo's LLM facts", [(c, collect_llm_facts(c)) for c in found]))
     extract = ExtractSettings(chunk_tokens=args.chunk, answer_tokens=args.answer)
     settings = Settings(

@@ -1,6 +1,6 @@
 """What the extractive observer keeps of LoCoMo's conversations, beside choices of whole turns and LoCoMo's LLM facts.
 
-    python -m bench.observe locomo_open.json [--strictness 1.0] [--json]
+    python -m bench.observe locomo_open.json [--share 0.27] [--json]
 
 Takes about a second a conversation. Columns: *evidence*, of the turns that answer some question the share that some
 claim cites, then by category of question; *words*, words of claims (summary and detail) over words said; *cited*, the
@@ -22,8 +22,9 @@ from rich.table import Table
 
 from bench.locomo_data import CATEGORIES, Conversation, Turn, build_message_rows, load_conversations
 from slowwave.schemas.settings import ObserveSettings
+from slowwave.tasks.observe.lexicon import FIRST_PERSON
 from slowwave.tasks.observe.observe import observe
-from slowwave.text.words import FIRST_PERSON, WORD, collect_content_words
+from slowwave.tasks.observe.scores import extract_content_words
 
 ADVERSARIAL = 5
 
@@ -51,11 +52,11 @@ class Result:
     per_second: float | None = None
 
 
-def observe_claims(conversation: Conversation, strictness: float = 1.0) -> tuple[list[Claim], float]:
+def observe_claims(conversation: Conversation, share: float) -> tuple[list[Claim], float]:
     """Return the observer's claims, and messages a second."""
     table = build_message_rows(conversation)
     start = time.perf_counter()
-    claims = observe(table, ObserveSettings(strictness=strictness)).claims.to_pylist()
+    claims = observe(table, ObserveSettings(max_share=share)).claims.to_pylist()
     rate = table.num_rows / (time.perf_counter() - start)
     return [Claim(f"{c['summary']} {c['detail'] or ''}".strip(), tuple(c["message_ids"])) for c in claims], rate
 
@@ -90,11 +91,7 @@ def count_turn_words(turn: Turn) -> float:
 
 def score_first_person(turn: Turn) -> float:
     """Return first-person words, less the questions asked."""
-    return (
-        sum(word in FIRST_PERSON for word in WORD.findall(turn.text.lower()))
-        - 2 * turn.text.count("?")
-        + count_turn_words(turn) / 1000
-    )
+    return len(FIRST_PERSON.findall(turn.text)) - 2 * turn.text.count("?") + count_turn_words(turn) / 1000
 
 
 def score_claims(method: str, c: Conversation, claims: list[Claim], per_second: float | None = None) -> Result:
@@ -122,7 +119,7 @@ def _compute_answer_coverage(c: Conversation, claims: list[Claim]) -> float:
 
 
 def _stem_words(texts: Iterable[str]) -> set[str]:
-    return {re.sub(r"(?:ing|ed|es|s|ly)$", "", w) for text in texts for w in collect_content_words(text)}
+    return {re.sub(r"(?:ing|ed|es|s|ly)$", "", w) for text in texts for w in extract_content_words(text)}
 
 
 def _compute_coverage(found: set[str], wanted: set[str]) -> float:
@@ -134,13 +131,11 @@ def _average_known(values: Iterable[float]) -> float:
     return sum(known) / len(known) if known else float("nan")
 
 
-def measure_methods(c: Conversation, strictness: float) -> list[Result]:
-    """Return every method on one conversation; whole turns are chosen with as many words as the claims have."""
-    claims, rate = observe_claims(c, strictness)
-    ours = score_claims("extractive", c, claims, rate)
-    share = ours.words
+def measure_methods(c: Conversation, share: float) -> list[Result]:
+    """Return every method on one conversation."""
+    claims, rate = observe_claims(c, share)
     return [
-        ours,
+        score_claims("extractive", c, claims, rate),
         score_claims("random turns", c, select_whole_turns(c, share, make_random_rank())),
         score_claims("longest turns", c, select_whole_turns(c, share, count_turn_words)),
         score_claims("first person over questions", c, select_whole_turns(c, share, score_first_person)),
@@ -183,11 +178,11 @@ def main() -> None:
     )
     parser.add_argument("locomo", type=Path, help="a LoCoMo file: a JSON list of conversations")
     parser.add_argument(
-        "--strictness", type=float, default=1.0, help="over 1 the observer keeps fewer sentences, under 1 more"
+        "--share", type=float, default=ObserveSettings().max_share, help="words of claims over words said"
     )
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     args = parser.parse_args()
-    each = [measure_methods(c, args.strictness) for c in load_conversations(args.locomo)]
+    each = [measure_methods(c, args.share) for c in load_conversations(args.locomo)]
     results = [average_results(list(of_method)) for of_method in zip(*each, strict=True)] + [
         r for of_one in each for r in of_one
     ]

@@ -173,8 +173,8 @@ class ObserveSettings(Section):
     """How claims are picked from conversations."""
 
     pack: Pack = Field("auto", description="Which categories: coding, personal, or by the look of each session.")
-    strictness: float = Field(
-        1.0, gt=0, le=10, description="Over 1 fewer sentences are held to be worth remembering, under 1 more."
+    max_share: float = Field(
+        0.27, gt=0, le=1, description="Words of claims over words said in everyday talk; more where more is told."
     )
     min_messages: int = Field(2, ge=1, description="Sessions with fewer spoken messages are skipped, with the reason.")
 

@@ -16,9 +16,6 @@ WORD = re.compile(r"\w+(?:['’]\w+)?")
 LATIN = re.compile(r"[a-z]+")
 """Runs of lower-case letters, for looking English words up."""
 
-SCRIPT_WORD = re.compile(r"[^\W_][\w'’-]*|[぀-ヿ㐀-鿿가-힯]{2}")
-"""A word, or two characters of a script that has no spaces."""
-
 _LISTS: dict[str, str] = tomllib.loads(files("slowwave.text").joinpath("words.toml").read_text("utf-8"))
 
 
@@ -136,17 +133,3 @@ def extract_index_terms(text: str) -> list[str]:
 def extract_stems(text: str) -> frozenset[str]:
     """Return the content words of a text, without the s of a plural or a possessive."""
     return frozenset(map(singularise, extract_content_words(text)))
-
-
-def count_words(text: str) -> int:
-    """Return words between blanks; two characters of a script without spaces count as one word."""
-    if text.isascii():
-        return len(text.split())
-    spaceless = sum("぀" <= c <= "鿿" or "가" <= c <= "힯" for c in text)
-    return len(text.split()) + spaceless // 2
-
-
-def collect_content_words(text: str) -> set[str]:
-    """Return the lower-cased words of a text, in any script, that carry meaning."""
-    words = map(str.lower, SCRIPT_WORD.findall(text))
-    return {w for w in words if w not in ENGLISH_STOP and (len(w) > 2 or not w.isascii())}

@@ -11,8 +11,8 @@ from itertools import chain
 from math import log, log1p, sqrt
 
 from slowwave.tasks.gists.keywords import split_word_runs
+from slowwave.tasks.observe.scores import count_words
 from slowwave.text.sentences import Sentence, split_sentences
-from slowwave.text.words import count_words
 
 MAX_WORDS = 3
 NAME_BONUS = 1.5

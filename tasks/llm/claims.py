@@ -37,9 +37,8 @@ from slowwave.tasks.llm.quotes import (
     is_unspaced,
     normalise_text,
 )
-from slowwave.tasks.observe.context import PRONOUN
 from slowwave.tasks.observe.extract import CONFIDENCE, Part
-from slowwave.tasks.observe.observe import COLUMNS
+from slowwave.tasks.observe.observe import COLUMNS, GOES_ON
 
 GATES = ("reusable", "non_trivial", "specific", "verified", "gate_reasons")
 SCHEMA = pa.schema([OBSERVATIONS.schema.field(c) for c in (*COLUMNS, *GATES)])
@@ -328,7 +327,7 @@ def _compute_gates(answer: ClaimAnswer, comparable: bool) -> tuple[dict[str, boo
     gates = {"reusable": answer.reusable, "non_trivial": answer.non_trivial, "specific": answer.specific}
     doubt = " ".join(answer.doubt.split()) or "the model says so"
     reasons = [f"{name}: {doubt}" for name, open_ in gates.items() if not open_]
-    if gates["specific"] and PRONOUN.match(answer.summary):
+    if gates["specific"] and GOES_ON.match(answer.summary):
         gates["specific"] = False
         reasons.append("specific: the summary begins with a pronoun")
     if gates["specific"] and not comparable:

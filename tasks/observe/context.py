@@ -9,11 +9,12 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from slowwave.tasks.observe import lexicon as lex
+from slowwave.tasks.observe.categories import STATEMENT
 from slowwave.tasks.observe.coding import PROPOSAL
+from slowwave.tasks.observe.scores import count_words, extract_content_words
 from slowwave.text.cues import HEDGES, YES, compile_word_pattern
-from slowwave.text.dates import MONTH_NAMES, WEEKDAYS
 from slowwave.text.sentences import Sentence
-from slowwave.text.words import collect_content_words, count_words
 
 LONGEST_HEADING = 9
 """Words; what is longer says something."""
@@ -34,37 +35,6 @@ FINITE = compile_word_pattern(
     r"ask|tell|remember|note|send|check|build|cache|let|gotta|wanna"
 )
 """What a sentence that says something has: a verb that is bent, a subject, an order."""
-TIME = compile_word_pattern(
-    r"yesterday|today|tomorrow|tonight|last|next|ago|weekends?|weeks?|months?|years?|days?|morning|evening|since|"
-    r"recently|just|soon|upcoming|first|once|spring|summer|autumn|winter|(?:19|20)\d\d",
-    *(f"{day}s?" for day in WEEKDAYS),
-    *(month for month in MONTH_NAMES if month != "may"),
-)
-PAST = compile_word_pattern(
-    r"(?!need|feed|seed|speed|indeed|bed|red|shed)\w{2,}ed|went|got|made|took|had|was|were|did|bought|found|won|"
-    r"lost|began|met|saw|"
-    r"gave|wrote|came|ran|felt|told|taught|built|left|been|done|gone|heard|spent|kept|held|became|chose|grew|drew|"
-    r"ate|"
-    r"drove|flew|led|read|put|saw|sold|broke|caught|fell|paid|sent"
-)
-PREFERENCE = compile_word_pattern(
-    r"(?<!would )(?:love|loves|loved|like|likes|liked|enjoy|enjoys|enjoyed|hate|hates|dislike|prefer|prefers|adore)|"
-    r"favou?rites?|fan of|passion(?:ate)?|(?:i['’]m|am|been) (?:really |so |very )?into|can['’]t stand|rather"
-)
-COURTESY = compile_word_pattern(
-    r"awesome|amazing|great|cool|wow|congrats|congratulations|thanks|thank|sounds|glad|proud of you|good luck|nice|"
-    r"incredible|inspiring|wonderful|fantastic|sorry to hear|keep it up|keep up|take care|bye|happy for you|"
-    r"can['’]t wait|"
-    r"let me know|hope you|good to know|remember that|telling me|noted|got it|welcome|hey|hi|hello|yeah|yep|sure|"
-    r"definitely|absolutely|totally|exactly|perfect|excellent"
-)
-STATEMENT = compile_word_pattern(
-    r"is|are|was|were|(?:it|that)['’]s|uses?|allows?|wants|has|have|needs?|runs?|lives?|takes|requires?|moved|"
-    r"costs?|owns|handles?|supports?|depends|"
-    r"deploys?|stores?|expires?|starts?|ends?|lists?|means|maintains?|became|replaced|"
-    r"(?<=\w )(?:writes|keeps|sends|flushes|holds|renders|polls|retries|uploads|waits|goes|comes|gets|belongs|"
-    r"stays)"
-)
 THIRD_PERSON = compile_word_pattern(
     r"\w{2,}[^\Ws]s (?:me|us|you|him|them|the|a|an|my|our|your|his|her|their|its|to|th[eo]se|this|that|every|all|any|"
     r"like|really|on|in|at|as|good|great|big|bad|better|well|off|up|out|only|too)"
@@ -136,7 +106,7 @@ def is_heading(text: str) -> bool:
     rest = text[announced.end() :].strip() if announced else text
     if task := SETTING_OUT.search(rest):
         return not FINITE.search(rest, task.end())
-    if CONSEQUENCE.match(rest) or NAMED_VALUE.search(rest) or QUANTITY.search(rest) or TIME.search(rest):
+    if CONSEQUENCE.match(rest) or NAMED_VALUE.search(rest) or QUANTITY.search(rest) or lex.TIME.search(rest):
         return False
     doubtful = THIRD_PERSON.search(rest) and not announced
     return not (_has_verb(rest) or LIMIT.search(rest) or doubtful)
@@ -144,14 +114,16 @@ def is_heading(text: str) -> bool:
 
 def _has_verb(text: str) -> bool:
     """Return whether a sentence has a verb, as far as the lists know."""
-    return any(p.search(text) for p in (FINITE, PAST, STATEMENT, PREFERENCE))
+    return any(p.search(text) for p in (FINITE, lex.PAST, STATEMENT, lex.PREFERENCE))
 
 
 def is_generic_heading(text: str) -> bool:
     """Return whether a heading has no name of its own: "One more change", "Good morning"."""
     announced = INTRODUCED.match(text)
     rest = text[announced.end() :] if announced else text
-    return not collect_content_words(rest) or count_words(text) < 2 or bool(COURTESY.search(text) or IDLE.match(text))
+    return (
+        not extract_content_words(rest) or count_words(text) < 2 or bool(lex.COURTESY.search(text) or IDLE.match(text))
+    )
 
 
 def is_dependent(text: str) -> bool:
@@ -186,12 +158,12 @@ def find_answered_text(text: str, turn: str, found: Sequence[Sentence], *, assen
     `assents`, a question also where `text` has no verb. A question that leans brings the sentence before it. A model
     (not `human`) answers questions alone: what a person says to it is an order, not a proposal.
     """
-    mine, points = collect_content_words(text), assents or is_dependent(text)
+    mine, points = extract_content_words(text), assents or is_dependent(text)
     says = bool(_has_verb(text) or THIRD_PERSON.search(text)) and not points
     best: tuple[int, bool, int] | None = None
     for at, one in enumerate(found):
         said = turn[one.start : one.end + 2]
-        question, shared = is_question(said), len(mine & collect_content_words(one.text))
+        question, shared = is_question(said), len(mine & extract_content_words(one.text))
         proposal = any(p.search(said) for p in (PROPOSAL, HEDGES, OFFER))
         meant = (shared > 1 and not says) or (proposal and (points or shared > 0))
         if (question and (shared or not says)) or (human and meant):
@@ -200,6 +172,6 @@ def find_answered_text(text: str, turn: str, found: Sequence[Sentence], *, assen
         return None
     at = best[2]
     start, end = found[at].start, found[at].end
-    if at and (is_dependent(found[at].text) or len(collect_content_words(found[at].text)) < 2):
+    if at and (is_dependent(found[at].text) or len(extract_content_words(found[at].text)) < 2):
         start = found[at - 1].start
     return turn[start:end] if count_words(turn[start:end]) <= LONGEST_ASKED else None

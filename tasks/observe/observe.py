@@ -1,10 +1,11 @@
-"""`observe`: messages in, claims out, without a language model.
+"""`observe`: messages in, claims out, without a language model. About 1,000 messages a second on one core.
 
 A claim is one sentence somebody said, cut to what it says, with what it needs to be understood: its heading, the
-sentence before it, or the question or proposal that it answers. A classifier learnt from sentences labelled by hand
-says how likely each is worth remembering (`slowwave.tasks.observe.worth`), and a longer one must be likelier: so a list
-of facts keeps nearly all its words and a log hardly any (`bench/observe.py` and `bench/worth.py` show what is kept).
-Claims come from people's and models' words alone, never from tool traffic, synthetic turns, questions or code.
+sentence that goes on from it ("It was …"), the one that it leans on, or the question or proposal that it answers.
+Sentences are scored and taken while the session's budget of words lasts, which grows with what it has to tell: everyday
+talk by a few features (`bench/observe.py` shows what that keeps), what is said over code by a classifier learnt from
+sentences labelled by hand (`slowwave.tasks.observe.worth`, `bench/worth.py`). Claims come from people's and models'
+words alone, never from tool traffic, synthetic turns, questions or code.
 """
 
 import re
@@ -17,25 +18,51 @@ import pyarrow as pa
 
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.settings import ObserveSettings
-from slowwave.schemas.tables import CODING, OBSERVATIONS, PERSONAL
+from slowwave.schemas.tables import OBSERVATIONS
 from slowwave.schemas.vocabulary import Origin, is_turn
-from slowwave.tasks.observe.coding import extract_file_paths, is_coding, is_proposal, is_refusal
-from slowwave.tasks.observe.units import Unit, extract_units, strip_emphasis
-from slowwave.tasks.observe.worth import Judgement, compute_worth_digest, load_worth_model
-from slowwave.text.words import count_words
+from slowwave.tasks.observe import lexicon as lex
+from slowwave.tasks.observe.categories import classify_personal, find_coding_category
+from slowwave.tasks.observe.coding import (
+    extract_file_paths,
+    is_coding,
+    is_hedged,
+    is_proposal,
+    is_refusal,
+)
+from slowwave.tasks.observe.cues import Strength, find_cue, is_complaint
+from slowwave.tasks.observe.scores import (
+    ScoredSentence,
+    count_words,
+    extract_content_words,
+    score_personal,
+    select_within_budget,
+)
+from slowwave.tasks.observe.units import MIN_WORDS, Unit, collect_speakers, extract_units, is_adjacent, strip_emphasis
+from slowwave.tasks.observe.worth import compute_worth_digest, load_worth_model
 
 VERSION = 7
 """Raised when the method changes: every claim made under an older one is pending again."""
 
 OBSERVER = "extractive"
-LEAST = {"coding": 0.5, "personal": 0.568}
-"""Probability of being worth remembering from which a sentence of USUAL words is a claim."""
-USUAL = 12
-THRIFT = {"coding": 0.3, "personal": 1.0}
-"""How much a sentence's length counts against it, as the power of its words: a decision with its reason is worth its
-words; everyday talk tells much by the way in short sentences."""
-ABOUT_SOMEBODY = ("preference", "relationship")
-"""What a person says in a coding session that is of the person, not of the work."""
+PERSONAL_THRIFT, CODING_THRIFT = 0.7, 0.3
+"""How much a sentence's length counts against it: a decision with its reason is worth its words."""
+MIN_BUDGET, MIN_BUDGET_AIDED, MIN_BUDGET_CODING = 90, 100, 200
+"""Words that even the shortest session may spend, of people, with a model, on code: the one decision of three short
+messages is worth its words, and what a person tells a model is told to be kept."""
+MIN_CODING, MIN_CHANGED = 0.5, 0.25
+"""Probability of being worth remembering below which a coding sentence is no claim, and one that says what changed."""
+MIN_PERSONAL = {True: 0.08, False: 0.03}
+"""The same for everyday talk, of a person and of a model: under it a sentence brings nothing new and names nothing."""
+
+TYPICAL = 0.153
+"""Share of the words of everyday talk that is expected to be asked for: each sentence's words by its probability. A
+session that holds twice as much may keep twice as many words."""
+HALF = 5
+"""Words up to which a sentence that says what is no longer is only half a claim: "No quartet after all."."""
+SHORT = 25
+"""Words up to which two sentences are one claim, where the second only goes on from the first."""
+TELLING = {"coding": Strength.HINTED, "personal": Strength.PRESENT}
+"""How plainly a claim speaks of a change for the sentence before it to come along: it says what was, or why."""
 
 COLUMNS = (
     "observation_id",
@@ -55,6 +82,7 @@ COLUMNS = (
 )
 SCHEMA = pa.schema([OBSERVATIONS.schema.field(c) for c in COLUMNS])
 NEEDED = ["message_id", "session_id", "seq", "role", "origin", "speaker", "blocks", "text", "ts", "workspace", "source"]
+GOES_ON = re.compile(r"^(?:it|it['’]s|they|they['’]re|he|she|that|that['’]s|this|these|those)\b", re.I)
 NAME_PREFIX = re.compile(r"^([A-Z][\w.'-]*(?: [A-Z][\w.'-]*)?): ")
 
 
@@ -68,14 +96,38 @@ class ObserveResult:
     """Session to the reason nothing was picked from it."""
 
 
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A sentence that may become a claim."""
+
+    unit: Unit
+    scored: ScoredSentence
+    category: str | None
+    """Of the coding pack; None in the personal pack, where the words tell once the sentence is chosen."""
+    pack: str
+    stated: bool = False
+    """Whether it says that something has changed: whoever knows the old must hear of the new."""
+
+    @property
+    def row(self) -> dict[str, Any]:
+        """Its message."""
+        return self.unit.row
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """Order of speech."""
+        return self.row["seq"], self.scored.sentence.start
+
+
 def observe(messages: pa.Table, settings: ObserveSettings) -> ObserveResult:
     """Return claims of the sessions in `messages`.
 
     In: rows of MESSAGES, the active ones, of whole sessions, in any order. Out: one row a claim, columns COLUMNS;
     `quote` is a verbatim piece of the first message in `message_ids`; a second one is the turn that the claim answers,
-    and `detail` is from there. `confidence` is the probability that it is worth
-    remembering. A session's claims depend on its own messages alone. Sessions of fewer than `min_messages` spoken
-    messages, and those without a claim, are in `skipped`.
+    and `detail` is from there. `confidence` is the score as a probability. Words of summaries are about `max_share` of
+    those spoken in everyday talk, more of a list of facts and less of a log, and MIN_BUDGET at least. A session's
+    claims depend on its own messages alone. Sessions of fewer than `min_messages` spoken messages, and those without a
+    claim, are in `skipped`.
     """
     rows: list[dict[str, Any]] = []
     skipped: dict[str, str] = {}
@@ -85,7 +137,7 @@ def observe(messages: pa.Table, settings: ObserveSettings) -> ObserveResult:
             skipped[session] = f"{len(spoken)} spoken messages, {settings.min_messages} needed"
             continue
         coding = settings.pack == "coding" or (settings.pack == "auto" and is_coding(all_rows))
-        claims = _build_claims(_infer_speakers(spoken), coding, settings.strictness)
+        claims = _build_claims(_infer_speakers(spoken), coding, settings.max_share)
         if not claims:
             skipped[session] = f"no claim in {len(spoken)} spoken messages"
         rows += claims
@@ -114,23 +166,51 @@ def _infer_speakers(spoken: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{**r, "speaker": m[1] if m else None} for r, m in zip(spoken, prefixes, strict=True)]
 
 
-def _build_claims(spoken: list[dict[str, Any]], coding: bool, strictness: float) -> list[dict[str, Any]]:
-    """Return rows of one session's claims; proposals that were turned down are left out."""
-    pack = "coding" if coding else "personal"
+def _build_claims(spoken: list[dict[str, Any]], coding: bool, max_share: float) -> list[dict[str, Any]]:
+    """Return rows of one session's claims."""
+    aided = MIN_BUDGET_AIDED if any(r["origin"] == Origin.MODEL for r in spoken) else MIN_BUDGET
+    least = MIN_BUDGET_CODING if coding else aided
+    candidates = list(_find_coding_candidates(spoken) if coding else _find_personal_candidates(spoken))
+    worth = sum(c.scored.probability * c.scored.words for c in candidates)
+    budget = max(int(max_share / TYPICAL * worth), least)
+    left = budget - sum(c.scored.words for c in candidates if c.stated)
+    others = [c.scored for c in candidates if not c.stated]
+    kept = {id(s) for s in select_within_budget(others, left, CODING_THRIFT if coding else PERSONAL_THRIFT)}
+    chosen = sorted((c for c in candidates if c.stated or id(c.scored) in kept), key=lambda c: c.place)
+    told = {(c.row["message_id"], c.scored.sentence.position) for c in chosen}
+    return [_build_observation_row(*group, told) for group in _join_continuations(chosen)]
+
+
+def _find_personal_candidates(spoken: list[dict[str, Any]]) -> Iterator[Candidate]:
+    _, own = collect_speakers(spoken)
+    for unit in extract_units(spoken):
+        human = unit.row["origin"] == Origin.HUMAN
+        logit = score_personal(unit.text, unit.news, unit.crowd, own, human)
+        scored, stated = ScoredSentence(unit.sentence, logit, count_words(unit.summary)), has_stated_change(unit.text)
+        if stated or scored.probability >= MIN_PERSONAL[human]:
+            yield Candidate(unit, scored, None, "personal", stated)
+
+
+def _find_coding_candidates(spoken: list[dict[str, Any]]) -> Iterator[Candidate]:
+    """Yield sentences worth remembering, and what a person says of themselves; turned-down proposals are left out."""
     refused = _find_refused_messages(spoken)
-    units = [unit for unit in extract_units(spoken) if not (_is_of(unit, refused) and is_proposal(unit.text))]
-    judged = load_worth_model().judge([unit.text for unit in units], [unit.numbers for unit in units])
-    chosen = [
-        (unit, said)
-        for unit, said in zip(units, judged, strict=True)
-        if said.worth >= strictness * LEAST[pack] * (count_words(unit.summary) / USUAL) ** THRIFT[pack]
-    ]
-    told = {(unit.row["message_id"], unit.sentence.position) for unit, _ in chosen}
-    return [_build_observation_row(unit, said, coding, told) for unit, said in chosen]
+    units = list(extract_units(spoken))
+    worth = load_worth_model().compute_worth([unit.text for unit in units], [unit.numbers for unit in units])
+    for unit, logit in zip(units, worth, strict=True):
+        text, human = unit.text, unit.row["origin"] == Origin.HUMAN
+        scored = ScoredSentence(unit.sentence, logit, count_words(unit.summary))
+        stated = has_stated_change(text) and not is_hedged(text)
+        if human and lex.ABOUT_ME.search(text):
+            yield Candidate(unit, scored, None, "personal", stated)
+        elif scored.probability >= (MIN_CHANGED if stated else MIN_CODING):
+            if unit.row["message_id"] in refused and is_proposal(text):
+                continue
+            yield Candidate(unit, scored, find_coding_category(text, human=human), "coding", stated)
 
 
-def _is_of(unit: Unit, messages: Set[str]) -> bool:
-    return unit.row["message_id"] in messages
+def has_stated_change(text: str) -> bool:
+    """Return whether a sentence says in so many words that something is no longer as it was."""
+    return find_cue(text).strength is Strength.STATED or bool(lex.FROM_NOW.search(text))
 
 
 def _find_refused_messages(spoken: list[dict[str, Any]]) -> set[str]:
@@ -149,39 +229,79 @@ def _find_refused_messages(spoken: list[dict[str, Any]]) -> set[str]:
     return refused
 
 
-def _choose_category(judged: Judgement, coding: bool, human: bool) -> tuple[str, str]:
-    """Return pack and category: coding talk has categories of its own, but for what a person says of themselves."""
-    if coding and human and judged.choose_category(tuple(judged.categories)) in ABOUT_SOMEBODY:
-        return "personal", judged.choose_category(ABOUT_SOMEBODY)
-    if not coding:
-        return "personal", judged.choose_category(PERSONAL)
-    likeliest = judged.choose_category(tuple(judged.categories))
-    return "coding", likeliest if likeliest in CODING else "context"
+def _join_continuations(chosen: list[Candidate]) -> Iterator[tuple[Candidate, Candidate | None]]:
+    """Yield each claim with the sentence that goes on from it, where both were chosen and stand side by side."""
+    at = 0
+    while at < len(chosen):
+        this, after = chosen[at], chosen[at + 1] if at + 1 < len(chosen) else None
+        joins = after is not None and (_is_continuation(this, after) or _is_replacement(this, after))
+        yield this, after if joins else None
+        at += 1 + joins
 
 
-def _build_observation_row(unit: Unit, judged: Judgement, coding: bool, told: Set[tuple[str, int]]) -> dict[str, Any]:
+def _is_continuation(this: Candidate, after: Candidate) -> bool:
+    a, b = this.scored.sentence, after.scored.sentence
+    beside = this.row is after.row and is_adjacent(this.row["text"], a, b)
+    news = after.stated and this.scored.words + after.scored.words > SHORT
+    return beside and not b.item and not news and bool(GOES_ON.match(b.text))
+
+
+def _is_replacement(this: Candidate, after: Candidate) -> bool:
+    """Return whether a sentence gives something up and the next says what comes instead: apart, each is half the
+    news.
+    """
+    a, b = this.scored.sentence, after.scored.sentence
+    if this.row is not after.row or not is_adjacent(this.row["text"], a, b) or b.item or not this.stated:
+        return False
+    if this.scored.words <= HALF:
+        return True
+    return bool(find_cue(a.text).old) and (
+        after.stated or bool(extract_content_words(a.text) & extract_content_words(b.text))
+    )
+
+
+def _is_supporting_context(before: str, unit: Unit, pack: str, told: bool) -> bool:
+    """Return whether the sentence before a claim says what was, why it is so no longer, or what the claim is about.
+
+    What is a claim of its own (`told`) belongs to another only as its subject: it may be superseded, the other not.
+    """
+    if told:
+        return unit.leans
+    if count_words(before) < MIN_WORDS:
+        return is_complaint(before)
+    strength = find_cue(unit.text).strength
+    telling = strength >= TELLING[pack] or unit.leans
+    return telling or (is_complaint(before) and (pack == "coding" or strength > Strength.NONE))
+
+
+def _build_observation_row(claim: Candidate, more: Candidate | None, told: Set[tuple[str, int]]) -> dict[str, Any]:
     """Return a row; `told`: message and place of every sentence that is a claim."""
-    row, before = unit.row, unit.before
-    pack, category = _choose_category(judged, coding, row["origin"] == Origin.HUMAN)
-    start, detail, cited = unit.start, None, [row["message_id"]]
-    if unit.asked:
-        detail, cited = unit.asked.text, [*cited, unit.asked.message_id]
-    elif judged.leans and before and (row["message_id"], before.position) not in told:
+    unit, row = claim.unit, claim.row
+    start, end, summary = unit.start, (more or claim).scored.sentence.end, unit.summary
+    category = claim.category or classify_personal(unit.text)
+    if more and (_is_replacement(claim, more) or claim.scored.words + more.scored.words <= SHORT):
+        summary, more = f"{summary}. {strip_emphasis(more.scored.sentence.text)}", None
+    detail = strip_emphasis(more.scored.sentence.text) if more else None
+    before, cited = unit.before, [row["message_id"]]
+    told_before = before is not None and (row["message_id"], before.position) in told
+    if detail is None and before and _is_supporting_context(before.text, unit, claim.pack, told_before):
         detail, start = strip_emphasis(before.text), before.start
-    quote = row["text"][start : unit.sentence.end]
+    elif detail is None and unit.asked:
+        detail, cited = unit.asked.text, [*cited, unit.asked.message_id]
+    quote = row["text"][start:end]
     return {
         "observation_id": compute_content_id(row["session_id"], category, quote, row["message_id"]),
         "session_id": row["session_id"],
         "workspace": row["workspace"],
-        "summary": unit.summary,
+        "summary": summary,
         "detail": detail,
         "category": category,
-        "pack": pack,
-        "files": extract_file_paths(quote) or (extract_file_paths(row["text"])[:3] if pack == "coding" else []),
+        "pack": claim.pack,
+        "files": extract_file_paths(quote) or (extract_file_paths(row["text"])[:3] if claim.pack == "coding" else []),
         "quote": quote,
         "message_ids": cited,
         "speaker": row["speaker"],
-        "confidence": judged.worth,
+        "confidence": claim.scored.probability,
         "observed_at": row["ts"],
         "observer": OBSERVER,
     }

@@ -10,14 +10,15 @@ from slowwave.tasks.observe.context import (
     ASSENT,
     AnsweredTurn,
     find_answered_text,
+    is_dependent,
     is_generic_heading,
     is_heading,
     is_question,
     is_terse,
 )
+from slowwave.tasks.observe.scores import count_words, extract_content_words
 from slowwave.tasks.observe.worth import describe_sentence, place_turns
 from slowwave.text.sentences import Sentence, split_sentences
-from slowwave.text.words import collect_content_words, count_words
 
 MIN_WORDS = 3
 EMPHASIS = re.compile(r"(?<![\w`/*])(\*{1,3}|__)(?=\S)([^*`\n]*(?:`[^`\n]*`[^*`\n]*)*)(?<=\S)\1(?![\w`/*])")
@@ -51,9 +52,13 @@ class SpokenSentence:
     """A sentence of a session, with what a model of its worth reads."""
 
     turn: Turn
+    last: Turn | None
+    """The turn before."""
     at: int
     text: str
     """Without emphasis."""
+    news: int
+    """Content words new to the session; those of a question are new to who answers it."""
     numbers: tuple[float, ...]
     """`worth.NUMBERS`."""
 
@@ -68,10 +73,16 @@ class Unit:
     text: str
     numbers: tuple[float, ...]
     """What is known of it besides its words, `worth.NUMBERS`."""
+    news: int
+    """Content words new to the session; those of a question are new to who answers it."""
+    crowd: int
+    """Sentences in the message."""
     before: Sentence | None
-    """The one beside it that it may bring along, where a model takes part."""
+    """The one beside it that it may bring along."""
     heading: Sentence | None
     """The one beside it that only names what this one is about: part of the claim."""
+    leans: bool = False
+    """Whether its subject is in the sentence before."""
     asked: AnsweredTurn | None = None
     """What it answers, where it is too terse to be understood alone."""
 
@@ -90,42 +101,41 @@ def list_sentences(spoken: Sequence[dict[str, Any]]) -> Iterator[SpokenSentence]
     """Yield every sentence of MIN_WORDS or more of a session's spoken messages (rows of MESSAGES in order)."""
     names, own = collect_speakers(spoken)
     heard: set[str] = set(own)
+    last: Turn | None = None
     for row, place in zip(spoken, place_turns(spoken), strict=True):
         turn = Turn(row, split_sentences(row["text"], names))
         told: set[str] = set()
         for at, one in enumerate(turn.sentences):
             text = strip_emphasis(one.text)
-            words = collect_content_words(text)
+            words = extract_content_words(text)
             if count_words(text) >= MIN_WORDS:
                 new = len(words - heard)
                 numbers = describe_sentence(one, text, turn.text, at, len(turn.sentences), place, words, new)
-                yield SpokenSentence(turn, at, text, numbers)
-            told |= words
+                yield SpokenSentence(turn, last, at, text, new, numbers)
+            if not turn.is_question(at):
+                told |= words
         heard |= told
+        last = turn
 
 
 def extract_units(spoken: Sequence[dict[str, Any]]) -> Iterator[Unit]:
     """Yield what may become a claim; questions, repeats, and headings that something follows are left out.
 
     People among themselves ask and point all the time, and mostly the answer tells: only where a model takes part does
-    a sentence bring what it answers, or what stands before it.
+    a sentence bring what it leans on or answers.
     """
     said: set[str] = set()
-    last, turn = None, None
     aided = any(row["origin"] == Origin.MODEL for row in spoken)
     for one in list_sentences(spoken):
-        if turn is None or one.turn is not turn:
-            last, turn = turn, one.turn
-        lower = one.text.lower()
-        if turn.is_question(one.at) or lower in said or _is_heading_of_next(turn, one.at, last):
-            continue
-        said.add(lower)
-        yield _build_unit(one, last, aided=aided)
+        heading_of_next = _is_heading_of_next(one.turn, one.at, one.last)
+        if not (one.turn.is_question(one.at) or one.text.lower() in said or heading_of_next):
+            said.add(one.text.lower())
+            yield _build_unit(one, aided=aided)
 
 
-def _build_unit(one: SpokenSentence, last: Turn | None, *, aided: bool) -> Unit:
-    """Return a sentence with what stands before it; `last` is the turn before."""
-    turn, at = one.turn, one.at
+def _build_unit(one: SpokenSentence, *, aided: bool) -> Unit:
+    """Return a sentence with what stands before it."""
+    turn, at, last = one.turn, one.at, one.last
     before = turn.find_previous_sentence(at)
     headed = _is_heading_of_next(turn, at - 1, last)
     return Unit(
@@ -133,8 +143,11 @@ def _build_unit(one: SpokenSentence, last: Turn | None, *, aided: bool) -> Unit:
         sentence=turn.sentences[at],
         text=one.text,
         numbers=one.numbers,
-        before=before if aided and not headed else None,
+        news=one.news,
+        crowd=len(turn.sentences),
+        before=None if headed else before,
         heading=before if headed and before and not is_generic_heading(before.text) else None,
+        leans=aided and is_dependent(one.text),
         asked=_find_answered_turn(turn, at, last) if aided else None,
     )
 

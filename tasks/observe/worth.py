@@ -1,4 +1,4 @@
-"""How likely a sentence is worth remembering, and as what: logistic regression on its words and its place.
+"""How likely a sentence is worth remembering: logistic regression on its words and its place.
 
 `python -m bench.fit_worth` learns it from sentences of real and invented talk that were labelled by hand
 (`data/labelled/worth.tsv`); docs/decisions/036 tells what it is worth. The words are those, and two in a row, that the
@@ -6,12 +6,15 @@ labelled sentences have; figures, code, paths and addresses count as one word ea
 """
 
 import hashlib
+import io
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from math import log1p
+from itertools import pairwise
+from math import fsum, log1p
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,7 +25,7 @@ from slowwave.text.sentences import Sentence
 
 Floats = npt.NDArray[np.float64]
 
-FILE = "worth.skops"
+FILE = "worth.npz"
 WORTH = ("keep", "context")
 """Labels of what is worth remembering: by itself, and with its neighbours."""
 NUMBERS = (
@@ -61,6 +64,7 @@ CODE = re.compile(r"`[^`]*`")
 ADDRESS = re.compile(r"https?://\S+")
 PATH = re.compile(r"\S*[/\\]\S+|\b[\w-]+\.[a-z]{1,5}\b")
 FIGURE = re.compile(r"\d+")
+WORD = re.compile(r"[\w']+|[!?…]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,71 +142,45 @@ def describe_sentence(
     )
 
 
-def mask_words(text: str) -> str:
-    """Return a sentence in lower case, with one word for any code, address, path and figure."""
+def list_grams(text: str) -> set[str]:
+    """Return the words of a sentence in lower case, and each two in a row; any code, address, path or figure counts as
+    one and the same word.
+    """
     for pattern, word in ((CODE, " qcode "), (ADDRESS, " qaddress "), (PATH, " qpath "), (FIGURE, " 0 ")):
         text = pattern.sub(word, text)
-    return text.lower().replace("’", "'")
+    words = WORD.findall(text.lower().replace("’", "'"))
+    return {*words, *(f"{a} {b}" for a, b in pairwise(words))}
 
 
 @dataclass(frozen=True)
 class WorthModel:
-    """Fitted parts of scikit-learn: what counts words, what scales numbers, and three classifiers over both."""
+    """Weights of a logistic regression."""
 
-    words: Any
-    """CountVectorizer."""
-    numbers: Any
-    """StandardScaler."""
-    worth: Any
-    """LogisticRegression: whether a sentence is worth remembering."""
-    leans: Any
-    """The same: whether one that is needs its neighbours to be understood."""
-    categories: Any
-    """The same: what kind of claim it is."""
+    words: dict[str, float]
+    """Of each word, and two in a row, that a sentence has."""
+    numbers: Floats
+    """Of the NUMBERS."""
+    bias: float
 
-    def build_matrix(self, texts: Sequence[str], numbers: Sequence[Sequence[float]]) -> Any:
-        """Return sparse matrix of shape (sentences, words + numbers)."""
-        from scipy.sparse import csr_matrix, hstack
+    def compute_worth(self, texts: Sequence[str], numbers: Sequence[Sequence[float]]) -> list[float]:
+        """Return of each sentence the log-odds that it is worth remembering; `numbers`: of each its NUMBERS."""
+        dense = np.array(numbers, dtype=np.float64).reshape(len(texts), len(NUMBERS)) @ self.numbers + self.bias
+        known = [fsum(self.words.get(gram, 0.0) for gram in list_grams(text)) for text in texts]
+        return [float(a + b) for a, b in zip(dense, known, strict=True)]
 
-        counted = self.words.transform([mask_words(text) for text in texts])
-        scaled = self.numbers.transform(np.array(numbers, dtype=np.float64).reshape(len(texts), len(NUMBERS)))
-        return hstack([counted, csr_matrix(scaled)], format="csr")
-
-    def judge(self, texts: Sequence[str], numbers: Sequence[Sequence[float]]) -> list["Judgement"]:
-        """Return what each sentence is; `numbers`: of each sentence its NUMBERS."""
-        if not texts:
-            return []
-        matrix = self.build_matrix(texts, numbers)
-        worth, leans = (model.predict_proba(matrix)[:, 1].tolist() for model in (self.worth, self.leans))
-        names, told = self.categories.classes_.tolist(), self.categories.predict_proba(matrix).tolist()
-        return [
-            Judgement(w, c > 0.5, dict(zip(names, row, strict=True)))
-            for w, c, row in zip(worth, leans, told, strict=True)
-        ]
-
-
-@dataclass(frozen=True, slots=True)
-class Judgement:
-    """What the model says of a sentence."""
-
-    worth: float
-    """Probability that it is worth remembering, 0 to 1."""
-    leans: bool
-    """Whether it needs its neighbours to be understood."""
-    categories: dict[str, float]
-    """Category -> probability, should it be worth remembering."""
-
-    def choose_category(self, among: Sequence[str]) -> str:
-        """Return the likeliest of some categories."""
-        return max(among, key=lambda name: self.categories.get(name, 0.0))
+    def save(self, path: Path) -> None:
+        """Write it, to be read by `load_worth_model`."""
+        words = sorted(self.words)
+        weights = np.array([self.words[word] for word in words])
+        np.savez_compressed(path, words=np.array(words), weights=weights, numbers=self.numbers, bias=self.bias)
 
 
 @cache
 def load_worth_model() -> WorthModel:
     """Return the one that ships."""
-    import skops.io  # with scikit-learn behind it: a night without news does without
-
-    return WorthModel(**skops.io.loads(_read_bytes()))
+    with np.load(io.BytesIO(_read_bytes()), allow_pickle=False) as told:
+        words = dict(zip(told["words"].tolist(), told["weights"].tolist(), strict=True))
+        return WorthModel(words, told["numbers"], float(told["bias"]))
 
 
 @cache

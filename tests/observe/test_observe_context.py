@@ -15,7 +15,7 @@ def claims(*turns, source="generic", **changes):
 
 
 def code(*turns):
-    return claims(*turns, source="codex", strictness=0.01)
+    return claims(*turns, source="codex", max_share=1.0)
 
 
 def told(rows):
@@ -94,7 +94,7 @@ def test_what_answers_a_question_heads_nothing():
     rows = claims(
         (MODEL, "What do you play most?"),
         (HUMAN, "mostly old tango and some Grieg. Rehearsals are on Monday at seven with Ines."),
-        strictness=0.01,
+        max_share=1.0,
     )
     assert told(rows) == ["mostly old tango and some Grieg", "Rehearsals are on Monday at seven with Ines"]
     assert rows[0]["detail"] == "What do you play most?"
@@ -160,7 +160,7 @@ def test_a_request_that_sets_a_value_is_a_claim_and_another_is_none():
 
 def test_a_standing_order_is_kept_whatever_the_budget():
     filler = "On Sunday Greta and Theo sailed to Shetland with four friends. " * 3
-    rows = claims((HUMAN, f"{filler}Norwegian for everything from now, please."), (MODEL, "Ja."), strictness=1.5)
+    rows = claims((HUMAN, f"{filler}Norwegian for everything from now, please."), (MODEL, "Ja."), max_share=0.01)
     assert "Norwegian for everything from now, please" in told(rows)
 
 

@@ -23,7 +23,7 @@ def memory(tmp_path_factory: pytest.TempPathFactory) -> Memory:
         for who, said in SAID.items()
     ]
     (folder / "chat.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-    everything = {"strictness": 0.01, "pack": "personal"}
+    everything = {"max_share": 1.0, "pack": "personal"}
     run_night([folder / "chat.jsonl"], Settings(store=folder / "s", encoder="hash-384", observe=everything))
     return Memory.open(folder / "s")
 

@@ -37,7 +37,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for n, (session, role, said, ts) in enumerate(SAID)
     ]
     (folder / "chat.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-    run_night([folder / "chat.jsonl"], Settings(store=folder / "s", encoder="hash-384", observe={"strictness": 0.01}))
+    run_night([folder / "chat.jsonl"], Settings(store=folder / "s", encoder="hash-384", observe={"max_share": 1.0}))
     return folder / "s"
 
 
@@ -48,7 +48,7 @@ def test_a_claim_without_a_word_of_the_query_is_found_through_what_was_said_befo
 
 
 def test_without_an_encoder_too(root: Path, tmp_path: Path) -> None:
-    settings = Settings(store=tmp_path / "s", encoder="hash-384", embeddings=False, observe={"strictness": 0.01})
+    settings = Settings(store=tmp_path / "s", encoder="hash-384", embeddings=False, observe={"max_share": 1.0})
     run_night([root.parent / "chat.jsonl"], settings)
     found = Memory.open(tmp_path / "s").recall("Which format do save files get?", kinds="observation", k=3)
     assert "Approved, go with MessagePack" in {hit.text.rstrip(".") for hit in found}

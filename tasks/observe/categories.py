@@ -1,0 +1,173 @@
+"""Which category of its pack a claim belongs to.
+
+Personal categories come from tense, time and people, coding categories from cue phrases.
+"""
+
+from dataclasses import dataclass
+from re import Pattern
+
+from slowwave.tasks.observe import lexicon as lex
+from slowwave.text.cues import compile_word_pattern
+
+
+def classify_personal(text: str) -> str:
+    """Return plan, event, preference, relationship or fact: the first whose words are there."""
+    if lex.PLAN.search(text):
+        return "plan"
+    if lex.PAST.search(text) and lex.DATED.search(text):
+        return "event"
+    if lex.PREFERENCE.search(text):
+        return "preference"
+    if lex.TAKEN_UP.search(text):
+        return "fact"
+    if lex.RELATION.search(text):
+        return "relationship"
+    if lex.FIRST_PERSON.search(text) and lex.PAST.search(text):
+        return "event"
+    return "fact"
+
+
+@dataclass(slots=True, frozen=True)
+class Cue:
+    """A phrase that marks a category, and its weight as log-odds."""
+
+    category: str
+    weight: float
+    pattern: Pattern[str]
+
+
+STRONG, WEAK = 3.0, 2.0
+
+REQUIREMENT = Cue(
+    "decision",
+    WEAK,
+    compile_word_pattern(
+        r"should (?:be|use|have|go|stay|return|not)|"
+        r"(?:make|set|change|bump|raise|lower|increase|reduce) [^.]{2,60} \d[\w.]*|"
+        r"(?:scrap|ditch|rename|forget about) [^.]{3,}|needs? to (?:be|use|push|stay)|has to (?:be|use)"
+    ),
+)
+"""What a person at work wants; from a model the same words are advice."""
+
+PRESENT = Cue(
+    "context",
+    WEAK,
+    compile_word_pattern(
+        r"(?<!right )(?<!for )now(?! (?:i|let|we|you)\b)|nowadays|these days|at present|as of (?!yet)\w+|"
+        r"going forward|henceforth"
+    ),
+)
+"""How things are from here on; what is being done just now is narration."""
+
+STATEMENT = compile_word_pattern(
+    r"is|are|was|were|(?:it|that)['’]s|uses?|allows?|wants|has|have|needs?|runs?|lives?|takes|requires?|moved|"
+    r"costs?|owns|handles?|supports?|depends|"
+    r"deploys?|stores?|expires?|starts?|ends?|lists?|means|maintains?|became|replaced|"
+    r"(?<=\w )(?:writes|keeps|sends|flushes|holds|renders|polls|retries|uploads|waits|goes|comes|gets|belongs|"
+    r"stays)"
+)
+"""What says how things are: a sentence that has such a verb is whole."""
+
+CUES: tuple[Cue, ...] = (
+    Cue(
+        "decision",
+        STRONG,
+        compile_word_pattern(
+            r"(?:we|i)(?:['’]ve| have)? (?:decided|chose|agreed|settled|opted)|decision|decided|settled on|"
+            r"(?:agreed|decision|change of plans?)[,:]|(?:we|i) (?:dropped|adopted|moved|switched|migrated|"
+            r"replaced)|let['’]?s (?:go with|use|stick with|stick to|switch|keep|drop|adopt|not)|(?:go|going|"
+            r"went) with|"
+            r"stick with|"
+            r"(?:we|i)(?:['’]ll| will|['’]re going to| are going to) (?:use|keep|go with|switch|stay|drop|move|"
+            r"adopt|store|support|skip)|"
+            r"in favou?r of|for now we|(?:switch|migrat|mov)(?:es?|ed|ing)? (?:\S+ ){0,4}from|(?:switch|migrat|"
+            r"mov)(?:ed|ing) (?:\S+ ){0,4}to|we (?:move|switch|migrate|go) to|replac(?:ed|ing|e) [^.]{2,60} (?:with|"
+            r"by)|we(?:['’]re| are) (?:switching|moving|dropping|replacing)|"
+            r"(?:use|using|make it|keep) [^.]{2,60} instead|chosen|final(?:ly)? (?:answer|call|choice)"
+        ),
+    ),
+    Cue(
+        "decision",
+        WEAK,
+        compile_word_pattern(
+            r"i(?:['’]ve)? (?:set|chose|picked|pinned)|instead of|rather than|no longer|not needed any ?more|"
+            r"changed? [^.]{2,60} to|bump(?:ed)? [^.]{2,60} to"
+        ),
+    ),
+    Cue(
+        "gotcha",
+        STRONG,
+        compile_word_pattern(
+            r"turns out|turned out|gotcha|caveat|beware|be careful|careful(?: (?:with|when|about)|[,:])|watch out|"
+            r"workaround|work around|root cause|culprit|"
+            r"the (?:real |actual |underlying )?(?:bug|issue|problem|cause|reason|trick|catch|fix) (?:is|was|"
+            r"here is)|caused by|it was actually|that was the|"
+            r"(?:fail|break|crash|hang|leak|deadlock|flake|corrupt|time out|times out|timed out)(?:s|"
+            r"e?d)?(?: \w+){0,4} (?:because|when|if|unless|on|with|without|after|since)|"
+            r"because [^.]{3,80}(?:fail|break|broke|crash|missing|wrong|stale|outdated|cached)\w*|"
+            r"(?:does|do|did|wo|ca)n['’]t (?:work|handle|support|play|return|respect|escape|include)\b|"
+            r"does not work|did not work|"
+            r"only works?|silently|race condition|deadlocks?|memory leak|off[- ]by[- ]one|stale|under the hood|"
+            r"contrary to|"
+            r"(?:is|are|was|were) (?:outdated|cached|ignored|swallowed|lost)|rendering artifacts|otherwise (?:it|we|"
+            r"you|the)"
+        ),
+    ),
+    Cue(
+        "convention",
+        STRONG,
+        compile_word_pattern(
+            r"(?<!n['’]t )(?<!not )always|never (?!used\b|been\b|called\b|mind\b|seen\b|worked\b|had\b|happens?\b|"
+            r"again\b)|must(?: not|n['’]t)?(?! have\b| be (?:in how|that|because|an? )| mean)|"
+            r"by convention|conventions?|(?:is|are) (?:named|spelled|prefixed)|naming|we (?:only |don['’]t |"
+            r"do not |all )?(?:use|prefer|follow|write|name|"
+            r"keep|put|run|commit)|i (?:always|never|prefer)|commit style|ground rules?|is a rule|the rule|"
+            r"prefer|invariant|(?:should|shall) (?:always|never|only|not)|shouldn['’]t|from now on|not allowed|"
+            r"required to|"
+            r"house style|style guide|every \w+ (?:must|should|has to|needs to)|make sure (?:to|that|you)|"
+            r"do not (?:use|edit|commit|touch|run)|"
+            r"don['’]t (?:ever |use|edit|commit|touch|push)|"
+            r"remember (?:to|that)|(?:all|every|each) (?:\w+ ){1,2}(?:in|as|with|via|through|must|should|gets?|goes|go)"
+        ),
+    ),
+    Cue(
+        "pattern",
+        WEAK,
+        compile_word_pattern(
+            r"(?:the|a|this|our) (?:\w+ )?pattern (?:is|here|for|of)|(?:same|exact|following the|follows the|"
+            r"repository|factory|observer|singleton) (?:\w+ )?patterns?|whenever|(?:each|every) (?:\w+ ){1,3}(?:has|"
+            r"follows|gets|is|returns|implements|yields|goes|lives)|all (?:\w+ ){1,3}(?:go through|extend|implement|"
+            r"follow|inherit|use|share)|"
+            r"(?:the )?same (?:way|approach|structure|pattern) as|works by|is (?:generated|derived|computed|loaded|"
+            r"built) (?:from|by|at)|"
+            r"is responsible for|gets called|is called (?:by|when|from|on)|wraps|is a wrapper|delegates to|"
+            r"the workflow|workflow is"
+        ),
+    ),
+    Cue(
+        "context",
+        WEAK,
+        compile_word_pattern(
+            r"(?:is|are) (?:written|hosted|deployed|running|stored|located|owned|maintained|configured|pinned|"
+            r"built) (?:in|on|at|by|with|to|from|as)|"
+            r"(?:runs?|listens?|deploys?|ships|lives?|listening) (?:on|at|in|inside|to|under|as)|port \d+|"
+            r"depends on|located (?:in|at)|"
+            r"the (?:project|repo|repository|app|application|service|codebase|backend|frontend|database|api|server|"
+            r"team|client|cluster|package|module|monorepo|cli) (?:is|uses|has|runs|lives|needs|supports)|"
+            r"we(?:['’]re| are) (?:on|using|running)|(?:is|are) (?:the )?(?:owner|maintainer|on call)|owns|deadline|"
+            r"signature (?:is|was|changed|takes)|(?:takes|expects|accepts|returns) (?:an?|the|two|no|`)|"
+            r"defaults? (?:to|is)|default is|version \d|"
+            r"(?:python|node|postgres|rust|go|java|react|django|rails) v?\d|there (?:is|are) (?:no|only|one|two|"
+            r"three|\d+)|captures the|supports"
+        ),
+    ),
+)
+
+
+def find_coding_category(text: str, *, human: bool) -> str:
+    """Return the category of the strongest cue in a sentence, of equals the first in the order of CUES; "context" where
+    it has none.
+    """
+    cues = (*CUES, PRESENT, REQUIREMENT) if human else (*CUES, PRESENT)
+    found = max((c for c in cues if c.pattern.search(text)), key=lambda c: c.weight, default=None)
+    return found.category if found else "context"
