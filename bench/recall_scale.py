@@ -146,7 +146,7 @@ def measure_recall(root: Path, encoder: Encoder, queries: Sequence[str]) -> dict
     And what must hold.
     """
     memory = Memory.open(root, encoder=encoder)
-    table = memory.snapshot.open_table(PASSAGES)
+    table = Store.open(root).open_table(PASSAGES)
 
     def bare(query: str) -> object:
         search = table.search(encoder.encode([query])[0], vector_column_name="vector").distance_type("dot")

@@ -15,9 +15,6 @@ COMPARED = (*RELEASED, MARKS, VECTORS)
 NIGHT = """
 import os, signal, sys
 from pathlib import Path
-from slowwave.cli.common import import_lancedb_quickly
-
-import_lancedb_quickly()
 from slowwave.flows.nightly import run_night
 from slowwave.schemas.settings import Settings
 

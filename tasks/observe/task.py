@@ -5,7 +5,6 @@ from typing import Any
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
-from lancedb.expr import col, lit
 
 from slowwave.schemas.tables import MESSAGES, OBSERVATIONS
 from slowwave.schemas.vocabulary import WITHDRAWN, Origin, Status
@@ -70,7 +69,7 @@ def _observe_group(
 ) -> None:
     ids = group["session_id"].to_list()
     # What tools printed is most of a coding session's bytes, and none of it is anybody's words.
-    messages = job.store.read_ids(MESSAGES, ids, by="session_id", where=col("origin") != lit(Origin.TOOL))
+    messages = job.store.read_ids(MESSAGES, ids, by="session_id", where=pc.field("origin") != Origin.TOOL)
     gone = pa.array([m for row in group["inactive"].to_list() for m in row], pa.string())
     live = messages.filter(pc.invert(pc.is_in(messages["message_id"], gone)))
     shown = mask.mask_messages(live)

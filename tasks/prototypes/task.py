@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from lancedb.expr import col, lit
+import pyarrow.compute as pc
 
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.tables import OBSERVATIONS, PROTOTYPE_MEMBERS, PROTOTYPES
@@ -68,7 +68,7 @@ def update_prototypes(job: Job) -> StepReport:
         encoder = job.settings.encoder if job.settings.embeddings else "no vectors"
         key = compute_step_key("prototypes", 1, VERSION, job.settings.prototypes, encoder)
         claims = Claims(job.store)
-        log = job.store.read(PROTOTYPE_MEMBERS, where=col("step_key") == lit(key)).sort_by("seq").to_pylist()
+        log = job.store.read(PROTOTYPE_MEMBERS, where=pc.field("step_key") == key).sort_by("seq").to_pylist()
         held = {row["prototype_id"]: row for row in job.store.read(PROTOTYPES).to_pylist()}
         state, rebuilt = _load_state(job, [_parse_event(row) for row in log], held, claims, key)
         members = {claim for one in state.by_id.values() for claim in one.members}
@@ -113,7 +113,7 @@ def _parse_event(row: Row) -> Event:
 
 def _write_log(store: Store, events: list[Event], start: int, key: str) -> int:
     """Append the events; rows of a log under other settings go first."""
-    stale = store.read(PROTOTYPE_MEMBERS, ["event_id"], col("step_key") != lit(key))
+    stale = store.read(PROTOTYPE_MEMBERS, ["event_id"], pc.field("step_key") != key)
     store.delete_ids(PROTOTYPE_MEMBERS, stale["event_id"].to_pylist())
     rows = [
         {

@@ -27,7 +27,7 @@ def write_table(snapshot: Snapshot, table: Table, to: Path, form: str) -> dict[s
 
 
 def _iter_record_batches(snapshot: Snapshot, table: Table, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    for batch in snapshot.open_table(table).to_lance().to_batches(columns=schema.names):
+    for batch in snapshot.open_dataset(table).to_batches(columns=schema.names):
         yield pa.RecordBatch.from_arrays(
             [c.cast(f.type) for c, f in zip(batch.columns, schema, strict=True)], schema=schema
         )

@@ -6,7 +6,7 @@ from typing import Any
 
 import polars as pl
 import pyarrow as pa
-from lancedb.expr import col, lit
+import pyarrow.compute as pc
 
 from slowwave.schemas.settings import PyramidSettings
 from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, SUMMARIES, TOPICS
@@ -67,7 +67,7 @@ def roll_up(job: Job, only: frozenset[str] | None = None) -> StepReport:
             pending = pending.filter(pl.col("session_id").is_in(sorted(only)))
         report.counts["sessions summarised"] = pending.height
         waiting = _grow_all(job, key, pending, model, report, topics=only is None)
-        stale = job.store.read(SUMMARIES, ["summary_id", "scope_id"], col("step_key") != lit(key)).to_pylist()
+        stale = job.store.read(SUMMARIES, ["summary_id", "scope_id"], pc.field("step_key") != key).to_pylist()
         done = [
             r["summary_id"] for r in stale if r["scope_id"] not in waiting and (only is None or r["scope_id"] in only)
         ]
@@ -176,7 +176,7 @@ def build_session_shape(settings: PyramidSettings) -> Shape:
 def _load_topic_scopes(job: Job, key: str, report: StepReport) -> list[Scope]:
     """Return every topic that holds a claim, or a summary of claims that went."""
     columns = ["observation_id", "topic_id", "summary", "speaker", "observed_at"]
-    claims = pl.DataFrame(job.store.read(OBSERVATIONS, columns, col("status") == lit(Status.ACTIVE)))
+    claims = pl.DataFrame(job.store.read(OBSERVATIONS, columns, pc.field("status") == Status.ACTIVE))
     claims = claims.drop_nulls("topic_id").sort("observed_at", "observation_id", nulls_last=True)
     report.rows_in += claims.height
     sealed = _load_sealed_pyramids(job, "topic", key)
@@ -225,7 +225,7 @@ def _load_session_scopes(job: Job, group: pl.DataFrame, gone: set[str], key: str
 
 def _load_sealed_pyramids(job: Job, scope: str, key: str, ids: Iterable[str] | None = None) -> dict[str, Pyramid]:
     """Return pyramids as far as they are sealed under this key, by topic or session."""
-    where = (col("scope") == lit(scope)) & (col("step_key") == lit(key)) & (col("tier") != lit(MASTER))
+    where = (pc.field("scope") == scope) & (pc.field("step_key") == key) & (pc.field("tier") != MASTER)
     found = pl.DataFrame(job.store.read(SUMMARIES, GROUP, where))
     if ids is not None:
         found = found.filter(pl.col("scope_id").is_in(list(ids)))

@@ -2,7 +2,6 @@
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from lancedb.expr import col, lit
 
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.tables import MARKS, MERGES, OBSERVATIONS
@@ -44,7 +43,7 @@ def supersede_observations(job: Job) -> StepReport:
 
 def find_settled_doubts(store: Store, found: pa.Table) -> list[str]:
     """Return ids of the open doubts in the ledger that were not found again: what is known by now leaves none."""
-    where = (col("kind") == lit(LedgerKind.DOUBT)) & (col("undone") == lit(False))
+    where = (pc.field("kind") == LedgerKind.DOUBT) & ~pc.field("undone")
     known: list[str] = store.read(MERGES, ["merge_id"], where)["merge_id"].to_pylist()
     return sorted(set(known) - set(found["merge_id"].to_pylist()))
 
@@ -60,5 +59,5 @@ def compute_input_key(store: Store, key: str, undone: set[tuple[str, str]]) -> s
 
 def is_done(store: Store, now: str) -> bool:
     """Return whether the step has judged just this."""
-    rows: pa.Table = store.read(MARKS, ["unit_id", "input_key"], col("step") == lit("supersede"))
+    rows: pa.Table = store.read(MARKS, ["unit_id", "input_key"], pc.field("step") == "supersede")
     return {"unit_id": UNIT, "input_key": now} in rows.to_pylist()
