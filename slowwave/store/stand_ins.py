@@ -21,7 +21,7 @@ def make_stand_in(reader: object, table: Table, found: lance.LanceDataset | None
     weakref.finalize(reader, shutil.rmtree, folder, ignore_errors=True)
     path = str(folder / f"{table.name}.lance")
     if found is None:
-        return lance.write_dataset(table.make_empty_table(), path)
+        return lance.write_dataset(table.build_disk_schema().empty_table(), path)
     clone = found.shallow_clone(path, found.version)
     clone.add_columns(pa.schema(find_missing_columns(table, found.schema)))
     return clone

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slowwave.schemas.errors import BadRows, StoreMissing
-from slowwave.schemas.tables import RELEASES, TABLES, Table
+from slowwave.schemas.tables import RELEASES, TABLES, VECTOR, VECTOR_DIM, VECTORS, Table
 from slowwave.store.other_versions import check_tables_exist, find_missing_columns, has_table, load_releases
 from slowwave.store.private import close_to_others, make_private_folder
 from slowwave.store.stand_ins import make_stand_in
@@ -78,15 +78,39 @@ class Store:
         return find_missing_columns(table, self.open_dataset(table).schema) if has_table(self.dir, table.name) else None
 
     def _create_or_extend(self, table: Table, lacks: list[pa.Field] | None) -> None:
+        schema = table.build_disk_schema(self.dim)
         if lacks is None:
-            self._db.create_table(table.name, schema=table.schema, exist_ok=True)
+            self._db.create_table(table.name, schema=schema, exist_ok=True)
         elif lacks:
-            self.open_table(table).add_columns(pa.schema(lacks))
+            self.open_table(table).add_columns(pa.schema([schema.field(one.name) for one in lacks]))
 
     def _add_stand_in(self, table: Table, lacks: list[pa.Field] | None) -> None:
         if lacks is None or lacks:
             found = None if lacks is None else self.open_dataset(table)
             self._stand_ins[table.name] = make_stand_in(self, table, found)
+
+    @property
+    def dim(self) -> int:
+        """Dimensions of the store's vectors, or those that it was made for while it has none."""
+        if not has_table(self.dir, VECTORS.name):
+            return VECTOR_DIM
+        return int(self.open_dataset(VECTORS).schema.field("vector").type.list_size)
+
+    def change_dim(self, dim: int) -> None:
+        """Make room for vectors of another dimension, in a store that has none yet.
+
+        The table of vectors is the last: a run that dies before it finds the store as it was, and does it again.
+
+        Raises:
+            StoreUnwritable: it has vectors, or there is no room, or no right.
+        """
+        with_vectors = [table for table in TABLES.values() if VECTOR in table.schema.types and table != VECTORS]
+        with translate_write_errors(self.dir):
+            for table in (*with_vectors, VECTORS):
+                rows = self.open_dataset(table).to_table().select(table.schema.names).cast(table.schema)
+                fit = rows.cast(table.build_disk_schema(dim))
+                self._db.create_table(table.name, fit, mode="overwrite", on_bad_vectors="null")
+                check_not_torn(self.dir, table)
 
     def open_dataset(self, table: Table) -> lance.LanceDataset:
         """Return a table at its newest version, for reading what this class does not."""
@@ -202,12 +226,12 @@ class Store:
         with translate_read_errors(self.dir):
             return {t.name: int(self.open_dataset(t).version) for t in tables}
 
-    @staticmethod
-    def _check_rows(table: Table, rows: pa.Table) -> pa.Table:
+    def _check_rows(self, table: Table, rows: pa.Table) -> pa.Table:
         keys = rows.column(table.key)
         if keys.null_count:
             raise BadRows(table.name, f"{keys.null_count} rows have no {table.key}")
-        rows = rows.select(table.schema.names).cast(table.schema)
+        schema = table.build_disk_schema(self.dim) if VECTOR in table.schema.types else table.schema
+        rows = rows.select(table.schema.names).cast(schema)
         distinct = pc.count_distinct(keys).as_py()
         if distinct != rows.num_rows:
             raise BadRows(table.name, f"{rows.num_rows - distinct} of {rows.num_rows} rows repeat a {table.key}")

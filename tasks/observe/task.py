@@ -25,7 +25,13 @@ from slowwave.tasks.observe.distil import NOT_JUDGED, ExtractionResult, extract_
 from slowwave.tasks.observe.observe import COLUMNS, compute_observe_key, observe
 from slowwave.tasks.pending import find_pending_sessions, group_sessions, mark_done
 from slowwave.tasks.progress import show_progress
-from slowwave.tasks.vectors import attach_vectors, build_vector_matrix, get_encoder, load_shared_ngrams
+from slowwave.tasks.vectors import (
+    attach_vectors,
+    build_vector_matrix,
+    describe_encoder,
+    get_encoder,
+    load_shared_ngrams,
+)
 
 MESSAGES_AT_ONCE = 2_000
 CLAIM = (*COLUMNS, *GATES, "keywords", "vector", "step_key")
@@ -53,7 +59,7 @@ def compute_observations_key(job: Job, model: Model | None) -> str:
     """Return what a claim depends on besides its session: with a model, also the prompts, the packs, and the model
     itself.
     """
-    encoder = job.settings.encoder if job.settings.embeddings else "no vectors"
+    encoder = describe_encoder(job.settings)
     key = compute_step_key("observe", 1, compute_observe_key(job.settings.observe), job.settings.keywords, encoder)
     if model is None:
         return key

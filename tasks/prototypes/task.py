@@ -22,7 +22,7 @@ from slowwave.tasks.prototypes.prototypes import (
     extend_prototypes,
     replay_events,
 )
-from slowwave.tasks.vectors import build_vector_matrix
+from slowwave.tasks.vectors import build_vector_matrix, describe_encoder
 from slowwave.text.summarise import Part, build_extractive_summary
 
 CLAIM = ["observation_id", "summary", "speaker", "observed_at", "evidence_sessions", "status", "vector"]
@@ -65,7 +65,7 @@ class Claims(Mapping[str, Vector]):
 def update_prototypes(job: Job) -> StepReport:
     """Fold what changed into the prototypes. A log made under other settings is begun anew."""
     with report_step("prototypes") as report:
-        encoder = job.settings.encoder if job.settings.embeddings else "no vectors"
+        encoder = describe_encoder(job.settings)
         key = compute_step_key("prototypes", 1, VERSION, job.settings.prototypes, encoder)
         claims = Claims(job.store)
         log = job.store.read(PROTOTYPE_MEMBERS, where=pc.field("step_key") == key).sort_by("seq").to_pylist()

@@ -21,7 +21,7 @@ from slowwave.tasks.summarize import narrate
 from slowwave.tasks.summarize.mend import mend
 from slowwave.tasks.summarize.narrate import TopicInfo
 from slowwave.tasks.summarize.task_llm import SummaryWriter
-from slowwave.tasks.vectors import attach_vectors, get_encoder
+from slowwave.tasks.vectors import attach_vectors, describe_encoder, get_encoder
 from slowwave.text.pyramid import (
     MASTER,
     Group,
@@ -77,7 +77,7 @@ def roll_up(job: Job, only: frozenset[str] | None = None) -> StepReport:
 
 def compute_summaries_key(job: Job, model: Model | None) -> str:
     """Return what a summary depends on besides its members."""
-    encoder = job.settings.encoder if job.settings.embeddings else "no vectors"
+    encoder = describe_encoder(job.settings)
     key = compute_step_key("rollup", 1, job.settings.pyramid, encoder)
     return compute_model_key(model, "rollup", narrate.VERSION, narrate.SUMMARY_PROMPTS, key) if model else key
 

@@ -12,6 +12,7 @@ from slowwave.tasks.job import Job, StepReport, compute_step_key, report_step
 from slowwave.tasks.pending import mark_done
 from slowwave.tasks.supersede.model import compute_model_digest
 from slowwave.tasks.supersede.supersede import VERSION, supersede
+from slowwave.tasks.vectors import describe_encoder
 
 UNIT = "observations"
 """The step judges all claims against each other, so one mark stands for all."""
@@ -22,7 +23,7 @@ DECIDING = ["observation_id", "status", "canonical_id", "superseded_by", "worksp
 def supersede_observations(job: Job) -> StepReport:
     """Judge the claims against the later ones when any is new; the ledger is written before the claims."""
     with report_step("supersede") as report:
-        encoder = job.settings.encoder if job.settings.embeddings else "no vectors"
+        encoder = describe_encoder(job.settings)
         key = compute_step_key("supersede", 1, VERSION, compute_model_digest(), encoder)
         undone = read_undone_pairs(job.store)
         if is_done(job.store, compute_input_key(job.store, key, undone)):

@@ -27,6 +27,7 @@ from slowwave.tasks.topics.assign import (
 )
 from slowwave.tasks.topics.names import TopicClaim, name_topics
 from slowwave.tasks.topics.task_llm import Names, compute_topics_key, name_topics_by_model, place_by_model
+from slowwave.tasks.vectors import describe_encoder
 
 SAID = ["observation_id", "topic_id", "observed_at", "summary", "category", "workspace"]
 Row = dict[str, Any]
@@ -64,7 +65,7 @@ def assign_topics(job: Job) -> StepReport:
 
 def compute_assign_key(job: Job, model: Model | None) -> str:
     """Return what a claim's topic depends on besides the claims."""
-    encoder = job.settings.encoder if job.settings.embeddings else "no vectors"
+    encoder = describe_encoder(job.settings)
     key = compute_step_key("assign", 2, VERSION, job.settings.topics, encoder)
     return compute_topics_key(job, model, key) if model else key
 
