@@ -35,7 +35,7 @@ from slowwave.tasks.dedupe.decide import compute_token_sort_ratios, decide, is_p
 from slowwave.tasks.dedupe.dedupe import dedupe
 from slowwave.tasks.dedupe.normalise import Claim, normalise_claim
 from slowwave.tasks.dedupe.pairs import find_exact_pairs, stack_unit_vectors
-from slowwave.tasks.vectors import build_vector_array
+from slowwave.tasks.vector_columns import build_vector_array
 
 PLANTED = 10
 """One row in so many repeats another."""

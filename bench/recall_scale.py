@@ -39,7 +39,7 @@ from slowwave.store.releases import publish
 from slowwave.store.upkeep import compact_store
 from slowwave.tasks.ingest.formats.registry import detect_reader
 from slowwave.tasks.ingest.parsing.records import Limits, Message
-from slowwave.tasks.vectors import build_vector_array
+from slowwave.tasks.vector_columns import build_vector_array
 
 SAMPLES = Path(__file__).resolve().parent.parent / "data" / "samples"
 BATCH = 20_000

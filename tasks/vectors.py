@@ -15,6 +15,7 @@ from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import VECTOR, VECTORS
 from slowwave.store.store import Store
 from slowwave.tasks.gists.keywords import NgramVectors
+from slowwave.tasks.vector_columns import build_vector_array, build_vector_matrix
 
 
 @cache
@@ -127,24 +128,6 @@ def add_vectors(table: pa.Table, text_column: str, encoded: Encoded, vector_colu
         return table.append_column(pa.field(vector_column, VECTOR), column)
     place = table.column_names.index(vector_column)
     return table.set_column(place, table.schema.field(vector_column), column)
-
-
-def build_vector_array(vectors: Vectors, absent: np.ndarray | None = None) -> pa.ListArray:
-    """Return an Arrow column of vectors, shape (n, dim); null where `absent` is true."""
-    flat = pa.array(np.ascontiguousarray(vectors, dtype=np.float32).reshape(-1))
-    mask = None if absent is None or not absent.any() else pa.array(absent)
-    starts = np.arange(len(vectors) + 1, dtype=np.int32) * vectors.shape[1]
-    return pa.ListArray.from_arrays(pa.array(starts), flat, mask=mask)
-
-
-def build_vector_matrix(column: pa.Array | pa.ChunkedArray) -> Vectors:
-    """Return shape (n, dim) of a vector column, zeros where it is null; dim is 0 where all are."""
-    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    has = array.is_valid().to_numpy(zero_copy_only=False)
-    held = array.drop_null().flatten().to_numpy(zero_copy_only=False)
-    matrix = np.zeros((len(array), len(held) // max(has.sum(), 1)), dtype=np.float32)
-    matrix[has] = held.reshape(has.sum(), matrix.shape[1])
-    return matrix
 
 
 def _fill_known_vectors(distinct: Vectors, ids: list[str], known: pa.Table | Mapping[str, Vectors] | None) -> list[int]:

@@ -15,7 +15,7 @@ from slowwave.schemas.tables import OBSERVATIONS
 from slowwave.tasks.dedupe.candidates import Floats, Pairs, deduplicate_pairs, find_vector_pairs, find_word_pairs
 from slowwave.tasks.dedupe.decide import Decision, Rules, compute_token_sort_ratios, decide, is_borderline, is_promising
 from slowwave.tasks.dedupe.normalise import Claim, normalise_claim
-from slowwave.tasks.vectors import build_vector_matrix
+from slowwave.tasks.vector_columns import build_vector_matrix
 
 
 def sort_by_id(table: pa.Table) -> pa.Table:

@@ -25,13 +25,8 @@ from slowwave.tasks.observe.distil import NOT_JUDGED, ExtractionResult, extract_
 from slowwave.tasks.observe.observe import COLUMNS, compute_observe_key, observe
 from slowwave.tasks.pending import find_pending_sessions, group_sessions, mark_done
 from slowwave.tasks.progress import show_progress
-from slowwave.tasks.vectors import (
-    attach_vectors,
-    build_vector_matrix,
-    describe_encoder,
-    get_encoder,
-    load_shared_ngrams,
-)
+from slowwave.tasks.vector_columns import build_vector_matrix
+from slowwave.tasks.vectors import attach_vectors, describe_encoder, get_encoder, load_shared_ngrams
 
 MESSAGES_AT_ONCE = 2_000
 CLAIM = (*COLUMNS, *GATES, "keywords", "vector", "step_key")

@@ -22,7 +22,8 @@ from slowwave.tasks.prototypes.prototypes import (
     extend_prototypes,
     replay_events,
 )
-from slowwave.tasks.vectors import build_vector_matrix, describe_encoder
+from slowwave.tasks.vector_columns import build_vector_matrix
+from slowwave.tasks.vectors import describe_encoder
 from slowwave.text.summarise import Part, build_extractive_summary
 
 CLAIM = ["observation_id", "summary", "speaker", "observed_at", "evidence_sessions", "status", "vector"]

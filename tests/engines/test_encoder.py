@@ -16,7 +16,8 @@ from slowwave.engines.encoders.protocol import Encoder, Vectors
 from slowwave.engines.errors import EncoderNotFound, WrongDimension
 from slowwave.schemas.tables import VECTOR, VECTORS
 from slowwave.store.store import Store
-from slowwave.tasks.vectors import add_vectors, attach_vectors, build_vector_matrix, compute_vector_ids, encode_once
+from slowwave.tasks.vector_columns import build_vector_matrix
+from slowwave.tasks.vectors import add_vectors, attach_vectors, compute_vector_ids, encode_once
 
 PORT = "The database listens on port 5433."
 SAME_PORT = "Postgres is reachable at port 5433."
