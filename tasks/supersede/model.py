@@ -9,21 +9,20 @@ import hashlib
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from io import BytesIO
 
 import numpy as np
 
 from slowwave.tasks.supersede.candidates import Scores
 from slowwave.tasks.supersede.evidence import Evidence, build_matrix
+from slowwave.tasks.supersede.trees import Trees
 
 SUPERSEDED = 0.8
 """Probability from which the earlier claim is retired: so are 12 of 9,411 claims of talk that was not learnt from, in
 which hardly anything changes."""
 LINKED = 0.4
 """Probability from which the two are linked and both stand, the later told first: about as likely changed as not."""
-FILE = "changes.skops"
-TRUSTED = ["sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor"]
-"""What a saved classifier is made of, besides what skops trusts by itself: nothing else is loaded."""
+FILE = "changes.npz"
 
 
 @dataclass(frozen=True)
@@ -31,24 +30,20 @@ class ChangeModel:
     """A fitted classifier, and the names of its columns."""
 
     names: tuple[str, ...]
-    classifier: Any
-    """scikit-learn's HistGradientBoostingClassifier."""
+    trees: Trees
 
     def predict_probabilities(self, known: Evidence) -> Scores:
         """Return of each pair how likely the later changes the earlier, 0 to 1."""
         if not len(known.pairs):
             return np.zeros(0)
-        found: Scores = self.classifier.predict_proba(build_matrix(known.features, self.names))[:, 1]
-        return found
+        return self.trees.predict_probabilities(build_matrix(known.features, self.names))
 
 
 @cache
 def load_change_model() -> ChangeModel:
     """Return the one that ships."""
-    import skops.io  # with scikit-learn behind it: only a night with news to judge waits for them
-
-    told = skops.io.loads(_read_bytes(), trusted=TRUSTED)
-    return ChangeModel(tuple(told["names"]), told["classifier"])
+    trees = Trees.load(BytesIO(_read_bytes()))
+    return ChangeModel(tuple(trees.names.tolist()), trees)
 
 
 @cache
