@@ -38,7 +38,7 @@ demo: install ## a night over data/samples, then three questions answered with t
 	@$(BIN)/python -m bench.questions data/questions.toml --demo --store $(DEMO_STORE) --space demo
 
 test: install ## every test
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+	OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 test-vllm: $(LINKS) $(VLLM_STAMP) ## the real vLLM on the CPU with a small real model (installs 5 GB, assembles 1.3 GB)
 	$(VLLM)/bin/python -m bench.tiny_models

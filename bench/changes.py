@@ -155,11 +155,11 @@ def evaluate_file(path: Path, settings: Settings) -> tuple[Result, list[Answer]]
 def count_changes(memory: Memory) -> tuple[int, int, int]:
     """Return claims, those retired by one of another session, and those that may be changed by one."""
     columns = ["observation_id", "session_id", "superseded_by"]
-    rows = memory.snapshot.open_table(OBSERVATIONS).search().select(columns).to_list()
+    rows = memory.snapshot.read(OBSERVATIONS, columns).to_pylist()
     session = {row["observation_id"]: row["session_id"] for row in rows}
     retired = [row for row in rows if session.get(row["superseded_by"], row["session_id"]) != row["session_id"]]
     columns = ["kind", "loser_id", "winner_id", "undone"]
-    ledger = memory.snapshot.open_table(MERGES).search().select(columns).to_list()
+    ledger = memory.snapshot.read(MERGES, columns).to_pylist()
     linked = {
         row["loser_id"]
         for row in ledger

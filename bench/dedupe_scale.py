@@ -35,6 +35,7 @@ from slowwave.tasks.dedupe.decide import compute_token_sort_ratios, decide, is_p
 from slowwave.tasks.dedupe.dedupe import dedupe
 from slowwave.tasks.dedupe.normalise import Claim, normalise_claim
 from slowwave.tasks.dedupe.pairs import find_exact_pairs, stack_unit_vectors
+from slowwave.tasks.vector_columns import build_vector_array
 
 PLANTED = 10
 """One row in so many repeats another."""
@@ -137,7 +138,7 @@ def build_observations_table(texts: list[str], matrix: npt.NDArray[np.float32]) 
         "session_id": [f"s{row // 20:07}" for row in range(n)],
         "summary": texts,
         "quote": texts,
-        "vector": pa.FixedSizeListArray.from_arrays(pa.array(matrix.ravel()), VECTOR_DIM),
+        "vector": build_vector_array(matrix),
     }
     empty = pa.array([[]] * n, pa.list_(pa.string()))
     columns = []

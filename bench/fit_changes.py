@@ -16,7 +16,7 @@ tell is left out), and drawn small, since in a new store nothing is rare.
 A source is a file less the number at its name's end, so that one author's files stay together; each is judged by a
 model from the others, `calm_coding` in halves by session, those held by a model from all. Columns: *claims*; *cases*;
 then at each threshold, of claims without a case those called changed between sessions, some of them rightly, and cases
-of which every stale claim is. `--write` puts the model from all files into `tasks/supersede/changes.skops`.
+of which every stale claim is. `--write` puts the model from all files into `tasks/supersede/changes.npz`.
 """
 
 import argparse
@@ -24,7 +24,6 @@ import csv
 import random
 import re
 import tempfile
-import zipfile
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -53,6 +52,7 @@ from slowwave.tasks.dedupe.pairs import set_columns
 from slowwave.tasks.supersede.claims import build_candidate_claims, find_affirmed_times
 from slowwave.tasks.supersede.evidence import SAYS, Evidence, build_matrix
 from slowwave.tasks.supersede.model import FILE
+from slowwave.tasks.supersede.trees import Trees
 from slowwave.tasks.supersede.verdicts import LINKED, SUPERSEDED
 
 WRITTEN = Path(__file__).parent.parent / "tasks" / "supersede" / FILE
@@ -390,10 +390,7 @@ def main() -> None:
     names = find_names([source for source in sources if source.learnt])
     results = judge_sources(sources, stated, names)
     if args.write:
-        import skops.io
-
-        told = {"names": names, "classifier": fit_model([*stated, *_list_views(sources)], names)}
-        skops.io.dump(told, WRITTEN, compression=zipfile.ZIP_DEFLATED, compresslevel=9)
+        Trees.from_classifier(list(names), fit_model([*stated, *_list_views(sources)], names)).save(WRITTEN)
     if args.json:
         print(orjson.dumps(results).decode())
     else:

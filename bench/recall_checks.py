@@ -94,7 +94,7 @@ def recall_while_swapping(root: Path, encoder: Encoder, queries: Sequence[str]) 
     for reader in readers:
         reader.start()
     store = Store.open(root)
-    some = store.open_table(PASSAGES).search().limit(ROWS).to_arrow().cast(PASSAGES.schema)
+    some = store.open_dataset(PASSAGES).head(ROWS).cast(PASSAGES.schema)
     for _ in range(SWAPS):
         store.merge(PASSAGES, some)  # the same rows again: a new version of the table that says the same
         compact_store(store, fragments=20)

@@ -39,6 +39,7 @@ from slowwave.store.releases import publish
 from slowwave.store.upkeep import compact_store
 from slowwave.tasks.ingest.formats.registry import detect_reader
 from slowwave.tasks.ingest.parsing.records import Limits, Message
+from slowwave.tasks.vector_columns import build_vector_array
 
 SAMPLES = Path(__file__).resolve().parent.parent / "data" / "samples"
 BATCH = 20_000
@@ -98,7 +99,7 @@ def _append_rows(store: Store, start: int, said: Sequence[str], vectors: Vectors
         "part": [0] * len(said),
         "speaker": [None] * len(said),
         "step_key": ["bench"] * len(said),
-        "vector": pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel()), VECTOR_DIM),
+        "vector": build_vector_array(vectors),
     }
     store.append(PASSAGES, _build_table({**common, **passage}, PASSAGES.schema))
     blank = [""] * len(said)
@@ -146,7 +147,7 @@ def measure_recall(root: Path, encoder: Encoder, queries: Sequence[str]) -> dict
     And what must hold.
     """
     memory = Memory.open(root, encoder=encoder)
-    table = memory.snapshot.open_table(PASSAGES)
+    table = Store.open(root).open_table(PASSAGES)
 
     def bare(query: str) -> object:
         search = table.search(encoder.encode([query])[0], vector_column_name="vector").distance_type("dot")

@@ -13,7 +13,6 @@ from typing import Any
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
-from lancedb.expr import col, lit
 
 from slowwave.flows.nightly import run_steps_after_read
 from slowwave.flows.report import RunReport
@@ -90,7 +89,7 @@ def forget_topics(store: Store, chosen: pl.DataFrame) -> None:
         raise UsageError("topics are made anew from all sessions: `assign` places the claims of some of them again")
     forget_column(store, chosen, "assign_key")
     store.delete_ids(TOPIC_HISTORY, store.read(TOPIC_HISTORY, ["event_id"])["event_id"].to_pylist())
-    of_topics = store.read(SUMMARIES, ["summary_id"], col("scope") == lit(SummaryScope.TOPIC))
+    of_topics = store.read(SUMMARIES, ["summary_id"], pc.field("scope") == SummaryScope.TOPIC)
     store.delete_ids(SUMMARIES, of_topics["summary_id"].to_pylist())
 
 

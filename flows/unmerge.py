@@ -5,7 +5,6 @@ slowwave unmerge ID
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from lancedb.expr import col, lit
 
 from slowwave.flows.nightly import run_steps_after_read
 from slowwave.flows.report import RunReport
@@ -56,6 +55,6 @@ def _undo_merge(store: Store, merge: pa.Table) -> Deduped | Superseded:
     if merge["kind"][0].as_py() in KINDS:
         return unsupersede(store.read_ids(OBSERVATIONS, [loser]), merge, whole)
     pair = store.read_ids(OBSERVATIONS, [loser, winner])
-    others = store.read(OBSERVATIONS, where=col("canonical_id") == lit(winner))
+    others = store.read(OBSERVATIONS, where=pc.field("canonical_id") == winner)
     others = others.filter(pc.not_equal(others["observation_id"], loser))
     return unmerge(pa.concat_tables([pair, others]), merge, whole)

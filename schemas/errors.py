@@ -18,6 +18,7 @@ SlowwaveError
 │   │   ├── EncoderNotFound
 │   │   └── RerankerNotFound
 │   ├── EncoderFailed      a server of vectors gave none
+│   │   └── TextsRefused   it can't do with these texts
 │   ├── WrongDimension     a model whose vectors do not fit the store's tables
 │   ├── RerankFailed       a reranker gave no scores that can be used
 │   └── EngineUnavailable  a language model's engine can answer nothing (slowwave.engines.llm.protocol)

@@ -10,7 +10,9 @@ from functools import cached_property
 import pyarrow as pa
 
 VECTOR_DIM = 384
-"""Dimensions of the encoder that ships (all-MiniLM-L6-v2); a store is bound to one dimension."""
+"""Dimensions of the encoder that ships (all-MiniLM-L6-v2): what a store has until its first vectors say otherwise."""
+VECTOR = pa.list_(pa.float32())
+"""A vector as steps see it. On disk all of a store's are of one length, that of its first encoder's."""
 
 UTC_US = pa.timestamp("us", tz="UTC")
 STRINGS = pa.list_(pa.string())
@@ -21,9 +23,9 @@ def string_field(name: str, *, null: bool = True) -> pa.Field:
     return pa.field(name, pa.string(), nullable=null)
 
 
-def vector_field(name: str = "vector", dim: int = VECTOR_DIM) -> pa.Field:
+def vector_field(name: str = "vector") -> pa.Field:
     """Return a unit-length float32 vector column; null where embeddings are off."""
-    return pa.field(name, pa.list_(pa.float32(), dim))
+    return pa.field(name, VECTOR)
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,10 @@ class Table:
             for f in self.fields
         ]
         return pa.schema(marked)
+
+    def build_disk_schema(self, dim: int = VECTOR_DIM) -> pa.Schema:
+        """Return the schema as a store of vectors of `dim` dimensions has it."""
+        return pa.schema([f.with_type(pa.list_(pa.float32(), dim)) if f.type == VECTOR else f for f in self.schema])
 
     def make_empty_table(self) -> pa.Table:
         """Return no rows, with the right columns."""

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import polars as pl
 import pyarrow as pa
-from lancedb.expr import col, lit
+import pyarrow.compute as pc
 
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.tables import MARKS, MESSAGES, SESSIONS, Table
@@ -19,7 +19,7 @@ def find_pending_sessions(store: Store, step: str, key: str, also: Mapping[str, 
     sessions, what else of its input there is to hash.
     """
     sessions = pl.DataFrame(store.read(SESSIONS)).sort("started_at", "session_id", nulls_last=True)
-    done = store.read(MARKS, ["unit_id", "input_key"], col("step") == lit(step)).to_pylist()
+    done = store.read(MARKS, ["unit_id", "input_key"], pc.field("step") == step).to_pylist()
     marked = {row["unit_id"]: row["input_key"] for row in done}
     more = also or {}
     keys = [
@@ -54,7 +54,7 @@ def read_spoken_messages(store: Store, columns: Sequence[str] = ()) -> pl.DataFr
     Columns: message_id, session_id, seq and those asked for.
     """
     names = ["message_id", "session_id", "seq", *columns]
-    said = (col("text") != lit("")) & ((col("origin") == lit(Origin.HUMAN)) | (col("origin") == lit(Origin.MODEL)))
+    said = (pc.field("text") != "") & ((pc.field("origin") == Origin.HUMAN) | (pc.field("origin") == Origin.MODEL))
     found = pl.DataFrame(store.read(MESSAGES, names, said))
     gone = pl.Series(sorted(read_inactive_ids(store)), dtype=pl.String)
     return found.filter(~pl.col("message_id").is_in(gone.implode())).sort("session_id", "seq")
@@ -68,7 +68,7 @@ def read_inactive_ids(store: Store) -> set[str]:
 
 def find_missing_messages(store: Store, spoken: pl.DataFrame, table: Table, key: str) -> pl.DataFrame:
     """Return the spoken messages without a row of `table` under this key; `table` has message_id and step_key."""
-    done = pl.DataFrame(store.read(table, ["message_id"], col("step_key") == lit(key)))
+    done = pl.DataFrame(store.read(table, ["message_id"], pc.field("step_key") == key))
     return spoken.join(done.unique(), on="message_id", how="anti", maintain_order="left")
 
 

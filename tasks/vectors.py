@@ -8,13 +8,14 @@ import numpy as np
 import pyarrow as pa
 
 from slowwave.engines.encoders.load import load_encoder
-from slowwave.engines.encoders.protocol import Encoder, Vectors
+from slowwave.engines.encoders.protocol import Encoder, Vectors, hide_url
 from slowwave.engines.errors import WrongDimension
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.settings import Settings
-from slowwave.schemas.tables import VECTOR_DIM, VECTORS
+from slowwave.schemas.tables import VECTOR, VECTORS
 from slowwave.store.store import Store
 from slowwave.tasks.gists.keywords import NgramVectors
+from slowwave.tasks.vector_columns import build_vector_array, build_vector_matrix
 
 
 @cache
@@ -34,21 +35,30 @@ def get_encoder(settings: Settings) -> Encoder | None:
     return load_shared_encoder(settings.encoder) if settings.embeddings else None
 
 
+def describe_encoder(settings: Settings) -> str:
+    """Return what step keys know of the encoder: its setting, of a server's the model, wherever the server stands."""
+    return hide_url(settings.encoder) if settings.embeddings else "no vectors"
+
+
 def attach_vectors(store: Store, rows: pa.Table, column: str, encoder: Encoder | None) -> pa.Table:
     """Return the rows with `vector` filled from the text in `column`.
 
-    New vectors are stored first. Without encoder: as is.
+    New vectors are stored first; the first of all bind the store to their dimension. Without encoder: as is.
+
+    Raises:
+        WrongDimension: the encoder's vectors do not fit those that the store has.
     """
     if encoder is None or rows.num_rows == 0:
         return rows
+    if encoder.dim != store.dim:
+        if store.count(VECTORS):
+            raise WrongDimension(encoder.name, encoder.dim, store.dim)
+        store.change_dim(encoder.dim)
     texts: list[str] = rows.column(column).to_pylist()
     known = store.read_ids(VECTORS, compute_vector_ids(texts, encoder.name))
     encoded = encode_once(texts, encoder, known)
     store.append(VECTORS, encoded.new)
     return add_vectors(rows, column, encoded)
-
-
-VECTOR_TYPE = pa.list_(pa.float32(), VECTOR_DIM)
 
 
 @dataclass(frozen=True)
@@ -86,15 +96,10 @@ def encode_once(
 
     Args:
         texts: any strings, repeats welcome.
-        encoder: makes unit vectors of `VECTOR_DIM` dimensions.
+        encoder: makes unit vectors.
         known: rows of `vectors` (`compute_vector_id`, `vector`), or a mapping from vector_id to vector. Other rows do
         no harm.
-
-    Raises:
-        WrongDimension: the encoder's vectors do not fit the store.
     """
-    if encoder.dim != VECTOR_DIM:
-        raise WrongDimension(encoder.name, encoder.dim, VECTOR_DIM)
     rows = {text: row for row, text in enumerate(dict.fromkeys(texts))}
     ids = compute_vector_ids(rows, encoder.name)
     distinct = np.zeros((len(rows), encoder.dim), dtype=np.float32)
@@ -108,37 +113,21 @@ def encode_once(
 
 
 def add_vectors(table: pa.Table, text_column: str, encoded: Encoded, vector_column: str = "vector") -> pa.Table:
-    """Return `table` with `vector_column` set from `text_column`: fixed-size lists of float32, null where the text is
-    null.
+    """Return `table` with `vector_column` set from `text_column`; null where the text is null.
 
     Raises:
         KeyError: a text that is not among the encoded ones.
     """
     texts = table.column(text_column).to_pylist()
     absent = np.array([text is None for text in texts], dtype=bool)
-    vectors = np.zeros((len(texts), VECTOR_DIM), dtype=np.float32)
+    vectors = np.zeros((len(texts), encoded.distinct.shape[1]), dtype=np.float32)
     if not absent.all():
         vectors[~absent] = encoded.distinct[[encoded.rows[text] for text in texts if text is not None]]
     column = build_vector_array(vectors, absent)
     if vector_column not in table.column_names:
-        return table.append_column(pa.field(vector_column, VECTOR_TYPE), column)
+        return table.append_column(pa.field(vector_column, VECTOR), column)
     place = table.column_names.index(vector_column)
     return table.set_column(place, table.schema.field(vector_column), column)
-
-
-def build_vector_array(vectors: Vectors, absent: np.ndarray | None = None) -> pa.FixedSizeListArray:
-    """Return an Arrow column of vectors, shape (n, VECTOR_DIM); null where `absent` is true."""
-    flat = pa.array(np.ascontiguousarray(vectors, dtype=np.float32).reshape(-1))
-    mask = None if absent is None or not absent.any() else pa.array(absent)
-    return pa.FixedSizeListArray.from_arrays(flat, type=VECTOR_TYPE, mask=mask)
-
-
-def build_vector_matrix(column: pa.Array | pa.ChunkedArray) -> Vectors:
-    """Return shape (n, VECTOR_DIM) of a vector column; zeros where it is null."""
-    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    if array.null_count:
-        return np.array([v or [0.0] * VECTOR_DIM for v in array.to_pylist()], dtype=np.float32).reshape(-1, VECTOR_DIM)
-    return np.asarray(array.flatten(), dtype=np.float32).reshape(-1, VECTOR_DIM)
 
 
 def _fill_known_vectors(distinct: Vectors, ids: list[str], known: pa.Table | Mapping[str, Vectors] | None) -> list[int]:

@@ -12,7 +12,7 @@ from slowwave.engines.encoders.sentence_transformer import SentenceTransformerEn
 from slowwave.flows.nightly import run_night
 from slowwave.flows.report import RunReport
 from slowwave.schemas.settings import Settings
-from tests.killed_nights import digests, finished, night
+from tests.killed_nights import SAMPLES, SMALL, digests
 
 
 @pytest.fixture(scope="session")
@@ -36,15 +36,15 @@ def fake_encoder() -> HashEncoder:
 def samples_night(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, RunReport]:
     """The store of one night over data/samples by the plain encoder, and its report. Who uses the store copies it."""
     store = tmp_path_factory.mktemp("samples")
-    report = run_night([Path(__file__).parent.parent / "data" / "samples"], Settings(store=store, encoder="hash-384"))
+    report = run_night([SAMPLES], Settings(store=store, encoder="hash-384"))
     return store, report
 
 
 @pytest.fixture(scope="session")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Digests of the tables after a night of `tests/killed_nights.py` that nobody killed."""
+    """Digests of the tables after a night of `tests/killed_nights.py` that nobody killed, done in this process."""
     store = tmp_path_factory.mktemp("undisturbed")
-    assert finished(night(store)) == 0
+    run_night([SAMPLES], Settings(store=store, **SMALL))
     return digests(store)
 
 

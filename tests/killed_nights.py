@@ -1,27 +1,32 @@
 """Nights in processes of their own, which tests kill: the same samples, read in many small commits."""
 
+import json
 import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 from slowwave.schemas.tables import MARKS, RELEASED, VECTORS
 from slowwave.store import Store
 from slowwave.store.digest import compute_table_digest
 
+SMALL: dict[str, Any] = {
+    "encoder": "hash-384",
+    "read": {"batch_messages": 50, "batch_files": 3},  # so that reading has many commits to be killed between
+    "keywords": {"top": 0},
+}
 SAMPLES = Path(__file__).parent.parent / "data" / "samples"
 COMPARED = (*RELEASED, MARKS, VECTORS)
 
 NIGHT = """
-import os, signal, sys
+import json, os, signal, sys
 from pathlib import Path
-from slowwave.cli.common import import_lancedb_quickly
-
-import_lancedb_quickly()
+import lancedb  # before "started", so that kills at random times hit the work and not this import
 from slowwave.flows.nightly import run_night
 from slowwave.schemas.settings import Settings
 
-store, samples, die_after = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
+store, samples, die_after, small = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]), json.loads(sys.argv[4])
 done = 0
 
 def call(step, *args):
@@ -33,14 +38,13 @@ def call(step, *args):
     return report
 
 print("started", flush=True)
-small = {"batch_messages": 50, "batch_files": 3}  # so that reading has many commits to be killed between
-run_night([samples], Settings(store=store, encoder="hash-384", read=small, keywords={"top": 0}), call)
+run_night([samples], Settings(store=store, **small), call)
 print("ended", flush=True)
 """
 
 
 def night(store: Path, die_after: int = 0) -> subprocess.Popen[str]:
-    command = [sys.executable, "-c", NIGHT, str(store), str(SAMPLES), str(die_after)]
+    command = [sys.executable, "-c", NIGHT, str(store), str(SAMPLES), str(die_after), json.dumps(SMALL)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "DO_NOT_TRACK": "1"})
 
 

@@ -67,7 +67,6 @@ def open_store(store: Path | str | None = None, space: str | None = None) -> "St
         UsageError: as `load_settings`.
         StoreMissing: there is no such store or space.
     """
-    import_lancedb_quickly()
     from slowwave.store.store import Store
 
     settings = load_settings(store, space)
@@ -111,25 +110,10 @@ def print_notes(notes: Iterable[str]) -> None:
 def report_errors_and_progress() -> Iterator[None]:
     """Report errors of what lasts as lines, and where no terminal shows bars a line every ten seconds."""
     with report_errors():
-        import_lancedb_quickly()
         from slowwave.tasks.progress import report_progress_lines
 
         with report_progress_lines():
             yield
-
-
-def import_lancedb_quickly() -> None:
-    """Import LanceDB without the checks of arguments in the REST client that it brings, which nothing here calls.
-
-    Pydantic makes them for 366 functions at their import: half of LanceDB's second and a half.
-    """
-    import pydantic
-
-    checks, pydantic.validate_call = pydantic.validate_call, lambda function: function  # type: ignore[assignment]
-    try:
-        import lancedb  # noqa: F401
-    finally:
-        pydantic.validate_call = checks
 
 
 def import_prefect_quietly() -> None:

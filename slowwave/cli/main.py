@@ -1,6 +1,5 @@
 """The `slowwave` command: `slowwave --help` lists what there is."""
 
-from importlib.metadata import version
 from typing import Annotated
 
 import typer
@@ -42,6 +41,8 @@ app.add_typer(ledgers, name="inspect", rich_help_panel="Look")
 def print_version(asked: bool) -> None:
     """Print name and version and end, where that was asked for."""
     if asked:
+        from importlib.metadata import version
+
         typer.echo(f"slowwave {version('slowwave')}")
         raise typer.Exit()
 

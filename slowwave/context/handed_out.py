@@ -2,21 +2,24 @@
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from slowwave.context.build import Context
 from slowwave.context.snippets import OMITTED
-from slowwave.recall.hits import Hit
 from slowwave.store.recalls import log_recall
+
+if TYPE_CHECKING:  # who notes hits has no use for blocks
+    from slowwave.context.build import Context
+    from slowwave.recall.hits import Hit
 
 FROM_MEMORY = ("memories", "briefing")
 
 
-def note_hits(space_dir: Path, hits: Iterable[Hit]) -> bool:
+def note_hits(space_dir: Path, hits: Iterable["Hit"]) -> bool:
     """Note hits that were shown; False where the folder can't be written to."""
     return log_recall(space_dir, {hit.id: [hit.text, *(source.quote for source in hit.sources)] for hit in hits})
 
 
-def note_block(space_dir: Path, block: Context) -> bool:
+def note_block(space_dir: Path, block: "Context") -> bool:
     """Note a block's lines from the memory, by session and message; False where the folder can't be written to."""
     shown: dict[str, list[str]] = {}
     for part in block.parts:

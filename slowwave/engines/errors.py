@@ -43,14 +43,19 @@ class EncoderFailed(EngineError):
         super().__init__(f"encoder {name!r}: {why}")
 
 
+class TextsRefused(EncoderFailed):
+    """The server says that it can't do with these texts: one may be too long."""
+
+
 class WrongDimension(EngineError):
-    """The encoder makes vectors of `got` dimensions; the store's tables hold `expected`."""
+    """The encoder makes vectors of `got` dimensions; the store's are of `expected`."""
 
     def __init__(self, name: str, got: int, expected: int) -> None:
         self.name, self.got, self.expected = name, got, expected
         super().__init__(
-            f"encoder {name!r} makes vectors of {got} dimensions, the store holds {expected}: nothing was written. "
-            f"Choose an encoder of {expected} dimensions."
+            f"encoder {name!r} makes vectors of {got} dimensions, those of this space have {expected}: none was "
+            "written. Go on with the encoder of before, or begin a space with this one: `slowwave export OUT --table "
+            "messages --table sessions` and `slowwave run OUT --space NEW`."
         )
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from lancedb.expr import col, lit
+import pyarrow.compute as pc
 
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, SESSIONS, SUMMARIES, TOPICS, Table
@@ -149,7 +149,7 @@ class _RowReader:
         if not ids:
             return []
         key = by or KINDS[kind].key
-        found = self.snapshot.read(KINDS[kind], COLUMNS[kind], col(key).isin(sorted(set(ids)))).to_pylist()
+        found = self.snapshot.read(KINDS[kind], COLUMNS[kind], pc.field(key).isin(sorted(set(ids)))).to_pylist()
         place = {one: at for at, one in enumerate(ids)}
         return sorted(found, key=lambda row: (place[row[key]], str(row[KINDS[kind].key])))
 
@@ -181,14 +181,14 @@ class _RowReader:
         held = {member for one in summaries for member in one["member_ids"]}
         roots = [("summary", one) for one in summaries if one["summary_id"] not in held]
         if kind == "topic":
-            where = (col("topic_id") == lit(scope_id)) & (col("status") == lit(Status.ACTIVE))
+            where = (pc.field("topic_id") == scope_id) & (pc.field("status") == Status.ACTIVE)
             claims = self.snapshot.read(OBSERVATIONS, COLUMNS["observation"], where).to_pylist()
             loose = [one for one in claims if one["observation_id"] not in held]
             roots += [("observation", one) for one in sorted(loose, key=lambda c: str(c["observed_at"]))]
         return roots
 
     def _read_summaries(self, scope_id: str) -> list[Row]:
-        found = self.snapshot.read(SUMMARIES, COLUMNS["summary"], col("scope_id") == lit(scope_id)).to_pylist()
+        found = self.snapshot.read(SUMMARIES, COLUMNS["summary"], pc.field("scope_id") == scope_id).to_pylist()
         return sorted(found, key=lambda one: (-int(one["tier"]), int(one["seq"])))
 
     def find_ancestors(self, kind: str, row: Row) -> Iterator[Node]:
@@ -197,7 +197,7 @@ class _RowReader:
         """
         key = str(row[KINDS[kind].key])
         if kind == "message":
-            where = col("session_id") == lit(row["session_id"])
+            where = pc.field("session_id") == row["session_id"]
             claims = self.snapshot.read(OBSERVATIONS, COLUMNS["observation"], where).to_pylist()
             yield from (self.build_node("observation", one, 0) for one in claims if key in one["message_ids"])
         scopes = {"message": "session_id", "observation": "topic_id", "summary": "scope_id"}

@@ -11,7 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from slowwave.schemas.errors import NewerStore, SchemaMismatch, StoreMissing, StoreUnreadable
-from slowwave.schemas.tables import MESSAGES, RELEASES, SESSIONS, TABLES, Table
+from slowwave.schemas.tables import MESSAGES, RELEASES, SESSIONS, TABLES, VECTOR, Table
 from slowwave.store.releases import Release, parse_releases
 from slowwave.store.trouble import translate_read_errors
 from slowwave.store.whole import load_last_whole
@@ -32,13 +32,20 @@ def find_missing_columns(table: Table, found: pa.Schema) -> list[pa.Field]:
     unknown = [name for name in found.names if name not in table.schema.names]
     missing = [field for field in table.schema if field.name not in found.names]
     held = [field for field in table.schema if field.name in found.names]
-    wrong = [f"{f.name} as {found.field(f.name).type}" for f in held if found.field(f.name).type != f.type]
+    wrong = [f"{f.name} as {found.field(f.name).type}" for f in held if not _has_type(found.field(f.name), f)]
     needed = [field.name for field in missing if not field.nullable]
     if needed or wrong:
         raise SchemaMismatch(table.name, needed, [*wrong, *unknown])
     if unknown:
         raise NewerStore(table.name, f"table {table.name!r} has {', '.join(unknown)}")
     return missing
+
+
+def _has_type(found: pa.Field, wanted: pa.Field) -> bool:
+    """Return whether a stored column has its type; vectors may be of any length."""
+    if wanted.type == VECTOR and pa.types.is_fixed_size_list(found.type):
+        return bool(found.type.value_type == wanted.type.value_type)
+    return bool(found.type == wanted.type)
 
 
 def load_releases(folder: Path) -> list[Release]:

@@ -97,7 +97,7 @@ def _has_changes(store: Store, table: Table, published: dict[str, int]) -> bool:
     if table.name not in published:
         return store.count(table) > 0
     path, then = str(store.dir / f"{table.name}.lance"), published[table.name]
-    if store.open_table(table).version == then:
+    if store.open_dataset(table).version == then:
         return False
     try:
         old, new = lance.dataset(path, version=then), lance.dataset(path)

@@ -2,15 +2,14 @@
 
 from pathlib import Path
 
-import lancedb
+import lance
 import pyarrow as pa
-from lancedb.expr import Expr
-from lancedb.table import LanceTable
+import pyarrow.compute as pc
 
 from slowwave.schemas.tables import Table
 from slowwave.store.other_versions import check_tables_exist, find_missing_columns, load_releases
 from slowwave.store.releases import Release, pick_release
-from slowwave.store.stand_ins import make_stand_in_table, open_lance_table
+from slowwave.store.stand_ins import make_stand_in
 from slowwave.store.trouble import translate_read_errors
 
 
@@ -28,11 +27,10 @@ class Snapshot:
         """
         self.dir = root / space
         self.release: Release = pick_release(load_releases(self.dir), release, self.dir)
-        self._db = lancedb.connect(self.dir)
-        self._tables: dict[str, LanceTable] = {}
+        self._tables: dict[str, lance.LanceDataset] = {}
 
-    def open_table(self, table: Table) -> LanceTable:
-        """Return the LanceDB table, checked out at the pinned version; opened once and kept.
+    def open_dataset(self, table: Table) -> lance.LanceDataset:
+        """Return a table at the pinned version; opened once and kept.
 
         What is younger than the release stands empty: a table without rows, a column of nulls.
 
@@ -45,23 +43,19 @@ class Snapshot:
                 self._tables[table.name] = self._open_pinned(table)
         return self._tables[table.name]
 
-    def _open_pinned(self, table: Table) -> LanceTable:
+    def _open_pinned(self, table: Table) -> lance.LanceDataset:
         check_tables_exist(self.dir, [self.release], [table])
         if table.name not in self.release.versions:
-            return make_stand_in_table(self, table, None)
-        found = open_lance_table(self._db, table.name)
-        found.checkout(self.release.versions[table.name])
-        return make_stand_in_table(self, table, found) if find_missing_columns(table, found.schema) else found
+            return make_stand_in(self, table, None)
+        found = lance.dataset(str(self.dir / f"{table.name}.lance"), version=self.release.versions[table.name])
+        return make_stand_in(self, table, found) if find_missing_columns(table, found.schema) else found
 
-    def read(self, table: Table, columns: list[str] | None = None, where: Expr | None = None) -> pa.Table:
+    def read(self, table: Table, columns: list[str] | None = None, where: pc.Expression | None = None) -> pa.Table:
         """Return rows of a table in Arrow, in no order that may be relied on.
 
         Raises:
             StoreUnreadable: the table is broken or gone.
         """
         with translate_read_errors(self.dir):
-            query = self.open_table(table).search()
-            if where is not None:
-                query = query.where(where)
-            found: pa.Table = query.select(columns or table.schema.names).to_arrow()
+            found = self.open_dataset(table).to_table(columns=columns or table.schema.names, filter=where)
         return found.cast(pa.schema([table.schema.field(name) for name in found.schema.names]))

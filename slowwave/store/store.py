@@ -6,22 +6,25 @@ brings the duplicates back.
 """
 
 from collections.abc import Iterable, Iterator
-from datetime import timedelta
+from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import lancedb
+import lance
 import pyarrow as pa
 import pyarrow.compute as pc
-from lancedb.expr import Expr, col
-from lancedb.table import LanceTable
 
 from slowwave.schemas.errors import BadRows, StoreMissing
-from slowwave.schemas.tables import RELEASES, TABLES, Table
+from slowwave.schemas.tables import RELEASES, TABLES, VECTOR, VECTOR_DIM, VECTORS, Table
 from slowwave.store.other_versions import check_tables_exist, find_missing_columns, has_table, load_releases
 from slowwave.store.private import close_to_others, make_private_folder
-from slowwave.store.stand_ins import make_stand_in_table, open_lance_table
+from slowwave.store.stand_ins import make_stand_in
 from slowwave.store.trouble import translate_read_errors, translate_write_errors
 from slowwave.store.whole import check_not_torn, restore_last_whole
+
+if TYPE_CHECKING:  # it takes a second to import, and only who writes needs it
+    from lancedb.db import DBConnection
+    from lancedb.table import LanceTable
 
 IDS_AT_ONCE = 2_000
 """Keys in one filter: longer lists cost more to plan than a second scan."""
@@ -33,8 +36,13 @@ class Store:
     def __init__(self, root: Path, space: str) -> None:
         self.root, self.space = root, space
         self.dir = root / space
-        self._db = lancedb.connect(self.dir, read_consistency_interval=timedelta(0))
-        self._stand_ins: dict[str, LanceTable] = {}
+        self._stand_ins: dict[str, lance.LanceDataset] = {}
+
+    @cached_property
+    def _db(self) -> "DBConnection":
+        from lancedb import connect
+
+        return connect(self.dir)
 
     @classmethod
     def open(cls, root: Path, space: str = "default", *, create: bool = False) -> "Store":
@@ -67,37 +75,70 @@ class Store:
 
     def _find_missing_columns(self, table: Table) -> list[pa.Field] | None:
         """Return the columns that a table is too old to have; None where there is no such table."""
-        return find_missing_columns(table, self.open_table(table).schema) if has_table(self.dir, table.name) else None
+        return find_missing_columns(table, self.open_dataset(table).schema) if has_table(self.dir, table.name) else None
 
     def _create_or_extend(self, table: Table, lacks: list[pa.Field] | None) -> None:
+        schema = table.build_disk_schema(self.dim)
         if lacks is None:
-            self._db.create_table(table.name, schema=table.schema, exist_ok=True)
+            self._db.create_table(table.name, schema=schema, exist_ok=True)
         elif lacks:
-            self.open_table(table).add_columns(pa.schema(lacks))
+            self.open_table(table).add_columns(pa.schema([schema.field(one.name) for one in lacks]))
 
     def _add_stand_in(self, table: Table, lacks: list[pa.Field] | None) -> None:
         if lacks is None or lacks:
-            self._stand_ins[table.name] = make_stand_in_table(
-                self, table, None if lacks is None else self.open_table(table)
-            )
+            found = None if lacks is None else self.open_dataset(table)
+            self._stand_ins[table.name] = make_stand_in(self, table, found)
 
-    def open_table(self, table: Table) -> LanceTable:
-        """Return the LanceDB table at its newest version, for what this class does not do."""
+    @property
+    def dim(self) -> int:
+        """Dimensions of the store's vectors, or those that it was made for while it has none."""
+        if not has_table(self.dir, VECTORS.name):
+            return VECTOR_DIM
+        return int(self.open_dataset(VECTORS).schema.field("vector").type.list_size)
+
+    def change_dim(self, dim: int) -> None:
+        """Make room for vectors of another dimension, in a store that has none yet.
+
+        The table of vectors is the last: a run that dies before it finds the store as it was, and does it again.
+
+        Raises:
+            StoreUnwritable: it has vectors, or there is no room, or no right.
+        """
+        with_vectors = [table for table in TABLES.values() if VECTOR in table.schema.types and table != VECTORS]
+        with translate_write_errors(self.dir):
+            for table in (*with_vectors, VECTORS):
+                rows = self.open_dataset(table).to_table().select(table.schema.names).cast(table.schema)
+                fit = rows.cast(table.build_disk_schema(dim))
+                self._db.create_table(table.name, fit, mode="overwrite", on_bad_vectors="null")
+                check_not_torn(self.dir, table)
+
+    def open_dataset(self, table: Table) -> lance.LanceDataset:
+        """Return a table at its newest version, for reading what this class does not."""
         if table.name in self._stand_ins:
             return self._stand_ins[table.name]
-        return open_lance_table(self._db, table.name)
+        return lance.dataset(str(self.dir / f"{table.name}.lance"))
 
-    def read(self, table: Table, columns: list[str] | None = None, where: Expr | None = None) -> pa.Table:
+    def open_table(self, table: Table) -> "LanceTable":
+        """Return the LanceDB table at its newest version, for writing what this class does not.
+
+        Raises:
+            TypeError: the database is no folder.
+        """
+        from lancedb.table import LanceTable
+
+        opened = self._db.open_table(table.name)
+        if not isinstance(opened, LanceTable):
+            raise TypeError(f"expected a local LanceDB table, got {type(opened).__name__}")
+        return opened
+
+    def read(self, table: Table, columns: list[str] | None = None, where: pc.Expression | None = None) -> pa.Table:
         """Return rows of a table in Arrow, in no order that may be relied on.
 
         Raises:
             StoreUnreadable: the table is broken.
         """
         with translate_read_errors(self.dir):
-            query = self.open_table(table).search()
-            if where is not None:
-                query = query.where(where)
-            found: pa.Table = query.select(columns or table.schema.names).to_arrow()
+            found = self.open_dataset(table).to_table(columns=columns or table.schema.names, filter=where)
         return found.cast(pa.schema([table.schema.field(name) for name in found.schema.names]))
 
     def read_ids(
@@ -106,13 +147,13 @@ class Store:
         ids: Iterable[str],
         columns: list[str] | None = None,
         by: str | None = None,
-        where: Expr | None = None,
+        where: pc.Expression | None = None,
     ) -> pa.Table:
         """Return rows whose key (or column `by`) is among the ids, and that fit `where`."""
         chunks = list(_split_chunks(list(dict.fromkeys(ids)), IDS_AT_ONCE))
         if not chunks:
             return self.make_empty_table(table, columns)
-        wanted = (col(by or table.key).isin(chunk) for chunk in chunks)
+        wanted = (pc.field(by or table.key).isin(chunk) for chunk in chunks)
         return pa.concat_tables([self.read(table, columns, w if where is None else w & where) for w in wanted])
 
     @staticmethod
@@ -120,11 +161,11 @@ class Store:
         """Return no rows, with the columns asked for."""
         return table.make_empty_table().select(columns or table.schema.names)
 
-    def count(self, table: Table, where: Expr | None = None) -> int:
+    def count(self, table: Table, where: pc.Expression | None = None) -> int:
         """Return rows of a table."""
         if where is None:
             with translate_read_errors(self.dir):
-                return int(self.open_table(table).count_rows())
+                return int(self.open_dataset(table).count_rows())
         return int(self.read(table, [table.key], where).num_rows)
 
     def append(self, table: Table, rows: pa.Table) -> int:
@@ -172,21 +213,25 @@ class Store:
         Raises:
             StoreUnwritable: no room, no right, or a table that is broken.
         """
+        if not (gone := list(ids)):
+            return
+        from lancedb.expr import col
+
         with translate_write_errors(self.dir):
-            for chunk in _split_chunks(list(ids), IDS_AT_ONCE):
+            for chunk in _split_chunks(gone, IDS_AT_ONCE):
                 self.open_table(table).delete(col(table.key).isin(chunk))
 
     def read_versions(self, tables: Iterable[Table]) -> dict[str, int]:
         """Return newest version of each table."""
         with translate_read_errors(self.dir):
-            return {t.name: int(self.open_table(t).version) for t in tables}
+            return {t.name: int(self.open_dataset(t).version) for t in tables}
 
-    @staticmethod
-    def _check_rows(table: Table, rows: pa.Table) -> pa.Table:
+    def _check_rows(self, table: Table, rows: pa.Table) -> pa.Table:
         keys = rows.column(table.key)
         if keys.null_count:
             raise BadRows(table.name, f"{keys.null_count} rows have no {table.key}")
-        rows = rows.select(table.schema.names).cast(table.schema)
+        schema = table.build_disk_schema(self.dim) if VECTOR in table.schema.types else table.schema
+        rows = rows.select(table.schema.names).cast(schema)
         distinct = pc.count_distinct(keys).as_py()
         if distinct != rows.num_rows:
             raise BadRows(table.name, f"{rows.num_rows - distinct} of {rows.num_rows} rows repeat a {table.key}")

@@ -1,10 +1,8 @@
 """Upkeep at the end of a run: full-text indexes over what is new, small files compacted, old versions dropped."""
 
 from datetime import timedelta
-from typing import cast
 
 import lance
-from lancedb.index import FTS
 
 from slowwave.schemas.tables import RELEASED, TABLES, Table
 from slowwave.store.releases import read_releases, unpin
@@ -12,7 +10,8 @@ from slowwave.store.store import Store
 from slowwave.store.trouble import translate_write_errors
 from slowwave.store.whole import check_not_torn
 
-FTS_CONFIG = FTS(with_position=False, stem=True, remove_stop_words=True, ascii_folding=True)
+SMALL_ROWS = 100_000
+"""Rows of a file that is not worth another rewriting."""
 
 
 def index_text(store: Store, table: Table) -> bool:
@@ -22,26 +21,25 @@ def index_text(store: Store, table: Table) -> bool:
     """
     if table.full_text is None or store.count(table) == 0:
         return False
-    handle = store.open_table(table)
-    names = [index.name for index in handle.list_indices() if index.columns == [table.full_text]]
+    dataset = store.open_dataset(table)
+    names = [index.name for index in dataset.describe_indices() if index.field_names == [table.full_text]]
     if not names:
-        handle.create_index(table.full_text, config=FTS_CONFIG)
+        from lancedb.index import FTS  # a second, that a night without news has no use for
+
+        config = FTS(with_position=False, stem=True, remove_stop_words=True, ascii_folding=True)
+        store.open_table(table).create_index(table.full_text, config=config)
         return True
-    stats = handle.index_stats(names[0])
-    if stats is None or stats.num_unindexed_rows == 0:
+    if dataset.stats.index_stats(names[0])["num_unindexed_rows"] == 0:
         return False
-    handle.optimize()
+    store.open_table(table).optimize()
     return True
 
 
 def compact_table(store: Store, table: Table, fragments: int) -> bool:
     """Rewrite a table of many small files into few; True when it was done."""
-    handle = store.open_table(table)
-    # Typed as an object, returned as a dict.
-    stats = cast(dict[str, dict[str, int]], handle.stats())
-    if stats["fragment_stats"]["num_small_fragments"] <= fragments:
+    if store.open_dataset(table).stats.dataset_stats(SMALL_ROWS)["num_small_files"] <= fragments:
         return False
-    handle.optimize()
+    store.open_table(table).optimize()
     return True
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pyarrow as pa
-from lancedb.expr import col, lit
+import pyarrow.compute as pc
 
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.tables import BOILERPLATE, LINES, MESSAGES
@@ -76,7 +76,7 @@ def _read_spoken_texts(store: Store, ids: list[str], gone: Collection[str]) -> d
 
 def _update_boilerplate(job: Job, key: str) -> int:
     """Make the table say what the lines say now; rows that stay the same are left alone."""
-    lines = job.store.read(LINES, where=col("step_key") == lit(key)).sort_by("session_id").to_pylist()
+    lines = job.store.read(LINES, where=pc.field("step_key") == key).sort_by("session_id").to_pylist()
     often = find_recurring_spans([row["hashes"] for row in lines], job.settings.boilerplate)
     listed = compute_step_key("boilerplate", VERSION, job.settings.boilerplate)
     held = {r["span_id"]: r for r in job.store.read(BOILERPLATE).to_pylist()}

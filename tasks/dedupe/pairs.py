@@ -11,10 +11,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slowwave.schemas.tables import OBSERVATIONS, VECTOR_DIM
+from slowwave.schemas.tables import OBSERVATIONS
 from slowwave.tasks.dedupe.candidates import Floats, Pairs, deduplicate_pairs, find_vector_pairs, find_word_pairs
 from slowwave.tasks.dedupe.decide import Decision, Rules, compute_token_sort_ratios, decide, is_borderline, is_promising
 from slowwave.tasks.dedupe.normalise import Claim, normalise_claim
+from slowwave.tasks.vector_columns import build_vector_matrix
 
 
 def sort_by_id(table: pa.Table) -> pa.Table:
@@ -95,13 +96,8 @@ def _ask_judge(asked: list[Judged], table: pa.Table, judge: Judge) -> Iterator[J
 
 def stack_unit_vectors(table: pa.Table) -> tuple[Floats, npt.NDArray[np.bool_]]:
     """Return the vectors, shape (rows, dim), zero where null; and which rows have one."""
-    column = table["vector"].combine_chunks()
-    has = np.asarray(column.is_valid(), dtype=bool)
-    vectors = np.zeros((table.num_rows, VECTOR_DIM), dtype=np.float32)
-    if has.any():
-        held = column.filter(column.is_valid()).flatten()
-        vectors[has] = held.to_numpy(zero_copy_only=False).reshape(-1, VECTOR_DIM)
-    return vectors, has
+    column = table["vector"]
+    return build_vector_matrix(column), np.asarray(column.is_valid(), dtype=bool)
 
 
 def find_exact_pairs(claims: list[Claim]) -> Pairs:

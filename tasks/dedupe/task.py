@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from lancedb.expr import col, lit
 
 from slowwave.schemas.tables import MERGES, OBSERVATIONS
 from slowwave.schemas.vocabulary import WITHDRAWN, Status
@@ -85,5 +84,5 @@ def reset_rows(rows: pa.Table) -> pa.Table:
 
 def read_undone_pairs(store: Store) -> set[tuple[str, str]]:
     """Return pairs that somebody took apart: never merged again."""
-    rows = store.read(MERGES, ["loser_id", "winner_id"], col("undone") == lit(True)).to_pylist()
+    rows = store.read(MERGES, ["loser_id", "winner_id"], pc.field("undone")).to_pylist()
     return {(row["loser_id"], row["winner_id"]) for row in rows}

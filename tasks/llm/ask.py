@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
-from lancedb.expr import col, lit
+import pyarrow.compute as pc
 
 from slowwave.engines.llm.budget import MeteredLLM, Usage
 from slowwave.engines.llm.cache import build_completion_rows, parse_completion_rows
@@ -196,7 +196,7 @@ def quarantine_rejected(store: Store, step: str, rejected: Iterable[Rejected], s
     """
     rows = {row["quarantine_id"]: row for row in (_build_rejected_row(step, one) for one in rejected)}
     units = set(settled)
-    held = store.read(QUARANTINE, where=col("step") == lit(step)).to_pylist()
+    held = store.read(QUARANTINE, where=pc.field("step") == step).to_pylist()
     known = {row["quarantine_id"] for row in held if not row["resolved"]}
     for row in held:
         row_id = row["row_id"] or ""

@@ -5,7 +5,6 @@ from typing import Any
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
-from lancedb.expr import col, lit
 
 from slowwave.schemas.tables import MESSAGES, OBSERVATIONS
 from slowwave.schemas.vocabulary import WITHDRAWN, Origin, Status
@@ -26,7 +25,8 @@ from slowwave.tasks.observe.distil import NOT_JUDGED, ExtractionResult, extract_
 from slowwave.tasks.observe.observe import COLUMNS, compute_observe_key, observe
 from slowwave.tasks.pending import find_pending_sessions, group_sessions, mark_done
 from slowwave.tasks.progress import show_progress
-from slowwave.tasks.vectors import attach_vectors, build_vector_matrix, get_encoder, load_shared_ngrams
+from slowwave.tasks.vector_columns import build_vector_matrix
+from slowwave.tasks.vectors import attach_vectors, describe_encoder, get_encoder, load_shared_ngrams
 
 MESSAGES_AT_ONCE = 2_000
 CLAIM = (*COLUMNS, *GATES, "keywords", "vector", "step_key")
@@ -54,7 +54,7 @@ def compute_observations_key(job: Job, model: Model | None) -> str:
     """Return what a claim depends on besides its session: with a model, also the prompts, the packs, and the model
     itself.
     """
-    encoder = job.settings.encoder if job.settings.embeddings else "no vectors"
+    encoder = describe_encoder(job.settings)
     key = compute_step_key("observe", 1, compute_observe_key(job.settings.observe), job.settings.keywords, encoder)
     if model is None:
         return key
@@ -70,7 +70,7 @@ def _observe_group(
 ) -> None:
     ids = group["session_id"].to_list()
     # What tools printed is most of a coding session's bytes, and none of it is anybody's words.
-    messages = job.store.read_ids(MESSAGES, ids, by="session_id", where=col("origin") != lit(Origin.TOOL))
+    messages = job.store.read_ids(MESSAGES, ids, by="session_id", where=pc.field("origin") != Origin.TOOL)
     gone = pa.array([m for row in group["inactive"].to_list() for m in row], pa.string())
     live = messages.filter(pc.invert(pc.is_in(messages["message_id"], gone)))
     shown = mask.mask_messages(live)

@@ -7,7 +7,7 @@ from slowwave.tasks.job import Job, StepReport, compute_step_key, report_step
 from slowwave.tasks.passages.cut import VERSION, build_passages
 from slowwave.tasks.pending import find_missing_messages, iter_batches, read_inactive_ids, read_spoken_messages
 from slowwave.tasks.progress import show_progress
-from slowwave.tasks.vectors import attach_vectors, get_encoder
+from slowwave.tasks.vectors import attach_vectors, describe_encoder, get_encoder
 
 BATCH = 200
 COLUMNS = ["message_id", "session_id", "seq", "role", "speaker", "text", "ts", "workspace", "origin"]
@@ -15,7 +15,7 @@ COLUMNS = ["message_id", "session_id", "seq", "role", "speaker", "text", "ts", "
 
 def compute_passages_key(job: Job) -> str:
     """Return what a passage depends on besides its message."""
-    return compute_step_key("passages", VERSION, job.settings.encoder if job.settings.embeddings else "no vectors")
+    return compute_step_key("passages", VERSION, describe_encoder(job.settings))
 
 
 def write_passages(job: Job) -> StepReport:

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from lancedb.expr import col, lit
+import pyarrow.compute as pc
 
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.tables import OBSERVATIONS, PROTOTYPE_MEMBERS, PROTOTYPES
@@ -22,7 +22,8 @@ from slowwave.tasks.prototypes.prototypes import (
     extend_prototypes,
     replay_events,
 )
-from slowwave.tasks.vectors import build_vector_matrix
+from slowwave.tasks.vector_columns import build_vector_matrix
+from slowwave.tasks.vectors import describe_encoder
 from slowwave.text.summarise import Part, build_extractive_summary
 
 CLAIM = ["observation_id", "summary", "speaker", "observed_at", "evidence_sessions", "status", "vector"]
@@ -65,10 +66,10 @@ class Claims(Mapping[str, Vector]):
 def update_prototypes(job: Job) -> StepReport:
     """Fold what changed into the prototypes. A log made under other settings is begun anew."""
     with report_step("prototypes") as report:
-        encoder = job.settings.encoder if job.settings.embeddings else "no vectors"
+        encoder = describe_encoder(job.settings)
         key = compute_step_key("prototypes", 1, VERSION, job.settings.prototypes, encoder)
         claims = Claims(job.store)
-        log = job.store.read(PROTOTYPE_MEMBERS, where=col("step_key") == lit(key)).sort_by("seq").to_pylist()
+        log = job.store.read(PROTOTYPE_MEMBERS, where=pc.field("step_key") == key).sort_by("seq").to_pylist()
         held = {row["prototype_id"]: row for row in job.store.read(PROTOTYPES).to_pylist()}
         state, rebuilt = _load_state(job, [_parse_event(row) for row in log], held, claims, key)
         members = {claim for one in state.by_id.values() for claim in one.members}
@@ -113,7 +114,7 @@ def _parse_event(row: Row) -> Event:
 
 def _write_log(store: Store, events: list[Event], start: int, key: str) -> int:
     """Append the events; rows of a log under other settings go first."""
-    stale = store.read(PROTOTYPE_MEMBERS, ["event_id"], col("step_key") != lit(key))
+    stale = store.read(PROTOTYPE_MEMBERS, ["event_id"], pc.field("step_key") != key)
     store.delete_ids(PROTOTYPE_MEMBERS, stale["event_id"].to_pylist())
     rows = [
         {

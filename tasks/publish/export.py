@@ -19,7 +19,8 @@ def write_table(snapshot: Snapshot, table: Table, to: Path, form: str) -> dict[s
     """Write the table as the release has it; returns rows, file and columns for the manifest."""
     path = to / f"{table.name}.{form}"
     # Marks of Lance's own in the schema mean nothing to whoever reads the export.
-    schema = pa.schema([field.remove_metadata() for field in table.schema])
+    found = snapshot.open_dataset(table).schema
+    schema = pa.schema([found.field(name).remove_metadata() for name in table.schema.names])
     reader = pa.RecordBatchReader.from_batches(schema, _iter_record_batches(snapshot, table, schema))
     rows = {"parquet": _write_parquet, "lance": _write_lance, "jsonl": _write_jsonl}[form](reader, path)
     columns = {field.name: str(field.type) for field in schema}
@@ -27,7 +28,7 @@ def write_table(snapshot: Snapshot, table: Table, to: Path, form: str) -> dict[s
 
 
 def _iter_record_batches(snapshot: Snapshot, table: Table, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    for batch in snapshot.open_table(table).to_lance().to_batches(columns=schema.names):
+    for batch in snapshot.open_dataset(table).to_batches(columns=schema.names):
         yield pa.RecordBatch.from_arrays(
             [c.cast(f.type) for c, f in zip(batch.columns, schema, strict=True)], schema=schema
         )

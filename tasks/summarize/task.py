@@ -6,7 +6,7 @@ from typing import Any
 
 import polars as pl
 import pyarrow as pa
-from lancedb.expr import col, lit
+import pyarrow.compute as pc
 
 from slowwave.schemas.settings import PyramidSettings
 from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, SUMMARIES, TOPICS
@@ -21,7 +21,7 @@ from slowwave.tasks.summarize import narrate
 from slowwave.tasks.summarize.mend import mend
 from slowwave.tasks.summarize.narrate import TopicInfo
 from slowwave.tasks.summarize.task_llm import SummaryWriter
-from slowwave.tasks.vectors import attach_vectors, get_encoder
+from slowwave.tasks.vectors import attach_vectors, describe_encoder, get_encoder
 from slowwave.text.pyramid import (
     MASTER,
     Group,
@@ -67,7 +67,7 @@ def roll_up(job: Job, only: frozenset[str] | None = None) -> StepReport:
             pending = pending.filter(pl.col("session_id").is_in(sorted(only)))
         report.counts["sessions summarised"] = pending.height
         waiting = _grow_all(job, key, pending, model, report, topics=only is None)
-        stale = job.store.read(SUMMARIES, ["summary_id", "scope_id"], col("step_key") != lit(key)).to_pylist()
+        stale = job.store.read(SUMMARIES, ["summary_id", "scope_id"], pc.field("step_key") != key).to_pylist()
         done = [
             r["summary_id"] for r in stale if r["scope_id"] not in waiting and (only is None or r["scope_id"] in only)
         ]
@@ -77,7 +77,7 @@ def roll_up(job: Job, only: frozenset[str] | None = None) -> StepReport:
 
 def compute_summaries_key(job: Job, model: Model | None) -> str:
     """Return what a summary depends on besides its members."""
-    encoder = job.settings.encoder if job.settings.embeddings else "no vectors"
+    encoder = describe_encoder(job.settings)
     key = compute_step_key("rollup", 1, job.settings.pyramid, encoder)
     return compute_model_key(model, "rollup", narrate.VERSION, narrate.SUMMARY_PROMPTS, key) if model else key
 
@@ -176,7 +176,7 @@ def build_session_shape(settings: PyramidSettings) -> Shape:
 def _load_topic_scopes(job: Job, key: str, report: StepReport) -> list[Scope]:
     """Return every topic that holds a claim, or a summary of claims that went."""
     columns = ["observation_id", "topic_id", "summary", "speaker", "observed_at"]
-    claims = pl.DataFrame(job.store.read(OBSERVATIONS, columns, col("status") == lit(Status.ACTIVE)))
+    claims = pl.DataFrame(job.store.read(OBSERVATIONS, columns, pc.field("status") == Status.ACTIVE))
     claims = claims.drop_nulls("topic_id").sort("observed_at", "observation_id", nulls_last=True)
     report.rows_in += claims.height
     sealed = _load_sealed_pyramids(job, "topic", key)
@@ -225,7 +225,7 @@ def _load_session_scopes(job: Job, group: pl.DataFrame, gone: set[str], key: str
 
 def _load_sealed_pyramids(job: Job, scope: str, key: str, ids: Iterable[str] | None = None) -> dict[str, Pyramid]:
     """Return pyramids as far as they are sealed under this key, by topic or session."""
-    where = (col("scope") == lit(scope)) & (col("step_key") == lit(key)) & (col("tier") != lit(MASTER))
+    where = (pc.field("scope") == scope) & (pc.field("step_key") == key) & (pc.field("tier") != MASTER)
     found = pl.DataFrame(job.store.read(SUMMARIES, GROUP, where))
     if ids is not None:
         found = found.filter(pl.col("scope_id").is_in(list(ids)))

@@ -9,18 +9,17 @@ import hashlib
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from io import BytesIO
 
 import numpy as np
 
 from slowwave.tasks.supersede.candidates import Scores
 from slowwave.tasks.supersede.evidence import Evidence, build_matrix
+from slowwave.tasks.supersede.trees import Trees
 
 AT_ONCE = 10_000
 """Pairs that are worked out and judged at a time."""
-FILE = "changes.skops"
-TRUSTED = ["sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor"]
-"""What a saved classifier is made of, besides what skops trusts by itself: nothing else is loaded."""
+FILE = "changes.npz"
 
 
 @dataclass(frozen=True)
@@ -28,25 +27,22 @@ class ChangeModel:
     """A fitted classifier, and the names of its columns."""
 
     names: tuple[str, ...]
-    classifier: Any
-    """scikit-learn's HistGradientBoostingClassifier."""
+    trees: Trees
 
     def predict_probabilities(self, known: Evidence) -> Scores:
         """Return of each pair how likely the later changes the earlier, 0 to 1."""
         found = np.zeros(len(known.pairs))
         for start in range(0, len(found), AT_ONCE):
             matrix = build_matrix(known.features[start : start + AT_ONCE], self.names)
-            found[start : start + AT_ONCE] = self.classifier.predict_proba(matrix)[:, 1]
+            found[start : start + AT_ONCE] = self.trees.predict_probabilities(matrix)
         return found
 
 
 @cache
 def load_change_model() -> ChangeModel:
     """Return the one that ships."""
-    import skops.io  # with scikit-learn behind it: only a night with news to judge waits for them
-
-    told = skops.io.loads(_read_bytes(), trusted=TRUSTED)
-    return ChangeModel(tuple(told["names"]), told["classifier"])
+    trees = Trees.load(BytesIO(_read_bytes()))
+    return ChangeModel(tuple(trees.names.tolist()), trees)
 
 
 @cache

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from lancedb.expr import col, lit
 
 from slowwave.engines.llm.protocol import LASTING, Request
 from slowwave.schemas.ids import compute_content_id
@@ -20,6 +19,7 @@ from slowwave.tasks.supersede import judge_llm
 from slowwave.tasks.supersede.model import compute_model_digest
 from slowwave.tasks.supersede.supersede import VERSION, Superseded, supersede
 from slowwave.tasks.supersede.verdicts import Answer, Answered, Judge, Pair, count_disagreements, read_verdicts
+from slowwave.tasks.vectors import describe_encoder
 
 UNIT = "observations"
 """The step judges all claims against each other, so one mark stands for all."""
@@ -104,8 +104,7 @@ def compute_judge_key(job: Job, model: Model) -> str:
 
 def compute_supersede_key(job: Job, model: Model | None = None) -> str:
     """Return what the outcome depends on beside the claims."""
-    encoder = job.settings.encoder if job.settings.embeddings else "no vectors"
-    key = compute_step_key("supersede", 1, VERSION, compute_model_digest(), encoder)
+    key = compute_step_key("supersede", 1, VERSION, compute_model_digest(), describe_encoder(job.settings))
     if model is None:
         return key
     return compute_content_id(key, compute_judge_key(job, model), str(job.settings.supersede.judged_from))
@@ -113,7 +112,7 @@ def compute_supersede_key(job: Job, model: Model | None = None) -> str:
 
 def find_settled_doubts(store: Store, found: pa.Table) -> list[str]:
     """Return ids of the open doubts in the ledger that were not found again: what is known by now leaves none."""
-    where = (col("kind") == lit(LedgerKind.DOUBT)) & (col("undone") == lit(False))
+    where = (pc.field("kind") == LedgerKind.DOUBT) & ~pc.field("undone")
     known: list[str] = store.read(MERGES, ["merge_id"], where)["merge_id"].to_pylist()
     return sorted(set(known) - set(found["merge_id"].to_pylist()))
 
@@ -129,13 +128,13 @@ def compute_input_key(store: Store, key: str, undone: set[tuple[str, str]]) -> s
 
 def is_done(store: Store, now: str) -> bool:
     """Return whether the step has judged just this."""
-    rows: pa.Table = store.read(MARKS, ["unit_id", "input_key"], col("step") == lit("supersede"))
+    rows: pa.Table = store.read(MARKS, ["unit_id", "input_key"], pc.field("step") == "supersede")
     return {"unit_id": UNIT, "input_key": now} in rows.to_pylist()
 
 
 def _supersede_all(job: Job, undone: set[tuple[str, str]], judge: Judge | None) -> Superseded:
     """Judge all that is held; rows that the classifier decides bear its key, whether or not there is a model."""
-    known = read_verdicts(job.store.read(MERGES, where=col("kind") == lit(LedgerKind.JUDGEMENT)))
+    known = read_verdicts(job.store.read(MERGES, where=pc.field("kind") == LedgerKind.JUDGEMENT))
     rows = job.store.read(OBSERVATIONS)
     return supersede(rows, compute_supersede_key(job), undone=undone, verdicts=known, judge=judge)
 

@@ -8,7 +8,6 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
-from lancedb.expr import col, lit
 
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.settings import TopicSettings
@@ -28,6 +27,7 @@ from slowwave.tasks.topics.assign import (
 )
 from slowwave.tasks.topics.names import TopicClaim, name_topics
 from slowwave.tasks.topics.task_llm import Names, compute_topics_key, name_topics_by_model, place_by_model
+from slowwave.tasks.vectors import describe_encoder
 
 SAID = ["observation_id", "topic_id", "observed_at", "summary", "category", "workspace"]
 Row = dict[str, Any]
@@ -41,7 +41,7 @@ def assign_topics(job: Job) -> StepReport:
         model = get_model(job)
         key = compute_assign_key(job, model)
         namer = partial(name_topics_by_model, job, model) if model else None
-        rows = job.store.read(OBSERVATIONS, where=col("status") == lit(Status.ACTIVE))
+        rows = job.store.read(OBSERVATIONS, where=pc.field("status") == Status.ACTIVE)
         pending = rows.filter(pc.fill_null(pc.not_equal(rows["assign_key"], key), True))
         report.rows_in = pending.num_rows
         if pending.num_rows:
@@ -65,7 +65,7 @@ def assign_topics(job: Job) -> StepReport:
 
 def compute_assign_key(job: Job, model: Model | None) -> str:
     """Return what a claim's topic depends on besides the claims."""
-    encoder = job.settings.encoder if job.settings.embeddings else "no vectors"
+    encoder = describe_encoder(job.settings)
     key = compute_step_key("assign", 2, VERSION, job.settings.topics, encoder)
     return compute_topics_key(job, model, key) if model else key
 
@@ -110,7 +110,7 @@ def _split_largest(store: Store, key: str, settings: TopicSettings) -> bool:
     largest = find_oversized_topic({r["topic_id"]: r["size"] for r in rows if not r["base"]}, everything, settings)
     if largest is None:
         return False
-    members = store.read(OBSERVATIONS, where=(col("status") == lit(Status.ACTIVE)) & (col("topic_id") == lit(largest)))
+    members = store.read(OBSERVATIONS, where=(pc.field("status") == Status.ACTIVE) & (pc.field("topic_id") == largest))
     moved = split_topic(members, key)
     if moved is None:
         return False
@@ -150,7 +150,7 @@ def refresh_topics(store: Store, key: str, settings: TopicSettings, namer: Namer
     Only active claims that were placed under this key count. A topic without any is removed, the base topics apart, and
     those of claims that wait to be placed anew: it stays as it was until they are. Returns the topics that count.
     """
-    everything = pl.DataFrame(store.read(OBSERVATIONS, [*SAID, "assign_key"], col("status") == lit(Status.ACTIVE)))
+    everything = pl.DataFrame(store.read(OBSERVATIONS, [*SAID, "assign_key"], pc.field("status") == Status.ACTIVE))
     everything = everything.drop_nulls("topic_id")
     waited_for = set(everything["topic_id"].to_list())
     claims = everything.filter(pl.col("assign_key") == key).sort("observed_at", "observation_id", nulls_last=True)

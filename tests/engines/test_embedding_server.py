@@ -15,12 +15,12 @@ from slowwave import Memory
 from slowwave.engines.encoders import embedding_server
 from slowwave.engines.encoders.hash_encoder import HashEncoder
 from slowwave.engines.encoders.load import load_encoder, load_query_encoder
-from slowwave.engines.errors import EncoderFailed, EncoderNotFound, WrongDimension
+from slowwave.engines.errors import EncoderFailed, EncoderNotFound
 from slowwave.flows.nightly import run_night
 from slowwave.schemas.settings import Settings
+from slowwave.schemas.tables import TABLES
 from slowwave.store.releases import read_releases
 from slowwave.store.store import Store
-from slowwave.tasks.vectors import encode_once
 from tests.talk_files import session
 
 
@@ -28,15 +28,18 @@ class Server:
     """What the tests' server does: hashed words for vectors, three times as long as unit, the last text first."""
 
     def __init__(self) -> None:
-        self.dim, self.nested, self.troubles = 384, True, list[int]()
+        self.dim, self.longest, self.most, self.troubles = 384, 10_000, 100, list[int]()
+        self.refused: str | None = None
         self.seen: list[dict[str, Any]] = []
 
     def answer(self, body: dict[str, Any]) -> tuple[int, Any]:
         self.seen.append(body)
         if self.troubles:
             return self.troubles.pop(0), {"error": "not now"}
-        if "dimensions" in body and not self.nested:
-            return 400, {"error": "this model has vectors of one length"}
+        if len(body["input"]) > self.most:
+            return 422, {"error": "too many texts"}
+        if any(len(text) > self.longest or text == self.refused for text in body["input"]):
+            return 400, {"error": "maximum context length exceeded"}
         made = 3 * HashEncoder(body.get("dimensions", self.dim)).encode(body["input"])
         rows = [{"index": place, "embedding": vector.tolist()} for place, vector in enumerate(made)]
         return 200, {"data": rows[::-1]}
@@ -46,7 +49,7 @@ class Server:
 def serving(server: Server, port: int = 0) -> Iterator[str]:
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            assert self.path == "/v1/embeddings"
+            assert self.path.split("?")[0] == "/v1/embeddings"
             status, body = server.answer(orjson.loads(self.rfile.read(int(self.headers["Content-Length"]))))
             sent = orjson.dumps(body)
             self.send_response(status)
@@ -109,24 +112,59 @@ def test_who_waits_for_an_answer_waits_for_two_tries() -> None:
     assert len(server.troubles) == 3
 
 
-def test_a_model_of_one_length_is_asked_for_another_once() -> None:
+def test_a_models_own_length_is_taken_unless_a_shorter_one_is_named() -> None:
     server = Server()
-    server.nested = False
+    server.dim = 768
+    with serving(server) as setting:
+        assert load_encoder(setting).encode(["one", "two"]).shape == (2, 768)
+        nested = load_encoder(setting.replace("model@", "model#256@"))
+        assert (nested.name, nested.encode(["one"]).shape) == ("some/model#256", (1, 256))
+    assert [body.get("dimensions") for body in server.seen] == [None, None, 256, 256]
+    assert {body["model"] for body in server.seen} == {"some/model"}
+
+
+def test_a_text_that_is_too_long_is_cut_and_its_company_is_not(caplog: pytest.LogCaptureFixture) -> None:
+    texts = ["short", "word " * 200, "short too"]
+    server = Server()
+    server.longest, server.most = 400, 2
+    with serving(server) as setting:
+        made = load_encoder(setting).encode(texts)
+    assert np.allclose(made[[0, 2]], HashEncoder().encode([texts[0], texts[2]]), atol=1e-6)
+    assert np.allclose(made[1], HashEncoder().encode(["word"]), atol=1e-6)
+    assert "was given 315 of a text's 1000 characters" in caplog.text  # 1,000 · .75⁴, rounded down each time
+
+
+def test_a_text_that_is_refused_however_short_has_no_vector_and_a_server_that_refuses_all_ends_the_night(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    server = Server()
+    server.refused = "what it can't bear"
     with serving(server) as setting:
         encoder = load_encoder(setting)
-        assert encoder.encode(["one", "two"]).shape == (2, 384)
-        assert ["dimensions" in body for body in server.seen] == [True, False, False]
-        server.troubles = [400]
+        made = encoder.encode(["one", server.refused])
+        assert (made[0].any(), made[1].any()) == (True, False)
+        assert "which has no vector: HTTP 400" in caplog.text
+        server.longest = 0
         with pytest.raises(EncoderFailed, match="HTTP 400"):
             encoder.encode(["one"])
 
 
-def test_vectors_of_another_length_are_refused_before_anything_is_written() -> None:
-    server = Server()
-    server.nested, server.dim = False, 768
-    with serving(server) as setting, pytest.raises(WrongDimension) as caught:
-        encode_once(["one"], load_encoder(setting))
-    assert (caught.value.got, caught.value.expected) == (768, 384)
+def test_where_a_server_stands_is_in_no_key_no_release_and_no_error(tmp_path: Path) -> None:
+    talk = session(tmp_path, "s1", 2, [("user", "We decided that PostgreSQL keeps the tickets from now on.")])
+    store = tmp_path / "store"
+    with serving(Server()) as setting:
+        first = run_night([talk], Settings(store=store, encoder=setting))
+        assert first.release is not None
+    with serving(server := Server()) as setting:
+        moved = setting.replace("//", "//me:secret@") + "?key=secret"
+        assert run_night([talk], Settings(store=store, encoder=moved)).release is None
+        assert server.seen == []
+        assert load_encoder(moved).encode(["one"]).shape == (1, 384)
+    with pytest.raises(EncoderNotFound) as caught:
+        load_encoder(moved)
+    assert "secret" not in str(caught.value)
+    named = (row for table in TABLES.values() for row in Store.open(store).read(table).to_pylist())
+    assert not any("127.0.0.1" in str(row) or "secret" in str(row) for row in named)
 
 
 def test_a_night_and_a_query_by_a_server_and_the_query_goes_on_by_words_without_it(

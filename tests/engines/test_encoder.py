@@ -14,8 +14,10 @@ from slowwave.engines.encoders.hash_encoder import HashEncoder
 from slowwave.engines.encoders.load import load_encoder
 from slowwave.engines.encoders.protocol import Encoder, Vectors
 from slowwave.engines.errors import EncoderNotFound, WrongDimension
-from slowwave.schemas.tables import VECTORS
-from slowwave.tasks.vectors import add_vectors, build_vector_matrix, compute_vector_ids, encode_once
+from slowwave.schemas.tables import VECTOR, VECTORS
+from slowwave.store.store import Store
+from slowwave.tasks.vector_columns import build_vector_matrix
+from slowwave.tasks.vectors import add_vectors, attach_vectors, compute_vector_ids, encode_once
 
 PORT = "The database listens on port 5433."
 SAME_PORT = "Postgres is reachable at port 5433."
@@ -121,7 +123,19 @@ def test_vectors_join_their_table(fake_encoder: HashEncoder) -> None:
         add_vectors(table, "summary", encode_once([CAT], fake_encoder))
 
 
-def test_another_dimension_is_refused() -> None:
-    with pytest.raises(WrongDimension) as caught:
-        encode_once([CAT], HashEncoder(768))
-    assert (caught.value.got, caught.value.expected) == (768, 384)
+def test_the_first_vectors_bind_a_store_to_their_dimension(tmp_path: Path) -> None:
+    store = Store.open(tmp_path, create=True)
+    said = pa.table({"summary": [CAT, PORT]})
+    assert build_vector_matrix(attach_vectors(store, said, "summary", HashEncoder(8))["vector"]).shape == (2, 8)
+    again = attach_vectors(Store.open(tmp_path), said, "summary", HashEncoder(8))
+    assert np.array_equal(build_vector_matrix(again["vector"]), HashEncoder(8).encode([CAT, PORT]))
+    with pytest.raises(WrongDimension, match="slowwave run OUT --space NEW") as caught:
+        attach_vectors(store, said, "summary", HashEncoder(768))
+    assert (caught.value.got, caught.value.expected, store.count(VECTORS)) == (768, 8, 2)
+
+
+def test_nulls_among_vectors_are_rows_of_zeros() -> None:
+    column = pa.chunked_array([[None, [1.0, 2.0]], [[3.0, 4.0], None]], VECTOR)
+    assert build_vector_matrix(column).tolist() == [[0, 0], [1, 2], [3, 4], [0, 0]]
+    assert build_vector_matrix(column.slice(2, 1)).tolist() == [[3, 4]]
+    assert build_vector_matrix(pa.nulls(3, VECTOR)).shape == (3, 0)

@@ -87,18 +87,21 @@ def test_where_nothing_can_be_kept_the_graph_is_used_all_the_same(
     assert np.array_equal(OnnxEncoder(clone, "clone", made).encode(TEXTS), quick.encode(TEXTS))
 
 
-def test_a_kept_graph_that_was_cut_is_made_anew(clone: Path, quick: OnnxEncoder) -> None:
-    graph = find_graph(clone, lambda graph: None)
-    assert isinstance(graph, Path)
+@pytest.mark.parametrize("suffix", [".onnx", ".weights"])
+def test_a_kept_graph_that_was_cut_is_made_anew(suffix: str, clone: Path, quick: OnnxEncoder) -> None:
+    found = find_graph(clone, lambda graph: None)
+    assert isinstance(found, Path)
+    graph = found.with_suffix(suffix)
     whole = graph.read_bytes()
     for cut in (b"", whole[: len(whole) // 2]):
+        graph.unlink()  # what is mapped elsewhere stays as it is
         graph.write_bytes(cut)
         onnx_encoder.open_onnx_encoder.cache_clear()
-        found = load_query_encoder(str(clone))
-        assert isinstance(found, OnnxEncoder)
-        assert np.array_equal(found.encode(TEXTS), quick.encode(TEXTS))
+        encoder = load_query_encoder(str(clone))
+        assert isinstance(encoder, OnnxEncoder)
+        assert np.array_equal(encoder.encode(TEXTS), quick.encode(TEXTS))
         assert graph.read_bytes() == whole
-    assert {file.suffix for file in graph.parent.iterdir()} == {".onnx", ".name"}
+    assert {file.suffix for file in graph.parent.iterdir()} == {".onnx", ".weights", ".name"}
 
 
 def test_without_a_home_the_graph_is_made_and_nothing_kept(

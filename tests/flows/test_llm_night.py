@@ -351,9 +351,6 @@ def test_summarize_brings_one_session_up_to_date(tmp_path: Path) -> None:
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from slowwave.cli.common import import_lancedb_quickly
-
-import_lancedb_quickly()
 from slowwave.flows.nightly import run_night
 from slowwave.schemas.settings import Settings
 from slowwave.engines.llm.scripted import ScriptedLLM

@@ -71,7 +71,7 @@ def test_filters_hold_for_claims_that_a_message_brings(root: Path) -> None:
     assert memory.recall(asked, kinds="observation", category="no such") == []
     decided = memory.recall(asked, category="decision")
     assert decided
-    rows = memory.snapshot.open_table(OBSERVATIONS).search().to_list()
+    rows = memory.snapshot.read(OBSERVATIONS).to_pylist()
     assert {hit.id for hit in decided} <= {row["observation_id"] for row in rows if row["category"] == "decision"}
 
 

@@ -9,8 +9,8 @@ import time
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
-from lancedb.expr import col, lit
 
 from slowwave.schemas.errors import BadRows, NewerStore, NoRelease, StoreLocked, StoreMissing
 from slowwave.schemas.tables import RELEASED, SUMMARIES, TABLES, TOPICS, VECTOR_DIM
@@ -78,13 +78,13 @@ def test_merging_what_is_stored_makes_no_version(store: Store) -> None:
 def test_a_value_with_quotes_filters_nothing_but_itself(store: Store) -> None:
     evil = "x' OR '1'='1"
     store.merge(TOPICS, topics("a", evil))
-    assert store.read(TOPICS, ["topic_id"], col("topic_id") == lit(evil)).to_pylist() == [{"topic_id": evil}]
+    assert store.read(TOPICS, ["topic_id"], pc.field("topic_id") == evil).to_pylist() == [{"topic_id": evil}]
     assert store.read_ids(TOPICS, [evil]).num_rows == 1
 
 
 def test_every_table_exists_and_has_its_key_marked(store: Store) -> None:
     for table in TABLES.values():
-        field = store.open_table(table).schema.field(table.key)
+        field = store.open_dataset(table).schema.field(table.key)
         assert not field.nullable
         assert field.metadata == {b"lance-schema:unenforced-primary-key": b"true"}
 
@@ -95,8 +95,8 @@ def test_readers_see_the_release_and_not_what_came_after(store: Store) -> None:
     store.merge(TOPICS, topics("b"))
     assert Snapshot(store.root).read(TOPICS, ["topic_id"]).to_pylist() == [{"topic_id": "a"}]
     publish(store, "run-2", None)
-    assert Snapshot(store.root).open_table(TOPICS).count_rows() == 2
-    assert Snapshot(store.root, release="r1").open_table(TOPICS).count_rows() == 1
+    assert Snapshot(store.root).open_dataset(TOPICS).count_rows() == 2
+    assert Snapshot(store.root, release="r1").open_dataset(TOPICS).count_rows() == 1
 
 
 def test_an_unchanged_store_is_not_released_again(store: Store) -> None:
@@ -112,7 +112,7 @@ def test_roll_back_is_a_release_and_outlives_a_night_without_news(store: Store) 
         publish(store, f"run-{name}", None)
     made = roll_back(store, "r1", "back")
     assert (made.name, made.restores) == ("r3", read_releases(store)[0].release_id)
-    assert Snapshot(store.root).open_table(TOPICS).count_rows() == 1
+    assert Snapshot(store.root).open_dataset(TOPICS).count_rows() == 1
     assert publish(store, "quiet night", None) is None
     with pytest.raises(NoRelease, match="no release 'r9'"):
         roll_back(store, "r9", "back")
@@ -160,7 +160,7 @@ def test_old_releases_are_dropped_and_kept_ones_stay_readable(store: Store) -> N
     drop_old_versions(store, keep=2)
     tags = store.open_table(TOPICS).tags.list()
     assert sorted(tags) == ["r2", "r3"]
-    assert Snapshot(store.root, release="r2").open_table(TOPICS).count_rows() == 2
+    assert Snapshot(store.root, release="r2").open_dataset(TOPICS).count_rows() == 2
 
 
 def test_digest_ignores_order_and_volatile_columns(store: Store) -> None:

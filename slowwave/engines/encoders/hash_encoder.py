@@ -10,14 +10,13 @@ from hashlib import blake2b
 import numpy as np
 
 from slowwave.engines.encoders.protocol import Vectors
-from slowwave.schemas.tables import VECTOR_DIM
 from slowwave.text.words import TERM
 
 
 class HashEncoder:
     """Each word votes +1 or -1 for one of `dim` places; the sum is scaled to unit length (Weinberger et al., 2009)."""
 
-    def __init__(self, dim: int = VECTOR_DIM) -> None:
+    def __init__(self, dim: int = 384) -> None:
         self.dim = dim
         self.name = f"hash-{dim}"
 

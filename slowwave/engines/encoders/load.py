@@ -7,13 +7,14 @@ whose torch takes 3 to 15 s to import.
 
 import importlib.util
 import logging
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from slowwave.engines.encoders.graph_files import is_plain_bert
 from slowwave.engines.encoders.hash_encoder import HashEncoder
-from slowwave.engines.encoders.protocol import SERVER, Encoder, compute_encoder_name
+from slowwave.engines.encoders.protocol import SERVER, Encoder, split_server
 from slowwave.engines.errors import EncoderFailed, EncoderNotFound
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ DEVICES = {
 def load_encoder(name: str) -> Encoder:
     """Return the encoder for many texts: that of a packaged model, a folder, or a hub name (`sentence-transformers/…`).
 
-    `hash-384` is the plain one that ships: no model. `openai:MODEL@URL` is a server's.
+    `hash-384` is the plain one that ships, of any number of dimensions: no model. `openai:MODEL@URL` is a server's.
 
     Raises:
         EncoderNotFound: nothing of that name could be loaded; the message lists what was tried.
@@ -73,8 +74,8 @@ def load_original(name: str) -> "SentenceTransformerEncoder":
 
 
 def _load(name: str, *, for_queries: bool) -> Encoder:
-    if name == HashEncoder().name:
-        return HashEncoder()
+    if hashed := re.fullmatch(r"hash-([1-9]\d{0,4})", name):
+        return HashEncoder(int(hashed[1]))
     if name.startswith(SERVER):
         return _open_server(name, 2 if for_queries else 5)
     folder = _find_model(name, []) if for_queries or not _has_gpu() else None
@@ -90,17 +91,18 @@ def _load(name: str, *, for_queries: bool) -> Encoder:
 
 def _open_server(setting: str, tries: int) -> Encoder:
     """Return the encoder that `openai:MODEL@URL` names."""
-    model, url = compute_encoder_name(setting), setting.rpartition("@")[2]
-    if not model or not url.startswith(("http://", "https://")):
-        raise EncoderNotFound(setting, ["its form: expected openai:MODEL@http://host:port/v1"])
+    model, url = split_server(setting)
+    hidden = f"{SERVER}{model}"  # an address may hold a key
+    if not model or not url:
+        raise EncoderNotFound(hidden, ["its form: expected openai:MODEL@http://host:port/v1"])
     try:
         from slowwave.engines.encoders.embedding_server import EmbeddingServer
 
         return EmbeddingServer(model, url, tries)
     except ModuleNotFoundError as missing:
-        raise EncoderNotFound(setting, [f"{missing.name} is not installed: pip install httpx"]) from missing
+        raise EncoderNotFound(hidden, [f"{missing.name} is not installed: pip install httpx"]) from missing
     except EncoderFailed as away:
-        raise EncoderNotFound(setting, [str(away)]) from away
+        raise EncoderNotFound(hidden, [str(away)]) from away
 
 
 def _find_model(name: str, tried: list[str]) -> Path | None:

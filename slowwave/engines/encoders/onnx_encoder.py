@@ -1,7 +1,7 @@
 """The encoder of nights and queries: a small BERT on ONNX Runtime, on the CPU, without torch.
 
-Its graph is made once (`graph_files.py`). Opening it takes about 0.3 s, a query 5 ms on one core, and many texts
-half the time that sentence-transformers takes. A text's vector does not depend on the texts it is encoded with, to the
+Its graph is made once (`graph_files.py`). Opening it takes 0.1 s, a query 5 ms on one core, many texts less than
+sentence-transformers takes. A text's vector does not depend on the texts it is encoded with, to the
 last bit: so a night that was cut and run again has the same tables (`docs/decisions/034-one-encoder.md`).
 """
 

@@ -23,8 +23,14 @@ def hide_url(setting: str) -> str:
 def compute_encoder_name(setting: str) -> str:
     """Return the name that ids know what `encoder` names by: no folder, no organisation, no URL."""
     if setting.startswith(SERVER):
-        return setting.removeprefix(SERVER).rpartition("@")[0]
+        return split_server(setting)[0]
     return Path(setting).name
+
+
+def split_server(setting: str) -> tuple[str, str]:
+    """Return model and base URL of `openai:MODEL@URL`; the URL may hold a name and a password, the model no URL."""
+    model, at, rest = setting.removeprefix(SERVER).partition("@http")
+    return model, f"http{rest}" if at and rest.startswith(("://", "s://")) else ""
 
 
 class Encoder(Protocol):

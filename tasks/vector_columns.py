@@ -1,0 +1,24 @@
+"""Vectors as an Arrow column and as a matrix, of any dimension."""
+
+import numpy as np
+import pyarrow as pa
+
+from slowwave.engines.encoders.protocol import Vectors
+
+
+def build_vector_array(vectors: Vectors, absent: np.ndarray | None = None) -> pa.ListArray:
+    """Return an Arrow column of vectors, shape (n, dim); null where `absent` is true."""
+    flat = pa.array(np.ascontiguousarray(vectors, dtype=np.float32).reshape(-1))
+    mask = None if absent is None or not absent.any() else pa.array(absent)
+    starts = np.arange(len(vectors) + 1, dtype=np.int32) * vectors.shape[1]
+    return pa.ListArray.from_arrays(pa.array(starts), flat, mask=mask)
+
+
+def build_vector_matrix(column: pa.Array | pa.ChunkedArray) -> Vectors:
+    """Return shape (n, dim) of a vector column, zeros where it is null; dim is 0 where all are."""
+    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    has = array.is_valid().to_numpy(zero_copy_only=False)
+    held = array.drop_null().flatten().to_numpy(zero_copy_only=False)
+    matrix = np.zeros((len(array), len(held) // max(has.sum(), 1)), dtype=np.float32)
+    matrix[has] = held.reshape(has.sum(), matrix.shape[1])
+    return matrix

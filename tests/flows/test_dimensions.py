@@ -1,0 +1,71 @@
+"""A store's vectors have the dimension of its first encoder: any, kept from then on."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from slowwave import Memory
+from slowwave.engines.encoders.hash_encoder import HashEncoder
+from slowwave.engines.errors import WrongDimension
+from slowwave.flows.export import export_tables
+from slowwave.flows.nightly import run_night
+from slowwave.schemas.settings import Settings
+from slowwave.schemas.tables import OBSERVATIONS, PASSAGES, PROTOTYPES, SUMMARIES, TABLES, TOPICS, VECTORS
+from slowwave.store.snapshot import Snapshot
+from slowwave.store.store import Store
+
+SAMPLES = Path(__file__).parents[2] / "data" / "samples"
+QUERY = "Who polls the gauges of the maritime authority?"
+
+
+def find_dims(store: Store) -> set[tuple[str, int]]:
+    """Names of the tables that have vectors, with their dimensions on disk."""
+    found = ((table.name, store.open_dataset(table).schema) for table in TABLES.values())
+    return {(name, f.type.list_size) for name, schema in found for f in schema if pa.types.is_fixed_size_list(f.type)}
+
+
+def find_expected(dim: int) -> set[tuple[str, int]]:
+    return {(table.name, dim) for table in (OBSERVATIONS, PASSAGES, PROTOTYPES, SUMMARIES, TOPICS, VECTORS)}
+
+
+@pytest.mark.parametrize("dim", [8, 768])
+def test_a_night_a_query_and_an_export_of_any_dimension(dim: int, tmp_path: Path) -> None:
+    settings = Settings(store=tmp_path / "store", encoder=f"hash-{dim}")
+    assert run_night([SAMPLES / "codex"], settings).release is not None
+    assert run_night([SAMPLES / "codex"], settings).release is None
+    assert run_night([SAMPLES / "codex", SAMPLES / "openclaw"], settings).release is not None
+    assert find_dims(Store.open(settings.store)) == find_expected(dim)
+    snapshot = Snapshot(settings.store)
+    for table in (PASSAGES, OBSERVATIONS, SUMMARIES):
+        assert snapshot.read(table, ["vector"])["vector"].null_count == 0
+    found = Memory.open(settings.store, encoder=HashEncoder(dim)).recall(QUERY)
+    assert found
+    assert found.notes == ()
+    export_tables(settings, tmp_path / "out", "parquet", ["passages"])
+    assert pq.read_schema(tmp_path / "out" / "passages.parquet").field("vector").type.list_size == dim
+
+
+def test_another_dimension_later_is_refused_and_what_is_released_stays(tmp_path: Path) -> None:
+    settings = Settings(store=tmp_path, encoder="hash-8")
+    run_night([SAMPLES / "codex"], settings)
+    with pytest.raises(WrongDimension, match=r"vectors of 768 dimensions, those of this space have 8: none was"):
+        run_night([SAMPLES / "codex", SAMPLES / "openclaw"], settings.model_copy(update={"encoder": "hash-768"}))
+    assert find_dims(Store.open(tmp_path)) == find_expected(8)
+    assert Memory.open(tmp_path, encoder=HashEncoder(8)).recall(QUERY).notes == ()
+    assert run_night([SAMPLES / "codex", SAMPLES / "openclaw"], settings).release is not None
+
+
+def test_a_store_that_had_no_vectors_takes_the_first_encoders_dimension(tmp_path: Path) -> None:
+    without = Settings(store=tmp_path, encoder="hash-8", embeddings=False)
+    run_night([SAMPLES / "codex"], without)
+    assert find_dims(Store.open(tmp_path)) == find_expected(384)
+    claims = Store.open(tmp_path).read(OBSERVATIONS, ["observation_id"])
+    assert run_night([SAMPLES / "codex"], without.model_copy(update={"embeddings": True})).release is not None
+    store = Store.open(tmp_path)
+    assert find_dims(store) == find_expected(8)
+    assert store.read(PASSAGES, ["vector"])["vector"].null_count == 0
+    assert set(claims["observation_id"].to_pylist()) == set(store.read(OBSERVATIONS)["observation_id"].to_pylist())
+    assert Snapshot(tmp_path, release="r1").read(PASSAGES, ["vector"])["vector"].null_count > 0
+    assert Memory.open(tmp_path, encoder=HashEncoder(8)).recall(QUERY).notes == ()
