@@ -49,8 +49,9 @@ PERSONAL_THRIFT, CODING_THRIFT = 0.7, 0.3
 MIN_BUDGET, MIN_BUDGET_AIDED, MIN_BUDGET_CODING = 90, 100, 200
 """Words that even the shortest session may spend, of people, with a model, on code: the one decision of three short
 messages is worth its words, and what a person tells a model is told to be kept."""
-MIN_CODING, MIN_CHANGED = 0.5, 0.25
-"""Probability of being worth remembering below which a coding sentence is no claim, and one that says what changed."""
+MIN_CODING, MIN_CODING_SHORT = 0.5, 0.2
+"""Probability of being worth remembering below which a coding sentence is no claim, and the same in a short session or
+where it says what changed: what a few messages say is mostly meant to be kept."""
 MIN_PERSONAL = {True: 0.08, False: 0.03}
 """The same for everyday talk, of a person and of a model: under it a sentence brings nothing new and names nothing."""
 
@@ -195,6 +196,7 @@ def _find_coding_candidates(spoken: list[dict[str, Any]]) -> Iterator[Candidate]
     """Yield sentences worth remembering, and what a person says of themselves; turned-down proposals are left out."""
     refused = _find_refused_messages(spoken)
     units = list(extract_units(spoken))
+    short = sum(count_words(r["text"]) for r in spoken) <= 2 * MIN_BUDGET_CODING
     worth = load_worth_model().compute_worth([unit.text for unit in units], [unit.numbers for unit in units])
     for unit, logit in zip(units, worth, strict=True):
         text, human = unit.text, unit.row["origin"] == Origin.HUMAN
@@ -202,7 +204,7 @@ def _find_coding_candidates(spoken: list[dict[str, Any]]) -> Iterator[Candidate]
         stated = has_stated_change(text) and not is_hedged(text)
         if human and lex.ABOUT_ME.search(text):
             yield Candidate(unit, scored, None, "personal", stated)
-        elif scored.probability >= (MIN_CHANGED if stated else MIN_CODING):
+        elif scored.probability >= (MIN_CODING_SHORT if stated or short else MIN_CODING):
             if unit.row["message_id"] in refused and is_proposal(text):
                 continue
             yield Candidate(unit, scored, find_coding_category(text, human=human), "coding", stated)

@@ -18,6 +18,10 @@ def code(*turns):
     return claims(*turns, source="codex", max_share=1.0)
 
 
+WORK = " ".join(f"Step {n} of the long plan goes through part {n} of the tree, file by file." for n in range(40))
+"""Makes a session one of many words, whose orders of the moment are no claims."""
+
+
 def told(rows):
     return [row["summary"] for row in rows]
 
@@ -155,7 +159,8 @@ def test_present_behaviour_told_by_a_model_is_a_claim(text):
 
 def test_a_request_that_sets_a_value_is_a_claim_and_another_is_none():
     assert told(code((HUMAN, "also cap it at 40 rows"), (MODEL, "Done."))) == ["also cap it at 40 rows"]
-    assert told(code((HUMAN, "check the logs of the loader"), (MODEL, "Done."))) == []
+    in_work = told(code((MODEL, WORK), (HUMAN, "check the logs of the loader"), (MODEL, "Done.")))
+    assert "check the logs of the loader" not in in_work
 
 
 def test_a_standing_order_is_kept_whatever_the_budget():

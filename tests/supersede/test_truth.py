@@ -26,7 +26,7 @@ FIRST = [
 ]
 LATER = [
     ("user", "Which port does the booking API listen on?"),
-    ("assistant", "It is the one from the first session."),
+    ("assistant", "Let me look it up."),
     ("user", "Move the booking API from port 7070 to port 8200."),
     ("assistant", "The booking API listens on port 8200 now."),
 ]
