@@ -16,9 +16,9 @@ import pyarrow.compute as pc
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.vocabulary import LedgerKind
 
-SUPERSEDED = 0.8
-"""Probability from which the earlier claim is retired: so are 12 of 9,411 claims of talk that was not learnt from, in
-which hardly anything changes."""
+SUPERSEDED = 0.9
+"""Probability from which the earlier claim is retired: of 41 such in talk with changes that was not learnt from 40 are
+right, and in 10,000 claims of talk in which hardly anything changes there are 5."""
 LINKED = 0.4
 """Probability from which the two are linked and both stand, the later told first: about as likely changed as not."""
 RULE = "judged"
