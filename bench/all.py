@@ -11,18 +11,21 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
+DECIDED = ("unseen", "third", "fourth", "fifth", "sixth", "seventh", "eighth")
 CHANGES = ("calm_coding", "facts", "vehicle")
 
 
 def list_commands(data: Path | None) -> list[tuple[list[str], Path | None]]:
     """Return each command's words, and the file it can't do without."""
     amended = sorted(path.relative_to(ROOT) for path in (ROOT / "data" / "labelled").glob("amend*.jsonl"))
+    decided = [Path("data", "labelled", f"decisions_{name}.jsonl") for name in DECIDED]
     shipped: list[tuple[list[str], Path | None]] = [
         (["bench.night", "data/samples"], None),
         (["bench.dedupe", "data/labelled/pairs.tsv"], None),
         (["bench.changes", *map(str, amended)], None),
         (["bench.topics", "data/labelled/topics.tsv"], None),
         (["bench.context", "data/labelled/decisions.jsonl"], None),
+        (["bench.sessions", *map(str, decided)], None),
     ]
     if data is None:
         return shipped
@@ -33,6 +36,7 @@ def list_commands(data: Path | None) -> list[tuple[list[str], Path | None]]:
         (["bench.changes", *(str(data / "changes" / f"{n}.jsonl") for n in CHANGES)], data / "changes"),
         (["bench.observe", str(locomo)], locomo),
         (["bench.locomo", str(locomo)], locomo),
+        (["bench.sessions", str(locomo)], locomo),
         (["bench.abstention", str(locomo)], locomo),
         (["bench.prototypes", str(locomo)], locomo),
         (["bench.keywords", str(data / "keywords" / "inspec")], data / "keywords"),
