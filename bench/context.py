@@ -137,7 +137,7 @@ def main() -> None:
     cases = [json.loads(line) for line in reports.read_text(encoding="utf-8").splitlines()]
     with tempfile.TemporaryDirectory(prefix="slowwave-context-") as scratch:
         store = given.store or Path(scratch)
-        run_night([given.file.absolute()], Settings(store=store, encoder=given.encoder))
+        run_night([given.file.absolute()], Settings(store=store, encoder=given.encoder)).check_complete()
         found = evaluate_context(Memory.open(store), cases)
     print(json.dumps(found, indent=2)) if given.as_json else print_context_table(found)
 

@@ -53,7 +53,9 @@ class Collection:
     def open(self, store: Path, encoder: Encoder) -> Memory:
         """Return the memory, made where it is not there yet."""
         if self.turns is None:
-            run_night([path.absolute() for path in self.paths], Settings(store=store, encoder=encoder.name))
+            run_night(
+                [path.absolute() for path in self.paths], Settings(store=store, encoder=encoder.name)
+            ).check_complete()
         elif not store.exists():
             build_pool_store(self.turns, store, encoder)
         return Memory.open(store, encoder=encoder)

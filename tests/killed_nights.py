@@ -34,7 +34,7 @@ def call(step, *args):
 
 print("started", flush=True)
 small = {"batch_messages": 50, "batch_files": 3}  # so that reading has many commits to be killed between
-run_night([samples], Settings(store=store, encoder="hash-384", read=small, keywords={"top": 0}), call)
+run_night([samples], Settings(store=store, encoder="hash-384", read=small, keywords={"top": 0}), call).check_complete()
 print("ended", flush=True)
 """
 
