@@ -45,6 +45,8 @@ class RunReport:
     steps: list[StepReport] = field(default_factory=list)
     release: Release | None = None
     notes: list[str] = field(default_factory=list)
+    failed_before: frozenset[str] = frozenset()
+    """Steps that failed as a whole when they were last run."""
 
     @property
     def failures(self) -> list[str]:

@@ -16,7 +16,7 @@ from slowwave.schemas.vocabulary import RunStatus
 from slowwave.store.lock import writer_lock
 from slowwave.store.private import make_files_private
 from slowwave.store.store import Store
-from slowwave.tasks.isolate import is_lasting, note_failed_step, settle_step
+from slowwave.tasks.isolate import find_failed_steps, is_lasting, note_failed_step, settle_step
 from slowwave.tasks.job import Job, StepReport
 from slowwave.tasks.llm.ask import check_llm, close_model
 
@@ -73,6 +73,7 @@ def open_run(kind: str, settings: Settings) -> Iterator[tuple[Job, RunReport]]:
             report.notes.append(f"run {died.run_id} was killed before it ended; what it had written is gone on from")
             since = datetime.fromisoformat(died.since)
             _write_run(store, died.run_id, died.kind, since, None, RunStatus.DIED, RunReport(died.run_id, died.kind))
+        report.failed_before = find_failed_steps(store)
         try:
             yield job, report
         except BaseException as error:
@@ -106,7 +107,8 @@ def run_step(call: Caller, report: RunReport, step: Callable[..., StepReport], j
             job.store.restore_versions(before)
         note_failed_step(job, done, error)
     else:
-        settle_step(job, name)
+        if name in report.failed_before:
+            settle_step(job, name)
     report.steps.append(done)
 
 
