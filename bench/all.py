@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
+DECIDED = ("unseen", "third", "fourth", "fifth", "sixth", "seventh", "eighth")
 CHANGES = ("calm_coding", "facts", "vehicle")
 TALKS = ("coding/chef_chopsky.jsonl", "fixtures/pi/large-session.jsonl", "changes/calm_coding.jsonl")
 
@@ -18,6 +19,7 @@ TALKS = ("coding/chef_chopsky.jsonl", "fixtures/pi/large-session.jsonl", "change
 def list_commands(data: Path | None) -> list[tuple[list[str], Path | None]]:
     """Return each command's words, and the file it can't do without."""
     amended = sorted(path.relative_to(ROOT) for path in (ROOT / "data" / "labelled").glob("amend*.jsonl"))
+    decided = [Path("data", "labelled", f"decisions_{name}.jsonl") for name in DECIDED]
     shipped: list[tuple[list[str], Path | None]] = [
         (["bench.night", "data/samples"], None),
         (["bench.dedupe", "data/labelled/pairs.tsv"], None),
@@ -25,6 +27,7 @@ def list_commands(data: Path | None) -> list[tuple[list[str], Path | None]]:
         (["bench.topics", "data/labelled/topics.tsv"], None),
         (["bench.context", "data/labelled/decisions.jsonl"], None),
         (["bench.worth", "data/samples"], None),
+        (["bench.sessions", *map(str, decided)], None),
     ]
     if data is None:
         return shipped
@@ -36,6 +39,7 @@ def list_commands(data: Path | None) -> list[tuple[list[str], Path | None]]:
         (["bench.observe", str(locomo)], locomo),
         (["bench.worth", *(str(data / name) for name in TALKS)], data / "coding"),
         (["bench.locomo", str(locomo)], locomo),
+        (["bench.sessions", str(locomo)], locomo),
         (["bench.abstention", str(locomo)], locomo),
         (["bench.prototypes", str(locomo)], locomo),
         (["bench.keywords", str(data / "keywords" / "inspec")], data / "keywords"),

@@ -122,7 +122,7 @@ def run_night_over(path: Path, settings: Settings) -> None:
         lines = [line for line in path.read_bytes().splitlines() if b'"role"' in line]
         talk = Path(folder) / path.name
         talk.write_bytes(b"\n".join(lines) + b"\n")
-        run_night([talk], settings)
+        run_night([talk], settings).check_complete()
 
 
 def judge_changes(settings: Settings) -> None:

@@ -71,15 +71,18 @@ def build_blocks(
     }
 
 
+def list_session_ranking(memory: Memory, report: str) -> list[str]:
+    """Return the hundred sessions that a block looks into first, by their own ids."""
+    view = memory._get_view()
+    query = build_query(report, 1, "message")
+    vector = memory._vectors.encode_texts(view.release.encoder, [query.text]).get(query.text)
+    names = view.native_sessions
+    return [names.get(one.session_id, one.session_id) for one in rank_sessions(view, query, vector, 100)]
+
+
 def rank_session(memory: Memory, case: dict[str, Any]) -> int:
     """Return place of the right session, from 1; 0 where it is not among a hundred."""
-    view = memory._get_view()
-    query = build_query(case["report"], 1, "message")
-    vector = memory._vectors.encode_texts(view.release.encoder, [query.text]).get(query.text)
-    names = {
-        str(r["session_id"]): str(r["native_id"]) for r in view.read(SESSIONS, ["session_id", "native_id"]).to_pylist()
-    }
-    ranking = [names[one.session_id] for one in rank_sessions(view, query, vector, 100)]
+    ranking = list_session_ranking(memory, case["report"])
     return ranking.index(case["session_id"]) + 1 if case["session_id"] in ranking else 0
 
 
@@ -134,7 +137,7 @@ def main() -> None:
     cases = [json.loads(line) for line in reports.read_text(encoding="utf-8").splitlines()]
     with tempfile.TemporaryDirectory(prefix="slowwave-context-") as scratch:
         store = given.store or Path(scratch)
-        run_night([given.file.absolute()], Settings(store=store, encoder=given.encoder))
+        run_night([given.file.absolute()], Settings(store=store, encoder=given.encoder)).check_complete()
         found = evaluate_context(Memory.open(store), cases)
     print(json.dumps(found, indent=2)) if given.as_json else print_context_table(found)
 

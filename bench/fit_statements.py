@@ -82,7 +82,7 @@ class Result:
 
 def load_case_set(decisions: Path, reports: Path, store: Path) -> CaseSet:
     """Return the cases, after a night over the conversations."""
-    run_night([decisions.absolute()], Settings(store=store, encoder=ENCODER))
+    run_night([decisions.absolute()], Settings(store=store, encoder=ENCODER)).check_complete()
     memory = Memory.open(store)
     rows = [json.loads(line) for line in reports.read_text(encoding="utf-8").splitlines()]
     return CaseSet(decisions.stem, memory, [case for row in rows for case in _build_cases(memory, row)])

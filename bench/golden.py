@@ -30,7 +30,7 @@ REPORT = "The importer fails since the move to the new database: rows arrive twi
 def freeze(samples: Path, folder: Path) -> dict[str, Any]:
     """Return digests of all released tables, hits of fixed questions and blocks of context, by name."""
     settings = Settings(store=folder / "store")
-    run_night([samples], settings)
+    run_night([samples], settings).check_complete()
     frozen: dict[str, Any] = {}
     snapshot = Snapshot(settings.store, settings.space)
     for table in RELEASED:

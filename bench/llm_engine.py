@@ -52,7 +52,9 @@ class Turn:
 def plan_extraction(engine: VLLMOffline, number: int, tokens: int) -> Plan:
     """Return what a night over the samples asks for their claims, in short chunks: prompts with a common beginning."""
     with TemporaryDirectory() as folder:
-        run_night([SAMPLES], Settings(store=Path(folder), encoder="hash-384", keywords=KeywordSettings(top=0)))
+        run_night(
+            [SAMPLES], Settings(store=Path(folder), encoder="hash-384", keywords=KeywordSettings(top=0))
+        ).check_complete()
         messages = Store.open(Path(folder)).read(MESSAGES)
     plan = plan_requests(
         messages,

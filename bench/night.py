@@ -99,7 +99,7 @@ def measure_nights(paths: list[Path], name: str) -> dict[str, Any]:
 
 def _time_night(paths: list[Path], settings: Settings) -> tuple[RunReport, float]:
     start = time.perf_counter()
-    report = run_night(paths, settings)
+    report = run_night(paths, settings).check_complete()
     return report, time.perf_counter() - start
 
 

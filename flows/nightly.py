@@ -4,14 +4,16 @@
     by hand:  slowwave run [PATH…] [--plain]
 
 Every step asks which rows lack its output, works in batches, and marks last; so a night that was killed is
-mended by the next, and a night without news changes nothing.
+mended by the next, and a night without news changes nothing. A step that fails, or a session in it, stops neither the
+others nor the release (`run_step`, `slowwave/tasks/isolate.py`).
 """
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from slowwave.flows.report import RunReport
-from slowwave.flows.run import Caller, open_run, run_as_function
+from slowwave.flows.run import Caller, open_run, run_as_function, run_step
 from slowwave.schemas.settings import Settings
 from slowwave.store.journal import find_journals
 from slowwave.tasks.boilerplate.task import find_boilerplate
@@ -19,7 +21,7 @@ from slowwave.tasks.dedupe.task import dedupe_observations
 from slowwave.tasks.gists.task import write_gists
 from slowwave.tasks.ingest.formats.registry import find_installed
 from slowwave.tasks.ingest.task import read_transcripts
-from slowwave.tasks.job import Job
+from slowwave.tasks.job import Job, StepReport
 from slowwave.tasks.observe.task import observe_sessions
 from slowwave.tasks.passages.task import write_passages
 from slowwave.tasks.prototypes.task import update_prototypes
@@ -27,6 +29,19 @@ from slowwave.tasks.publish.task import find_run_release, publish_release
 from slowwave.tasks.summarize.task import roll_up
 from slowwave.tasks.supersede.task import supersede_observations
 from slowwave.tasks.topics.task import assign_topics
+
+STEPS: tuple[Callable[[Job], StepReport], ...] = (
+    write_passages,
+    write_gists,
+    find_boilerplate,
+    observe_sessions,
+    dedupe_observations,
+    supersede_observations,
+    assign_topics,
+    update_prototypes,
+    roll_up,
+)
+"""Between reading and the release."""
 
 
 def run_night(paths: list[Path], settings: Settings, call: Caller = run_as_function) -> RunReport:
@@ -37,23 +52,19 @@ def run_night(paths: list[Path], settings: Settings, call: Caller = run_as_funct
     """
     with open_run("nightly", settings) as (job, report):
         written = find_journals(job.store.dir)  # talks and notes of the space itself
-        report.steps.append(call(read_transcripts, job, [*(paths or collect_transcript_roots()), *written]))
+        run_step(call, report, read_transcripts, job, [*(paths or collect_transcript_roots()), *written])
         run_steps_after_read(job, report, call)
     return report
 
 
 def run_steps_after_read(job: Job, report: RunReport, call: Caller) -> None:
-    """Run everything after reading, on whatever lacks it: the part that every kind of run shares."""
-    report.steps.append(call(write_passages, job))
-    if job.settings.gists != "off":
-        report.steps.append(call(write_gists, job))
-    report.steps.append(call(find_boilerplate, job))
-    report.steps.append(call(observe_sessions, job))
-    report.steps.append(call(dedupe_observations, job))
-    report.steps.append(call(supersede_observations, job))
-    report.steps.append(call(assign_topics, job))
-    report.steps.append(call(update_prototypes, job))
-    report.steps.append(call(roll_up, job))
+    """Run everything after reading, on whatever lacks it: the part that every kind of run shares.
+
+    A step that fails leaves what it had made before, and the next ones go on with that; but for `publish`.
+    """
+    for step in STEPS:
+        if step is not write_gists or job.settings.gists != "off":
+            run_step(call, report, step, job)
     report.steps.append(call(publish_release, job))
     report.release = find_run_release(job)
 

@@ -2,11 +2,13 @@
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
+from typing import Self
 
 import orjson
 from rich.console import Console
 from rich.table import Table
 
+from slowwave.schemas.errors import SlowwaveError
 from slowwave.store.releases import Release
 from slowwave.tasks.job import StepReport
 
@@ -26,6 +28,14 @@ USAGE_HEADINGS = (
 ERRORS = "errors ("
 
 
+class NightIncomplete(SlowwaveError):
+    """A step failed, or a session in it, and the rest was done and released."""
+
+    def __init__(self, report: "RunReport") -> None:
+        self.report = report
+        super().__init__(f"{report.format_verdict()} {'; '.join(report.failures)}")
+
+
 @dataclass
 class RunReport:
     """A run's steps and what it released."""
@@ -35,6 +45,23 @@ class RunReport:
     steps: list[StepReport] = field(default_factory=list)
     release: Release | None = None
     notes: list[str] = field(default_factory=list)
+    failed_before: frozenset[str] = frozenset()
+    """Steps that failed as a whole when they were last run."""
+
+    @property
+    def failures(self) -> list[str]:
+        """What failed while the rest went on, a line each."""
+        return [line for step in self.steps for line in step.failed]
+
+    def check_complete(self) -> Self:
+        """Return the report.
+
+        Raises:
+            NightIncomplete: something failed.
+        """
+        if self.failures:
+            raise NightIncomplete(self)
+        return self
 
     @property
     def seconds(self) -> float:
@@ -43,15 +70,16 @@ class RunReport:
 
     def format_verdict(self) -> str:
         """Return one sentence: what is live now."""
+        but = " Not everything was done: `slowwave inspect quarantine` has why." if self.failures else ""
         if self.release is None:
-            return "Nothing changed: the live release stays as it is."
+            return f"Nothing changed: the live release stays as it is.{but}"
         counts, told = self.release.counts, ("messages", "observations", "topics", "summaries")
         kept = ", ".join(f"{counts.get(name, 0):,} {name}" for name in told)
-        return f"Released {self.release.name}: {kept}."
+        return f"Released {self.release.name}: {kept}.{but}"
 
     def collect_notes(self) -> list[str]:
-        """Return the run's notes and its steps', each once."""
-        return list(dict.fromkeys([*self.notes, *(note for step in self.steps for note in step.notes)]))
+        """Return what failed, the run's notes and its steps', each once."""
+        return list(dict.fromkeys([*self.failures, *self.notes, *(note for step in self.steps for note in step.notes)]))
 
     def render_json(self) -> str:
         """Return the report for its row in `runs`."""

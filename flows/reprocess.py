@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from slowwave.flows.nightly import run_steps_after_read
 from slowwave.flows.report import RunReport
-from slowwave.flows.run import Caller, open_run, run_as_function
+from slowwave.flows.run import Caller, open_run, run_as_function, run_step
 from slowwave.flows.selection import Selection
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings
@@ -123,7 +123,7 @@ def run_reprocess(step: str, selection: Selection, settings: Settings, call: Cal
         FORGET[step](job.store, chosen)
         if step == "read":
             paths = [p for p in _list_paths(chosen) if p.exists()]
-            report.steps.append(call(read_transcripts, job, paths))
+            run_step(call, report, read_transcripts, job, paths)
         run_steps_after_read(job, report, call)
     return report
 

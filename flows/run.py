@@ -11,14 +11,34 @@ import pyarrow as pa
 from slowwave.flows.report import RunReport
 from slowwave.schemas.errors import StoreError
 from slowwave.schemas.settings import Settings
-from slowwave.schemas.tables import RUNS
+from slowwave.schemas.tables import FILES, LINES, MARKS, MESSAGES, QUARANTINE, RELEASED, RUNS, SESSIONS
 from slowwave.schemas.vocabulary import RunStatus
 from slowwave.store.lock import writer_lock
 from slowwave.store.private import make_files_private
 from slowwave.store.store import Store
+from slowwave.tasks.isolate import find_failed_steps, is_lasting, note_failed_step, settle_step
 from slowwave.tasks.job import Job, StepReport
 from slowwave.tasks.llm.ask import check_llm, close_model
 
+STEP_NAMES = {
+    "read_transcripts": "read",
+    "write_passages": "passages",
+    "write_gists": "gists",
+    "find_boilerplate": "boilerplate",
+    "observe_sessions": "observe",
+    "dedupe_observations": "dedupe",
+    "supersede_observations": "supersede",
+    "assign_topics": "assign",
+    "update_prototypes": "prototypes",
+    "roll_up": "rollup",
+    "publish_release": "publish",
+}
+"""What a run's report and Prefect's pages call a step."""
+VAULT = (MESSAGES, SESSIONS, FILES)
+TAKEN_BACK = tuple(table for table in (*RELEASED, MARKS, LINES) if table not in (*VAULT, QUARANTINE))
+"""Tables that are made again what they were before a step that failed: readers see nothing half done. What was read,
+encoded and paid for stays.
+"""
 Caller = Callable[..., StepReport]
 """Runs a step: as the plain function that it is, or as a task of Prefect's."""
 
@@ -38,7 +58,7 @@ def open_run(kind: str, settings: Settings) -> Iterator[tuple[Job, RunReport]]:
     """Hold the writer's lock for a run, and write its row at the end.
 
     A run that changed nothing and asked nothing of a model leaves no row: no table gets a new version from it. One that
-    failed leaves its error.
+    failed leaves its error, one of which a part failed what that was.
 
     Raises:
         StoreLocked: another run is at it.
@@ -53,6 +73,7 @@ def open_run(kind: str, settings: Settings) -> Iterator[tuple[Job, RunReport]]:
             report.notes.append(f"run {died.run_id} was killed before it ended; what it had written is gone on from")
             since = datetime.fromisoformat(died.since)
             _write_run(store, died.run_id, died.kind, since, None, RunStatus.DIED, RunReport(died.run_id, died.kind))
+        report.failed_before = find_failed_steps(store)
         try:
             yield job, report
         except BaseException as error:
@@ -62,8 +83,33 @@ def open_run(kind: str, settings: Settings) -> Iterator[tuple[Job, RunReport]]:
             raise
         finally:
             close_model(job)
-        if report.release or report.count_paid_requests():
-            _write_run(store, run_id, kind, started, datetime.now(UTC), RunStatus.DONE, report)
+        if report.release or report.failures or report.count_paid_requests():
+            status = RunStatus.INCOMPLETE if report.failures else RunStatus.DONE
+            _write_run(store, run_id, kind, started, datetime.now(UTC), status, report)
+
+
+def run_step(call: Caller, report: RunReport, step: Callable[..., StepReport], job: Job, *args: Any) -> None:
+    """Run a step, and add its report. One that fails is noted, and what it wrote taken back but for what was read.
+
+    Raises:
+        SlowwaveError: whatever was raised on purpose: it would be raised again.
+        OSError: the disk takes no more.
+    """
+    name = STEP_NAMES[step.__name__]
+    before = job.store.read_versions(TAKEN_BACK)
+    try:
+        done = call(step, job, *args)
+    except Exception as error:
+        if is_lasting(error):
+            raise
+        done = StepReport(name)
+        if name != "read":
+            job.store.restore_versions(before)
+        note_failed_step(job, done, error)
+    else:
+        if name in report.failed_before:
+            settle_step(job, name)
+    report.steps.append(done)
 
 
 def _write_run(

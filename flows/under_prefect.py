@@ -19,25 +19,11 @@ from prefect.cache_policies import NO_CACHE
 
 from slowwave.flows.export import export_tables
 from slowwave.flows.nightly import run_night
-from slowwave.flows.report import RunReport
+from slowwave.flows.report import NightIncomplete, RunReport
+from slowwave.flows.run import STEP_NAMES
 from slowwave.flows.selection import Selection
 from slowwave.schemas.settings import Settings
 from slowwave.tasks.job import StepReport
-
-TASK_NAMES = {
-    "read_transcripts": "read",
-    "write_passages": "passages",
-    "write_gists": "gists",
-    "find_boilerplate": "boilerplate",
-    "observe_sessions": "observe",
-    "dedupe_observations": "dedupe",
-    "supersede_observations": "supersede",
-    "assign_topics": "assign",
-    "update_prototypes": "prototypes",
-    "roll_up": "rollup",
-    "publish_release": "publish",
-}
-"""What Prefect's pages call a step: the same as a run's report."""
 
 Result = TypeVar("Result")
 
@@ -49,20 +35,27 @@ def nightly(paths: list[str] | None = None, overrides: dict[str, Any] | None = N
     Args:
         paths: files and folders to read; none: the transcripts of the tools installed for this user.
         overrides: settings by name, over those of the file and the environment.
+
+    Raises:
+        NightIncomplete: a step failed, or a session in it; what was left is released. So the flow's run ends as Failed.
     """
     report = run_night([Path(p) for p in paths or []], Settings(**overrides or {}), run_as_task)
     save_artifact(report, "night-report", "What the night did")
-    return report
+    return report.check_complete()
 
 
 @flow(name="reprocess", validate_parameters=False)
 def reprocess(step: str, selection: dict[str, Any] | None = None, overrides: dict[str, Any] | None = None) -> RunReport:
-    """Reprocess under Prefect; `selection` has the fields of `Selection`."""
+    """Reprocess under Prefect; `selection` has the fields of `Selection`.
+
+    Raises:
+        NightIncomplete: as `nightly`.
+    """
     from slowwave.flows.reprocess import run_reprocess
 
     report = run_reprocess(step, Selection(**selection or {}), Settings(**overrides or {}), run_as_task)
     save_artifact(report, "reprocess-report", "What was done again")
-    return report
+    return report.check_complete()
 
 
 @flow(name="export", validate_parameters=False)
@@ -81,12 +74,15 @@ def run_night_under_prefect(paths: list[str], overrides: dict[str, Any]) -> RunR
     def run_plain(paths: list[str], overrides: dict[str, Any]) -> RunReport:
         return run_night([Path(p) for p in paths], Settings(**overrides))
 
-    return run_under_prefect(nightly, run_plain, paths, overrides)
+    try:
+        return run_under_prefect(nightly, run_plain, paths, overrides)
+    except NightIncomplete as incomplete:
+        return incomplete.report
 
 
 def run_as_task(step: Callable[..., StepReport], *args: Any) -> StepReport:
     """Run a step under Prefect; where Prefect fails, as the plain function that it is."""
-    wrapped = Task(step, name=TASK_NAMES[step.__name__], cache_policy=NO_CACHE)
+    wrapped = Task(step, name=STEP_NAMES[step.__name__], cache_policy=NO_CACHE)
     return run_under_prefect(wrapped, step, *args)
 
 

@@ -424,7 +424,7 @@ RUNS = Table(
         string_field("kind", null=False),  # nightly, reprocess, …
         pa.field("started_at", UTC_US, nullable=False),
         pa.field("ended_at", UTC_US),
-        string_field("status", null=False),  # done, failed, died
+        string_field("status", null=False),  # a RunStatus
         string_field("release_id"),
         string_field("report", null=False),  # JSON: per step rows in, rows out, seconds, counts by reason
     ),

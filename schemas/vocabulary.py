@@ -65,6 +65,8 @@ class RunStatus(StrEnum):
     """How a run ended."""
 
     DONE = "done"
+    INCOMPLETE = "incomplete"
+    """A step, or a session in it, failed; the rest was done and released."""
     FAILED = "failed"
     DIED = "died"
 

@@ -7,10 +7,18 @@ if TYPE_CHECKING:
     from slowwave.context.build import Context
     from slowwave.memory import Memory
     from slowwave.recall.hits import Hit, Hits
+    from slowwave.recall.sessions import SessionHit, SessionHits
     from slowwave.schemas.filters import Filters
 
-__all__ = ["Context", "Filters", "Hit", "Hits", "Memory"]
-_HOMES = {"Context": "context.build", "Filters": "schemas.filters", "Hit": "recall.hits", "Hits": "recall.hits"}
+__all__ = ["Context", "Filters", "Hit", "Hits", "Memory", "SessionHit", "SessionHits"]
+_HOMES = {
+    "Context": "context.build",
+    "Filters": "schemas.filters",
+    "Hit": "recall.hits",
+    "Hits": "recall.hits",
+    "SessionHit": "recall.sessions",
+    "SessionHits": "recall.sessions",
+}
 
 
 def __getattr__(name: str) -> object:

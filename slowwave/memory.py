@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Unpack, cast
 
 from pydantic import ValidationError
 
@@ -25,8 +25,9 @@ from slowwave.recall.release.view import View
 from slowwave.recall.rerank import make_reranking
 from slowwave.recall.retrieve.encoding import QueryVectors
 from slowwave.recall.search import Search
+from slowwave.recall.sessions import SessionHits
 from slowwave.schemas.errors import NoRelease, UsageError
-from slowwave.schemas.filters import Filters, MessageFilters
+from slowwave.schemas.filters import Filters, MessageFilters, refuse_unknown_filters
 from slowwave.schemas.settings import Settings
 from slowwave.store.releases import Release
 from slowwave.store.trouble import TROUBLE, explain_unreadable
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
     from slowwave.engines.rerankers import Reranker
     from slowwave.store.snapshot import Snapshot
 
+SESSION = "session"
+"""The kind that `Memory.sessions` answers."""
 BRIEFINGS = 8
 """Last briefings that are kept: of the live release, and of others that were asked by name."""
 
@@ -184,6 +187,54 @@ class Memory:
 
     arecall = make_async_twin(recall)
     arecall_many = make_async_twin(recall_many)
+
+    def sessions(
+        self,
+        query: str,
+        k: int = 5,
+        *,
+        automatic: bool = False,
+        now: datetime | None = None,
+        **filters: Unpack[MessageFilters],
+    ) -> SessionHits:
+        """Return up to k past sessions that the query is about, likeliest first, each with its probability, span,
+        workspace, title, master summary and best quotes.
+
+        Nothing, with the `reason`, where recall finds nothing relevant. The filters say which messages count, as
+        `recall` has them, less the category; what was taken back never does.
+
+        Raises:
+            UsageError: a query that `recall` refuses.
+        """
+        refuse_unknown_filters(filters, MessageFilters)
+        filters["files"] = read_once(filters.get("files"))
+        asked = build_query(query, k, ("message",), now=now, **filters)
+        last = LastAnswers(self._answers, self._live.named, self.settings.recall.automatic_floor)
+        with self._notes.collect_answer_notes():
+            try:
+                found = self._build_search().answer_sessions(asked, automatic=automatic)
+                last.put_sessions(asked, automatic, found)
+            except TROUBLE as trouble:
+                self._notes.replace_notes(f"{explain_unreadable(trouble)}: answered from the last answers")
+                found = last.get_sessions(asked, automatic)
+            found.notes = self._notes.answer_notes
+        return found
+
+    asessions = make_async_twin(sessions)
+
+    def recall_kinds(self, query: str, k: int, kinds: Sequence[str], **filters: Unpack[Filters]) -> Hits | SessionHits:
+        """Return what `recall` does, or `sessions` where the kind asked for is `session`: for commands and agents.
+
+        Raises:
+            UsageError: as these two; sessions are asked for together with another kind, or by category.
+        """
+        if SESSION not in kinds:
+            return self.recall(query, k, kinds or KINDS, **filters)
+        if set(kinds) != {SESSION}:
+            raise UsageError("the kind session is asked for alone: sessions and hits don't compare")
+        if filters.pop("category", None) is not None:
+            raise UsageError("category is a property of observations; sessions have none")
+        return self.sessions(query, k, **cast(MessageFilters, filters))
 
     def context(
         self,

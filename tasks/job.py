@@ -38,6 +38,8 @@ class StepReport:
     seconds: float = 0.0
     counts: Counter[str] = field(default_factory=Counter)
     notes: list[str] = field(default_factory=list)
+    failed: list[str] = field(default_factory=list)
+    """What of it failed and is tried again by the next night, a line each."""
 
     def as_dict(self) -> dict[str, object]:
         """Return the report for the run's row and its JSON."""

@@ -44,6 +44,7 @@ def runs(folder: Path) -> dict[str, list[tuple[Words, str]]]:
         "questions": [([asked(folder), "--store", store], "in 5"), ([asked(folder), "--demo", "--store", store], "?")],
         "readers": [([talk, "--rounds", 1], "generic")],
         "recall_scale": [([folder / "scale", "--rows", 300, "--queries", 2, *PLAIN], "0 errors")],
+        "sessions": [([talk, told, "--store", folder / "sessions", *PLAIN], "Memory.sessions")],
         "topics": [([some(folder, "topics.tsv", slice(12)), "--orders", 1, *PLAIN], "purity")],
         "worth": [([ROOT / "data" / "samples" / "generic"], "friends"), ([talk, "--json"], '"claims": 0')],
     }

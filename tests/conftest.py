@@ -1,6 +1,8 @@
 """What several tests share: the real encoder, the plain one, and the folder of benchmark data."""
 
+import logging
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,31 @@ from slowwave.engines.encoders.sentence_transformer import SentenceTransformerEn
 from slowwave.flows.nightly import run_night
 from slowwave.flows.report import RunReport
 from slowwave.schemas.settings import Settings
+from slowwave.tasks.isolate import LOG
 from tests.killed_nights import SAMPLES, SMALL, digests
+
+
+class Failures(logging.Handler):
+    """Keeps what failed alone while the rest of a night went on."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.INFO)
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(self.format(record))
+
+
+@pytest.fixture(autouse=True)
+def nothing_fails_alone(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A night goes on where a step or a session fails; a test fails, unless it is about that."""
+    failures, level = Failures(), LOG.level
+    LOG.addHandler(failures)
+    LOG.setLevel(logging.INFO)
+    yield
+    LOG.removeHandler(failures)
+    LOG.setLevel(level)
+    assert not failures.lines or request.node.get_closest_marker("failing"), "\n".join(failures.lines)
 
 
 @pytest.fixture(scope="session")
@@ -44,7 +70,7 @@ def samples_night(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, RunRe
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """Digests of the tables after a night of `tests/killed_nights.py` that nobody killed, done in this process."""
     store = tmp_path_factory.mktemp("undisturbed")
-    run_night([SAMPLES], Settings(store=store, **SMALL))
+    run_night([SAMPLES], Settings(store=store, **SMALL)).check_complete()
     return digests(store)
 
 

@@ -38,7 +38,7 @@ def call(step, *args):
     return report
 
 print("started", flush=True)
-run_night([samples], Settings(store=store, **small), call)
+run_night([samples], Settings(store=store, **small), call).check_complete()
 print("ended", flush=True)
 """
 

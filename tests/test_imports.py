@@ -18,6 +18,7 @@ LONGEST_CHAIN = 16
 """Modules of the longest chain of imports; 12 is the aim."""
 OVER_THE_STORE = {
     "slowwave.tasks.job": "opens the store of a run",
+    "slowwave.tasks.isolate": "puts into quarantine what failed alone",
     "slowwave.tasks.pending": "reads which sessions a step has not done, and marks them done",
     "slowwave.tasks.vectors": "looks up the vectors that the store keeps",
     "slowwave.tasks.llm.ask": "keeps a model's answers in the store before they are used",

@@ -16,6 +16,7 @@ from rich.console import Console
 from slowwave.schemas.errors import SlowwaveError, UsageError
 
 if TYPE_CHECKING:
+    from slowwave.flows.report import RunReport
     from slowwave.schemas.settings import Settings
     from slowwave.store.store import Store
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 OUT = Console(markup=False, highlight=False)
 ERR = Console(stderr=True, markup=False, highlight=False)
 
+INCOMPLETE = 3
+"""Exit status of a run that released what it could."""
 PRINTED = logging.NullHandler()
 """Takes the log lines of a memory's notes where a command prints the notes themselves."""
 
@@ -71,6 +74,12 @@ def open_store(store: Path | str | None = None, space: str | None = None) -> "St
 
     settings = load_settings(store, space)
     return Store.open(settings.store, settings.space)
+
+
+def end_run(report: "RunReport") -> None:
+    """End a command that ran steps: exit status 3 where something failed while the rest was done and released."""
+    if report.failures:
+        raise typer.Exit(INCOMPLETE)
 
 
 @contextmanager

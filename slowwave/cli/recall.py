@@ -11,9 +11,12 @@ from slowwave.schemas.vocabulary import Status
 
 if TYPE_CHECKING:
     from slowwave.recall.hits import Hit
+    from slowwave.recall.sessions import SessionHit
 
 NARROW = "Filters"
-Kinds = Annotated[list[str] | None, typer.Option("--kind", help="observation, message or summary; may be repeated.")]
+Kinds = Annotated[
+    list[str] | None, typer.Option("--kind", help="observation, message, summary (may be repeated), or session.")
+]
 
 
 def make_filter_option(name: str, about: str) -> object:
@@ -40,19 +43,23 @@ def recall(
     from slowwave.cli.common import load_settings, print_notes, report_errors, silence_note_logging
     from slowwave.context.handed_out import note_hits
     from slowwave.memory import Memory
-    from slowwave.recall.hits import KINDS
+    from slowwave.recall.sessions import SessionHits
 
     with report_errors():
         silence_note_logging()
         settings = load_settings(store, space)
         memory = Memory.open(settings.store, settings.space, release)
-        hits = memory.recall(query, k, kind or KINDS, **filters)
+        hits = memory.recall_kinds(query, k, kind or (), **filters)
     note_hits(settings.store / settings.space, hits)
     print_notes(hits.notes)
     if as_json:
         typer.echo(json.dumps(hits.as_dict(), ensure_ascii=False, indent=2))
         return
-    typer.echo("\n\n".join(_format_hit(n, hit) for n, hit in enumerate(hits, 1)) or f"Nothing found: {hits.reason}.")
+    if isinstance(hits, SessionHits):
+        told = [_format_session(n, one) for n, one in enumerate(hits, 1)]
+    else:
+        told = [_format_hit(n, hit) for n, hit in enumerate(hits, 1)]
+    typer.echo("\n\n".join(told) or f"Nothing found: {hits.reason}.")
 
 
 def _format_hit(number: int, hit: "Hit") -> str:
@@ -60,6 +67,15 @@ def _format_hit(number: int, hit: "Hit") -> str:
     first = f"{number}. {hit.kind}{when}{format_change(hit)}  {truncate_line(hit.text, 300)}"
     sources = [f"   session {s.session}, message {s.message}: “{truncate_line(s.quote, 160)}”" for s in hit.sources]
     return "\n".join([first, *sources])
+
+
+def _format_session(number: int, one: "SessionHit") -> str:
+    days = dict.fromkeys(f"{at:%Y-%m-%d}" for at in (one.started_at, one.ended_at) if at)
+    facts = [f"session {one.session}", " to ".join(days), one.workspace, f"likely {one.probability:.0%}"]
+    first = f"{number}. {' · '.join(filter(None, facts))}"
+    told = [f"   {truncate_line(text, 300)}" for text in (one.title, one.summary) if text]
+    sources = [f"   message {s.message}: “{truncate_line(s.quote, 160)}”" for s in one.sources]
+    return "\n".join([first, *told, *sources])
 
 
 def format_change(hit: "Hit") -> str:

@@ -11,6 +11,7 @@ from slowwave.cli.common import (
     SpaceOption,
     StoreOption,
     build_overrides,
+    end_run,
     load_settings,
     report_errors_and_progress,
 )
@@ -61,7 +62,9 @@ def reprocess(
         if missing:
             _fill_in(step, chosen, settings)
         else:
-            run_reprocess(step, chosen, settings).print(OUT)
+            report = run_reprocess(step, chosen, settings)
+            report.print(OUT)
+            end_run(report)
 
 
 def _fill_in(step: str, chosen: "Selection", settings: "Settings") -> None:
@@ -86,7 +89,8 @@ def _print_summaries(report: "RunReport", found: Iterable["Summary"]) -> None:
         when = f"{one.last_at:%Y-%m-%d}  " if one.last_at else ""
         OUT.print(f"{when}{one.title or one.session}", style="bold", highlight=False, soft_wrap=True)
         OUT.print(f"{one.text}\n", highlight=False, soft_wrap=True)
-    for note in report.notes:
+    for note in report.collect_notes():
         OUT.print(f"note: {note}", highlight=False, soft_wrap=True)
     left = "No summary is there: nothing is said, or what should write it could not be asked."
     OUT.print(report.format_verdict() if some else left, highlight=False, soft_wrap=True)
+    end_run(report)

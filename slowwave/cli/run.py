@@ -12,6 +12,7 @@ from slowwave.cli.common import (
     SpaceOption,
     StoreOption,
     build_overrides,
+    end_run,
     find_local_prefect_settings,
     import_prefect_quietly,
     load_settings,
@@ -53,7 +54,11 @@ def run(
     store: StoreOption = None,
     space: SpaceOption = None,
 ) -> None:
-    """Do a night: read what is new, distil it, release it."""
+    """Do a night: read what is new, distil it, release it.
+
+    Exit status 0: all was done; 3: something failed and is tried again next night, the rest is released; 1: nothing
+    was released.
+    """
     with report_errors_and_progress():
         asked = build_llm_overrides(llm, max_tokens)
         given = build_overrides(store, space, gists=gists, embeddings=embeddings, redact=redact, **asked)
@@ -72,6 +77,7 @@ def run(
 
             report = run_night_under_prefect([str(path) for path in absolute], given)
         report.print(OUT)
+        end_run(report)
 
 
 def sources(

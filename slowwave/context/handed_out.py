@@ -10,11 +10,12 @@ from slowwave.store.recalls import log_recall
 if TYPE_CHECKING:  # who notes hits has no use for blocks
     from slowwave.context.build import Context
     from slowwave.recall.hits import Hit
+    from slowwave.recall.sessions import SessionHit
 
 FROM_MEMORY = ("memories", "briefing")
 
 
-def note_hits(space_dir: Path, hits: Iterable["Hit"]) -> bool:
+def note_hits(space_dir: Path, hits: Iterable["Hit | SessionHit"]) -> bool:
     """Note hits that were shown; False where the folder can't be written to."""
     return log_recall(space_dir, {hit.id: [hit.text, *(source.quote for source in hit.sources)] for hit in hits})
 

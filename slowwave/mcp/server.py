@@ -22,7 +22,6 @@ from pydantic import BaseModel, Field, create_model
 from slowwave.context.build import Context
 from slowwave.context.handed_out import note_block, note_hits
 from slowwave.memory import Memory
-from slowwave.recall.hits import KINDS
 from slowwave.recall.show import show
 from slowwave.schemas.errors import SlowwaveError
 from slowwave.schemas.filters import Filters, MessageFilters, spell_out_filters
@@ -65,7 +64,9 @@ class RecallResult(BaseModel):
     release: str | None
     """The release that answered; null for a stale answer."""
     hits: list[dict[str, Any]]
-    """Best first: kind, id, text, score, observed_at, status, sources (session, message, quote)."""
+    """Best first: kind, id, text, score, observed_at, status, sources (session, message, quote); sessions with
+    probability, workspace, title, summary, started_at, ended_at, sources.
+    """
     reason: str | None = None
     """Why there are none."""
     stale: bool = False
@@ -89,14 +90,20 @@ class Tools:
         query: Query,
         k: Annotated[int, Field(ge=1, le=MAX_K, description="How many hits, at most.")] = 10,
         kinds: Annotated[
-            list[str] | None, Field(description="Any of observation, message, summary; by default all.")
+            list[str] | None,
+            Field(
+                description="Any of observation, message, summary; by default all. Or session, alone: whole sessions."
+            ),
         ] = None,
         **filters: Unpack[Filters],
     ) -> RecallResult:
-        """Search the memory of earlier sessions: claims, messages and summaries that answer a query, with sources."""
+        """Search the memory of earlier sessions: claims, messages and summaries that answer a query, with sources.
+
+        Kind `session` finds the sessions it is about, with their summaries and best quotes.
+        """
         with convert_to_tool_errors():
             memory = self.open_memory()
-            found = memory.recall(query, k, kinds or KINDS, **drop_empty(filters))
+            found = memory.recall_kinds(query, k, kinds or (), **drop_empty(filters))
             release = None if found.stale else memory.release.name
         note_hits(self.space_dir, found)
         hits = [hit.as_dict() for hit in found]

@@ -88,15 +88,16 @@ class Hit:
         return cls(
             **{
                 **plain,
-                "observed_at": _parse_iso_datetime(plain["observed_at"]),
-                "successor": Successor(later["text"], _parse_iso_datetime(later["observed_at"])) if later else None,
+                "observed_at": parse_iso_datetime(plain["observed_at"]),
+                "successor": Successor(later["text"], parse_iso_datetime(later["observed_at"])) if later else None,
                 "sources": tuple(Source(**source) for source in plain["sources"]),
                 "pair": tuple(Fragment(**fragment) for fragment in plain["pair"]),
             }
         )
 
 
-def _parse_iso_datetime(iso: str | None) -> datetime | None:
+def parse_iso_datetime(iso: str | None) -> datetime | None:
+    """Return a moment that was written down; None of none."""
     return datetime.fromisoformat(iso) if iso else None
 
 

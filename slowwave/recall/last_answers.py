@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 from slowwave.recall.hits import Hit, Hits
 from slowwave.recall.query import Query
+from slowwave.recall.sessions import SessionHit, SessionHits
 from slowwave.schemas.ids import compute_content_id
 from slowwave.store.private import make_private_folder
 from slowwave.store.snapshot_cache import find_cache_file
@@ -46,7 +47,7 @@ class AnswerCache:
     def get_hits(self, question: str) -> Hits | None:
         """Return the last answer to just this question, marked as stale; None when there is none."""
         found = self.get_json(question, lambda plain: [Hit.from_dict(one) for one in plain])
-        return None if found is None else Hits(found, None if found else "nothing was found then either", stale=True)
+        return None if found is None else Hits(found, None if found else NOTHING_THEN, stale=True)
 
     def put_json(self, question: str, answer: object) -> None:
         """Note an answer of another kind, as plain values that JSON has."""
@@ -90,6 +91,7 @@ class AnswerCache:
             return otherwise
 
 
+NOTHING_THEN = "nothing was found then either"
 NEVER = "the store can't be read, and this was never asked before"
 NOT_NEAR = "the store can't be read, and what was found last is not relevant enough for an answer nobody asked for"
 
@@ -121,6 +123,16 @@ class LastAnswers:
             return Hits(reason=NEVER, stale=True)
         near = [hit for hit in asked if (hit.relevance or 0.0) >= self.automatic_floor]
         return Hits(near, None if near else asked.reason or NOT_NEAR, stale=True)
+
+    def put_sessions(self, query: Query, automatic: bool, found: SessionHits) -> None:
+        """Note the sessions that a query was about."""
+        self.answers.put_json(f"sessions {self._build_key(query, automatic)}", [one.as_dict() for one in found])
+
+    def get_sessions(self, query: Query, automatic: bool) -> SessionHits:
+        """Return the last sessions that just this found."""
+        question = f"sessions {self._build_key(query, automatic)}"
+        told = self.answers.get_json(question, lambda plain: [SessionHit.from_dict(one) for one in plain])
+        return SessionHits(told or (), None if told else NEVER if told is None else NOTHING_THEN, stale=True)
 
     def _build_key(self, query: Query, automatic: bool) -> str:
         """Return everything that an answer depends on.

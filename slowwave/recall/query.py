@@ -168,7 +168,7 @@ def _check_kinds(kinds: Iterable[str] | str) -> tuple[Kind, ...]:
         asked = (repr(kinds),)
     unknown = [kind for kind in asked if kind not in KINDS]
     if unknown or not asked:
-        raise UsageError(f"unknown kinds {unknown}: any of {', '.join(KINDS)}, at least one")
+        raise UsageError(f"unknown kinds {unknown}: any of {', '.join(KINDS)}, at least one; `sessions` finds sessions")
     return tuple(dict.fromkeys(cast(tuple[Kind, ...], asked)))
 
 

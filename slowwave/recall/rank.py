@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from itertools import chain
 from typing import cast
 
+import numpy as np
 from rapidfuzz import fuzz
 
 from slowwave.recall.hits import KINDS, Kind
@@ -21,7 +22,7 @@ from slowwave.recall.release.columns import Mask
 from slowwave.recall.release.doubts import Doubt
 from slowwave.recall.release.tables import Row
 from slowwave.recall.release.view import View
-from slowwave.recall.retrieve.pools import POOLS, Candidates, Scores
+from slowwave.recall.retrieve.pools import POOLS, Candidates, Scores, select_best_per_owner
 from slowwave.recall.times import convert_datetimes
 from slowwave.schemas.vocabulary import Status
 from slowwave.text.words import extract_stems
@@ -52,6 +53,33 @@ class ScoredRow:
     cosine: float
     """To the query; NaN where unknown."""
     relevance: float = 0.0
+
+
+@dataclass(frozen=True)
+class ScoredPool:
+    """The candidates of one pool, and how relevant the best of them is."""
+
+    candidates: Candidates
+    scores: Scores
+    relevance: Scores
+    """0 to 1 a row, as `scores`."""
+    best: float
+    """Relevance of the best, candidate or not."""
+    judged: bool
+    """Whether the release has a scale for this pool and the query a vector to put on it."""
+
+    def select_best(self, depth: int) -> list[ScoredRow]:
+        """Return the best rows, one an owner, best first: of several passages of a message the best."""
+        pool, rows = self.candidates.pool, self.candidates.rows
+        owners = [str(row[pool.owner]) for row in rows]
+        cosine = self.candidates.signals.get("vector", np.full(len(owners), np.nan))
+        best = select_best_per_owner(self.scores, owners, self.candidates.ids)[:depth]
+        return [
+            ScoredRow(
+                *(pool.kind, owners[i], rows[i]), float(self.scores[i]), float(cosine[i]), float(self.relevance[i])
+            )
+            for i in best
+        ]
 
 
 def merge_kinds(found: Sequence[Sequence[ScoredRow]], k: int) -> list[ScoredRow]:

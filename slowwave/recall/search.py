@@ -6,7 +6,7 @@ nothing under it.
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from slowwave.recall.hits import Hits, Kind
 from slowwave.recall.plan import Plan, plan_query
 from slowwave.recall.query import Query
 from slowwave.recall.rank import (
+    ScoredPool,
     ScoredRow,
     boost_matching_dates,
     boost_scores_by_date,
@@ -37,23 +38,13 @@ from slowwave.recall.retrieve.pools import (
     Vector,
     fuse_reciprocal_ranks,
     retrieve_candidates,
-    select_best_per_owner,
 )
 from slowwave.recall.retrieve.sessions import has_similar_session
+from slowwave.recall.sessions import SessionHits, find_sessions
 from slowwave.recall.sources import build_hits
 from slowwave.recall.staleness import mark_superseded
 from slowwave.schemas.settings import RecallSettings
 from slowwave.store.trouble import READ_TROUBLE
-
-
-@dataclass(frozen=True)
-class PoolResult:
-    """The best rows of one pool, and how relevant the best of all its candidates is."""
-
-    found: list[ScoredRow]
-    best: float
-    judged: bool
-    """Whether the release has a scale for this pool and the query a vector to put on it."""
 
 
 class Search:
@@ -79,45 +70,68 @@ class Search:
 
     def answer_queries(self, queries: Sequence[Query], *, automatic: bool = False) -> list[Hits]:
         """Return one answer a query, in order; their texts are encoded together."""
+        return [self._answer_query(plan, automatic) for plan in self._plan_queries(queries)]
+
+    def answer_sessions(self, query: Query, *, automatic: bool = False) -> SessionHits:
+        """Return the sessions that a query for messages is likeliest about; none, and why, where recall keeps
+        silent.
+        """
+        (plan,) = self._plan_queries([query])
+        if query.is_narrowed and (reason := explain_empty_filters(self.view, query)):
+            return SessionHits(reason=reason)
+        pool, said = POOLS["message"], self._compute_evidence(plan) if plan.kinds else None
+        if said is None:
+            return SessionHits(reason=explain_no_rows(plan))
+        scored = self._score_pool(pool, plan, said)
+        if not scored.candidates.rows:
+            return SessionHits(reason=explain_no_rows(plan))
+        reason, best = self._explain_silence([scored], plan, automatic)
+        if reason:
+            return SessionHits(reason=reason, relevance=best)
+        return SessionHits(find_sessions(self.view, plan, said, scored), relevance=best)
+
+    def _plan_queries(self, queries: Sequence[Query]) -> list[Plan]:
+        """Return the queries' plans with their vectors, made in one call of the encoder."""
         plans = [plan_query(self.view, query) for query in queries]
         texts = {text for plan in plans if plan.kinds for text in (plan.text, plan.query.text)}
         vectors = self._encode(sorted(texts)) if texts else {}
-        return [
-            self._answer_query(replace(one, vector=vectors.get(one.text), whole=vectors.get(one.query.text)), automatic)
-            for one in plans
-        ]
+        return [replace(one, vector=vectors.get(one.text), whole=vectors.get(one.query.text)) for one in plans]
 
     def _answer_query(self, plan: Plan, automatic: bool) -> Hits:
         query = plan.query
         if query.is_narrowed and (reason := explain_empty_filters(self.view, query)):
             return Hits(reason=reason)
-        asked = plan.kinds
-        answers = self._search_pools(asked, plan)
-        if not any(one.found for one in answers):
-            return Hits(reason="nothing in memory matches" if asked else "nothing of that kind is in memory yet")
+        answers = self._search_pools(plan.kinds, plan)
+        if not any(one.candidates.rows for one in answers):
+            return Hits(reason=explain_no_rows(plan))
+        reason, best = self._explain_silence(answers, plan, automatic)
+        if reason:
+            return Hits(reason=reason, relevance=best)
+        kept = self._merge_results(answers, plan, self.settings.automatic_floor if automatic else 0.0)
+        told = demote_echoes(mark_superseded(self.view, kept, query))
+        shown = promote_newest(mark_possible_supersessions(self.view, told, query), query)[: query.k]
+        return Hits(build_hits(self.view, sort_superseded_last(shown)), relevance=best)
+
+    def _explain_silence(self, answers: Sequence[ScoredPool], plan: Plan, automatic: bool) -> tuple[str | None, float]:
+        """Return why what was found is not relevant enough to be told, None where it is; and how relevant it is."""
         floor = self.settings.automatic_floor if automatic else self.settings.floor
         best = max(one.best for one in answers)
         judged = automatic or any(one.judged for one in answers)
         if best < floor and judged and not automatic:
             best = max(best, self._score_other_kinds(plan))
         # A long report is near to no single message, and may yet tell of what a session was about.
-        if best < floor and judged and (automatic or not has_similar_session(self.view, query, plan.whole)):
-            reached = math.floor(best * 100) / 100  # rounded, it might read as the floor
-            reason = f"nothing relevant: the nearest memory reaches {reached:.2f}, the floor is {floor:.2f}"
-            return Hits(reason=reason, relevance=best)
-        kept = self._merge_results(answers, plan, floor if automatic else 0.0)
-        told = demote_echoes(mark_superseded(self.view, kept, query))
-        shown = promote_newest(mark_possible_supersessions(self.view, told, query), query)[: query.k]
-        return Hits(build_hits(self.view, sort_superseded_last(shown)), relevance=best)
+        if best >= floor or not judged or (not automatic and has_similar_session(self.view, plan.query, plan.whole)):
+            return None, best
+        reached = math.floor(best * 100) / 100  # rounded, it might read as the floor
+        return f"nothing relevant: the nearest memory reaches {reached:.2f}, the floor is {floor:.2f}", best
 
-    def _merge_results(self, answers: Sequence[PoolResult], plan: Plan, least: float) -> list[ScoredRow]:
+    def _merge_results(self, answers: Sequence[ScoredPool], plan: Plan, least: float) -> list[ScoredRow]:
         """Return the hits of all kinds as one list, best first; by the reranker, where there is one."""
         query, anything, telling = plan.query, not plan.is_time_only, self.settings.floor
 
         def first(depth: int) -> list[ScoredRow]:
-            found = boost_matching_dates(
-                merge_kinds([one.found[:depth] for one in answers], self.settings.rrf_k), telling, query
-            )
+            best = [one.select_best(depth) for one in answers]
+            found = boost_matching_dates(merge_kinds(best, self.settings.rrf_k), telling, query)
             return [one for one in found if one.relevance >= least and (one.relevance or anything)]
 
         return first(query.k) if self._reranking is None else self._reranking.rerank_hits(query, first)
@@ -127,9 +141,9 @@ class Search:
         others = [kind for kind in POOLS if kind in plan.searchable and kind not in plan.query.kinds]
         return max((one.best for one in self._search_pools(others, plan) if one.judged), default=0.0)
 
-    def _search_pools(self, kinds: Sequence[Kind], plan: Plan) -> list[PoolResult]:
+    def _search_pools(self, kinds: Sequence[Kind], plan: Plan) -> list[ScoredPool]:
         said = self._compute_evidence(plan) if {"message", "observation"}.intersection(kinds) else None
-        return [self._search_pool(POOLS[kind], plan, said) for kind in kinds]
+        return [self._score_pool(POOLS[kind], plan, said) for kind in kinds]
 
     def _compute_evidence(self, plan: Plan) -> PassageEvidence:
         """Return what is heard at every passage; where full text turns out to be broken, without it."""
@@ -140,25 +154,18 @@ class Search:
             self._note_broken_index(pool, trouble)
             return compute_passage_evidence(self.view, pool, plan.query, plan.vector, full_text=False)
 
-    def _search_pool(self, pool: Pool, plan: Plan, said: PassageEvidence | None) -> PoolResult:
-        """Return the best rows of a pool, one an owner, best first: k, or as many as a reranker wants."""
-        query = plan.query
+    def _score_pool(self, pool: Pool, plan: Plan, said: PassageEvidence | None) -> ScoredPool:
+        """Return a pool's candidates with their scores and relevance."""
         candidates, scores = self._score_candidates(pool, plan, said)
         if not candidates.rows:
-            return PoolResult([], 0.0, False)
+            return ScoredPool(candidates, scores, scores, 0.0, False)
         relevance, nearest = self._compute_relevance(candidates, plan)
         if plan.is_time_only:
             scores = np.where(relevance > 0.0, scores, scores.min() - 1.0)
         elif pool.kind == "summary":  # what is said of passages and claims tells their times already
-            scores = boost_scores_by_date(candidates, scores, relevance, self.settings.floor, query)
-        owners = [str(row[pool.owner]) for row in candidates.rows]
-        cosine = candidates.signals.get("vector", np.full(len(owners), np.nan))
-        depth = query.k if self._reranking is None else self._reranking.compute_depth(query)
-        found = [
-            ScoredRow(pool.kind, owners[i], candidates.rows[i], float(scores[i]), float(cosine[i]), float(relevance[i]))
-            for i in select_best_per_owner(scores, owners, candidates.ids)[:depth]
-        ]
-        return PoolResult(found, max(float(relevance.max()), nearest or 0.0), nearest is not None)
+            scores = boost_scores_by_date(candidates, scores, relevance, self.settings.floor, plan.query)
+        best = max(float(relevance.max()), nearest or 0.0)
+        return ScoredPool(candidates, scores, relevance, best, nearest is not None)
 
     def _compute_relevance(self, candidates: Candidates, plan: Plan) -> tuple[Scores, float | None]:
         """Return 0 to 1 a row: its cosine, and the share of the query's words heard there, on the release's scale.
@@ -208,3 +215,8 @@ class Search:
             return True
         self._note(f"{pool.table.name} has no full-text index: answered by vectors alone")
         return False
+
+
+def explain_no_rows(plan: Plan) -> str:
+    """Return why there are no candidates."""
+    return "nothing in memory matches" if plan.kinds else "nothing of that kind is in memory yet"

@@ -5,7 +5,7 @@ batch are both inserted, null keys vanish), and indexes are left out of merges, 
 brings the duplicates back.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -225,6 +225,17 @@ class Store:
         """Return newest version of each table."""
         with translate_read_errors(self.dir):
             return {t.name: int(self.open_dataset(t).version) for t in tables}
+
+    def restore_versions(self, versions: Mapping[str, int]) -> None:
+        """Make the tables again what they were at these versions; one that has not changed is left alone.
+
+        Raises:
+            StoreUnwritable: no room, no right, or a table that is broken.
+        """
+        with translate_write_errors(self.dir):
+            for name, version in versions.items():
+                if int((table := self.open_table(TABLES[name])).version) != version:
+                    table.restore(version)
 
     def _check_rows(self, table: Table, rows: pa.Table) -> pa.Table:
         keys = rows.column(table.key)

@@ -1,5 +1,6 @@
 """Claims of every session that is new or has grown, with keywords and vectors."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import polars as pl
@@ -10,6 +11,7 @@ from slowwave.schemas.tables import MESSAGES, OBSERVATIONS
 from slowwave.schemas.vocabulary import WITHDRAWN, Origin, Status
 from slowwave.tasks.boilerplate.task import Mask, restore_verbatim_quotes
 from slowwave.tasks.gists.keywords import extract_keywords
+from slowwave.tasks.isolate import do_apart, note_failed_units
 from slowwave.tasks.job import Job, StepReport, compute_step_key, report_step
 from slowwave.tasks.llm.ask import (
     SESSIONS_MESSAGES,
@@ -42,9 +44,15 @@ def observe_sessions(job: Job) -> StepReport:
         sessions = find_pending_sessions(job.store, "observe", key, mask.by_session)
         report.rows_in = sessions.height
         with show_progress("observe", sessions.height) as advance:
+            failed: dict[str, Exception] = {}
             for group in group_sessions(sessions, SESSIONS_MESSAGES if model else MESSAGES_AT_ONCE):
-                _observe_group(job, group, key, report, mask, model)
+
+                def observe_some(ids: Sequence[str], group: pl.DataFrame = group) -> None:
+                    _observe_group(job, group.filter(pl.col("session_id").is_in(ids)), key, report, mask, model)
+
+                failed |= do_apart(group["session_id"].to_list(), observe_some)
                 advance(group.height)
+        note_failed_units(job, report, "session", failed)
         report.counts["echoes of recall left out"] = mask.echoes
         report.counts["lines of recalls.jsonl that can't be read"] = mask.recalled.unread
     return report

@@ -1,8 +1,11 @@
 """Passages of every spoken message, with their vectors: what recall searches of the vault."""
 
+from collections.abc import Sequence
+
 import polars as pl
 
 from slowwave.schemas.tables import MESSAGES, PASSAGES
+from slowwave.tasks.isolate import do_apart, note_failed_units
 from slowwave.tasks.job import Job, StepReport, compute_step_key, report_step
 from slowwave.tasks.passages.cut import VERSION, build_passages
 from slowwave.tasks.pending import find_missing_messages, iter_batches, read_inactive_ids, read_spoken_messages
@@ -27,9 +30,16 @@ def write_passages(job: Job) -> StepReport:
         pending = find_missing_messages(job.store, spoken, PASSAGES, key)
         report.rows_in = pending.height
         with show_progress("passages", pending.height) as advance:
+            failed: dict[str, Exception] = {}
             for batch in iter_batches(pending, BATCH):
-                report.rows_out += _write_passage_batch(job, batch, key)
+
+                def write(sessions: Sequence[str], batch: pl.DataFrame = batch) -> None:
+                    mine = batch.filter(pl.col("session_id").is_in(sessions))
+                    report.rows_out += _write_passage_batch(job, mine, key)
+
+                failed |= do_apart(batch["session_id"].unique(maintain_order=True).to_list(), write)
                 advance(batch.height)
+        note_failed_units(job, report, "session", failed)
     return report
 
 

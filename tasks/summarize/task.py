@@ -1,6 +1,6 @@
 """Summaries of every group that is full, over topics and over sessions, and each session's master summary."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,7 @@ from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, SUMMARIES, TOPICS
 from slowwave.schemas.vocabulary import SPOKEN, Status, SummaryScope
 from slowwave.store.store import Store
 from slowwave.tasks.boilerplate.task import Mask
+from slowwave.tasks.isolate import do_apart, note_failed_units
 from slowwave.tasks.job import Job, StepReport, compute_step_key, report_step
 from slowwave.tasks.llm.ask import SESSIONS_MESSAGES, Model, compute_model_key, get_model, quarantine_rejected
 from slowwave.tasks.pending import find_pending_sessions, group_sessions, mark_done, read_inactive_ids
@@ -37,6 +38,7 @@ from slowwave.text.pyramid import (
 )
 
 MESSAGES_AT_ONCE = 2_000
+MEMBER = ["observation_id", "topic_id", "summary", "speaker", "observed_at"]
 GROUP = ["scope_id", "tier", "seq", "text", "member_ids", "first_at", "last_at"]
 
 
@@ -54,6 +56,21 @@ class Scope:
     """Summaries that stand no more."""
 
 
+@dataclass(frozen=True)
+class TopicTalk:
+    """The topics, each with what is to be summed up of it."""
+
+    claims: Mapping[str, pl.DataFrame]
+    """topic_id -> its active claims in order of time, with the columns of MEMBER."""
+    names: Mapping[str, str]
+    sealed: Mapping[str, Pyramid]
+
+    @property
+    def ids(self) -> list[str]:
+        """Of all of them."""
+        return list(self.claims)
+
+
 def roll_up(job: Job, only: frozenset[str] | None = None) -> StepReport:
     """Seal and summarise what is complete; summaries made under other settings go when theirs stand.
 
@@ -62,11 +79,19 @@ def roll_up(job: Job, only: frozenset[str] | None = None) -> StepReport:
     with report_step("rollup") as report:
         model = get_model(job)
         key = compute_summaries_key(job, model)
-        pending = find_pending_sessions(job.store, "rollup", key)
+        every = pending = find_pending_sessions(job.store, "rollup", key)
         if only is not None:
             pending = pending.filter(pl.col("session_id").is_in(sorted(only)))
         report.counts["sessions summarised"] = pending.height
-        waiting = _grow_all(job, key, pending, model, report, topics=only is None)
+        talk = _read_topic_talk(job, key) if only is None else TopicTalk({}, {}, {})
+        report.rows_in = sum(mine.height for mine in talk.claims.values())
+        waiting, failed = _grow_all(job, key, pending, model, report, talk)
+        of_sessions = {unit: error for unit, error in failed.items() if unit not in talk.claims}
+        note_failed_units(job, report, "session", of_sessions, set(every["session_id"]) - set(pending["session_id"]))
+        if only is None:
+            of_topics = {unit: error for unit, error in failed.items() if unit in talk.claims}
+            note_failed_units(job, report, "topic", of_topics)
+        waiting |= failed.keys()
         stale = job.store.read(SUMMARIES, ["summary_id", "scope_id"], pc.field("step_key") != key).to_pylist()
         done = [
             r["summary_id"] for r in stale if r["scope_id"] not in waiting and (only is None or r["scope_id"] in only)
@@ -83,29 +108,38 @@ def compute_summaries_key(job: Job, model: Model | None) -> str:
 
 
 def _grow_all(
-    job: Job, key: str, pending: pl.DataFrame, model: Model | None, report: StepReport, *, topics: bool
-) -> set[str]:
-    """Grow topics and sessions, and store what that makes; returns the ids of those that have to wait.
+    job: Job, key: str, pending: pl.DataFrame, model: Model | None, report: StepReport, talk: TopicTalk
+) -> tuple[set[str], dict[str, Exception]]:
+    """Grow topics and sessions, and store what that makes; returns the ids of those that have to wait, and what was
+    raised of those that failed.
 
     With a model the topics go together with the first sessions: each tier is one batch, and the model is closed before
     the summaries are encoded.
     """
-    scopes = _load_topic_scopes(job, key, report) if topics else []
     narrator = SummaryWriter(job, model, report, load_topic_info(job.store)) if model else None
-    waiting: set[str] = set()
-    if narrator is None:
-        waiting |= _grow_and_store(job, key, scopes, None, report)
-        scopes = []
     gone = read_inactive_ids(job.store)
-    with show_progress("rollup", pending.height) as advance:
-        for group in group_sessions(pending, SESSIONS_MESSAGES if model else MESSAGES_AT_ONCE):
-            mine = _load_session_scopes(job, group, gone, key)
-            late = _grow_and_store(job, key, [*scopes, *mine], narrator, report)
-            scopes, waiting = [], waiting | late
-            rows = group[["session_id", "input_key"]].rows()
-            mark_done(job.store, "rollup", [(s, k, None) for s, k in rows if s not in late])
-            advance(group.height)
-    return waiting | (_grow_and_store(job, key, scopes, narrator, report) if scopes else set())
+    waiting: set[str] = set()
+
+    def grow_some(ids: Sequence[str]) -> None:
+        sessions = pending.filter(pl.col("session_id").is_in(ids))
+        scopes = [*_build_topic_scopes(job, talk, ids), *_load_session_scopes(job, sessions, gone, key)]
+        late = _grow_and_store(job, key, scopes, narrator, report)
+        waiting.update(late)
+        rows = sessions[["session_id", "input_key"]].rows()
+        mark_done(job.store, "rollup", [(s, k, None) for s, k in rows if s not in late])
+
+    groups = group_sessions(pending, SESSIONS_MESSAGES if model else MESSAGES_AT_ONCE)
+    batches = [group["session_id"].to_list() for group in groups]
+    if narrator and batches:
+        batches[0] = [*talk.ids, *batches[0]]
+    else:
+        batches.insert(0, talk.ids)
+    failed: dict[str, Exception] = {}
+    with show_progress("rollup", pending.height + len(talk.ids)) as advance:
+        for batch in batches:
+            failed |= do_apart(batch, grow_some)
+            advance(len(batch))
+    return waiting, failed
 
 
 def _grow_and_store(
@@ -173,22 +207,28 @@ def build_session_shape(settings: PyramidSettings) -> Shape:
     )
 
 
-def _load_topic_scopes(job: Job, key: str, report: StepReport) -> list[Scope]:
+def _read_topic_talk(job: Job, key: str) -> TopicTalk:
     """Return every topic that holds a claim, or a summary of claims that went."""
-    columns = ["observation_id", "topic_id", "summary", "speaker", "observed_at"]
-    claims = pl.DataFrame(job.store.read(OBSERVATIONS, columns, pc.field("status") == Status.ACTIVE))
+    claims = pl.DataFrame(job.store.read(OBSERVATIONS, MEMBER, pc.field("status") == Status.ACTIVE))
     claims = claims.drop_nulls("topic_id").sort("observed_at", "observation_id", nulls_last=True)
-    report.rows_in += claims.height
     sealed = _load_sealed_pyramids(job, "topic", key)
     names = {row["topic_id"]: row["name"] for row in job.store.read(TOPICS, ["topic_id", "name"]).to_pylist()}
     by_topic = {str(k[0]): v for k, v in claims.group_by(["topic_id"], maintain_order=True)}
+    return TopicTalk(by_topic | {topic: claims.clear() for topic in sealed if topic not in by_topic}, names, sealed)
+
+
+def _build_topic_scopes(job: Job, talk: TopicTalk, ids: Sequence[str]) -> list[Scope]:
+    """Return the topics among some ids."""
     scopes: list[Scope] = []
-    for topic in [*by_topic, *(t for t in sealed if t not in by_topic)]:
-        mine = by_topic.get(topic, claims.clear())
-        members = [Member(r[0], r[2], r[4], speaker=r[3]) for r in mine.select(columns).iter_rows()]
-        about = {"title": names.get(topic), "workspace": None}
+    for topic in ids:
+        if topic not in talk.claims:
+            continue
+        members = [Member(r[0], r[2], r[4], speaker=r[3]) for r in talk.claims[topic].select(MEMBER).iter_rows()]
+        about = {"title": talk.names.get(topic), "workspace": None}
+        tiers = talk.sealed.get(topic, Pyramid()).tiers
+        pyramid = Pyramid({tier: list(groups) for tier, groups in tiers.items()})  # growing it changes it
         shape = build_topic_shape(job.settings.pyramid)
-        scopes.append(_build_scope("topic", topic, about, sealed.get(topic, Pyramid()), members, shape))
+        scopes.append(_build_scope("topic", topic, about, pyramid, members, shape))
     return scopes
 
 

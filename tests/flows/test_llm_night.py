@@ -9,7 +9,9 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from slowwave.engines.llm.budget import MeteredLLM
@@ -395,3 +397,30 @@ def test_killed_between_two_answers_the_night_ends_as_if_it_had_not_been_and_pay
     assert digests(tmp_path / "s") == digests(tmp_path / "whole")
     # All but the batch of two in hand at each death is kept.
     assert int(last.stdout) <= everything - sum(at) + 2 * len(at)
+
+
+@pytest.mark.failing
+def test_a_session_that_fails_beside_a_model_stops_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    talks = [chat(tmp_path / f"{name}.jsonl", name, [f"{name}: {said}" for said in SAID]) for name in ("a", "b", "c")]
+    store, whole = tmp_path / "store", tmp_path / "whole"
+
+    def fail_on_b(shown: pa.Table, *rest: Any) -> Any:
+        found = extract_claims(shown, *rest)  # what is asked is asked, and paid for
+        if any(text.startswith("b: ") for text in shown["text"].to_pylist()):
+            raise KeyError("b")
+        return found
+
+    with monkeypatch.context() as broken:
+        broken.setattr("slowwave.tasks.observe.task.extract_claims", fail_on_b)
+        first = run_night(talks, settings(store))
+    assert first.release is not None
+    assert first.failures == ["a session of observe failed, tried again next night: KeyError: 'b'"]
+    second = run_night(talks, settings(store))
+    assert second.failures == []
+    assert (
+        steps(second)["observe"].counts["scripted: requests"] == steps(second)["observe"].counts["scripted: cache hits"]
+    )
+    run_night(talks, settings(whole))
+    quotes = [Store.open(root).read(OBSERVATIONS, ["quote"])["quote"].to_pylist() for root in (store, whole)]
+    assert sorted(quotes[0]) == sorted(quotes[1])  # which of two alike stands is told by who came first
+    assert not [row for row in Store.open(store).read(QUARANTINE).to_pylist() if not row["resolved"]]

@@ -223,6 +223,21 @@ def test_a_secret_in_a_note_a_talk_or_a_question_reaches_no_file_unless_asked_to
     assert ("The gauge's deploy key is [redacted:github-token], keep it." in journal.path.read_text()) is redact
 
 
+def test_sessions_are_a_kind_of_their_own(store: Path, inside: Callable[[Path], MCPServer[Any]]) -> None:
+    asked = {"query": "tide gauge readings", "k": 1}
+
+    async def use() -> list[CallToolResult]:
+        async with Client(inside(store)) as client:
+            kinds = (["session"], ["session", "message"])
+            return [await client.call_tool("recall", {**asked, "kinds": some}) for some in kinds]
+
+    found, mixed = asyncio.run(use())
+    (hit,) = json.loads(text_of(found))["hits"]
+    assert (hit["kind"], hit["session"]) == ("session", "s-1")
+    assert hit["sources"][0]["quote"]
+    assert mixed.is_error
+
+
 def test_a_store_that_goes_away_leaves_old_answers_and_lines(
     store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, inside: Callable[[Path], MCPServer[Any]]
 ) -> None:

@@ -1,0 +1,191 @@
+"""Sessions that answer: which past conversations a query is about, with what tells of each and its best quotes.
+
+    for found in memory.sessions("why did we leave Redis?", k=3):
+        print(found.probability, found.title, found.summary)
+
+A session is found by its best turn, its words and its nearest passages (`retrieve/sessions.py`), and told by what the
+night wrote of it. What was taken back has no passages, and so neither finds a session nor is quoted.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+
+from slowwave.recall.hits import Source, parse_iso_datetime
+from slowwave.recall.plan import Plan
+from slowwave.recall.query import Query
+from slowwave.recall.rank import ScoredPool
+from slowwave.recall.release.columns import NO_TIME, Ints
+from slowwave.recall.release.tables import Row
+from slowwave.recall.release.view import View
+from slowwave.recall.retrieve.messages import PassageEvidence
+from slowwave.recall.retrieve.sessions import is_visible_as_of, rank_sessions_by_turns, read_session_ids
+from slowwave.schemas.tables import MESSAGES, PASSAGES, SESSIONS, SUMMARIES
+from slowwave.text.pyramid import compute_master_id
+
+QUOTES = 3
+"""Messages that are quoted of a session, at most."""
+ABOUT = ["native_id", "workspace", "title", "started_at", "ended_at"]
+
+
+@dataclass(frozen=True, slots=True)
+class SessionHit:
+    """A past session that the query is about."""
+
+    id: str
+    """session_id."""
+    session: str
+    """The transcript's own id."""
+    probability: float
+    """That the query is about this session, if it is about one of the memory's; those of all sessions sum to 1."""
+    workspace: str | None
+    title: str | None
+    """The transcript's, else the one that the night's model gave it."""
+    summary: str | None
+    """The session's master summary, as far as one was written by the time asked about."""
+    started_at: datetime | None
+    ended_at: datetime | None
+    """When its last message was written; asked as of a day, the last that had been by then."""
+    sources: tuple[Source, ...]
+    """Its messages that answer best, best first, each with the words that do."""
+
+    @property
+    def text(self) -> str:
+        """What tells of it: its summary, else its title."""
+        return self.summary or self.title or ""
+
+    def as_dict(self) -> dict[str, object]:
+        """Return plain values, ready for JSON."""
+        span = {name: at.isoformat() if (at := getattr(self, name)) else None for name in ("started_at", "ended_at")}
+        return {"kind": "session", **asdict(self), **span}
+
+    @classmethod
+    def from_dict(cls, plain: Mapping[str, Any]) -> "SessionHit":
+        """Return the hit that `as_dict` wrote down, also after JSON."""
+        span = {name: parse_iso_datetime(plain[name]) for name in ("started_at", "ended_at")}
+        sources = tuple(Source(**one) for one in plain["sources"])
+        return cls(**{name: value for name, value in plain.items() if name != "kind"} | span | {"sources": sources})
+
+
+class SessionHits(list[SessionHit]):
+    """The sessions of one query, likeliest first: a list that also says why it is empty, as `Hits` does."""
+
+    def __init__(
+        self,
+        hits: Iterable[SessionHit] = (),
+        reason: str | None = None,
+        stale: bool = False,
+        relevance: float = 0.0,
+        notes: tuple[str, ...] = (),
+    ) -> None:
+        super().__init__(hits)
+        self.reason, self.stale, self.relevance, self.notes = reason, stale, relevance, notes
+
+    def as_dict(self) -> dict[str, object]:
+        """Return plain values, ready for JSON."""
+        told = {"reason": self.reason, "stale": self.stale, "relevance": self.relevance, "notes": list(self.notes)}
+        return {"hits": [hit.as_dict() for hit in self], **told}
+
+
+def find_sessions(view: View, plan: Plan, said: PassageEvidence, turns: ScoredPool) -> list[SessionHit]:
+    """Return up to k sessions, likeliest first.
+
+    Args:
+        plan: the query for messages, with its vectors.
+        said: what is heard at every passage.
+        turns: the query's candidates among the passages, scored; one at least.
+    """
+    layout, query = view.passages, plan.query
+    told = turns.relevance > 0.0 if plan.is_time_only else np.ones(len(turns.scores), dtype=bool)
+    positions = np.array([row["position"] for row in turns.candidates.rows], dtype=np.int64)[told]
+    scores = turns.scores[told]
+    best: dict[int, float] = {}
+    for number, score in zip(layout.session[positions].tolist(), scores.tolist(), strict=True):
+        best[number] = max(score, best.get(number, score))
+    if not best:
+        return []
+    full_text = said.share is not None
+    ranked = rank_sessions_by_turns(view, query, plan.whole, best, full_text, plan.is_time_only)[: query.k]
+    order = positions[np.argsort(-scores, kind="stable")]
+    quoted = [_select_quoted(view, said, order, number) for number, _ in ranked]
+    return _build_hits(view, query, ranked, quoted)
+
+
+def _select_quoted(view: View, said: PassageEvidence, order: Ints, number: int) -> Ints:
+    """Return positions of the best passages of a session, one a message: of the candidates, best first, where it has
+    some.
+    """
+    layout = view.passages
+    some = order[layout.session[order] == number]
+    if not len(some):
+        here = np.flatnonzero((layout.session == number) & said.allowed)
+        scores = said.word_date_score if said.cosine is None else np.nan_to_num(said.cosine, nan=-1.0)
+        some = here[np.argsort(-scores[here], kind="stable")]
+    _, first = np.unique(layout.message[some], return_index=True)
+    quoted: Ints = some[np.sort(first)[:QUOTES]]
+    return quoted
+
+
+def _build_hits(
+    view: View, query: Query, ranked: Sequence[tuple[int, float]], quoted: Sequence[Ints]
+) -> list[SessionHit]:
+    """Return sessions, by number and probability, as hits that quote these positions."""
+    layout = view.passages
+    ids = read_session_ids(view, layout, [number for number, _ in ranked])
+    about = view.read_by_id(SESSIONS, ids, ABOUT)
+    masters = view.read_by_id(SUMMARIES, [compute_master_id(key) for key in ids], ["text", "title", "last_at"])
+    sources = _read_sources(view, quoted)
+    hits: list[SessionHit] = []
+    for key, (number, probability), mine in zip(ids, ranked, sources, strict=True):
+        row: Row = about.get(key, {})
+        master = masters.get(compute_master_id(key), {})
+        if not is_visible_as_of(master.get("last_at"), query.as_of):
+            master = {}
+        ended = row.get("ended_at") if query.as_of is None else _find_last_moment(view, query.as_of, number)
+        hits.append(
+            SessionHit(
+                key,
+                view.native_sessions.get(key, key),
+                probability,
+                _get_text(row, "workspace"),
+                _get_text(row, "title") or _get_text(master, "title"),
+                _get_text(master, "text"),
+                _get_moment(row.get("started_at")),
+                _get_moment(ended),
+                mine,
+            )
+        )
+    return hits
+
+
+def _read_sources(view: View, quoted: Sequence[Ints]) -> list[tuple[Source, ...]]:
+    """Return the passages at some positions as sources, in the transcript's own ids."""
+    layout, every = view.passages, np.concatenate(quoted)
+    texts = view.take(PASSAGES, layout.offsets[every], ["session_id", "text"]).to_pylist()
+    known = layout.message[every] >= 0
+    named = view.take(MESSAGES, layout.message[every][known], ["native_id"])["native_id"].to_pylist()
+    names = dict(zip(every[known].tolist(), named, strict=True))
+    found = {
+        at: Source(view.native_sessions.get(row["session_id"], row["session_id"]), names[at], row["text"])
+        for at, row in zip(every.tolist(), texts, strict=True)
+        if at in names
+    }
+    return [tuple(found[at] for at in some.tolist() if at in found) for some in quoted]
+
+
+def _find_last_moment(view: View, as_of: datetime, number: int) -> datetime | None:
+    """Return when the last of a session's passages was said that had been said by then."""
+    moments = view.passages.moment[view.passages.session == number]
+    moments = moments[(moments != NO_TIME) & (moments <= round(as_of.timestamp() * 1e6))]
+    return datetime.fromtimestamp(int(moments.max()) / 1e6, UTC) if len(moments) else None
+
+
+def _get_text(row: Row, name: str) -> str | None:
+    return str(row[name]) if row.get(name) else None
+
+
+def _get_moment(value: object) -> datetime | None:
+    return value if isinstance(value, datetime) else None

@@ -1,0 +1,128 @@
+"""What fails alone fails alone: a group's work done again unit by unit, and what could not be done put in quarantine.
+
+A step does its units (sessions, topics) in groups, for speed. Where a group raises what nobody foresaw, its halves are
+tried, and theirs, until the units that fail stand alone; the others are done. Those that failed are marked nowhere, so
+the next night tries them again, and what was made of them before stands. What would fail everywhere is raised as it is:
+the store, the disk, a model that can't be had, settings that can't be obeyed.
+"""
+
+import errno
+import logging
+import re
+import traceback
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import TypeVar
+
+import pyarrow.compute as pc
+
+from slowwave.schemas.errors import BadRows, SlowwaveError
+from slowwave.schemas.tables import QUARANTINE
+from slowwave.store.store import Store
+from slowwave.tasks.job import Job, StepReport
+from slowwave.tasks.llm.ask import EXCERPT, quarantine_rejected
+from slowwave.tasks.llm.claims import Rejected
+from slowwave.text.redact import redact_text
+
+LOG = logging.getLogger(__name__)
+U = TypeVar("U", bound=str)
+
+DISK = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO})
+"""What a disk says that takes nothing more."""
+ADDRESS = re.compile(r"\b0x[0-9a-f]{6,}\b")
+"""Of an object in memory: another one each night, of the same failure."""
+WHOLE_STEP = "step"
+
+
+def is_lasting(error: Exception) -> bool:
+    """Return whether what was raised would be raised of everything else too, so that going on is of no use.
+
+    All errors raised on purpose are, but for rows that can't be stored: those are one step's mistake.
+    """
+    if isinstance(error, SlowwaveError):
+        return not isinstance(error, BadRows)
+    return isinstance(error, OSError) and error.errno in DISK
+
+
+def do_apart(units: Sequence[U], do: Callable[[Sequence[U]], object]) -> dict[U, Exception]:
+    """Do some units' work, all at once where that goes; return what was raised of those that can't be done.
+
+    Raises:
+        Exception: what `is_lasting`.
+    """
+    try:
+        if units:
+            do(units)
+        return {}
+    except Exception as error:
+        if is_lasting(error):
+            raise
+        if len(units) == 1:
+            return {units[0]: error}
+    half = len(units) // 2
+    return do_apart(units[:half], do) | do_apart(units[half:], do)
+
+
+def note_failed_units(
+    job: Job, report: StepReport, kind: str, failed: Mapping[str, Exception], left: Collection[str] = ()
+) -> None:
+    """Put the units that failed into quarantine and the report; earlier failures of others are resolved.
+
+    Args:
+        job: the run.
+        report: the step's.
+        kind: what a unit is: session, topic.
+        failed: what was raised, by the unit's id.
+        left: units that were to be done and were not tried.
+    """
+    if failed:
+        first = next(iter(failed.values()))
+        many = f"{len(failed)} {kind}s" if len(failed) > 1 else f"a {kind}"
+        report.failed.append(f"{many} of {report.step} failed, tried again next night: {describe_failure(first)}")
+    _note(job, report.step, {f"{unit}/{kind}": error for unit, error in failed.items()}, kind, left)
+
+
+def note_failed_step(job: Job, report: StepReport, error: Exception) -> None:
+    """Put a step that failed as a whole into quarantine and its report."""
+    report.failed.append(f"{report.step} failed, what it had made before stands: {describe_failure(error)}")
+    _note(job, report.step, {f"{report.step}/{WHOLE_STEP}": error}, WHOLE_STEP)
+
+
+def find_failed_steps(store: Store) -> frozenset[str]:
+    """Return the steps that failed as a whole when they were last run."""
+    held = store.read(QUARANTINE, ["step", "row_id"], ~pc.field("resolved")).to_pylist()
+    return frozenset(row["step"] for row in held if row["row_id"] == f"{row['step']}/{WHOLE_STEP}")
+
+
+def settle_step(job: Job, step: str) -> None:
+    """Resolve what stands in quarantine of a step that failed as a whole, and now did not."""
+    _note(job, step, {}, WHOLE_STEP)
+
+
+def describe_failure(error: Exception) -> str:
+    """Return an error's kind and words in one line."""
+    return " ".join(traceback.format_exception_only(error)[-1].split())
+
+
+def _note(job: Job, step: str, failed: Mapping[str, Exception], kind: str, left: Iterable[str] = ()) -> None:
+    for row_id, error in failed.items():
+        LOG.info("%s of %s failed", row_id, step, exc_info=error)
+    waiting = {f"{unit}/{kind}" for unit in left}
+    held = _find_open_failures(job.store, step, kind) - waiting
+    if failed or held:
+        clean = redact_text if job.settings.redact else str
+        rejected = [
+            Rejected(row_id, clean(describe_failure(error)), clean(format_traceback(error))[-EXCERPT:])
+            for row_id, error in failed.items()
+        ]
+        quarantine_rejected(job.store, step, rejected, held)
+
+
+def format_traceback(error: Exception) -> str:
+    """Return the traceback, the same for the same failure."""
+    return ADDRESS.sub("0x…", "".join(traceback.format_exception(error)))
+
+
+def _find_open_failures(store: Store, step: str, kind: str) -> set[str]:
+    """Return row ids of the failures of a step's units that no later night has mended."""
+    held = store.read(QUARANTINE, ["row_id"], (pc.field("step") == step) & ~pc.field("resolved"))
+    return {row_id for row_id in held["row_id"].to_pylist() if row_id and row_id.endswith(f"/{kind}")}

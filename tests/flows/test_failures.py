@@ -1,0 +1,261 @@
+"""What fails in a night stops nothing else: the rest is released, and the next night tries it again."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from typer.testing import CliRunner
+
+from slowwave.cli.main import app
+from slowwave.flows.nightly import run_night
+from slowwave.flows.report import RunReport
+from slowwave.schemas.errors import BadRows, StoreUnwritable
+from slowwave.schemas.settings import Settings
+from slowwave.schemas.tables import (
+    MARKS,
+    OBSERVATIONS,
+    PASSAGES,
+    QUARANTINE,
+    RELEASED,
+    RUNS,
+    SESSIONS,
+    SUMMARIES,
+    TOPICS,
+)
+from slowwave.store import Store
+from slowwave.store.digest import compute_table_digest
+from slowwave.tasks.isolate import do_apart
+
+ROOT = Path(__file__).parents[2]
+TALK = {
+    "ferry": ["We take the ferry to Hoy on 4 May.", "The cabin costs 240 euros, Ann paid for it."],
+    "gauge": ["The gauge at Hoy reads 1.83 m too high.", "We decided to poll every 10 minutes."],
+    "poison": ["The harbour master is called Grieg.", "He wants the list by Friday."],
+}
+DERIVED = tuple(table for table in RELEASED if table is not QUARANTINE)
+
+pytestmark = pytest.mark.failing
+
+
+@pytest.fixture
+def talk(tmp_path: Path) -> Path:
+    lines = [
+        {"session_id": session, "message_id": f"{session}-{n}", "role": "user", "speaker": "Ben", "content": text}
+        | {"ts": f"2026-11-03T1{day}:0{n}:00Z"}
+        for day, (session, said) in enumerate(TALK.items())
+        for n, text in enumerate(said)
+    ]
+    path = tmp_path / "talk.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    return path
+
+
+def settings(root: Path) -> Settings:
+    return Settings(store=root, encoder="hash-384", keywords={"top": 0})
+
+
+def digests(root: Path) -> dict[str, str]:
+    store = Store.open(root)
+    return {table.name: compute_table_digest(table, store.read(table)) for table in (*DERIVED, MARKS)}
+
+
+@pytest.fixture
+def undisturbed(talk: Path, tmp_path: Path) -> dict[str, str]:
+    run_night([talk], settings(tmp_path / "whole"))
+    return digests(tmp_path / "whole")
+
+
+def fail_on_poison(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The pure function, which raises where the session's words are among what it is given."""
+
+    def failing(rows: Any, *args: Any, **named: Any) -> Any:
+        if "Grieg" in str(rows.to_pylist() if isinstance(rows, pa.Table) else rows):
+            raise KeyError("x")
+        return function(rows, *args, **named)
+
+    return failing
+
+
+def open_failures(root: Path) -> list[tuple[str, str]]:
+    rows = Store.open(root).read(QUARANTINE).to_pylist()
+    return [(row["step"], row["reason"]) for row in rows if not row["resolved"]]
+
+
+def sessions_in(root: Path, table: Any, column: str = "session_id") -> set[str]:
+    store = Store.open(root)
+    names = {row["session_id"]: row["native_id"] for row in store.read(SESSIONS).to_pylist()}
+    return {names[key] for key in store.read(table, [column])[column].to_pylist() if key in names}
+
+
+PURE = {
+    "passages": ("slowwave.tasks.passages.task.build_passages", PASSAGES, "session_id"),
+    "observe": ("slowwave.tasks.observe.task.observe", OBSERVATIONS, "session_id"),
+    "rollup": ("slowwave.tasks.summarize.task.grow_many", SUMMARIES, "scope_id"),
+}
+"""Of each step the function that is given texts, the table it fills, and the column of the session."""
+
+
+@pytest.mark.parametrize("step", PURE)
+def test_a_session_that_fails_stops_no_other(
+    step: str, talk: Path, tmp_path: Path, undisturbed: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name, table, column = PURE[step]
+    module, _, function = name.rpartition(".")
+    right = getattr(sys.modules[module], function)
+    root = tmp_path / "store"
+    with monkeypatch.context() as broken:
+        if step == "rollup":  # it is given generators: what fails is a session's own
+            build = sys.modules[module]._build_scope  # type: ignore[attr-defined]
+            only_words = fail_on_poison(lambda _, *given: build(*given))
+            broken.setattr(f"{module}._build_scope", lambda *given: only_words(given[4], *given))
+        else:
+            broken.setattr(name, fail_on_poison(right))
+        report = run_night([talk], settings(root))
+        assert report.release is not None
+        assert {"ferry", "gauge"} <= sessions_in(root, table, column)
+        assert "poison" not in sessions_in(root, table, column)
+        assert (step, "KeyError: 'x'") in open_failures(root)
+        (row, *_) = [row for row in Store.open(root).read(QUARANTINE).to_pylist() if row["step"] == step]
+        assert "in failing" in row["excerpt"]  # the end of the traceback
+        assert any(line.endswith("tried again next night: KeyError: 'x'") for line in report.failures)
+        assert "Not everything was done" in report.format_verdict()
+        versions = Store.open(root).read_versions(RELEASED)
+        assert run_night([talk], settings(root)).release is None  # it fails again, and writes nothing
+        assert Store.open(root).read_versions(RELEASED) == versions
+    mended = run_night([talk], settings(root))
+    assert mended.release is not None
+    assert (mended.failures, open_failures(root)) == ([], [])
+    assert digests(root) == undisturbed
+    runs = sorted(Store.open(root).read(RUNS).to_pylist(), key=lambda row: str(row["started_at"]))
+    assert [row["status"] for row in runs] == ["incomplete", "incomplete", "done"]
+
+
+STEPS = {
+    "passages": "slowwave.tasks.passages.task.find_missing_messages",
+    "gists": "slowwave.tasks.gists.task.find_missing_messages",
+    "boilerplate": "slowwave.tasks.boilerplate.task.compute_step_key",
+    "observe": "slowwave.tasks.observe.task.find_pending_sessions",
+    "dedupe": "slowwave.tasks.dedupe.task.compute_step_key",
+    "supersede": "slowwave.tasks.supersede.task.compute_step_key",
+    "assign": "slowwave.tasks.topics.task._collect_placed_rows",
+    "prototypes": "slowwave.tasks.prototypes.task.compute_step_key",
+    "rollup": "slowwave.tasks.summarize.task.find_pending_sessions",
+}
+"""Of each step a function that it can't do without; of `assign` one that is called when half is written."""
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_step_that_fails_stops_no_other(
+    step: str, talk: Path, tmp_path: Path, undisturbed: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("of all things")
+
+    root = tmp_path / "store"
+    with monkeypatch.context() as broken:
+        broken.setattr(STEPS[step], fail)
+        report = run_night([talk], settings(root))
+    assert report.release is not None
+    assert report.failures == [f"{step} failed, what it had made before stands: ZeroDivisionError: of all things"]
+    assert open_failures(root) == [(step, "ZeroDivisionError: of all things")]
+    if step == "assign":
+        assert Store.open(root).count(TOPICS) == 0  # nothing half done is released
+    mended = run_night([talk], settings(root))
+    assert (mended.failures, open_failures(root)) == ([], [])
+    assert digests(root) == undisturbed
+
+
+def test_what_fails_everywhere_ends_the_night(talk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise StoreUnwritable(tmp_path, "no room")
+
+    monkeypatch.setattr("slowwave.tasks.observe.task.observe", full)
+    with pytest.raises(StoreUnwritable):
+        run_night([talk], settings(tmp_path / "store"))
+    assert [row["status"] for row in Store.open(tmp_path / "store").read(RUNS).to_pylist()] == ["failed"]
+
+
+def test_the_failing_are_found_by_halves() -> None:
+    done: list[str] = []
+
+    def do(units: Any) -> None:
+        if bad := [one for one in units if one in ("c", "g")]:
+            raise BadRows("t", bad[0])
+        done.extend(units)
+
+    failed = do_apart(list("abcdefgh"), do)
+    assert sorted(failed) == ["c", "g"]
+    assert sorted(done) == list("abdefh")  # each once
+    with pytest.raises(OSError, match="full"):
+        do_apart(["a"], lambda _: (_ for _ in ()).throw(OSError(28, "full")))
+
+
+def test_sessions_that_share_a_moment_end_no_night(tmp_path: Path) -> None:
+    said = ["The boat is moored at pier 4.", "The boat is moored at pier 9.", "The boat is moored at pier 7."]
+    lines = [
+        {"session_id": f"s{n % 4}", "message_id": f"m{n}", "role": "user", "content": said[n % 3], "workspace": "w"}
+        | {"ts": "2026-11-03" if n % 4 < 3 else "2026-11-04"}
+        for n in range(12)
+    ]
+    path = tmp_path / "bulk.jsonl"
+    for some in (lines[:9], lines):
+        path.write_text("".join(json.dumps(line) + "\n" for line in some), encoding="utf-8")
+        report = run_night([path], settings(tmp_path / "store"))
+        assert report.release is not None
+        assert report.failures == []
+
+
+def test_the_command_ends_with_its_own_status(talk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLOWWAVE_ENCODER", "hash-384")
+    words = ["run", "--plain", str(talk), "--store", str(tmp_path / "store")]
+    with monkeypatch.context() as broken:
+        from slowwave.tasks.observe import task
+
+        broken.setattr(task, "observe", fail_on_poison(task.observe))
+        done = CliRunner().invoke(app, words)
+        assert (done.exit_code, "Released r1" in done.output) == (3, True), done.output
+        assert "a session of observe failed, tried again next night: KeyError: 'x'" in done.output
+    assert CliRunner().invoke(app, words).exit_code == 0
+
+
+UNDER_PREFECT = """
+import sys
+from slowwave.cli.common import import_prefect_quietly
+
+import_prefect_quietly()
+from slowwave.flows.report import NightIncomplete
+from slowwave.flows.under_prefect import nightly, run_night_under_prefect
+from slowwave.tasks.topics import task
+
+def fail(*_):
+    raise KeyError("x")
+
+task.refresh_topics = fail
+paths, overrides = [sys.argv[1]], {"store": sys.argv[2], "encoder": "hash-384", "keywords": {"top": 0}}
+state = nightly(paths, overrides, return_state=True)
+print(state.name, state.message)
+print(run_night_under_prefect(paths, overrides).failures)
+"""
+
+
+def test_a_flow_of_which_a_step_failed_ends_as_failed_and_is_released(talk: Path, tmp_path: Path) -> None:
+    root = tmp_path / "store"
+    command = [sys.executable, "-c", UNDER_PREFECT, str(talk), str(root)]
+    own = {**os.environ, "PYTHONPATH": str(ROOT), "PREFECT_HOME": str(tmp_path / "prefect")}
+    told = subprocess.run(command, check=True, capture_output=True, text=True, env=own).stdout
+    first, second = told.splitlines()[-2:]
+    why = "assign failed, what it had made before stands: KeyError: 'x'"
+    assert first.startswith("Failed ")
+    assert "Released r1" in first
+    assert why in first
+    assert second == str([why])
+    report: RunReport = run_night([talk], settings(root))
+    assert report.failures == []
+    assert report.release is not None
+    assert Store.open(root).count(TOPICS) > 0
