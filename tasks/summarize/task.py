@@ -1,5 +1,6 @@
 """Summaries of every group that is full, over topics and over sessions, and each session's master summary."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -8,6 +9,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.settings import PyramidSettings
 from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, SUMMARIES, TOPICS
 from slowwave.schemas.vocabulary import SPOKEN, Status, SummaryScope
@@ -16,12 +18,14 @@ from slowwave.tasks.boilerplate.task import Mask
 from slowwave.tasks.isolate import do_apart, note_failed_units
 from slowwave.tasks.job import Job, StepReport, compute_step_key, report_step
 from slowwave.tasks.llm.ask import SESSIONS_MESSAGES, Model, compute_model_key, get_model, quarantine_rejected
+from slowwave.tasks.observe.worth import compute_worth_digest
 from slowwave.tasks.pending import find_pending_sessions, group_sessions, mark_done, read_inactive_ids
 from slowwave.tasks.progress import show_progress
 from slowwave.tasks.summarize import narrate
 from slowwave.tasks.summarize.mend import mend
 from slowwave.tasks.summarize.narrate import TopicInfo
 from slowwave.tasks.summarize.task_llm import SummaryWriter
+from slowwave.tasks.summarize.worthy import cut_to_worthy_sentences
 from slowwave.tasks.vectors import attach_vectors, describe_encoder, get_encoder
 from slowwave.text.pyramid import (
     MASTER,
@@ -104,7 +108,9 @@ def compute_summaries_key(job: Job, model: Model | None) -> str:
     """Return what a summary depends on besides its members."""
     encoder = describe_encoder(job.settings)
     key = compute_step_key("rollup", 1, job.settings.pyramid, encoder)
-    return compute_model_key(model, "rollup", narrate.VERSION, narrate.SUMMARY_PROMPTS, key) if model else key
+    if model is None:
+        return compute_content_id(key, compute_worth_digest())
+    return compute_model_key(model, "rollup", narrate.VERSION, narrate.SUMMARY_PROMPTS, key)
 
 
 def _grow_all(
@@ -122,7 +128,8 @@ def _grow_all(
 
     def grow_some(ids: Sequence[str]) -> None:
         sessions = pending.filter(pl.col("session_id").is_in(ids))
-        scopes = [*_build_topic_scopes(job, talk, ids), *_load_session_scopes(job, sessions, gone, key)]
+        of_sessions = _load_session_scopes(job, sessions, gone, key, whole=model is not None)
+        scopes = [*_build_topic_scopes(job, talk, ids), *of_sessions]
         late = _grow_and_store(job, key, scopes, narrator, report)
         waiting.update(late)
         rows = sessions[["session_id", "input_key"]].rows()
@@ -241,22 +248,25 @@ def _build_scope(
     return Scope(scope, scope_id, about, growth, mended.made, mended.gone)
 
 
-def _load_session_scopes(job: Job, group: pl.DataFrame, gone: set[str], key: str) -> list[Scope]:
-    """Return the sessions of a group."""
-    columns = ["message_id", "session_id", "text", "ts", "speaker", "seq", "origin"]
-    messages = pl.DataFrame(
-        Mask(job).mask_messages(job.store.read_ids(MESSAGES, group["session_id"], columns, "session_id"))
-    )
-    said = pl.col("origin").is_in(SPOKEN) & (pl.col("text") != "")
-    messages = messages.filter(said & ~pl.col("message_id").is_in(sorted(gone))).sort("session_id", "seq")
-    by_session = {k[0]: v for k, v in messages.group_by(["session_id"], maintain_order=True)}
+def _load_session_scopes(job: Job, group: pl.DataFrame, gone: set[str], key: str, *, whole: bool) -> list[Scope]:
+    """Return the sessions of a group, by their `whole` messages or by what of them is worth remembering."""
+    columns = ["message_id", "session_id", "text", "ts", "speaker", "seq", "origin", "blocks"]
+    spoken = pc.field("origin").isin([*map(str, SPOKEN)])
+    found = job.store.read_ids(MESSAGES, group["session_id"], columns, "session_id", where=spoken)
+    left = (pc.field("text") != "") & ~pc.field("message_id").isin(pa.array(sorted(gone), pa.string()))
+    messages = Mask(job).mask_messages(found).filter(left)
+    by_session: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for row in messages.sort_by([("session_id", "ascending"), ("seq", "ascending")]).to_pylist():
+        by_session[row["session_id"]].append(row)
     sealed = _load_sealed_pyramids(job, "session", key, group["session_id"])
     scopes: list[Scope] = []
     for info in group.iter_rows(named=True):
         sid = info["session_id"]
-        mine = by_session.get(sid, messages.clear())
-        members = [Member(r[0], r[2], r[3], speaker=r[4]) for r in mine.select(columns).iter_rows()]
-        shape = build_session_shape(job.settings.pyramid)
+        mine, shape = by_session[sid], build_session_shape(job.settings.pyramid)
+        texts = [row["text"] for row in mine] if whole else cut_to_worthy_sentences(mine, shape.first)
+        members = [
+            Member(r["message_id"], text, r["ts"], speaker=r["speaker"]) for r, text in zip(mine, texts, strict=True)
+        ]
         scopes.append(_build_scope("session", sid, info, sealed.get(sid, Pyramid()), members, shape))
         if not members:
             scopes[-1].gone.append(compute_master_id(sid))
