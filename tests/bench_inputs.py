@@ -46,6 +46,7 @@ def runs(folder: Path) -> dict[str, list[tuple[Words, str]]]:
         "recall_scale": [([folder / "scale", "--rows", 300, "--queries", 2, *PLAIN], "0 errors")],
         "sessions": [([talk, told, "--store", folder / "sessions", *PLAIN], "Memory.sessions")],
         "topics": [([some(folder, "topics.tsv", slice(12)), "--orders", 1, *PLAIN], "purity")],
+        "fit_worth": [([ROOT / "data" / "samples"], "tidepool")],
         "worth": [([ROOT / "data" / "samples" / "generic"], "friends"), ([talk, "--json"], '"claims": 0')],
     }
 
