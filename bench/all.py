@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
+ASKED = ("facts", "vehicle")
 CHANGES = ("calm_coding", "facts", "vehicle")
 
 
@@ -23,6 +24,7 @@ def list_commands(data: Path | None) -> list[tuple[list[str], Path | None]]:
         (["bench.changes", *map(str, amended)], None),
         (["bench.topics", "data/labelled/topics.tsv"], None),
         (["bench.context", "data/labelled/decisions.jsonl"], None),
+        (["bench.answers", "data/questions.toml"], None),
     ]
     if data is None:
         return shipped
@@ -33,6 +35,8 @@ def list_commands(data: Path | None) -> list[tuple[list[str], Path | None]]:
         (["bench.changes", *(str(data / "changes" / f"{n}.jsonl") for n in CHANGES)], data / "changes"),
         (["bench.observe", str(locomo)], locomo),
         (["bench.locomo", str(locomo)], locomo),
+        (["bench.answers", str(locomo), "--sample", "150"], locomo),
+        (["bench.answers", *(str(data / "changes" / f"{n}.jsonl") for n in ASKED)], data / "changes"),
         (["bench.abstention", str(locomo)], locomo),
         (["bench.prototypes", str(locomo)], locomo),
         (["bench.keywords", str(data / "keywords" / "inspec")], data / "keywords"),

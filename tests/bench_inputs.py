@@ -20,6 +20,7 @@ def runs(folder: Path) -> dict[str, list[tuple[Words, str]]]:
     return {
         "abstention": [([told, "--stride", 1, *PLAIN], "cosine < 0.5"), (["--cases", ferry, pay], "foreign")],
         "all": [([], "skipped: no ")],
+        "answers": [([told, "--sample", 2, *PLAIN], "stale first"), ([asked_by_id(folder), "--json", *PLAIN], "noise")],
         "changes": [([pay, "--misses"], "what changed"), ([asked_by_id(folder), *PLAIN], "100.0%")],
         "context": [([talk, "--reports", report, "--store", store, *PLAIN], "R@1")],
         "dedupe": [([pairs, *PLAIN], "rules and vectors"), ([pairs, "--no-encoder", "--json"], "rules alone")],
@@ -63,6 +64,7 @@ def asked_by_id(folder: Path) -> Path:
     talk = folder / "boat.jsonl"
     talk.write_text("\n".join(map(json.dumps, lines)) + "\n", encoding="utf-8")
     query = {"workspace": None, "query": "At which pier is the boat moored?", "current": ["m2"], "stale": ["m1"]}
+    query["gold"] = query["current"]
     talk.with_suffix(".queries.json").write_text(json.dumps([query]), encoding="utf-8")
     return talk
 

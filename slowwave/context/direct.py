@@ -61,8 +61,7 @@ class Told:
     @property
     def line(self) -> Line:
         """As it is shown, in one line."""
-        text = " ".join(self.text.split())
-        parts = ("" if self.opens else LEFT_OUT, text, "" if self.closes else LEFT_OUT, self.later)
+        parts = ("" if self.opens else LEFT_OUT, _flatten(self.text), "" if self.closes else LEFT_OUT, self.later)
         return Line(" ".join(filter(None, parts)), self.source, self.likelihood)
 
 
@@ -81,6 +80,7 @@ def rank_messages(view: View, query: Query, hits: Sequence[Hit], tags: Mapping[s
     rows = view.read_by_id(MESSAGES, [hit.id for hit in hits], SHOWN)
     places = {hit.id: float(1 + place) ** -FADES for place, hit in enumerate(hits)}
     named = find_named_speaker(view, query)
+    texts = "\n".join(_flatten(hit.text) for hit in hits)
 
     def make(row: Row, text: str, whole: str, likelihood: float, later: str = "") -> Told:
         other = named is not None and row["speaker"] != named
@@ -94,7 +94,7 @@ def rank_messages(view: View, query: Query, hits: Sequence[Hit], tags: Mapping[s
             hit.sources[0].quote,
             hit.text,
             places[hit.id] * (ASKS if _asks(hit.text) else 1.0),
-            _format_successor(hit),
+            "" if hit.successor and _flatten(hit.successor.text) in texts else _format_successor(hit),
         )
         for hit in hits
         if hit.id in rows and not _has_found_successor(view, hit, rows)
@@ -137,6 +137,10 @@ def find_named_speaker(view: View, query: Query) -> str | None:
     return names.pop() if len(names) == 1 else None
 
 
+def _flatten(text: str) -> str:
+    return " ".join(text.split())
+
+
 def _asks(text: str) -> bool:
     return text.rstrip().endswith("?")
 
@@ -166,7 +170,7 @@ def _format_successor(hit: Hit) -> str:
         return ""
     at = f" {hit.successor.observed_at:%Y-%m-%d}" if hit.successor.observed_at else ""
     perhaps = "" if hit.superseded_by is not None else "perhaps "
-    return f"({perhaps}until{at}, then: {' '.join(hit.successor.text.split())})"
+    return f"({perhaps}until{at}, then: {_flatten(hit.successor.text)})"
 
 
 def pack_messages(
@@ -185,9 +189,11 @@ def pack_messages(
     shown, groups, chosen, room = set(asked), set[object](), list[Line](), budget
     for one in said:
         opening = 0 if one.source.group in groups else head(one.source)
-        most = min(room, max(int(budget * LARGEST), room // 2)) - opening
-        line = shorten(one, asked, most, price)
-        if line is None or shown.issuperset(words := extract_content_words(line.text)):
+        left = room - opening
+        line = shorten(one, asked, max(int(budget * LARGEST), left // 2), price) or one.line
+        if price(line) > left:
+            continue
+        if shown.issuperset(words := extract_content_words(line.text)):
             continue
         chosen.append(line)
         room -= price(line) + opening
@@ -213,7 +219,7 @@ def shorten(one: Told, asked: Collection[str], most: int, price: Callable[[Line]
     for start, stop in widths:
         line = _cut(one, spans, start, stop).line
         if price(line) > most:
-            break
+            continue
         longest = line
     return longest
 

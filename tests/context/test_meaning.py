@@ -59,7 +59,7 @@ def test_of_a_session_without_sentences_or_vectors_the_meaning_is_empty() -> Non
 
 def test_what_lies_in_the_direction_is_worth_more() -> None:
     along, against = (
-        score_statements(SAID, 0.9, {}, {}, {}, "backups", None, replace(NO_WEIGHTS, direction=d), VECTORS)
+        score_statements(SAID, 0.9, {}, {}, None, replace(NO_WEIGHTS, direction=d), VECTORS)
         for d in ((0.0, 1.0), (0.0, -1.0))
     )
     assert [one.text for one in along] == [one.text for one in against]
