@@ -1,10 +1,11 @@
 """What was found, put in order: kinds merged, echoes below what they repeat, the newest of the same first.
 
-Of two hits that are one sentence with another value in it, the later holds, mostly. Nothing is read of the words: how
-alike two texts are (`rapidfuzz.fuzz.ratio`), and when each was said. Of 72 facts told anew in the same sentence a block
-tells the later first 61 times for 14 before; LoCoMo's answers stay as they were. The time that a query names is
-evidence among the rest: what is relevant anyhow and was said then stands above what was said at another time and does
-not name that time either.
+Of two hits that are one sentence with another value in it, the later holds, mostly; so too where both tell of two of
+the query's words or more, with other figures. Nothing is read of the words: how alike two texts are
+(`rapidfuzz.fuzz.ratio`), what words and figures they share, and when each was said. Of 72 facts told anew in the same
+sentence a block tells the later first 61 times for 14 before; LoCoMo's answers stay as they were. The time that a query
+names is evidence among the rest: what is relevant anyhow and was said then stands above what was said at another time
+and does not name that time either.
 """
 
 import re
