@@ -94,7 +94,7 @@ def rank_messages(view: View, query: Query, hits: Sequence[Hit], tags: Mapping[s
             hit.sources[0].quote,
             hit.text,
             places[hit.id] * (ASKS if _asks(hit.text) else 1.0),
-            "" if hit.successor and _flatten(hit.successor.text) in texts else _format_successor(hit),
+            _format_change(hit, texts),
         )
         for hit in hits
         if hit.id in rows and not _has_found_successor(view, hit, rows)
@@ -164,13 +164,14 @@ def _make_source(view: View, row: Row, tags: Mapping[str, str]) -> LineSource:
     )
 
 
-def _format_successor(hit: Hit) -> str:
-    """Return what is told of the claim that changed a message, or perhaps did."""
+def _format_change(hit: Hit, told: str) -> str:
+    """Return until when a message held, or perhaps did, and what was said then where that is not told beside it."""
     if hit.successor is None:
         return ""
-    at = f" {hit.successor.observed_at:%Y-%m-%d}" if hit.successor.observed_at else ""
-    perhaps = "" if hit.superseded_by is not None else "perhaps "
-    return f"({perhaps}until{at}, then: {_flatten(hit.successor.text)})"
+    at, later = hit.successor.observed_at, _flatten(hit.successor.text)
+    until = f"until {at:%Y-%m-%d}" if at else "no longer"
+    until = until if hit.superseded_by is not None else f"perhaps {until}"
+    return f"({until})" if later in told else f"({until}, then: {later})"
 
 
 def pack_messages(
