@@ -12,6 +12,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 DECIDED = ("unseen", "third", "fourth", "fifth", "sixth", "seventh", "eighth")
+ASKED = ("facts", "vehicle")
 CHANGES = ("calm_coding", "facts", "vehicle")
 TALKS = ("coding/chef_chopsky.jsonl", "fixtures/pi/large-session.jsonl", "changes/calm_coding.jsonl")
 
@@ -28,6 +29,7 @@ def list_commands(data: Path | None) -> list[tuple[list[str], Path | None]]:
         (["bench.context", "data/labelled/decisions.jsonl"], None),
         (["bench.worth", "data/samples"], None),
         (["bench.sessions", *map(str, decided)], None),
+        (["bench.answers", "data/questions.toml"], None),
     ]
     if data is None:
         return shipped
@@ -40,6 +42,8 @@ def list_commands(data: Path | None) -> list[tuple[list[str], Path | None]]:
         (["bench.worth", *(str(data / name) for name in TALKS)], data / "coding"),
         (["bench.locomo", str(locomo)], locomo),
         (["bench.sessions", str(locomo)], locomo),
+        (["bench.answers", str(locomo), "--sample", "150"], locomo),
+        (["bench.answers", *(str(data / "changes" / f"{n}.jsonl") for n in ASKED)], data / "changes"),
         (["bench.abstention", str(locomo)], locomo),
         (["bench.prototypes", str(locomo)], locomo),
         (["bench.keywords", str(data / "keywords" / "inspec")], data / "keywords"),

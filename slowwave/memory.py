@@ -251,8 +251,9 @@ class Memory:
         """Return a prompt block of at most `budget` tokens: web results, memories, conversation; the best nearest the
         end.
 
-        Its memories are whole sentences of past sessions, each line with its source, chosen to cover what most likely
-        matters to the query; none where recall finds nothing relevant. What does not fit is recapped, never cut.
+        To a plain question its memories are whole messages, the likeliest to answer first; beside a long report
+        clauses of past sessions, chosen to cover what most likely matters. Each line has its source. There are none
+        where recall finds nothing relevant. What does not fit is recapped, never cut within a sentence or clause.
 
         Args:
             budget: tokens by `tokenizer`, a function or a name; both by default the settings'.

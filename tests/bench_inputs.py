@@ -25,6 +25,7 @@ def runs(folder: Path) -> dict[str, list[tuple[Words, str]]]:
             ([asked_by_id(folder), *PLAIN], "100.0%"),
             ([pay, "--llm", "scripted:tests.llm_scripts:mumbling", "--json"], '"retired":0,'),  # without a model: 2
         ],
+        "answers": [([told, "--sample", 2, *PLAIN], "stale first"), ([asked_by_id(folder), "--json", *PLAIN], "noise")],
         "context": [([talk, "--reports", report, "--store", store, *PLAIN], "R@1")],
         "dedupe": [([pairs, *PLAIN], "rules and vectors"), ([pairs, "--no-encoder", "--json"], "rules alone")],
         "dedupe_scale": [(["--rows", 40, "--brute", 40], "40")],
@@ -71,6 +72,7 @@ def asked_by_id(folder: Path) -> Path:
     talk = folder / "boat.jsonl"
     talk.write_text("\n".join(map(json.dumps, lines)) + "\n", encoding="utf-8")
     query = {"workspace": None, "query": "At which pier is the boat moored?", "current": ["m2"], "stale": ["m1"]}
+    query["gold"] = query["current"]
     talk.with_suffix(".queries.json").write_text(json.dumps([query]), encoding="utf-8")
     return talk
 

@@ -4,7 +4,7 @@
     block.text, block.tokens, block.parts
 
 The order is web, memories, conversation; in each part what is more relevant stands nearer to the end, where the query
-comes. Beside a direct question the memories open with recall's best messages, whole, the best first (`direct.py`). Each
+comes. But beside a direct question the memories are recall's best messages, whole, the best first (`direct.py`). Each
 part has its share of the budget (settings); what one doesn't use goes to the others. What does not fit is recapped: the
 sentences that cover most of what matters are kept, of long memories their clauses, with an ellipsis where something is
 left out. Nothing is cut within one.
@@ -14,10 +14,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from numbers import Integral
 
+from slowwave.context.direct import Told, arrange_lines, pack_messages
 from slowwave.context.features import Statement
 from slowwave.context.packing import Piece, pack
-from slowwave.context.rendering import RENDERERS, Format, LineSource, Name, Part, count_overhead_tokens, get_renderer
-from slowwave.context.snippets import GAP, Snippet, build_snippet_lines, build_whole_lines, is_next_clause
+from slowwave.context.rendering import (
+    RENDERERS,
+    Format,
+    Line,
+    LineSource,
+    Name,
+    Part,
+    count_overhead_tokens,
+    get_renderer,
+)
+from slowwave.context.snippets import GAP, Snippet, build_snippet_lines, is_next_clause
 from slowwave.context.tokens import Tokenizer, cache_counts
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import ContextSettings
@@ -26,6 +36,8 @@ from slowwave.text.words import extract_content_words
 
 MAX_PIECES = 1_200
 """Sentences and clauses that the packing chooses from: the most relevant ones."""
+TITLE = 2
+"""Tokens of a part's title, about."""
 FADES = 0.85
 """Of relevance, for each turn or page further from the query."""
 
@@ -57,9 +69,13 @@ tool, which says nothing.
 """
 
 
+Said = Sequence[Snippet] | Sequence[Told]
+"""What a part may show."""
+
+
 def assemble_context(
     query: str,
-    memories: Sequence[Snippet],
+    memories: Said,
     budget: int,
     count: Tokenizer,
     settings: ContextSettings,
@@ -72,7 +88,7 @@ def assemble_context(
     """Return the block, at most `budget` tokens by `count`.
 
     Args:
-        memories: sentences of past sessions with their relevance.
+        memories: sentences of past sessions with their relevance, or messages that may answer, the likeliest first.
         web: results, each with `url`, `title` and `text`, as attributes or keys; the best one first.
         conversation: turns, the latest last.
         stale: the memories are of an old answer.
@@ -81,10 +97,10 @@ def assemble_context(
         UsageError: a budget that is none, an unknown format, a turn or result without text.
     """
     check_block(budget, format)
-    block = _Block(budget, cache_counts(count), format, stale)
-    said: dict[Name, list[Snippet]] = {
+    block = _Block(query, budget, cache_counts(count), format, stale)
+    said: dict[Name, Said] = {
         "web": build_web_snippets(web, query),
-        "memories": list(memories),
+        "memories": memories,
         "conversation": build_conversation_snippets(conversation, query),
     }
     shares = {"web": settings.web_share, "memories": settings.memory_share, "conversation": settings.conversation_share}
@@ -106,11 +122,11 @@ def check_block(budget: int, format: str) -> None:
 class _Block:
     """A block being filled."""
 
-    def __init__(self, budget: int, count: Tokenizer, format: Format, stale: bool = False) -> None:
-        self.budget, self.count, self.format, self.stale = budget, count, format, stale
+    def __init__(self, query: str, budget: int, count: Tokenizer, format: Format, stale: bool = False) -> None:
+        self.query, self.budget, self.count, self.format, self.stale = query, budget, count, format, stale
         self.render = get_renderer(format, stale=stale)
 
-    def fill(self, said: Mapping[Name, tuple[Sequence[Snippet], float]]) -> Context:
+    def fill(self, said: Mapping[Name, tuple[Said, float]]) -> Context:
         """Return each part within its share, then, with what the others left, as large as it gets; memories first."""
         whole = sum(share for _, share in said.values()) or 1.0
         parts: dict[Name, Part] = {
@@ -126,36 +142,33 @@ class _Block:
         text = self.render(list(parts))
         return self.count(text) if text else 0
 
-    def build_part(self, name: Name, said: Sequence[Snippet], budget: int) -> Part:
-        """Return whole messages as far as they fit, then the sentences of others that cover most, as lines."""
-        first = build_whole_lines(
-            self.select_whole_messages(name, [one for one in said if one.rank is not None], budget)
-        )
-        shown = {(line.source.session, line.source.message) for line in first}
-        rest = [one for one in said if one.rank is None and (one.source.session, one.source.message) not in shown]
-        likely = sorted(sorted(rest, key=lambda one: -one.relevance)[:MAX_PIECES], key=lambda one: one.place)
-        spent = self.count_part_tokens([Part(name, first)]) if first else 0
+    def build_part(self, name: Name, said: Said, budget: int) -> Part:
+        """Return messages as they stand, or the sentences that cover most, as lines."""
+        told = [one for one in said if isinstance(one, Told)]
+        if told:
+            return self.build_whole_part(name, told, budget)
+        snippets = [one for one in said if isinstance(one, Snippet)]
+        likely = sorted(sorted(snippets, key=lambda one: -one.relevance)[:MAX_PIECES], key=lambda one: one.place)
 
-        def added(some: Sequence[int]) -> int:
-            return self.count_part_tokens([Part(name, first + build_snippet_lines(likely, some))]) - spent
+        def count_tokens(some: Sequence[int]) -> int:
+            return self.count_part_tokens([Part(name, build_snippet_lines(likely, some))])
 
-        chosen = pack(self.build_pieces(likely), budget - spent - 1, added)
-        return Part(name, first + build_snippet_lines(likely, chosen))
+        chosen = pack(self.build_pieces(likely), budget - 1, count_tokens)
+        return Part(name, build_snippet_lines(likely, chosen))
 
-    def select_whole_messages(self, name: Name, said: Sequence[Snippet], budget: int) -> list[Snippet]:
-        """Return the first ones, up to one that does not fit: of that and what follows sentences may be shown."""
-        chosen: list[Snippet] = []
-        room = budget
-        for one in said:
-            tag, heading = count_overhead_tokens(one.source, self.format, self.count)
-            cost = self.count(one.text) + tag + heading
-            if cost > room:
-                break
-            chosen.append(one)
-            room -= cost
-        while chosen and self.count_part_tokens([Part(name, build_whole_lines(chosen))]) > budget:
+    def build_whole_part(self, name: Name, said: Sequence[Told], budget: int) -> Part:
+        """Return messages as lines, the likeliest first; where they have more tokens than their prices, fewer."""
+
+        def price(line: Line) -> int:
+            return self.count(line.text) + count_overhead_tokens(line.source, self.format, self.count)[0]
+
+        def head(source: LineSource) -> int:
+            return count_overhead_tokens(source, self.format, self.count)[1]
+
+        chosen = pack_messages(said, self.query, budget - TITLE, price, head)
+        while chosen and self.count_part_tokens([Part(name, arrange_lines(chosen))]) > budget:
             chosen.pop()
-        return chosen
+        return Part(name, arrange_lines(chosen))
 
     def build_pieces(self, said: Sequence[Snippet]) -> list[Piece]:
         """Build the pieces with their prices."""
@@ -211,6 +224,7 @@ def build_memory_snippets(memories: Sequence[Statement], tags: Mapping[str, str]
                 one.message.seq,
                 one.message.at,
                 one.message.speaker,
+                "person" if one.message.human else "model",
                 short=(tags or {}).get(one.message.session),
             ),
             (order[one.message.session_id], one.message.seq, one.start),

@@ -1,61 +1,240 @@
-"""A direct question's block opens with recall's best messages as they stand.
+"""A plain question's block: recall's best messages whole, the likeliest to answer first.
 
-What a message says is not cut: a figure or a date stays beside what it is of. One that a later claim has changed is
-left out where that one was found too; else it says so and tells what the later one says. One that perhaps is changed
-does the same.
+A message is shown as it stands, since a figure or a date stays beside what it is of; of a long one the passage that was
+found, or as many of its sentences as there is room for. How likely one answers falls with its place among recall's
+hits, and further where the question names a speaker and somebody else said it, or where it asks something itself: then
+what was said next may be the answer. One that tells nothing beyond the question and the lines above it is left out. One
+that a later claim has changed is left out where that was found too; else it tells what the later one says, as one that
+perhaps is changed does.
 """
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import cast
 
-from slowwave.context.rendering import LineSource
-from slowwave.context.snippets import Snippet
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from slowwave.context.rendering import Line, LineSource, get_speaker
+from slowwave.recall.filters import mask_allowed_passages
 from slowwave.recall.hits import Hit
+from slowwave.recall.query import Query
 from slowwave.recall.release.view import View
-from slowwave.schemas.tables import MESSAGES
+from slowwave.schemas.tables import MESSAGES, PASSAGES
+from slowwave.text.sentences import Sentence, split_sentences
 from slowwave.text.words import extract_content_words
 
+DIRECT_WORDS = 16
+"""A query of up to so many content words asks for what a message says; one of more tells a case, whose words are met
+all over."""
+FADES = 1.3
+"""Power of a message's place among the hits by which it is the less likely to answer."""
+OTHERS, ASKS, FOLLOWS = 0.3, 0.6, 0.6
+"""Of the likelihood, for a message that another said than the question names; for one that asks something; and of the
+asking one's for what was said next."""
+LARGEST = 0.25
+"""Of the budget, what a message may have however much room is left; with more than twice as much left it may have half
+of that."""
+LEFT_OUT = "…"
+ENDS = ".!?…)\"”'"
 
-def build_message_snippets(view: View, hits: Sequence[Hit], tags: Mapping[str, str]) -> list[Snippet]:
-    """Return the messages that recall found, each in one piece with its place (`Snippet.rank`) and what is later
-    known of it.
+SHOWN = ["session_id", "native_id", "seq", "role", "speaker", "ts"]
+Row = Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A message that may answer, or a passage of a long one."""
+
+    text: str
+    source: LineSource
+    likelihood: float
+    """That it answers, beside the others."""
+    opens: bool = True
+    """Whether the message begins with it."""
+    closes: bool = True
+    """Whether the message ends with it."""
+    later: str = ""
+    """What is later known of it, in brackets; empty where it holds."""
+
+    @property
+    def line(self) -> Line:
+        """As it is shown, in one line."""
+        parts = ("" if self.opens else LEFT_OUT, _flatten(self.text), "" if self.closes else LEFT_OUT, self.later)
+        return Line(" ".join(filter(None, parts)), self.source, self.likelihood)
+
+
+def is_direct(query: Query) -> bool:
+    """Return whether a query asks for what a message says."""
+    return len(set(query.content_words)) <= DIRECT_WORDS
+
+
+def rank_messages(view: View, query: Query, hits: Sequence[Hit], tags: Mapping[str, str]) -> list[Told]:
+    """Return the messages that may answer, the likeliest first.
 
     Args:
         hits: messages, best first.
         tags: how headings name the sessions (`View.session_tags`).
     """
-    rows = view.read_by_id(MESSAGES, [hit.id for hit in hits], ["seq", "speaker"])
-    shown = [hit for hit in hits if hit.id in rows and not _has_found_successor(view, hit, rows)]
-    return [
-        _make_message_snippet(hit, rows[hit.id], n, tags, _format_successor_claim(hit)) for n, hit in enumerate(shown)
+    rows = view.read_by_id(MESSAGES, [hit.id for hit in hits], SHOWN)
+    places = {hit.id: float(1 + place) ** -FADES for place, hit in enumerate(hits)}
+    named = find_named_speaker(view, query)
+    texts = "\n".join(_flatten(hit.text) for hit in hits)
+
+    def make(row: Row, text: str, whole: str, likelihood: float, later: str = "") -> Told:
+        other = named is not None and row["speaker"] != named
+        source = _make_source(view, row, tags)
+        cut = not whole.startswith(text), not whole.endswith(text)
+        return Told(text, source, likelihood * (OTHERS if other else 1.0), not cut[0], not cut[1], later)
+
+    told = [
+        make(
+            rows[hit.id],
+            hit.sources[0].quote,
+            hit.text,
+            places[hit.id] * (ASKS if _asks(hit.text) else 1.0),
+            _format_change(hit, texts),
+        )
+        for hit in hits
+        if hit.id in rows and not _has_found_successor(view, hit, rows)
     ]
+    told += [
+        make(row, str(row["text"]), str(row["text"]), places[key] * FOLLOWS)
+        for key, row in read_replies(view, query, [hit.id for hit in hits if _asks(hit.text)]).items()
+    ]
+    best: dict[object, Told] = {}
+    for one in sorted(told, key=lambda one: -one.likelihood):
+        best.setdefault((one.source.session, one.source.message), one)
+    return list(best.values())
 
 
-def _has_found_successor(view: View, hit: Hit, found: Container[str]) -> bool:
+def read_replies(view: View, query: Query, ids: Sequence[str]) -> dict[str, Row]:
+    """Return for each message the passage said next in its session by another, where the query's conditions let it
+    through: a row with the columns `SHOWN` and its text.
+    """
+    layout, keys = view.passages, view.read_keys(MESSAGES)
+    offsets = np.flatnonzero(pc.is_in(keys, value_set=pa.array(ids, keys.type)).to_numpy())
+    last = np.flatnonzero(np.isin(layout.message, offsets) & (layout.message != np.append(layout.message[1:], -1)))
+    last = last[last + 1 < len(layout.message)]
+    others = (layout.role[last + 1] != layout.role[last]) | (layout.speaker[last + 1] != layout.speaker[last])
+    same = layout.session[last + 1] == layout.session[last]
+    last = last[others & same & mask_allowed_passages(view, query)[last + 1]]
+    asked = keys.take(pa.array(layout.message[last])).to_pylist()
+    passages = view.take(PASSAGES, layout.offsets[last + 1], ["message_id", "text"]).to_pylist()
+    rows = view.read_by_id(MESSAGES, [row["message_id"] for row in passages], SHOWN)
+    return {
+        key: {**rows[row["message_id"]], "text": row["text"]}
+        for key, row in zip(asked, passages, strict=True)
+        if row["message_id"] in rows
+    }
+
+
+def find_named_speaker(view: View, query: Query) -> str | None:
+    """Return the one speaker whom a query names; None where it names none, or several."""
+    layout = view.passages
+    names = {layout.speakers[at] for at in np.unique(layout.speaker[layout.mask_speakers(query.text)]).tolist()}
+    return names.pop() if len(names) == 1 else None
+
+
+def _flatten(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _asks(text: str) -> bool:
+    return text.rstrip().endswith("?")
+
+
+def _has_found_successor(view: View, hit: Hit, found: Collection[str]) -> bool:
     """Return whether what holds in place of a hit was said in a message that was found."""
     heir = view.truth.rows.get(hit.superseded_by) if hit.superseded_by is not None else None
     return heir is not None and any(key in found for key in cast(list[str], heir["message_ids"]))
 
 
-def _make_message_snippet(
-    hit: Hit, row: Mapping[str, object], rank: int, tags: Mapping[str, str], later: str | None
-) -> Snippet:
-    text, source = " ".join(hit.text.split()), hit.sources[0]
-    seq, speaker = cast(int, row["seq"]), cast(str | None, row["speaker"])
-    return Snippet(
-        f"{text} ({later})" if later else text,
-        frozenset(extract_content_words(text)),
-        1.0 / (1 + rank),
-        LineSource(source.session, source.message, seq, hit.observed_at, speaker, short=tags.get(source.session)),
-        (float(rank), 0, 0),
-        rank=rank,
+def _make_source(view: View, row: Row, tags: Mapping[str, str]) -> LineSource:
+    session = view.native_sessions.get(str(row["session_id"]), str(row["session_id"]))
+    return LineSource(
+        session,
+        str(row["native_id"]),
+        cast(int, row["seq"]),
+        row["ts"],  # type: ignore[arg-type]
+        cast(str | None, row["speaker"]),
+        get_speaker(str(row["role"])),
+        short=tags.get(session),
     )
 
 
-def _format_successor_claim(hit: Hit) -> str | None:
-    """Return what is told of the claim that changed a message, or perhaps did."""
+def _format_change(hit: Hit, told: str) -> str:
+    """Return until when a message held, or perhaps did, and what was said then where that is not told beside it."""
     if hit.successor is None:
+        return ""
+    at, later = hit.successor.observed_at, _flatten(hit.successor.text)
+    until = f"until {at:%Y-%m-%d}" if at else "no longer"
+    until = until if hit.superseded_by is not None else f"perhaps {until}"
+    return f"({until})" if later in told else f"({until}, then: {later})"
+
+
+def pack_messages(
+    said: Sequence[Told], query: str, budget: int, price: Callable[[Line], int], head: Callable[[LineSource], int]
+) -> list[Line]:
+    """Return lines that have at most `budget` tokens by their prices, the likeliest first.
+
+    Args:
+        said: what may be shown, the likeliest first.
+        query: whose words tell nothing.
+        budget: tokens.
+        price: of a line.
+        head: price of the heading over the first line of a group.
+    """
+    asked = frozenset(extract_content_words(query))
+    shown, groups, chosen, room = set(asked), set[object](), list[Line](), budget
+    for one in said:
+        opening = 0 if one.source.group in groups else head(one.source)
+        left = room - opening
+        line = shorten(one, asked, max(int(budget * LARGEST), left // 2), price) or one.line
+        if price(line) > left:
+            continue
+        if shown.issuperset(words := extract_content_words(line.text)):
+            continue
+        chosen.append(line)
+        room -= price(line) + opening
+        groups.add(line.source.group)
+        shown.update(words)
+    return chosen
+
+
+def shorten(one: Told, asked: Collection[str], most: int, price: Callable[[Line], int]) -> Line | None:
+    """Return a message as it stands where it has at most so many tokens; else as many of its sentences in a row, from
+    the one on that has most of what is asked for; None where that one has more, or none has anything of it.
+    """
+    if price(one.line) <= most:
+        return one.line
+    spans = split_sentences(one.text)
+    told = [len(set(extract_content_words(span.text)) & set(asked)) for span in spans]
+    if not any(told):
         return None
-    how = "changed" if hit.superseded_by is not None else "perhaps changed"
-    at = hit.successor.observed_at
-    return f"{how}{f' on {at:%Y-%m-%d}' if at else ''}: {' '.join(hit.successor.text.split())}"
+    first = told.index(max(told))
+    widths = [(first, stop) for stop in range(first + 1, len(spans) + 1)]
+    widths += [(start, len(spans)) for start in reversed(range(first))]
+    longest = None
+    for start, stop in widths:
+        line = _cut(one, spans, start, stop).line
+        if price(line) > most:
+            continue
+        longest = line
+    return longest
+
+
+def _cut(one: Told, spans: Sequence[Sentence], start: int, stop: int) -> Told:
+    """Return a message's sentences from one to another, with what ends the last."""
+    last = spans[stop - 1].end
+    rest = one.text[last:]
+    end = last + len(rest) - len(rest.lstrip(ENDS))
+    text, opens, closes = one.text[spans[start].start : end], start == 0, stop == len(spans)
+    return replace(one, text=text, opens=one.opens and opens, closes=one.closes and closes)
+
+
+def arrange_lines(lines: Sequence[Line]) -> tuple[Line, ...]:
+    """Return lines as they are shown: the best first, those of its session and day with it."""
+    groups = list(dict.fromkeys(line.source.group for line in lines))
+    return tuple(sorted(lines, key=lambda line: groups.index(line.source.group)))

@@ -1,4 +1,4 @@
-"""What memories a query's block may show: sentences of the likeliest sessions and of the messages that recall found."""
+"""What memories a long report's block may show: clauses of the likeliest sessions."""
 
 from collections import defaultdict
 from collections.abc import Collection, Sequence, Set
@@ -10,7 +10,7 @@ from typing import cast
 import numpy as np
 
 from slowwave.context.features import ClaimQuotes, NightVectors, PastMessage, Statement, compute_session_idf
-from slowwave.context.statements import WEIGHTS, Weights, is_direct, score_statements
+from slowwave.context.statements import WEIGHTS, Weights, score_statements
 from slowwave.engines.encoders.blas import limit_blas_threads
 from slowwave.recall.filters import mask_allowed_passages
 from slowwave.recall.query import Query
@@ -74,7 +74,7 @@ class CandidateSessions:
         return NightVectors({key: np.mean(some, axis=0) for key, some in parts.items()}, told)
 
 
-def collect_sentences(
+def collect_clauses(
     view: View,
     query: Query,
     vector: Vector | None,
@@ -82,9 +82,7 @@ def collect_sentences(
     settings: ContextSettings,
     weights: Weights = WEIGHTS,
 ) -> list[Statement]:
-    """Return sentences with their relevance to the query; none where recall finds nothing and no session is about it.
-
-    For a direct query those of the messages that recall found: what else its sessions settle does not answer it.
+    """Return clauses with their relevance to the query; none where recall finds nothing and no session is about it.
 
     Args:
         hits: ids of the messages that recall found, best first.
@@ -92,17 +90,14 @@ def collect_sentences(
     """
     if not hits and not has_similar_session(view, query, vector):
         return []
-    ranks = {key: n for n, key in enumerate(hits)}
     at = load_candidate_sessions(view, query, vector, hits, settings)
     vectors = at.build_night_vectors() if view.release.encoder == weights.encoder else None
-    direct = is_direct(query.content_words)
-    found: list[Statement] = []
-    for heard in at.sessions:
-        share = at.share.get(heard[0].session_id, 0.0)
-        if not (share or direct):  # a mere hit, which counts for nothing
-            continue
-        told = score_statements(heard, share, ranks, at.closeness, at.claims, query.text, at.rarity, weights, vectors)
-        found += [one for one in told if one.message.message_id in ranks] if direct else told
+    found = [
+        one
+        for heard in at.sessions
+        if (share := at.share.get(heard[0].session_id, 0.0))  # a mere hit counts for nothing
+        for one in score_statements(heard, share, at.closeness, at.claims, at.rarity, weights, vectors)
+    ]
     best = [max(one.worths.values()) for one in found]
     least = LEAST * max(best, default=0.0)
     return [one for one, worth in zip(found, best, strict=True) if worth >= least]

@@ -1,11 +1,11 @@
 """How a block of context reads: as Markdown or as JSON, every line with its source.
 
-Markdown names a session and its day in a heading over the lines that follow each other, and each line's message by its
-number in the session:
+Markdown names a session and its day in a heading over the lines that follow each other, and who said each line: a
+speaker by name, else "person" or "model":
 
     # Memories
-    ferry-1, 2026-02-02
-    4. Bookings go into MySQL.
+    2026-02-02 · ferry-1
+    person: Bookings go into MySQL.
 
 A block of an old answer says so under the title of what is old: with `STALE` in Markdown, with `"stale": true` in JSON.
 
@@ -21,8 +21,11 @@ from itertools import groupby
 from typing import Literal
 
 from slowwave.recall.release.view import shorten_session_ids
+from slowwave.schemas.vocabulary import Role
 
 Format = Literal["markdown", "json"]
+Speaker = Literal["person", "model"]
+"""What said something."""
 Name = Literal["web", "memories", "conversation", "briefing"]
 TITLES: dict[Name, str] = {
     "web": "# Web",
@@ -33,6 +36,11 @@ TITLES: dict[Name, str] = {
 OF_MEMORY: frozenset[Name] = frozenset({"memories", "briefing"})
 """Parts that are old in the block of an old answer; web and conversation never are."""
 STALE = "(from before: the store can't be read now)"
+
+
+def get_speaker(role: str) -> Speaker:
+    """Return what said a message of this role."""
+    return "person" if role == Role.USER else "model"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +54,7 @@ class LineSource:
     """The message's number in its session."""
     at: datetime | None = None
     speaker: str | None = None
+    by: Speaker | None = None
     url: str | None = None
     topic: str | None = None
     """A topic's name, for a summary of it."""
@@ -59,7 +68,7 @@ class LineSource:
 
     def as_dict(self) -> dict[str, str | int]:
         """Return what is known of it, as plain values."""
-        fields = ("session", "message", "seq", "speaker", "url", "topic")
+        fields = ("session", "message", "seq", "speaker", "by", "url", "topic")
         known = {name: value for name in fields if (value := getattr(self, name)) is not None}
         return {**known, **({"at": self.at.isoformat()} if self.at else {})}
 
@@ -113,19 +122,20 @@ def _format_part_lines(part: Part, names: Mapping[str, str]) -> list[str]:
 
 def format_heading(source: LineSource, names: Mapping[str, str]) -> str:
     """Return what stands over the lines of one session or topic; empty for a line that says itself where it is from."""
-    day = f", {source.at:%Y-%m-%d}" if source.at else ""
-    if source.topic is not None:
-        return f"topic {source.topic}{day}"
-    return (source.short or names[source.session]) + day if source.session is not None else ""
+    session = source.session and (source.short or names[source.session])
+    place = f"topic {source.topic}" if source.topic is not None else session
+    return (
+        " · ".join(filter(None, (f"{source.at.day} {source.at:%b %Y}" if source.at else None, place))) if place else ""
+    )
 
 
 def format_tag(source: LineSource) -> str:
-    """Return what opens a line."""
+    """Return what opens a line: who said it, or where it stands."""
     if source.url is not None:
         return f"- ({source.url}) "
-    number = source.message if source.seq is None else str(source.seq)
-    named = f"{source.speaker}: " if source.speaker else ""
-    return f"- {named}" if number is None else f"{number}. {named}"
+    who = source.speaker or source.by
+    turn = f"{source.message}. " if source.session is None and source.message is not None else ""
+    return f"{turn}{who}: " if who else turn or "- "
 
 
 def render_json(parts: Sequence[Part]) -> str:

@@ -12,11 +12,10 @@ from slowwave.context.briefing import (
     serialize_lines,
 )
 from slowwave.context.build import Context, Turn, assemble_context, build_memory_snippets, check_block
-from slowwave.context.direct import build_message_snippets
-from slowwave.context.gather import collect_sentences
+from slowwave.context.direct import Told, is_direct, rank_messages
+from slowwave.context.gather import collect_clauses
 from slowwave.context.rendering import Format, LineSource
 from slowwave.context.snippets import Snippet
-from slowwave.context.statements import is_direct
 from slowwave.context.tokens import Tokenizer, resolve_tokenizer
 from slowwave.recall.hits import Hits
 from slowwave.recall.query import build_query, read_once
@@ -96,7 +95,7 @@ def _load_briefing_lines(memory: "Memory") -> tuple[Kinds, bool]:
 
 def _collect_memories(
     memory: "Memory", query: str, automatic: bool, filters: MessageFilters
-) -> tuple[list[Snippet], Hits]:
+) -> tuple[list[Told] | list[Snippet], Hits]:
     """Return what the memory has to say, and the hits it goes by; where the store can't be read, the last answer."""
     settings = memory.settings.context
     filters["files"] = read_once(filters.get("files"))
@@ -106,11 +105,11 @@ def _collect_memories(
     asked = build_query(query, settings.hits, ("message",), **filters)
     try:
         view = memory._get_view()
+        if is_direct(asked):
+            return rank_messages(view, asked, hits, view.session_tags), hits
         vector = memory._vectors.encode_texts(view.release.encoder, [asked.text]).get(asked.text)
-        found = collect_sentences(view, asked, vector, [hit.id for hit in hits], settings)
-        tags = view.session_tags
-        direct = is_direct(asked.content_words)
-        return (build_message_snippets(view, hits, tags) if direct else []) + build_memory_snippets(found, tags), hits
+        found = collect_clauses(view, asked, vector, [hit.id for hit in hits], settings)
+        return build_memory_snippets(found, view.session_tags), hits
     except TROUBLE as trouble:
         memory._notes.replace_notes(f"{explain_unreadable(trouble)}: answered with what was just found, and no more")
         return _build_stale_snippets(hits), Hits(hits, hits.reason, stale=True)

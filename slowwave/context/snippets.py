@@ -1,7 +1,7 @@
 """Sentences and clauses that a block may show, and the lines that those chosen make."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 
@@ -34,16 +34,6 @@ class Snippet:
     """Whether it is shown only after the clause before it."""
     worths: Mapping[str, float] | None = None
     """What each of its words is worth; by default all its relevance."""
-    rank: int | None = None
-    """Of a message that is shown whole or not at all, its place among them; they stand before all else."""
-
-
-def build_whole_lines(said: Iterable[Snippet]) -> tuple[Line, ...]:
-    """Return whole messages as lines: the best first, those of its session and day with it."""
-    ranked = sorted(said, key=lambda one: one.place)
-    groups = list(dict.fromkeys(one.source.group for one in ranked))
-    together = sorted(ranked, key=lambda one: groups.index(one.source.group))
-    return tuple(Line(one.text, one.source, one.relevance) for one in together)
 
 
 def build_snippet_lines(said: Sequence[Snippet], chosen: Sequence[int]) -> tuple[Line, ...]:

@@ -1,17 +1,17 @@
 """What of a session matters to a query: its sentences, and for each of their words the probability that it does.
 
-A sentence matters when its session does and it settles something, or when recall found its message for the query. That
+A sentence matters when its session does and it settles something. That
 it settles something is told by its features (`features.py`). A word matters when sentences that hold it do, more so if
 several messages hold it, if it comes up late, and if it has a figure. What was superseded, or the session itself takes
-back later (`retractions.py`), is left out. Beside a long report sentences come in clauses, each with its sentence's
-log-odds; a direct question gets whole sentences, since the clause that answers need not have its words.
+back later (`retractions.py`), is left out. Sentences come in clauses, each with its sentence's
+log-odds.
 
 Weights are log-odds, by `bench/fit_statements.py` from the sets of bug reports in `data/labelled`;
 what they are worth on sets that the fit did not see stands in `docs/decisions/`.
 """
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from importlib.resources import files
 
@@ -63,69 +63,47 @@ class Weights:
 
 WEIGHTS = Weights.from_json(files("slowwave.context").joinpath("weights.json").read_bytes())
 """Those that ship, by `python -m bench.fit_statements`."""
-DIRECT_WORDS = 12
-"""A query of up to so many words asks for what a message says; one of more tells a case, whose words are met all over:
-then the sessions' ranking decides and what recall hits does not count."""
-FIRST_HIT, NEXT_HIT = 0.6, 0.9
-"""Relevance of the first hit's message, and what a place further down leaves."""
 
 
 def score_statements(
     messages: Sequence[PastMessage],
     probability: float,
-    ranks: Mapping[str, int],
     closeness: Mapping[str, float],
     claims: Mapping[str, ClaimQuotes],
-    query: str,
     rarity: Mapping[str, float] | None = None,
     weights: Weights = WEIGHTS,
     vectors: NightVectors | None = None,
 ) -> list[Statement]:
-    """Return sentences of one session's messages, or their clauses, in order, without what is superseded or taken back.
+    """Return clauses of one session's messages, in order, without what is superseded or taken back.
 
     Args:
         messages: of one session, in order.
         probability: that the query is about this session.
-        ranks: message_id -> place among recall's hits, 0 first.
         closeness: message_id -> how near its vector is to the query's, standardised over all messages looked at.
         claims: message_id -> what the night made of it.
-        query: its text.
         rarity: stem -> its inverse document frequency among the sessions looked at; 1 for one that isn't there.
         weights: of the signs.
         vectors: what the night encoded, by the encoder that `weights` knows; None: meaning counts for nothing.
     """
-    asked = frozenset(extract_content_words(query))
-    direct = is_direct(asked)
     talk = SessionFeatures(messages, claims, closeness, rarity or {}, vectors)
-    kept = select_unretracted_parts(talk, weights, whole=direct)
+    kept = select_unretracted_clauses(talk, weights)
     matters = compute_word_probabilities([one for one, _ in kept], [logit for _, logit in kept], messages, weights)
-    found: list[Statement] = []
-    for one, logit in kept:
-        key = one.message.message_id
-        hit = FIRST_HIT * NEXT_HIT ** ranks[key] if key in ranks and direct else 0.0
-        missed = 1 - hit * (0.5 + 0.5 * len(one.words & asked) / max(1, min(len(asked), len(one.words))))
-        worths = {word: 1 - (1 - probability * matters[word]) * missed for word in sorted(one.words)}
-        found.append(replace(one, relevance=1 - (1 - probability * _sigmoid(logit)) * missed, worths=worths))
-    return found
+    return [
+        replace(
+            one,
+            relevance=probability * _sigmoid(logit),
+            worths={word: probability * matters[word] for word in sorted(one.words)},
+        )
+        for one, logit in kept
+    ]
 
 
-def is_direct(asked: Collection[str]) -> bool:
-    """Return whether a query of these content words asks for what a message says."""
-    return len(asked) <= DIRECT_WORDS
-
-
-def select_unretracted_parts(
-    talk: SessionFeatures, weights: Weights, *, whole: bool = False
-) -> list[tuple[Statement, float]]:
-    """Return what the session does not take back, each part with its sentence's log-odds to settle something.
-
-    Args:
-        whole: sentences, which answer what is asked for directly; else clauses, of which a case needs some.
-    """
+def select_unretracted_clauses(talk: SessionFeatures, weights: Weights) -> list[tuple[Statement, float]]:
+    """Return what the session does not take back, each clause with its sentence's log-odds to settle something."""
     parts = [
         (part, logit)
         for one, logit in zip(talk.found, compute_sentence_logits(talk, weights), strict=True)
-        for part in ([one] if whole else split_statement(one))
+        for part in split_statement(one)
     ]
     back = find_retractions([part for part, _ in parts])
     kept: list[tuple[Statement, float]] = []

@@ -1,12 +1,14 @@
 """What was found, put in order: kinds merged, echoes below what they repeat, the newest of the same first.
 
-Of two hits that are one sentence with another value in it, the later holds, mostly. Nothing is read of the words: how
-alike two texts are (`rapidfuzz.fuzz.ratio`), and when each was said. Of 72 facts told anew in the same sentence a block
-tells the later first 61 times for 14 before; LoCoMo's answers stay as they were. The time that a query names is
-evidence among the rest: what is relevant anyhow and was said then stands above what was said at another time and does
-not name that time either.
+Of two hits that are one sentence with another value in it, the later holds, mostly; so too where both tell of two of
+the query's words or more, with other figures. Nothing is read of the words: how alike two texts are
+(`rapidfuzz.fuzz.ratio`), what words and figures they share, and when each was said. Of 72 facts told anew in the same
+sentence a block tells the later first 61 times for 14 before; LoCoMo's answers stay as they were. The time that a query
+names is evidence among the rest: what is relevant anyhow and was said then stands above what was said at another time
+and does not name that time either.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -25,7 +27,7 @@ from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.pools import POOLS, Candidates, Scores, select_best_per_owner
 from slowwave.recall.times import convert_datetimes
 from slowwave.schemas.vocabulary import Status
-from slowwave.text.words import extract_stems
+from slowwave.text.words import extract_content_words, extract_stems, stem
 
 NEARNESS = 0.5
 """What the place by cosine among all kinds weighs against the place within the own."""
@@ -38,6 +40,9 @@ SAME = 70.0
 """`rapidfuzz.fuzz.ratio` from which two texts are one sentence with another value in it."""
 LATER = timedelta(hours=1)
 """What another says sooner after is of the same sitting: an answer, mostly, and no newer state of things."""
+NAMED = 2
+"""Words of the query that two hits have at least, for their figures to be of the same."""
+FIGURE = re.compile(r"\d+(?:[.,:]\d+)*")
 ABOUT = 10
 """Hits among which that is done: those further down are about something else."""
 
@@ -193,27 +198,43 @@ def promote_newest(found: Sequence[ScoredRow], query: Query) -> list[ScoredRow]:
 
 def _is_newer_version(one: ScoredRow, other: ScoredRow, query: Query) -> bool:
     """Return whether a hit says later what another said of the same workspace: another's are other things, however
-    alike. The night knows it of some; else they are one sentence with another value in it. The later has to have every
-    word of the query that the earlier has: where it lacks one, something else is asked for.
+    alike. The night knows it of some; else they are one sentence with another value in it, or what both tell of the
+    query's words goes with other figures. The later has to have every word of the query that the earlier has: where it
+    lacks one, something else is asked for.
     """
     known = one.id in cast(frozenset[str], other.row.get("told_in", frozenset()))
-    if not known and not _is_told_anew(one, other):
+    if not known and not _is_later(one, other):
         return False
+    again = known or fuzz.ratio(_get_text(one), _get_text(other), score_cutoff=SAME) > 0
+    if not again:
+        return _has_new_figure(one, other) and _is_about_same(one, other, query)
     asked = query.stems  # last, since it reads both texts
     return asked & extract_stems(_get_text(other)) <= extract_stems(_get_text(one))
 
 
-def _is_told_anew(one: ScoredRow, other: ScoredRow) -> bool:
-    """Return whether a hit is, of the same workspace, another's sentence with another value in it, said later."""
+def _is_later(one: ScoredRow, other: ScoredRow) -> bool:
+    """Return whether a hit was said in the same workspace as another, and later than in one sitting."""
     if "summary" in (one.kind, other.kind) or one.row["workspace"] != other.row["workspace"]:
         return False
     said, before = (cast(datetime | None, row.row[POOLS[row.kind].last]) for row in (one, other))
     if said is None or before is None or said <= before:
         return False
     by_one = one.row.get("speaker") is not None and one.row.get("speaker") == other.row.get("speaker")
-    if said - before <= LATER and not by_one:
-        return False
-    return fuzz.ratio(_get_text(one), _get_text(other), score_cutoff=SAME) > 0
+    return by_one or said - before > LATER
+
+
+def _has_new_figure(one: ScoredRow, other: ScoredRow) -> bool:
+    """Return whether a hit gives a figure that another, which gives some, does not."""
+    figures, others = (set(FIGURE.findall(_get_text(row))) for row in (one, other))
+    return bool(others and figures - others)
+
+
+def _is_about_same(one: ScoredRow, other: ScoredRow, query: Query) -> bool:
+    """Return whether a hit has what words of the query another has, some at least, in whatever form."""
+    asked, here, there = (
+        set(map(stem, extract_content_words(text))) for text in (query.text, _get_text(one), _get_text(other))
+    )
+    return len(asked & there) >= NAMED and asked & there <= here
 
 
 def _get_text(one: ScoredRow) -> str:

@@ -58,7 +58,7 @@ def test_a_long_message_gives_no_second_sentence_before_every_other_gave_one(tmp
 def test_every_label_of_the_samples_finds_its_sentence(messages: pa.Table) -> None:
     labels = read_labels(LABELS)
     found = match_sentences(messages, labels)
-    assert len(labels) == 750
-    assert len(found) == 150
+    assert len(labels) == 2_220
+    assert len(found) == 370
     both = measure_worth(found)[0]
     assert both["keep"] + both["context"] + both["noise"] == pytest.approx(1)

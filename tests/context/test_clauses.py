@@ -81,8 +81,8 @@ def test_a_reason_leans_on_what_it_is_for() -> None:
     assert not is_dependent_clause("sodium lamps stay on")
 
 
-def found_in(turns: list[tuple[bool, str]], query: str = REPORT) -> list[Statement]:
-    return score_statements(heard(turns), 0.9, {}, {}, {}, query)
+def found_in(turns: list[tuple[bool, str]]) -> list[Statement]:
+    return score_statements(heard(turns), 0.9, {}, {})
 
 
 def block_of(found: list[Statement], budget: int) -> Context:
@@ -239,10 +239,6 @@ def test_a_reason_is_never_shown_without_what_it_is_for() -> None:
     pieces = [Piece({"lunch": 0.1}, 20, 0), Piece({"checksum": 0.9}, 5, 0, needs=0), Piece({"gpg": 0.1}, 5, 1)]
     assert pack(pieces, 10, lambda some: sum(pieces[i].cost for i in some)) == [2]
     assert pack(pieces, 30, lambda some: sum(pieces[i].cost for i in some)) == [0, 1, 2]
-
-
-def test_a_direct_question_gets_whole_sentences() -> None:
-    assert [one.text for one in found_in(TALK, "who signs the export?")][1].count(",") == 2
 
 
 def test_each_piece_of_a_line_is_known_as_an_echo(tmp_path: Path) -> None:

@@ -73,6 +73,10 @@ def memory(store: Path) -> Memory:
     return Memory.open(store)
 
 
+REPORT = (
+    "The nightly import rejected the supplier file of Kestrel Foods again this morning, with bad lines, umlauts and a "
+    "broken encoding; buyers wait for their prices and ask who decides when a file is refused."
+)
 QUERY = "supplier import rejected the file, bad lines umlauts encoding"
 
 
@@ -84,7 +88,7 @@ def said(texts: list[str], session: str = "s") -> list[Snippet]:
 
 
 def test_the_amended_decision_is_kept_when_there_is_little_room(memory: Memory) -> None:
-    block = memory.context(QUERY, 60)
+    block = memory.context(REPORT, 60)
     assert "20 percent" in block.text  # the last word
     assert "5 percent" not in block.text
     assert block.tokens == MINILM(block.text) <= 60
@@ -93,9 +97,9 @@ def test_the_amended_decision_is_kept_when_there_is_little_room(memory: Memory) 
 def test_every_line_names_its_message_under_its_session_and_day(memory: Memory) -> None:
     block = memory.context(QUERY, 400, workspace="ingest")
     title, head, *lines = block.text.split("\n")
-    assert (title, head) == ("# Memories", "import-7, 2026-03-02")
-    assert "4. Too strict: reject a file only when 20 percent of its lines are bad" in block.text
-    assert all(re.match(r"\d\. \w", line) for line in lines)
+    assert (title, head) == ("# Memories", "2 Mar 2026 · import-7")
+    assert "person: Too strict: reject a file only when 20 percent of its lines are bad" in block.text
+    assert all(re.match(r"(person|model): \w", line) for line in lines)
     for line in block.parts[0].lines:
         assert line.source.session == "import-7"
         assert line.source.message == f"m{line.source.seq}"
@@ -185,9 +189,7 @@ def test_a_superseded_claim_is_left_out_and_a_figure_that_gets_another_value_too
         heard([(True, text) for text in said]),
         0.9,
         {},
-        {},
         {"m1": ClaimQuotes(superseded=("The cache is Redis",))},
-        "upload fails",
     )
     assert [one.text for one in found] == ["URLs must be valid for …", "URLs must be valid for 6 hours"]
     assert "15" not in found[0].words
@@ -206,13 +208,13 @@ def test_what_the_session_takes_back_is_left_out() -> None:
         (True, "No! Links die when a folder moves between spaces, and only 50 deletions per second."),
         (False, "Done, with a test. Deploys take 9 minutes."),
     ]
-    found = score_statements(heard(talk), 0.9, {}, {}, {}, "links")
+    found = score_statements(heard(talk), 0.9, {}, {})
     assert [one.text.split()[0] for one in found] == ["What", "Links", "with", "Deploys"]
 
 
 def test_words_that_several_messages_hold_are_worth_more() -> None:
     talk = [(True, "Which store?"), (True, "Use RocksDB with pictures."), (False, "The RocksDB store is set up.")]
-    found = score_statements(heard(talk), 0.9, {}, {}, {}, "state")
+    found = score_statements(heard(talk), 0.9, {}, {})
     assert found[1].worths["rocksdb"] > found[1].worths["pictures"]
     assert all(0 < worth < 0.9 for one in found for worth in one.worths.values())
 
@@ -234,7 +236,7 @@ def test_side_talk_is_told_by_words_that_no_other_message_holds() -> None:
     assert told["number"] == [0, 0, 1, 0, 0, 1]
     assert told["reports"] == [0, 0, 1, 0, 0, 1]
     assert told["topical"][1] > 0.5 > told["topical"][2] == 0
-    found = score_statements(heard(talk), 0.9, {}, {}, {}, "editor")
+    found = score_statements(heard(talk), 0.9, {}, {})
     assert found[1].relevance > found[2].relevance
 
 
@@ -244,8 +246,8 @@ def test_a_figure_that_is_called_too_much_is_left_out() -> None:
         (False, "I'd say a TTL of 10 minutes. The key is the query."),
         (True, "Ten minutes is too long for prices, take 4."),
     ]
-    found = score_statements(heard(talk), 0.9, {}, {}, {}, "cache")
-    assert [one.text.split()[0] for one in found] == ["How", "The", "Ten"]
+    found = score_statements(heard(talk), 0.9, {}, {})
+    assert [one.text.split()[0] for one in found] == ["How", "The", "Ten", "take"]
 
 
 @pytest.mark.parametrize(
@@ -258,9 +260,7 @@ def test_a_figure_that_is_called_too_much_is_left_out() -> None:
     ],
 )
 def test_a_figure_that_is_only_named_again_stays(later: str) -> None:
-    found = score_statements(
-        heard([(True, "Payments time out after 30 seconds."), (True, later)]), 0.9, {}, {}, {}, "payments"
-    )
+    found = score_statements(heard([(True, "Payments time out after 30 seconds."), (True, later)]), 0.9, {}, {})
     assert found[0].text.startswith("Payments")
 
 
@@ -268,14 +268,14 @@ def test_a_word_that_hundreds_of_sentences_hold_is_weighed_too() -> None:
     talk = [
         (True, f"We decided that ferry {n} calls at Aurora, and must call there until May {n}.") for n in range(900)
     ]
-    found = score_statements(heard(talk), 0.9, {}, {}, {}, "ferry")
+    found = score_statements(heard(talk), 0.9, {}, {})
     assert found
     assert all(0 <= worth <= 1 for one in found for worth in one.worths.values())
 
 
 def test_a_session_without_words_has_no_statements() -> None:
-    assert score_statements([], 0.9, {}, {}, {}, "cache") == []
-    assert score_statements(heard([(True, "???"), (False, "")]), 0.9, {}, {}, {}, "cache") == []
+    assert score_statements([], 0.9, {}, {}) == []
+    assert score_statements(heard([(True, "???"), (False, "")]), 0.9, {}, {}) == []
 
 
 def test_quantities_are_compared_in_their_units() -> None:

@@ -1,28 +1,37 @@
-"""The block of a direct question: recall's best messages whole, the newest of the same first, with their changes."""
+"""The block of a plain question: recall's best messages whole, the likeliest to answer first, with their changes."""
+
+from pathlib import Path
 
 import pytest
 
 from slowwave import Memory
-from slowwave.context.direct import build_message_snippets
+from slowwave.context.build import assemble_context
+from slowwave.context.direct import Told, rank_messages, shorten
+from slowwave.context.rendering import Line, LineSource
+from slowwave.context.tokens import load_tokenizer
 from slowwave.engines.encoders.hash_encoder import HashEncoder
 from slowwave.flows.nightly import run_night
-from slowwave.schemas.settings import Settings
+from slowwave.recall.query import build_query
+from slowwave.schemas.settings import ContextSettings, Settings
 from tests.talk_files import session
 
 ASKED = "When does the standup of the harbour team begin?"
 MOVED = "Commit messages are written in English from now on."
 PORT = "In which language are commit messages written?"
+COFFEE = "Who grinds the coffee beans for the regatta?"
 TALK = {
     2: [
         ("user", "The standup of the harbour team begins at 9:15 in the room Oslo."),
         ("assistant", "The standup of the harbour team begins at 9:15, noted for the whole spring."),
         ("user", "Commit messages are written in German."),
     ],
+    5: [("user", COFFEE), ("assistant", "Ingrid, on Saturdays.")],
     9: [
         ("user", "The standup of the harbour team begins at 10:40 in the room Oslo."),
         ("user", MOVED),
     ],
 }
+COUNT = load_tokenizer("minilm")
 
 
 @pytest.fixture(scope="module")
@@ -38,17 +47,35 @@ def lines(memory: Memory, query: str, budget: int = 400) -> list[str]:
     return [line.text for line in part.lines]
 
 
+def told(text: str, n: int = 0, *, opens: bool = True) -> Told:
+    return Told(text, LineSource("s", f"m{n}", n), 1 / (1 + n), opens)
+
+
+def count_line(line: Line) -> int:
+    return COUNT(line.text)
+
+
 def test_of_two_messages_that_differ_in_a_value_the_later_opens_the_block(memory: Memory) -> None:
     said = lines(memory, ASKED)
     assert said[0] == memory.recall(ASKED, kinds="message")[0].text == TALK[9][0][1]
     assert any(line.startswith(TALK[2][0][1]) for line in said[1:])
 
 
-def test_a_message_is_shown_whole_or_by_its_sentences_and_the_budget_is_kept(memory: Memory) -> None:
-    for budget in range(10, 120, 10):
-        block = memory.context(PORT, budget)
-        assert block.tokens <= budget
+def test_a_block_says_when_who_and_in_which_session(memory: Memory) -> None:
+    assert memory.context(ASKED, 400).text.startswith(f"# Memories\n9 Mar 2026 · day-9\nperson: {TALK[9][0][1]}\n")
+
+
+def test_the_budget_is_kept(memory: Memory) -> None:
+    assert all(memory.context(PORT, budget).tokens <= budget for budget in range(10, 120, 10))
     assert MOVED in lines(memory, PORT, 100)
+
+
+def test_what_was_said_next_may_answer_what_a_hit_asks(memory: Memory) -> None:
+    (asks,) = (hit for hit in memory.recall(COFFEE, 10, "message") if hit.text == COFFEE)
+    found = rank_messages(memory._get_view(), build_query(COFFEE, 10, "message"), [asks], {})
+    assert [one.text for one in found] == [COFFEE, "Ingrid, on Saturdays."]
+    before = build_query(COFFEE, 10, "message", until="2026-03-05T10:00:30Z")
+    assert [one.text for one in rank_messages(memory._get_view(), before, [asks], {})] == [COFFEE]
 
 
 def test_what_a_later_claim_has_changed_is_left_out_where_that_was_found_too(memory: Memory) -> None:
@@ -59,10 +86,41 @@ def test_what_a_later_claim_has_changed_is_left_out_where_that_was_found_too(mem
 
 def test_where_it_was_not_found_the_stale_message_tells_what_holds(memory: Memory) -> None:
     stale = [hit for hit in memory.recall(PORT, 10, "message") if "German" in hit.text]
-    (told,) = build_message_snippets(memory._get_view(), stale, {})
-    assert told.text.endswith(f"(changed on 2026-03-09: {MOVED[:-1]})")
+    (one,) = rank_messages(memory._get_view(), build_query(PORT, 10, "message"), stale, {})
+    assert one.line.text.endswith(f"(until 2026-03-09, then: {MOVED[:-1]})")
 
 
-def test_in_the_json_of_a_block_every_whole_message_has_its_source(memory: Memory) -> None:
+def test_in_the_json_of_a_block_every_message_has_its_source(memory: Memory) -> None:
     (part,) = memory.context(ASKED, 400, format="json").parts
     assert all(line.source.session and line.source.message and line.source.at for line in part.lines)
+
+
+def test_the_speaker_whom_a_question_names_goes_first(tmp_path: Path) -> None:
+    said = [("Ann", "The guitar in the hall is new."), ("Bo", "The guitar lessons begin in May.")]
+    talk = "\n".join(
+        f'{{"session_id": "s", "message_id": "m{n}", "role": "user", "speaker": "{who}", "content": "{text}"}}'
+        for n, (who, text) in enumerate(said)
+    )
+    (tmp_path / "talk.jsonl").write_text(talk + "\n", encoding="utf-8")
+    run_night([tmp_path / "talk.jsonl"], Settings(store=tmp_path / "store", encoder="hash-384"))
+    memory = Memory.open(tmp_path / "store", encoder=HashEncoder())
+    for name, text in said:
+        assert lines(memory, f"What of the guitar did {name} tell?")[0] == text
+
+
+def test_a_long_message_is_shown_by_whole_sentences_around_what_is_asked_for() -> None:
+    said = "The mast is oiled. The rudder costs 900 euros, paid in cash. Paint is blue. We sail on Sunday."
+    asked = frozenset({"rudder", "paid"})
+    part = "… The rudder costs 900 euros, paid in cash. …"
+    line = shorten(told(said), asked, COUNT(part), count_line)
+    assert line is not None
+    assert line.text == part
+    assert shorten(told(said), asked, 100, count_line) == told(said).line
+    assert shorten(told(said), frozenset({"engine"}), 14, count_line) is None
+    assert shorten(told(said), asked, 5, count_line) is None
+
+
+def test_a_line_that_tells_nothing_new_is_left_out() -> None:
+    said = [told("Pier 4 is ours."), told("Ours is pier 4!", 1), told("Which pier?", 2), told("Since 2019.", 3)]
+    block = assemble_context("which pier is it?", said, 200, COUNT, ContextSettings())
+    assert [line.text for line in block.parts[0].lines] == ["Pier 4 is ours.", "Since 2019."]

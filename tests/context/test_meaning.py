@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from slowwave.context.features import SENTENCE_SIGNS, WORD_SIGNS, NightVectors, SessionFeatures
-from slowwave.context.gather import CandidateSessions, collect_sentences, load_candidate_sessions
+from slowwave.context.gather import CandidateSessions, collect_clauses, load_candidate_sessions
 from slowwave.context.statements import WEIGHTS, Weights, compute_sentence_logits, score_statements
 from slowwave.engines.encoders.load import load_encoder
 from slowwave.flows.nightly import run_night
@@ -59,7 +59,7 @@ def test_of_a_session_without_sentences_or_vectors_the_meaning_is_empty() -> Non
 
 def test_what_lies_in_the_direction_is_worth_more() -> None:
     along, against = (
-        score_statements(SAID, 0.9, {}, {}, {}, "backups", None, replace(NO_WEIGHTS, direction=d), VECTORS)
+        score_statements(SAID, 0.9, {}, {}, None, replace(NO_WEIGHTS, direction=d), VECTORS)
         for d in ((0.0, 1.0), (0.0, -1.0))
     )
     assert [one.text for one in along] == [one.text for one in against]
@@ -115,7 +115,7 @@ def test_vectors_of_another_encoder_count_for_nothing(tmp_path: Path) -> None:
     def worths(weights: Weights) -> list[dict[str, float]]:
         view, asked = memory._get_view(), checked(query)
         vector = memory._vectors.encode_texts(view.release.encoder, [query])[query]
-        found = collect_sentences(view, asked, vector, hits, memory.settings.context, weights)
+        found = collect_clauses(view, asked, vector, hits, memory.settings.context, weights)
         return [dict(one.worths) for one in found]
 
     asked = load_candidate_sessions(memory._get_view(), checked(query), None, [], memory.settings.context)

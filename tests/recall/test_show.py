@@ -178,9 +178,9 @@ def test_what_stands_over_the_lines_of_a_block_is_found(tmp_path: Path) -> None:
     memory = Memory.open(store)
     blocks = [memory.context(f"gauge number {n} blue, tide gauge harbour metres", 120).text for n in range(len(names))]
     blocks.append(memory.briefing(2_000).text)
-    tags = {line.rpartition(", 2026-")[0] for block in blocks for line in block.split("\n") if ", 2026-" in line}
+    tags = {line.partition(" Mar 2026 · ")[2] for block in blocks for line in block.split("\n")} - {""}
     tags = {tag for tag in tags if not tag.startswith("topic ")}
-    assert {"e2b4f9d7", "tea", "marit-thesis-2026-0", "marit-thesis-2026-1", "marit-thesis-2026-1-"} <= tags
+    assert {"e2b4f9", "tea", "marit-thesis-2026-0", "marit-thesis-2026-1", "marit-thesis-2026-1-"} <= tags
     found = {json.loads(typed("show", tag, "--json", "--store", store).output)["id"] for tag in tags}
     assert found == {native[name] for name in names}
     several = typed("show", "marit-th", "--store", store)

@@ -29,7 +29,7 @@ KEPT_PATHS = 64
 """Conditions on files whose rows are remembered (one byte a passage and a claim)."""
 KEPT_NAMES = 256
 """Names of speakers that are remembered with those whom they mean."""
-WHOLE_ID, SHORT_ID = 12, 8
+WHOLE_ID, SHORT_ID = 12, 6
 """Characters of a session's id that stand as it is, and that a shortened one has at least."""
 
 
