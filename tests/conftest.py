@@ -14,6 +14,9 @@ from slowwave.flows.report import RunReport
 from slowwave.schemas.settings import Settings
 from tests.killed_nights import SAMPLES, SMALL, digests
 
+for name in ("COLUMNS", "LINES"):  # a worker of pytest-xdist may have both: a console made then keeps to them, and no
+    os.environ.pop(name, None)  # test can widen it
+
 
 @pytest.fixture(scope="session")
 def encoder() -> Encoder:

@@ -362,12 +362,12 @@ def test_the_commands_print_the_blocks(store: Path) -> None:
 
 REVISED = {
     "cache-1": [
-        "Deploys of the shop happen on Friday.",
-        "We decided to run the tide service on port 8080.",
+        "We deploy the shop on Friday.",
+        "The tide service listens on port 8080.",
     ],
     "cache-2": [
-        "Deploys of the shop happen on Tuesday from now on.",
-        "We decided to run the tide service on port 9090 from now on.",
+        "We deploy the shop on Tuesday now instead of Friday.",
+        "The tide service listens on port 9090 from now on.",
     ],
     "mail": ["Mails go out in two lanes, eight workers for the first.", "Login codes expire after 240 seconds."],
 }

@@ -109,7 +109,8 @@ def test_a_block_as_of_a_moment_within_a_session_that_changed_its_mind(tmp_path:
     assert "8200" not in then
     assert "8200" in now
     assert (
-        "listens on port 7070." not in now or "changed on 2026-03-02: The booking API listens on port 8200 from now on" in now
+        "listens on port 7070." not in now
+        or "changed on 2026-03-02: The booking API listens on port 8200 from now on" in now
     )
 
 
