@@ -17,6 +17,9 @@ from slowwave.schemas.settings import Settings
 from slowwave.tasks.isolate import LOG
 from tests.killed_nights import SAMPLES, SMALL, digests
 
+for name in ("COLUMNS", "LINES"):  # a worker of pytest-xdist may have both: a console made then keeps to them, and no
+    os.environ.pop(name, None)  # test can widen it
+
 
 class Failures(logging.Handler):
     """Keeps what failed alone while the rest of a night went on."""

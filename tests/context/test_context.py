@@ -117,9 +117,8 @@ def test_every_line_names_its_message_under_its_session_and_day(memory: Memory) 
 def test_a_block_holds_what_the_filters_let_through_and_no_more(
     memory: Memory, filters: MessageFilters, first: str, last: str
 ) -> None:
-    (part,) = memory.context(
-        "Is importer.py done, with a test that passes, and bad lines in a report?", 400, **filters
-    ).parts
+    asked = "Is importer.py done with a test, are bad lines skipped into quarantine, do umlauts assume UTF-8?"
+    (part,) = memory.context(asked, 400, **filters).parts
     shown = {line.source.message for line in part.lines}
     assert shown
     assert all(first <= str(message) <= last for message in shown)
@@ -362,12 +361,12 @@ def test_the_commands_print_the_blocks(store: Path) -> None:
 
 REVISED = {
     "cache-1": [
-        "Deploys of the shop happen on Friday.",
-        "We decided to run the tide service on port 8080.",
+        "We deploy the shop on Friday.",
+        "The tide service listens on port 8080.",
     ],
     "cache-2": [
-        "Deploys of the shop happen on Tuesday from now on.",
-        "We decided to run the tide service on port 9090 from now on.",
+        "We deploy the shop on Tuesday now instead of Friday.",
+        "The tide service listens on port 9090 from now on.",
     ],
     "mail": ["Mails go out in two lanes, eight workers for the first.", "Login codes expire after 240 seconds."],
 }

@@ -105,7 +105,10 @@ def test_the_speaker_whom_a_question_names_goes_first(tmp_path: Path) -> None:
     run_night([tmp_path / "talk.jsonl"], Settings(store=tmp_path / "store", encoder="hash-384"))
     memory = Memory.open(tmp_path / "store", encoder=HashEncoder())
     for name, text in said:
-        assert lines(memory, f"What did {name} tell of the guitar in the hall and of the guitar lessons in May?")[0] == text
+        assert (
+            lines(memory, f"What did {name} tell of the guitar in the hall and of the guitar lessons in May?")[0]
+            == text
+        )
 
 
 def test_a_long_message_is_shown_by_whole_sentences_around_what_is_asked_for() -> None:

@@ -80,7 +80,7 @@ def answer(quote: str, said: str = "changes", pair: Pair = PAIR) -> Answered:
 
 
 def test_a_change_is_one_where_the_later_claim_says_so_better_than_the_earlier() -> None:
-    assert answer("listens on port 8200 now") == (Answer.CHANGES, "listens on port 8200 now")
+    assert answer("listens on port 8200 from now on") == (Answer.CHANGES, "listens on port 8200 from now on")
     assert answer("Listens on  port 8200") == (Answer.CHANGES, "listens on port 8200")
     for nowhere in ("", "8200", "everything is different", SAME, "The API listens on port"):
         assert answer(nowhere)[0] is Answer.UNSURE
@@ -119,9 +119,9 @@ def test_what_the_classifier_would_retire_stays_linked_where_the_model_does_not_
     found = supersede(rows, "k", judge=judge_by({"o030": (Answer.REFINES, "")}, []))
     assert kinds(found) == {"doubt": "perhaps", "judgement": "refines"}
     assert found.observations.num_rows == 0
-    told_anew = supersede(rows, "k", judge=judge_by({"o030": (Answer.CHANGES, "port 8200 now")}, []))
+    told_anew = supersede(rows, "k", judge=judge_by({"o030": (Answer.CHANGES, "port 8200 from now on")}, []))
     assert kinds(told_anew) == {"supersession": "changed", "judgement": "changes"}
-    assert "a model says changes: “port 8200 now”" in told_anew.observations["reason"][0].as_py()
+    assert "a model says changes: “port 8200 from now on”" in told_anew.observations["reason"][0].as_py()
 
 
 def test_what_was_retired_before_there_was_a_model_is_judged_too_and_may_stand_again() -> None:

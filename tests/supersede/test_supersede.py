@@ -43,8 +43,8 @@ COMPANY = (
 )
 """What has nothing to do with what is told."""
 SAME = "The API listens on port 7070"
-MOVED = "The API listens on port 8200 now"
-AGAIN = "The API listens on port 9300 now"
+MOVED = "The API listens on port 8200 from now on"
+AGAIN = "The API listens on port 9300 from now on"
 
 
 @cache
@@ -160,7 +160,7 @@ def test_two_sessions_of_one_moment_beside_a_third_with_a_claim_like_theirs() ->
     at = {"observed_at": DAY}
     same = claim(0, SAME, **at), claim(1, "The API listens on port 8200", **at)
     assert supersede(told_by(*same), "k").merges.num_rows == 0  # which of the two holds nobody knows
-    merges = supersede(told_by(*same, claim(30, "The API listens on port 9300 now")), "k").merges
+    merges = supersede(told_by(*same, claim(30, AGAIN)), "k").merges
     assert set(merges["winner_id"].to_pylist()) <= {"o030"}
 
 

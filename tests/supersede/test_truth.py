@@ -28,7 +28,7 @@ LATER = [
     ("user", "Which port does the booking API listen on?"),
     ("assistant", "Let me look it up."),
     ("user", "Move the booking API from port 7070 to port 8200."),
-    ("assistant", "The booking API listens on port 8200 now."),
+    ("assistant", "The booking API listens on port 8200 from now on."),
 ]
 BACK = [
     ("user", "Decision: the booking API listens on port 7070."),
@@ -108,7 +108,11 @@ def test_a_block_as_of_a_moment_within_a_session_that_changed_its_mind(tmp_path:
     assert "listens on port 7070" in then
     assert "8200" not in then
     assert "8200" in now
-    assert "listens on port 7070." not in now or "listens on port 7070. (perhaps until 2026-03-02)" in now
+    assert (
+        "listens on port 7070." not in now
+        or "listens on port 7070. (perhaps until 2026-03-02" in now
+        or "listens on port 7070. (until 2026-03-02" in now
+    )
 
 
 def test_as_of_leaves_out_summaries_that_tell_of_what_came_later(amended: Path) -> None:
@@ -147,7 +151,7 @@ def test_who_says_the_old_again_takes_it_up_again(amended: Path, tmp_path: Path)
     rows = Store.open(tmp_path).read(OBSERVATIONS).to_pylist()
     by_text = {r["summary"]: r["status"] for r in rows if r["session_id"] and r["status"] != "duplicate"}
     assert by_text["Decision: the booking API listens on port 7070"] == "active"
-    assert by_text["The booking API listens on port 8200 now"] == "superseded"
+    assert by_text["The booking API listens on port 8200 from now on"] == "superseded"
     assert "listens on port 7070" in memory(tmp_path).recall(ASKED, kinds="observation")[0].text
 
 
