@@ -29,7 +29,7 @@ from slowwave.tasks.topics.names import TopicClaim, name_topics
 from slowwave.tasks.topics.task_llm import Names, compute_topics_key, name_topics_by_model, place_by_model
 from slowwave.tasks.vectors import describe_encoder
 
-SAID = ["observation_id", "topic_id", "observed_at", "summary", "category", "workspace"]
+SAID = ["observation_id", "topic_id", "observed_at", "summary", "category", "workspace", "keywords"]
 Row = dict[str, Any]
 Namer = Callable[[Sequence[Row], Mapping[str, Sequence[str]], Names], Names]
 """Names and purposes from rows of TOPICS, their claims' summaries in order of time, and names made without a model."""
@@ -170,7 +170,7 @@ def refresh_topics(store: Store, key: str, settings: TopicSettings, namer: Namer
 
 
 def _make_topic_claims(claims: pl.DataFrame) -> list[TopicClaim]:
-    return [TopicClaim(*row) for row in claims.select("summary", "category", "workspace").iter_rows()]
+    return [TopicClaim(*row) for row in claims.select("summary", "category", "workspace", "keywords").iter_rows()]
 
 
 def _fill_name(row: Row, names: Mapping[str, tuple[str, str]], members: list[str], samples: int, key: str) -> Row:

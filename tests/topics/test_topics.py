@@ -158,6 +158,19 @@ def test_names_are_of_what_the_claims_say_and_the_others_do_not() -> None:
     assert found == {"a": ("heron", "Events and facts about heron"), "b": ("bakery", "Facts in bread about bakery")}
 
 
+def test_names_are_keywords_and_of_those_what_several_words_say() -> None:
+    claims = {
+        "a": [
+            TopicClaim(
+                "Gauge readings are kept for two years", "decision", None, ["gauge readings", "readings", "kept"]
+            ),
+            TopicClaim("A gauge reading has an own row", "context", None, ["gauge", "own row"]),
+        ],
+        "b": [TopicClaim("The ferry sails at noon", "fact", None, ["ferry", "sails"])],
+    }
+    assert name_topics(claims, terms=2)["a"][0] == "gauge readings, own row"
+
+
 @pytest.fixture(scope="module")
 def night(tmp_path_factory: pytest.TempPathFactory) -> Settings:
     # Topics that merge at once and may not hold more than a tenth: so the samples have to be cut.
