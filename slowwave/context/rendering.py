@@ -80,6 +80,8 @@ class Line:
     text: str
     source: LineSource
     relevance: float = 1.0
+    said: tuple[str, ...] = ()
+    """What of the text somebody said, where there is more in it."""
 
 
 @dataclass(frozen=True, slots=True)
