@@ -11,7 +11,7 @@ import pyarrow as pa
 from slowwave.flows.report import RunReport
 from slowwave.schemas.errors import StoreError
 from slowwave.schemas.settings import Settings
-from slowwave.schemas.tables import FILES, LINES, MARKS, MESSAGES, QUARANTINE, RELEASED, RUNS, SESSIONS
+from slowwave.schemas.tables import FILES, LINES, MARKS, MESSAGES, QUARANTINE, RELEASED, RUNS, SESSIONS, VECTORS
 from slowwave.schemas.vocabulary import RunStatus
 from slowwave.store.lock import writer_lock
 from slowwave.store.private import make_files_private
@@ -37,7 +37,8 @@ STEP_NAMES = {
 VAULT = (MESSAGES, SESSIONS, FILES)
 TAKEN_BACK = tuple(table for table in (*RELEASED, MARKS, LINES) if table not in (*VAULT, QUARANTINE))
 """Tables that are made again what they were before a step that failed: readers see nothing half done. What was read,
-encoded and paid for stays.
+encoded and paid for stays; but the first vectors of a store, of another dimension than it was made for, go with the
+tables that were made to fit them.
 """
 Caller = Callable[..., StepReport]
 """Runs a step: as the plain function that it is, or as a task of Prefect's."""
@@ -96,7 +97,7 @@ def run_step(call: Caller, report: RunReport, step: Callable[..., StepReport], j
         OSError: the disk takes no more.
     """
     name = STEP_NAMES[step.__name__]
-    before = job.store.read_versions(TAKEN_BACK)
+    dim, before = job.store.dim, job.store.read_versions((VECTORS, *TAKEN_BACK))
     try:
         done = call(step, job, *args)
     except Exception as error:
@@ -104,6 +105,8 @@ def run_step(call: Caller, report: RunReport, step: Callable[..., StepReport], j
             raise
         done = StepReport(name)
         if name != "read":
+            if job.store.dim == dim:  # else the store's first vectors go too, before the tables made to fit them
+                del before[VECTORS.name]
             job.store.restore_versions(before)
         note_failed_step(job, done, error)
     else:

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slowwave.context.rendering import Line, LineSource, get_speaker
+from slowwave.context.snippets import OMITTED
 from slowwave.recall.filters import mask_allowed_passages
 from slowwave.recall.hits import Hit
 from slowwave.recall.query import Query
@@ -36,7 +37,7 @@ asking one's for what was said next."""
 LARGEST = 0.25
 """Of the budget, what a message may have however much room is left; with more than twice as much left it may have half
 of that."""
-LEFT_OUT = "…"
+THEN = ", then: "
 ENDS = ".!?…)\"”'"
 
 SHOWN = ["session_id", "native_id", "seq", "role", "speaker", "ts"]
@@ -61,8 +62,9 @@ class Told:
     @property
     def line(self) -> Line:
         """As it is shown, in one line."""
-        parts = ("" if self.opens else LEFT_OUT, _flatten(self.text), "" if self.closes else LEFT_OUT, self.later)
-        return Line(" ".join(filter(None, parts)), self.source, self.likelihood)
+        parts = ("" if self.opens else OMITTED, _flatten(self.text), "" if self.closes else OMITTED, self.later)
+        said = (_flatten(self.text), self.later.partition(THEN)[2].removesuffix(")")) if self.later else ()
+        return Line(" ".join(filter(None, parts)), self.source, self.likelihood, tuple(filter(None, said)))
 
 
 def is_direct(query: Query) -> bool:
@@ -171,7 +173,7 @@ def _format_change(hit: Hit, told: str) -> str:
     at, later = hit.successor.observed_at, _flatten(hit.successor.text)
     until = f"until {at:%Y-%m-%d}" if at else "no longer"
     until = until if hit.superseded_by is not None else f"perhaps {until}"
-    return f"({until})" if later in told else f"({until}, then: {later})"
+    return f"({until})" if later in told else f"({until}{THEN}{later})"
 
 
 def pack_messages(

@@ -26,5 +26,5 @@ def note_block(space_dir: Path, block: "Context") -> bool:
     for part in block.parts:
         for line in part.lines if part.name in FROM_MEMORY else ():
             key = "/".join(filter(None, (line.source.session, line.source.message)))
-            shown.setdefault(key, []).extend([line.text, *line.text.split(OMITTED)])
+            shown.setdefault(key, []).extend([line.text, *line.text.split(OMITTED), *line.said])
     return log_recall(space_dir, shown)

@@ -4,7 +4,7 @@ Markdown names a session and its day in a heading over the lines that follow eac
 speaker by name, else "person" or "model":
 
     # Memories
-    2026-02-02 · ferry-1
+    2 Feb 2026 · ferry-1
     person: Bookings go into MySQL.
 
 A block of an old answer says so under the title of what is old: with `STALE` in Markdown, with `"stale": true` in JSON.
@@ -80,6 +80,8 @@ class Line:
     text: str
     source: LineSource
     relevance: float = 1.0
+    said: tuple[str, ...] = ()
+    """What of the text somebody said, where there is more in it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,1 +1,1 @@
-"""Claims, by rules or by a language model."""
+"""Claims, by a small classifier or a language model."""

@@ -1,4 +1,4 @@
-"""How a sentence says that something has changed: the phrase, what it gives up, what it changes.
+"""How a sentence says that something has changed, and what it gives up.
 
 `STATED` cues tell of a change ("switched from X to Y", "no longer", "moved to"); `PRESENT` ones of a present that may
 differ from a past ("now", "these days"); `HINTED` ones of something new, or of how it has to be. About 60 µs a
@@ -108,12 +108,10 @@ class Strength(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Cue:
-    """What a claim says of a change: how plainly, in which words; stems of what it gives up and of what it changes."""
+    """What a claim says of a change: how plainly, and the stems of what it gives up."""
 
     strength: Strength
-    phrase: str
-    old: frozenset[str]
-    subject: frozenset[str]
+    old: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,19 +219,17 @@ _DET = r"(?:my|our|the|his|her|their|its)"
 CHANGED = (
     _compile_phrase(
         _CHANGE_VERBS,
-        rf"\b(?:{_CHANGE}){_CHANGE_ENDS} (?:{_DET} )?(?P<subject>[^,.;:!?()]{{2,50}}?) "
+        rf"\b(?:{_CHANGE}){_CHANGE_ENDS} (?:{_DET} )?[^,.;:!?()]{{2,50}}? "
         r"(?:back |over |up |down )?(?:from|to|into|till)\b",
     ),
     _compile_phrase(
         _CHANGE_VERBS,
-        rf"(?:^|[,.;:] ?|\band |\bbut )(?:{_DET} )?(?P<subject>(?:(?!\bkee?pt?\b|\bstay)[^,.;:!?()]){{2,50}}?)"
+        rf"(?:^|[,.;:] ?|\band |\bbut )(?:{_DET} )?(?:(?!\bkee?pt?\b|\bstay)[^,.;:!?()]){{2,50}}?"
         rf"(?<! is)(?<! are)(?<! be) "
         rf"(?:(?:(?:has|have|was|were|been|got) )*(?:{_CHANGED})|(?:is|are) (?:now )?(?:{_RESCHEDULED}))\b",
     ),
 )
-"""Each names in `subject` what is changed."""
-NEW = (_compile_phrase("new", r"\b(?:a|my|our|his|her|their) new (?P<subject>\w+)\b"),)
-"""The same, of what may only have been added."""
+"""Each says that what it begins with is changed."""
 STATED = _compile_phrase(
     f"{_CHANGE_VERBS} decrease delay replace instead plans minds second scratch correction after longer more anymore "
     "from reflection henceforth effective further reconsidered overruled took take takes taking "
@@ -295,23 +291,16 @@ def find_cue(text: str) -> Cue:
     """Return the strongest cue in a sentence."""
     plain = NOT_NOW.sub("", text.replace("’", "'"))
     opening = frozenset(word[:4] for word in LATIN.findall(plain.lower()))
-    phrases, old = _match_phrases(GIVEN_UP, plain, opening)
-    changed, subject = _match_phrases(CHANGED, plain, opening)
-    stated = STATED.find_matches(plain, opening) or GAVE_UP.find_matches(plain, opening)
-    if stated or phrases or changed or PRESENT.search(plain):
-        more, beside = _match_phrases(BESIDE, plain, opening)
-        phrases, old = phrases + more, old | beside
-    hinted = HINTED.search(plain)
-    wrong = find_blamed_stems(plain)
-    if stated or phrases or changed:
-        phrase = [*phrases, *changed, *(m[0] for m in stated)][0]
-        return Cue(Strength.STATED, " ".join(phrase.split()).strip(" ,;"), old, subject)
-    subject = _match_phrases(NEW, plain, opening)[1]
-    if present := PRESENT.search(plain):
-        return Cue(Strength.PRESENT, present[0], frozenset(), subject)
-    if hinted or wrong:
-        return Cue(Strength.HINTED, hinted[0] if hinted else " ".join(sorted(wrong)), frozenset(), subject)
-    return Cue(Strength.NONE, "", frozenset(), frozenset())
+    given_up = _find_matches(GIVEN_UP, plain, opening)
+    changed = given_up or any(one.find_matches(plain, opening) for one in (STATED, GAVE_UP, *CHANGED))
+    present = PRESENT.search(plain)
+    if changed or present:
+        given_up += _find_matches(BESIDE, plain, opening)
+    if changed or given_up:
+        return Cue(Strength.STATED, frozenset(stem for m in given_up for stem in normalise_claim(m[1]).content))
+    if present:
+        return Cue(Strength.PRESENT)
+    return Cue(Strength.HINTED if HINTED.search(plain) or find_blamed_stems(plain) else Strength.NONE)
 
 
 def is_complaint(text: str) -> bool:
@@ -332,8 +321,5 @@ def find_blamed_stems(text: str) -> frozenset[str]:
     return frozenset(stem for c in clauses if COMPLAINT.search(c) for stem in normalise_claim(c).content)
 
 
-def _match_phrases(phrases: tuple[Phrase, ...], text: str, opening: frozenset[str]) -> tuple[list[str], frozenset[str]]:
-    """Return what is found of the phrases, and the stems of the content words that they name."""
-    found = [m for phrase in phrases for m in phrase.find_matches(text, opening)]
-    stems = {stem for m in found for stem in normalise_claim(m[1]).content}
-    return [m[0] for m in found], frozenset(stems)
+def _find_matches(phrases: tuple[Phrase, ...], text: str, opening: frozenset[str]) -> list[re.Match[str]]:
+    return [m for phrase in phrases for m in phrase.find_matches(text, opening)]

@@ -1,18 +1,22 @@
 """The block of a plain question: recall's best messages whole, the likeliest to answer first, with their changes."""
 
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from slowwave import Memory
-from slowwave.context.build import assemble_context
+from slowwave.context.build import Context, assemble_context
 from slowwave.context.direct import Told, rank_messages, shorten
-from slowwave.context.rendering import Line, LineSource
+from slowwave.context.handed_out import note_block
+from slowwave.context.rendering import Line, LineSource, Part
 from slowwave.context.tokens import load_tokenizer
 from slowwave.engines.encoders.hash_encoder import HashEncoder
 from slowwave.flows.nightly import run_night
 from slowwave.recall.query import build_query
 from slowwave.schemas.settings import ContextSettings, Settings
+from slowwave.store.recalls import load_recalled_spans
+from slowwave.tasks.boilerplate.echo import mask_echoes
 from tests.talk_files import session
 
 ASKED = "When does the standup of the harbour team begin?"
@@ -127,3 +131,12 @@ def test_a_line_that_tells_nothing_new_is_left_out() -> None:
     said = [told("Pier 4 is ours."), told("Ours is pier 4!", 1), told("Which pier?", 2), told("Since 2019.", 3)]
     block = assemble_context("which pier is it?", said, 200, COUNT, ContextSettings())
     assert [line.text for line in block.parts[0].lines] == ["Pier 4 is ours.", "Since 2019."]
+
+
+def test_what_a_line_tells_of_a_change_is_no_news_when_a_model_repeats_it(tmp_path: Path) -> None:
+    said, then = "we use SQLite for the gauges", "From now on the gauges go into PostgreSQL"
+    line = Told(said, LineSource("s", "m"), 1.0, later=f"(perhaps until 2026-09-28, then: {then})").line
+    assert note_block(tmp_path, Context(line.text, 30, (Part("memories", (line,)),)))
+    recalled = load_recalled_spans(tmp_path)
+    for text in (said, then):
+        assert mask_echoes(f"{text}.", datetime.now(UTC) + timedelta(days=1), recalled)[1] == 1

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from slowwave.engines.llm import servers
-from slowwave.engines.llm.answers import detect_script, is_looping, match_items
+from slowwave.engines.llm.answers import detect_script, is_looping
 from slowwave.engines.llm.budget import Budget, BudgetedLLM, MeteredLLM, estimate_tokens
 from slowwave.engines.llm.cache import (
     CachedLLM,
@@ -275,12 +275,6 @@ def test_unknown_repeated_and_missing_answers_are_settled_by_id() -> None:
 def test_two_requests_of_one_id_are_refused() -> None:
     with pytest.raises(ValueError, match="'q'"):
         list(ScriptedLLM([]).complete([ask("q"), ask("q")]))
-
-
-def test_items_of_a_batched_answer_are_matched_by_id() -> None:
-    got = match_items([{"id": "b", "n": 1}, {"id": "x"}, {"id": "a", "n": 2}, {"id": "b", "n": 3}], ["a", "b", "c"])
-    assert {i: item["n"] for i, item in got.items.items()} == {"a": 2, "b": 1}
-    assert (got.missing, got.unknown, got.repeated) == (("c",), ("x",), ("b",))
 
 
 def test_no_prompt_is_paid_for_twice() -> None:

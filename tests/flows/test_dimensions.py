@@ -69,3 +69,23 @@ def test_a_store_that_had_no_vectors_takes_the_first_encoders_dimension(tmp_path
     assert set(claims["observation_id"].to_pylist()) == set(store.read(OBSERVATIONS)["observation_id"].to_pylist())
     assert Snapshot(tmp_path, release="r1").read(PASSAGES, ["vector"])["vector"].null_count > 0
     assert Memory.open(tmp_path, encoder=HashEncoder(8)).recall(QUERY).notes == ()
+
+
+@pytest.mark.failing
+def test_a_first_step_that_fails_leaves_a_store_that_takes_the_dimension_next_night(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = Settings(store=tmp_path, encoder="hash-8")
+
+    def fail(*_: object) -> None:
+        raise KeyError("x")
+
+    with monkeypatch.context() as broken:
+        broken.setattr("slowwave.tasks.passages.task.note_failed_units", fail)  # after all was written
+        report = run_night([SAMPLES / "codex"], settings)
+    assert report.release is not None
+    assert report.failures == ["passages failed, what it had made before stands: KeyError: 'x'"]
+    assert Store.open(tmp_path).count(PASSAGES) == 0
+    assert run_night([SAMPLES / "codex"], settings).failures == []
+    assert find_dims(Store.open(tmp_path)) == find_expected(8)
+    assert Memory.open(tmp_path, encoder=HashEncoder(8)).recall(QUERY)

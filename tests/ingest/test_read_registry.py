@@ -14,7 +14,6 @@ from slowwave.tasks.ingest.parsing.clean import (
     extract_tag_attribute,
     extract_tag_body,
     strip_ansi,
-    strip_orphaned_sgr,
     strip_tags,
 )
 from slowwave.tasks.ingest.parsing.errors import NoSuchPath, UnknownFormat
@@ -200,7 +199,6 @@ def test_what_is_no_time_is_none(value: object) -> None:
 
 def test_cleaning() -> None:
     assert strip_ansi("\x1b[1;31mred\x1b[0m \x1b]0;title\x07x") == "red x"
-    assert strip_orphaned_sgr("[32mok[39m [1] [2m") == "ok [1] "
     assert drop_base64("a data:image/png;base64,QUJD== b") == "a [image/png] b"
     assert clean_text(" a\x00\tb\x07\n ") == "a\tb"
     assert strip_tags('x <a id="1">y</a> z <a>w', ["a"]) == "x  z <a>w"

@@ -27,7 +27,7 @@ def test_every_form_of_a_verb_that_gives_up_is_heard(text: str, old: set[str]) -
 
 
 def test_no_cue_is_missed_because_the_words_it_needs_are_listed_wrongly() -> None:
-    phrases = [cues.STATED, cues.GAVE_UP, *cues.GIVEN_UP, *cues.CHANGED, *cues.BESIDE, *cues.NEW]
+    phrases = [cues.STATED, cues.GAVE_UP, *cues.GIVEN_UP, *cues.CHANGED, *cues.BESIDE]
     paths = sorted((ROOT / "data" / "labelled").glob("amendments_fresh*.jsonl"))
     lines = [line.lower() for path in paths for line in path.read_text(encoding="utf-8").splitlines()]
     ends = {f"we {word}{tail} it" for words, tail in cues._GIVE_UP_FORMS for word in words.split() if "(" not in tail}

@@ -8,7 +8,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -213,30 +213,3 @@ def detect_script(text: str) -> str | None:
     if letters.total() < SCRIPT_LETTERS:
         return None
     return scripts.most_common(1)[0][0]
-
-
-@dataclass(frozen=True, slots=True)
-class MatchedItems:
-    """The items of a batched answer by id, and what did not match."""
-
-    items: Mapping[str, Mapping[str, Any]]
-    missing: tuple[str, ...]
-    unknown: tuple[str, ...]
-    """Ids that were never asked about."""
-    repeated: tuple[str, ...]
-    """Ids answered more than once: the first answer counts."""
-
-
-def match_items(items: Sequence[Mapping[str, Any]], ids: Sequence[str], key: str = "id") -> MatchedItems:
-    """Return a batched answer's items by the ids that were asked about, whatever order they came in."""
-    found: dict[str, Mapping[str, Any]] = {}
-    wanted, unknown, repeated = set(ids), [], []
-    for item in items:
-        name = str(item.get(key))
-        if name not in wanted:
-            unknown.append(name)
-        elif name in found:
-            repeated.append(name)
-        else:
-            found[name] = item
-    return MatchedItems(found, tuple(i for i in ids if i not in found), tuple(unknown), tuple(repeated))

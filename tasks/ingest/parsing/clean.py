@@ -11,8 +11,6 @@ from functools import cache
 _ANSI = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]|\x9b[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[ -/]*[0-Z\\^-~]"
 )
-# Leftovers of colour codes whose ESC byte was lost on the way ("[32mok[39m"): only SGR, so "[1]" stays.
-_BARE_SGR = re.compile(r"\[(?:\d{1,3}(?:;\d{1,3})*)m")
 _DATA_URI = re.compile(r"data:([\w.+-]+/[\w.+-]+)?(?:;[\w=.+-]+)*;base64,[A-Za-z0-9+/=_-]*")
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
@@ -22,11 +20,6 @@ def strip_ansi(text: str) -> str:
     if "\x1b" not in text and "\x9b" not in text:
         return text
     return _ANSI.sub("", text)
-
-
-def strip_orphaned_sgr(text: str) -> str:
-    """Return the text without colour codes that lost their ESC byte, as terminal dumps have them."""
-    return _BARE_SGR.sub("", text) if "m" in text and "[" in text else text
 
 
 def drop_base64(text: str) -> str:
