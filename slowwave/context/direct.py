@@ -183,20 +183,21 @@ def pack_messages(
 
     Args:
         said: what may be shown, the likeliest first.
-        query: whose words tell nothing.
+        query: whose words tell nothing where they are asked again.
         budget: tokens.
         price: of a line.
         head: price of the heading over the first line of a group.
     """
     asked = frozenset(extract_content_words(query))
-    shown, groups, chosen, room = set(asked), set[object](), list[Line](), budget
+    shown, groups, chosen, room = set[str](), set[object](), list[Line](), budget
     for one in said:
         opening = 0 if one.source.group in groups else head(one.source)
         left = room - opening
         line = shorten(one, asked, max(int(budget * LARGEST), left // 2), price) or one.line
         if price(line) > left:
             continue
-        if shown.issuperset(words := extract_content_words(line.text)):
+        words = set(extract_content_words(line.text))
+        if words <= shown | (asked if _asks(one.text) else set()):  # the words of a choice are its answer's too
             continue
         chosen.append(line)
         room -= price(line) + opening

@@ -140,3 +140,14 @@ def test_what_a_line_tells_of_a_change_is_no_news_when_a_model_repeats_it(tmp_pa
     recalled = load_recalled_spans(tmp_path)
     for text in (said, then):
         assert mask_echoes(f"{text}.", datetime.now(UTC) + timedelta(days=1), recalled)[1] == 1
+
+
+def test_the_answer_to_a_choice_is_told_though_it_says_nothing_that_was_not_asked(tmp_path: Path) -> None:
+    said = [
+        ("user", "Should the retries be in the client or in the gateway?"),
+        ("assistant", "Retries in the gateway."),
+        ("user", "The invoices are printed on green paper."),
+    ]
+    run_night([session(tmp_path, "choice", 3, said)], Settings(store=tmp_path / "store", encoder="hash-384"))
+    memory = Memory.open(tmp_path / "store", encoder=HashEncoder())
+    assert "Retries in the gateway." in lines(memory, "Should the retries be in the client or in the gateway?")
