@@ -68,14 +68,14 @@ class Memory:
     def open(
         cls,
         store: Path | str | None = None,
-        space: str = "default",
+        space: str | None = None,
         release: str | None = None,
         *,
         encoder: Encoder | None = None,
         reranker: "Reranker | None" = None,
     ) -> "Memory":
-        """Return the live release of a space, or the one of that id or name (`r3`); `store` defaults to the settings'
-        one.
+        """Return the live release of a space, or the one of that id or name (`r3`); `store` and `space` default to the
+        settings' ones.
 
         `encoder` takes the place of the model that the release names, `reranker` of the settings' one. A store that
         can't be reached, but gave answers before, is opened all the same: those answers are told, marked as stale,
@@ -322,10 +322,10 @@ class Memory:
         self._notes.add(what)
 
 
-def _load_settings(space: str) -> Settings:
+def _load_settings(space: str | None) -> Settings:
     """Return the settings in force, for this space: a space is a wall, so its name must not lead out of the store."""
     try:
-        return Settings(space=space)
+        return Settings() if space is None else Settings(space=space)
     except ValidationError as refused:
         if any(error["loc"] == ("space",) for error in refused.errors()):
             raise UsageError(f"space is {space!r}; it is a name of a-z, 0-9, - and _, at most 63 long") from None

@@ -17,6 +17,7 @@ from slowwave.context.gather import collect_clauses
 from slowwave.context.rendering import Format, LineSource
 from slowwave.context.snippets import Snippet
 from slowwave.context.tokens import Tokenizer, resolve_tokenizer
+from slowwave.recall.filters import place_query
 from slowwave.recall.hits import Hits
 from slowwave.recall.query import build_query, read_once
 from slowwave.schemas.errors import StoreError
@@ -105,6 +106,7 @@ def _collect_memories(
     asked = build_query(query, settings.hits, ("message",), **filters)
     try:
         view = memory._get_view()
+        asked = place_query(view, asked)
         if is_direct(asked):
             return rank_messages(view, asked, hits, view.session_tags), hits
         vector = memory._vectors.encode_texts(view.release.encoder, [asked.text]).get(asked.text)
