@@ -43,7 +43,7 @@ def find_workspaces(asked: str, known: Iterable[str | None]) -> tuple[str, ...]:
 
 def anchor_workspace(asked: str) -> str:
     """Return a path that begins at the current folder or at home as an absolute one; any other name as it is."""
-    return _make_absolute(os.path.expanduser(asked)) if re.split(r"[/\\]", asked)[0] in (".", "..", "~") else asked
+    return _make_absolute(_expand_home(asked)) if re.split(r"[/\\]", asked)[0] in (".", "..", "~") else asked
 
 
 def require_workspaces(asked: str, known: Iterable[str | None]) -> tuple[str, ...]:
@@ -84,16 +84,18 @@ def find_project_root(folder: Path) -> Path | None:
 def _compute_keys(path: str) -> frozenset[str]:
     """Return what two names of one workspace share at least one of: the path, the checkout, the remote."""
     plain = _normalise_path(path)
-    if not os.path.isdir(plain):
+    try:
+        if not Path(plain).is_dir():
+            return frozenset([plain])
+        folder = Path(os.path.realpath(plain))
+        root = find_project_root(folder)
+    except (OSError, ValueError):  # no folder of ours to look into
         return frozenset([plain])
-    folder = Path(os.path.realpath(plain))
-    root = find_project_root(folder)
-    keys = {plain, str(folder)}
-    if root is not None:
-        common = _find_common_git_folder(root)
-        remote = _read_remote(common)
-        keys |= {str(root), str(common), *([remote] if remote else [])}
-    return frozenset(keys)
+    if root is None:
+        return frozenset([plain, str(folder)])
+    common = _find_common_git_folder(root)
+    remote = _read_remote(common)
+    return frozenset([plain, str(folder), str(root), str(common), *([remote] if remote else [])])
 
 
 def _is_path(name: str) -> bool:
@@ -103,15 +105,19 @@ def _is_path(name: str) -> bool:
 
 def _make_absolute(asked: str) -> str:
     try:
-        return asked if _is_path(asked) else os.path.join(os.getcwd(), asked)
+        return asked if _is_path(asked) else str(Path.cwd() / asked)
     except OSError:  # the current folder is gone
         return asked
+
+
+def _expand_home(path: str) -> str:
+    return f"{Path.home()}{path[1:]}" if path == "~" or path.startswith("~/") else path
 
 
 def _normalise_path(path: str) -> str:
     if DRIVE.match(path):
         return ntpath.normcase(ntpath.normpath(path))
-    return "/" + os.path.normpath(os.path.expanduser(path)).lstrip("/")
+    return "/" + os.path.normpath(_expand_home(path)).lstrip("/")
 
 
 def _find_common_git_folder(root: Path) -> Path:
