@@ -5,7 +5,9 @@ from typing import Annotated
 import typer
 
 from slowwave.cli.context import briefing, context
+from slowwave.cli.hook import NeverBlocking, hook
 from slowwave.cli.inspect import config, quarantine, releases, rollback, runs, verify
+from slowwave.cli.install import install, uninstall
 from slowwave.cli.mcp import mcp
 from slowwave.cli.memory import changes, junk, merges, show, unmerge
 from slowwave.cli.plan import plan
@@ -22,7 +24,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 COMMANDS = {
-    "Every day": (run, recall, context, briefing, show, talk, mcp, project),
+    "Every day": (run, recall, context, briefing, show, talk, mcp, project, install, uninstall),
     "Look": (sources, plan, verify, config),
     "Redo and keep": (reprocess, unmerge, rollback, export),
 }
@@ -36,6 +38,7 @@ for ledger in LEDGERS:
 for heading, commands in COMMANDS.items():
     for command in commands:
         app.command(rich_help_panel=heading)(command)
+app.command(cls=NeverBlocking, hidden=True)(hook)  # clients call it; `slowwave install` names it to them
 app.add_typer(ledgers, name="inspect", rich_help_panel="Look")
 
 
