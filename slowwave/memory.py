@@ -147,7 +147,8 @@ class Memory:
         Args:
             automatic: nobody asked: the stricter floor holds, for each hit.
             now: what "yesterday" in the query counts back from; the clock's time, unless given.
-            workspace: in which it was said.
+            workspace: in which it was said: a name, or a folder's path however it is written, also a sub-folder or
+                another checkout of the same git remote.
             speaker: who said it, by the whole name in whatever case, or by the first name of those who have more;
                 summaries have no speaker, and don't answer.
             files: a path or several, one of which it is about: a claim that names it, or one that ends in it (`db.py`:
