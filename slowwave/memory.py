@@ -8,6 +8,7 @@ new releases, and may be asked by many threads.
 """
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -31,7 +32,7 @@ from slowwave.schemas.filters import Filters, MessageFilters, refuse_unknown_fil
 from slowwave.schemas.settings import Settings
 from slowwave.store.releases import Release
 from slowwave.store.trouble import TROUBLE, explain_unreadable
-from slowwave.store.workspaces import anchor_workspace, find_workspaces
+from slowwave.store.workspaces import anchor_workspace, find_workspaces, require_workspaces
 
 if TYPE_CHECKING:
     from slowwave.context.build import Context, Turn
@@ -311,6 +312,18 @@ class Memory:
             return bool(find_workspaces(anchor_workspace(workspace), self._get_view().workspaces))
         except TROUBLE:
             return False
+
+    def refuse_unknown_workspace(self, workspace: str | None) -> None:
+        """Refuse a workspace that nothing is known of: for who should hear of a slip of the pen, as a command does.
+
+        Nothing is refused while the store is away.
+
+        Raises:
+            UsageError: it is not known; the message names the nearest.
+        """
+        if workspace:
+            with suppress(*TROUBLE):
+                require_workspaces(anchor_workspace(workspace), self._get_view().workspaces)
 
     def _build_search(self) -> Search:
         view = self._get_view()

@@ -150,7 +150,7 @@ def test_pages_that_are_no_longer_due_go_only_where_they_are_ours(store: Path, t
     [
         ((), "say where"),
         (("--to", "claude"), "this folder is no project that the memory knows"),
-        (("--to", "claude", "--workspace", "ap"), "no workspace 'ap' is known here: did you mean 'api'?"),
+        (("--to", "claude", "--workspace", "ap"), "no workspace 'ap' is known here; the nearest: 'api'"),
         (("--to", "claude", "--workspace", "api"), "api is no folder here: name the file with --out"),
         (("--out", "broken.md", "--workspace", "api"), "broken.md: its marks"),
     ],

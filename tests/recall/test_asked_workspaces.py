@@ -68,13 +68,15 @@ def test_recall_sessions_blocks_and_briefings_know_it(memory: Memory, folder: Pa
 
 
 def test_an_unknown_one_is_told_with_the_nearest(memory: Memory, folder: Path) -> None:
-    told = f"no workspace 'apo' is known here: did you mean '{folder}'?"
+    told = f"no workspace 'apo' is known here; the nearest: '{folder}'"
     assert memory.recall(ASKED, workspace="apo").reason == told
     assert memory.sessions(ASKED, workspace="apo").reason == told
     assert memory.context(ASKED, 500, workspace="apo").reason == told
-    with pytest.raises(UsageError, match="did you mean"):
+    with pytest.raises(UsageError, match="the nearest"):
         memory.briefing(workspace="apo")
     assert not memory.has_workspace("apo")
+    with pytest.raises(UsageError, match="the nearest"):
+        memory.refuse_unknown_workspace("apo")
 
 
 def test_a_briefing_of_a_project_is_not_the_one_of_all(memory: Memory, root: Path, folder: Path) -> None:
@@ -94,7 +96,7 @@ def test_a_selection_knows_it_and_one_without_a_session_is_refused(root: Path, f
     store = Store.open(root)
     assert Selection(workspace=f"{folder}/src").select_sessions(store)["native_id"].to_list() == ["ses-a"]
     for chosen, told in (
-        (Selection(workspace="apo"), "did you mean"),
+        (Selection(workspace="apo"), "the nearest"),
         (Selection(sessions=("ses-a",), since=None, until=START), "no session is chosen"),
     ):
         with pytest.raises(UsageError, match=told):
