@@ -123,6 +123,8 @@ def test_commands_that_read_need_no_more(store: Path) -> None:
         "recall cache",
         "context cache",
         "briefing",
+        "project --out A.md --workspace api",
+        "install codex --dry-run",
         "show ses-a:1",
         "inspect merges",
         "inspect releases",
