@@ -5,11 +5,12 @@ from typing import Annotated
 import typer
 
 from slowwave.cli.context import briefing, context
-from slowwave.cli.inspect import config, quarantine, releases, rollback, runs, verify
+from slowwave.cli.inspect import config, quarantine, runs, verify
 from slowwave.cli.mcp import mcp
 from slowwave.cli.memory import changes, junk, merges, show, unmerge
 from slowwave.cli.plan import plan
 from slowwave.cli.recall import recall
+from slowwave.cli.releases import check, diff, releases, rollback
 from slowwave.cli.reprocess import reprocess
 from slowwave.cli.run import export, run, sources
 from slowwave.cli.talk import talk
@@ -22,7 +23,7 @@ app = typer.Typer(
 )
 COMMANDS = {
     "Every day": (run, recall, context, briefing, show, talk, mcp),
-    "Look": (sources, plan, verify, config),
+    "Look": (sources, plan, verify, check, diff, config),
     "Redo and keep": (reprocess, unmerge, rollback, export),
 }
 """By the heading that `slowwave --help` lists them under; `inspect` is with those that look."""

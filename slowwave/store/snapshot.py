@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 from slowwave.schemas.tables import Table
 from slowwave.store.other_versions import check_tables_exist, find_missing_columns, load_releases
 from slowwave.store.releases import Release, pick_release
+from slowwave.store.seals import check_files_there
 from slowwave.store.stand_ins import make_stand_in
 from slowwave.store.trouble import translate_read_errors
 
@@ -47,6 +48,7 @@ class Snapshot:
         check_tables_exist(self.dir, [self.release], [table])
         if table.name not in self.release.versions:
             return make_stand_in(self, table, None)
+        check_files_there(self.dir, self.release.number, table.name)
         found = lance.dataset(str(self.dir / f"{table.name}.lance"), version=self.release.versions[table.name])
         return make_stand_in(self, table, found) if find_missing_columns(table, found.schema) else found
 
