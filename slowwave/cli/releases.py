@@ -73,6 +73,7 @@ def rollback(
 def diff(
     old: Annotated[str | None, typer.Argument(help="The earlier, by name or id; else the one before.")] = None,
     new: Annotated[str | None, typer.Argument(help="The later; else the live one.")] = None,
+    candidate: Annotated[bool, typer.Option("--candidate", help="With what a gate held back.")] = False,
     form: Annotated[DiffFormat, typer.Option("--format", help="How it is printed.")] = DiffFormat.TEXT,
     limit: Annotated[int, typer.Option(min=0, help="Claims shown of each kind; 0: all.")] = 20,
     store: StoreOption = None,
@@ -82,15 +83,18 @@ def diff(
     with report_errors():
         from slowwave.recall.compare import KINDS, compare_releases
         from slowwave.schemas.errors import NoRelease
-        from slowwave.store.snapshot import Snapshot
+        from slowwave.store.snapshot import CANDIDATE, Snapshot
 
         settings = load_settings(store, space)
-        later = Snapshot(settings.store, settings.space, new)
+        if candidate:
+            later = Snapshot.of_newest(open_store(store, space))
+        else:
+            later = Snapshot(settings.store, settings.space, new)
         if old is None and later.release.number == 1:
             raise NoRelease(later.dir, "before r1")
         earlier = Snapshot(settings.store, settings.space, old or f"r{later.release.number - 1}")
         found = compare_releases(earlier, later)
-        names = {"old": earlier.release.name, "new": later.release.name}
+        names = {"old": earlier.release.name, "new": CANDIDATE if candidate else later.release.name}
         if form == DiffFormat.JSON:
             OUT.print_json(data={**names, "differences": [one._asdict() for one in found]})
             return
@@ -116,6 +120,19 @@ def _format_difference(one: "Difference", form: DiffFormat) -> str:
     if (quote := " ".join(one.quote.split())) not in lines[0]:
         lines.append(f'{inside}"{quote}"')
     return "\n".join(lines)
+
+
+def promote(
+    why: Annotated[str, typer.Option("--why", help="Your reason; it is kept with the run.")],
+    store: StoreOption = None,
+    space: SpaceOption = None,
+) -> None:
+    """Make live what a gate held back."""
+    with report_errors():
+        from slowwave.flows.promote import promote_candidate
+
+        report = promote_candidate(why, load_settings(store, space))
+        OUT.print(report.format_verdict(), highlight=False)
 
 
 def check(

@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+import pyarrow as pa
+
 from slowwave.schemas.tables import OBSERVATIONS
 from slowwave.schemas.vocabulary import Status
 from slowwave.store.snapshot import Snapshot
@@ -37,18 +39,21 @@ class Difference(NamedTuple):
 def compare_releases(old: Snapshot, new: Snapshot) -> list[Difference]:
     """Return the claims that hold in one of two releases and not in the other, or not in the same words.
 
-    By kind, then by id. A claim that holds in neither is left out.
-
     Raises:
         StoreUnreadable: a table is broken or gone.
     """
-    before, after = _read_claims(old), _read_claims(new)
+    return compare_claims(old.read(OBSERVATIONS, COLUMNS), new.read(OBSERVATIONS, COLUMNS))
+
+
+def compare_claims(old: pa.Table, new: pa.Table) -> list[Difference]:
+    """Compare observations, with `COLUMNS`, of two releases; by kind, then by id. What holds in neither is left out."""
+    before, after = _index_claims(old), _index_claims(new)
     found = [one for key in before.keys() | after.keys() for one in _compare(before.get(key), after.get(key), after)]
     return sorted(found, key=lambda one: (KINDS.index(one.kind), one.claim_id))
 
 
-def _read_claims(release: Snapshot) -> dict[str, Row]:
-    return {row["observation_id"]: row for row in release.read(OBSERVATIONS, COLUMNS).to_pylist()}
+def _index_claims(rows: pa.Table) -> dict[str, Row]:
+    return {row["observation_id"]: row for row in rows.to_pylist()}
 
 
 def _compare(before: Row | None, after: Row | None, all_after: dict[str, Row]) -> Iterator[Difference]:

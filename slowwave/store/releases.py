@@ -79,18 +79,22 @@ def publish(
     """Pin every table's newest version and make that live; None when nothing changed since the last publication.
 
     A roll-back is no publication: after one, an unchanged night leaves it in force. `calibrate` is called with the
-    release to be, only when there will be one, and gives what its row keeps in `calibration`.
+    release to be, only when there will be one, and gives what its row keeps in `calibration`; what it raises ends it.
     """
     known = read_releases(store)
-    versions = store.read_versions(RELEASED)
     published = [r for r in known if r.restores is None]
     if published and not any(_has_changes(store, table, published[-1].versions) for table in RELEASED):
         return None
-    counts = {table.name: store.count(table) for table in RELEASED}
-    if not published and not any(counts.values()):
+    draft = draft_newest(store, known, run_id, encoder)
+    if not published and not any(draft.counts.values()):
         return None  # a first run that found nothing to read
-    draft = _draft_release(store, known, run_id, versions, counts, encoder)
     return _add_release(store, known, replace(draft, calibration=calibrate(draft)) if calibrate else draft)
+
+
+def draft_newest(store: Store, known: list[Release], run_id: str, encoder: str | None) -> Release:
+    """Return the release that the newest version of every table would be, after those known; nothing is written."""
+    versions, counts = store.read_versions(RELEASED), {table.name: store.count(table) for table in RELEASED}
+    return _draft_release(store, known, run_id, versions, counts, encoder)
 
 
 def _has_changes(store: Store, table: Table, published: dict[str, int]) -> bool:
