@@ -29,6 +29,7 @@ class Filters(MessageFilters, total=False):
     """
 
     category: Annotated[str | None, "Only observations of this category."]
+    min_confidence: Annotated[float | None, "Only observations that are at least so sure, 0 to 1."]
 
 
 def refuse_unknown_filters(filters: Mapping[str, object], known: type[MessageFilters]) -> None:

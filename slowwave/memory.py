@@ -28,10 +28,10 @@ from slowwave.recall.retrieve.encoding import QueryVectors
 from slowwave.recall.search import Search
 from slowwave.recall.sessions import SessionHits
 from slowwave.schemas.errors import NoRelease, UsageError
-from slowwave.schemas.filters import Filters, MessageFilters, refuse_unknown_filters
+from slowwave.schemas.filters import Filters, MessageFilters, When, refuse_unknown_filters
 from slowwave.schemas.settings import Settings
 from slowwave.store.releases import Release
-from slowwave.store.trouble import TROUBLE, explain_unreadable
+from slowwave.store.trouble import TROUBLE, explain_unreadable, translate_read_errors
 from slowwave.store.workspaces import anchor_workspace, find_workspaces, require_workspaces
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from slowwave.context.rendering import Format
     from slowwave.context.tokens import Tokenizer
     from slowwave.engines.rerankers import Reranker
+    from slowwave.recall.browse import Claim
     from slowwave.store.snapshot import Snapshot
 
 SESSION = "session"
@@ -305,6 +306,38 @@ class Memory:
         from slowwave.context.request import build_briefing
 
         return build_briefing(self, budget, tokenizer=tokenizer, format=format, workspace=workspace)
+
+    def claims(
+        self,
+        *,
+        workspace: str | None = None,
+        category: str | None = None,
+        topic: str | None = None,
+        min_confidence: float | None = None,
+        since: When = None,
+        limit: int | None = None,
+        superseded: bool = False,
+    ) -> "list[Claim]":
+        """Return the claims that hold, newest first: `slowwave.recall.browse.list_claims` of the live release.
+
+        Raises:
+            UsageError: a limit under 1, a workspace that is not known, a confidence outside 0 to 1, a date that is
+                none.
+            StoreError: the store can't be read.
+        """
+        from slowwave.recall.browse import list_claims
+
+        with translate_read_errors(self.root / self.space):
+            return list_claims(
+                self._get_view(),
+                workspace=workspace,
+                category=category,
+                topic=topic,
+                min_confidence=min_confidence,
+                since=since,
+                limit=limit,
+                superseded=superseded,
+            )
 
     def has_workspace(self, workspace: str) -> bool:
         """Return whether something is known of a workspace, however it is written; not while the store is away."""

@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from slowwave.cli.claims import claims
 from slowwave.cli.context import briefing, context
 from slowwave.cli.hook import NeverBlocking, hook
 from slowwave.cli.inspect import config, quarantine, runs, verify
@@ -26,7 +27,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 COMMANDS = {
-    "Every day": (run, recall, context, briefing, show, talk, mcp, project, install, uninstall),
+    "Every day": (run, recall, context, briefing, claims, show, talk, mcp, project, install, uninstall),
     "Look": (sources, plan, verify, check, diff, config),
     "Redo and keep": (reprocess, unmerge, promote, rollback, export),
 }

@@ -1,7 +1,7 @@
-"""The memory as tools of the Model Context Protocol: recall, context, briefing, show, remember.
+"""The memory as tools of the Model Context Protocol: recall, context, briefing, claims, show, remember.
 
 `slowwave mcp` serves them over stdio, `slowwave mcp --http` on the loopback address (the SDK checks Host and Origin
-there, so that no web page can reach it). Four tools read the live release, a newer one as soon as there is one;
+there, so that no web page can reach it). They read the live release, a newer one as soon as there is one;
 `note` writes a note that the next night ingests, and changes no table. The memory is opened by the first call: a
 server may be started before there is one.
 """
@@ -20,7 +20,7 @@ from mcp_types import ToolAnnotations
 from pydantic import BaseModel, Field, create_model
 
 from slowwave.context.build import Context
-from slowwave.context.handed_out import note_block, note_hits
+from slowwave.context.handed_out import note_block, note_hits, note_listed
 from slowwave.memory import Memory
 from slowwave.recall.show import show
 from slowwave.schemas.errors import SlowwaveError
@@ -75,8 +75,17 @@ class RecallResult(BaseModel):
     """What could not be used, and what was done instead."""
 
 
+class ClaimsResult(BaseModel):
+    """What `claims` lists."""
+
+    claims: list[dict[str, Any]]
+    """Newest first: id, summary, detail, category, confidence, files, quote, workspace, speaker, observed_at, status,
+    superseded_by, topic, session, sessions.
+    """
+
+
 class Tools:
-    """The five tools over the memory of one space."""
+    """The tools over the memory of one space."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -156,6 +165,28 @@ class Tools:
             raise ToolError(f"not noted: {refused}") from None
         return f"Noted as {session}; recall knows it after the next night."
 
+    def claims(
+        self,
+        workspace: Annotated[str | None, Field(description="Only what was said in this workspace.")] = None,
+        category: Annotated[str | None, Field(description="Only claims of this category, as decision.")] = None,
+        topic: Annotated[str | None, Field(description="Only claims of the topic of this name.")] = None,
+        min_confidence: Annotated[float, Field(ge=0, le=1, description="Only claims that are so sure.")] = 0.0,
+        since: Annotated[str | None, Field(description="Only what was said from this date on (ISO).")] = None,
+        limit: Annotated[int, Field(ge=1, le=MAX_K, description="How many, at most.")] = 20,
+    ) -> ClaimsResult:
+        """List what the memory holds to be so, newest first, without a question."""
+        with convert_to_tool_errors():
+            found = self.open_memory().claims(
+                workspace=workspace or None,
+                category=category or None,
+                topic=topic or None,
+                min_confidence=min_confidence,
+                since=since or None,
+                limit=limit,
+            )
+        note_listed(self.space_dir, found)
+        return ClaimsResult(claims=[claim.as_dict() for claim in found])
+
     def open_memory(self) -> Memory:
         """Return the memory, opened by whoever asks first.
 
@@ -208,6 +239,7 @@ def make_server(settings: Settings, version: str = "") -> MCPServer[Any]:
         make_strict_tool(of.recall, READS),
         make_strict_tool(of.context, READS, structured=False),
         make_strict_tool(of.briefing, READS, structured=False),
+        make_strict_tool(of.claims, READS),
         make_strict_tool(of.show, READS),
         make_strict_tool(of.remember, NOTES, structured=False),
     ]

@@ -176,7 +176,7 @@ def search_post_filtered(view: View, pool: Pool, query: Query, limit: int, best:
 
     More are asked for until enough have passed: of rows that pass as often as others the first look has enough.
     """
-    strict = build_post_filter(view, pool.kind, query) if query.files else None
+    strict = build_post_filter(view, pool.kind, query)
     if strict is None:
         return best(limit)
     asked, rows = int(MORE * limit / strict.share), view.count(pool.table)
