@@ -74,7 +74,8 @@ def _collect_told(
     event: str, given: dict[str, Any], budget: int, everywhere: bool, store: Path | None, space: str | None
 ) -> str:
     """Return what the memory has to say on the event, noted as handed out; empty where it has nothing."""
-    prompt = " ".join(str(given.get("prompt") or "")[:MOST_CHARS].split())
+    asked = given.get("prompt")
+    prompt = " ".join(asked[:MOST_CHARS].split()) if isinstance(asked, str) else ""
     if given.get("source") == "resume" or (event == "user-prompt" and not prompt):
         return ""  # a resumed session has its briefing in its transcript
     from slowwave.cli.context import find_project, open_memory

@@ -89,7 +89,8 @@ CALLS: list[tuple[list[str], object]] = [
     (["user-prompt"], {"cwd": "HERE", "prompt": "The heron?"}),
     (["user-prompt"], {"cwd": "HERE", "prompt": "\x00 \ud800"}),
     (["user-prompt"], {"cwd": "HERE"}),
-    (["user-prompt"], {"cwd": 5, "prompt": ["x"]}),
+    (["user-prompt"], {"cwd": "HERE", "prompt": ["Which database keeps the gauge readings?"]}),
+    (["user-prompt"], {"cwd": 5, "prompt": 5}),
     (["user-prompt"], "no JSON"),
     (["user-prompt"], []),
     (["user-prompt", "--store", "/nowhere"], ASKED),
@@ -98,8 +99,9 @@ CALLS: list[tuple[list[str], object]] = [
     (["stop"], ASKED),
     ([], {}),
     (["user-prompt"], ASKED),
+    (["user-prompt"], {"cwd": "HERE", "prompt": "\x00Which database\x00\ud83d keeps the gauge readings?"}),
 ]
-"""The last alone is answered."""
+"""The last two alone are answered."""
 DRIVER = """
 import json, os, sys, tempfile
 from slowwave.cli.main import main
@@ -129,7 +131,7 @@ def test_whatever_is_amiss_no_prompt_is_stopped(store: Path, project: Path) -> N
     done = subprocess.run(command, input=raw, cwd=store.parent, env=environment, capture_output=True, check=False)
     ends = [json.loads(line) for line in done.stdout.splitlines()]
     assert [end[0] for end in ends] == [0] * len(CALLS), done.stderr
-    assert [number for number, end in enumerate(ends) if end[1]] == [len(CALLS) - 1]
+    assert [number for number, end in enumerate(ends) if end[1]] == [len(CALLS) - 2, len(CALLS) - 1]
     assert done.stderr == b""
 
 
