@@ -113,13 +113,15 @@ def run_reprocess(step: str, selection: Selection, settings: Settings, call: Cal
     """Do a step again for the selection, and what depends on it.
 
     Raises:
-        UsageError: an unknown step or session.
+        UsageError: an unknown step, session or workspace, or a selection without a session.
         StoreLocked: another run is at it.
     """
     if step not in FORGET:
         raise UsageError(f"no step {step!r}: one of {', '.join(FORGET)} can be done again")
     with open_run("reprocess", settings) as (job, report):
         chosen = selection.select_sessions(job.store)
+        if chosen.is_empty() and selection != Selection():
+            raise UsageError("no session is chosen: none in the vault is of that workspace and time")
         report.notes.append(f"{chosen.height} sessions chosen for {step}")
         FORGET[step](job.store, chosen)
         if step == "read":

@@ -31,6 +31,7 @@ from slowwave.schemas.filters import Filters, MessageFilters, refuse_unknown_fil
 from slowwave.schemas.settings import Settings
 from slowwave.store.releases import Release
 from slowwave.store.trouble import TROUBLE, explain_unreadable
+from slowwave.store.workspaces import anchor_workspace, find_workspaces
 
 if TYPE_CHECKING:
     from slowwave.context.build import Context, Turn
@@ -68,14 +69,14 @@ class Memory:
     def open(
         cls,
         store: Path | str | None = None,
-        space: str = "default",
+        space: str | None = None,
         release: str | None = None,
         *,
         encoder: Encoder | None = None,
         reranker: "Reranker | None" = None,
     ) -> "Memory":
-        """Return the live release of a space, or the one of that id or name (`r3`); `store` defaults to the settings'
-        one.
+        """Return the live release of a space, or the one of that id or name (`r3`); `store` and `space` default to the
+        settings' ones.
 
         `encoder` takes the place of the model that the release names, `reranker` of the settings' one. A store that
         can't be reached, but gave answers before, is opened all the same: those answers are told, marked as stale,
@@ -283,19 +284,32 @@ class Memory:
     acontext = make_async_twin(context)
 
     def briefing(
-        self, budget: int | None = None, *, tokenizer: "Tokenizer | str | None" = None, format: "Format" = "markdown"
+        self,
+        budget: int | None = None,
+        *,
+        tokenizer: "Tokenizer | str | None" = None,
+        format: "Format" = "markdown",
+        workspace: str | None = None,
     ) -> "Context":
         """Return what is known, for the start of a conversation: the same bytes as long as the release is the same.
 
-        Where the store can't be read it is made of what the last one was made of, and marked as stale.
+        With a workspace: what stands about that project, its topics and its sessions. Where the store can't be read it
+        is made of what the last one was made of, and marked as stale.
 
         Raises:
-            UsageError: a budget below 0, an unknown format or tokenizer.
+            UsageError: a budget below 0, an unknown format or tokenizer, a workspace that is not known.
             StoreError: the store can't be read, and no briefing is kept of before.
         """
         from slowwave.context.request import build_briefing
 
-        return build_briefing(self, budget, tokenizer=tokenizer, format=format)
+        return build_briefing(self, budget, tokenizer=tokenizer, format=format, workspace=workspace)
+
+    def has_workspace(self, workspace: str) -> bool:
+        """Return whether something is known of a workspace, however it is written; not while the store is away."""
+        try:
+            return bool(find_workspaces(anchor_workspace(workspace), self._get_view().workspaces))
+        except TROUBLE:
+            return False
 
     def _build_search(self) -> Search:
         view = self._get_view()
@@ -322,10 +336,10 @@ class Memory:
         self._notes.add(what)
 
 
-def _load_settings(space: str) -> Settings:
+def _load_settings(space: str | None) -> Settings:
     """Return the settings in force, for this space: a space is a wall, so its name must not lead out of the store."""
     try:
-        return Settings(space=space)
+        return Settings() if space is None else Settings(space=space)
     except ValidationError as refused:
         if any(error["loc"] == ("space",) for error in refused.errors()):
             raise UsageError(f"space is {space!r}; it is a name of a-z, 0-9, - and _, at most 63 long") from None

@@ -9,6 +9,7 @@ from slowwave.cli.inspect import config, quarantine, releases, rollback, runs, v
 from slowwave.cli.mcp import mcp
 from slowwave.cli.memory import changes, junk, merges, show, unmerge
 from slowwave.cli.plan import plan
+from slowwave.cli.project import project
 from slowwave.cli.recall import recall
 from slowwave.cli.reprocess import reprocess
 from slowwave.cli.run import export, run, sources
@@ -21,7 +22,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 COMMANDS = {
-    "Every day": (run, recall, context, briefing, show, talk, mcp),
+    "Every day": (run, recall, context, briefing, show, talk, mcp, project),
     "Look": (sources, plan, verify, config),
     "Redo and keep": (reprocess, unmerge, rollback, export),
 }

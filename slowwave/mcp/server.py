@@ -122,10 +122,15 @@ class Tools:
         with convert_to_tool_errors():
             return self._render_block(self.open_memory().context(query, budget, **drop_empty(filters)))
 
-    def briefing(self) -> str:
-        """Return what is known in general, for the start of a conversation: the same text until the next release."""
+    def briefing(
+        self,
+        workspace: Annotated[str | None, Field(description="The project's folder, to hear of it first.")] = None,
+    ) -> str:
+        """Return what is known, for the start of a conversation: of a project, or in general. The same text until the
+        next release.
+        """
         with convert_to_tool_errors():
-            return self._render_block(self.open_memory().briefing())
+            return self._render_block(self.open_memory().briefing(workspace=workspace or None))
 
     def show(
         self,

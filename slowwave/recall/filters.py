@@ -5,7 +5,7 @@ Paths are met as tools and people write them: whole, from a workspace on, or by 
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 import numpy as np
@@ -18,6 +18,7 @@ from slowwave.recall.query import Query, normalise_path
 from slowwave.recall.release.columns import Ints, Mask, find_code
 from slowwave.recall.release.view import View, normalise_name
 from slowwave.schemas.tables import OBSERVATIONS, PASSAGES
+from slowwave.store.workspaces import explain_unknown_workspace, find_workspaces
 
 BEFORE, AFTER = r"(?<![\w.-])", r"(?![\w/\\]|[.-]\w)"
 """Where a path begins and ends within a text: `db.py` stands in "src/db.py." and not in "mydb.py" or "db.pyc"."""
@@ -80,6 +81,13 @@ class FileMatches:
     """By offset: those that name one."""
     passages: Mask
     """By position: of messages in which such a claim was made, or whose text names one."""
+
+
+def place_query(view: View, query: Query) -> Query:
+    """Return the query with all names that the release has for its workspace."""
+    if query.workspace is None:
+        return query
+    return replace(query, places=find_workspaces(query.workspace, view.workspaces) or (query.workspace,))
 
 
 def mask_allowed_passages(view: View, query: Query) -> Mask:
@@ -166,7 +174,9 @@ def build_post_filter(view: View, kind: Kind, query: Query) -> PostFilter | None
 
 
 def explain_empty_filters(view: View, query: Query) -> str | None:
-    """Return why the conditions on speaker and files let nothing through; None where they may."""
+    """Return why the conditions on workspace, speaker and files let nothing through; None where they may."""
+    if query.places and view.workspaces.isdisjoint(query.places):
+        return explain_unknown_workspace(str(query.workspace), view.workspaces)
     if query.speaker is not None and not resolve_speakers(view, query.speaker):
         return f"nobody called {query.speaker!r} speaks in this memory"
     if query.is_narrowed and query.kinds == ("summary",):

@@ -12,6 +12,7 @@ from slowwave.recall.hits import KINDS, Kind
 from slowwave.recall.times import QueryTimes, parse_times
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.filters import Files, Filters, When, refuse_unknown_filters
+from slowwave.store.workspaces import anchor_workspace
 from slowwave.text.words import TERM, extract_content_words, extract_index_terms, extract_stems
 
 MOST_HITS = 1_000_000_000
@@ -35,6 +36,9 @@ class Query:
     k: int
     kinds: tuple[Kind, ...]
     workspace: str | None = None
+    """As it is asked for."""
+    places: tuple[str, ...] = ()
+    """As the tables have it: all names of the workspace; none for any workspace."""
     category: str | None = None
     since: datetime | None = None
     until: datetime | None = None
@@ -106,6 +110,8 @@ def build_query(
     for name, value in names.items():
         if value is not None and not _is_name(value):
             raise UsageError(f"{name} is {value!r}; it is a name without control characters, or None for any")
+    if names["workspace"] is not None:  # what was answered last is kept by the query: "." is another folder tomorrow
+        names["workspace"] = anchor_workspace(names["workspace"])
     asked_at = _parse_bound(now, "now", time.min) or then
     files = _parse_files(filters.get("files"))
     return Query(
@@ -117,6 +123,7 @@ def build_query(
         now=asked_at,
         as_of=then,
         files=files,
+        places=() if (place := names["workspace"]) is None else (place,),  # `place_query` adds its other names
         **names,
     )
 
