@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from slowwave.cli.context import briefing, context
+from slowwave.cli.habits import habits
 from slowwave.cli.inspect import config, quarantine, releases, rollback, runs, verify
 from slowwave.cli.mcp import mcp
 from slowwave.cli.memory import changes, junk, merges, show, unmerge
@@ -13,6 +14,7 @@ from slowwave.cli.project import project
 from slowwave.cli.recall import recall
 from slowwave.cli.reprocess import reprocess
 from slowwave.cli.run import export, run, sources
+from slowwave.cli.skill import skill
 from slowwave.cli.talk import talk
 
 app = typer.Typer(
@@ -22,8 +24,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 COMMANDS = {
-    "Every day": (run, recall, context, briefing, show, talk, mcp, project),
-    "Look": (sources, plan, verify, config),
+    "Every day": (run, recall, context, briefing, show, talk, mcp, project, skill),
+    "Look": (habits, sources, plan, verify, config),
     "Redo and keep": (reprocess, unmerge, rollback, export),
 }
 """By the heading that `slowwave --help` lists them under; `inspect` is with those that look."""

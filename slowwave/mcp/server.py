@@ -1,7 +1,7 @@
-"""The memory as tools of the Model Context Protocol: recall, context, briefing, show, remember.
+"""The memory as tools of the Model Context Protocol: recall, context, briefing, habits, show, remember.
 
 `slowwave mcp` serves them over stdio, `slowwave mcp --http` on the loopback address (the SDK checks Host and Origin
-there, so that no web page can reach it). Four tools read the live release, a newer one as soon as there is one;
+there, so that no web page can reach it). Five tools read the live release, a newer one as soon as there is one;
 `note` writes a note that the next night ingests, and changes no table. The memory is opened by the first call: a
 server may be started before there is one.
 """
@@ -75,8 +75,19 @@ class RecallResult(BaseModel):
     """What could not be used, and what was done instead."""
 
 
+class HabitsResult(BaseModel):
+    """What `habits` found."""
+
+    release: str
+    """The release that answered."""
+    habits: list[dict[str, Any]]
+    """The most frequent of each kind first: kind, workspace, items, support (turns that have it), turns (that have each
+    item), share, text (the same as a sentence), sources (session, message).
+    """
+
+
 class Tools:
-    """The five tools over the memory of one space."""
+    """The six tools over the memory of one space."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -131,6 +142,23 @@ class Tools:
         """
         with convert_to_tool_errors():
             return self._render_block(self.open_memory().briefing(workspace=workspace or None))
+
+    def habits(
+        self,
+        files: Annotated[
+            list[str] | str | None,
+            Field(description="Files that you change: which others change in the same turns. Without: all habits."),
+        ] = None,
+        workspace: Annotated[str | None, Field(description="The project; by default all.")] = None,
+        kind: Annotated[str | None, Field(description="co_edit, sequence or command; by default all.")] = None,
+    ) -> HabitsResult:
+        """Tell what is done over and over: files that change together, steps that follow each other, commands to test,
+        build, lint, format and run.
+        """
+        with convert_to_tool_errors():
+            memory = self.open_memory()
+            found = memory.habits(workspace or None, kind or None, files or ())
+            return HabitsResult(release=memory.release.name, habits=[one.as_dict() for one in found[:MAX_K]])
 
     def show(
         self,
@@ -208,6 +236,7 @@ def make_server(settings: Settings, version: str = "") -> MCPServer[Any]:
         make_strict_tool(of.recall, READS),
         make_strict_tool(of.context, READS, structured=False),
         make_strict_tool(of.briefing, READS, structured=False),
+        make_strict_tool(of.habits, READS),
         make_strict_tool(of.show, READS),
         make_strict_tool(of.remember, NOTES, structured=False),
     ]

@@ -131,7 +131,7 @@ def _get_script(arguments: Mapping[str, Any], names: list[str]) -> str | None:
 
 
 def _slash(path: str) -> str:
-    return path.replace("\\", "/") if DRIVE.match(path) or "\\" in path and "/" not in path else path
+    return path.replace("\\", "/") if DRIVE.match(path) or ("\\" in path and "/" not in path) else path
 
 
 def _is_absolute(path: str) -> bool:

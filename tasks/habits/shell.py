@@ -126,6 +126,6 @@ def _unquote(word: str) -> str:
 def _change_folder(folder: str | None, words: list[str]) -> str | None:
     """Return where `cd` leads; None for what only the shell that ran it knows."""
     to = next((word for word in words[1:] if not word.startswith("-")), None)
-    if to is None or folder is None and not to.startswith("/") or to[0] in "~$`" or "$" in to:
+    if to is None or (folder is None and not to.startswith("/")) or to[0] in "~$`" or "$" in to:
         return None
     return normpath(join(folder or "", to))
