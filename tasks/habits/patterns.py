@@ -1,7 +1,7 @@
 """Actions as habits: files that change together, steps that follow each other, commands that recur.
 
-The unit is a turn, from one thing that a person says to the next: whoever counts sessions ties everything to everything.
-What an edit that failed would have changed counts for nothing.
+The unit is a turn, from one thing that a person says to the next: whoever counts sessions ties everything to
+everything. What an edit that failed would have changed counts for nothing.
 """
 
 import math

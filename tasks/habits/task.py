@@ -1,4 +1,4 @@
-"""Habits of the workspaces in which something was done since, or from which a session went; all others are left alone."""
+"""Habits of the workspaces in which something was done since, or from which a session went; others are left alone."""
 
 import polars as pl
 import pyarrow as pa

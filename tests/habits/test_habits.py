@@ -190,7 +190,7 @@ def test_the_samples_habits_are_told_by_the_memory(samples_night: tuple[Path, An
         ("tidepool-ingest", "edit → make check: in 3 of the 3 turns that have the first step"),
     }
     (one,) = memory.habits("/home/ada/tidepool/", "command")
-    assert [source.session for source in one.sources][0] == "77d03c1f-95e8-4a26-8f7b-c6e1a2509d3b"
+    assert one.sources[0].session == "77d03c1f-95e8-4a26-8f7b-c6e1a2509d3b"
     assert memory.habits(files="app/main.py") == []
     for wrong in ({"kind": "x"}, {"workspace": "tidepoool"}, {"kind": "command", "files": "a"}):
         with pytest.raises(UsageError):
