@@ -1,6 +1,6 @@
 """What a command is: its program and what that is to do, without arguments, and what it is run for.
 
-`uv run pytest -q tests/api` and `uv run pytest` are one command, run to test. Programs are told by a table
+`uv run pytest -q FILE` and `uv run pytest` are one command, run to test. Programs are told by a table
 (`programs.toml`); a project's own scripts and targets by the names that it gave them.
 """
 

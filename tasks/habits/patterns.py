@@ -22,6 +22,7 @@ from slowwave.schemas.vocabulary import ActionKind, HabitKind
 
 EXAMPLES = 3
 """Latest turns whose messages a habit names."""
+LOOKED_OR_EDITED = (ActionKind.READ, ActionKind.EDIT, ActionKind.SEARCH)
 Row = dict[str, Any]
 Turn = tuple[str, int]
 Items = tuple[str, ...]
@@ -185,7 +186,8 @@ def _name_step(row: Row) -> str | None:
     """Return what an action is called in a sequence: a command by itself, else its kind; None for what is no step."""
     if row["command"] is not None:
         return _place_command(row["command"], row["path"])
-    return str(row["kind"]) if row["kind"] in (ActionKind.READ, ActionKind.EDIT, ActionKind.SEARCH) else None
+    is_elsewhere = row["kind"] == ActionKind.EDIT and row["path"] is None
+    return str(row["kind"]) if row["kind"] in LOOKED_OR_EDITED and not is_elsewhere else None
 
 
 def _place_command(command: str, folder: str | None) -> str:
