@@ -127,7 +127,7 @@ def _tell_claims(view: View, claims: Sequence[StandingClaim]) -> list[SkillLine]
         because = f" — {detail}" if detail and detail.casefold() not in one.text.casefold() else ""
         named = f" ({', '.join(f'`{file}`' for file in files)})" if files else ""
         text = make_harmless(f"{one.text}{because}{named}")
-        session = one.source.short or one.source.session
+        session = one.source.short or one.source.session or ""
         lines.append(SkillLine(one.category, text, session, cast(list[str], row["message_ids"])[0][:ID_CHARS]))
     return lines
 
@@ -137,7 +137,7 @@ def _tell_habits(view: View, habits: Sequence[Habit], kind: HabitKind) -> list[S
     some = [one for one in habits if one.kind == kind and one.sources and not any("`" in item for item in one.items)]
     if kind is HabitKind.COMMAND:
         some = [one for one in some if one.role in CHECKED]
-        some.sort(key=lambda one: CHECKED.index(CommandRole(one.role)))
+        some.sort(key=lambda one: CHECKED.index(CommandRole(str(one.role))))
     if kind is HabitKind.SEQUENCE:  # to look before one edits is nothing of this project
         some = [one for one in some if any(item not in LOOKS for item in one.items)]
     first = {one.items: one for one in reversed(some)}  # of two checkouts the one with more of it

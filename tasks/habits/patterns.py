@@ -73,15 +73,16 @@ def _find_co_edits(turns: Mapping[Turn, list[Row]], settings: HabitSettings) -> 
             continue
         counted += 1
         edits.update(latest.keys())
-        for pair in combinations(sorted(latest), 2):
-            pairs[pair].add(turn, max((latest[path] for path in pair), key=lambda row: (row["seq"], row["part"])))
-    for pair, found in sorted(pairs.items()):
-        support, alone = len(found.turns), [edits[path] for path in pair]
+        for one, other in combinations(sorted(latest), 2):
+            last = max((latest[one], latest[other]), key=lambda row: (row["seq"], row["part"]))
+            pairs[one, other].add(turn, last)
+    for (one, other), found in sorted(pairs.items()):
+        support, alone = len(found.turns), (edits[one], edits[other])
         share, lift = support / min(alone), support * counted / (alone[0] * alone[1])
         if support < settings.min_support or share < settings.min_share:
             continue
         if compute_chance(support, *alone, counted) <= settings.max_chance:
-            yield _make_row(HabitKind.CO_EDIT, pair, found, alone) | {"share": share, "lift": lift}
+            yield _make_row(HabitKind.CO_EDIT, (one, other), found, alone) | {"share": share, "lift": lift}
 
 
 def compute_chance(together: int, one: int, other: int, turns: int) -> float:
