@@ -118,10 +118,10 @@ def run_reprocess(step: str, selection: Selection, settings: Settings, call: Cal
     """
     if step not in FORGET:
         raise UsageError(f"no step {step!r}: one of {', '.join(FORGET)} can be done again")
+    if selection != Selection() and selection.select_sessions(Store.open(settings.store, settings.space)).is_empty():
+        raise UsageError("no session is chosen: none in the vault is of that workspace and time")
     with open_run("reprocess", settings) as (job, report):
         chosen = selection.select_sessions(job.store)
-        if chosen.is_empty() and selection != Selection():
-            raise UsageError("no session is chosen: none in the vault is of that workspace and time")
         report.notes.append(f"{chosen.height} sessions chosen for {step}")
         FORGET[step](job.store, chosen)
         if step == "read":

@@ -13,7 +13,7 @@ Files = Iterable[str] | str | None
 class MessageFilters(TypedDict, total=False):
     """Conditions on what was said, each with what it is called for on the command line and to an agent."""
 
-    workspace: Annotated[str | None, "Only what was said in this workspace (a project's folder)."]
+    workspace: Annotated[str | None, "Only what was said in this workspace: a project's folder, however written."]
     speaker: Annotated[str | None, "Only what this person said: the whole name, or the first name."]
     files: Annotated[Files, "Only what is about one of these files: src/db.py, or db.py."]
     since: Annotated[When, "Only what was said from this date or time on (ISO, UTC)."]

@@ -8,6 +8,7 @@ new releases, and may be asked by many threads.
 """
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -31,7 +32,7 @@ from slowwave.schemas.filters import Filters, MessageFilters, refuse_unknown_fil
 from slowwave.schemas.settings import Settings
 from slowwave.store.releases import Release
 from slowwave.store.trouble import TROUBLE, explain_unreadable
-from slowwave.store.workspaces import anchor_workspace, find_workspaces
+from slowwave.store.workspaces import anchor_workspace, find_workspaces, require_workspaces
 
 if TYPE_CHECKING:
     from slowwave.context.build import Context, Turn
@@ -148,7 +149,8 @@ class Memory:
         Args:
             automatic: nobody asked: the stricter floor holds, for each hit.
             now: what "yesterday" in the query counts back from; the clock's time, unless given.
-            workspace: in which it was said.
+            workspace: in which it was said: a name, or a folder's path however it is written, also a sub-folder or
+                another checkout of the same git remote.
             speaker: who said it, by the whole name in whatever case, or by the first name of those who have more;
                 summaries have no speaker, and don't answer.
             files: a path or several, one of which it is about: a claim that names it, or one that ends in it (`db.py`:
@@ -333,6 +335,18 @@ class Memory:
             return bool(find_workspaces(anchor_workspace(workspace), self._get_view().workspaces))
         except TROUBLE:
             return False
+
+    def refuse_unknown_workspace(self, workspace: str | None) -> None:
+        """Refuse a workspace that nothing is known of: for who should hear of a slip of the pen, as a command does.
+
+        Nothing is refused while the store is away.
+
+        Raises:
+            UsageError: it is not known; the message names the nearest.
+        """
+        if workspace:
+            with suppress(*TROUBLE):
+                require_workspaces(anchor_workspace(workspace), self._get_view().workspaces)
 
     def _build_search(self) -> Search:
         view = self._get_view()

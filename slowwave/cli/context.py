@@ -51,6 +51,7 @@ def context(
     """
     with report_errors():
         memory, counter = open_memory(store, space, release), _load_optional_tokenizer(tokenizer)
+        memory.refuse_unknown_workspace(filters.get("workspace"))
         block = memory.context(
             query,
             budget,

@@ -6,7 +6,9 @@ import typer
 
 from slowwave.cli.context import briefing, context
 from slowwave.cli.habits import habits
+from slowwave.cli.hook import NeverBlocking, hook
 from slowwave.cli.inspect import config, quarantine, runs, verify
+from slowwave.cli.install import install, uninstall
 from slowwave.cli.mcp import mcp
 from slowwave.cli.memory import changes, junk, merges, show, unmerge
 from slowwave.cli.plan import plan
@@ -26,7 +28,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 COMMANDS = {
-    "Every day": (run, recall, context, briefing, show, talk, mcp, project, skill),
+    "Every day": (run, recall, context, briefing, show, talk, mcp, project, skill, install, uninstall),
     "Look": (habits, sources, plan, verify, check, diff, config),
     "Redo and keep": (reprocess, unmerge, promote, rollback, export),
 }
@@ -40,6 +42,7 @@ for ledger in LEDGERS:
 for heading, commands in COMMANDS.items():
     for command in commands:
         app.command(rich_help_panel=heading)(command)
+app.command(cls=NeverBlocking, hidden=True)(hook)  # clients call it; `slowwave install` names it to them
 app.add_typer(ledgers, name="inspect", rich_help_panel="Look")
 app.add_typer(probes, name="probes", rich_help_panel="Redo and keep")
 

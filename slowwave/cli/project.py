@@ -1,5 +1,7 @@
 """`slowwave project`: what stands about a project, kept where its agents look anyway."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -61,6 +63,7 @@ def project(
         if to is None and out is None and pages is None:
             raise UsageError("say where: --to claude, codex, agents or cursor, --out FILE, or --pages DIR")
         from slowwave.cli.context import find_project, open_memory
+        from slowwave.context.handed_out import note_claims
         from slowwave.context.projection import build_block, build_pages, collect_told_claims
         from slowwave.context.standing import STANDING
         from slowwave.context.tokens import resolve_tokenizer
@@ -76,10 +79,13 @@ def project(
         if to or out:
             claims = collect_told_claims(view, places, STANDING, has_injection, min_confidence)
             count = resolve_tokenizer(None, memory.settings.context.tokenizer)
-            block = build_block(claims, "What earlier sessions settled", budget, count)
-            _keep_block(block, out or _find_file(to or Target.AGENTS, places), to)
+            block, told = build_block(claims, "What earlier sessions settled", budget, count)
+            if _keep_block(block, out or _find_file(to or Target.AGENTS, places), to):
+                note_claims(memory.root / memory.space, told)
         if pages is not None:
-            _keep_pages(build_pages(view, places, has_injection, min_confidence), pages)
+            due, told = build_pages(view, places, has_injection, min_confidence)
+            if _keep_pages(due, pages):
+                note_claims(memory.root / memory.space, told)
         print_notes(memory.notes)
 
 
@@ -87,49 +93,67 @@ def _find_file(to: Target, places: tuple[str, ...]) -> Path:
     """Return the file at the top of the project that is here.
 
     Raises:
-        UsageError: its folder is not on this machine.
+        UsageError: its folder is not on this machine, or the file there lies outside of it.
     """
     from slowwave.store.workspaces import find_project_root, find_workspaces
 
     folder = Path.cwd() if find_workspaces(".", places) else next(filter(Path.is_dir, map(Path, places)), None)
     if folder is None:
         raise UsageError(f"{places[0]} is no folder here: name the file with --out")
-    return (find_project_root(folder) or folder) / FILES[to]
+    root = (find_project_root(folder) or folder).resolve()
+    if not (root / FILES[to]).resolve().is_relative_to(root):  # a checkout is others' work: its links lead anywhere
+        raise UsageError(f"{root / FILES[to]} is a link out of the project: name the file with --out")
+    return root / FILES[to]
 
 
-def _keep_block(block: str, file: Path, to: Target | None) -> None:
-    """Put the block into the file, or take it out where nothing stands; or print it."""
+@contextmanager
+def _name_file(path: Path) -> Iterator[None]:
+    """Name the file in what is told of its marks.
+
+    Raises:
+        UsageError: in place of one that does not.
+    """
+    try:
+        yield
+    except UsageError as broken:
+        raise UsageError(f"{path}: {broken}") from None
+
+
+def _keep_block(block: str, file: Path, to: Target | None) -> bool:
+    """Put the block into the file, or take it out where nothing stands; or print it. Return whether that is news."""
     from slowwave.text.marked import read_as_it_is, remove_marked, replace_marked, write_whole
 
     if str(file) == "-":
         typer.echo(block or "Nothing stands about it yet.")
-        return
+        return True
     before = read_as_it_is(file)
     start = RULE if to is Target.CURSOR and not before else before
-    try:
+    with _name_file(file):
         after = replace_marked(start, block) if block else remove_marked(before)
-    except UsageError as broken:
-        raise UsageError(f"{file}: {broken}") from None
-    changed = (block or before) and write_whole(file, after)
+    changed = bool(block or before) and write_whole(file, after)
     lines = block.count("\n- ")
     OUT.print(f"{file}: {lines} line{'s' * (lines != 1)}, {'written' if changed else 'as they were'}.", soft_wrap=True)
+    return changed
 
 
-def _keep_pages(due: "Pages", folder: Path) -> None:
-    """Write the pages that are due, and take out of the others what is ours."""
+def _keep_pages(due: "Pages", folder: Path) -> bool:
+    """Write the pages that are due, and take out of the others what is ours; return whether one was written."""
     from slowwave.context.projection import FOLDERS
     from slowwave.text.marked import find_marked, read_as_it_is, remove_marked, replace_marked, write_whole
 
     written = removed = 0
     for name, block in due.items():
-        written += write_whole(folder / name, replace_marked(read_as_it_is(folder / name), block))
+        with _name_file(folder / name):
+            written += write_whole(folder / name, replace_marked(read_as_it_is(folder / name), block))
     old = [path for kind in FOLDERS for path in sorted((folder / kind).glob("*.md"))]
     for path in old:
         text = read_as_it_is(path)
-        if path.relative_to(folder).as_posix() in due or find_marked(text) is None:
-            continue
+        with _name_file(path):
+            if path.relative_to(folder).as_posix() in due or find_marked(text) is None:
+                continue
+            rest = remove_marked(text)
         removed += 1
-        if rest := remove_marked(text):
+        if rest:
             write_whole(path, rest)
         else:
             path.unlink()
@@ -137,3 +161,4 @@ def _keep_pages(due: "Pages", folder: Path) -> None:
         if (folder / kind).is_dir() and not any((folder / kind).iterdir()):
             (folder / kind).rmdir()
     OUT.print(f"{folder}: {len(due)} pages, {written} written, {removed} taken out.", soft_wrap=True)
+    return written > 0

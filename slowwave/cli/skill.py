@@ -38,6 +38,7 @@ def skill(
     """
     with report_errors():
         from slowwave.cli.context import find_project, open_memory
+        from slowwave.context.handed_out import note_skill_lines
         from slowwave.context.skill import build_front_matter, build_skill, collect_skill_lines, make_skill_name
         from slowwave.context.tokens import resolve_tokenizer
         from slowwave.store.workspaces import anchor_workspace, require_workspaces
@@ -57,11 +58,12 @@ def skill(
             raise UsageError(f"name is {name!r}; it is a-z, 0-9 and single hyphens, at most 64 long, as {called!r}")
         lines = collect_skill_lines(view, places, has_injection, min_confidence, days)
         count = resolve_tokenizer(None, memory.settings.context.tokenizer)
-        block = build_skill(lines, called, budget, count)
+        block, told = build_skill(lines, called, budget, count)
         front = build_front_matter(called, lines)
         print_notes(memory.notes)
         if file is None:
             typer.echo(replace_marked(front, block), nl=False)
+            note_skill_lines(memory.root / memory.space, told)
             return
         before = read_as_it_is(file)
         if before and not force and find_marked(before) is None:
@@ -70,8 +72,8 @@ def skill(
             text = replace_marked(before if before.startswith("---") else front + before, block)
         except UsageError as broken:
             raise UsageError(f"{file}: {broken}") from None
-        changed = (before or lines) and write_whole(file, text)
-        told = block.count("\n- ")
-        OUT.print(
-            f"{file}: {told} line{'s' * (told != 1)}, {'written' if changed else 'as they were'}.", soft_wrap=True
-        )
+        changed = bool(before or told) and write_whole(file, text)
+        if changed:
+            note_skill_lines(memory.root / memory.space, told)
+        done = f"{len(told)} line{'s' * (len(told) != 1)}, {'written' if changed else 'as they were'}"
+        OUT.print(f"{file}: {done}.", soft_wrap=True)

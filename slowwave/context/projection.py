@@ -64,8 +64,11 @@ def collect_told_claims(
     ]
 
 
-def build_block(claims: Sequence[StandingClaim], title: str, budget: int, count: Tokenizer) -> str:
-    """Return the block about a project, its categories in turn as far as the budget goes; empty without a claim.
+def build_block(
+    claims: Sequence[StandingClaim], title: str, budget: int, count: Tokenizer
+) -> tuple[str, list[StandingClaim]]:
+    """Return the block about a project, its categories in turn as far as the budget goes, and the claims in it; the
+    block is empty without any.
 
     Args:
         claims: the foremost of each category first.
@@ -77,12 +80,15 @@ def build_block(claims: Sequence[StandingClaim], title: str, budget: int, count:
     for claim in islice(take_in_turn(claims), MOST_LINES):
         if count(_render([*chosen, claim], title)) <= budget:
             chosen.append(claim)
-    return _render(chosen, title)
+    return _render(chosen, title), chosen
 
 
-def build_pages(view: View, places: Collection[str], steers: Steers, least: float = LIKELY) -> Pages:
-    """Return the pages that are due, of one workspace or of all: `decisions/` and `gotchas/` by topic, `people/` by
-    who speaks, `projects/` by workspace; none without content.
+def build_pages(
+    view: View, places: Collection[str], steers: Steers, least: float = LIKELY
+) -> tuple[Pages, list[StandingClaim]]:
+    """Return the pages that are due, of one workspace or of all, and the claims that may stand in them.
+
+    `decisions/` and `gotchas/` are by topic, `people/` by who speaks, `projects/` by workspace; none without content.
     """
     claims = collect_told_claims(view, places, (*STANDING, *PERSONAL), steers, least)
     topics = _read_topic_names(view)
@@ -95,7 +101,7 @@ def build_pages(view: View, places: Collection[str], steers: Steers, least: floa
         if claim.workspace:
             groups["projects", claim.workspace].append(claim)
     paths = _name_files(groups)
-    return {paths[key]: _render(some[:MOST_LINES], key[1]) for key, some in sorted(groups.items())}
+    return {paths[key]: _render(some[:MOST_LINES], key[1]) for key, some in sorted(groups.items())}, claims
 
 
 def _read_topic_names(view: View) -> dict[str, str]:

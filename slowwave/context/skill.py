@@ -59,6 +59,10 @@ class SkillLine:
     """Its tag, as blocks have it."""
     message: str
     """The first characters of its id."""
+    claim: str | None = None
+    """The id of the claim that it tells; None of a habit."""
+    said: str = ""
+    """The claim's own words."""
 
 
 def collect_skill_lines(
@@ -82,8 +86,8 @@ def collect_skill_lines(
     return [line for line in lines if not steers(line.text)]
 
 
-def build_skill(lines: Sequence[SkillLine], title: str, budget: int, count: Tokenizer) -> str:
-    """Return the skill's text below its front matter: each section in turn as far as the budget goes.
+def build_skill(lines: Sequence[SkillLine], title: str, budget: int, count: Tokenizer) -> tuple[str, list[SkillLine]]:
+    """Return the skill's text below its front matter, each section in turn as far as the budget goes; and its lines.
 
     Args:
         lines: the foremost of each section first.
@@ -97,7 +101,7 @@ def build_skill(lines: Sequence[SkillLine], title: str, budget: int, count: Toke
     for line in islice(in_turn, MOST_LINES):
         if count(_render([*chosen, line], title)) <= budget:
             chosen.append(line)
-    return _render(chosen, title)
+    return _render(chosen, title), chosen
 
 
 def make_skill_name(wanted: str) -> str:
@@ -128,7 +132,8 @@ def _tell_claims(view: View, claims: Sequence[StandingClaim]) -> list[SkillLine]
         named = f" ({', '.join(f'`{file}`' for file in files)})" if files else ""
         text = make_harmless(f"{one.text}{because}{named}")
         session = one.source.short or one.source.session or ""
-        lines.append(SkillLine(one.category, text, session, cast(list[str], row["message_ids"])[0][:ID_CHARS]))
+        message = cast(list[str], row["message_ids"])[0][:ID_CHARS]
+        lines.append(SkillLine(one.category, text, session, message, one.id, one.text))
     return lines
 
 

@@ -64,7 +64,7 @@ def explain_unknown_workspace(asked: str, known: Iterable[str | None]) -> str:
     last = _take_last_part(asked)
     alike = {name: max(fuzz.ratio(last, _take_last_part(name)), fuzz.ratio(asked, name)) for name in names}
     near = [name for name in sorted(names, key=lambda name: (-alike[name], name)) if alike[name] >= LEAST_ALIKE]
-    hint = f": did you mean {' or '.join(map(repr, near[:HINTS]))}?" if near else ""
+    hint = f"; the nearest: {', '.join(map(repr, near[:HINTS]))}" if near else ""
     return f"no workspace {asked!r} is known here{hint}"
 
 

@@ -73,9 +73,16 @@ def read_as_it_is(path: Path) -> str:
         return ""
 
 
-def write_whole(path: Path, text: str) -> bool:
-    """Write a file at once, or not at all; a link's target, with the rights it had. Return whether anything changed."""
+def write_whole(path: Path, text: str, like: Path | None = None) -> bool:
+    """Write a file at once, or not at all; a link's target, with the rights it had. Return whether anything changed.
+
+    Args:
+        path: where.
+        text: as `read_as_it_is` returns one.
+        like: a file whose rights a new one gets; by default they go by the umask.
+    """
     path = path.resolve()
+    rights = path if path.exists() else like
     raw = text.encode("utf-8", "surrogateescape")
     before = path.read_bytes() if path.exists() else None
     if raw == before:
@@ -87,7 +94,7 @@ def write_whole(path: Path, text: str) -> bool:
             file.write(raw)
             file.flush()
             os.fsync(file.fileno())
-            written.chmod(path.stat().st_mode & 0o7777 if before is not None else 0o666 & ~_read_umask())
+            written.chmod(rights.stat().st_mode & 0o7777 if rights else 0o666 & ~_read_umask())
             written.replace(path)
         except BaseException:
             written.unlink(missing_ok=True)

@@ -11,6 +11,7 @@ from slowwave.cli.main import app
 from slowwave.context.projection import make_harmless
 from slowwave.context.standing import LONGEST
 from slowwave.schemas.tables import MERGES, OBSERVATIONS
+from slowwave.store.recalls import hash_span, load_recalled_spans
 from slowwave.store.releases import publish
 from slowwave.store.store import Store
 from tests.recall_store import add, build, observation
@@ -85,6 +86,8 @@ def test_only_what_stands_is_told_each_line_with_its_source(store: Path, tmp_pat
     ids = re.findall(r"\(\S+, (\S+)\)$", text, re.MULTILINE)
     rows = Store.open(store).read_ids(OBSERVATIONS, ids).to_pylist()
     assert len(rows) == len(ids) == 3
+    recalled = load_recalled_spans(store / "default")
+    assert (hash_span(GOTCHA) in recalled, hash_span(STEERS) in recalled) == (True, False)
 
 
 def test_the_same_claims_give_the_same_bytes_in_a_later_release(store: Path, tmp_path: Path) -> None:
@@ -117,6 +120,10 @@ def test_the_file_stands_at_the_top_of_the_checkout(
         "Here stands this." in text
         for text in (rule, *((top / name).read_text() for name in ("CLAUDE.md", "AGENTS.md")))
     )
+    (top / "AGENTS.md").unlink()
+    (top / "AGENTS.md").symlink_to(tmp_path / "outside.md")
+    assert "is a link out of the project" in typed("--to", "agents", "--store", copy).output
+    assert not (tmp_path / "outside.md").exists()
     briefed = CliRunner().invoke(app, ["briefing", "--store", str(copy)])
     assert ("Here stands this." in briefed.output, STANDS in briefed.output) == (True, False)
 
@@ -143,7 +150,7 @@ def test_pages_that_are_no_longer_due_go_only_where_they_are_ours(store: Path, t
     [
         ((), "say where"),
         (("--to", "claude"), "this folder is no project that the memory knows"),
-        (("--to", "claude", "--workspace", "ap"), "no workspace 'ap' is known here: did you mean 'api'?"),
+        (("--to", "claude", "--workspace", "ap"), "no workspace 'ap' is known here; the nearest: 'api'"),
         (("--to", "claude", "--workspace", "api"), "api is no folder here: name the file with --out"),
         (("--out", "broken.md", "--workspace", "api"), "broken.md: its marks"),
     ],

@@ -82,7 +82,7 @@ def test_a_config_that_says_nothing_leaves_the_folder(tmp_path: Path, config: st
 
 def test_an_unknown_one_names_the_nearest() -> None:
     known = ["/home/ada/tidepool", "/home/ada/tidepool-web", "friends", None]
-    with pytest.raises(UsageError, match=r"no workspace 'tidepol' is known here: did you mean '/home/ada/tidepool'"):
+    with pytest.raises(UsageError, match=r"no workspace 'tidepol' is known here; the nearest: '/home/ada/tidepool'"):
         require_workspaces("tidepol", known)
     with pytest.raises(UsageError, match=r"no workspace 'zzz' is known here$"):
         require_workspaces("zzz", known)
