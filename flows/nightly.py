@@ -19,6 +19,7 @@ from slowwave.store.journal import find_journals
 from slowwave.tasks.boilerplate.task import find_boilerplate
 from slowwave.tasks.dedupe.task import dedupe_observations
 from slowwave.tasks.gists.task import write_gists
+from slowwave.tasks.habits.task import find_habits
 from slowwave.tasks.ingest.formats.registry import find_installed
 from slowwave.tasks.ingest.task import read_transcripts
 from slowwave.tasks.job import Job, StepReport
@@ -34,6 +35,7 @@ STEPS: tuple[Callable[[Job], StepReport], ...] = (
     write_passages,
     write_gists,
     find_boilerplate,
+    find_habits,
     observe_sessions,
     dedupe_observations,
     supersede_observations,

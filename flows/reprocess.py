@@ -99,6 +99,7 @@ FORGET: dict[str, Callable[[Store, pl.DataFrame], None]] = {
     "gists": lambda store, chosen: forget_keys(
         store, store.read_ids(GISTS, chosen["session_id"].to_list(), by="session_id"), GISTS
     ),
+    "habits": lambda store, chosen: forget_marks(store, chosen, "habits"),
     "observe": lambda store, chosen: forget_marks(store, chosen, "observe"),
     "dedupe": lambda store, chosen: forget_column(store, chosen, "dedupe_key"),
     "assign": lambda store, chosen: forget_column(store, chosen, "assign_key"),

@@ -186,6 +186,20 @@ class BoilerplateSettings(Section):
     min_words: int = Field(8, ge=3, description="Words of a line; shorter ones count together with their neighbours.")
 
 
+class HabitSettings(Section):
+    """What of the agents' work counts as a habit."""
+
+    min_support: int = Field(2, ge=2, description="Turns in which files, steps or a command come together, at least.")
+    max_chance: float = Field(0.1, gt=0, le=1, description="Chance of as many common turns by accident, at most.")
+    min_share: float = Field(0.3, ge=0, le=1, description="Share of the rarer file's, or first step's, turns.")
+    max_files: int = Field(20, ge=2, description="A turn that edits more files ties none of them together.")
+    sequence: int = Field(3, ge=2, le=5, description="Steps of a sequence, at most.")
+    exclude: tuple[str, ...] = Field(
+        ("*.lock", "*-lock.json", "*-lock.yaml", "*.log", "*.min.*", "node_modules/*", "dist/*", "build/*"),
+        description="Globs of files that programs write: they are tied to nothing.",
+    )
+
+
 class KeywordSettings(Section):
     """How keywords are picked."""
 
@@ -310,6 +324,7 @@ class Settings(BaseSettings):
     read: ReadSettings = ReadSettings()
     boilerplate: BoilerplateSettings = BoilerplateSettings()
     observe: ObserveSettings = ObserveSettings()
+    habits: HabitSettings = HabitSettings()
     keywords: KeywordSettings = KeywordSettings()
     dedupe: DedupeSettings = DedupeSettings()
     supersede: SupersedeSettings = SupersedeSettings()

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from slowwave.context.tokens import Tokenizer
     from slowwave.engines.rerankers import Reranker
     from slowwave.recall.browse import Claim
+    from slowwave.recall.habits import Habit
     from slowwave.store.snapshot import Snapshot
 
 SESSION = "session"
@@ -338,6 +339,28 @@ class Memory:
                 limit=limit,
                 superseded=superseded,
             )
+
+    def habits(
+        self, workspace: str | None = None, kind: str | None = None, files: Sequence[str] | str = ()
+    ) -> "list[Habit]":
+        """Return what agents did over and over, by kind, the most frequent first: files that change together
+        (`co_edit`), steps that follow each other (`sequence`), commands (`command`).
+
+        Args:
+            workspace: whose, however it is written; None for all.
+            kind: one of the three; None for all.
+            files: a path or several: which other files change with them, the likeliest first.
+
+        Raises:
+            UsageError: an unknown kind or workspace, or files with a kind that has none.
+            StoreError: the store can't be read.
+        """
+        from slowwave.recall.habits import find_habits
+
+        place = anchor_workspace(workspace) if workspace is not None else None
+        return find_habits(self._get_view(), place, kind, (files,) if isinstance(files, str) else tuple(files))
+
+    ahabits = make_async_twin(habits)
 
     def has_workspace(self, workspace: str) -> bool:
         """Return whether something is known of a workspace, however it is written; not while the store is away."""

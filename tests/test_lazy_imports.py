@@ -75,7 +75,11 @@ def test_a_night_without_news_brings_what_reads_tables_alone(store: Path, talk: 
 
 
 @pytest.mark.parametrize(
-    "words", ["recall tickets", "context tickets", "briefing", "project --out - --workspace /ferry"]
+    "words",
+    [
+        *("recall tickets", "context tickets", "briefing", "habits"),
+        *("project --out - --workspace /ferry", "skill --workspace /ferry"),
+    ],
 )
 def test_reading_brings_neither_lancedb_nor_anything_heavy(words: str, store: Path) -> None:
     assert import_by(*words.split(), store=store) == {"pydantic", "numpy"}

@@ -124,6 +124,8 @@ def test_commands_that_read_need_no_more(store: Path) -> None:
         "context cache",
         "briefing",
         "project --out A.md --workspace api",
+        "skill --out skill --workspace api",
+        "habits --all",
         "install codex --dry-run",
         "show ses-a:1",
         "inspect merges",

@@ -6,6 +6,7 @@ import typer
 
 from slowwave.cli.claims import claims
 from slowwave.cli.context import briefing, context
+from slowwave.cli.habits import habits
 from slowwave.cli.hook import NeverBlocking, hook
 from slowwave.cli.inspect import config, quarantine, runs, verify
 from slowwave.cli.install import install, uninstall
@@ -18,6 +19,7 @@ from slowwave.cli.recall import recall
 from slowwave.cli.releases import check, diff, promote, releases, rollback
 from slowwave.cli.reprocess import reprocess
 from slowwave.cli.run import export, run, sources
+from slowwave.cli.skill import skill
 from slowwave.cli.talk import talk
 
 app = typer.Typer(
@@ -27,8 +29,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 COMMANDS = {
-    "Every day": (run, recall, context, briefing, claims, show, talk, mcp, project, install, uninstall),
-    "Look": (sources, plan, verify, check, diff, config),
+    "Every day": (run, recall, context, briefing, claims, show, talk, mcp, project, skill, install, uninstall),
+    "Look": (habits, sources, plan, verify, check, diff, config),
     "Redo and keep": (reprocess, unmerge, promote, rollback, export),
 }
 """By the heading that `slowwave --help` lists them under; `inspect` is with those that look."""

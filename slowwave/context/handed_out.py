@@ -9,6 +9,7 @@ from slowwave.store.recalls import log_recall
 
 if TYPE_CHECKING:  # who notes hits has no use for blocks
     from slowwave.context.build import Context
+    from slowwave.context.skill import SkillLine
     from slowwave.context.standing import StandingClaim
     from slowwave.recall.browse import Claim
     from slowwave.recall.hits import Hit
@@ -35,6 +36,11 @@ def note_block(space_dir: Path, block: "Context") -> bool:
 def note_listed(space_dir: Path, claims: Iterable["Claim"]) -> bool:
     """Note claims that were listed; False where the folder can't be written to."""
     return log_recall(space_dir, {claim.id: [claim.summary, claim.quote] for claim in claims})
+
+
+def note_skill_lines(space_dir: Path, lines: Iterable["SkillLine"]) -> bool:
+    """Note claims that stand in a skill; False where the folder can't be written to. Habits are nobody's words."""
+    return log_recall(space_dir, {line.claim: [line.said] for line in lines if line.claim and line.said})
 
 
 def note_claims(space_dir: Path, claims: Iterable["StandingClaim"]) -> bool:

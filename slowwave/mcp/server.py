@@ -1,4 +1,4 @@
-"""The memory as tools of the Model Context Protocol: recall, context, briefing, claims, show, remember.
+"""The memory as tools of the Model Context Protocol: recall, context, briefing, claims, habits, show, remember.
 
 `slowwave mcp` serves them over stdio, `slowwave mcp --http` on the loopback address (the SDK checks Host and Origin
 there, so that no web page can reach it). They read the live release, a newer one as soon as there is one;
@@ -84,6 +84,17 @@ class ClaimsResult(BaseModel):
     """
 
 
+class HabitsResult(BaseModel):
+    """What `habits` found."""
+
+    release: str
+    """The release that answered."""
+    habits: list[dict[str, Any]]
+    """The most frequent of each kind first: kind, workspace, items, support (turns that have it), turns (that have each
+    item), share, text (the same as a sentence), sources (session, message).
+    """
+
+
 class Tools:
     """The tools over the memory of one space."""
 
@@ -140,6 +151,23 @@ class Tools:
         """
         with convert_to_tool_errors():
             return self._render_block(self.open_memory().briefing(workspace=workspace or None))
+
+    def habits(
+        self,
+        files: Annotated[
+            list[str] | str | None,
+            Field(description="Files that you change: which others change in the same turns. Without: all habits."),
+        ] = None,
+        workspace: Annotated[str | None, Field(description="The project; by default all.")] = None,
+        kind: Annotated[str | None, Field(description="co_edit, sequence or command; by default all.")] = None,
+    ) -> HabitsResult:
+        """Tell what is done over and over: files that change together, steps that follow each other, commands to test,
+        build, lint, format and run.
+        """
+        with convert_to_tool_errors():
+            memory = self.open_memory()
+            found = memory.habits(workspace or None, kind or None, files or ())
+            return HabitsResult(release=memory.release.name, habits=[one.as_dict() for one in found[:MAX_K]])
 
     def show(
         self,
@@ -240,6 +268,7 @@ def make_server(settings: Settings, version: str = "") -> MCPServer[Any]:
         make_strict_tool(of.context, READS, structured=False),
         make_strict_tool(of.briefing, READS, structured=False),
         make_strict_tool(of.claims, READS),
+        make_strict_tool(of.habits, READS),
         make_strict_tool(of.show, READS),
         make_strict_tool(of.remember, NOTES, structured=False),
     ]
