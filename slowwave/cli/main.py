@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from slowwave.cli.context import briefing, context
+from slowwave.cli.forget import forget
 from slowwave.cli.inspect import config, quarantine, releases, rollback, runs, verify
 from slowwave.cli.mcp import mcp
 from slowwave.cli.memory import changes, junk, merges, show, unmerge
@@ -23,7 +24,7 @@ app = typer.Typer(
 COMMANDS = {
     "Every day": (run, recall, context, briefing, show, talk, mcp),
     "Look": (sources, plan, verify, config),
-    "Redo and keep": (reprocess, unmerge, rollback, export),
+    "Redo and keep": (reprocess, unmerge, rollback, forget, export),
 }
 """By the heading that `slowwave --help` lists them under; `inspect` is with those that look."""
 LEDGERS = (releases, runs, quarantine, merges, changes, junk)
