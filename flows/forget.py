@@ -71,9 +71,10 @@ def run_forget(
         UsageError: nothing is asked for, or what the vault does not hold.
         StoreLocked: another run is at it.
     """
+    take_in_notes(settings, call)
+    select_messages(Store.open(settings.store, settings.space), wanted)  # what can't be is no run that failed
     with open_run("forget", settings) as (job, report):
         erase_plans(job, report)
-        run_step(call, report, read_transcripts, job, find_journals(job.store.dir))
         plan = _plan(job.store, job.run_id, wanted)
         if not plan.is_empty:
             write_plan(job.store.dir, plan)
@@ -85,6 +86,18 @@ def run_forget(
         if pending:
             report.release = find_live(job.store)
     return report, certificates
+
+
+def take_in_notes(settings: Settings, call: Caller = run_as_function) -> None:
+    """Read the notes and talks that no night has read yet: they may be meant.
+
+    Raises:
+        StoreMissing: there is no such store or space.
+        StoreLocked: a run is at it.
+    """
+    Store.open(settings.store, settings.space)
+    with open_run("forget", settings) as (job, report):
+        run_step(call, report, read_transcripts, job, find_journals(job.store.dir))
 
 
 def erase_plans(job: Job, report: RunReport) -> None:

@@ -85,17 +85,19 @@ def forget(
 
 
 def _forget(wanted: "Wanted", settings: "Settings", *, dry_run: bool, yes: bool, rebuild: bool, as_json: bool) -> None:
-    from slowwave.flows.forget import preview_forgetting, run_forget
+    from slowwave.flows.forget import preview_forgetting, run_forget, take_in_notes
     from slowwave.tasks.forget.certificate import load_certificate
 
     wanted.check()
+    if not dry_run:
+        if not yes and (as_json or not sys.stdin.isatty()):
+            raise UsageError("nothing was forgotten: there is nobody to ask; --yes does it, --dry-run shows what goes")
+        take_in_notes(settings)
     seen = preview_forgetting(wanted, open_store(settings.store, settings.space))
     if dry_run:
         _print_preview(seen, as_json=as_json)
         return
     if not yes:
-        if as_json or not sys.stdin.isatty():
-            raise UsageError("nothing was forgotten: there is nobody to ask; --yes does it, --dry-run shows what goes")
         _print_preview(seen, as_json=False)
         typer.confirm("Forget this for good?", abort=True)
     report, paths = run_forget(wanted, settings, rebuild=rebuild)
