@@ -104,7 +104,8 @@ def erase_plans(job: Job, report: RunReport) -> None:
     """Go on with what a run that was killed had begun to forget."""
     for plan in read_plans(job.store.dir):
         report.notes.append(f"forgetting {plan.run_id} was not finished: it is gone on with")
-        erase(job.store, plan)
+        if not plan.erased:
+            erase(job.store, plan)
 
 
 def _rebuild(job: Job, report: RunReport, call: Caller) -> None:

@@ -113,10 +113,10 @@ def _join_texts(texts: Iterable[str]) -> Iterator[bytes]:
 def _hash_windows(data: memoryview, one: np.uint64, other: np.uint64) -> npt.NDArray[np.uint64]:
     """Return the hash of each window of 16 bytes; shape (bytes - 15,)."""
     count = len(data) - WIDTH + 1
-    low = np.ndarray((count,), np.dtype("<u8"), buffer=data, strides=(1,))
-    high = np.ndarray((count,), np.dtype("<u8"), buffer=data, offset=8, strides=(1,))
-    mixed: npt.NDArray[np.uint64] = low * one + high * other
-    return mixed ^ (mixed >> np.uint64(29))
+    low: npt.NDArray[np.uint64] = np.ndarray((count,), np.dtype("<u8"), buffer=data, strides=(1,))
+    high: npt.NDArray[np.uint64] = np.ndarray((count,), np.dtype("<u8"), buffer=data, offset=8, strides=(1,))
+    mixed: npt.NDArray[np.uint64] = np.multiply(low, one) + np.multiply(high, other)
+    return np.bitwise_xor(mixed, np.right_shift(mixed, np.uint64(29)))
 
 
 def _digest_piece(piece: bytes, key: str) -> str:

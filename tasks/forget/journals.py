@@ -6,8 +6,9 @@ the old file after it was read is brought over.
 
 import json
 import os
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Set
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,26 +28,22 @@ def erase_said(space_dir: Path, gone: Collection[tuple[str, str]]) -> int:
     wanted, count = set(gone), 0
     for path in [file for folder in find_journals(space_dir) for file in sorted(folder.glob("*.jsonl"))]:
         lines = [_parse(raw) for raw in path.read_bytes().splitlines()]
-        ids = [(str(line.get("session_id")), str(line.get("message_id"))) for line in lines]
-        if not wanted & set(ids):
+        if not (hit := wanted & {_name_line(line) for line in lines}):
             continue
-        left = {
-            session
-            for (session, message), line in zip(ids, lines, strict=True)
-            if (session, message) not in wanted and line.get("role") != AGENT
-        }
-        hit = {session for session, message in ids if (session, message) in wanted} - left
-        count += rewrite_lines(
-            path,
-            lambda line, hit=hit: (
-                (
-                    (str(line.get("session_id")), str(line.get("message_id"))) not in wanted
-                    and str(line.get("session_id")) not in hit
-                )
-                and line
-            ),
-        )
+        talking = {_name_line(line)[0] for line in lines if line.get("role") != AGENT and _name_line(line) not in hit}
+        silent = {session for session, _ in hit} - talking
+        count += rewrite_lines(path, partial(_keep_said, hit=hit, silent=silent))
     return count
+
+
+def _name_line(line: Line) -> tuple[str, str]:
+    """Return the ids of session and message."""
+    return str(line.get("session_id")), str(line.get("message_id"))
+
+
+def _keep_said(line: Line, hit: Set[tuple[str, str]], silent: Set[str]) -> Line | None:
+    named = _name_line(line)
+    return None if named in hit or named[0] in silent else line
 
 
 def erase_recalled(space_dir: Path, ids: Collection[str], spans: Collection[str]) -> int:
@@ -67,15 +64,8 @@ def erase_old_recalls(space_dir: Path, before: datetime) -> int:
     return rewrite_lines(space_dir / FILE, lambda line: line if datetime.fromisoformat(line["at"]) >= before else None)
 
 
-def count_old_recalls(space_dir: Path, before: datetime) -> int:
-    """Return how many lines `erase_old_recalls` would take."""
-    path = space_dir / FILE
-    lines: Iterable[Line] = [_parse(raw) for raw in path.read_bytes().splitlines()] if path.is_file() else []
-    return sum(1 for line in lines if "at" in line and datetime.fromisoformat(line["at"]) < before)
-
-
-def rewrite_lines(path: Path, keep: Callable[[Line], Line | bool | None]) -> int:
-    """Write a file anew with what `keep` makes of its lines, None or False for none; a file without lines goes.
+def rewrite_lines(path: Path, keep: Callable[[Line], Line | None]) -> int:
+    """Write a file anew with what `keep` makes of its lines, None for none; a file without lines goes.
 
     Returns how many lines are others now. A line that can't be read goes: nobody can tell whose it is.
     """
@@ -109,9 +99,9 @@ def rewrite_lines(path: Path, keep: Callable[[Line], Line | bool | None]) -> int
     return changed
 
 
-def _keep_line(line: Line, keep: Callable[[Line], Line | bool | None]) -> Line | None:
+def _keep_line(line: Line, keep: Callable[[Line], Line | None]) -> Line | None:
     try:
-        return keep(line) or None  # type: ignore[return-value]
+        return keep(line) if line else None
     except (KeyError, TypeError, ValueError):
         return None
 

@@ -44,16 +44,16 @@ class Plan:
     completions: list[str] = field(default_factory=list)
     recalled: list[str] = field(default_factory=list)
     """Hashes of sentences, as the log of recalls has them."""
-    recalls_before: str | None = None
-    """Lines of the log of recalls from before this time go."""
     counts: dict[str, int] = field(default_factory=dict)
     """Rows that go, by table."""
+    erased: bool = False
+    """Whether all of it was carried out, but for the files' rewriting."""
     canaries: Canaries = field(default_factory=lambda: Canaries("", {}))
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing is to go."""
-        return not (self.messages or self.quarantine or self.completions or self.recalls_before)
+        return not (self.messages or self.quarantine or self.completions)
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as plain values."""

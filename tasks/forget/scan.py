@@ -1,8 +1,8 @@
 """Looks for canaries in every file of some folders: in its bytes, and in what Lance's compressed files hold when read.
 
-Each file of Lance is read by itself, and not by way of a version that names it: so rows marked as deleted and files that
-no version names any more are looked at too. The words of a full-text index are packed into automata that no scan reads:
-these are built anew from what is left.
+Each file of Lance is read by itself, and not by way of a version that names it: so rows marked as deleted and files
+that no version names any more are looked at too. The words of a full-text index are packed into automata that no scan
+reads: these are built anew from what is left.
 """
 
 import os

@@ -51,7 +51,7 @@ SEALS: tuple[Callable[[Job], None], ...] = (rewrite_store, release_rest, drop_ol
 
 def seal_plans(job: Job) -> list[Path]:
     """Carry the plans that are erased to their end; returns the certificates."""
-    plans = read_plans(job.store.dir)
+    plans = [plan for plan in read_plans(job.store.dir) if plan.erased]
     if not plans:
         return []
     for part in SEALS:

@@ -41,6 +41,7 @@ from slowwave.schemas.tables import (
 from slowwave.schemas.vocabulary import Status
 from slowwave.store.recalls import hash_spans
 from slowwave.store.store import Store
+from slowwave.store.upkeep import drop_versions_at_once, rewrite_tables
 from slowwave.tasks.boilerplate.masks import format_span_id
 from slowwave.tasks.forget.canaries import pick_canaries
 from slowwave.tasks.forget.erase import (
@@ -53,7 +54,7 @@ from slowwave.tasks.forget.erase import (
     free_claims,
     is_blank,
 )
-from slowwave.tasks.forget.journals import count_old_recalls, erase_old_recalls, erase_recalled, erase_said
+from slowwave.tasks.forget.journals import erase_old_recalls, erase_recalled, erase_said
 from slowwave.tasks.forget.ledger import read_forgotten
 from slowwave.tasks.forget.plan import (
     Plan,
@@ -94,34 +95,45 @@ def make_plan(
 
 
 def plan_due(job: Job, now: datetime) -> Plan:
-    """Return what settings say is to be forgotten by now."""
+    """Return what settings say is to be forgotten by now, but for caches and logs that no release pins."""
     store, limits = job.store, job.settings.retention
     plan = make_plan(store, job.run_id, ["retention"], select_due_messages(store, limits, now))
-    if limits.completions_days:
-        old = pc.field("created_at") < now - timedelta(days=limits.completions_days)
-        due = store.read(COMPLETIONS, ["completion_id"], old)["completion_id"].to_pylist()
-        plan.completions = sorted({*plan.completions, *due})
     if limits.quarantine_days:
-        plan.quarantine = sorted(
-            {*plan.quarantine, *_find_old_quarantine(store, now - timedelta(days=limits.quarantine_days))}
-        )
-    if limits.recalls_days:
-        before = now - timedelta(days=limits.recalls_days)
-        plan.recalls_before = before.isoformat() if count_old_recalls(store.dir, before) else None
-    plan.counts |= {"completions": len(plan.completions), "quarantine": len(plan.quarantine)}
+        old = _find_old_quarantine(store, now - timedelta(days=limits.quarantine_days))
+        plan.quarantine = sorted({*plan.quarantine, *old} - read_forgotten(store, "quarantine"))
+        plan.counts["quarantine"] = len(plan.quarantine)
     return plan
 
 
 def forget_due(job: Job, now: datetime | None = None) -> StepReport:
     """Forget what is older than settings let it be. What leaned on it is made anew by the steps that follow."""
     with report_step("forget") as report:
-        plan = plan_due(job, now or datetime.now(UTC))
+        moment = now or datetime.now(UTC)
+        report.counts.update(_drop_due_ledgers(job, moment))
+        plan = plan_due(job, moment)
         if not plan.is_empty:
             write_plan(job.store.dir, plan)
             erase(job.store, plan)
             report.rows_in = len(plan.messages)
             report.counts.update({f"{name} forgotten": n for name, n in plan.counts.items() if n})
     return report
+
+
+def _drop_due_ledgers(job: Job, now: datetime) -> dict[str, int]:
+    """Drop lines of the log of recalls, and a model's kept answers, that are too old; releases know of neither."""
+    limits, dropped = job.settings.retention, dict[str, int]()
+    if limits.recalls_days:
+        old_recalls = erase_old_recalls(job.store.dir, now - timedelta(days=limits.recalls_days))
+        dropped["lines of recalls.jsonl forgotten"] = old_recalls
+    if limits.completions_days:
+        old = pc.field("created_at") < now - timedelta(days=limits.completions_days)
+        due = job.store.read(COMPLETIONS, ["completion_id"], old)["completion_id"].to_pylist()
+        if due:
+            job.store.delete_ids(COMPLETIONS, due)
+            rewrite_tables(job.store, [COMPLETIONS])
+            drop_versions_at_once(job.store, COMPLETIONS)
+        dropped["completions forgotten"] = len(due)
+    return dropped
 
 
 def write_plan(space_dir: Path, plan: Plan) -> None:
@@ -149,14 +161,16 @@ def drop_plan(space_dir: Path, plan: Plan) -> None:
 
 
 def erase(store: Store, plan: Plan) -> None:
-    """Erase what a plan says, in stages."""
+    """Erase what a plan says, in stages, and note that it is erased: what is made anew then is not erased again."""
     for stage in STAGES:
         stage(store, plan)
+    plan.erased = True
+    write_plan(store.dir, plan)
 
 
 def write_ledger(store: Store, plan: Plan) -> None:
     """Note what is forgotten, before it is: from here on no night reads it again."""
-    rows = [("message", *one) for one in plan.hashes]
+    rows: list[tuple[str, str, str | None, str | None]] = [("message", *one) for one in plan.hashes]
     rows += [("title", sid, None, None) for sid in plan.sessions]
     rows += [("quarantine", one, None, None) for one in plan.quarantine]
     at = datetime.fromisoformat(plan.at)
@@ -261,8 +275,6 @@ def erase_files(store: Store, plan: Plan) -> None:
     erase_said(store.dir, plan.said)
     ids = {*plan.messages, *plan.claims, *plan.summaries, *plan.whole, *("/".join(one) for one in plan.said)}
     erase_recalled(store.dir, ids, set(plan.recalled))
-    if plan.recalls_before:
-        erase_old_recalls(store.dir, datetime.fromisoformat(plan.recalls_before))
 
 
 STAGES: tuple[Callable[[Store, Plan], None], ...] = (
