@@ -1,7 +1,7 @@
 """Canaries: random pieces of what is to be gone, kept as keyed hashes, and looked for in any bytes.
 
-A piece is 16 bytes that stand in nothing that is kept. Every window of 16 bytes is hashed by two multiplications
-(multiply-add over two 64-bit words, Dietzfelbinger 1996), so a file is looked through at some 100 MB a second; what
+A piece is 24 bytes that stand in nothing that is kept. Every window of 24 bytes is hashed by three multiplications
+(multiply-add over 64-bit words, Dietzfelbinger 1996), so a file is looked through at some 100 MB a second; what
 fits is held against BLAKE2b under the same key. The hashes give no text away, but who has a certificate and a guess can
 test it.
 """
@@ -16,7 +16,10 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-WIDTH = 16
+WIDTH = 24
+"""Bytes of a piece. Of 16 some are found where a topic's purpose is put together of set words and a folder's name."""
+WORD = np.dtype("<u8")
+Factors = list[np.uint64]
 MOST = 256
 """Canaries of one forgetting."""
 A_TEXT = 4
@@ -36,12 +39,9 @@ class Canaries:
     """BLAKE2b of the piece -> its window hash, both hex."""
 
     @cached_property
-    def _factors(self) -> tuple[np.uint64, np.uint64]:
+    def _factors(self) -> Factors:
         raw = bytes.fromhex(self.key)
-        return (
-            np.uint64(int.from_bytes(raw[:8], "little") | 1),
-            np.uint64(int.from_bytes(raw[8:16], "little") | 1),
-        )
+        return [np.uint64(int.from_bytes(raw[at : at + 8], "little") | 1) for at in range(0, WIDTH, 8)]
 
     @cached_property
     def _wanted(self) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.bool_]]:
@@ -59,7 +59,7 @@ class Canaries:
         view = memoryview(data)
         for start in range(0, max(len(view) - WIDTH + 1, 0), STEP):
             part = view[start : start + STEP + WIDTH - 1]
-            windows = _hash_windows(part, *self._factors)
+            windows = _hash_windows(part, self._factors)
             near = np.nonzero(sieve[windows >> np.uint64(48)])[0]
             for at in near[np.isin(windows[near], hashes)].tolist():
                 digest = _digest_piece(bytes(part[at : at + WIDTH]), self.key)
@@ -80,7 +80,7 @@ def pick_canaries(texts: Iterable[str], kept: Iterable[str], seed: int | None = 
     chance.shuffle(pieces)
     factors = Canaries(key, {})._factors
     marks = {
-        _digest_piece(piece, key): f"{int(_hash_windows(memoryview(piece), *factors)[0]):016x}"
+        _digest_piece(piece, key): f"{int(_hash_windows(memoryview(piece), factors)[0]):016x}"
         for piece in pieces[: 4 * MOST]  # some stand in what is kept
     }
     drawn = Canaries(key, marks)
@@ -110,12 +110,15 @@ def _join_texts(texts: Iterable[str]) -> Iterator[bytes]:
     yield b"\0".join(held)
 
 
-def _hash_windows(data: memoryview, one: np.uint64, other: np.uint64) -> npt.NDArray[np.uint64]:
-    """Return the hash of each window of 16 bytes; shape (bytes - 15,)."""
+def _hash_windows(data: memoryview, factors: Factors) -> npt.NDArray[np.uint64]:
+    """Return the hash of each window; shape (bytes - 23,)."""
     count = len(data) - WIDTH + 1
-    low: npt.NDArray[np.uint64] = np.ndarray((count,), np.dtype("<u8"), buffer=data, strides=(1,))
-    high: npt.NDArray[np.uint64] = np.ndarray((count,), np.dtype("<u8"), buffer=data, offset=8, strides=(1,))
-    mixed: npt.NDArray[np.uint64] = np.multiply(low, one) + np.multiply(high, other)
+    mixed = np.zeros(count, dtype=np.uint64)
+    for place, factor in enumerate(factors):
+        word: npt.NDArray[np.uint64] = np.ndarray(
+            (count,), WORD, buffer=data, offset=place * WORD.itemsize, strides=(1,)
+        )
+        mixed += np.multiply(word, factor)
     return np.bitwise_xor(mixed, np.right_shift(mixed, np.uint64(29)))
 
 
