@@ -7,6 +7,7 @@ import lance
 
 from slowwave.schemas.tables import RELEASED, TABLES, Table
 from slowwave.store.releases import read_releases, unpin
+from slowwave.store.seals import drop_seals
 from slowwave.store.store import Store
 from slowwave.store.trouble import translate_write_errors
 from slowwave.store.whole import check_not_torn
@@ -66,10 +67,12 @@ def drop_old_versions(store: Store, keep: int) -> int:
     Raises:
         StoreUnwritable: no right, or a table that is broken.
     """
-    old = read_releases(store)[:-keep]
+    found = read_releases(store)
+    old = found[:-keep]
     if not old:
         return 0
     with translate_write_errors(store.dir):
+        drop_seals(store.dir, first=found[len(old)].number)
         for table in RELEASED:
             for release in old:
                 unpin(store.open_table(table), release)
@@ -108,8 +111,10 @@ def drop_all_but_live(store: Store) -> int:
     Raises:
         StoreUnwritable: no right, or a table that is broken.
     """
-    live = {release.name for release in read_releases(store)[-1:]}
+    kept = read_releases(store)[-1:]
+    live = {release.name for release in kept}
     with translate_write_errors(store.dir):
+        drop_seals(store.dir, first=kept[0].number if kept else 0)
         for table in TABLES.values():
             tags = store.open_table(table).tags
             for name in set(tags.list()) - live:

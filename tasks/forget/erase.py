@@ -92,5 +92,5 @@ def blank_report(row: Row) -> Row:
         return {**row, "report": "{}"}
     report["notes"] = []
     for step in report.get("steps", []):
-        step["notes"], step["failed"] = [], []
+        step["notes"], step["failed"], step["held"] = [], [], []
     return {**row, "report": orjson.dumps(report).decode()}

@@ -46,6 +46,8 @@ class Plan:
     """Hashes of sentences, as the log of recalls has them."""
     counts: dict[str, int] = field(default_factory=dict)
     """Rows that go, by table."""
+    probes: list[str] = field(default_factory=list)
+    """Questions that a person keeps, by id."""
     erased: bool = False
     """Whether all of it was carried out, but for the files' rewriting."""
     canaries: Canaries = field(default_factory=lambda: Canaries("", {}))
@@ -53,7 +55,7 @@ class Plan:
     @property
     def is_empty(self) -> bool:
         """Whether nothing is to go."""
-        return not (self.messages or self.quarantine or self.completions)
+        return not (self.messages or self.quarantine or self.completions or self.probes)
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as plain values."""

@@ -39,6 +39,7 @@ from slowwave.schemas.tables import (
     Table,
 )
 from slowwave.schemas.vocabulary import Status
+from slowwave.store.probes import read_probes, remove_probe
 from slowwave.store.recalls import hash_spans
 from slowwave.store.store import Store
 from slowwave.store.upkeep import drop_versions_at_once, rewrite_tables
@@ -79,13 +80,15 @@ def make_plan(
 ) -> Plan:
     """Return all that goes with some messages; those that are forgotten already are left out.
 
-    match: words by which also lines in quarantine are meant.
+    match: words by which also lines in quarantine and probes are meant.
     """
     gone = set(messages) - read_forgotten(store, "message")
     plan = Plan(run_id, datetime.now(UTC).isoformat(), sorted(why), sorted(gone))
     if match:
         held = store.read(QUARANTINE, ["quarantine_id", "reason", "excerpt"]).to_pylist()
         plan.quarantine = [r["quarantine_id"] for r in held if match.casefold() in _join_words(r).casefold()]
+        kept = read_probes(store.dir)
+        plan.probes = [one.probe_id for one in kept if match.casefold() in f"{one.question} {one.answer}".casefold()]
     if gone:
         _plan_vault(store, plan, gone)
         _plan_derived(store, plan, gone)
@@ -271,8 +274,11 @@ def erase_ledgers(store: Store, plan: Plan) -> None:
 
 
 def erase_files(store: Store, plan: Plan) -> None:
-    """Take lines out of talks, notes and the log of recalls."""
+    """Take lines out of talks, notes and the log of recalls, and questions out of the probes."""
     erase_said(store.dir, plan.said)
+    for one in plan.probes:
+        if any(probe.probe_id == one for probe in read_probes(store.dir)):
+            remove_probe(store.dir, one)
     ids = {*plan.messages, *plan.claims, *plan.summaries, *plan.whole, *("/".join(one) for one in plan.said)}
     erase_recalled(store.dir, ids, set(plan.recalled))
 
@@ -347,6 +353,7 @@ def _count_rows(store: Store, plan: Plan) -> dict[str, int]:
         "boilerplate": store.read_ids(BOILERPLATE, plan.spans, ["span_id"]).num_rows,
         "quarantine": len(plan.quarantine),
         "completions": len(plan.completions),
+        "probes": len(plan.probes),
     }
 
 

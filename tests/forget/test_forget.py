@@ -42,8 +42,10 @@ from slowwave.schemas.tables import (
     VECTORS,
 )
 from slowwave.store import Store
+from slowwave.store.check import check_store
 from slowwave.store.digest import compute_table_digest
 from slowwave.store.journal import Journal, write_note
+from slowwave.store.probes import add_probe, read_probes
 from slowwave.store.recalls import hash_spans, log_recall
 from slowwave.store.releases import read_releases
 from slowwave.store.snapshot_cache import find_cache_file
@@ -116,6 +118,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     talk.append("assistant", "Nine thousand euros.")
     run_night([root / "in"], settings).check_complete()
     plant_rows(Store.open(root / "store"))
+    add_probe(space, f"Where is the {SECRET} password file?", "blue cabinet")
+    add_probe(space, "What does Nina do in Porto?", "bakery")
     return root
 
 
@@ -221,6 +225,8 @@ def test_after_forgetting_no_byte_holds_the_words_and_the_rest_is_what_it_was(ro
     assert "other/other-0" in log
     assert not any(span in log for text in TALK["told"] for span in hash_spans([text]))
     assert not indexes & set(store.dir.rglob("_indices/*"))  # their words are packed: no grep shows that they are gone
+    assert [probe.answer for probe in read_probes(store.dir)] == ["bakery"]
+    assert not check_store(store.dir).damage
     assert find_broken_chains(store)[1] == []
     assert [release.name for release in read_releases(store) if _is_pinned(store, release.name)] == [
         report.release.name
