@@ -57,10 +57,10 @@ def forget(
     store: StoreOption = None,
     space: SpaceOption = None,
 ) -> None:
-    """Erase what was said, with all that was made of it, and write a certificate.
+    """Erase what was said and all that was made of it; certify it.
 
     Of several options all must hold; one given twice means either. Older releases go, there is no way back. Exit
-    status 1: something of it is still there, or nothing was done.
+    status 1: something of it is still there, or an error.
     """
     with report_errors_and_progress():
         from slowwave.tasks.forget.select import Wanted

@@ -8,6 +8,7 @@ import os
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -309,7 +310,8 @@ def _plan_vault(store: Store, plan: Plan, gone: set[str]) -> None:
     left = gone | read_forgotten(store, "message")
     mine = store.read_ids(MESSAGES, plan.sessions, ["message_id", "session_id"], by="session_id").to_pylist()
     plan.whole = sorted(set(plan.sessions) - {r["session_id"] for r in mine if r["message_id"] not in left})
-    plan.canaries = pick_canaries(texts, _iter_kept_texts(store, gone, set(plan.sessions)))
+    probes = [f"{one.question}\0{one.answer}" for one in read_probes(store.dir) if one.probe_id not in plan.probes]
+    plan.canaries = pick_canaries(texts, chain(probes, _iter_kept_texts(store, gone, set(plan.sessions))))
 
 
 def _plan_derived(store: Store, plan: Plan, gone: set[str]) -> None:

@@ -305,12 +305,16 @@ def test_what_is_older_than_its_days_goes_in_the_night(root: Path) -> None:
     path = root / "in" / "new.jsonl"
     line = {"session_id": "new", "role": "user", "content": "The kettle is new.", "ts": datetime.now(UTC).isoformat()}
     path.write_text(json.dumps(line) + "\n" + json.dumps({**line, "role": "assistant", "content": "Good."}) + "\n")
-    limits = {"messages_days": 10, "by_source": {"generic": 30}, "notes_days": 0, "recalls_days": 1}
+    space = root / "store" / "default"
+    log_recall(space, {"long-ago": [TALK["other"][1]]}, START)
+    limits = {"messages_days": 10, "by_source": {"generic": 30}, "recalls_days": 1, "completions_days": 1}
     report = run_night([root / "in"], make_settings(root / "store", retention=limits)).check_complete()
     store = Store.open(root / "store")
     left = {text for text in store.read(MESSAGES, ["text"])["text"].to_pylist() if text}
     note, talk = f"The {SECRET} budget is nine thousand euros.", f"What was the budget of {SECRET} again?"
     assert left == {"The kettle is new.", "Good.", note, "Noted.", talk, "Nine thousand euros."}
+    assert "long-ago" not in (space / "recalls.jsonl").read_text()
+    assert store.count(COMPLETIONS) == 0
     assert "forget" in [step.step for step in report.steps]
     versions = store.read_versions(TABLES.values())
     run_night([root / "in"], make_settings(root / "store", retention=limits)).check_complete()
@@ -412,3 +416,13 @@ def test_the_command_asks_shows_and_checks(root: Path) -> None:
     path = told["certificates"][0]["path"]
     assert run(app, ["forget", "--check", path, *at]).exit_code == 0
     assert "0 broken" in run(app, ["verify", *at]).output
+
+
+def test_a_note_of_today_that_no_night_has_read_can_be_forgotten(root: Path) -> None:
+    slip = write_note(root / "store" / "default", "The zanzibarion key is under the mat.")
+    kept = write_note(root / "store" / "default", "The mat is green.")
+    at = ["--store", str(root / "store")]
+    done = CliRunner().invoke(app, ["forget", "--note", slip, "--yes", "--no-rebuild", *at])
+    assert done.exit_code == 0, done.output
+    assert not find_word(root / "store", "zanzibarion")
+    assert any(kept in path.read_text() for path in (root / "store" / "default" / "notes").iterdir())
