@@ -33,6 +33,7 @@ from slowwave.tasks.llm.ask import check_llm, close_model
 
 STEP_NAMES = {
     "read_transcripts": "read",
+    "forget_due": "forget",
     "write_passages": "passages",
     "write_gists": "gists",
     "find_boilerplate": "boilerplate",

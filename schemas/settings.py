@@ -5,7 +5,7 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt
 from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
 from slowwave.schemas.settings_files import OF_PROJECT, load_file_settings
@@ -279,6 +279,32 @@ class RecallSettings(Section):
     )
 
 
+class RetentionSettings(Section):
+    """After how many days what was said is forgotten, by the next night; 0: never."""
+
+    messages_days: int = Field(0, ge=0, description="Days after which a message, and all made of it, is forgotten.")
+    by_source: dict[str, NonNegativeInt] = Field({}, description="The same by the format's name, over messages_days.")
+    by_workspace: dict[str, NonNegativeInt] = Field({}, description="The same by workspace, over both.")
+    talk_days: int = Field(0, ge=0, description="The same of what was said in `slowwave talk`.")
+    notes_days: int = Field(0, ge=0, description="The same of notes.")
+    recalls_days: int = Field(0, ge=0, description="Days after which a line of the log of recalls goes.")
+    completions_days: int = Field(0, ge=0, description="Days after which a language model's kept answer goes.")
+    quarantine_days: int = Field(
+        0, ge=0, description="Days after which excerpts of a file's unusable lines go, since it last changed."
+    )
+
+    @property
+    def has_message_limits(self) -> bool:
+        """Whether messages are ever forgotten."""
+        each = (self.messages_days, self.talk_days, self.notes_days)
+        return any((*each, *self.by_source.values(), *self.by_workspace.values()))
+
+    @property
+    def has_limits(self) -> bool:
+        """Whether anything is ever forgotten."""
+        return self.has_message_limits or any((self.recalls_days, self.completions_days, self.quarantine_days))
+
+
 class GateSettings(Section):
     """Bounds of what a night may change; outside them the live release stays, until `slowwave promote`."""
 
@@ -336,6 +362,7 @@ class Settings(BaseSettings):
     web: WebSettings = WebSettings()
     gates: GateSettings = GateSettings()
     storage: StoreSettings = StoreSettings()
+    retention: RetentionSettings = RetentionSettings()
 
     @classmethod
     def settings_customise_sources(

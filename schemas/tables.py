@@ -463,6 +463,23 @@ QUARANTINE = Table(
 )
 
 
+FORGOTTEN = Table(
+    name="forgotten",
+    key="forgotten_id",
+    volatile=frozenset({"run_id", "at"}),
+    fields=(
+        string_field("forgotten_id"),  # hash of kind and row_id
+        string_field("kind", null=False),  # message, title (of a session), quarantine
+        string_field("row_id", null=False),
+        string_field("identity"),  # of a message: every version of it stays away
+        string_field("hash"),  # of a message: its link in the chain, which no text proves any more
+        string_field("why", null=False),  # what was asked for, by kind; never its words
+        string_field("run_id", null=False),
+        pa.field("at", UTC_US, nullable=False),
+    ),
+)
+
+
 RUNS = Table(
     name="runs",
     key="run_id",
@@ -513,6 +530,6 @@ RELEASED: tuple[Table, ...] = (
     PROTOTYPES,
     PROTOTYPE_MEMBERS,
 )
-LEDGERS: tuple[Table, ...] = (MARKS, VECTORS, LINES, ACTIONS, COMPLETIONS, RUNS, RELEASES)
+LEDGERS: tuple[Table, ...] = (MARKS, VECTORS, LINES, ACTIONS, COMPLETIONS, FORGOTTEN, RUNS, RELEASES)
 
 TABLES: dict[str, Table] = {t.name: t for t in (*RELEASED, *LEDGERS)}

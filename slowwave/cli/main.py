@@ -6,6 +6,7 @@ import typer
 
 from slowwave.cli.claims import claims
 from slowwave.cli.context import briefing, context
+from slowwave.cli.forget import forget
 from slowwave.cli.habits import habits
 from slowwave.cli.hook import NeverBlocking, hook
 from slowwave.cli.inspect import config, quarantine, runs, verify
@@ -31,7 +32,7 @@ app = typer.Typer(
 COMMANDS = {
     "Every day": (run, recall, context, briefing, claims, show, talk, mcp, project, skill, install, uninstall),
     "Look": (habits, sources, plan, verify, check, diff, config),
-    "Redo and keep": (reprocess, unmerge, promote, rollback, export),
+    "Redo and keep": (reprocess, unmerge, promote, rollback, forget, export),
 }
 """By the heading that `slowwave --help` lists them under; `inspect` is with those that look."""
 LEDGERS = (releases, runs, quarantine, merges, changes, junk)
