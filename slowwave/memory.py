@@ -228,6 +228,8 @@ class Memory:
         Raises:
             UsageError: as these two; sessions are asked for together with another kind, or by category.
         """
+        if unknown := [kind for kind in kinds if kind not in (*KINDS, SESSION)]:
+            raise UsageError(f"there is no kind {unknown[0]!r}: {', '.join(KINDS)}, or {SESSION} alone")
         if SESSION not in kinds:
             return self.recall(query, k, kinds or KINDS, **filters)
         if set(kinds) != {SESSION}:

@@ -147,3 +147,9 @@ def test_the_command_tells_sessions(root: Path) -> None:
 def test_recall_names_what_finds_sessions(memory: Memory) -> None:
     with pytest.raises(UsageError, match="`sessions` finds sessions"):
         memory.recall(CACHE, kinds="session")
+
+
+def test_a_kind_that_there_is_not_is_told_with_those_there_are(root: Path) -> None:
+    done = CliRunner().invoke(app, ["recall", CACHE, "--store", str(root), "--kind", "sesion"])
+    assert done.exit_code == 1
+    assert "there is no kind 'sesion': observation, message, summary, or session alone" in " ".join(done.output.split())
