@@ -200,7 +200,8 @@ class Memory:
         """Return up to k past sessions that the query is about, likeliest first, each with its probability, span,
         workspace, title, master summary and best quotes.
 
-        Nothing, with the `reason`, where recall finds nothing relevant. The filters say which messages count, as
+        Nothing, with the `reason`, where recall finds nothing relevant. What is less likely than half a percent is left
+        out, and noted. The filters say which messages count, as
         `recall` has them, less the category; what was taken back never does.
 
         Raises:

@@ -89,7 +89,7 @@ class Search:
         reason, best = self._explain_silence([scored], plan, automatic)
         if reason:
             return SessionHits(reason=reason, relevance=best)
-        return SessionHits(find_sessions(self.view, plan, said, scored), relevance=best)
+        return SessionHits(find_sessions(self.view, plan, said, scored, self._note), relevance=best)
 
     def _plan_queries(self, queries: Sequence[Query]) -> list[Plan]:
         """Return the queries' plans with their vectors, made in one call of the encoder."""
