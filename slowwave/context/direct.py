@@ -24,7 +24,7 @@ from slowwave.recall.query import Query
 from slowwave.recall.release.view import View
 from slowwave.schemas.tables import MESSAGES, PASSAGES
 from slowwave.text.sentences import Sentence, split_sentences
-from slowwave.text.words import extract_content_words
+from slowwave.text.words import extract_content_words, stem
 
 DIRECT_WORDS = 16
 """A query of up to so many content words asks for what a message says; one of more tells a case, whose words are met
@@ -194,7 +194,8 @@ def pack_messages(
     """
     asked = frozenset(extract_content_words(query))
     shown, groups, chosen, room = set[str](), set[object](), list[Line](), budget
-    places = set[tuple[str | None, int]]()
+    asking, answered = set[tuple[str | None, int]](), False
+    wanted = set(map(stem, asked))
     for one in said:
         opening = 0 if one.source.group in groups else head(one.source)
         left = room - opening
@@ -205,12 +206,16 @@ def pack_messages(
         words = set(extract_content_words(line.text))
         if words <= shown | (asked if _asks(one.text) else set()):  # the words of a choice are its answer's too
             continue
-        if _is_idle(words - shown, asked) and (line.source.session, (line.source.seq or 0) - 1) not in places:
+        told = wanted & set(map(stem, words))
+        replies = (line.source.session, (line.source.seq or 0) - 1) in asking
+        if not replies and (_is_idle(words - shown, asked) or (answered and 2 * len(told) < len(wanted))):
             continue
+        answered = answered or (len(told) == len(wanted) > 1 and not _asks(one.text))
         chosen.append(line)
         room -= price(line) + opening
         groups.add(line.source.group)
-        places.add((line.source.session, line.source.seq or 0))
+        if _asks(one.text):
+            asking.add((line.source.session, line.source.seq or 0))
         shown.update(words)
     return chosen
 

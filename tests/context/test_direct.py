@@ -174,3 +174,13 @@ def test_the_answer_to_a_choice_is_told_though_it_says_nothing_that_was_not_aske
     run_night([session(tmp_path, "choice", 3, said)], Settings(store=tmp_path / "store", encoder="hash-384"))
     memory = Memory.open(tmp_path / "store", encoder=HashEncoder())
     assert "Retries in the gateway." in lines(memory, "Should the retries be in the client or in the gateway?")
+
+
+def test_once_a_line_has_all_that_is_asked_what_has_little_of_it_is_left_out() -> None:
+    said = [told("Oscar Wilde died in Paris."), told("Andy Warhol died in Lyon.", 3), told("Sweden exports steel.", 5)]
+
+    def shown(query: str) -> list[str]:
+        return [line.text for line in assemble_context(query, said, 400, COUNT, ContextSettings()).parts[0].lines]
+
+    assert shown("Where did Oscar Wilde die?") == ["Oscar Wilde died in Paris."]
+    assert shown("Where did Oscar Wilde go to die?") == [one.text for one in said]  # "go" nobody said
