@@ -205,7 +205,8 @@ class Memory:
         """Return up to k past sessions that the query is about, likeliest first, each with its probability, span,
         workspace, title, master summary and best quotes.
 
-        Nothing, with the `reason`, where recall finds nothing relevant. The filters say which messages count, as
+        Nothing, with the `reason`, where recall finds nothing relevant. What is less likely than half a percent is left
+        out, and noted. The filters say which messages count, as
         `recall` has them, less the category; what was taken back never does.
 
         Raises:
@@ -233,6 +234,8 @@ class Memory:
         Raises:
             UsageError: as these two; sessions are asked for together with another kind, or by category.
         """
+        if unknown := [kind for kind in kinds if kind not in (*KINDS, SESSION)]:
+            raise UsageError(f"there is no kind {unknown[0]!r}: {', '.join(KINDS)}, or {SESSION} alone")
         if SESSION not in kinds:
             return self.recall(query, k, kinds or KINDS, **filters)
         if set(kinds) != {SESSION}:
