@@ -51,8 +51,8 @@ MIN_BUDGET, MIN_BUDGET_AIDED, MIN_BUDGET_CODING = 90, 100, 200
 messages is worth its words, and what a person tells a model is told to be kept."""
 MIN_CODING, MIN_CODING_SHORT, MIN_CODING_STATED = 0.5, 0.35, 0.2
 """Probability of being worth remembering below which a coding sentence is no claim; the same in a short session, of
-which more is meant to be kept; and where it says what changed, or a person says it in a short session. Of claims read from real sessions that nothing was
-learnt from, a quarter is noise from the second on, and most below it."""
+which more is meant to be kept; and where it says what changed, or a person says it in a short session. Of claims read
+from real sessions that nothing was learnt from, a quarter is noise from the second on, and most below it."""
 MIN_PERSONAL = {True: 0.08, False: 0.03}
 """The same for everyday talk, of a person and of a model: under it a sentence brings nothing new and names nothing."""
 
