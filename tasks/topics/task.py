@@ -42,7 +42,8 @@ def assign_topics(job: Job) -> StepReport:
         key = compute_assign_key(job, model)
         namer = partial(name_topics_by_model, job, model) if model else None
         rows = job.store.read(OBSERVATIONS, where=pc.field("status") == Status.ACTIVE)
-        pending = rows.filter(pc.fill_null(pc.not_equal(rows["assign_key"], key), True))
+        waits = pc.fill_null(pc.not_equal(rows["assign_key"], key), True)
+        pending = rows.filter(waits)
         report.rows_in = pending.num_rows
         if pending.num_rows:
             live = refresh_topics(job.store, key, job.settings.topics, namer)
@@ -50,7 +51,7 @@ def assign_topics(job: Job) -> StepReport:
             if model:
                 placed = place_by_model(job, pending, known, key, model, report)
             else:
-                placed = assign(pending, known, job.settings.topics, key)
+                placed = assign(pending, known, job.settings.topics, key, rows.filter(pc.invert(waits)))
             _add_missing(job.store, placed.topics)
             report.rows_out = job.store.merge(OBSERVATIONS, _collect_placed_rows(job.store, placed, key))
         refresh_topics(job.store, key, job.settings.topics, namer)
