@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from slowwave.tasks.ingest.formats import (
+    aider,
     chatgpt,
     claude_ai,
     columnar,
@@ -18,6 +19,7 @@ from slowwave.tasks.ingest.formats import (
     pi,
     pmm,
     sharegpt,
+    specstory,
 )
 from slowwave.tasks.ingest.formats import slowwave_export as exported
 from slowwave.tasks.ingest.formats.claude_code import reader as claude_code
@@ -37,6 +39,8 @@ READERS: tuple[Reader, ...] = (
     codex.READER,
     openclaw.READER,
     pi.READER,
+    specstory.READER,
+    aider.READER,
     cursor.READER,
     chatgpt.READER,
     claude_ai.READER,
@@ -121,6 +125,8 @@ def _walk_folder(folder: Path) -> Iterator[Path]:
 def is_candidate(path: Path) -> bool:
     """Return whether a file's name is one transcripts have; archives such as `x.jsonl.deleted.<time>` count."""
     name = path.name.lower()
+    if path.name == aider.NAME or (name.endswith(".md") and path.parts[-3:-1] == (".specstory", "history")):
+        return True
     if name.endswith(COMPANIONS) or name in JUNK_FILES or name.startswith("."):
         return False
     return get_inner_suffix(path) in SUFFIXES or ".jsonl." in name
