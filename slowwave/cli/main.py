@@ -11,7 +11,7 @@ from slowwave.cli.memory import changes, junk, merges, show, unmerge
 from slowwave.cli.plan import plan
 from slowwave.cli.recall import recall
 from slowwave.cli.reprocess import reprocess
-from slowwave.cli.run import export, run, sources
+from slowwave.cli.run import export, import_bundle, run, sources
 from slowwave.cli.talk import talk
 
 app = typer.Typer(
@@ -23,7 +23,7 @@ app = typer.Typer(
 COMMANDS = {
     "Every day": (run, recall, context, briefing, show, talk, mcp),
     "Look": (sources, plan, verify, config),
-    "Redo and keep": (reprocess, unmerge, rollback, export),
+    "Redo and keep": (reprocess, unmerge, rollback, export, import_bundle),
 }
 """By the heading that `slowwave --help` lists them under; `inspect` is with those that look."""
 LEDGERS = (releases, runs, quarantine, merges, changes, junk)
