@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from slowwave.cli.context import briefing, context
+from slowwave.cli.doctor import memory
 from slowwave.cli.inspect import config, quarantine, releases, rollback, runs, verify
 from slowwave.cli.mcp import mcp
 from slowwave.cli.memory import changes, junk, merges, show, unmerge
@@ -36,6 +37,10 @@ for heading, commands in COMMANDS.items():
     for command in commands:
         app.command(rich_help_panel=heading)(command)
 app.add_typer(ledgers, name="inspect", rich_help_panel="Look")
+doctor = typer.Typer(no_args_is_help=True, help="Show what is wrong with a memory kept elsewhere.")
+doctor.callback()(lambda: None)  # with one command alone typer would drop its name
+doctor.command()(memory)
+app.add_typer(doctor, name="doctor", rich_help_panel="Look")
 
 
 def print_version(asked: bool) -> None:
