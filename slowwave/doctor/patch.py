@@ -18,7 +18,7 @@ def build_patch(findings: Sequence[Finding], root: Path) -> str:
     edits: dict[Path, dict[int, str | None]] = defaultdict(dict)
     for finding in findings:
         entry, alone = finding.entry, finding.entry.alone
-        if alone is None or entry.path.suffix.lower() not in MARKDOWN:
+        if alone is None or not finding.sure or entry.path.suffix.lower() not in MARKDOWN:
             continue
         if finding.kind == "duplicate" and finding.other and finding.other.path == entry.path:
             edits[entry.path] |= dict.fromkeys(range(alone[0], alone[1] + 1))
