@@ -57,8 +57,8 @@ def run(
 ) -> None:
     """Do a night: read what is new, distil it, release it.
 
-    Exit status 0: all was done; 3: something failed and is tried again next night, the rest is released; 1: nothing
-    was released.
+    Exit status 0: all was done; 3: something failed and is tried again next night, the rest is released; 4: what
+    was made is outside the bounds of `gates` and held back; 1: nothing was released.
     """
     with report_errors_and_progress():
         asked = build_llm_overrides(llm, max_tokens)
@@ -121,7 +121,7 @@ def export(
     store: StoreOption = None,
     space: SpaceOption = None,
 ) -> None:
-    """Write the released tables as Parquet, Lance or JSONL, or learnings to share."""
+    """Write the released tables, or learnings to share."""
     with report_errors_and_progress():
         if learnings:
             from slowwave.flows.share import export_learnings
@@ -153,7 +153,10 @@ def import_bundle(
     store: StoreOption = None,
     space: SpaceOption = None,
 ) -> None:
-    """Take in another memory's learnings: they count less, and retire nothing of yours."""
+    """Take in another memory's learnings.
+
+    They count less than what was said here, and retire nothing of it.
+    """
     with report_errors_and_progress():
         from slowwave.flows.share import import_learnings
 
