@@ -115,7 +115,7 @@ def _load_document(file: Path) -> dict[str, Any]:
     claims = document.get("claims") if isinstance(document, dict) and document.get(KEY) == SCHEMA else None
     if not isinstance(claims, list) or not all(isinstance(one, dict) for one in claims):
         raise UsageError(f"{file}: no learnings of version {SCHEMA} that `slowwave export --learnings` wrote as json")
-    return document
+    return {**document}
 
 
 def _parse_workspaces(given: Sequence[str]) -> dict[str | None, str]:
