@@ -240,9 +240,11 @@ class Memory:
             return self.recall(query, k, kinds or KINDS, **filters)
         if set(kinds) != {SESSION}:
             raise UsageError("the kind session is asked for alone: sessions and hits don't compare")
-        if filters.pop("category", None) is not None:
-            raise UsageError("category is a property of observations; sessions have none")
-        return self.sessions(query, k, **cast(MessageFilters, filters))
+        mine = MessageFilters.__annotations__.keys()
+        for name in (name for name, value in filters.items() if name not in mine and value is not None):
+            raise UsageError(f"{name} is a property of observations; sessions have none")
+        own = {name: value for name, value in filters.items() if name in mine}
+        return self.sessions(query, k, **cast(MessageFilters, own))
 
     def context(
         self,

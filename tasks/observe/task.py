@@ -21,10 +21,11 @@ from slowwave.tasks.llm.ask import (
     quarantine_rejected,
     resolve_pack_names,
 )
-from slowwave.tasks.llm.claims import GATES
+from slowwave.tasks.llm.claims import GATES, build_claims_table
 from slowwave.tasks.observe import extract
 from slowwave.tasks.observe.distil import NOT_JUDGED, ExtractionResult, extract_claims
 from slowwave.tasks.observe.observe import COLUMNS, compute_observe_key, observe
+from slowwave.tasks.observe.shared import build_shared_claims, split_shared
 from slowwave.tasks.pending import find_pending_sessions, group_sessions, mark_done
 from slowwave.tasks.progress import show_progress
 from slowwave.tasks.vector_columns import build_vector_matrix
@@ -81,13 +82,14 @@ def _observe_group(
     messages = job.store.read_ids(MESSAGES, ids, by="session_id", where=pc.field("origin") != Origin.TOOL)
     gone = pa.array([m for row in group["inactive"].to_list() for m in row], pa.string())
     live = messages.filter(pc.invert(pc.is_in(messages["message_id"], gone)))
+    live, given = split_shared(live)
     shown = mask.mask_messages(live)
     seen = _extract_group_claims(job, shown, model, report)
     waiting = list(seen.pending)
     held = job.store.read_ids(OBSERVATIONS, [sid for sid in ids if sid not in seen.pending], by="session_id")
-    fresh = select_changed_rows(
-        build_observation_rows(job, restore_verbatim_quotes(seen.build_table(), shown, live), key), held
-    )
+    said = restore_verbatim_quotes(seen.build_table(), shown, live)
+    claims = pa.concat_tables([said, build_claims_table(build_shared_claims(given))])
+    fresh = select_changed_rows(build_observation_rows(job, claims, key), held)
     report.rows_out += job.store.merge(OBSERVATIONS, fresh)
     report.counts["claims withdrawn"] += pc.sum(pc.equal(fresh["reason"], WITHDRAWN)).as_py() or 0
     if model:
