@@ -463,6 +463,18 @@ QUARANTINE = Table(
 )
 
 
+EXCLUSIONS = Table(
+    name="exclusions",
+    key="session_id",
+    volatile=frozenset({"at"}),
+    fields=(
+        string_field("session_id"),  # of which nothing is distilled, until it is included again
+        string_field("why", null=False),  # a person's reason
+        pa.field("inactive", STRINGS, nullable=False),  # what its transcript had taken back by then
+        pa.field("at", UTC_US, nullable=False),
+    ),
+)
+
 FORGOTTEN = Table(
     name="forgotten",
     key="forgotten_id",
@@ -530,6 +542,6 @@ RELEASED: tuple[Table, ...] = (
     PROTOTYPES,
     PROTOTYPE_MEMBERS,
 )
-LEDGERS: tuple[Table, ...] = (MARKS, VECTORS, LINES, ACTIONS, COMPLETIONS, FORGOTTEN, RUNS, RELEASES)
+LEDGERS: tuple[Table, ...] = (MARKS, VECTORS, LINES, ACTIONS, COMPLETIONS, FORGOTTEN, EXCLUSIONS, RUNS, RELEASES)
 
 TABLES: dict[str, Table] = {t.name: t for t in (*RELEASED, *LEDGERS)}
