@@ -136,6 +136,8 @@ class WebSettings(BaseModel):
     ask_model: bool = Field(True, description="Where keywords don't decide, ask the language model yes or no.")
 
 
+Engine = Literal["best", "extractive"]
+ModelTask = Literal["extract", "summaries", "topics", "judge", "talk"]
 GistStrategy = Literal["off", "extractive", "llm", "truncated"]
 Pack = Literal["auto", "coding", "personal"]
 
@@ -154,6 +156,16 @@ class Section(BaseModel):
     """A group of settings; an unknown field is an error, not a silence."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class ModelsSettings(Section):
+    """Language models by task, in the forms of `llm`; an empty one is `llm`'s. `--llm` names one for all."""
+
+    extract: str = Field("", description="Distils claims, and gists where those are a model's.")
+    summaries: str = Field("", description="Writes the summaries of topics and sessions.")
+    topics: str = Field("", description="Places claims among topics, and says what topics are for.")
+    judge: str = Field("", description="Judges which claims are one, and which a later one changes.")
+    talk: str = Field("", description="Talks with you (`slowwave talk`).")
 
 
 class ReadSettings(Section):
@@ -290,6 +302,11 @@ class Settings(BaseSettings):
         "default", pattern=r"^[a-z0-9][a-z0-9_-]{0,62}$", description="Whose memory; no query crosses it."
     )
     llm: str = Field("off", description="Language model: off, vllm:MODEL, openai:MODEL@URL, or a chain joined by >.")
+    engine: Engine = Field(
+        "best",
+        description="Without a model: best leaves what a model made as it is; extractive makes it again without one.",
+    )
+    models: ModelsSettings = ModelsSettings()
     encoder: str = Field(
         "all-MiniLM-L6-v2", description="Sentence-transformers model: path, package or hub name; or openai:MODEL@URL."
     )
@@ -311,6 +328,11 @@ class Settings(BaseSettings):
     context: ContextSettings = ContextSettings()
     web: WebSettings = WebSettings()
     storage: StoreSettings = StoreSettings()
+
+    def get_llm(self, task: ModelTask) -> str:
+        """Return the language model that a task is done with, as `llm` names it."""
+        without = self.engine == "extractive" and task != "talk"
+        return "off" if without else getattr(self.models, task) or self.llm
 
     @classmethod
     def settings_customise_sources(

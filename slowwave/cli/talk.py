@@ -55,7 +55,7 @@ def _build_conversation(settings: "Settings", workspace: str | None) -> "Convers
     from slowwave.engines.llm.streaming import select_speaker
     from slowwave.store.journal import Journal
 
-    speaker = select_speaker(settings.llm, settings.model)
+    speaker = select_speaker(settings.get_llm("talk"), settings.model)
     folder = settings.store / settings.space
     return Conversation(
         speaker,

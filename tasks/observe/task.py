@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 
 from slowwave.schemas.tables import MESSAGES, OBSERVATIONS
 from slowwave.schemas.vocabulary import WITHDRAWN, Origin, Status
+from slowwave.store.store import Store
 from slowwave.tasks.boilerplate.task import Mask, restore_verbatim_quotes
 from slowwave.tasks.gists.keywords import extract_keywords
 from slowwave.tasks.isolate import do_apart, note_failed_units
@@ -18,14 +19,15 @@ from slowwave.tasks.llm.ask import (
     Model,
     compute_model_key,
     get_model,
+    keeps_model_rows,
     quarantine_rejected,
     resolve_pack_names,
 )
 from slowwave.tasks.llm.claims import GATES
 from slowwave.tasks.observe import extract
 from slowwave.tasks.observe.distil import NOT_JUDGED, ExtractionResult, extract_claims
-from slowwave.tasks.observe.observe import COLUMNS, compute_observe_key, observe
-from slowwave.tasks.pending import find_pending_sessions, group_sessions, mark_done
+from slowwave.tasks.observe.observe import COLUMNS, OBSERVER, compute_observe_key, observe
+from slowwave.tasks.pending import BY_MODEL, find_pending_sessions, group_sessions, mark_done
 from slowwave.tasks.progress import show_progress
 from slowwave.tasks.vector_columns import build_vector_matrix
 from slowwave.tasks.vectors import attach_vectors, describe_encoder, get_encoder, load_shared_ngrams
@@ -36,12 +38,19 @@ CLAIM = (*COLUMNS, *GATES, "keywords", "vector", "step_key")
 
 
 def observe_sessions(job: Job) -> StepReport:
-    """Distil claims from each session whose messages changed since it was last observed."""
+    """Distil claims from each session whose messages changed since it was last observed.
+
+    Without a model what one distilled stays, and claims are made of the messages alone that it has not seen.
+    """
     with report_step("observe") as report:
-        model = get_model(job)
+        model = get_model(job, "extract")
         key = compute_observations_key(job, model)
         mask = Mask(job)
-        sessions = find_pending_sessions(job.store, "observe", key, mask.by_session)
+        keep = keeps_model_rows(job, model)
+        basis = compute_step_key("observe", 1, job.settings.keywords, describe_encoder(job.settings))
+        sessions = find_pending_sessions(job.store, "observe", key, mask.by_session, basis, keep=keep)
+        if keep:
+            sessions = _note_unmarked_models(job, sessions, report)
         report.rows_in = sessions.height
         with show_progress("observe", sessions.height) as advance:
             failed: dict[str, Exception] = {}
@@ -56,6 +65,21 @@ def observe_sessions(job: Job) -> StepReport:
         report.counts["echoes of recall left out"] = mask.echoes
         report.counts["lines of recalls.jsonl that can't be read"] = mask.recalled.unread
     return report
+
+
+def _note_unmarked_models(job: Job, sessions: pl.DataFrame, report: StepReport) -> pl.DataFrame:
+    """Return pending sessions with `model_head` also where no mark says that a model distilled them, but claims do.
+
+    So says a store of before marks did: such a session stands whole.
+    """
+    made = pl.DataFrame(job.store.read(OBSERVATIONS, ["session_id", "observer"], pc.field("observer") != OBSERVER))
+    known = pl.col("session_id").is_in(made["session_id"].unique().implode())
+    report.counts["sessions whose claims a model made, left as they are"] += made["session_id"].n_unique()
+    unmarked = pl.col("model_head").is_null() & known
+    return sessions.with_columns(
+        pl.when(unmarked).then(pl.col(new)).otherwise(pl.col(old)).alias(old)
+        for old, new in zip(BY_MODEL, ("content", "head_hash"), strict=True)
+    )
 
 
 def compute_observations_key(job: Job, model: Model | None) -> str:
@@ -82,22 +106,51 @@ def _observe_group(
     gone = pa.array([m for row in group["inactive"].to_list() for m in row], pa.string())
     live = messages.filter(pc.invert(pc.is_in(messages["message_id"], gone)))
     shown = mask.mask_messages(live)
+    keep = keeps_model_rows(job, model)
+    kept = _find_seen_messages(job.store, group, live) if keep else set()
+    if kept:
+        shown = shown.filter(pc.invert(pc.is_in(shown["message_id"], pa.array(sorted(kept), pa.string()))))
     seen = _extract_group_claims(job, shown, model, report)
-    waiting = list(seen.pending)
-    held = job.store.read_ids(OBSERVATIONS, [sid for sid in ids if sid not in seen.pending], by="session_id")
-    fresh = select_changed_rows(
-        build_observation_rows(job, restore_verbatim_quotes(seen.build_table(), shown, live), key), held
-    )
+    held = job.store.read_ids(OBSERVATIONS, ids, by="session_id")
+    better = set(held.filter(pc.not_equal(held["observer"], OBSERVER))["session_id"].to_pylist())
+    waiting = sorted({*seen.pending, *(seen.degraded & better)})
+    report.counts["sessions left as a model made them until it is back"] += len(seen.degraded & better)
+    held = held.filter(pc.invert(pc.is_in(held["session_id"], pa.array(waiting, pa.string()))))
+    claims = restore_verbatim_quotes(seen.build_table(), shown, live)
+    claims = claims.filter(pc.invert(pc.is_in(claims["session_id"], pa.array(waiting, pa.string()))))
+    made = build_observation_rows(job, claims, key)
+    fresh = select_changed_rows(pa.concat_tables([made, _keep_rows(job, held, kept)]), held)
     report.rows_out += job.store.merge(OBSERVATIONS, fresh)
     report.counts["claims withdrawn"] += pc.sum(pc.equal(fresh["reason"], WITHDRAWN)).as_py() or 0
     if model:
         report.counts["rows in quarantine"] += quarantine_rejected(
             job.store, "observe", seen.rejected, set(ids) - set(waiting)
         )
-    rows = group.filter(~pl.col("session_id").is_in(waiting))[["session_id", "input_key"]].rows()
+    done = group.filter(~pl.col("session_id").is_in(waiting))
+    rows = done[["session_id", "input_key"]].rows()
+    columns = BY_MODEL if keep else ("content", "head_hash")
+    by_model = done.filter(~pl.col("session_id").is_in(sorted(seen.degraded))).select("session_id", *columns)
     mark_done(
-        job.store, "observe", [(s, f"{k} degraded" if s in seen.degraded else k, seen.notes.get(s)) for s, k in rows]
+        job.store,
+        "observe",
+        [(s, f"{k} degraded" if s in seen.degraded else k, seen.notes.get(s)) for s, k in rows],
+        {sid: (content, head) for sid, content, head in by_model.iter_rows()} if keep or model else None,
     )
+
+
+def _find_seen_messages(store: Store, group: pl.DataFrame, live: pa.Table) -> set[str]:
+    """Return those of the messages that a model has distilled, of sessions whose `model_head` says so."""
+    heads = group["model_head"].drop_nulls().to_list()
+    last = {row["session_id"]: row["seq"] for row in store.read_ids(MESSAGES, heads, by="hash").to_pylist()}
+    rows = live.select(["message_id", "session_id", "seq"]).to_pylist()
+    return {row["message_id"] for row in rows if row["seq"] <= last.get(row["session_id"], -1)}
+
+
+def _keep_rows(job: Job, held: pa.Table, seen: set[str]) -> pa.Table:
+    """Return the held rows whose messages a model has seen, with their vectors by the encoder of now."""
+    rows = [row for row in held.to_pylist() if row["reason"] != WITHDRAWN and seen.issuperset(row["message_ids"])]
+    kept = pa.Table.from_pylist(rows, schema=OBSERVATIONS.schema)
+    return attach_vectors(job.store, kept, "summary", get_encoder(job.settings)) if rows else kept
 
 
 def _extract_group_claims(job: Job, shown: pa.Table, model: Model | None, report: StepReport) -> ExtractionResult:

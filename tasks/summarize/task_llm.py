@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from slowwave.engines.llm.protocol import Completion, EngineUnavailable
 from slowwave.schemas.vocabulary import SummaryScope
-from slowwave.tasks.job import Job, StepReport
+from slowwave.tasks.job import Job, StepReport, is_model_key
 from slowwave.tasks.llm.ask import Model
 from slowwave.tasks.llm.claims import Rejected
 from slowwave.tasks.summarize.narrate import TopicInfo, build_summary_request, format_summary_id, parse_summary
@@ -26,7 +26,7 @@ class SummaryWriter:
     def write(self, drafts: list[Draft]) -> list[str | None]:
         """Return a text for each draft: the model's, or an extractive one where it failed.
 
-        None where it has to wait.
+        None where it has to wait, or where a model's words stand.
         """
         answers = self._request_summaries(drafts)
         return [self._resolve_text(draft, answers[format_summary_id(draft)]) for draft in drafts]
@@ -57,6 +57,8 @@ class SummaryWriter:
         account = parse_summary(completion, self.max_words) if completion.ok else None
         if account is None:
             self._reject(completion)
+            if draft.previous and is_model_key(draft.previous.key):
+                return None
             self.report.counts["summaries made without the model"] += 1
             return summarize_draft(draft, self.max_words)
         self.settled.add(completion.id)

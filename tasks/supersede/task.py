@@ -68,7 +68,7 @@ def list_questions(job: Job, model: Model) -> list[Request]:
 
 def get_judging_model(job: Job) -> Model | None:
     """Return the run's model, where settings let it judge."""
-    return get_model(job) if job.settings.supersede.pairs else None
+    return get_model(job, "judge") if job.settings.supersede.pairs else None
 
 
 def make_judge(job: Job, model: Model, report: StepReport) -> Judge:
