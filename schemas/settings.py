@@ -65,6 +65,12 @@ class ExtractSettings(BaseModel):
     gist_words: int = Field(30, ge=0, description="Messages of fewer words get their gist without the model.")
     batch_claims: int = Field(25, ge=1, le=100, description="Claims assigned to topics under one prompt.")
     topics_shown: int = Field(30, ge=1, description="Topics a claim may be assigned to under one prompt, the nearest.")
+    same_topic: float = Field(
+        0.6,
+        ge=-1,
+        le=1,
+        description="Cosine of two topics' purposes from which a model's are one, if claims are alike too.",
+    )
     purpose_samples: int = Field(10, ge=1, description="Random claims a topic's purpose is written from.")
 
 

@@ -42,6 +42,8 @@ class Shape:
     window: int = 0
     """Members before a group of tier 0 that are read along with it."""
     master: bool = False
+    small: int = 0
+    """Members from which a pyramid without a group has a summary over what there is; 0: none."""
     max_words: int = 60
     refill: bool = False
     """Whether a group that lost members is filled up again, once there are enough."""
@@ -215,8 +217,8 @@ def grow_by_tier(pyramid: Pyramid, members: Sequence[Member], shape: Shape, scop
         level = [make_member(group, group.compute_id(scope, scope_id)) for group in held]
         stale = {group.compute_id(scope, scope_id) for group in held if group.stale}
         tier += 1
-    if shape.master and members:
-        tops = _collect_top_members(pyramid, members, scope, scope_id)
+    tops = _collect_top_members(pyramid, members, scope, scope_id)
+    if _wants_master(pyramid, tops, shape):
         (text,) = yield [Draft(scope, scope_id, MASTER, 0, tuple(tops), sealed=False, previous=pyramid.master)]
         if text is None:
             if pyramid.master is None:
@@ -254,6 +256,17 @@ def _draft_tier(
             again[place] = draft(group.seq, sorted(whole, key=lambda m: order[m.id]), group)
     full = split_full_groups(free, set(), size)
     return again, [draft(pyramid.find_next_place(tier) + n, group) for n, group in enumerate(full)]
+
+
+def _wants_master(pyramid: Pyramid, tops: Sequence[Member], shape: Shape) -> bool:
+    """Return whether a master is to be written; one that is no more is taken away."""
+    if shape.master:
+        return bool(tops)
+    if not 0 < shape.small <= len(tops) or any(pyramid.tiers.values()):
+        pyramid.master = None
+        return False
+    held = pyramid.master
+    return held is None or held.stale or held.members != tuple(member.id for member in tops)
 
 
 def _rename_members(group: Group, renamed: Mapping[str, str]) -> Group:

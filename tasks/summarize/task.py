@@ -49,6 +49,8 @@ from slowwave.text.pyramid import (
 )
 
 MESSAGES_AT_ONCE = 2_000
+SMALL = 3
+"""Claims of a topic from which a model sums them up before there is a group of them."""
 MEMBER = ["observation_id", "topic_id", "summary", "speaker", "observed_at"]
 GROUP = ["scope_id", "tier", "seq", "text", "member_ids", "first_at", "last_at", "sealed", "stale", "step_key"]
 
@@ -153,7 +155,7 @@ def _grow_all(
     def grow_some(ids: Sequence[str]) -> None:
         sessions = pending.filter(pl.col("session_id").is_in(ids))
         of_sessions = _load_session_scopes(job, sessions, gone, key, whole=model is not None, keep=keep)
-        scopes = [*_build_topic_scopes(job, talk, ids), *of_sessions]
+        scopes = [*_build_topic_scopes(job, talk, ids, SMALL if model or keep else 0), *of_sessions]
         late = _grow_and_store(job, key, scopes, narrator, report)
         waiting.update(late)
         done = [(s, k, None) for s, k in sessions[["session_id", "input_key"]].rows() if s not in late]
@@ -183,7 +185,9 @@ def _grow_and_store(
 
     def extract(drafts: list[Draft]) -> list[str | None]:
         theirs = [d.previous is not None and is_model_key(d.previous.key) for d in drafts]
-        return [None if kept else summarize_draft(d, max_words) for d, kept in zip(drafts, theirs, strict=True)]
+        small = [d.scope == SummaryScope.TOPIC and d.tier == MASTER for d in drafts]  # its few claims say it themselves
+        left = [a or b for a, b in zip(theirs, small, strict=True)]
+        return [None if kept else summarize_draft(d, max_words) for d, kept in zip(drafts, left, strict=True)]
 
     grown = grow_many([scope.growth for scope in scopes], narrator.write if narrator else extract)
     titles = narrator.titles if narrator else {}
@@ -232,9 +236,9 @@ def load_topic_info(store: Store) -> dict[str, TopicInfo]:
     }
 
 
-def build_topic_shape(settings: PyramidSettings) -> Shape:
+def build_topic_shape(settings: PyramidSettings, small: int = 0) -> Shape:
     """Return groups of STEP at every tier, as high as they fill."""
-    return Shape(first=settings.step, above=settings.step, max_words=settings.max_words, refill=True)
+    return Shape(first=settings.step, above=settings.step, max_words=settings.max_words, refill=True, small=small)
 
 
 def build_session_shape(settings: PyramidSettings) -> Shape:
@@ -259,8 +263,8 @@ def _read_topic_talk(job: Job, key: str, *, keep: bool) -> TopicTalk:
     return TopicTalk(by_topic | {topic: claims.clear() for topic in sealed if topic not in by_topic}, names, sealed)
 
 
-def _build_topic_scopes(job: Job, talk: TopicTalk, ids: Sequence[str]) -> list[Scope]:
-    """Return the topics among some ids."""
+def _build_topic_scopes(job: Job, talk: TopicTalk, ids: Sequence[str], small: int) -> list[Scope]:
+    """Return the topics among some ids, from `small` claims on (0: none) with a summary over less than a group."""
     scopes: list[Scope] = []
     for topic in ids:
         if topic not in talk.claims:
@@ -268,7 +272,7 @@ def _build_topic_scopes(job: Job, talk: TopicTalk, ids: Sequence[str]) -> list[S
         members = [Member(r[0], r[2], r[4], speaker=r[3]) for r in talk.claims[topic].select(MEMBER).iter_rows()]
         about = {"title": talk.names.get(topic), "workspace": None}
         pyramid = talk.sealed.get(topic, Pyramid()).copy()
-        shape = build_topic_shape(job.settings.pyramid)
+        shape = build_topic_shape(job.settings.pyramid, small)
         scopes.append(_build_scope("topic", topic, about, pyramid, members, shape))
     return scopes
 

@@ -26,8 +26,16 @@ from slowwave.tasks.topics.assign import (
     make_empty_topic,
     split_topic,
 )
+from slowwave.tasks.topics.merge import measure_topics
 from slowwave.tasks.topics.names import TopicClaim, name_topics
-from slowwave.tasks.topics.task_llm import Names, compute_topics_key, name_topics_by_model, place_by_model
+from slowwave.tasks.topics.task_llm import (
+    Names,
+    compute_topics_key,
+    find_merges_by_model,
+    name_topics_by_model,
+    place_by_model,
+)
+from slowwave.tasks.vector_columns import build_vector_matrix
 from slowwave.tasks.vectors import describe_encoder
 
 SAID = ["observation_id", "topic_id", "observed_at", "summary", "category", "workspace", "keywords"]
@@ -60,13 +68,27 @@ def assign_topics(job: Job) -> StepReport:
             _add_missing(job.store, placed.topics)
             report.rows_out = job.store.merge(OBSERVATIONS, _collect_placed_rows(job.store, placed, key))
         refresh()
-        while _split_largest(job.store, key, job.settings.topics):
+        while model and (merged := find_merges_by_model(job)):
+            report.counts["topics merged"] += len(merged)
+            none = Assigned(OBSERVATIONS.make_empty_table(), TOPICS.make_empty_table(), merged)
+            job.store.merge(OBSERVATIONS, _collect_placed_rows(job.store, none, key))
+            refresh()
+        while _split_oversized(job.store, key, job.settings.topics, base=model is not None):
             report.counts["topics split"] += 1
             refresh()
         if model:
             model.record_usage(report)
         report.counts["topics"] = job.store.count(TOPICS)
+        if report.rows_out:
+            report.counts.update(_measure_topics(job.store))
     return report
+
+
+def _measure_topics(store: Store) -> dict[str, int]:
+    claims = store.read(OBSERVATIONS, ["topic_id", "vector"], pc.field("status") == Status.ACTIVE)
+    claims = claims.filter(pc.and_(claims["vector"].is_valid(), claims["topic_id"].is_valid()))
+    topics = store.read(TOPICS, ["topic_id", "size", "base", "centroid"]).to_pylist()
+    return measure_topics(topics, claims["topic_id"].to_pylist(), build_vector_matrix(claims["vector"]))
 
 
 def _mask_placed(keys: pa.ChunkedArray, key: str, *, keep: bool) -> pa.ChunkedArray:
@@ -121,17 +143,22 @@ def _collect_placed_rows(store: Store, placed: Assigned, key: str) -> pa.Table:
     return pa.concat_tables([placed.observations, pa.Table.from_pylist(rows, schema=OBSERVATIONS.schema)])
 
 
-def _split_largest(store: Store, key: str, settings: TopicSettings) -> bool:
-    """Cut the largest topic in two, where it holds too much of everything; True when it was done."""
+def _split_oversized(store: Store, key: str, settings: TopicSettings, *, base: bool) -> bool:
+    """Cut the largest topic that can be cut in two, where it holds too much of everything; True when it was done.
+
+    With `base` also self, user and system: rules put little there, a model may put all.
+    """
     rows = store.read(TOPICS, ["topic_id", "name", "size", "base", "step_key"]).to_pylist()
     everything = sum(row["size"] for row in rows)
-    cut = {r["topic_id"]: r["size"] for r in rows if not r["base"] and (r["step_key"] == key)}
-    largest = find_oversized_topic(cut, everything, settings)
-    if largest is None:
-        return False
-    members = store.read(OBSERVATIONS, where=(pc.field("status") == Status.ACTIVE) & (pc.field("topic_id") == largest))
-    moved = split_topic(members, key)
-    if moved is None:
+    sizes = {r["topic_id"]: r["size"] for r in rows if (base or not r["base"]) and r["step_key"] == key}
+    moved = None
+    while (largest := find_oversized_topic(sizes, everything, settings)) is not None:
+        active = (pc.field("status") == Status.ACTIVE) & (pc.field("topic_id") == largest)
+        moved = split_topic(store.read(OBSERVATIONS, where=active), key)
+        if moved is not None:
+            break
+        del sizes[largest]
+    if moved is None or largest is None:
         return False
     new = moved["topic_id"][0].as_py()
     names = {row["topic_id"]: row["name"] for row in rows}
