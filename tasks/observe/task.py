@@ -7,6 +7,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from slowwave.engines.errors import EncoderFailed
 from slowwave.schemas.tables import MESSAGES, OBSERVATIONS
 from slowwave.schemas.vocabulary import WITHDRAWN, Origin, Status
 from slowwave.store.store import Store
@@ -30,7 +31,15 @@ from slowwave.tasks.observe.observe import COLUMNS, OBSERVER, compute_observe_ke
 from slowwave.tasks.pending import BY_MODEL, find_pending_sessions, group_sessions, mark_done
 from slowwave.tasks.progress import show_progress
 from slowwave.tasks.vector_columns import build_vector_matrix
-from slowwave.tasks.vectors import attach_vectors, describe_encoder, get_encoder, load_shared_ngrams
+from slowwave.tasks.vectors import (
+    attach_vectors_if_there,
+    describe_encoder,
+    fill_missing_vectors,
+    get_encoder_if_there,
+    give_up_encoder,
+    is_encoder_away,
+    load_shared_ngrams,
+)
 
 MESSAGES_AT_ONCE = 2_000
 CLAIM = (*COLUMNS, *GATES, "keywords", "vector", "step_key")
@@ -49,6 +58,7 @@ def observe_sessions(job: Job) -> StepReport:
         keep = keeps_model_rows(job, model)
         basis = compute_step_key("observe", 1, job.settings.keywords, describe_encoder(job.settings))
         sessions = find_pending_sessions(job.store, "observe", key, mask.by_session, basis, keep=keep)
+        _complete_claims(job, report)
         if keep:
             sessions = _note_unmarked_models(job, sessions, report)
         report.rows_in = sessions.height
@@ -65,6 +75,19 @@ def observe_sessions(job: Job) -> StepReport:
         report.counts["echoes of recall left out"] = mask.echoes
         report.counts["lines of recalls.jsonl that can't be read"] = mask.recalled.unread
     return report
+
+
+def _complete_claims(job: Job, report: StepReport) -> None:
+    """Encode the claims of a night without an encoder; the next steps look at them as if they were new."""
+    filled = job.store.read_ids(OBSERVATIONS, fill_missing_vectors(job, OBSERVATIONS, "summary", report))
+    if filled.num_rows:
+        again = {"dedupe_key": None, "assign_key": None}
+        rows = [
+            {**row, **again} if row["status"] in (Status.ACTIVE, Status.DUPLICATE) else row
+            for row in add_keywords(job, filled, report).to_pylist()
+        ]
+        job.store.merge(OBSERVATIONS, pa.Table.from_pylist(rows, schema=OBSERVATIONS.schema))
+        mark_done(job.store, "supersede", [("observations", "", None)])
 
 
 def _note_unmarked_models(job: Job, sessions: pl.DataFrame, report: StepReport) -> pl.DataFrame:
@@ -118,8 +141,10 @@ def _observe_group(
     held = held.filter(pc.invert(pc.is_in(held["session_id"], pa.array(waiting, pa.string()))))
     claims = restore_verbatim_quotes(seen.build_table(), shown, live)
     claims = claims.filter(pc.invert(pc.is_in(claims["session_id"], pa.array(waiting, pa.string()))))
-    made = build_observation_rows(job, claims, key)
-    fresh = select_changed_rows(pa.concat_tables([made, _keep_rows(job, held, kept)]), held)
+    made = build_observation_rows(job, claims, key, report)
+    if is_encoder_away(job):
+        made = _carry_over(made, held)
+    fresh = select_changed_rows(pa.concat_tables([made, _keep_rows(job, held, kept, report)]), held)
     report.rows_out += job.store.merge(OBSERVATIONS, fresh)
     report.counts["claims withdrawn"] += pc.sum(pc.equal(fresh["reason"], WITHDRAWN)).as_py() or 0
     if model:
@@ -146,11 +171,20 @@ def _find_seen_messages(store: Store, group: pl.DataFrame, live: pa.Table) -> se
     return {row["message_id"] for row in rows if row["seq"] <= last.get(row["session_id"], -1)}
 
 
-def _keep_rows(job: Job, held: pa.Table, seen: set[str]) -> pa.Table:
+def _carry_over(made: pa.Table, held: pa.Table) -> pa.Table:
+    """Return rows with the vectors and keywords that the same claims had: there is no encoder to make them."""
+    known = ("vector", "keywords")
+    kept = {row["observation_id"]: {name: row[name] for name in known} for row in held.to_pylist()}
+    rows = [row | kept.get(row["observation_id"], {}) for row in made.to_pylist()]
+    return pa.Table.from_pylist(rows, schema=OBSERVATIONS.schema)
+
+
+def _keep_rows(job: Job, held: pa.Table, seen: set[str], report: StepReport) -> pa.Table:
     """Return the held rows whose messages a model has seen, with their vectors by the encoder of now."""
     rows = [row for row in held.to_pylist() if row["reason"] != WITHDRAWN and seen.issuperset(row["message_ids"])]
     kept = pa.Table.from_pylist(rows, schema=OBSERVATIONS.schema)
-    return attach_vectors(job.store, kept, "summary", get_encoder(job.settings)) if rows else kept
+    filled = attach_vectors_if_there(job, kept, "summary", report)
+    return kept if is_encoder_away(job) else filled
 
 
 def _extract_group_claims(job: Job, shown: pa.Table, model: Model | None, report: StepReport) -> ExtractionResult:
@@ -166,7 +200,7 @@ def _extract_group_claims(job: Job, shown: pa.Table, model: Model | None, report
         model.record_usage(report)
 
 
-def build_observation_rows(job: Job, claims: pa.Table, key: str) -> pa.Table:
+def build_observation_rows(job: Job, claims: pa.Table, key: str, report: StepReport) -> pa.Table:
     """Return claims as rows of OBSERVATIONS: vectors, keywords, and the state of one that nobody has looked at."""
     state: dict[str, Any] = {
         "keywords": [],
@@ -185,14 +219,21 @@ def build_observation_rows(job: Job, claims: pa.Table, key: str) -> pa.Table:
         {**row, **state, "valid_from": row["observed_at"], "evidence_sessions": [row["session_id"]]}
         for row in claims.to_pylist()
     ]
-    encoder = get_encoder(job.settings)
-    table = attach_vectors(job.store, pa.Table.from_pylist(rows, schema=OBSERVATIONS.schema), "summary", encoder)
-    if encoder is None or not rows or not job.settings.keywords.top:
+    table = pa.Table.from_pylist(rows, schema=OBSERVATIONS.schema)
+    return add_keywords(job, attach_vectors_if_there(job, table, "summary", report), report)
+
+
+def add_keywords(job: Job, table: pa.Table, report: StepReport) -> pa.Table:
+    """Return rows of OBSERVATIONS with keywords, where there is an encoder and they are wanted."""
+    encoder = get_encoder_if_there(job, report) if table.num_rows else None
+    if encoder is None or not job.settings.keywords.top:
         return table
-    ngrams = load_shared_ngrams(job.settings.encoder)
-    found = extract_keywords(
-        table["summary"], encoder, job.settings.keywords, build_vector_matrix(table["vector"]), ngrams
-    )
+    ngrams, vectors = load_shared_ngrams(job.settings.encoder), build_vector_matrix(table["vector"])
+    try:
+        found = extract_keywords(table["summary"], encoder, job.settings.keywords, vectors, ngrams)
+    except EncoderFailed as gone:
+        give_up_encoder(job, report, gone)
+        return table
     place = table.schema.get_field_index("keywords")
     return table.set_column(place, table.schema.field("keywords"), pa.array(found, table.schema.field("keywords").type))
 

@@ -8,6 +8,7 @@ from slowwave.recall.release.view import View
 from slowwave.store.releases import Release, publish
 from slowwave.store.upkeep import compact_store, drop_old_versions
 from slowwave.tasks.job import Job, StepReport, report_step
+from slowwave.tasks.vectors import is_encoder_away
 
 
 def publish_release(job: Job) -> StepReport:
@@ -26,7 +27,7 @@ def publish_release(job: Job) -> StepReport:
 
 def _calibrate_release(job: Job, draft: Release, report: StepReport) -> str | None:
     """Return the scale of relevance that the release keeps; None without vectors. About a second."""
-    if draft.encoder is None:
+    if draft.encoder is None or is_encoder_away(job):
         return None
     try:
         encoder = load_query_encoder(job.settings.encoder)

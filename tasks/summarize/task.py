@@ -33,7 +33,7 @@ from slowwave.tasks.summarize.mend import mend
 from slowwave.tasks.summarize.narrate import TopicInfo
 from slowwave.tasks.summarize.task_llm import SummaryWriter
 from slowwave.tasks.summarize.worthy import cut_to_worthy_sentences
-from slowwave.tasks.vectors import attach_vectors, describe_encoder, get_encoder
+from slowwave.tasks.vectors import attach_vectors_if_there, describe_encoder, fill_missing_vectors
 from slowwave.text.pyramid import (
     MASTER,
     Draft,
@@ -103,6 +103,7 @@ def roll_up(job: Job, only: frozenset[str] | None = None) -> StepReport:
         keep = keeps_model_rows(job, model)
         key = compute_summaries_key(job, model)
         basis = describe_encoder(job.settings)
+        fill_missing_vectors(job, SUMMARIES, "text", report)
         every = pending = find_pending_sessions(job.store, "rollup", key, None, basis, keep=keep)
         if only is not None:
             pending = pending.filter(pl.col("session_id").is_in(sorted(only)))
@@ -210,7 +211,7 @@ def _grow_and_store(
             report.counts["topic groups sealed"] += len(made)
     if narrator:
         _flush_summary_writer(job, narrator, report)
-    report.rows_out += _store_summaries(job, rows, gone)
+    report.rows_out += _store_summaries(job, rows, gone, report)
     return waiting
 
 
@@ -342,11 +343,10 @@ def _build_group(row: dict[str, Any]) -> Group:
     return Group(row["tier"], row["seq"], tuple(row["member_ids"]), **own)
 
 
-def _store_summaries(job: Job, rows: list[dict[str, object]], gone: list[str]) -> int:
+def _store_summaries(job: Job, rows: list[dict[str, object]], gone: list[str], report: StepReport) -> int:
     """Write new rows first: a run that is killed in between leaves both, and the next one mends that."""
     table = pa.Table.from_pylist(rows, schema=SUMMARIES.schema)
-    encoder = get_encoder(job.settings) if rows else None  # loading one takes seconds
-    written = job.store.merge(SUMMARIES, attach_vectors(job.store, table, "text", encoder))
+    written = job.store.merge(SUMMARIES, attach_vectors_if_there(job, table, "text", report))
     held = job.store.read_ids(SUMMARIES, gone, ["summary_id"])
     job.store.delete_ids(SUMMARIES, held["summary_id"].to_pylist())
     return written

@@ -68,7 +68,7 @@ def assign_topics(job: Job) -> StepReport:
             _add_missing(job.store, placed.topics)
             report.rows_out = job.store.merge(OBSERVATIONS, _collect_placed_rows(job.store, placed, key))
         refresh()
-        while model and (merged := find_merges_by_model(job)):
+        while model and (merged := find_merges_by_model(job, report)):
             report.counts["topics merged"] += len(merged)
             none = Assigned(OBSERVATIONS.make_empty_table(), TOPICS.make_empty_table(), merged)
             job.store.merge(OBSERVATIONS, _collect_placed_rows(job.store, none, key))

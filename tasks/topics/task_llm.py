@@ -18,7 +18,7 @@ from slowwave.tasks.topics.assign import Assigned, assign, make_empty_topic
 from slowwave.tasks.topics.assign_llm import Batch, Board, Topic
 from slowwave.tasks.topics.merge import find_same_topics, resolve_topic
 from slowwave.tasks.vector_columns import build_vector_matrix
-from slowwave.tasks.vectors import attach_vectors, get_encoder
+from slowwave.tasks.vectors import attach_vectors_if_there
 
 Names = Mapping[str, tuple[str, str]]
 """Topic to its name and purpose."""
@@ -107,14 +107,14 @@ def _read_aliases(store: Store, topics: pa.Table) -> dict[str, str]:
     return {name: topic for name, topic in found.items() if topic in live}
 
 
-def find_merges_by_model(job: Job) -> dict[str, str]:
+def find_merges_by_model(job: Job, report: StepReport) -> dict[str, str]:
     """Return topic -> the one it is the same as, by what they are called and for and by their claims.
 
     Without an encoder none: words alone don't tell.
     """
     rows = job.store.read(TOPICS).sort_by("topic_id").to_pylist()
     said = pa.table({"text": [f"{row['name']}. {row['purpose']}" for row in rows]})
-    encoded = attach_vectors(job.store, said, "text", get_encoder(job.settings))
+    encoded = attach_vectors_if_there(job, said, "text", report)
     if "vector" not in encoded.column_names:
         return {}
     purposes = build_vector_matrix(encoded["vector"])
