@@ -13,6 +13,7 @@ from slowwave.cli.recall import recall
 from slowwave.cli.reprocess import reprocess
 from slowwave.cli.run import export, run, sources
 from slowwave.cli.talk import talk
+from slowwave.cli.usage import rate, stats
 
 app = typer.Typer(
     help="Nightly memory for AI agents: transcripts in, recall with sources.",
@@ -21,8 +22,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 COMMANDS = {
-    "Every day": (run, recall, context, briefing, show, talk, mcp),
-    "Look": (sources, plan, verify, config),
+    "Every day": (run, recall, context, briefing, show, rate, talk, mcp),
+    "Look": (sources, plan, verify, stats, config),
     "Redo and keep": (reprocess, unmerge, rollback, export),
 }
 """By the heading that `slowwave --help` lists them under; `inspect` is with those that look."""

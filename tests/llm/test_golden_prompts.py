@@ -1,4 +1,4 @@
-"""Every prompt as a model gets it, beside one that a person has read; and that each part of it tells the model something.
+"""Every prompt as a model gets it, beside one that a person has read; and that each part of it reaches the model.
 
 After a change on purpose `SLOWWAVE_WRITE_GOLDEN=1 pytest tests/llm` writes them anew: read the difference before it is
 committed, for it makes pending again whatever rests on the prompt.
