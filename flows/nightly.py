@@ -53,19 +53,20 @@ def run_night(paths: list[Path], settings: Settings, call: Caller = run_as_funct
     with open_run("nightly", settings) as (job, report):
         written = find_journals(job.store.dir)  # talks and notes of the space itself
         run_step(call, report, read_transcripts, job, [*(paths or collect_transcript_roots()), *written])
-        run_steps_after_read(job, report, call)
+        run_steps_after_read(job, report, call, gated=True)
     return report
 
 
-def run_steps_after_read(job: Job, report: RunReport, call: Caller) -> None:
+def run_steps_after_read(job: Job, report: RunReport, call: Caller, *, gated: bool = False) -> None:
     """Run everything after reading, on whatever lacks it: the part that every kind of run shares.
 
-    A step that fails leaves what it had made before, and the next ones go on with that; but for `publish`.
+    A step that fails leaves what it had made before, and the next ones go on with that; but for `publish`. What nobody
+    asked for by hand is `gated`: outside the bounds of `gates` the live release stays.
     """
     for step in STEPS:
         if step is not write_gists or job.settings.gists != "off":
             run_step(call, report, step, job)
-    report.steps.append(call(publish_release, job))
+    report.steps.append(call(publish_release, job, gated))
     report.release = find_run_release(job)
 
 

@@ -29,11 +29,11 @@ ERRORS = "errors ("
 
 
 class NightIncomplete(SlowwaveError):
-    """A step failed, or a session in it, and the rest was done and released."""
+    """A step failed, or a session in it, and the rest was released; or what was made is held back."""
 
     def __init__(self, report: "RunReport") -> None:
         self.report = report
-        super().__init__(f"{report.format_verdict()} {'; '.join(report.failures)}")
+        super().__init__(f"{report.format_verdict()} {'; '.join([*report.failures, *report.held])}")
 
 
 @dataclass
@@ -53,13 +53,18 @@ class RunReport:
         """What failed while the rest went on, a line each."""
         return [line for step in self.steps for line in step.failed]
 
+    @property
+    def held(self) -> list[str]:
+        """Why what was made is not live, a line each."""
+        return [line for step in self.steps for line in step.held]
+
     def check_complete(self) -> Self:
         """Return the report.
 
         Raises:
-            NightIncomplete: something failed.
+            NightIncomplete: something failed, or what was made is held back.
         """
-        if self.failures:
+        if self.failures or self.held:
             raise NightIncomplete(self)
         return self
 
@@ -71,6 +76,11 @@ class RunReport:
     def format_verdict(self) -> str:
         """Return one sentence: what is live now."""
         but = " Not everything was done: `slowwave inspect quarantine` has why." if self.failures else ""
+        if self.held:
+            return (
+                f"Held back, the live release stays as it is: `slowwave diff --candidate` shows what would change, "
+                f"`slowwave promote --why …` makes it live.{but}"
+            )
         if self.release is None:
             return f"Nothing changed: the live release stays as it is.{but}"
         counts, told = self.release.counts, ("messages", "observations", "topics", "summaries")
@@ -79,7 +89,11 @@ class RunReport:
 
     def collect_notes(self) -> list[str]:
         """Return what failed, the run's notes and its steps', each once."""
-        return list(dict.fromkeys([*self.failures, *self.notes, *(note for step in self.steps for note in step.notes)]))
+        return list(
+            dict.fromkeys(
+                [*self.failures, *self.held, *self.notes, *(note for step in self.steps for note in step.notes)]
+            )
+        )
 
     def render_json(self) -> str:
         """Return the report for its row in `runs`."""

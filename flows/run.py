@@ -84,8 +84,9 @@ def open_run(kind: str, settings: Settings) -> Iterator[tuple[Job, RunReport]]:
             raise
         finally:
             close_models(job)
-        if report.release or report.failures or report.count_paid_requests():
-            status = RunStatus.INCOMPLETE if report.failures else RunStatus.DONE
+        if report.release or report.failures or report.held or report.count_paid_requests():
+            failed = RunStatus.INCOMPLETE if report.failures else RunStatus.DONE
+            status = RunStatus.HELD if report.held else failed
             _write_run(store, run_id, kind, started, datetime.now(UTC), status, report)
 
 

@@ -283,6 +283,15 @@ class RecallSettings(Section):
     )
 
 
+class GateSettings(Section):
+    """Bounds of what a night may change; outside them the live release stays, until `slowwave promote`."""
+
+    enabled: bool = Field(True, description="Whether a night's release is held back outside the bounds.")
+    min_claims: int = Field(100, ge=1, description="Claims in the live release from which shares are looked at.")
+    max_retired: float = Field(0.25, ge=0, le=1, description="Share of the claims that one night may retire or merge.")
+    max_lost: float = Field(0.25, ge=0, le=1, description="Share of the claims that one night may withdraw or lose.")
+
+
 class StoreSettings(Section):
     """How the store is kept."""
 
@@ -333,6 +342,7 @@ class Settings(BaseSettings):
     recall: RecallSettings = RecallSettings()
     context: ContextSettings = ContextSettings()
     web: WebSettings = WebSettings()
+    gates: GateSettings = GateSettings()
     storage: StoreSettings = StoreSettings()
 
     def get_llm(self, task: ModelTask) -> str:

@@ -67,6 +67,8 @@ class RunStatus(StrEnum):
     DONE = "done"
     INCOMPLETE = "incomplete"
     """A step, or a session in it, failed; the rest was done and released."""
+    HELD = "held"
+    """What it made is outside the bounds of `gates`: the release before is live."""
     FAILED = "failed"
     DIED = "died"
 

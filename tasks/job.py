@@ -41,6 +41,8 @@ class StepReport:
     notes: list[str] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
     """What of it failed and is tried again by the next night, a line each."""
+    held: list[str] = field(default_factory=list)
+    """Why what was made is not live, a line each."""
 
     def as_dict(self) -> dict[str, object]:
         """Return the report for the run's row and its JSON."""

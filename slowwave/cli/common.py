@@ -26,6 +26,8 @@ ERR = Console(stderr=True, markup=False, highlight=False)
 
 INCOMPLETE = 3
 """Exit status of a run that released what it could."""
+HELD = 4
+"""Exit status of a run whose release is held back."""
 PRINTED = logging.NullHandler()
 """Takes the log lines of a memory's notes where a command prints the notes themselves."""
 
@@ -77,7 +79,11 @@ def open_store(store: Path | str | None = None, space: str | None = None) -> "St
 
 
 def end_run(report: "RunReport") -> None:
-    """End a command that ran steps: exit status 3 where something failed while the rest was done and released."""
+    """End a command that ran steps: exit status 3 where something failed while the rest was done and released, 4 where
+    what was made is held back.
+    """
+    if report.held:
+        raise typer.Exit(HELD)
     if report.failures:
         raise typer.Exit(INCOMPLETE)
 

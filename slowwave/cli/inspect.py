@@ -1,4 +1,4 @@
-"""Commands that look: verify, config, and the ledgers of releases, quarantine and runs; and rolling back."""
+"""Commands that look: verify, config, and the ledgers of quarantine and runs."""
 
 from pathlib import Path
 from typing import Annotated
@@ -49,45 +49,6 @@ def config(as_json: JsonOption = False) -> None:
             return
         for row in rows:  # no table: at 80 columns it would cut the names
             typer.echo(f"{row.name} = {row.value}  ({row.origin})\n    {row.description}")
-
-
-def releases(as_json: JsonOption = False, store: StoreOption = None, space: SpaceOption = None) -> None:
-    """List the releases, newest first; the first one is live."""
-    with report_errors():
-        from slowwave.store.releases import read_releases
-
-        found = read_releases(open_store(store, space))[::-1]
-        if as_json:
-            OUT.print_json(data=[{**vars(r), "created_at": r.created_at.isoformat(), "name": r.name} for r in found])
-            return
-        table = Table("release", "made", "messages", "observations", "summaries", "")
-        by_id = {r.release_id: r.name for r in found}
-        for i, r in enumerate(found):
-            notes = ["live"] * (i == 0) + ([f"back to {by_id.get(r.restores, r.restores)}"] if r.restores else [])
-            counts = [f"{r.counts.get(name, 0):,}" for name in ("messages", "observations", "summaries")]
-            table.add_row(r.name, f"{r.created_at:%Y-%m-%d %H:%M:%S}", *counts, ", ".join(notes))
-        OUT.print(table)
-
-
-def rollback(
-    release: Annotated[str, typer.Argument(help="The release to go back to, by name (r3) or id.")],
-    store: StoreOption = None,
-    space: SpaceOption = None,
-) -> None:
-    """Make an earlier release live again.
-
-    Nothing is deleted: rolling forward is the same command.
-    """
-    with report_errors():
-        from slowwave.flows.run import open_run
-        from slowwave.store.releases import roll_back
-        from slowwave.store.store import Store
-
-        settings = load_settings(store, space)
-        Store.open(settings.store, settings.space)  # there must be one: this command makes none
-        with open_run("rollback", settings) as (job, report):
-            made = report.release = roll_back(job.store, release, job.run_id)
-        OUT.print(f"Live now: {made.name}, with the tables of {release}.", highlight=False)
 
 
 def quarantine(

@@ -5,11 +5,13 @@ from typing import Annotated
 import typer
 
 from slowwave.cli.context import briefing, context
-from slowwave.cli.inspect import config, quarantine, releases, rollback, runs, verify
+from slowwave.cli.inspect import config, quarantine, runs, verify
 from slowwave.cli.mcp import mcp
 from slowwave.cli.memory import changes, junk, merges, show, unmerge
 from slowwave.cli.plan import plan
+from slowwave.cli.probes import probes
 from slowwave.cli.recall import recall
+from slowwave.cli.releases import check, diff, promote, releases, rollback
 from slowwave.cli.reprocess import reprocess
 from slowwave.cli.run import export, run, sources
 from slowwave.cli.talk import talk
@@ -23,8 +25,8 @@ app = typer.Typer(
 )
 COMMANDS = {
     "Every day": (run, recall, context, briefing, show, rate, talk, mcp),
-    "Look": (sources, plan, verify, stats, config),
-    "Redo and keep": (reprocess, unmerge, rollback, export),
+    "Look": (sources, plan, verify, check, diff, stats, config),
+    "Redo and keep": (reprocess, unmerge, promote, rollback, export),
 }
 """By the heading that `slowwave --help` lists them under; `inspect` is with those that look."""
 LEDGERS = (releases, runs, quarantine, merges, changes, junk)
@@ -37,6 +39,7 @@ for heading, commands in COMMANDS.items():
     for command in commands:
         app.command(rich_help_panel=heading)(command)
 app.add_typer(ledgers, name="inspect", rich_help_panel="Look")
+app.add_typer(probes, name="probes", rich_help_panel="Redo and keep")
 
 
 def print_version(asked: bool) -> None:

@@ -76,8 +76,8 @@ def run(
 ) -> None:
     """Do a night: read what is new, distil it, release it.
 
-    Exit status 0: all was done; 3: something failed and is tried again next night, the rest is released; 1: nothing
-    was released.
+    Exit status 0: all was done; 3: something failed and is tried again next night, the rest is released; 4: what
+    was made is outside the bounds of `gates` and held back; 1: nothing was released.
     """
     with report_errors_and_progress():
         asked = build_llm_overrides(llm, max_tokens, engine)

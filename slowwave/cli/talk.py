@@ -40,7 +40,9 @@ def talk(
     The next night reads what was said.
     """
     with report_errors():
-        more = {"web": {"enabled": web}} if web is not None else {}
+        more: dict[str, dict[str, object]] = {"web": {"enabled": web}} if web is not None else {}
+        if llm:
+            more["models"] = {"talk": ""}
         settings = load_settings(store, space, llm=llm, **more)
         conversation = _build_conversation(settings, workspace)
         OUT.print(f"Talking with {conversation.speaker.llm.model}. /help lists what else there is.", highlight=False)

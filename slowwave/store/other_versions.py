@@ -13,6 +13,7 @@ import pyarrow as pa
 from slowwave.schemas.errors import NewerStore, SchemaMismatch, StoreMissing, StoreUnreadable
 from slowwave.schemas.tables import MESSAGES, RELEASES, SESSIONS, TABLES, VECTOR, Table
 from slowwave.store.releases import Release, parse_releases
+from slowwave.store.seals import check_ledger_whole
 from slowwave.store.trouble import translate_read_errors
 from slowwave.store.whole import load_last_whole
 
@@ -56,16 +57,26 @@ def load_releases(folder: Path) -> list[Release]:
         StoreUnreadable: what is there is broken.
         SchemaMismatch, NewerStore: another version of slowwave released what this one can't use.
     """
+    found = read_ledger(folder)
+    check_ledger_whole(folder, found[-1].number if found else 0)
+    for release in found[-1:]:
+        for name in sorted(release.versions.keys() - TABLES.keys()):
+            raise NewerStore(name, f"release {release.name} names a table {name!r}")
+    return found
+
+
+def read_ledger(folder: Path) -> list[Release]:
+    """Return the rows of the ledger of releases as they are, oldest first.
+
+    Raises:
+        StoreMissing, StoreUnreadable, SchemaMismatch, NewerStore: as `load_releases`.
+    """
     if not has_table(folder, RELEASES.name):
         raise StoreMissing(folder)
     with translate_read_errors(folder):
         rows = load_last_whole(folder / f"{RELEASES.name}.lance")
         find_missing_columns(RELEASES, rows.schema)
-        found = parse_releases(rows.to_table())
-    for release in found[-1:]:
-        for name in sorted(release.versions.keys() - TABLES.keys()):
-            raise NewerStore(name, f"release {release.name} names a table {name!r}")
-    return found
+        return parse_releases(rows.to_table())
 
 
 def check_tables_exist(folder: Path, releases: Iterable[Release], tables: Iterable[Table] = TABLES.values()) -> None:

@@ -11,14 +11,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import lance
 import pyarrow as pa
 
-from slowwave.schemas.errors import NoRelease
+from slowwave.schemas.errors import NoRelease, UsageError
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.tables import RELEASED, RELEASES, Table
+from slowwave.store.seals import settle_left_seals, settle_seal, write_seal
 from slowwave.store.trouble import READ_TROUBLE, translate_write_errors
 
 if TYPE_CHECKING:  # readers import this, and lancedb takes a second to import
@@ -78,18 +79,22 @@ def publish(
     """Pin every table's newest version and make that live; None when nothing changed since the last publication.
 
     A roll-back is no publication: after one, an unchanged night leaves it in force. `calibrate` is called with the
-    release to be, only when there will be one, and gives what its row keeps in `calibration`.
+    release to be, only when there will be one, and gives what its row keeps in `calibration`; what it raises ends it.
     """
     known = read_releases(store)
-    versions = store.read_versions(RELEASED)
     published = [r for r in known if r.restores is None]
     if published and not any(_has_changes(store, table, published[-1].versions) for table in RELEASED):
         return None
-    counts = {table.name: store.count(table) for table in RELEASED}
-    if not published and not any(counts.values()):
+    draft = draft_newest(store, known, run_id, encoder)
+    if not published and not any(draft.counts.values()):
         return None  # a first run that found nothing to read
-    draft = _draft_release(store, known, run_id, versions, counts, encoder)
     return _add_release(store, known, replace(draft, calibration=calibrate(draft)) if calibrate else draft)
+
+
+def draft_newest(store: Store, known: list[Release], run_id: str, encoder: str | None) -> Release:
+    """Return the release that the newest version of every table would be, after those known; nothing is written."""
+    versions, counts = store.read_versions(RELEASED), {table.name: store.count(table) for table in RELEASED}
+    return _draft_release(store, known, run_id, versions, counts, encoder)
 
 
 def _has_changes(store: Store, table: Table, published: dict[str, int]) -> bool:
@@ -117,9 +122,12 @@ def roll_back(store: Store, name: str, run_id: str) -> Release:
 
     Raises:
         NoRelease: there is none of that name.
+        UsageError: it is live.
     """
     known = read_releases(store)
     old = pick_release(known, name, store.dir)
+    if old.release_id in (known[-1].release_id, known[-1].restores):
+        raise UsageError(f"{name} is live already: nothing was done")
     for table in RELEASED:
         if table.name in old.versions and not _has_version(store.open_table(table), old.versions[table.name]):
             raise NoRelease(store.dir, f"{name} (cleaned up: storage.keep_releases says how many are kept)")
@@ -141,13 +149,21 @@ def _draft_release(
 
 
 def _add_release(store: Store, known: list[Release], release: Release) -> Release:
-    row = {**vars(release), "versions": list(release.versions.items()), "counts": list(release.counts.items())}
     with translate_write_errors(store.dir):
         _pin_versions(store, release)
         _fsync_tree(store.dir, since=known[-1].created_at if known else None)
-        store.append(RELEASES, pa.Table.from_pylist([row], schema=RELEASES.schema))
+        settle_left_seals(store.dir, {one.number for one in known})
+        seal = write_seal(store.dir, release.number, vars(release))
+        store.append(RELEASES, make_ledger_rows([vars(release)]))
         _fsync_tree(store.dir / f"{RELEASES.name}.lance", since=None)
+        settle_seal(seal)
     return release
+
+
+def make_ledger_rows(releases: list[dict[str, Any]]) -> pa.Table:
+    """Return releases, as `vars` gives them, as rows of the releases table."""
+    rows = [{**one, "versions": [*one["versions"].items()], "counts": [*one["counts"].items()]} for one in releases]
+    return pa.Table.from_pylist(rows, schema=RELEASES.schema)
 
 
 def _pin_versions(store: Store, release: Release) -> None:

@@ -6,6 +6,7 @@ import lance
 
 from slowwave.schemas.tables import RELEASED, TABLES, Table
 from slowwave.store.releases import read_releases, unpin
+from slowwave.store.seals import drop_seals
 from slowwave.store.store import Store
 from slowwave.store.trouble import translate_write_errors
 from slowwave.store.whole import check_not_torn
@@ -65,10 +66,12 @@ def drop_old_versions(store: Store, keep: int) -> int:
     Raises:
         StoreUnwritable: no right, or a table that is broken.
     """
-    old = read_releases(store)[:-keep]
+    found = read_releases(store)
+    old = found[:-keep]
     if not old:
         return 0
     with translate_write_errors(store.dir):
+        drop_seals(store.dir, first=found[len(old)].number)
         for table in RELEASED:
             for release in old:
                 unpin(store.open_table(table), release)

@@ -1,28 +1,90 @@
 """The end of a run: indexes over what is new, small files compacted, and one row that makes it all live."""
 
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pyarrow.compute as pc
+
 from slowwave.engines.encoders.load import load_query_encoder
 from slowwave.engines.encoders.protocol import hide_url
 from slowwave.engines.errors import EncoderFailed, EncoderNotFound
+from slowwave.recall.compare import COLUMNS, compare_claims
 from slowwave.recall.release.calibration import fit_calibration
 from slowwave.recall.release.view import View
-from slowwave.store.releases import Release, publish
+from slowwave.schemas.tables import OBSERVATIONS
+from slowwave.schemas.vocabulary import Status
+from slowwave.store.probes import Probe, read_probes
+from slowwave.store.releases import Release, publish, read_releases
+from slowwave.store.snapshot import Snapshot
 from slowwave.store.upkeep import compact_store, drop_old_versions
 from slowwave.tasks.job import Job, StepReport, report_step
+from slowwave.tasks.publish.gates import ReleaseHeld, check_gates
 from slowwave.tasks.vectors import is_encoder_away
 
 
-def publish_release(job: Job) -> StepReport:
-    """Index, compact, release, and drop versions that no kept release pins. An unchanged store is left alone."""
+def publish_release(job: Job, gated: bool = False) -> StepReport:
+    """Index, compact, release, and drop versions that no kept release pins. An unchanged store is left alone.
+
+    Where it is `gated` and outside the bounds of `gates`, no release is made, and the report's `held` says why.
+    """
+
+    def prepare(draft: Release) -> str | None:
+        calibration = _calibrate_release(job, draft, report)
+        if gated and job.settings.gates.enabled:
+            check_candidate(job, replace(draft, calibration=calibration))
+        return calibration
+
     with report_step("publish") as report:
         touched = compact_store(job.store, job.settings.storage.compact_fragments)
         encoder = hide_url(job.settings.encoder) if job.settings.embeddings else None
-        release = publish(job.store, job.run_id, encoder, lambda draft: _calibrate_release(job, draft, report))
+        try:
+            release = publish(job.store, job.run_id, encoder, prepare)
+        except ReleaseHeld as held:
+            report.held = held.reasons
+            return report
         if release is None:
             return report
         report.rows_out = sum(release.counts.values())
         report.counts["tables indexed or compacted"] = len(touched)
         report.counts["bytes freed"] = drop_old_versions(job.store, job.settings.storage.keep_releases)
     return report
+
+
+def check_candidate(job: Job, draft: Release) -> None:
+    """Compare the release to be with the live one.
+
+    Claims of sessions that were observed by other rules, another model's or a newer version's, are left out: all of
+    theirs are others, as was asked for.
+
+    Raises:
+        ReleaseHeld: it is outside the bounds.
+    """
+    releases = read_releases(job.store)
+    if not releases:
+        return
+    columns = [*COLUMNS, "session_id", "step_key"]
+    live = Snapshot(job.settings.store, job.settings.space, releases[-1].release_id).read(OBSERVATIONS, columns)
+    newest = job.store.read(OBSERVATIONS, columns)
+    other_rules = pc.invert(pc.is_in(newest["step_key"], live["step_key"].combine_chunks()))
+    observed_anew = newest["session_id"].filter(other_rules).combine_chunks()
+    live = live.filter(pc.invert(pc.is_in(live["session_id"], observed_anew)))
+    active = live["status"].to_pylist().count(Status.ACTIVE)
+    became = [(one.kind, one.summary) for one in compare_claims(live, newest)]
+    lost = [(probe.question, probe.answer) for probe in _find_lost_probes(job, releases[-1], draft)]
+    reasons = check_gates(job.settings.gates, active, became, (releases[-1].counts, draft.counts), lost)
+    if reasons:
+        raise ReleaseHeld(reasons)
+
+
+def _find_lost_probes(job: Job, live: Release, draft: Release) -> list[Probe]:
+    """Return the probes that the live release answers and the one to be does not; each on its own scale."""
+    probes, now = read_probes(job.store.dir), datetime.now(UTC)
+    if not probes:
+        return []
+    from slowwave.recall.probes import find_answered  # all of recall, for which a night without probes has no use
+
+    before, after = (find_answered(View(job.store.dir, one), job.settings, probes, now) for one in (live, draft))
+    return [probe for probe in probes if probe in before - after]
 
 
 def _calibrate_release(job: Job, draft: Release, report: StepReport) -> str | None:
@@ -39,6 +101,4 @@ def _calibrate_release(job: Job, draft: Release, report: StepReport) -> str | No
 
 def find_run_release(job: Job) -> Release | None:
     """Return the release that this run made, if it made one."""
-    from slowwave.store.releases import read_releases
-
     return next((r for r in read_releases(job.store) if r.run_id == job.run_id), None)

@@ -18,6 +18,7 @@ from slowwave.schemas.errors import StoreUnreadable
 from slowwave.schemas.tables import TABLES, Table
 from slowwave.store.other_versions import check_tables_exist, find_missing_columns, load_releases
 from slowwave.store.releases import Release, pick_release
+from slowwave.store.seals import check_files_there
 from slowwave.store.stand_ins import make_stand_in
 from slowwave.store.trouble import READ_TROUBLE
 
@@ -82,6 +83,7 @@ class OpenTable:
         if table.name not in self.release.versions:
             return make_stand_in(self, table, None)
         check_tables_exist(self.dir, [self.release], [table])
+        check_files_there(self.dir, self.release.number, table.name)
         path = str(self.dir / f"{table.name}.lance")
         found = lance.dataset(path, version=self.release.versions[table.name])
         return make_stand_in(self, table, found) if find_missing_columns(table, found.schema) else found

@@ -1,0 +1,29 @@
+"""Make live what a gate held back, with the reason of whoever looked at it.
+
+slowwave promote --why REASON
+"""
+
+from slowwave.flows.report import RunReport
+from slowwave.flows.run import open_run
+from slowwave.schemas.errors import UsageError
+from slowwave.schemas.settings import Settings
+from slowwave.store.store import Store
+from slowwave.tasks.publish.task import find_run_release, publish_release
+
+
+def promote_candidate(why: str, settings: Settings) -> RunReport:
+    """Release the newest tables, whatever the gates say.
+
+    Raises:
+        UsageError: no reason is given.
+        StoreMissing: there is no such store or space.
+        StoreLocked: another run is at it.
+    """
+    if not why.strip():
+        raise UsageError("a reason is needed: it is kept with the run")
+    Store.open(settings.store, settings.space)  # there must be one: this makes none
+    with open_run("promote", settings) as (job, report):
+        report.notes.append(f"promoted: {why}")
+        report.steps.append(publish_release(job))
+        report.release = find_run_release(job)
+    return report

@@ -1,0 +1,84 @@
+"""What one release says otherwise than another: claims that came, went, changed, and what took their place."""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from slowwave.schemas.tables import OBSERVATIONS
+from slowwave.schemas.vocabulary import Status
+from slowwave.store.snapshot import Snapshot
+
+KINDS = ("added", "returned", "changed", "superseded", "merged", "withdrawn", "gone")
+"""What may have become of a claim, in the order in which it is told."""
+COLUMNS = ["observation_id", "summary", "detail", "category", "quote", "workspace", "status"]
+COLUMNS += ["superseded_by", "canonical_id", "reason"]
+TOLD = ("summary", "detail", "category")
+"""Columns of which another value is a change; the rest is upkeep."""
+
+Row = dict[str, Any]
+
+
+class Difference(NamedTuple):
+    """A claim that is not in both releases alike."""
+
+    kind: str
+    """One of `KINDS`."""
+    claim_id: str
+    summary: str
+    """As the newer of the two that has it says."""
+    quote: str
+    workspace: str | None
+    reason: str | None
+    """Why it was withdrawn, or what it said before it was changed."""
+    by: str | None
+    """The claim that took its place."""
+    by_summary: str | None
+
+
+def compare_releases(old: Snapshot, new: Snapshot) -> list[Difference]:
+    """Return the claims that hold in one of two releases and not in the other, or not in the same words.
+
+    Raises:
+        StoreUnreadable: a table is broken or gone.
+    """
+    return compare_claims(old.read(OBSERVATIONS, COLUMNS), new.read(OBSERVATIONS, COLUMNS))
+
+
+def compare_claims(old: pa.Table, new: pa.Table) -> list[Difference]:
+    """Compare observations, with `COLUMNS`, of two releases; by kind, then by id. What holds in neither is left out."""
+    before, after = _index_claims(old), _index_claims(new)
+    found = [one for key in before.keys() | after.keys() for one in _compare(before.get(key), after.get(key), after)]
+    return sorted(found, key=lambda one: (KINDS.index(one.kind), one.claim_id))
+
+
+def _index_claims(rows: pa.Table) -> dict[str, Row]:
+    return {row["observation_id"]: row for row in rows.to_pylist()}
+
+
+def _compare(before: Row | None, after: Row | None, all_after: dict[str, Row]) -> Iterator[Difference]:
+    held, holds = _is_active(before), _is_active(after)
+    if after is None:
+        if before and held:
+            yield _tell("gone", before)
+    elif holds and not held:
+        yield _tell("returned" if before else "added", after)
+    elif held and not holds:
+        by = after["superseded_by"] or after["canonical_id"]
+        merged = after["status"] == Status.DUPLICATE
+        kind = "merged" if merged else "superseded" if after["superseded_by"] else "withdrawn"
+        yield _tell(kind, after, after["reason"], by, all_after.get(by, {}).get("summary") if by else None)
+    elif before and holds and any(before[name] != after[name] for name in TOLD):
+        yield _tell("changed", after, f"was {before['category']}: {before['summary']}")
+
+
+def _is_active(row: Row | None) -> bool:
+    return row is not None and row["status"] == Status.ACTIVE
+
+
+def _tell(
+    kind: str, row: Row, reason: str | None = None, by: str | None = None, by_summary: str | None = None
+) -> Difference:
+    return Difference(
+        kind, row["observation_id"], row["summary"], row["quote"], row["workspace"], reason, by, by_summary
+    )

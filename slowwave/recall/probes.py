@@ -1,0 +1,33 @@
+"""Probes asked of a release: of which the first hits hold the answer."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from functools import partial
+
+from slowwave.recall.hits import KINDS
+from slowwave.recall.query import build_query
+from slowwave.recall.release.view import View
+from slowwave.recall.retrieve.encoding import QueryVectors
+from slowwave.recall.search import Search
+from slowwave.schemas.settings import Settings
+from slowwave.store.probes import Probe
+
+FIRST = 5
+"""Hits among which the answer must stand."""
+
+
+def find_answered(view: View, settings: Settings, probes: Sequence[Probe], now: datetime) -> set[Probe]:
+    """Return the probes whose answer stands, whatever its case and spaces, in one of a release's first hits."""
+
+    def note(_: str) -> None:
+        """Leave what could not be used unsaid: it is the same for both releases."""
+
+    vectors = QueryVectors(settings.encoder, None, note)
+    search = Search(view, settings.recall, partial(vectors.encode_texts, view.release.encoder), note)
+    answers = search.answer_queries([build_query(probe.question, FIRST, KINDS, now=now) for probe in probes])
+    told = [" ".join(_fold(hit.text) for hit in hits) for hits in answers]
+    return {probe for probe, text in zip(probes, told, strict=True) if _fold(probe.answer) in text}
+
+
+def _fold(text: str) -> str:
+    return " ".join(text.casefold().split())

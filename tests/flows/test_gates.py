@@ -1,0 +1,139 @@
+"""Gates: a night that would take much away is held back; calm ones never are. Real nights over real stores."""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from typer.testing import CliRunner
+
+from slowwave.cli.main import app
+from slowwave.flows.nightly import run_night
+from slowwave.schemas.errors import UsageError
+from slowwave.schemas.settings import Settings
+from slowwave.schemas.tables import OBSERVATIONS, PASSAGES, RUNS, SUMMARIES
+from slowwave.store import Store
+from slowwave.store.probes import add_probe, read_probes, remove_probe
+from slowwave.store.releases import read_releases
+from slowwave.tasks.job import Job
+from slowwave.tasks.publish.task import publish_release
+
+RUNNER = CliRunner()
+START = datetime(2026, 3, 2, 9, tzinfo=UTC)
+FACTS = (
+    "The {0} service listens on port {1} of the berth {0}.",
+    "We keep the {0} backups for {1} days because the auditor asked for it.",
+    "I decided that the {0} cache holds {1} entries at most.",
+)
+
+
+def write_talk(path: Path, first: int, count: int) -> Path:
+    """A file of sessions that each tell three things of their own."""
+    lines = [
+        {
+            "session": f"s{number}",
+            "role": "user",
+            "workspace": "/w",
+            "ts": (START + timedelta(days=number, minutes=at)).isoformat(),
+            "content": fact.format(f"unit{number}x", 1000 + 7 * number + at),
+        }
+        for number in range(first, first + count)
+        for at, fact in enumerate(FACTS)
+    ]
+    path.write_bytes(b"".join(orjson.dumps(line) + b"\n" for line in lines))
+    return path
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    """A store of one night whose shares are looked at from ten claims on."""
+    made = Settings(
+        store=tmp_path / "store", encoder="hash-384", keywords={"top": 0}, gates={"min_claims": 10, "max_lost": 0.2}
+    )
+    assert run_night([write_talk(tmp_path / "a.jsonl", 0, 12)], made).release is not None
+    return made
+
+
+def lose(settings: Settings, share: float) -> None:
+    """What a faulty step would do: claims gone from the newest table."""
+    store = Store.open(settings.store)
+    ids = sorted(store.read(OBSERVATIONS, ["observation_id"], pc.field("status") == "active")[0].to_pylist())
+    store.delete_ids(OBSERVATIONS, ids[: int(share * len(ids))])
+
+
+def test_nights_with_news_and_without_are_released(settings: Settings, tmp_path: Path) -> None:
+    more = write_talk(tmp_path / "b.jsonl", 20, 12)
+    assert run_night([more], settings).check_complete().release is not None
+    assert run_night([more], settings).check_complete().release is None
+
+
+def test_a_night_that_loses_claims_is_held_until_a_person_promotes_it(settings: Settings, tmp_path: Path) -> None:
+    lose(settings, 0.5)
+    report = run_night([], settings)
+    (reason,) = report.held
+    assert "claims withdrawn or gone, gates.max_lost allows 20%" in reason
+    assert report.release is None
+    store = Store.open(settings.store)
+    assert [one.name for one in read_releases(store)] == ["r1"]
+    assert store.read(RUNS).sort_by("started_at")["status"].to_pylist() == ["done", "held"]
+    assert run_night([], settings).held == report.held  # it stays so
+
+    where = ["--store", str(settings.store)]
+    shown = RUNNER.invoke(app, ["diff", "--candidate", *where, "--limit", "1"]).stdout
+    assert shown.startswith("r1 to candidate: ")
+    assert "\ngone (1 of " in shown
+    assert RUNNER.invoke(app, ["promote", "--why", " ", *where]).exit_code == 1
+    assert RUNNER.invoke(app, ["promote", "--why", "these were test data", *where]).exit_code == 0
+    assert [one.name for one in read_releases(store)] == ["r1", "r2"]
+    kept = orjson.loads(store.read(RUNS).sort_by("started_at")["report"].to_pylist()[-1])
+    assert kept["notes"] == ["promoted: these were test data"]
+    assert run_night([], settings).held == []
+
+
+def test_within_the_bounds_and_in_a_small_memory_nothing_is_held(settings: Settings) -> None:
+    lose(settings, 0.1)
+    assert run_night([], settings).held == []
+    lose(settings, 0.9)
+    small = settings.model_copy(update={"gates": settings.gates.model_copy(update={"min_claims": 999})})
+    assert run_night([], small).held == []
+
+
+def test_sessions_observed_by_other_rules_are_no_loss(settings: Settings) -> None:
+    store = Store.open(settings.store)
+    rows = store.read(OBSERVATIONS)
+    renamed = pc.binary_join_element_wise(rows["observation_id"], "x", "")
+    store.delete_ids(OBSERVATIONS, rows["observation_id"].to_pylist())
+    keys = pa.array(["other"] * rows.num_rows)
+    at = {name: rows.schema.get_field_index(name) for name in ("observation_id", "step_key")}
+    rows = rows.set_column(at["observation_id"], rows.schema.field("observation_id"), renamed)
+    store.append(OBSERVATIONS, rows.set_column(at["step_key"], rows.schema.field("step_key"), keys))
+    assert run_night([], settings).held == []
+
+
+def test_a_probe_that_would_be_lost_holds_the_night_whatever_the_shares(settings: Settings) -> None:
+    store = Store.open(settings.store)
+    where = ["--store", str(settings.store)]
+    added = RUNNER.invoke(app, ["probes", "add", "which port does the unit3x service listen on", "port 1021", *where])
+    assert "the live release answers it" in added.stdout
+    idle = RUNNER.invoke(app, ["probes", "add", "who paints the boat", "Ulrike", *where])
+    assert "gates nothing yet" in idle.stdout
+    assert run_night([], settings).held == []
+    for table, column in ((OBSERVATIONS, "summary"), (PASSAGES, "text"), (SUMMARIES, "text")):
+        rows = store.read(table, [table.key, column]).to_pylist()
+        store.delete_ids(table, [row[table.key] for row in rows if "1021" in row[column]])
+    (reason,) = publish_release(Job(settings, "by a faulty step"), gated=True).held
+    assert "which port does the unit3x service listen on" in reason
+
+
+def test_probes_are_kept_listed_and_removed(tmp_path: Path) -> None:
+    first = add_probe(tmp_path, "why PostgreSQL?", "48 lock errors")
+    assert add_probe(tmp_path, "why PostgreSQL?", "48 lock errors") == first
+    second = add_probe(tmp_path, "which port?", "8080")
+    assert read_probes(tmp_path) == [first, second]
+    assert remove_probe(tmp_path, first.probe_id[:6]) == first
+    with pytest.raises(UsageError, match="0 probes"):
+        remove_probe(tmp_path, first.probe_id)
+    with pytest.raises(UsageError, match="both must say something"):
+        add_probe(tmp_path, "which port?", " ")

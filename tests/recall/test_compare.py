@@ -1,0 +1,98 @@
+"""Two releases compared: what came, what went, and what took its place."""
+
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pyarrow as pa
+import pytest
+from typer.testing import CliRunner
+
+from slowwave.cli.main import app
+from slowwave.recall.compare import compare_releases
+from slowwave.schemas.errors import UsageError
+from slowwave.schemas.tables import OBSERVATIONS
+from slowwave.store import Snapshot, Store
+from slowwave.store.releases import publish, roll_back
+from tests.recall_store import observation
+
+RUNNER = CliRunner()
+
+
+def claim(key: str, **other: object) -> dict[str, object]:
+    return observation(key, f"the claim {key}", f"the claim {key}", "m", **other)
+
+
+def write(store: Store, *rows: dict[str, Any]) -> None:
+    store.merge(OBSERVATIONS, pa.Table.from_pylist(list(rows), schema=OBSERVATIONS.schema))
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    """Two releases: of six claims each has another fate."""
+    made = Store.open(tmp_path, create=True)
+    write(made, *(claim(name) for name in ("stays", "old", "twice", "vague", "lost", "asleep")))
+    write(made, claim("asleep", status="superseded"))
+    publish(made, "a", None)
+    write(made, claim("new"), claim("old", status="superseded", superseded_by="new"), claim("asleep"))
+    write(
+        made, claim("twice", status="duplicate", canonical_id="stays"), {**claim("vague"), "summary": "now said better"}
+    )
+    made.delete_ids(OBSERVATIONS, ["lost"])
+    publish(made, "b", None)
+    return made
+
+
+def test_each_fate_has_its_name_and_what_took_its_place(store: Store) -> None:
+    found = compare_releases(Snapshot(store.root, release="r1"), Snapshot(store.root))
+    assert [(one.kind, one.claim_id, one.by) for one in found] == [
+        ("added", "new", None),
+        ("returned", "asleep", None),
+        ("changed", "vague", None),
+        ("superseded", "old", "new"),
+        ("merged", "twice", "stays"),
+        ("gone", "lost", None),
+    ]
+    assert found[2].summary == "now said better"
+    assert found[2].reason == "was decision: the claim vague"
+
+
+def test_a_release_is_as_itself(store: Store) -> None:
+    assert compare_releases(Snapshot(store.root), Snapshot(store.root)) == []
+
+
+def test_the_command_compares_the_last_two_in_each_format(store: Store) -> None:
+    told = RUNNER.invoke(app, ["diff", "--store", str(store.root)]).stdout
+    assert told.startswith("r1 to r2: 1 added, 1 returned, 1 changed, 1 superseded, 1 merged, 1 gone\n")
+    assert "  old  the claim old\n    now new  the claim new\n" in told
+    page = RUNNER.invoke(app, ["diff", "r2", "r1", "--format", "md", "--store", str(store.root)]).stdout
+    assert page.startswith("# r2 to r1: ")
+    assert "\n\n## gone\n\n- new  the claim new\n" in page
+    plain = RUNNER.invoke(app, ["diff", "r1", "r2", "--format", "json", "--store", str(store.root)]).stdout
+    assert [one["kind"] for one in orjson.loads(plain)["differences"]][:2] == ["added", "returned"]
+
+
+def test_the_first_release_has_none_before_it(store: Store) -> None:
+    shown = RUNNER.invoke(app, ["diff", "--store", str(store.root)])
+    assert shown.exit_code == 0
+    alone = RUNNER.invoke(app, ["diff", "r7", "--store", str(store.root)])
+    assert alone.exit_code == 1
+    assert "no release 'r7'" in alone.stderr
+
+
+def test_rolling_back_to_what_is_live_is_refused(store: Store) -> None:
+    with pytest.raises(UsageError, match="live already"):
+        roll_back(store, "r2", "back")
+    assert roll_back(store, "r1", "back").name == "r3"
+    with pytest.raises(UsageError, match="live already"):
+        roll_back(store, "r1", "back")
+
+
+def test_check_tells_what_it_looked_at_and_fails_on_damage(store: Store) -> None:
+    whole = RUNNER.invoke(app, ["check", "--full", "--store", str(store.root)])
+    assert (whole.exit_code, whole.stdout) == (0, "2 releases checked: 0 damaged\n")
+    data = next((store.dir / "observations.lance" / "data").iterdir())
+    data.write_bytes(data.read_bytes()[:-1] + b"\x00")
+    harmed = RUNNER.invoke(app, ["check", "--json", "--store", str(store.root)])
+    assert harmed.exit_code == 1
+    assert orjson.loads(harmed.stdout)["damage"]

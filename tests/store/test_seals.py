@@ -1,0 +1,107 @@
+"""Seals: what was altered, cut or lost since a release was made is found; real Lance files, changed for real."""
+
+from pathlib import Path
+
+import pytest
+
+from slowwave.schemas.errors import StoreUnreadable
+from slowwave.schemas.tables import RELEASES, TOPICS
+from slowwave.store import Snapshot, Store
+from slowwave.store.check import check_store, repair_ledger
+from slowwave.store.releases import publish, read_releases, roll_back
+from slowwave.store.seals import list_sealed
+from slowwave.store.upkeep import drop_old_versions
+from tests.store.test_store import topics
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    """A store of two releases."""
+    made = Store.open(tmp_path, create=True)
+    for name in ("a", "b"):
+        made.merge(TOPICS, topics(name))
+        publish(made, name, None)
+    return made
+
+
+def find_data(store: Store) -> Path:
+    return max((store.dir / "topics.lance" / "data").iterdir(), key=lambda path: path.stat().st_mtime_ns)
+
+
+def test_an_untouched_store_has_no_damage(store: Store) -> None:
+    assert list_sealed(store.dir) == [1, 2]
+    assert check_store(store.dir) == ([], 2, 0)
+
+
+def test_altered_bytes_are_found_by_reading_and_not_by_sizes(store: Store) -> None:
+    data = find_data(store)
+    content = bytearray(data.read_bytes())
+    content[len(content) // 2] ^= 1
+    data.write_bytes(content)
+    assert check_store(store.dir, read=False)[0] == []
+    assert [(one.where, one.what) for one in check_store(store.dir)[0]] == [
+        (f"topics.lance/data/{data.name}", "its bytes were altered")
+    ]
+
+
+def test_a_cut_file_is_found_and_its_table_is_not_served(store: Store) -> None:
+    data = find_data(store)
+    data.write_bytes(data.read_bytes()[:-9])
+    (damage,) = check_store(store.dir, read=False)[0]
+    assert "bytes, was" in damage.what
+    with pytest.raises(StoreUnreadable, match="slowwave check"):
+        Snapshot(store.root).read(TOPICS)
+    assert Snapshot(store.root, release="r1").read(TOPICS).num_rows == 1
+
+
+def test_a_lost_row_of_the_ledger_is_noticed_by_all_and_put_back(store: Store) -> None:
+    before = store.read(RELEASES).to_pylist()
+    newest = min((store.dir / "releases.lance" / "_versions").glob("*.manifest"))
+    newest.unlink()
+    for hint in (store.dir / "releases.lance" / "_versions").glob("*hint*"):
+        hint.unlink()
+    with pytest.raises(StoreUnreadable, match="lost r2"):
+        Snapshot(store.root)
+    with pytest.raises(StoreUnreadable, match="lost r2"):
+        Store.open(store.root, create=True)
+    assert [one.where for one in check_store(store.dir)[0]] == ["releases"]
+    assert repair_ledger(store.root, store.space) == ["r2"]
+    assert check_store(store.dir)[0] == []
+    assert store.read(RELEASES).sort_by("number").to_pylist() == before
+    assert Snapshot(store.root).read(TOPICS).num_rows == 2
+
+
+def test_an_altered_seal_breaks_the_chain(store: Store) -> None:
+    seal = store.dir / "seals" / "r1.json"
+    seal.write_bytes(seal.read_bytes().replace(b'"run_id": "a"', b'"run_id": "x"'))
+    assert [one.where for one in check_store(store.dir)[0]] == ["releases", "seals/r1.json"]
+    seal.write_bytes(b"{}")
+    assert "is no seal" in check_store(store.dir)[0][0].what
+
+
+def test_a_writer_killed_between_seal_and_row_leaves_nothing_to_mend(store: Store) -> None:
+    sealed = store.dir / "seals"
+    (sealed / "r2.json").rename(sealed / "r2.part")  # killed after the row
+    (sealed / "r3.part").write_bytes(b"half a se")  # killed before it
+    assert check_store(store.dir)[0] == []
+    store.merge(TOPICS, topics("c"))
+    publish(store, "c", None)
+    assert sorted(path.name for path in sealed.iterdir()) == ["r1.json", "r2.json", "r3.json"]
+    assert check_store(store.dir) == ([], 3, 0)
+
+
+def test_releases_made_before_seals_are_counted_and_not_called_damaged(store: Store) -> None:
+    for path in (store.dir / "seals").iterdir():
+        path.unlink()
+    assert check_store(store.dir) == ([], 0, 2)
+    store.merge(TOPICS, topics("c"))
+    publish(store, "c", None)
+    assert check_store(store.dir) == ([], 1, 2)
+
+
+def test_seals_go_with_their_releases_and_a_roll_back_is_sealed(store: Store) -> None:
+    roll_back(store, "r1", "back")
+    drop_old_versions(store, keep=2)
+    assert list_sealed(store.dir) == [2, 3]
+    assert check_store(store.dir) == ([], 2, 0)
+    assert [one.name for one in read_releases(store)] == ["r1", "r2", "r3"]
