@@ -52,7 +52,8 @@ def get_encoder_if_there(job: Job, report: StepReport) -> Encoder | None:
     try:
         return get_encoder(job.settings)
     except (EncoderNotFound, EncoderFailed) as missing:
-        return give_up_encoder(job, report, missing)
+        give_up_encoder(job, report, missing)
+        return None
 
 
 def is_encoder_away(job: Job) -> bool:

@@ -29,6 +29,7 @@ from slowwave.tasks.observe.worth import compute_worth_digest
 from slowwave.tasks.pending import BY_MODEL, find_pending_sessions, group_sessions, mark_done, read_inactive_ids
 from slowwave.tasks.progress import show_progress
 from slowwave.tasks.summarize import narrate
+from slowwave.tasks.summarize.coherence import count_coherence, measure_likeness
 from slowwave.tasks.summarize.mend import mend
 from slowwave.tasks.summarize.narrate import TopicInfo
 from slowwave.tasks.summarize.task_llm import SummaryWriter
@@ -175,6 +176,8 @@ def _grow_all(
         for batch in batches:
             failed |= do_apart(batch, grow_some)
             advance(len(batch))
+    if narrator:
+        report.counts.update(count_coherence(narrator.coherence, narrator.likeness))
     return waiting, failed
 
 
@@ -211,7 +214,10 @@ def _grow_and_store(
             report.counts["topic groups sealed"] += len(made)
     if narrator:
         _flush_summary_writer(job, narrator, report)
-    report.rows_out += _store_summaries(job, rows, gone, report)
+    stored = _store_summaries(job, rows, gone, report)
+    report.rows_out += stored.num_rows
+    if narrator:
+        narrator.likeness += _measure_likeness(job.store, stored)
     return waiting
 
 
@@ -343,10 +349,20 @@ def _build_group(row: dict[str, Any]) -> Group:
     return Group(row["tier"], row["seq"], tuple(row["member_ids"]), **own)
 
 
-def _store_summaries(job: Job, rows: list[dict[str, object]], gone: list[str], report: StepReport) -> int:
+def _measure_likeness(store: Store, rows: pa.Table) -> list[float]:
+    """Return how like the summaries among some rows of SUMMARIES are to those that they stand on."""
+    above = rows.filter(pc.not_equal(rows["tier"], 0))
+    members = {row["summary_id"]: row["member_ids"] for row in above.select(["summary_id", "member_ids"]).to_pylist()}
+    ids = [*members, *(one for below in members.values() for one in below)]
+    found = store.read_ids(SUMMARIES, ids, ["summary_id", "vector"]).to_pylist()
+    return measure_likeness({row["summary_id"]: row["vector"] for row in found}, members)
+
+
+def _store_summaries(job: Job, rows: list[dict[str, object]], gone: list[str], report: StepReport) -> pa.Table:
     """Write new rows first: a run that is killed in between leaves both, and the next one mends that."""
     table = pa.Table.from_pylist(rows, schema=SUMMARIES.schema)
-    written = job.store.merge(SUMMARIES, attach_vectors_if_there(job, table, "text", report))
+    table = attach_vectors_if_there(job, table, "text", report)
+    job.store.merge(SUMMARIES, table)
     held = job.store.read_ids(SUMMARIES, gone, ["summary_id"])
     job.store.delete_ids(SUMMARIES, held["summary_id"].to_pylist())
-    return written
+    return table

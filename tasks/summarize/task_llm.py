@@ -7,6 +7,7 @@ from slowwave.schemas.vocabulary import SummaryScope
 from slowwave.tasks.job import Job, StepReport, is_model_key
 from slowwave.tasks.llm.ask import Model
 from slowwave.tasks.llm.claims import Rejected
+from slowwave.tasks.summarize.coherence import Coherence, measure_coherence
 from slowwave.tasks.summarize.narrate import TopicInfo, build_summary_request, format_summary_id, parse_summary
 from slowwave.text.pyramid import MASTER, Draft, summarize_draft
 
@@ -19,6 +20,10 @@ class SummaryWriter:
         self.max_words = job.settings.pyramid.max_words
         self.titles: dict[str, str] = {}
         """Session to the title of its master summary."""
+        self.coherence: list[Coherence] = []
+        """Of each summary that the model wrote."""
+        self.likeness: list[float] = []
+        """Of those over summaries, to these."""
         self.rejected: list[Rejected] = []
         self.settled: set[str] = set()
         """Requests that were answered well."""
@@ -63,6 +68,7 @@ class SummaryWriter:
             return summarize_draft(draft, self.max_words)
         self.settled.add(completion.id)
         self.report.counts["summaries by the model"] += 1
+        self.coherence.append(measure_coherence(draft, account.text))
         if draft.tier == MASTER and account.title:
             self.titles[draft.scope_id] = account.title
         return account.text
