@@ -18,6 +18,7 @@ from slowwave.tasks.job import Job, StepReport, compute_step_key, report_step
 from slowwave.tasks.llm.ask import (
     SESSIONS_MESSAGES,
     Model,
+    adopt_old_keys,
     compute_model_key,
     get_model,
     keeps_model_rows,
@@ -54,6 +55,8 @@ def observe_sessions(job: Job) -> StepReport:
     with report_step("observe") as report:
         model = get_model(job, "extract")
         key = compute_observations_key(job, model)
+        if model:
+            adopt_old_keys(job.store, OBSERVATIONS, "step_key", key)
         mask = Mask(job)
         keep = keeps_model_rows(job, model)
         basis = compute_step_key("observe", 1, job.settings.keywords, describe_encoder(job.settings))

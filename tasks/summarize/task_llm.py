@@ -62,7 +62,8 @@ class SummaryWriter:
         account = parse_summary(completion, self.max_words) if completion.ok else None
         if account is None:
             self._reject(completion)
-            if draft.previous and is_model_key(draft.previous.key):
+            few = draft.scope == SummaryScope.TOPIC and draft.tier == MASTER
+            if few or (draft.previous and is_model_key(draft.previous.key)):
                 return None
             self.report.counts["summaries made without the model"] += 1
             return summarize_draft(draft, self.max_words)

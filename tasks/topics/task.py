@@ -16,7 +16,7 @@ from slowwave.schemas.tables import OBSERVATIONS, TOPIC_HISTORY, TOPICS
 from slowwave.schemas.vocabulary import Status
 from slowwave.store.store import Store
 from slowwave.tasks.job import MODEL_KEY, Job, StepReport, compute_step_key, is_model_key, report_step
-from slowwave.tasks.llm.ask import Model, get_model, keeps_model_rows
+from slowwave.tasks.llm.ask import Model, adopt_old_keys, get_model, keeps_model_rows
 from slowwave.tasks.topics.assign import (
     VERSION,
     Assigned,
@@ -51,6 +51,9 @@ def assign_topics(job: Job) -> StepReport:
         keep = keeps_model_rows(job, model)
         key = compute_assign_key(job, model)
         namer = partial(name_topics_by_model, job, model) if model else None
+        if model:
+            adopt_old_keys(job.store, OBSERVATIONS, "assign_key", key)
+            adopt_old_keys(job.store, TOPICS, "step_key", key)
         rows = job.store.read(OBSERVATIONS, where=pc.field("status") == Status.ACTIVE)
         pending = rows.filter(pc.invert(_mask_placed(rows["assign_key"], key, keep=keep)))
         report.rows_in = pending.num_rows
@@ -68,20 +71,24 @@ def assign_topics(job: Job) -> StepReport:
             _add_missing(job.store, placed.topics)
             report.rows_out = job.store.merge(OBSERVATIONS, _collect_placed_rows(job.store, placed, key))
         refresh()
-        while model and (merged := find_merges_by_model(job, report)):
-            report.counts["topics merged"] += len(merged)
-            none = Assigned(OBSERVATIONS.make_empty_table(), TOPICS.make_empty_table(), merged)
-            job.store.merge(OBSERVATIONS, _collect_placed_rows(job.store, none, key))
-            refresh()
-        while _split_oversized(job.store, key, job.settings.topics, base=model is not None):
-            report.counts["topics split"] += 1
-            refresh()
+        while (model and _merge_same(job, key, report)) or _split_oversized(job, key, report, base=model is not None):
+            refresh()  # until nothing is left to do: the next night would do it
         if model:
             model.record_usage(report)
         report.counts["topics"] = job.store.count(TOPICS)
         if report.rows_out:
             report.counts.update(_measure_topics(job.store))
     return report
+
+
+def _merge_same(job: Job, key: str, report: StepReport) -> bool:
+    """Put together topics that a model keeps apart and that are the same; True where there were any."""
+    merged = find_merges_by_model(job, report)
+    if merged:
+        report.counts["topics merged"] += len(merged)
+        none = Assigned(OBSERVATIONS.make_empty_table(), TOPICS.make_empty_table(), merged)
+        job.store.merge(OBSERVATIONS, _collect_placed_rows(job.store, none, key))
+    return bool(merged)
 
 
 def _measure_topics(store: Store) -> dict[str, int]:
@@ -143,11 +150,12 @@ def _collect_placed_rows(store: Store, placed: Assigned, key: str) -> pa.Table:
     return pa.concat_tables([placed.observations, pa.Table.from_pylist(rows, schema=OBSERVATIONS.schema)])
 
 
-def _split_oversized(store: Store, key: str, settings: TopicSettings, *, base: bool) -> bool:
+def _split_oversized(job: Job, key: str, report: StepReport, *, base: bool) -> bool:
     """Cut the largest topic that can be cut in two, where it holds too much of everything; True when it was done.
 
     With `base` also self, user and system: rules put little there, a model may put all.
     """
+    store, settings = job.store, job.settings.topics
     rows = store.read(TOPICS, ["topic_id", "name", "size", "base", "step_key"]).to_pylist()
     everything = sum(row["size"] for row in rows)
     sizes = {r["topic_id"]: r["size"] for r in rows if (base or not r["base"]) and r["step_key"] == key}
@@ -165,6 +173,7 @@ def _split_oversized(store: Store, key: str, settings: TopicSettings, *, base: b
     write_history(store, [make_history_event("split", largest, new, names, moved["observation_id"].to_pylist(), key)])
     _add_missing(store, pa.Table.from_pylist([make_empty_topic(new, "", "", key, base=False)], schema=TOPICS.schema))
     store.merge(OBSERVATIONS, moved)
+    report.counts["topics split"] += 1
     return True
 
 

@@ -26,9 +26,7 @@ Names = Mapping[str, tuple[str, str]]
 
 def compute_topics_key(job: Job, model: Model, key: str) -> str:
     """Return what a claim's topic depends on with a model."""
-    what = job.settings.extract.model_dump_json(
-        include={"batch_claims", "topics_shown", "purpose_samples", "same_topic"}
-    )
+    what = job.settings.extract.model_dump_json(include={"batch_claims", "topics_shown", "purpose_samples"})
     return compute_model_key(model, "assign", topic_llm.VERSION, topic_llm.PROMPTS, key, what)
 
 
