@@ -62,8 +62,7 @@ class SummaryWriter:
         account = parse_summary(completion, self.max_words) if completion.ok else None
         if account is None:
             self._reject(completion)
-            few = draft.scope == SummaryScope.TOPIC and draft.tier == MASTER
-            if few or (draft.previous and is_model_key(draft.previous.key)):
+            if draft.previous and is_model_key(draft.previous.key):
                 return None
             self.report.counts["summaries made without the model"] += 1
             return summarize_draft(draft, self.max_words)
