@@ -12,13 +12,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from slowwave.flows.forget import erase_plans
 from slowwave.flows.report import RunReport
 from slowwave.flows.run import Caller, open_run, run_as_function, run_step
 from slowwave.schemas.settings import Settings
 from slowwave.store.journal import find_journals
 from slowwave.tasks.boilerplate.task import find_boilerplate
 from slowwave.tasks.dedupe.task import dedupe_observations
+from slowwave.tasks.forget.seal import find_live, rewrite_store, seal_plans
+from slowwave.tasks.forget.task import forget_due, read_plans
 from slowwave.tasks.gists.task import write_gists
+from slowwave.tasks.habits.task import find_habits
 from slowwave.tasks.ingest.formats.registry import find_installed
 from slowwave.tasks.ingest.task import read_transcripts
 from slowwave.tasks.job import Job, StepReport
@@ -34,6 +38,7 @@ STEPS: tuple[Callable[[Job], StepReport], ...] = (
     write_passages,
     write_gists,
     find_boilerplate,
+    find_habits,
     observe_sessions,
     dedupe_observations,
     supersede_observations,
@@ -52,8 +57,13 @@ def run_night(paths: list[Path], settings: Settings, call: Caller = run_as_funct
     """
     with open_run("nightly", settings) as (job, report):
         written = find_journals(job.store.dir)  # talks and notes of the space itself
+        erase_plans(job, report)
         run_step(call, report, read_transcripts, job, [*(paths or collect_transcript_roots()), *written])
-        run_steps_after_read(job, report, call, gated=True)
+        if settings.retention.has_limits:
+            run_step(call, report, forget_due, job)
+        run_steps_after_read(job, report, call, gated=not read_plans(job.store.dir))
+        if seal_plans(job):
+            report.release = find_live(job.store)
     return report
 
 
@@ -66,6 +76,8 @@ def run_steps_after_read(job: Job, report: RunReport, call: Caller, *, gated: bo
     for step in STEPS:
         if step is not write_gists or job.settings.gists != "off":
             run_step(call, report, step, job)
+    if read_plans(job.store.dir):
+        rewrite_store(job)
     report.steps.append(call(publish_release, job, gated))
     report.release = find_run_release(job)
 

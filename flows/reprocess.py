@@ -106,6 +106,7 @@ FORGET: dict[str, Forget] = {
     "read": lambda store, chosen, *, keep: forget_files(store, chosen),
     "passages": lambda store, chosen, *, keep: forget_rows(store, chosen, PASSAGES),
     "gists": forget_gists,
+    "habits": lambda store, chosen, *, keep: forget_marks(store, chosen, "habits"),
     "observe": lambda store, chosen, *, keep: forget_marks(store, chosen, "observe"),
     "dedupe": lambda store, chosen, *, keep: forget_column(store, chosen, "dedupe_key", keep=keep),
     "assign": lambda store, chosen, *, keep: forget_column(store, chosen, "assign_key", keep=keep),
@@ -124,11 +125,13 @@ def run_reprocess(step: str, selection: Selection, settings: Settings, call: Cal
     """Do a step again for the selection, and what depends on it.
 
     Raises:
-        UsageError: an unknown step or session.
+        UsageError: an unknown step, session or workspace, or a selection without a session.
         StoreLocked: another run is at it.
     """
     if step not in FORGET:
         raise UsageError(f"no step {step!r}: one of {', '.join(FORGET)} can be done again")
+    if selection != Selection() and selection.select_sessions(Store.open(settings.store, settings.space)).is_empty():
+        raise UsageError("no session is chosen: none in the vault is of that workspace and time")
     with open_run("reprocess", settings) as (job, report):
         chosen = selection.select_sessions(job.store)
         report.notes.append(f"{chosen.height} sessions chosen for {step}")

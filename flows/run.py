@@ -11,7 +11,18 @@ import pyarrow as pa
 from slowwave.flows.report import RunReport
 from slowwave.schemas.errors import StoreError
 from slowwave.schemas.settings import Settings
-from slowwave.schemas.tables import FILES, LINES, MARKS, MESSAGES, QUARANTINE, RELEASED, RUNS, SESSIONS, VECTORS
+from slowwave.schemas.tables import (
+    ACTIONS,
+    FILES,
+    LINES,
+    MARKS,
+    MESSAGES,
+    QUARANTINE,
+    RELEASED,
+    RUNS,
+    SESSIONS,
+    VECTORS,
+)
 from slowwave.schemas.vocabulary import RunStatus
 from slowwave.store.lock import writer_lock
 from slowwave.store.private import make_files_private
@@ -22,9 +33,11 @@ from slowwave.tasks.llm.ask import check_llm, close_models
 
 STEP_NAMES = {
     "read_transcripts": "read",
+    "forget_due": "forget",
     "write_passages": "passages",
     "write_gists": "gists",
     "find_boilerplate": "boilerplate",
+    "find_habits": "habits",
     "observe_sessions": "observe",
     "dedupe_observations": "dedupe",
     "supersede_observations": "supersede",
@@ -35,7 +48,7 @@ STEP_NAMES = {
 }
 """What a run's report and Prefect's pages call a step."""
 VAULT = (MESSAGES, SESSIONS, FILES)
-TAKEN_BACK = tuple(table for table in (*RELEASED, MARKS, LINES) if table not in (*VAULT, QUARANTINE))
+TAKEN_BACK = tuple(table for table in (*RELEASED, MARKS, LINES, ACTIONS) if table not in (*VAULT, QUARANTINE))
 """Tables that are made again what they were before a step that failed: readers see nothing half done. What was read,
 encoded and paid for stays; but the first vectors of a store, of another dimension than it was made for, go with the
 tables that were made to fit them.

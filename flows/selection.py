@@ -8,6 +8,7 @@ import polars as pl
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.tables import SESSIONS
 from slowwave.store.store import Store
+from slowwave.store.workspaces import require_workspaces
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,7 @@ class Selection:
         """Return rows of SESSIONS that are meant.
 
         Raises:
-            UsageError: a session that the vault does not hold.
+            UsageError: a session or a workspace that the vault does not hold.
         """
         rows = pl.DataFrame(store.read(SESSIONS))
         missing = set(self.sessions) - set(rows["native_id"]) - set(rows["session_id"])
@@ -32,7 +33,7 @@ class Selection:
         if self.sessions:
             rows = rows.filter(pl.col("native_id").is_in(self.sessions) | pl.col("session_id").is_in(self.sessions))
         if self.workspace:
-            rows = rows.filter(pl.col("workspace") == self.workspace)
+            rows = rows.filter(pl.col("workspace").is_in(require_workspaces(self.workspace, rows["workspace"])))
         if self.since:
             rows = rows.filter(pl.col("ended_at") >= _convert_to_utc(self.since))
         return rows.filter(pl.col("started_at") < _convert_to_utc(self.until)) if self.until else rows

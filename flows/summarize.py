@@ -38,8 +38,7 @@ def summarize_sessions(
         StoreLocked: a run is at it.
     """
     if selection.select_sessions(Store.open(settings.store, settings.space)).is_empty():
-        of = f" of workspace {selection.workspace!r}" if selection.workspace else " that is chosen"
-        raise UsageError(f"no session{of} is in the vault")
+        raise UsageError("no session that is chosen is in the vault")
     with open_run("summarize", settings) as (job, report):
         chosen = selection.select_sessions(job.store)
         report.steps.append(call(roll_up, job, frozenset(chosen["session_id"])))

@@ -13,7 +13,7 @@ Files = Iterable[str] | str | None
 class MessageFilters(TypedDict, total=False):
     """Conditions on what was said, each with what it is called for on the command line and to an agent."""
 
-    workspace: Annotated[str | None, "Only what was said in this workspace (a project's folder)."]
+    workspace: Annotated[str | None, "Only what was said in this workspace: a project's folder, however written."]
     speaker: Annotated[str | None, "Only what this person said: the whole name, or the first name."]
     files: Annotated[Files, "Only what is about one of these files: src/db.py, or db.py."]
     since: Annotated[When, "Only what was said from this date or time on (ISO, UTC)."]
@@ -29,6 +29,7 @@ class Filters(MessageFilters, total=False):
     """
 
     category: Annotated[str | None, "Only observations of this category."]
+    min_confidence: Annotated[float | None, "Only observations that are at least so sure, 0 to 1."]
 
 
 def refuse_unknown_filters(filters: Mapping[str, object], known: type[MessageFilters]) -> None:

@@ -5,7 +5,7 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt
 from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
 from slowwave.schemas.settings_files import OF_PROJECT, load_file_settings
@@ -204,6 +204,20 @@ class BoilerplateSettings(Section):
     min_words: int = Field(8, ge=3, description="Words of a line; shorter ones count together with their neighbours.")
 
 
+class HabitSettings(Section):
+    """What of the agents' work counts as a habit."""
+
+    min_support: int = Field(2, ge=2, description="Turns in which files, steps or a command come together, at least.")
+    max_chance: float = Field(0.1, gt=0, le=1, description="Chance of as many common turns by accident, at most.")
+    min_share: float = Field(0.3, ge=0, le=1, description="Share of the rarer file's, or first step's, turns.")
+    max_files: int = Field(20, ge=2, description="A turn that edits more files ties none of them together.")
+    sequence: int = Field(3, ge=2, le=5, description="Steps of a sequence, at most.")
+    exclude: tuple[str, ...] = Field(
+        ("*.lock", "*-lock.json", "*-lock.yaml", "*.log", "*.min.*", "node_modules/*", "dist/*", "build/*"),
+        description="Globs of files that programs write: they are tied to nothing.",
+    )
+
+
 class KeywordSettings(Section):
     """How keywords are picked."""
 
@@ -283,6 +297,32 @@ class RecallSettings(Section):
     )
 
 
+class RetentionSettings(Section):
+    """After how many days what was said is forgotten, by the next night; 0: never."""
+
+    messages_days: int = Field(0, ge=0, description="Days after which a message, and all made of it, is forgotten.")
+    by_source: dict[str, NonNegativeInt] = Field({}, description="The same by the format's name, over messages_days.")
+    by_workspace: dict[str, NonNegativeInt] = Field({}, description="The same by workspace, over both.")
+    talk_days: int = Field(0, ge=0, description="The same of what was said in `slowwave talk`.")
+    notes_days: int = Field(0, ge=0, description="The same of notes.")
+    recalls_days: int = Field(0, ge=0, description="Days after which a line of the log of recalls goes.")
+    completions_days: int = Field(0, ge=0, description="Days after which a language model's kept answer goes.")
+    quarantine_days: int = Field(
+        0, ge=0, description="Days after which excerpts of a file's unusable lines go, since it last changed."
+    )
+
+    @property
+    def has_message_limits(self) -> bool:
+        """Whether messages are ever forgotten."""
+        each = (self.messages_days, self.talk_days, self.notes_days)
+        return any((*each, *self.by_source.values(), *self.by_workspace.values()))
+
+    @property
+    def has_limits(self) -> bool:
+        """Whether anything is ever forgotten."""
+        return self.has_message_limits or any((self.recalls_days, self.completions_days, self.quarantine_days))
+
+
 class GateSettings(Section):
     """Bounds of what a night may change; outside them the live release stays, until `slowwave promote`."""
 
@@ -333,6 +373,7 @@ class Settings(BaseSettings):
     read: ReadSettings = ReadSettings()
     boilerplate: BoilerplateSettings = BoilerplateSettings()
     observe: ObserveSettings = ObserveSettings()
+    habits: HabitSettings = HabitSettings()
     keywords: KeywordSettings = KeywordSettings()
     dedupe: DedupeSettings = DedupeSettings()
     supersede: SupersedeSettings = SupersedeSettings()
@@ -344,6 +385,7 @@ class Settings(BaseSettings):
     web: WebSettings = WebSettings()
     gates: GateSettings = GateSettings()
     storage: StoreSettings = StoreSettings()
+    retention: RetentionSettings = RetentionSettings()
 
     def get_llm(self, task: ModelTask) -> str:
         """Return the language model that a task is done with, as `llm` names it."""

@@ -200,6 +200,54 @@ LINES = Table(
 )
 
 
+ACTIONS = Table(
+    name="actions",
+    key="action_id",
+    fields=(
+        string_field("action_id"),  # hash of the message and the place in it
+        string_field("message_id", null=False),
+        string_field("session_id", null=False),
+        string_field("workspace"),
+        pa.field("turn", pa.int64(), nullable=False),  # what a person had said so often in the session by then
+        pa.field("seq", pa.int64(), nullable=False),  # the message's place in its session
+        pa.field("part", pa.int64(), nullable=False),  # 0, 1, … within the message
+        pa.field("at", UTC_US),
+        string_field("kind", null=False),  # an ActionKind
+        string_field("tool", null=False),  # as the transcript calls it
+        string_field("path"),  # from the workspace on; of a command the folder it ran in, "" for the workspace's own
+        string_field("command"),  # program and what it does, without arguments; null for what no habit is made of
+        string_field("line"),  # the same as it was typed, without redirections
+        string_field("role"),  # a CommandRole
+        pa.field("ok", pa.bool_()),  # null where nothing tells
+        string_field("step_key", null=False),
+    ),
+)
+
+PATTERNS = Table(
+    name="patterns",
+    key="pattern_id",
+    fields=(
+        string_field("pattern_id"),  # hash of kind, workspace and items
+        string_field("kind", null=False),  # a HabitKind
+        string_field("workspace", null=False),
+        pa.field("items", STRINGS, nullable=False),  # two files; steps in order; or one command
+        string_field("line"),  # of a command, as it is mostly typed
+        string_field("role"),  # of a command, a CommandRole
+        pa.field("support", pa.int64(), nullable=False),  # turns that have it
+        pa.field("turns", pa.list_(pa.int64()), nullable=False),  # turns that have each item
+        pa.field("times", pa.int64(), nullable=False),  # of a command, how often it ran; else the support
+        pa.field("sessions", pa.int64(), nullable=False),
+        pa.field("share", pa.float32()),  # support / turns of the rarer file, or of the first step; of a command the
+        # runs that went well, null where most don't tell
+        pa.field("lift", pa.float32()),  # of two files, support / what chance would give
+        pa.field("first_at", UTC_US),
+        pa.field("last_at", UTC_US),
+        pa.field("examples", STRINGS, nullable=False),  # messages of the latest turns that have it
+        string_field("step_key", null=False),
+    ),
+)
+
+
 CODING = ("decision", "pattern", "gotcha", "convention", "context")
 PERSONAL = ("fact", "preference", "event", "plan", "relationship")
 
@@ -418,6 +466,23 @@ QUARANTINE = Table(
 )
 
 
+FORGOTTEN = Table(
+    name="forgotten",
+    key="forgotten_id",
+    volatile=frozenset({"run_id", "at"}),
+    fields=(
+        string_field("forgotten_id"),  # hash of kind and row_id
+        string_field("kind", null=False),  # message, title (of a session), quarantine
+        string_field("row_id", null=False),
+        string_field("identity"),  # of a message: every version of it stays away
+        string_field("hash"),  # of a message: its link in the chain, which no text proves any more
+        string_field("why", null=False),  # what was asked for, by kind; never its words
+        string_field("run_id", null=False),
+        pa.field("at", UTC_US, nullable=False),
+    ),
+)
+
+
 RUNS = Table(
     name="runs",
     key="run_id",
@@ -459,6 +524,7 @@ RELEASED: tuple[Table, ...] = (
     PASSAGES,
     BOILERPLATE,
     GISTS,
+    PATTERNS,
     OBSERVATIONS,
     MERGES,
     TOPICS,
@@ -467,6 +533,6 @@ RELEASED: tuple[Table, ...] = (
     PROTOTYPES,
     PROTOTYPE_MEMBERS,
 )
-LEDGERS: tuple[Table, ...] = (MARKS, VECTORS, LINES, COMPLETIONS, RUNS, RELEASES)
+LEDGERS: tuple[Table, ...] = (MARKS, VECTORS, LINES, ACTIONS, COMPLETIONS, FORGOTTEN, RUNS, RELEASES)
 
 TABLES: dict[str, Table] = {t.name: t for t in (*RELEASED, *LEDGERS)}

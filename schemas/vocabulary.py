@@ -61,6 +61,35 @@ class Event(StrEnum):
     LEAVE = "leave"
 
 
+class ActionKind(StrEnum):
+    """What an agent's tool call does."""
+
+    READ = "read"
+    EDIT = "edit"
+    RUN = "run"
+    SEARCH = "search"
+    OTHER = "other"
+
+
+class CommandRole(StrEnum):
+    """What a command is run for."""
+
+    TEST = "test"
+    BUILD = "build"
+    LINT = "lint"
+    FORMAT = "format"
+    RUN = "run"
+    VCS = "vcs"
+
+
+class HabitKind(StrEnum):
+    """What a row of `patterns` says: files that change together, steps that follow each other, commands that recur."""
+
+    CO_EDIT = "co_edit"
+    SEQUENCE = "sequence"
+    COMMAND = "command"
+
+
 class RunStatus(StrEnum):
     """How a run ended."""
 

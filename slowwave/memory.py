@@ -8,6 +8,7 @@ new releases, and may be asked by many threads.
 """
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -27,16 +28,19 @@ from slowwave.recall.retrieve.encoding import QueryVectors
 from slowwave.recall.search import Search
 from slowwave.recall.sessions import SessionHits
 from slowwave.schemas.errors import NoRelease, UsageError
-from slowwave.schemas.filters import Filters, MessageFilters, refuse_unknown_filters
+from slowwave.schemas.filters import Filters, MessageFilters, When, refuse_unknown_filters
 from slowwave.schemas.settings import Settings
 from slowwave.store.releases import Release
-from slowwave.store.trouble import TROUBLE, explain_unreadable
+from slowwave.store.trouble import TROUBLE, explain_unreadable, translate_read_errors
+from slowwave.store.workspaces import anchor_workspace, find_workspaces, require_workspaces
 
 if TYPE_CHECKING:
     from slowwave.context.build import Context, Turn
     from slowwave.context.rendering import Format
     from slowwave.context.tokens import Tokenizer
     from slowwave.engines.rerankers import Reranker
+    from slowwave.recall.browse import Claim
+    from slowwave.recall.habits import Habit
     from slowwave.store.snapshot import Snapshot
 
 SESSION = "session"
@@ -68,14 +72,14 @@ class Memory:
     def open(
         cls,
         store: Path | str | None = None,
-        space: str = "default",
+        space: str | None = None,
         release: str | None = None,
         *,
         encoder: Encoder | None = None,
         reranker: "Reranker | None" = None,
     ) -> "Memory":
-        """Return the live release of a space, or the one of that id or name (`r3`); `store` defaults to the settings'
-        one.
+        """Return the live release of a space, or the one of that id or name (`r3`); `store` and `space` default to the
+        settings' ones.
 
         `encoder` takes the place of the model that the release names, `reranker` of the settings' one. A store that
         can't be reached, but gave answers before, is opened all the same: those answers are told, marked as stale,
@@ -146,7 +150,8 @@ class Memory:
         Args:
             automatic: nobody asked: the stricter floor holds, for each hit.
             now: what "yesterday" in the query counts back from; the clock's time, unless given.
-            workspace: in which it was said.
+            workspace: in which it was said: a name, or a folder's path however it is written, also a sub-folder or
+                another checkout of the same git remote.
             speaker: who said it, by the whole name in whatever case, or by the first name of those who have more;
                 summaries have no speaker, and don't answer.
             files: a path or several, one of which it is about: a claim that names it, or one that ends in it (`db.py`:
@@ -283,19 +288,98 @@ class Memory:
     acontext = make_async_twin(context)
 
     def briefing(
-        self, budget: int | None = None, *, tokenizer: "Tokenizer | str | None" = None, format: "Format" = "markdown"
+        self,
+        budget: int | None = None,
+        *,
+        tokenizer: "Tokenizer | str | None" = None,
+        format: "Format" = "markdown",
+        workspace: str | None = None,
     ) -> "Context":
         """Return what is known, for the start of a conversation: the same bytes as long as the release is the same.
 
-        Where the store can't be read it is made of what the last one was made of, and marked as stale.
+        With a workspace: what stands about that project, its topics and its sessions. Where the store can't be read it
+        is made of what the last one was made of, and marked as stale.
 
         Raises:
-            UsageError: a budget below 0, an unknown format or tokenizer.
+            UsageError: a budget below 0, an unknown format or tokenizer, a workspace that is not known.
             StoreError: the store can't be read, and no briefing is kept of before.
         """
         from slowwave.context.request import build_briefing
 
-        return build_briefing(self, budget, tokenizer=tokenizer, format=format)
+        return build_briefing(self, budget, tokenizer=tokenizer, format=format, workspace=workspace)
+
+    def claims(
+        self,
+        *,
+        workspace: str | None = None,
+        category: str | None = None,
+        topic: str | None = None,
+        min_confidence: float | None = None,
+        since: When = None,
+        limit: int | None = None,
+        superseded: bool = False,
+    ) -> "list[Claim]":
+        """Return the claims that hold, newest first: `slowwave.recall.browse.list_claims` of the live release.
+
+        Raises:
+            UsageError: a limit under 1, a workspace that is not known, a confidence outside 0 to 1, a date that is
+                none.
+            StoreError: the store can't be read.
+        """
+        from slowwave.recall.browse import list_claims
+
+        with translate_read_errors(self.root / self.space):
+            return list_claims(
+                self._get_view(),
+                workspace=workspace,
+                category=category,
+                topic=topic,
+                min_confidence=min_confidence,
+                since=since,
+                limit=limit,
+                superseded=superseded,
+            )
+
+    def habits(
+        self, workspace: str | None = None, kind: str | None = None, files: Sequence[str] | str = ()
+    ) -> "list[Habit]":
+        """Return what agents did over and over, by kind, the most frequent first: files that change together
+        (`co_edit`), steps that follow each other (`sequence`), commands (`command`).
+
+        Args:
+            workspace: whose, however it is written; None for all.
+            kind: one of the three; None for all.
+            files: a path or several: which other files change with them, the likeliest first.
+
+        Raises:
+            UsageError: an unknown kind or workspace, or files with a kind that has none.
+            StoreError: the store can't be read.
+        """
+        from slowwave.recall.habits import find_habits
+
+        place = anchor_workspace(workspace) if workspace is not None else None
+        return find_habits(self._get_view(), place, kind, (files,) if isinstance(files, str) else tuple(files))
+
+    ahabits = make_async_twin(habits)
+
+    def has_workspace(self, workspace: str) -> bool:
+        """Return whether something is known of a workspace, however it is written; not while the store is away."""
+        try:
+            return bool(find_workspaces(anchor_workspace(workspace), self._get_view().workspaces))
+        except TROUBLE:
+            return False
+
+    def refuse_unknown_workspace(self, workspace: str | None) -> None:
+        """Refuse a workspace that nothing is known of: for who should hear of a slip of the pen, as a command does.
+
+        Nothing is refused while the store is away.
+
+        Raises:
+            UsageError: it is not known; the message names the nearest.
+        """
+        if workspace:
+            with suppress(*TROUBLE):
+                require_workspaces(anchor_workspace(workspace), self._get_view().workspaces)
 
     def _build_search(self) -> Search:
         view = self._get_view()
@@ -322,10 +406,10 @@ class Memory:
         self._notes.add(what)
 
 
-def _load_settings(space: str) -> Settings:
+def _load_settings(space: str | None) -> Settings:
     """Return the settings in force, for this space: a space is a wall, so its name must not lead out of the store."""
     try:
-        return Settings(space=space)
+        return Settings() if space is None else Settings(space=space)
     except ValidationError as refused:
         if any(error["loc"] == ("space",) for error in refused.errors()):
             raise UsageError(f"space is {space!r}; it is a name of a-z, 0-9, - and _, at most 63 long") from None

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from slowwave.schemas.tables import MARKS, RELEASED, VECTORS
+from slowwave.schemas.tables import ACTIONS, MARKS, RELEASED, VECTORS
 from slowwave.store import Store
 from slowwave.store.digest import compute_table_digest
 
@@ -17,7 +17,7 @@ SMALL: dict[str, Any] = {
     "keywords": {"top": 0},
 }
 SAMPLES = Path(__file__).parent.parent / "data" / "samples"
-COMPARED = (*RELEASED, MARKS, VECTORS)
+COMPARED = (*RELEASED, ACTIONS, MARKS, VECTORS)
 
 NIGHT = """
 import json, os, signal, sys

@@ -25,6 +25,13 @@ OVER_THE_STORE = {
     "slowwave.tasks.ingest.store_messages": "writes down what reading gave",
     "slowwave.tasks.ingest.verify": "computes the vault's chains again, from its rows",
     "slowwave.tasks.publish.export": "streams a released table into a file",
+    "slowwave.tasks.forget.select": "reads which messages are meant",
+    "slowwave.tasks.forget.journals": "rewrites what slowwave itself wrote beside the tables",
+    "slowwave.tasks.forget.ledger": "reads what is forgotten",
+    "slowwave.tasks.forget.seal": "rewrites files, releases the rest, drops every older release",
+    "slowwave.tasks.forget.scan": "reads every file of the space as bytes; what Lance raises is the store's to know",
+    "slowwave.tasks.forget.certificate": "digests the ledger's rows",
+    "slowwave.tasks.forget.check": "holds a certificate against the store",
     "slowwave.tasks.boilerplate.echo": "hashes a sentence as the log of recalls does; the log itself is handed in",
 }
 """Modules of `tasks` beside `task.py` and `task_llm.py` that know the store, and what for."""

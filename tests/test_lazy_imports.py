@@ -74,7 +74,13 @@ def test_a_night_without_news_brings_what_reads_tables_alone(store: Path, talk: 
     assert import_by("run", talk, "--plain", store=store) == {"polars", "pydantic", "numpy"}
 
 
-@pytest.mark.parametrize("words", ["recall tickets", "context tickets", "briefing"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        *("recall tickets", "context tickets", "briefing", "habits"),
+        *("project --out - --workspace /ferry", "skill --workspace /ferry"),
+    ],
+)
 def test_reading_brings_neither_lancedb_nor_anything_heavy(words: str, store: Path) -> None:
     assert import_by(*words.split(), store=store) == {"pydantic", "numpy"}
 

@@ -50,7 +50,8 @@ def context(
     It is packed into a budget of tokens, each line with its source.
     """
     with report_errors():
-        memory, counter = _open_memory(store, space, release), _load_optional_tokenizer(tokenizer)
+        memory, counter = open_memory(store, space, release), _load_optional_tokenizer(tokenizer)
+        memory.refuse_unknown_workspace(filters.get("workspace"))
         block = memory.context(
             query,
             budget,
@@ -64,6 +65,11 @@ def context(
 
 def briefing(
     budget: Budget = None,
+    workspace: Annotated[
+        str | None,
+        typer.Option(help="Of this project; by default that of this folder, where known.", show_default=False),
+    ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Of all that is known, in whatever folder.")] = False,
     tokenizer: TokenizerOption = None,
     as_json: JsonOption = False,
     store: StoreOption = None,
@@ -72,11 +78,12 @@ def briefing(
 ) -> None:
     """Print what is known, for the start of a conversation.
 
-    The same bytes as long as the release is the same.
+    Within a project that is known: of that project. The same bytes as long as the release is the same.
     """
     with report_errors():
-        memory, counter = _open_memory(store, space, release), _load_optional_tokenizer(tokenizer)
-        block = memory.briefing(budget, tokenizer=counter, format="json" if as_json else "markdown")
+        memory, counter = open_memory(store, space, release), _load_optional_tokenizer(tokenizer)
+        place = None if everything else workspace or find_project(memory)
+        block = memory.briefing(budget, tokenizer=counter, format="json" if as_json else "markdown", workspace=place)
         _print_block(memory, block, "Nothing known yet.", as_json)
 
 
@@ -97,12 +104,22 @@ def _print_block(memory: "Memory", block: "Context", nothing: str, as_json: bool
     typer.echo(block.text or nothing)
 
 
-def _open_memory(store: Path | None, space: str | None, release: str | None) -> "Memory":
+def open_memory(store: Path | None, space: str | None, release: str | None = None) -> "Memory":
+    """Return the memory that the settings and these words name, its notes not logged: who opens it prints them.
+
+    Raises:
+        UsageError, StoreError: as `Memory.open`.
+    """
     from slowwave.memory import Memory
 
     silence_note_logging()
     settings = load_settings(store, space)
     return Memory.open(settings.store, settings.space, release)
+
+
+def find_project(memory: "Memory", folder: str = ".") -> str | None:
+    """Return the folder, this one unless named, where it lies in a project that the memory knows."""
+    return folder if memory.has_workspace(folder) else None
 
 
 def _load_optional_tokenizer(name: str | None) -> "Tokenizer | None":

@@ -4,16 +4,23 @@ from typing import Annotated
 
 import typer
 
+from slowwave.cli.claims import claims
 from slowwave.cli.context import briefing, context
+from slowwave.cli.forget import forget
+from slowwave.cli.habits import habits
+from slowwave.cli.hook import NeverBlocking, hook
 from slowwave.cli.inspect import config, quarantine, runs, verify
+from slowwave.cli.install import install, uninstall
 from slowwave.cli.mcp import mcp
 from slowwave.cli.memory import changes, junk, merges, show, unmerge
 from slowwave.cli.plan import plan
 from slowwave.cli.probes import probes
+from slowwave.cli.project import project
 from slowwave.cli.recall import recall
 from slowwave.cli.releases import check, diff, promote, releases, rollback
 from slowwave.cli.reprocess import reprocess
 from slowwave.cli.run import export, run, sources
+from slowwave.cli.skill import skill
 from slowwave.cli.talk import talk
 from slowwave.cli.usage import rate, stats
 
@@ -24,9 +31,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 COMMANDS = {
-    "Every day": (run, recall, context, briefing, show, rate, talk, mcp),
-    "Look": (sources, plan, verify, check, diff, stats, config),
-    "Redo and keep": (reprocess, unmerge, promote, rollback, export),
+    "Every day": (run, recall, context, briefing, claims, show, rate, talk, mcp, project, skill, install, uninstall),
+    "Look": (habits, sources, plan, verify, check, diff, stats, config),
+    "Redo and keep": (reprocess, unmerge, promote, rollback, forget, export),
 }
 """By the heading that `slowwave --help` lists them under; `inspect` is with those that look."""
 LEDGERS = (releases, runs, quarantine, merges, changes, junk)
@@ -38,6 +45,7 @@ for ledger in LEDGERS:
 for heading, commands in COMMANDS.items():
     for command in commands:
         app.command(rich_help_panel=heading)(command)
+app.command(cls=NeverBlocking, hidden=True)(hook)  # clients call it; `slowwave install` names it to them
 app.add_typer(ledgers, name="inspect", rich_help_panel="Look")
 app.add_typer(probes, name="probes", rich_help_panel="Redo and keep")
 

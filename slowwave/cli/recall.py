@@ -49,6 +49,7 @@ def recall(
         silence_note_logging()
         settings = load_settings(store, space)
         memory = Memory.open(settings.store, settings.space, release)
+        memory.refuse_unknown_workspace(filters.get("workspace"))
         hits = memory.recall_kinds(query, k, kind or (), **filters)
     note_hits(settings.store / settings.space, hits)
     print_notes(hits.notes)

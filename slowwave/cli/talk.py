@@ -56,7 +56,9 @@ def _build_conversation(settings: "Settings", workspace: str | None) -> "Convers
     from slowwave.chat.talk import Conversation
     from slowwave.engines.llm.streaming import select_speaker
     from slowwave.store.journal import Journal
+    from slowwave.store.workspaces import anchor_workspace
 
+    workspace = anchor_workspace(workspace) if workspace else None  # it is stored: "." would be another place tomorrow
     speaker = select_speaker(settings.get_llm("talk"), settings.model)
     folder = settings.store / settings.space
     return Conversation(

@@ -1,17 +1,21 @@
 """The briefing for a session's start: facts, topics and the latest sessions, collected, ordered and packed into lines.
 
-A session is called by as much of its id as tells it from all others of the store.
+That of a project has what stands about it for facts, and its own sessions and topics. A session is called by as much of
+its id as tells it from all others of the store.
 """
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import zip_longest
 from typing import Any, cast
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from slowwave.context.build import Context
 from slowwave.context.rendering import Format, Line, LineSource, Part, get_renderer
+from slowwave.context.standing import STANDING, collect_standing_claims, take_in_turn
 from slowwave.context.tokens import Tokenizer, cache_counts
 from slowwave.recall.release.view import View
 from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, PERSONAL, SESSIONS, SUMMARIES, TOPICS, Table
@@ -27,9 +31,21 @@ Kinds = Sequence[Sequence[Line]]
 """What a briefing is made of: facts, topics, sessions."""
 
 
-def collect_briefing_lines(view: View) -> Kinds:
-    """Return all lines that a briefing may have, the foremost of each kind first."""
-    return [collect_facts(view), collect_topic_summaries(view), collect_session_summaries(view)]
+def collect_briefing_lines(view: View, places: Collection[str] = ()) -> Kinds:
+    """Return all lines that a briefing may have, the foremost of each kind first.
+
+    Args:
+        view: the release.
+        places: names of the one workspace that it is of; none for all that is known.
+    """
+    facts = collect_project_facts(view, places) if places else collect_facts(view)
+    return [facts, collect_topic_summaries(view, places), collect_session_summaries(view, places)]
+
+
+def collect_project_facts(view: View, places: Collection[str]) -> list[Line]:
+    """Return what stands about a project, each category in turn."""
+    here = collect_standing_claims(view, places, (*STANDING, *PERSONAL))
+    return [claim.as_line() for claim in take_in_turn(here)][:MOST_LINES]
 
 
 def serialize_lines(kinds: Kinds) -> list[list[dict[str, object]]]:
@@ -121,8 +137,10 @@ def collect_facts(view: View) -> list[Line]:
     ]
 
 
-def collect_topic_summaries(view: View) -> list[Line]:
-    """Return for each topic its highest summaries that nothing stands above, the largest topics first."""
+def collect_topic_summaries(view: View, places: Collection[str] = ()) -> list[Line]:
+    """Return for each topic its highest summaries that nothing stands above, the largest topics first; of a workspace
+    those of which most claims were made there.
+    """
     columns = ["summary_id", "scope_id", "tier", "seq", "title", "text", "last_at", "member_ids"]
     rows = _read_optional_rows(view, SUMMARIES, columns, pc.field("scope") == SummaryScope.TOPIC)
     covered = {key for row in rows for key in cast(list[str], row["member_ids"])}
@@ -130,6 +148,9 @@ def collect_topic_summaries(view: View) -> list[Line]:
         str(row["topic_id"]): cast(int, row["size"]) for row in _read_optional_rows(view, TOPICS, ["topic_id", "size"])
     }
     tops = [row for row in rows if row["summary_id"] not in covered]
+    if places:
+        own = _find_own_topics(view, places)
+        tops = [row for row in tops if row["scope_id"] in own]
     tops.sort(key=lambda row: (-sizes.get(str(row["scope_id"]), 0), str(row["scope_id"]), -cast(int, row["tier"])))
     return [
         _make_line(
@@ -139,9 +160,21 @@ def collect_topic_summaries(view: View) -> list[Line]:
     ]
 
 
-def collect_session_summaries(view: View) -> list[Line]:
+def _find_own_topics(view: View, places: Collection[str]) -> set[str]:
+    """Return the topics of which more than half the claims were made in a workspace."""
+    rows = _read_optional_rows(
+        view, OBSERVATIONS, ["topic_id", "workspace"], pc.field("status") == pa.scalar(Status.ACTIVE)
+    )
+    here = Counter(str(row["topic_id"]) for row in rows if row["workspace"] in places)
+    every = Counter(str(row["topic_id"]) for row in rows)
+    return {topic for topic, count in here.items() if 2 * count > every[topic]}
+
+
+def collect_session_summaries(view: View, places: Collection[str] = ()) -> list[Line]:
     """Return sessions' master summaries, the latest first."""
     wanted = (pc.field("scope") == SummaryScope.SESSION) & (pc.field("tier") == MASTER)
+    if places:
+        wanted = wanted & pc.field("workspace").isin(sorted(places))
     rows = _read_optional_rows(view, SUMMARIES, ["summary_id", "scope_id", "text", "last_at"], wanted)
     rows.sort(key=lambda row: str(row["summary_id"]))
     rows.sort(key=lambda row: _make_time_key(row["last_at"]), reverse=True)

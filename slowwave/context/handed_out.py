@@ -9,6 +9,9 @@ from slowwave.store.recalls import log_recall
 
 if TYPE_CHECKING:  # who notes hits has no use for blocks
     from slowwave.context.build import Context
+    from slowwave.context.skill import SkillLine
+    from slowwave.context.standing import StandingClaim
+    from slowwave.recall.browse import Claim
     from slowwave.recall.hits import Hit
     from slowwave.recall.sessions import SessionHit
 
@@ -28,3 +31,18 @@ def note_block(space_dir: Path, block: "Context") -> bool:
             key = "/".join(filter(None, (line.source.session, line.source.message)))
             shown.setdefault(key, []).extend([line.text, *line.text.split(OMITTED), *line.said])
     return log_recall(space_dir, shown)
+
+
+def note_listed(space_dir: Path, claims: Iterable["Claim"]) -> bool:
+    """Note claims that were listed; False where the folder can't be written to."""
+    return log_recall(space_dir, {claim.id: [claim.summary, claim.quote] for claim in claims})
+
+
+def note_skill_lines(space_dir: Path, lines: Iterable["SkillLine"]) -> bool:
+    """Note claims that stand in a skill; False where the folder can't be written to. Habits are nobody's words."""
+    return log_recall(space_dir, {line.claim: [line.said] for line in lines if line.claim and line.said})
+
+
+def note_claims(space_dir: Path, claims: Iterable["StandingClaim"]) -> bool:
+    """Note claims that were written where agents read them; False where the folder can't be written to."""
+    return log_recall(space_dir, {claim.id: [claim.text] for claim in claims})

@@ -17,12 +17,14 @@ from slowwave.context.gather import collect_clauses
 from slowwave.context.rendering import Format, LineSource
 from slowwave.context.snippets import Snippet
 from slowwave.context.tokens import Tokenizer, resolve_tokenizer
+from slowwave.recall.filters import place_query
 from slowwave.recall.hits import Hits
 from slowwave.recall.query import build_query, read_once
 from slowwave.schemas.errors import StoreError
 from slowwave.schemas.filters import MessageFilters, refuse_unknown_filters
 from slowwave.schemas.vocabulary import Status
 from slowwave.store.trouble import TROUBLE, explain_unreadable, translate_read_errors
+from slowwave.store.workspaces import anchor_workspace, require_workspaces
 from slowwave.text.words import extract_content_words
 
 if TYPE_CHECKING:
@@ -62,6 +64,7 @@ def build_briefing(
     *,
     tokenizer: Tokenizer | str | None = None,
     format: Format = "markdown",
+    workspace: str | None = None,
 ) -> Context:
     """Return the ambient block of the release; see `Memory.briefing`."""
     settings = memory.settings.context
@@ -69,27 +72,27 @@ def build_briefing(
     check_block(room, format)
     count = resolve_tokenizer(tokenizer, settings.tokenizer)
     with memory._notes.collect_answer_notes():
-        kinds, stale = _load_briefing_lines(memory)
+        kinds, stale = _load_briefing_lines(memory, anchor_workspace(workspace) if workspace else None)
         notes = memory._notes.answer_notes
     return replace(pack_briefing(kinds, room, count, format, stale=stale), notes=notes)
 
 
-def _load_briefing_lines(memory: "Memory") -> tuple[Kinds, bool]:
+def _load_briefing_lines(memory: "Memory", workspace: str | None) -> tuple[Kinds, bool]:
     """Return what a briefing is made of, and whether it is of the last one, since the store can't be read."""
-    question = repr(("briefing", memory._live.named))
+    question = repr(("briefing", memory._live.named, *([workspace] if workspace else ())))
     try:
         with translate_read_errors(memory.root / memory.space):
             view = memory._get_view()
-            kinds = collect_briefing_lines(view)
+            kinds = collect_briefing_lines(view, require_workspaces(workspace, view.workspaces) if workspace else ())
     except StoreError as trouble:
         told = memory._briefings.get_json(question, deserialize_lines)
         if told is None:
             raise
         memory._notes.replace_notes(f"{explain_unreadable(trouble)}: answered from the last briefing")
         return told, True
-    if not view.is_briefing_kept:
+    if question not in view.kept_briefings:
         memory._briefings.put_json(question, serialize_lines(kinds))
-        view.is_briefing_kept = True
+        view.kept_briefings.add(question)
     return kinds, False
 
 
@@ -105,6 +108,7 @@ def _collect_memories(
     asked = build_query(query, settings.hits, ("message",), **filters)
     try:
         view = memory._get_view()
+        asked = place_query(view, asked)
         if is_direct(asked):
             return rank_messages(view, asked, hits, view.session_tags), hits
         vector = memory._vectors.encode_texts(view.release.encoder, [asked.text]).get(asked.text)

@@ -1,7 +1,7 @@
-"""The memory as tools of the Model Context Protocol: recall, context, briefing, show, remember, rate.
+"""The memory as tools of the Model Context Protocol: recall, context, briefing, claims, habits, show, remember, rate.
 
 `slowwave mcp` serves them over stdio, `slowwave mcp --http` on the loopback address (the SDK checks Host and Origin
-there, so that no web page can reach it). Four tools read the live release, a newer one as soon as there is one;
+there, so that no web page can reach it). They read the live release, a newer one as soon as there is one;
 `remember` writes a note that the next night ingests, `rate` a line in a log, and neither changes a table. The memory is
 opened by the first call: a server may be started before there is one.
 """
@@ -20,7 +20,7 @@ from mcp_types import ToolAnnotations
 from pydantic import BaseModel, Field, create_model
 
 from slowwave.context.build import Context
-from slowwave.context.handed_out import note_block, note_hits
+from slowwave.context.handed_out import note_block, note_hits, note_listed
 from slowwave.memory import Memory
 from slowwave.recall.show import rate_memory, show
 from slowwave.schemas.errors import SlowwaveError
@@ -75,8 +75,28 @@ class RecallResult(BaseModel):
     """What could not be used, and what was done instead."""
 
 
+class ClaimsResult(BaseModel):
+    """What `claims` lists."""
+
+    claims: list[dict[str, Any]]
+    """Newest first: id, summary, detail, category, confidence, files, quote, workspace, speaker, observed_at, status,
+    superseded_by, topic, session, sessions.
+    """
+
+
+class HabitsResult(BaseModel):
+    """What `habits` found."""
+
+    release: str
+    """The release that answered."""
+    habits: list[dict[str, Any]]
+    """The most frequent of each kind first: kind, workspace, items, support (turns that have it), turns (that have each
+    item), share, text (the same as a sentence), sources (session, message).
+    """
+
+
 class Tools:
-    """The six tools over the memory of one space."""
+    """The tools over the memory of one space."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -122,10 +142,32 @@ class Tools:
         with convert_to_tool_errors():
             return self._render_block(self.open_memory().context(query, budget, **drop_empty(filters)))
 
-    def briefing(self) -> str:
-        """Return what is known in general, for the start of a conversation: the same text until the next release."""
+    def briefing(
+        self,
+        workspace: Annotated[str | None, Field(description="The project's folder, to hear of it first.")] = None,
+    ) -> str:
+        """Return what is known, for the start of a conversation: of a project, or in general. The same text until the
+        next release.
+        """
         with convert_to_tool_errors():
-            return self._render_block(self.open_memory().briefing())
+            return self._render_block(self.open_memory().briefing(workspace=workspace or None))
+
+    def habits(
+        self,
+        files: Annotated[
+            list[str] | str | None,
+            Field(description="Files that you change: which others change in the same turns. Without: all habits."),
+        ] = None,
+        workspace: Annotated[str | None, Field(description="The project; by default all.")] = None,
+        kind: Annotated[str | None, Field(description="co_edit, sequence or command; by default all.")] = None,
+    ) -> HabitsResult:
+        """Tell what is done over and over: files that change together, steps that follow each other, commands to test,
+        build, lint, format and run.
+        """
+        with convert_to_tool_errors():
+            memory = self.open_memory()
+            found = memory.habits(workspace or None, kind or None, files or ())
+            return HabitsResult(release=memory.release.name, habits=[one.as_dict() for one in found[:MAX_K]])
 
     def show(
         self,
@@ -150,6 +192,28 @@ class Tools:
         except (SlowwaveError, OSError) as refused:
             raise ToolError(f"not noted: {refused}") from None
         return f"Noted as {session}; recall knows it after the next night."
+
+    def claims(
+        self,
+        workspace: Annotated[str | None, Field(description="Only what was said in this workspace.")] = None,
+        category: Annotated[str | None, Field(description="Only claims of this category, as decision.")] = None,
+        topic: Annotated[str | None, Field(description="Only claims of the topic of this name.")] = None,
+        min_confidence: Annotated[float, Field(ge=0, le=1, description="Only claims that are so sure.")] = 0.0,
+        since: Annotated[str | None, Field(description="Only what was said from this date on (ISO).")] = None,
+        limit: Annotated[int, Field(ge=1, le=MAX_K, description="How many, at most.")] = 20,
+    ) -> ClaimsResult:
+        """List what the memory holds to be so, newest first, without a question."""
+        with convert_to_tool_errors():
+            found = self.open_memory().claims(
+                workspace=workspace or None,
+                category=category or None,
+                topic=topic or None,
+                min_confidence=min_confidence,
+                since=since or None,
+                limit=limit,
+            )
+        note_listed(self.space_dir, found)
+        return ClaimsResult(claims=[claim.as_dict() for claim in found])
 
     def rate(
         self,
@@ -214,6 +278,8 @@ def make_server(settings: Settings, version: str = "") -> MCPServer[Any]:
         make_strict_tool(of.recall, READS),
         make_strict_tool(of.context, READS, structured=False),
         make_strict_tool(of.briefing, READS, structured=False),
+        make_strict_tool(of.claims, READS),
+        make_strict_tool(of.habits, READS),
         make_strict_tool(of.show, READS),
         make_strict_tool(of.remember, NOTES, structured=False),
         make_strict_tool(of.rate, NOTES, structured=False),

@@ -5,7 +5,7 @@ Paths are met as tools and people write them: whole, from a workspace on, or by 
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 import numpy as np
@@ -18,6 +18,7 @@ from slowwave.recall.query import Query, normalise_path
 from slowwave.recall.release.columns import Ints, Mask, find_code
 from slowwave.recall.release.view import View, normalise_name
 from slowwave.schemas.tables import OBSERVATIONS, PASSAGES
+from slowwave.store.workspaces import explain_unknown_workspace, find_workspaces
 
 BEFORE, AFTER = r"(?<![\w.-])", r"(?![\w/\\]|[.-]\w)"
 """Where a path begins and ends within a text: `db.py` stands in "src/db.py." and not in "mydb.py" or "db.pyc"."""
@@ -82,6 +83,13 @@ class FileMatches:
     """By position: of messages in which such a claim was made, or whose text names one."""
 
 
+def place_query(view: View, query: Query) -> Query:
+    """Return the query with all names that the release has for its workspace."""
+    if query.workspace is None:
+        return query
+    return replace(query, places=find_workspaces(query.workspace, view.workspaces) or (query.workspace,))
+
+
 def mask_allowed_passages(view: View, query: Query) -> Mask:
     """Return which passages the query's conditions let through, by position."""
     layout = view.passages
@@ -97,14 +105,18 @@ def mask_allowed_claims(view: View, query: Query) -> Mask:
     if query.speaker is not None:
         facts = view.claim_facts
         mask &= _mask_values(facts.speaker, facts.speakers, resolve_speakers(view, query.speaker))
+    if query.min_confidence is not None:
+        mask &= view.confidences >= query.min_confidence
     return mask & find_file_matches(view, query.files).claims if query.files else mask
 
 
 def is_claim_allowed(view: View, claim: Mapping[str, object], query: Query) -> bool:
-    """Return whether one claim (with workspace, speaker, files) was made by the speaker, and is about the files,
-    asked for.
+    """Return whether one claim (with observation_id, workspace, speaker, files) was made by the speaker, is about
+    the files, and is as sure as asked for.
     """
     if query.speaker is not None and claim["speaker"] not in resolve_speakers(view, query.speaker):
+        return False
+    if query.min_confidence is not None and view.confidence_of[str(claim["observation_id"])] < query.min_confidence:
         return False
     ways = find_path_variants(view, query.files) if query.files else []
     here = [way for way in ways if way.is_valid_in(claim["workspace"])]
@@ -122,7 +134,7 @@ def build_scope_filters(view: View, kind: Kind, query: Query) -> list[pc.Express
     if query.speaker is not None:
         names = pa.array(sorted(resolve_speakers(view, query.speaker)), pa.string())
         wanted.append(pc.field("speaker").isin(names))
-    if query.files and build_post_filter(view, kind, query) is None:
+    if query.files and not _is_in_many_rows(view, kind, query):
         found = find_file_matches(view, query.files)
         claims = kind == "observation"
         table = OBSERVATIONS if claims else PASSAGES
@@ -145,28 +157,36 @@ class PostFilter:
 
     @property
     def share(self) -> float:
-        """Of all rows, those that pass."""
-        return float(self.mask.mean())
+        """Of all rows, those that pass; at least one counts."""
+        return max(float(self.mask.mean()), 1 / len(self.mask))
 
 
 def build_post_filter(view: View, kind: Kind, query: Query) -> PostFilter | None:
-    """Return what takes the place of a filter by files, where they are in more rows than Lance should compare; else
-    None.
+    """Return what takes the place of a filter by files, where they are in more rows than Lance should compare, and of
+    one by confidence, which is in no column; else None.
     """
-    if kind == "summary" or not query.files:
+    masks = [_get_file_mask(view, kind, query)] if query.files and _is_in_many_rows(view, kind, query) else []
+    if kind == "observation" and query.min_confidence is not None:
+        masks.append(view.confidences >= query.min_confidence)
+    if not masks:
         return None
+    place = view.claims.find_offsets if kind == "observation" else view.passages.find_positions
+    return PostFilter(np.logical_and.reduce(masks), place)
+
+
+def _is_in_many_rows(view: View, kind: Kind, query: Query) -> bool:
+    return kind != "summary" and int(np.count_nonzero(_get_file_mask(view, kind, query))) > MOST_KEYS
+
+
+def _get_file_mask(view: View, kind: Kind, query: Query) -> Mask:
     found = find_file_matches(view, query.files)
-    mask = found.claims if kind == "observation" else found.passages
-    if np.count_nonzero(mask) <= MOST_KEYS:
-        return None
-    return PostFilter(
-        mask,
-        view.claims.find_offsets if kind == "observation" else view.passages.find_positions,
-    )
+    return found.claims if kind == "observation" else found.passages
 
 
 def explain_empty_filters(view: View, query: Query) -> str | None:
-    """Return why the conditions on speaker and files let nothing through; None where they may."""
+    """Return why the conditions on workspace, speaker and files let nothing through; None where they may."""
+    if query.places and view.workspaces.isdisjoint(query.places):
+        return explain_unknown_workspace(str(query.workspace), view.workspaces)
     if query.speaker is not None and not resolve_speakers(view, query.speaker):
         return f"nobody called {query.speaker!r} speaks in this memory"
     if query.is_narrowed and query.kinds == ("summary",):

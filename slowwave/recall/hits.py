@@ -72,6 +72,15 @@ class Hit:
     """A later observation that may change what this one says; the night could not tell, and both stand."""
     successor: Successor | None = None
     """What the one of these two that is set says, and when it was said."""
+    category: str | None = None
+    """Of a claim, as all below: what kind of claim it is."""
+    confidence: float | None = None
+    """0 to 1: grows with the sessions that say it, falls where a later claim may have changed it."""
+    detail: str | None = None
+    files: tuple[str, ...] = ()
+    """Those that it is about."""
+    topic: str | None = None
+    """Its topic's name."""
 
     def as_dict(self) -> dict[str, object]:
         """Return plain values, ready for JSON."""
@@ -92,6 +101,7 @@ class Hit:
                 "successor": Successor(later["text"], parse_iso_datetime(later["observed_at"])) if later else None,
                 "sources": tuple(Source(**source) for source in plain["sources"]),
                 "pair": tuple(Fragment(**fragment) for fragment in plain["pair"]),
+                "files": tuple(plain.get("files", ())),
             }
         )
 

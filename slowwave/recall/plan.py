@@ -49,7 +49,7 @@ class Plan:
 
 def plan_query(view: View, query: Query) -> Plan:
     """Return the plan, still without vectors: those of many queries are made in one call."""
-    rows = {kind: view.count(POOLS[kind].table) for kind in KINDS if query.category is None or kind == "observation"}
+    rows = {kind: view.count(POOLS[kind].table) for kind in KINDS if not query.is_of_claims or kind == "observation"}
     searchable = frozenset(kind for kind in rows if rows[kind] and not (query.is_narrowed and kind == "summary"))
     if not searchable.intersection(query.kinds):
         return Plan(query, searchable, query.text, False)

@@ -12,6 +12,7 @@ from slowwave.recall.hits import KINDS, Kind
 from slowwave.recall.times import QueryTimes, parse_times
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.filters import Files, Filters, When, refuse_unknown_filters
+from slowwave.store.workspaces import anchor_workspace
 from slowwave.text.words import TERM, extract_content_words, extract_index_terms, extract_stems
 
 MOST_HITS = 1_000_000_000
@@ -35,6 +36,9 @@ class Query:
     k: int
     kinds: tuple[Kind, ...]
     workspace: str | None = None
+    """As it is asked for."""
+    places: tuple[str, ...] = ()
+    """As the tables have it: all names of the workspace; none for any workspace."""
     category: str | None = None
     since: datetime | None = None
     until: datetime | None = None
@@ -45,6 +49,8 @@ class Query:
     speaker: str | None = None
     files: tuple[str, ...] = ()
     """Paths, one of which a row is to be about; with forward slashes."""
+    min_confidence: float | None = None
+    """Of claims, the least."""
 
     @cached_property
     def content_words(self) -> list[str]:
@@ -65,6 +71,11 @@ class Query:
     def times(self) -> QueryTimes | None:
         """The times that it names; None where it names none."""
         return parse_times(self.text, self.now)
+
+    @property
+    def is_of_claims(self) -> bool:
+        """Whether it asks for what claims alone have."""
+        return self.category is not None or self.min_confidence is not None
 
     @property
     def is_narrowed(self) -> bool:
@@ -95,9 +106,9 @@ def build_query(
     refuse_unknown_filters(filters, Filters)
     if not isinstance(k, Integral) or isinstance(k, bool) or k < 1:
         raise UsageError(f"k is {k!r}; it is the number of hits wanted, at least 1")
-    start = _parse_bound(filters.get("since"), "since", time.min)
-    end = _parse_bound(filters.get("until"), "until", time.max)
-    then = _parse_bound(filters.get("as_of"), "as_of", time.max)
+    start = parse_bound(filters.get("since"), "since", time.min)
+    end = parse_bound(filters.get("until"), "until", time.max)
+    then = parse_bound(filters.get("as_of"), "as_of", time.max)
     end = min((bound for bound in (end, then) if bound is not None), default=None)
     if start and end and start > end:
         raise UsageError(f"since ({start.isoformat()}) is after until ({end.isoformat()}): nothing lies between")
@@ -106,7 +117,9 @@ def build_query(
     for name, value in names.items():
         if value is not None and not _is_name(value):
             raise UsageError(f"{name} is {value!r}; it is a name without control characters, or None for any")
-    asked_at = _parse_bound(now, "now", time.min) or then
+    if names["workspace"] is not None:  # what was answered last is kept by the query: "." is another folder tomorrow
+        names["workspace"] = anchor_workspace(names["workspace"])
+    asked_at = parse_bound(now, "now", time.min) or then
     files = _parse_files(filters.get("files"))
     return Query(
         _clean_text(text),
@@ -117,8 +130,25 @@ def build_query(
         now=asked_at,
         as_of=then,
         files=files,
+        min_confidence=parse_share(filters.get("min_confidence"), "min_confidence"),
+        places=() if (place := names["workspace"]) is None else (place,),  # `place_query` adds its other names
         **names,
     )
+
+
+def parse_share(value: float | str | None, name: str) -> float | None:
+    """Return a number between 0 and 1.
+
+    Raises:
+        UsageError: it is none.
+    """
+    try:
+        share = None if value is None else float(value)
+    except (TypeError, ValueError):
+        share = -1.0
+    if share is not None and not 0 <= share <= 1:
+        raise UsageError(f"{name} is {value!r}; it is a number from 0 to 1")
+    return share
 
 
 def read_once(some: T) -> T | tuple[str, ...]:
@@ -172,8 +202,12 @@ def _check_kinds(kinds: Iterable[str] | str) -> tuple[Kind, ...]:
     return tuple(dict.fromkeys(cast(tuple[Kind, ...], asked)))
 
 
-def _parse_bound(value: When, name: str, day_edge: time) -> datetime | None:
-    """Return an aware UTC moment; a bare date means its start for `since` and its end for `until`."""
+def parse_bound(value: When, name: str, day_edge: time = time.min) -> datetime | None:
+    """Return an aware UTC moment; a bare date means its start for `since` and its end for `until`.
+
+    Raises:
+        UsageError: it is no date or time.
+    """
     if value is None:
         return None
     moment = _parse_date_or_time(value, name)

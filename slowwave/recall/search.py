@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from slowwave.recall.filters import explain_empty_filters
+from slowwave.recall.filters import explain_empty_filters, place_query
 from slowwave.recall.hits import Hits, Kind
 from slowwave.recall.plan import Plan, plan_query
 from slowwave.recall.query import Query
@@ -77,7 +77,7 @@ class Search:
         silent.
         """
         (plan,) = self._plan_queries([query])
-        if query.is_narrowed and (reason := explain_empty_filters(self.view, query)):
+        if reason := explain_empty_filters(self.view, plan.query):
             return SessionHits(reason=reason)
         pool, said = POOLS["message"], self._compute_evidence(plan) if plan.kinds else None
         if said is None:
@@ -92,14 +92,14 @@ class Search:
 
     def _plan_queries(self, queries: Sequence[Query]) -> list[Plan]:
         """Return the queries' plans with their vectors, made in one call of the encoder."""
-        plans = [plan_query(self.view, query) for query in queries]
+        plans = [plan_query(self.view, place_query(self.view, query)) for query in queries]
         texts = {text for plan in plans if plan.kinds for text in (plan.text, plan.query.text)}
         vectors = self._encode(sorted(texts)) if texts else {}
         return [replace(one, vector=vectors.get(one.text), whole=vectors.get(one.query.text)) for one in plans]
 
     def _answer_query(self, plan: Plan, automatic: bool) -> Hits:
         query = plan.query
-        if query.is_narrowed and (reason := explain_empty_filters(self.view, query)):
+        if reason := explain_empty_filters(self.view, query):
             return Hits(reason=reason)
         answers = self._search_pools(plan.kinds, plan)
         if not any(one.candidates.rows for one in answers):

@@ -1,6 +1,7 @@
 """From hits down to the messages they stand on, in the transcript's own ids."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain, zip_longest
 from typing import cast
 
@@ -10,8 +11,9 @@ from slowwave.recall.hits import Fragment, Hit, Message, build_hit
 from slowwave.recall.rank import ScoredRow
 from slowwave.recall.release.tables import Row
 from slowwave.recall.release.view import View
-from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, SUMMARIES
+from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, SUMMARIES, TOPICS
 
+CLAIM_COLUMNS = ["category", "detail", "files", "topic_id"]
 MESSAGE_COLUMNS = ["session_id", "native_id", "role", "text"]
 
 MAX_SOURCES = 5
@@ -28,7 +30,27 @@ def build_hits(view: View, found: Sequence[ScoredRow]) -> list[Hit]:
         said[one.id] if one.kind == "message" else ([messages[i] for i in ids[one.id] if i in messages], ())
         for one in found
     ]
-    return [build_hit(one, *below) for one, below in zip(found, stands_on, strict=True)]
+    hits = [build_hit(one, *below) for one, below in zip(found, stands_on, strict=True)]
+    return _add_claim_facts(view, hits)
+
+
+def _add_claim_facts(view: View, hits: Sequence[Hit]) -> list[Hit]:
+    """Return the hits, claims with what the table knows of them."""
+    rows = view.read_by_id(OBSERVATIONS, [hit.id for hit in hits if hit.kind == "observation"], CLAIM_COLUMNS)
+    names = view.read_by_id(TOPICS, [str(row["topic_id"]) for row in rows.values() if row["topic_id"]], ["name"])
+    return [
+        replace(
+            hit,
+            category=str(row["category"]),
+            detail=cast(str | None, row["detail"]),
+            files=tuple(_list_strings(row["files"])),
+            confidence=round(view.confidence_of[hit.id], 3),
+            topic=cast(str | None, names.get(str(row["topic_id"]), {}).get("name")),
+        )
+        if hit.kind == "observation" and (row := rows.get(hit.id))
+        else hit
+        for hit in hits
+    ]
 
 
 def _get_message_ids(one: ScoredRow, below: Mapping[str, list[str]]) -> list[str]:

@@ -167,7 +167,7 @@ def _is_successor_allowed(view: View, row: Row | None, query: Query) -> bool:
     return (
         "observation" in query.kinds
         and row["status"] != Status.DUPLICATE
-        and query.workspace in (None, row["workspace"])
+        and (not query.places or row["workspace"] in query.places)
         and query.category in (None, row["category"])
         and (query.since is None or (at is not None and at >= query.since))
         and (query.until is None or (at is not None and at <= query.until))

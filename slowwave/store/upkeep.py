@@ -1,5 +1,6 @@
 """Upkeep at the end of a run: full-text indexes over what is new, small files compacted, old versions dropped."""
 
+from collections.abc import Iterable
 from datetime import timedelta
 
 import lance
@@ -82,3 +83,55 @@ def _delete_old_versions(store: Store, table: Table) -> int:
     dataset = lance.dataset(str(store.dir / f"{table.name}.lance"))
     # A day of grace: a reader that opened a version an hour ago still finds its files.
     return int(dataset.cleanup_old_versions(timedelta(days=1), error_if_tagged_old_versions=False).bytes_removed)
+
+
+def rewrite_tables(store: Store, tables: Iterable[Table] = TABLES.values()) -> None:
+    """Rewrite every file that holds a row which is gone, and build the full-text indexes anew.
+
+    What is deleted in Lance is only marked so, and an index keeps the words of rows that went.
+
+    Raises:
+        StoreUnwritable: no room, no right, or a table that is broken.
+    """
+    with translate_write_errors(store.dir):
+        for table in tables:
+            if table.full_text:
+                opened = store.open_table(table)
+                for index in opened.list_indices():
+                    opened.drop_index(index.name)
+            dataset = store.open_dataset(table)
+            dataset.optimize.compact_files(materialize_deletions=True, materialize_deletions_threshold=0.0)
+            index_text(store, table)
+            check_not_torn(store.dir, table)
+
+
+def drop_all_but_live(store: Store) -> int:
+    """Unpin every release but the live one, and delete all that no pinned version names, at once; returns bytes freed.
+
+    Raises:
+        StoreUnwritable: no right, or a table that is broken.
+    """
+    kept = read_releases(store)[-1:]
+    live = {release.name for release in kept}
+    with translate_write_errors(store.dir):
+        drop_seals(store.dir, first=kept[0].number if kept else 0)
+        for table in TABLES.values():
+            tags = store.open_table(table).tags
+            for name in set(tags.list()) - live:
+                tags.delete(name)
+    return sum(drop_versions_at_once(store, table) for table in TABLES.values())
+
+
+def drop_versions_at_once(store: Store, table: Table) -> int:
+    """Delete all that no pinned version of a table names, without a day of grace; returns bytes freed.
+
+    A reader that has one open finds its files gone. The writer's lock is held, so what no version names is nobody's.
+
+    Raises:
+        StoreUnwritable: no right, or a table that is broken.
+    """
+    with translate_write_errors(store.dir):
+        done = store.open_dataset(table).cleanup_old_versions(
+            timedelta(0), delete_unverified=True, error_if_tagged_old_versions=False
+        )
+    return int(done.bytes_removed)

@@ -12,6 +12,7 @@ import pyarrow as pa
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.tables import FILES, MESSAGES, QUARANTINE, SESSIONS
 from slowwave.store.store import Store
+from slowwave.tasks.forget.ledger import read_forgotten
 from slowwave.tasks.ingest.parsing.records import Inactive, Rejected, Session
 from slowwave.tasks.ingest.transcripts import Transcript
 from slowwave.tasks.ingest.vault import compute_session_id
@@ -150,6 +151,8 @@ def _write_sessions(store: Store, finished: list[IngestedTranscript]) -> None:
                 gone |= set(rows.get(sid, {}).get("inactive") or []) - got.seen_again
                 gone |= set(info.stored.inactive if info.stored else ())
                 rows[sid] = build_session_row(sid, info, got, by_session[sid], gone, rows.get(sid))
+    for sid in read_forgotten(store, "title") & rows.keys():
+        rows[sid]["title"] = None
     if rows:
         store.merge_changed(SESSIONS, pa.Table.from_pylist(list(rows.values()), schema=SESSIONS.schema))
 
@@ -196,10 +199,12 @@ def _write_rejected(store: Store, finished: list[IngestedTranscript], *, redact:
         for got in finished
         for row in (build_quarantine_row(got.transcript.path, r, redact=redact) for r in got.rejected)
     }
+    for one in read_forgotten(store, "quarantine") & rows.keys():
+        del rows[one]
     paths = [str(got.transcript.path) for got in finished]
     held = store.read_ids(QUARANTINE, paths, by="path").to_pylist()
     for row in held:
-        if row["step"] == "read" and row["quarantine_id"] not in rows:
+        if row["step"] == "read" and row["quarantine_id"] not in rows and not row["resolved"]:
             rows[row["quarantine_id"]] = {**row, "resolved": True}
     if rows:
         store.merge_changed(QUARANTINE, pa.Table.from_pylist(list(rows.values()), schema=QUARANTINE.schema))

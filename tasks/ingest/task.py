@@ -14,6 +14,7 @@ import polars as pl
 
 from slowwave.schemas.tables import FILES, MESSAGES, SESSIONS
 from slowwave.store.store import Store
+from slowwave.tasks.forget.ledger import read_forgotten
 from slowwave.tasks.ingest.parsing.records import Inactive, Limits, Message, Record, Rejected, Session, Skipped
 from slowwave.tasks.ingest.redact import redact_message
 from slowwave.tasks.ingest.store_messages import (
@@ -43,6 +44,7 @@ class VaultIndex:
         held = pl.DataFrame(store.read(MESSAGES, ["message_id", "identity", "session_id", "seq", "hash"]))
         self.messages = {_shorten_id(i) for i in held["message_id"]}
         self.owner = {_shorten_id(i): _shorten_id(s) for i, s in zip(held["identity"], held["session_id"], strict=True)}
+        self.forgotten = {_shorten_id(i) for i in read_forgotten(store, "message", "identity")}
         gone = store.read(SESSIONS, ["inactive"])["inactive"].to_pylist()
         self.inactive = {_shorten_id(i): i for ids in gone for i in ids}
         last = held.sort("seq").group_by("session_id").last()
@@ -50,8 +52,10 @@ class VaultIndex:
 
     def is_stored(self, row_id: str, identity_id: str, session: str) -> bool:
         """Return whether this message is stored: the same, or any version of it in another session, whose copy this
-        is.
+        is. What was forgotten is not stored again in any version.
         """
+        if _shorten_id(identity_id) in self.forgotten:
+            return True
         owner = self.owner.get(_shorten_id(identity_id))
         return _shorten_id(row_id) in self.messages or (owner is not None and owner != _shorten_id(session))
 

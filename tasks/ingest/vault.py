@@ -9,6 +9,7 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Any
 
 import orjson
@@ -16,6 +17,7 @@ import pyarrow as pa
 
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.tables import MESSAGES
+from slowwave.tasks.forget.erase import is_blank
 from slowwave.tasks.ingest.parsing.records import Block, Message
 
 GENESIS = "0" * 64
@@ -88,12 +90,16 @@ def _normalise_value(value: Any) -> Any:
     return value
 
 
-def find_first_break(rows: Iterable[Mapping[str, Any]], head_hash: str | None) -> tuple[int, str] | None:
+def find_first_break(
+    rows: Iterable[Mapping[str, Any]], head_hash: str | None, forgotten: Mapping[str, str] = MappingProxyType({})
+) -> tuple[int, str] | None:
     """Return the first row of one session's chain, in order of seq, that does not fit: its seq and why; None when all
     fit.
 
     `head_hash` is what the sessions table holds as the end of the chain: a chain that does not reach it is a break too.
     One that goes on beyond is a run that was killed before it wrote the session's row; the next run mends that.
+    `forgotten` is message_id -> hash, as the ledger of what was forgotten has it: such a row is blank, and stands for
+    its hash alone.
     """
     prev, seq, seen_head = GENESIS, -1, head_hash is None
     for expected, row in enumerate(rows):
@@ -102,7 +108,9 @@ def find_first_break(rows: Iterable[Mapping[str, Any]], head_hash: str | None) -
             return seq, f"expected message {expected}, found {seq}: a row is missing or doubled"
         if row["prev_hash"] != prev:
             return seq, "its prev_hash is not the hash of the message before it"
-        if compute_chain_hash(row, prev) != row["hash"]:
+        if compute_chain_hash(row, prev) != row["hash"] and not (
+            is_blank(row) and forgotten.get(row["message_id"]) == row["hash"]
+        ):
             return seq, "its content differs from what its hash was made of"
         prev = row["hash"]
         seen_head = seen_head or prev == head_hash

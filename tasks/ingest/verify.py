@@ -7,6 +7,7 @@ import polars as pl
 from slowwave.schemas.tables import MESSAGES, SESSIONS
 from slowwave.store.releases import read_releases
 from slowwave.store.store import Store
+from slowwave.tasks.forget.ledger import read_forgotten_links
 from slowwave.tasks.ingest.vault import find_first_break
 from slowwave.tasks.progress import show_progress
 
@@ -27,6 +28,7 @@ def find_broken_chains(store: Store) -> tuple[VerifyStats, list[str]]:
     heads = {row["session_id"]: row for row in sessions}
     counted = pl.DataFrame(store.read(MESSAGES, ["session_id"]))["session_id"].unique().sort().to_list()
     ids = sorted({*heads, *counted})
+    forgotten = read_forgotten_links(store)
     checked, broken = VerifyStats(sessions=len(ids)), []
     with show_progress("verify", len(ids)) as advance:
         for start in range(0, len(ids), SESSIONS_AT_ONCE):
@@ -36,7 +38,7 @@ def find_broken_chains(store: Store) -> tuple[VerifyStats, list[str]]:
             for sid in chunk:
                 mine = sorted((r for r in rows if r["session_id"] == sid), key=lambda r: r["seq"])
                 head = heads.get(sid, {})
-                found = find_first_break(mine, head.get("head_hash"))
+                found = find_first_break(mine, head.get("head_hash"), forgotten)
                 if found:
                     broken.append(f"session {head.get('native_id', sid)}, message {found[0]}: {found[1]}")
             advance(len(chunk))

@@ -140,6 +140,7 @@ STEPS = {
     "passages": "slowwave.tasks.passages.task.find_missing_messages",
     "gists": "slowwave.tasks.gists.task.find_missing_messages",
     "boilerplate": "slowwave.tasks.boilerplate.task.compute_step_key",
+    "habits": "slowwave.tasks.habits.task.find_patterns",
     "observe": "slowwave.tasks.observe.task.find_pending_sessions",
     "dedupe": "slowwave.tasks.dedupe.task.compute_step_key",
     "supersede": "slowwave.tasks.supersede.task.compute_step_key",

@@ -195,7 +195,7 @@ def test_a_block_that_nobody_asked_for_keeps_the_stricter_floor(tmp_path: Path) 
 
 
 def test_why_nothing_is_found(memory: Memory, tmp_path: Path) -> None:
-    assert memory.recall("cache", workspace="nowhere").reason == "nothing in memory matches"
+    assert memory.recall("cache", workspace="nowhere").reason == "no workspace 'nowhere' is known here"
     build_wordless(tmp_path / "empty")
     assert Memory.open(tmp_path / "empty").recall("cache").reason == "nothing of that kind is in memory yet"
 

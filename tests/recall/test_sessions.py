@@ -117,7 +117,7 @@ def test_silence_and_a_store_that_is_away(root: Path, tmp_path: Path, monkeypatc
     moved = Path(shutil.copytree(root, tmp_path / "store"))
     memory = Memory.open(moved, encoder=HashEncoder())
     nothing = memory.sessions("zzyzx", workspace="nowhere")
-    assert (nothing, nothing.reason) == ([], "nothing in memory matches")
+    assert (nothing, nothing.reason) == ([], "no workspace 'nowhere' is known here")
     fresh = memory.sessions(CACHE)
     moved.rename(tmp_path / "away")
     away = Memory.open(moved, encoder=HashEncoder())

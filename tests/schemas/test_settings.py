@@ -69,13 +69,16 @@ def other_value(kind: Any, now: Any) -> Any:
         return next(one for one in get_args(kind) if one != now)
     if get_origin(kind) is tuple:
         return [] if now else [other_value(get_args(kind)[0], None)]
+    if get_origin(kind) is dict:
+        return {} if now else {"codex": 1}
     if kind in (bool, int, float):
         return {bool: not now, int: (now or 0) + 1, float: (now or 0) * 0.8 + 0.03}[kind]
     return "elsewhere"
 
 
 def written(names: tuple[str, ...], value: Any) -> str:
-    return f"{'.'.join(names)} = {json.dumps(value)}\n"
+    told = json.dumps(value, separators=(", ", " = "))  # a table within a line of TOML
+    return f"{'.'.join(names)} = {told}\n"
 
 
 def in_force(names: tuple[str, ...]) -> Any:

@@ -47,8 +47,8 @@ def find_code(values: tuple[str, ...], value: str) -> int:
 def build_filter_mask(query: "Query", workspace: Ints, workspaces: tuple[str, ...], moment: Ints) -> Mask:
     """Return which rows pass the conditions that a query sets on the workspace and the time."""
     mask: Mask = np.ones(len(moment), dtype=bool)
-    if query.workspace is not None:
-        mask &= workspace == find_code(workspaces, query.workspace)
+    if query.places:
+        mask &= np.isin(workspace, [find_code(workspaces, place) for place in query.places])
     if query.since is not None:
         mask &= moment >= round(query.since.timestamp() * 1e6)
     if query.until is not None:

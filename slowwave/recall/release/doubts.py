@@ -14,6 +14,8 @@ from slowwave.schemas.tables import MERGES, OBSERVATIONS
 from slowwave.schemas.vocabulary import LedgerKind, Status
 from slowwave.text.words import extract_content_words
 
+EVEN = 0.5
+"""How likely a change is of which a store of before does not say it."""
 COLUMNS = ["observation_id", "status", "message_ids", "observed_at", "summary"]
 
 
@@ -25,6 +27,8 @@ class Doubt:
     by: str
     successor: Successor
     """What the later one says."""
+    likely: float
+    """Probability that it does."""
     told_in: frozenset[str]
     """The later claim's id, and those of the messages it was made in."""
 
@@ -62,13 +66,16 @@ def read_doubts(view: Tables) -> Doubts:
     if not view.count(MERGES):
         return found
     open_ones = (pc.field("kind") == pa.scalar(LedgerKind.DOUBT)) & ~pc.field("undone")
-    pairs = view.read(MERGES, ["loser_id", "winner_id"], open_ones).to_pylist()
-    claims = view.read_by_id(OBSERVATIONS, [key for pair in pairs for key in pair.values()], COLUMNS)
+    pairs = view.read(MERGES, ["loser_id", "winner_id", "scores"], open_ones).to_pylist()
+    claims = view.read_by_id(
+        OBSERVATIONS, [pair[side] for pair in pairs for side in ("loser_id", "winner_id")], COLUMNS
+    )
     for pair in sorted(pairs, key=lambda one: (one["loser_id"], one["winner_id"])):
         old, new = claims.get(pair["loser_id"]), claims.get(pair["winner_id"])
         if old is not None and new is not None and old["status"] == new["status"] == Status.ACTIVE:
             told_in = frozenset((pair["winner_id"], *cast(list[str], new["message_ids"])[:1]))
-            doubt = Doubt(pair["loser_id"], pair["winner_id"], Successor.from_claim(new), told_in)
+            likely = dict(pair["scores"] or ()).get("likely", EVEN)
+            doubt = Doubt(pair["loser_id"], pair["winner_id"], Successor.from_claim(new), likely, told_in)
             found.of_claim[doubt.claim] = doubt
             for message in cast(list[str], old["message_ids"])[:1]:
                 found.of_message[message].append(doubt)

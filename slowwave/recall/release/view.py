@@ -15,10 +15,11 @@ import numpy.typing as npt
 from slowwave.recall.release.calibration import Calibration
 from slowwave.recall.release.claims import ClaimFacts, ClaimLayout, read_claim_facts, read_claim_layout
 from slowwave.recall.release.columns import Ints, Mask
+from slowwave.recall.release.confidence import read_confidences
 from slowwave.recall.release.doubts import Doubts, read_doubts
 from slowwave.recall.release.passages import Layout, read_layout
 from slowwave.recall.release.supersessions import SupersessionIndex, read_supersessions
-from slowwave.recall.release.tables import LRUCache, Tables, shared_property
+from slowwave.recall.release.tables import Floats, LRUCache, Tables, shared_property
 from slowwave.schemas.tables import OBSERVATIONS, PASSAGES, SESSIONS
 from slowwave.store.releases import Release
 
@@ -43,7 +44,7 @@ class View(Tables):
         self.file_matches: LRUCache[tuple[str, ...], tuple[Mask, Mask]] = LRUCache(KEPT_PATHS)
         """By paths: the claims and the passages that are about one of them."""
         self.lookups = ThreadPoolExecutor(LOOKUPS_AT_ONCE, thread_name_prefix="recall-words")
-        self.is_briefing_kept = False
+        self.kept_briefings: set[str] = set()
 
     @shared_property
     def passages(self) -> Layout:
@@ -69,6 +70,16 @@ class View(Tables):
     def doubts(self) -> Doubts:
         """What is perhaps superseded."""
         return read_doubts(self)
+
+    @shared_property
+    def confidences(self) -> Floats:
+        """How sure each claim is, by its offset."""
+        return read_confidences(self, {key: doubt.likely for key, doubt in self.doubts.of_claim.items()})
+
+    @shared_property
+    def confidence_of(self) -> dict[str, float]:
+        """The same by the claim's id."""
+        return dict(zip(self.read_keys(OBSERVATIONS).to_pylist(), self.confidences.tolist(), strict=True))
 
     @shared_property
     def calibration(self) -> Calibration | None:

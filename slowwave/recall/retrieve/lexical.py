@@ -123,7 +123,7 @@ def search_words(view: View, pool: Pool, query: Query, layout: Layout) -> list[t
 
     Words that the index leaves out are left out here too. A word's passages are remembered while the release is read.
     """
-    scope = (query.workspace, query.since, query.until, query.speaker, query.files)
+    scope = (query.places, query.since, query.until, query.speaker, query.files)
 
     def best(word: str, n: int) -> pa.Table:
         scanner = view.open_dataset(pool.table).scanner(

@@ -106,8 +106,8 @@ class Candidates:
 def build_row_filter(view: View, pool: Pool, query: Query) -> pc.Expression | None:
     """Return the filter of a pool's rows; None when all may answer."""
     wanted: list[pc.Expression] = []
-    if query.workspace is not None:
-        wanted.append(pc.field("workspace") == pa.scalar(query.workspace))
+    if query.places:
+        wanted.append(pc.field("workspace").isin(pa.array(query.places, pa.string())))
     if pool.kind == "observation":
         changed = (pc.field("status") == pa.scalar(Status.SUPERSEDED)) & pc.field("superseded_by").is_valid()
         wanted.append((pc.field("status") == pa.scalar(Status.ACTIVE)) | changed)
@@ -176,7 +176,7 @@ def search_post_filtered(view: View, pool: Pool, query: Query, limit: int, best:
 
     More are asked for until enough have passed: of rows that pass as often as others the first look has enough.
     """
-    strict = build_post_filter(view, pool.kind, query) if query.files else None
+    strict = build_post_filter(view, pool.kind, query)
     if strict is None:
         return best(limit)
     asked, rows = int(MORE * limit / strict.share), view.count(pool.table)

@@ -1,0 +1,129 @@
+"""Forget what was said, and all that was made of it; and prove it.
+
+    slowwave forget --match "the house in Umeå"
+
+Read what notes and talks there are → plan, written down → erase → the night's own steps, over what is left → files
+rewritten, a release without it, every older one dropped → a scan and a certificate. Killed anywhere, the next run or
+night finishes it first.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from slowwave.flows.report import RunReport
+from slowwave.flows.run import Caller, open_run, run_as_function, run_step
+from slowwave.schemas.errors import SlowwaveError
+from slowwave.schemas.settings import Settings
+from slowwave.schemas.tables import MESSAGES, SESSIONS
+from slowwave.store.journal import find_journals
+from slowwave.store.store import Store
+from slowwave.tasks.forget.plan import Plan
+from slowwave.tasks.forget.seal import find_live, seal_plans
+from slowwave.tasks.forget.select import Wanted, select_messages
+from slowwave.tasks.forget.task import erase, make_plan, read_plans, write_plan
+from slowwave.tasks.ingest.task import read_transcripts
+from slowwave.tasks.job import Job
+
+SHOWN = 5
+"""Messages that a preview quotes."""
+
+
+@dataclass(frozen=True)
+class Preview:
+    """What a forgetting would take."""
+
+    counts: Mapping[str, int]
+    lines: list[str] = field(default_factory=list)
+    """Some of the messages, cut."""
+    transcripts: list[str] = field(default_factory=list)
+    """Files outside the store, still on disk, that it was read from."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as plain values."""
+        return {"rows": dict(self.counts), "messages": self.lines, "transcripts": self.transcripts}
+
+
+def preview_forgetting(wanted: Wanted, store: Store) -> Preview:
+    """Return what would go; nothing is written.
+
+    Raises:
+        UsageError: nothing is asked for, or what the vault does not hold.
+    """
+    plan = _plan(store, "preview", wanted)
+    rows = store.read_ids(MESSAGES, plan.messages[:SHOWN]).to_pylist()
+    paths = {row["path"] for row in store.read_ids(SESSIONS, plan.sessions, ["path"]).to_pylist()}
+    outside = [one for one in sorted(paths) if Path(one).is_file() and store.dir not in Path(one).parents]
+    lines = [_format_message(row) for row in sorted(rows, key=lambda row: (row["session_id"], row["seq"]))]
+    return Preview({name: count for name, count in plan.counts.items() if count}, lines, outside)
+
+
+def run_forget(
+    wanted: Wanted, settings: Settings, call: Caller = run_as_function, *, rebuild: bool = True
+) -> tuple[RunReport, list[Path]]:
+    """Forget what is wanted; the run's report, and the certificates.
+
+    What leaned on it is made anew by the night's steps, or with `rebuild` off by the next night. Where these fail, the
+    forgetting is carried through all the same.
+
+    Raises:
+        UsageError: nothing is asked for, or what the vault does not hold.
+        StoreLocked: another run is at it.
+    """
+    take_in_notes(settings, call)
+    select_messages(Store.open(settings.store, settings.space), wanted)  # what can't be is no run that failed
+    with open_run("forget", settings) as (job, report):
+        erase_plans(job, report)
+        plan = _plan(job.store, job.run_id, wanted)
+        if not plan.is_empty:
+            write_plan(job.store.dir, plan)
+            erase(job.store, plan)
+        pending = bool(read_plans(job.store.dir))
+        if pending and rebuild:
+            _rebuild(job, report, call)
+        certificates = seal_plans(job)
+        if pending:
+            report.release = find_live(job.store)
+    return report, certificates
+
+
+def take_in_notes(settings: Settings, call: Caller = run_as_function) -> None:
+    """Read the notes and talks that no night has read yet: they may be meant.
+
+    Raises:
+        StoreMissing: there is no such store or space.
+        StoreLocked: a run is at it.
+    """
+    Store.open(settings.store, settings.space)
+    with open_run("forget", settings) as (job, report):
+        run_step(call, report, read_transcripts, job, find_journals(job.store.dir))
+
+
+def erase_plans(job: Job, report: RunReport) -> None:
+    """Go on with what a run that was killed had begun to forget."""
+    for plan in read_plans(job.store.dir):
+        report.notes.append(f"forgetting {plan.run_id} was not finished: it is gone on with")
+        if not plan.erased:
+            erase(job.store, plan)
+
+
+def _rebuild(job: Job, report: RunReport, call: Caller) -> None:
+    from slowwave.flows.nightly import run_steps_after_read
+
+    try:
+        run_steps_after_read(job, report, call)
+    except SlowwaveError as error:
+        report.notes.append(f"what leaned on it is left to the next night: {error}")
+
+
+def _plan(store: Store, run_id: str, wanted: Wanted) -> Plan:
+    only_match = wanted.match if wanted.kinds == ("match",) else None
+    return make_plan(store, run_id, wanted.kinds, select_messages(store, wanted), match=only_match)
+
+
+def _format_message(row: dict[str, Any]) -> str:
+    said = row["text"] or " ".join(block["text"] or "" for block in row["blocks"])
+    text = " ".join(said.split())
+    when = f"{row['ts']:%Y-%m-%d} " if row["ts"] else ""
+    return f"{when}{row['speaker'] or row['role']}: {text[:100]}{' …' if len(text) > 100 else ''}"

@@ -1,0 +1,125 @@
+"""What stands about a project or a person without being asked for: claims fit for a text that is read each time.
+
+A claim stands when it holds (active, nothing later doubts it), when a person said it or two sessions bear it out, when
+it is likely enough, and when it is a statement: what is longer is a log or a report that somebody pasted.
+"""
+
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import groupby, zip_longest
+from typing import Any, cast
+
+import pyarrow.compute as pc
+
+from slowwave.context.rendering import Line, LineSource
+from slowwave.recall.release.view import View
+from slowwave.schemas.tables import MESSAGES, OBSERVATIONS
+from slowwave.schemas.vocabulary import Origin, Status
+
+LONGEST = 300
+"""Characters of a statement."""
+LIKELY = 0.5
+"""Confidence from which a claim stands."""
+STANDING = ("decision", "convention", "gotcha", "pattern")
+"""Categories of what a project goes by."""
+BORNE_OUT = 2
+"""Sessions that bear a claim out as well as a person's word does."""
+EARLIEST = datetime.min.replace(tzinfo=UTC)
+COLUMNS = [
+    *("observation_id", "session_id", "workspace", "summary", "category", "pack", "message_ids", "speaker"),
+    *("confidence", "observed_at", "evidence_sessions", "topic_id"),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class StandingClaim:
+    """A claim, with what it is told by."""
+
+    id: str
+    text: str
+    """One line."""
+    category: str
+    pack: str
+    workspace: str | None
+    topic: str | None
+    """The topic's id."""
+    confidence: float
+    sessions: int
+    """Those that bear it out."""
+    source: LineSource
+
+    def as_line(self) -> Line:
+        """Return it as a line of a block."""
+        return Line(self.text, self.source)
+
+
+def collect_standing_claims(
+    view: View, places: Collection[str] = (), categories: Collection[str] = (), least: float = LIKELY
+) -> list[StandingClaim]:
+    """Return what stands, the best borne out first, then the surest, then the latest; of equal texts the first.
+
+    Args:
+        view: the release.
+        places: names of workspaces that it was said in; none for any.
+        categories: those wanted; none for all.
+        least: confidence from which a claim stands.
+    """
+    if not view.count(OBSERVATIONS):
+        return []
+    wanted = (pc.field("status") == Status.ACTIVE) & (pc.field("confidence") >= least)
+    for column, values in (("workspace", places), ("category", categories)):
+        wanted = wanted & pc.field(column).isin(sorted(values)) if values else wanted
+    rows = [
+        row
+        for row in view.read(OBSERVATIONS, COLUMNS, wanted).to_pylist()
+        if len(row["summary"]) <= LONGEST and row["observation_id"] not in view.doubts.of_claim
+    ]
+    said = view.read_by_id(
+        MESSAGES, [key for row in rows for key in row["message_ids"]], ["message_id", "native_id", "seq", "origin"]
+    )
+    standing = [claim for row in rows if (claim := _make_claim(view, row, said))]
+    standing.sort(key=lambda claim: claim.id)
+    standing.sort(key=lambda claim: claim.source.at or EARLIEST, reverse=True)
+    standing.sort(key=lambda claim: (-claim.sessions, -round(claim.confidence, 6)))
+    first: dict[str, StandingClaim] = {}
+    for claim in standing:
+        first.setdefault(claim.text.casefold(), claim)
+    return list(first.values())
+
+
+def take_in_turn(claims: Iterable[StandingClaim]) -> Iterator[StandingClaim]:
+    """Yield the claims of each category in turn, so that none crowds the others out."""
+    by_category = groupby(sorted(claims, key=lambda claim: claim.category), key=lambda claim: claim.category)
+    for turn in zip_longest(*[list(group) for _, group in by_category]):
+        yield from (claim for claim in turn if claim is not None)
+
+
+def _make_claim(view: View, row: dict[str, Any], said: dict[str, dict[str, object]]) -> StandingClaim | None:
+    """Return the row as a claim; None where neither a person said it nor two sessions bear it out."""
+    messages = [said[key] for key in row["message_ids"] if key in said]
+    session = view.native_sessions.get(row["session_id"])
+    sessions = len(set(row["evidence_sessions"]) or {row["session_id"]})
+    by_person = bool(messages) and all(one["origin"] == Origin.HUMAN for one in messages)
+    if not messages or session is None or not (by_person or sessions >= BORNE_OUT):
+        return None
+    source = LineSource(
+        session,
+        str(messages[0]["native_id"]),
+        cast(int, messages[0]["seq"]),
+        row["observed_at"],
+        row["speaker"],
+        None if row["speaker"] else "person" if by_person else "model",
+        short=view.session_tags.get(session),
+    )
+    return StandingClaim(
+        row["observation_id"],
+        " ".join(row["summary"].split()),
+        row["category"],
+        row["pack"],
+        row["workspace"],
+        row["topic_id"],
+        row["confidence"],
+        sessions,
+        source,
+    )

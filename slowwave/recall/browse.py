@@ -1,0 +1,120 @@
+"""Claims without a question: what the memory holds to be so, newest first."""
+
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from functools import reduce
+from operator import and_
+from typing import Any, cast
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from slowwave.recall.query import parse_bound, parse_share
+from slowwave.recall.release.view import View
+from slowwave.schemas.errors import UsageError
+from slowwave.schemas.filters import When
+from slowwave.schemas.tables import OBSERVATIONS, TOPICS, UTC_US
+from slowwave.schemas.vocabulary import Status
+from slowwave.store.workspaces import anchor_workspace, require_workspaces
+
+COLUMNS = ["observation_id", "session_id", "summary", "detail", "category", "files", "quote", "workspace", "speaker"]
+COLUMNS += ["observed_at", "status", "superseded_by", "topic_id", "evidence_sessions"]
+LONG_AGO = datetime.min.replace(tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """One observation, with what is known of it."""
+
+    id: str
+    summary: str
+    detail: str | None
+    category: str
+    confidence: float
+    """0 to 1: grows with the sessions that say it, falls where a later claim may have changed it."""
+    files: tuple[str, ...]
+    quote: str
+    workspace: str | None
+    speaker: str | None
+    observed_at: datetime | None
+    status: str
+    superseded_by: str | None
+    topic: str | None
+    """The topic's name."""
+    session: str
+    """The transcript's own id."""
+    sessions: int
+    """How many say it."""
+
+    def as_dict(self) -> dict[str, object]:
+        """Return plain values, ready for JSON."""
+        return asdict(self) | {"observed_at": self.observed_at.isoformat() if self.observed_at else None}
+
+
+def list_claims(
+    view: View,
+    *,
+    workspace: str | None = None,
+    category: str | None = None,
+    topic: str | None = None,
+    min_confidence: float | None = None,
+    since: When = None,
+    limit: int | None = None,
+    superseded: bool = False,
+) -> list[Claim]:
+    """Return the claims that hold, newest first, undated ones last.
+
+    Args:
+        view: the release that is asked.
+        workspace: only what was said there.
+        category: only of this one.
+        topic: only of the topic of this name or id.
+        min_confidence: only what is at least so sure.
+        since: only what was said from then on.
+        limit: at most so many; all, where None.
+        superseded: also what a later claim has changed.
+
+    Raises:
+        UsageError: a limit under 1, a workspace that is not known, a confidence outside 0 to 1, a date that is none.
+        StoreUnreadable: a table is broken or gone.
+    """
+    if limit is not None and limit < 1:
+        raise UsageError(f"limit is {limit}; it is the number of claims wanted, at least 1")
+    least = parse_share(min_confidence, "min_confidence") or 0.0
+    names = dict(zip(*view.read(TOPICS, ["topic_id", "name"]).to_pydict().values(), strict=True))
+    wanted = [pc.field("status").isin([Status.ACTIVE, Status.SUPERSEDED] if superseded else [Status.ACTIVE])]
+    if workspace:
+        wanted.append(pc.field("workspace").isin(require_workspaces(anchor_workspace(workspace), view.workspaces)))
+    if category:
+        wanted.append(pc.field("category") == pa.scalar(category))
+    if topic is not None:
+        ids = [key for key, name in names.items() if topic in (key, name)]
+        wanted.append(pc.field("topic_id").isin(pa.array(ids, pa.string())))
+    if start := parse_bound(since, "since"):
+        wanted.append(pc.field("observed_at") >= pa.scalar(start, UTC_US))
+    rows = view.read(OBSERVATIONS, COLUMNS, reduce(and_, wanted)).to_pylist()
+    sure = view.confidence_of
+    rows = [row for row in rows if sure[row["observation_id"]] >= least]
+    rows.sort(key=lambda row: row["observation_id"])
+    rows.sort(key=lambda row: row["observed_at"] or LONG_AGO, reverse=True)
+    return [_make_claim(row, sure[row["observation_id"]], names, view.native_sessions) for row in rows[:limit]]
+
+
+def _make_claim(row: dict[str, Any], confidence: float, topics: dict[str, str], sessions: dict[str, str]) -> Claim:
+    return Claim(
+        row["observation_id"],
+        row["summary"],
+        row["detail"],
+        row["category"],
+        round(confidence, 3),
+        tuple(row["files"]),
+        row["quote"],
+        row["workspace"],
+        row["speaker"],
+        cast(datetime | None, row["observed_at"]),
+        row["status"],
+        row["superseded_by"],
+        topics.get(row["topic_id"]),
+        sessions.get(row["session_id"], row["session_id"]),
+        len(row["evidence_sessions"]),
+    )

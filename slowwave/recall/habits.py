@@ -1,0 +1,145 @@
+"""Habits of a release: files that change together, steps that follow each other, commands that recur."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from itertools import chain
+from typing import Any
+
+from slowwave.recall.filters import build_path_variants
+from slowwave.recall.query import normalise_path
+from slowwave.recall.release.view import View
+from slowwave.schemas.errors import UsageError
+from slowwave.schemas.tables import MESSAGES, PATTERNS
+from slowwave.schemas.vocabulary import HabitKind
+from slowwave.store.workspaces import require_workspaces
+
+COLUMNS = [field.name for field in PATTERNS.fields if field.name != "step_key"]
+
+
+@dataclass(frozen=True, slots=True)
+class HabitSource:
+    """A message that shows a habit: its session's and its own id, as the transcript has them."""
+
+    session: str
+    message: str
+    id: str
+    """The message's in the store, as `slowwave show` takes it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Habit:
+    """What was done over and over."""
+
+    id: str
+    kind: str
+    workspace: str
+    items: tuple[str, ...]
+    """Two files, the one asked for first; steps in order; or one command."""
+    line: str | None
+    """Of a command, as it is mostly typed."""
+    role: str | None
+    """Of a command: test, build, lint, format, run or vcs; None where that is not known."""
+    support: int
+    """Turns that have it: a turn is all that is done between one thing that a person says and the next."""
+    turns: tuple[int, ...]
+    """Turns that have each item."""
+    times: int
+    sessions: int
+    share: float | None
+    """Support by the turns of the rarer file, or of the one asked for; by those of the first step; of a command the
+    runs that went well, where most tell.
+    """
+    lift: float | None
+    first_at: datetime | None
+    last_at: datetime | None
+    sources: tuple[HabitSource, ...]
+    """The latest, at most three."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values, ready for JSON."""
+        plain = {name: getattr(self, name) for name in self.__slots__}
+        dates = {name: at.isoformat() if (at := plain[name]) else None for name in ("first_at", "last_at")}
+        sources = [{"session": one.session, "message": one.message, "id": one.id} for one in self.sources]
+        shares = {name: plain[name] if plain[name] is None else round(plain[name], 3) for name in ("share", "lift")}
+        return {**plain, **dates, **shares, "sources": sources, "text": self.describe()}
+
+    def describe(self) -> str:
+        """Return it as a sentence."""
+        return f"{self.name}: {self.count}"
+
+    @property
+    def name(self) -> str:
+        """What is done: `a.py and b.py`, `edit → make check`, `make check (test)`."""
+        if self.kind == HabitKind.CO_EDIT:
+            return " and ".join(self.items)
+        if self.kind == HabitKind.SEQUENCE:
+            return " → ".join(self.items)
+        return f"{self.line or self.items[0]}{f' ({self.role})' if self.role else ''}"
+
+    @property
+    def count(self) -> str:
+        """How often."""
+        sessions = f" of {self.sessions} sessions" if self.sessions > 1 else ""
+        if self.kind == HabitKind.CO_EDIT:
+            both = f"the one changes in {self.turns[0]}, the other in {self.turns[1]}"
+            return f"together in {self.support} turns{sessions}; {both}"
+        if self.kind == HabitKind.SEQUENCE:
+            return f"in {self.support} of the {self.turns[0]} turns that have the first step{sessions}"
+        went = f", {self.share:.0%} went well" if self.share is not None else ""
+        return f"{self.times} times in {self.support} turns{sessions}{went}"
+
+
+def find_habits(
+    view: View, workspace: str | None = None, kind: str | None = None, files: Sequence[str] = ()
+) -> list[Habit]:
+    """Return a release's habits, by kind, the most frequent first.
+
+    Args:
+        view: the release.
+        workspace: whose; None for all.
+        kind: a HabitKind; None for all.
+        files: for files that change together with one of these, and are none of them; the likeliest first.
+
+    Raises:
+        UsageError: an unknown kind or workspace, or files and a kind that has none.
+    """
+    if kind is not None and kind not in tuple(HabitKind):
+        raise UsageError(f"kind is {kind!r}; it is one of {', '.join(HabitKind)}")
+    if files and kind not in (None, HabitKind.CO_EDIT):
+        raise UsageError(f"files are asked for among those that change together, not with the kind {kind}")
+    rows = view.read(PATTERNS, COLUMNS).to_pylist() if view.count(PATTERNS) else []
+    if workspace is not None:
+        places = require_workspaces(workspace, {*view.workspaces, *(row["workspace"] for row in rows)})
+        rows = [row for row in rows if row["workspace"] in places]
+    told = view.read_by_id(
+        MESSAGES, [*chain.from_iterable(row["examples"] for row in rows)], ["session_id", "native_id"]
+    )
+    habits = [_make_habit(view, row, told) for row in rows if kind in (None, row["kind"])]
+    order = list(HabitKind)
+    habits.sort(key=lambda one: (order.index(HabitKind(one.kind)), -one.support, -one.times, one.workspace, one.items))
+    if not files:
+        return habits
+    beside = [one for habit in habits if habit.kind == HabitKind.CO_EDIT and (one := _turn_to(habit, files))]
+    return sorted(beside, key=lambda one: (-(one.share or 0), -one.support, one.items))
+
+
+def _make_habit(view: View, row: dict[str, Any], told: dict[str, dict[str, object]]) -> Habit:
+    sources = tuple(
+        HabitSource(view.native_sessions.get(str(told[key]["session_id"]), ""), str(told[key]["native_id"]), key)
+        for key in row.pop("examples")
+        if key in told
+    )
+    turns = tuple(row.pop("turns"))
+    return Habit(id=row.pop("pattern_id"), items=tuple(row.pop("items")), turns=turns, sources=sources, **row)
+
+
+def _turn_to(habit: Habit, files: Sequence[str]) -> Habit | None:
+    """Return a pair with the file asked for first, its share by that file's turns; None where none or both are."""
+    ways = build_path_variants([normalise_path(file) for file in files], [habit.workspace])
+    asked = [any(way.is_match(path) for way in ways) for path in habit.items]
+    if asked.count(True) != 1:
+        return None
+    step = 1 if asked[0] else -1
+    turns = habit.turns[::step]
+    return replace(habit, items=habit.items[::step], turns=turns, share=habit.support / turns[0])

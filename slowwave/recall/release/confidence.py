@@ -1,0 +1,35 @@
+"""How sure a claim is: what it scored when it was made, how many sessions say it, and whether a change is likely."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from slowwave.recall.release.tables import Floats, Tables
+from slowwave.schemas.tables import OBSERVATIONS
+
+
+def compute_confidence(first: Floats, sessions: Floats, changed: Floats) -> Floats:
+    """Return each claim's confidence, 0 to 1.
+
+    Each session is a witness of its own, wrong as often as the first: all are wrong with probability (1 - p)^n (a
+    noisy-or, Pearl 1988). What a later claim may have changed is as sure as that it did not.
+
+    Args:
+        first: the confidence that the claim was stored with, by the observer that made it.
+        sessions: distinct sessions that say it, at least 1.
+        changed: probability that a later claim changes it; 0 where none is known.
+    """
+    sure: Floats = (1 - (1 - first) ** np.maximum(sessions, 1)) * (1 - changed)
+    return sure
+
+
+def read_confidences(view: Tables, likely: Mapping[str, float]) -> Floats:
+    """Return the confidence of every observation of a release, by offset.
+
+    `likely` has, by claim, the probability that a later one changes it.
+    """
+    rows = view.open_dataset(OBSERVATIONS).to_table(columns=["observation_id", "confidence", "evidence_sessions"])
+    first = rows["confidence"].to_numpy().astype(np.float32)
+    sessions = np.array([len(some) for some in rows["evidence_sessions"].to_pylist()], dtype=np.float32)
+    changed = [likely.get(key, 0.0) for key in rows["observation_id"].to_pylist()]
+    return compute_confidence(first, sessions, np.array(changed, dtype=np.float32))

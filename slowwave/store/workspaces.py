@@ -1,0 +1,158 @@
+"""A workspace is one thing however it is written: which of the stored names are the one that is asked for.
+
+The tables keep a workspace as its transcript names it. Two names are one workspace where they are the same folder (a
+slash at the end, `.`, `..`, `~`, a symbolic link), where they lie in the same checkout of git, or in two checkouts of
+the same remote, by what `.git/config` says; git itself is not run. A folder that is gone is compared by its normalised
+path, and a name that is no path by itself alone.
+"""
+
+import configparser
+import ntpath
+import os
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from rapidfuzz import fuzz
+
+from slowwave.schemas.errors import UsageError
+
+DRIVE = re.compile(r"[A-Za-z]:[/\\]|\\\\")
+SCP_URL = re.compile(r"(?:[^@/\s]+@)?([^:/\s]{2,}):(?!//)(.+)")
+"""`git@host:owner/name`; one letter before the colon is a drive."""
+WEB_URL = re.compile(r"[a-z+]+://(?:[^@/\s]*@)?([^:/\s]+)(?::\d+)?/(.+)", re.IGNORECASE)
+HINTS = 3
+LEAST_ALIKE = 60.0
+"""Per cent of likeness from which a known name is told as a hint."""
+
+
+def find_workspaces(asked: str, known: Iterable[str | None]) -> tuple[str, ...]:
+    """Return the known names that are the workspace asked for, sorted; none for one that is not known.
+
+    Args:
+        asked: as a person writes it: a name, or a path that may begin at the current folder or at home.
+        known: as the tables have them.
+    """
+    names = sorted({name for name in known if name})
+    exact = {name for name in names if name == asked}
+    keys = _compute_keys(_make_absolute(asked)) if not exact or _is_path(asked) else frozenset()
+    return tuple(
+        name for name in names if name in exact or (_is_path(name) and not keys.isdisjoint(_compute_keys(name)))
+    )
+
+
+def anchor_workspace(asked: str) -> str:
+    """Return a path that begins at the current folder or at home as an absolute one; any other name as it is."""
+    return _make_absolute(_expand_home(asked)) if re.split(r"[/\\]", asked)[0] in (".", "..", "~") else asked
+
+
+def require_workspaces(asked: str, known: Iterable[str | None]) -> tuple[str, ...]:
+    """Return `find_workspaces`.
+
+    Raises:
+        UsageError: it is not known; the message names the nearest.
+    """
+    names = {name for name in known if name}
+    if found := find_workspaces(asked, names):
+        return found
+    raise UsageError(explain_unknown_workspace(asked, names))
+
+
+def explain_unknown_workspace(asked: str, known: Iterable[str | None]) -> str:
+    """Return that a workspace is not known, and the known ones that are most alike, the likest first."""
+    names = sorted({name for name in known if name})
+    last = _take_last_part(asked)
+    alike = {name: max(fuzz.ratio(last, _take_last_part(name)), fuzz.ratio(asked, name)) for name in names}
+    near = [name for name in sorted(names, key=lambda name: (-alike[name], name)) if alike[name] >= LEAST_ALIKE]
+    hint = f"; the nearest: {', '.join(map(repr, near[:HINTS]))}" if near else ""
+    return f"no workspace {asked!r} is known here{hint}"
+
+
+def find_project_root(folder: Path) -> Path | None:
+    """Return the top of the git checkout that a folder lies in; None outside one.
+
+    A checkout that is the home folder itself, as those keep who version their settings, is not the project of all
+    that lies in it.
+    """
+    home = Path(os.path.realpath(Path.home()))
+    for place in (folder, *folder.parents):
+        if (place / ".git").exists():
+            return place if place != home or place == folder else None
+    return None
+
+
+def _compute_keys(path: str) -> frozenset[str]:
+    """Return what two names of one workspace share at least one of: the path, the checkout, the remote."""
+    plain = _normalise_path(path)
+    try:
+        if not Path(plain).is_dir():
+            return frozenset([plain])
+        folder = Path(os.path.realpath(plain))
+        root = find_project_root(folder)
+    except (OSError, ValueError):  # no folder of ours to look into
+        return frozenset([plain])
+    if root is None:
+        return frozenset([plain, str(folder)])
+    common = _find_common_git_folder(root)
+    remote = _read_remote(common)
+    return frozenset([plain, str(folder), str(root), str(common), *([remote] if remote else [])])
+
+
+def _is_path(name: str) -> bool:
+    """Return whether a stored name is a folder's path rather than a name somebody gave."""
+    return name.startswith(("/", "~")) or bool(DRIVE.match(name))
+
+
+def _make_absolute(asked: str) -> str:
+    try:
+        return asked if _is_path(asked) else str(Path.cwd() / asked)
+    except OSError:  # the current folder is gone
+        return asked
+
+
+def _expand_home(path: str) -> str:
+    return f"{Path.home()}{path[1:]}" if path == "~" or path.startswith("~/") else path
+
+
+def _normalise_path(path: str) -> str:
+    if DRIVE.match(path):
+        return ntpath.normcase(ntpath.normpath(path))
+    return "/" + os.path.normpath(_expand_home(path)).lstrip("/")
+
+
+def _find_common_git_folder(root: Path) -> Path:
+    """Return the folder of git's own files, which all work trees of a checkout share."""
+    git = root / ".git"
+    try:
+        if git.is_file():  # a further work tree, or a submodule
+            git = root / git.read_text(encoding="utf-8").removeprefix("gitdir:").strip()
+            common = git / "commondir"
+            git = git / common.read_text(encoding="utf-8").strip() if common.is_file() else git
+    except (OSError, ValueError):
+        return root / ".git"
+    return Path(os.path.realpath(git))
+
+
+def _read_remote(git: Path) -> str | None:
+    """Return the address of `origin`, or of the only remote, alike for all ways to reach it; None where there is
+    none.
+    """
+    config = configparser.ConfigParser(strict=False, interpolation=None, allow_no_value=True)
+    try:
+        config.read_string((git / "config").read_text(encoding="utf-8"))
+    except (OSError, ValueError, configparser.Error):
+        return None
+    urls = {name: config[name].get("url") for name in config.sections() if name.startswith("remote ")}
+    url = urls.get('remote "origin"') or (next(iter(urls.values())) if len(urls) == 1 else None)
+    return _normalise_url(url.strip('"'), git.parent) if url else None
+
+
+def _normalise_url(url: str, base: Path) -> str:
+    """Return host and path of a remote's address, or the real path of one on this machine."""
+    if (found := WEB_URL.match(url)) or (not DRIVE.match(url) and (found := SCP_URL.fullmatch(url))):
+        return f"{found[1].casefold()}:{found[2].strip('/').removesuffix('.git')}"
+    return os.path.realpath(base / url.removeprefix("file://")).removesuffix("/.git").removesuffix(".git")
+
+
+def _take_last_part(name: str) -> str:
+    return re.split(r"[/\\]", name.rstrip("/\\"))[-1].casefold()

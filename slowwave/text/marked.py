@@ -1,0 +1,108 @@
+"""A block between two marks in a file that is somebody's: the block is ours, what stands around it stays as it is.
+
+    <!-- slowwave:begin -->
+    …
+    <!-- slowwave:end -->
+
+Each mark is a line of its own. Files are read and written as they are: their bytes, whatever they encode, and the ends
+of their lines.
+"""
+
+import os
+import tempfile
+from pathlib import Path
+
+from slowwave.schemas.errors import UsageError
+
+MARKS = ("<!-- slowwave:begin -->", "<!-- slowwave:end -->")
+HASH_MARKS = ("# slowwave:begin", "# slowwave:end")
+"""In TOML and the like."""
+
+
+def replace_marked(text: str, block: str, marks: tuple[str, str] = MARKS) -> str:
+    """Return the text with the block between its marks; after all else in a text without marks.
+
+    Raises:
+        UsageError: the marks are not one pair.
+    """
+    newline = "\r\n" if "\r\n" in text else "\n"
+    whole = newline.join([marks[0], *block.strip("\n").split("\n"), marks[1], ""])
+    span = find_marked(text, marks)
+    if span is None:
+        return f"{text}{newline if text else ''}{whole}"
+    return text[: span[0]] + whole + text[span[1] :]
+
+
+def remove_marked(text: str, marks: tuple[str, str] = MARKS) -> str:
+    """Return the text as it was before `replace_marked`; one without marks as it is.
+
+    Raises:
+        UsageError: the marks are not one pair.
+    """
+    span = find_marked(text, marks)
+    if span is None:
+        return text
+    before = text[: span[0]]
+    return before.removesuffix("\r\n" if before.endswith("\r\n") else "\n") + text[span[1] :]
+
+
+def find_marked(text: str, marks: tuple[str, str] = MARKS) -> tuple[int, int] | None:
+    """Return where the lines from the first mark to the last begin and end; None in a text without marks.
+
+    Raises:
+        UsageError: the marks are not one pair.
+    """
+    places: list[tuple[int, int, int]] = []
+    at = 0
+    for line in text.splitlines(keepends=True) if marks[0] in text or marks[1] in text else ():
+        if line.strip() in marks:
+            places.append((marks.index(line.strip()), at, at + len(line)))
+        at += len(line)
+    if not places:
+        return None
+    if [which for which, _, _ in places] != [0, 1]:
+        raise UsageError(f"its marks {marks[0]} and {marks[1]} are not one pair: mend them by hand, or take them out")
+    return places[0][1], places[1][2]
+
+
+def read_as_it_is(path: Path) -> str:
+    """Return a file's text, with whatever is no UTF-8 kept for writing; empty where there is none."""
+    try:
+        return path.read_bytes().decode("utf-8", "surrogateescape")
+    except FileNotFoundError:
+        return ""
+
+
+def write_whole(path: Path, text: str, like: Path | None = None) -> bool:
+    """Write a file at once, or not at all; a link's target, with the rights it had. Return whether anything changed.
+
+    Args:
+        path: where.
+        text: as `read_as_it_is` returns one.
+        like: a file whose rights a new one gets; by default they go by the umask.
+    """
+    path = path.resolve()
+    rights = path if path.exists() else like
+    raw = text.encode("utf-8", "surrogateescape")
+    before = path.read_bytes() if path.exists() else None
+    if raw == before:
+        return False
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
+        written = Path(file.name)
+        try:
+            file.write(raw)
+            file.flush()
+            os.fsync(file.fileno())
+            written.chmod(rights.stat().st_mode & 0o7777 if rights else 0o666 & ~_read_umask())
+            written.replace(path)
+        except BaseException:
+            written.unlink(missing_ok=True)
+            raise
+    return True
+
+
+def _read_umask() -> int:
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask

@@ -1,0 +1,96 @@
+"""What rows are once something is forgotten: rows in, the rows as they are to be stored out."""
+
+from collections.abc import Iterable, Mapping, Sequence, Set
+from typing import Any
+
+import orjson
+
+from slowwave.schemas.vocabulary import WITHDRAWN, Status
+
+Row = dict[str, Any]
+FORGOTTEN_REASON = "forgotten"
+NO_NAME = "(forgotten)"
+"""Of a topic, until the next naming."""
+
+
+def blank_message(row: Row) -> Row:
+    """Return a row of MESSAGES without what was said, by whom and where; ids, time and hashes stay."""
+    return {**row, "text": "", "blocks": [], "speaker": None, "workspace": None}
+
+
+def is_blank(row: Mapping[str, Any]) -> bool:
+    """Return whether a row of MESSAGES says nothing any more."""
+    return not row["text"] and not row["blocks"] and row["speaker"] is None and row["workspace"] is None
+
+
+def blank_session(row: Row, whole: Set[str]) -> Row:
+    """Return a row of SESSIONS without its title; of one that lost all messages also without its workspace."""
+    return {**row, "title": None, "workspace": None if row["session_id"] in whole else row["workspace"]}
+
+
+def free_claims(rows: Iterable[Row], gone: Set[str], members: Mapping[str, Sequence[Row]]) -> list[Row]:
+    """Return the claims that leaned on claims that are gone, as if these had never been.
+
+    A claim that repeated one, or was changed by one, counts again and is looked at anew; one that was repeated by some
+    keeps the evidence of the others.
+
+    rows: OBSERVATIONS that are left; members: canonical_id -> the rows left that repeat it.
+    """
+    return [_free_claim(row, gone, members.get(row["observation_id"], ())) for row in rows]
+
+
+def _free_claim(row: Row, gone: Set[str], members: Sequence[Row]) -> Row:
+    if row["canonical_id"] in gone:
+        row = {
+            **row,
+            "status": Status.ACTIVE,
+            "reason": None,
+            "canonical_id": None,
+            "dedupe_key": None,
+            "valid_from": row["observed_at"],
+            "topic_id": None,
+            "assign_key": None,
+        }
+    if row["superseded_by"] in gone:
+        free = {"status": Status.ACTIVE, "reason": None, "topic_id": None, "assign_key": None}
+        row = {**row, **({} if row["reason"] == WITHDRAWN else free), "superseded_by": None, "valid_to": None}
+    sessions = {row["session_id"]}.union(*(one["evidence_sessions"] for one in members))
+    times = [one["observed_at"] for one in (row, *members) if one["observed_at"]]
+    return {**row, "evidence_sessions": sorted(sessions), "valid_from": min(times, default=None)}
+
+
+def blank_topic(row: Row, claims: Sequence[str], samples: int) -> Row:
+    """Return a row of TOPICS that has lost claims, to be named and measured anew.
+
+    claims: the active ones that are left, in order of time.
+    """
+    named = {} if row["base"] else {"name": NO_NAME, "purpose": ""}
+    held = {"samples": list(claims[-samples:]), "size": len(claims)}
+    return {**row, **named, **held, "centroid": None, "cohesion": None, "member_hash": None}
+
+
+def blank_event(row: Row, topics: Set[str], claims: Set[str]) -> Row:
+    """Return a row of TOPIC_HISTORY without the names of topics, and the claims, that it should not tell."""
+    return {
+        **row,
+        "name": NO_NAME if row["topic_id"] in topics else row["name"],
+        "other_name": NO_NAME if row["other_id"] in topics else row["other_name"],
+        "claims": [one for one in row["claims"] if one not in claims],
+    }
+
+
+def blank_quarantine(row: Row) -> Row:
+    """Return a row of QUARANTINE with its place alone: a later reading of the file finds it known."""
+    return {**row, "reason": FORGOTTEN_REASON, "excerpt": None}
+
+
+def blank_report(row: Row) -> Row:
+    """Return a row of RUNS whose report has figures and no words: an error may have quoted what it failed on."""
+    try:
+        report = orjson.loads(row["report"])
+    except orjson.JSONDecodeError:
+        return {**row, "report": "{}"}
+    report["notes"] = []
+    for step in report.get("steps", []):
+        step["notes"], step["failed"], step["held"] = [], [], []
+    return {**row, "report": orjson.dumps(report).decode()}

@@ -1,0 +1,117 @@
+"""What goes with some messages: every row that was made of them, by id. No text is in a plan, so it may lie on disk.
+
+A plan is made once and written down before anything is erased; each part of the erasing goes by it alone. So a
+forgetting that is killed is finished by the plan, even where the rows that led from one table to the next are gone.
+"""
+
+from collections.abc import Iterable, Mapping, Set
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from slowwave.schemas.vocabulary import SummaryScope
+from slowwave.tasks.forget.canaries import Canaries
+
+Row = dict[str, Any]
+
+
+@dataclass
+class Plan:
+    """What is to be gone."""
+
+    run_id: str
+    at: str
+    """ISO, UTC."""
+    why: list[str]
+    """What was asked for, by kind: session, match, retention, …"""
+    messages: list[str] = field(default_factory=list)
+    hashes: list[tuple[str, str, str]] = field(default_factory=list)
+    """Of each message its id, identity and hash in the chain."""
+    said: list[tuple[str, str]] = field(default_factory=list)
+    """Of each message the transcript's own ids of session and message."""
+    sessions: list[str] = field(default_factory=list)
+    """Sessions that lose a message."""
+    whole: list[str] = field(default_factory=list)
+    """Those of them that lose all."""
+    claims: list[str] = field(default_factory=list)
+    shrunk: list[str] = field(default_factory=list)
+    """Claims that are left, with less evidence."""
+    topics: list[str] = field(default_factory=list)
+    """Topics that lose a claim."""
+    summaries: list[str] = field(default_factory=list)
+    spans: list[str] = field(default_factory=list)
+    """Boilerplate that stood in the sessions."""
+    quarantine: list[str] = field(default_factory=list)
+    completions: list[str] = field(default_factory=list)
+    recalled: list[str] = field(default_factory=list)
+    """Hashes of sentences, as the log of recalls has them."""
+    counts: dict[str, int] = field(default_factory=dict)
+    """Rows that go, by table."""
+    probes: list[str] = field(default_factory=list)
+    """Questions that a person keeps, by id."""
+    erased: bool = False
+    """Whether all of it was carried out, but for the files' rewriting."""
+    canaries: Canaries = field(default_factory=lambda: Canaries("", {}))
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is to go."""
+        return not (self.messages or self.quarantine or self.completions or self.probes)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as plain values."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, plain: Mapping[str, Any]) -> "Plan":
+        """Return a plan that was written down."""
+        pairs = {name: [tuple(one) for one in plain[name]] for name in ("hashes", "said")}
+        return cls(**{**plain, **pairs, "canaries": Canaries(**plain["canaries"])})
+
+
+def find_claims(claims: Iterable[Row], messages: Set[str], sessions: Set[str]) -> set[str]:
+    """Return ids of the claims that stand on messages, alone or with others: what is left of these is made anew.
+
+    What a model made of a session may say in one claim what it read in another message, so all of its claims go.
+
+    claims: rows of OBSERVATIONS (`observation_id`, `session_id`, `message_ids`, `observer`).
+    """
+    return {
+        row["observation_id"]
+        for row in claims
+        if messages & set(row["message_ids"]) or (row["session_id"] in sessions and row["observer"] != "extractive")
+    }
+
+
+def find_summaries(summaries: Iterable[Row], sessions: Set[str], claims: Set[str]) -> set[str]:
+    """Return ids of the summaries of sessions, of those over claims, and of all above them.
+
+    summaries: rows of SUMMARIES (`summary_id`, `scope`, `scope_id`, `member_ids`).
+    """
+    rows = list(summaries)
+    gone = {row["summary_id"] for row in rows if row["scope"] == SummaryScope.SESSION and row["scope_id"] in sessions}
+    lost: set[str] = set(claims)
+    while fresh := {row["summary_id"] for row in rows if lost & set(row["member_ids"])} - gone:
+        gone |= fresh
+        lost = fresh
+    return gone
+
+
+def find_completions(completions: Iterable[Row], safe: Set[str]) -> set[str]:
+    """Return ids of a model's kept answers, but for those that were asked about a unit that is safe alone.
+
+    completions: rows of COMPLETIONS (`completion_id`, `request_id`); safe: ids of sessions, messages and topics.
+    Answers about pairs and batches of claims are named by a hash of several, and all go.
+    """
+    return {row["completion_id"] for row in completions if row["request_id"].split("/")[0] not in safe}
+
+
+def find_quarantined(rows: Iterable[Row], paths: Set[str], units: Set[str]) -> set[str]:
+    """Return ids of what was quarantined of some files, and of some units (sessions, messages, claims, topics).
+
+    rows: QUARANTINE (`quarantine_id`, `path`, `row_id`).
+    """
+    return {
+        row["quarantine_id"]
+        for row in rows
+        if row["path"] in paths or (row["row_id"] and row["row_id"].split("/")[0] in units)
+    }

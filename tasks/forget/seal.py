@@ -1,0 +1,93 @@
+"""The end of a forgetting: no byte left of it. Vectors without a text, files and indexes, older releases, kept answers.
+
+Then every file is looked through for canaries, and a certificate says what was found. Each part may be done again.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from slowwave.engines.encoders.protocol import hide_url
+from slowwave.schemas.tables import OBSERVATIONS, PASSAGES, SUMMARIES, VECTORS
+from slowwave.store.releases import Release, publish, read_releases
+from slowwave.store.snapshot_cache import KINDS, find_cache_file
+from slowwave.store.store import Store
+from slowwave.store.upkeep import drop_all_but_live, rewrite_tables
+from slowwave.tasks.forget.canaries import Canaries
+from slowwave.tasks.forget.certificate import build_certificate, write_certificate
+from slowwave.tasks.forget.plan import Plan
+from slowwave.tasks.forget.scan import Scan, scan_files
+from slowwave.tasks.forget.task import drop_plan, read_plans
+from slowwave.tasks.job import Job
+from slowwave.tasks.vectors import compute_vector_ids
+
+ENCODED = ((PASSAGES, "text"), (OBSERVATIONS, "summary"), (SUMMARIES, "text"))
+"""Columns whose texts have vectors."""
+
+
+def rewrite_store(job: Job) -> None:
+    """Remove what rows no longer stand for from the files: vectors of texts that no row has, deleted rows, words."""
+    drop_lone_vectors(job.store)
+    rewrite_tables(job.store)
+
+
+def release_rest(job: Job) -> None:
+    """Release the tables as they are, with the scale of relevance of the release before; none if that has them so."""
+    before = read_releases(job.store)
+    scale = before[-1].calibration if before else None
+    encoder = hide_url(job.settings.encoder) if job.settings.embeddings else None
+    publish(job.store, job.run_id, before[-1].encoder if before else encoder, lambda draft: scale)
+
+
+def drop_old(job: Job) -> None:
+    """Drop every older release and the answers that this machine keeps of them."""
+    drop_all_but_live(job.store)
+    for path in list_caches(job.store):
+        for one in path.parent.glob(f"{path.name}*"):  # SQLite's journals are beside it
+            one.unlink(missing_ok=True)
+
+
+SEALS: tuple[Callable[[Job], None], ...] = (rewrite_store, release_rest, drop_old)
+
+
+def seal_plans(job: Job) -> list[Path]:
+    """Carry the plans that are erased to their end; returns the certificates."""
+    plans = [plan for plan in read_plans(job.store.dir) if plan.erased]
+    if not plans:
+        return []
+    for part in SEALS:
+        part(job)
+    return [_certify(job, plan) for plan in plans]
+
+
+def find_live(store: Store) -> Release | None:
+    """Return the live release."""
+    return next(iter(read_releases(store)[::-1]), None)
+
+
+def list_caches(store: Store) -> list[Path]:
+    """Return the files that this machine keeps of the store, outside of it."""
+    return [find_cache_file(store.root, store.space, kind) for kind in KINDS]
+
+
+def scan_store(store: Store, canaries: Canaries) -> Scan:
+    """Look for canaries in the store's space and in what this machine keeps of it."""
+    return scan_files([store.dir, *list_caches(store)], canaries)
+
+
+def drop_lone_vectors(store: Store) -> int:
+    """Remove the vectors of texts that no row has any more; returns how many."""
+    held = store.read(VECTORS, ["vector_id", "model"]).to_pylist()
+    if not held:
+        return 0
+    texts = {text for table, column in ENCODED for text in store.read(table, [column])[column].to_pylist()}
+    alive = {one for model in {row["model"] for row in held} for one in compute_vector_ids(texts, model)}
+    lone = [row["vector_id"] for row in held if row["vector_id"] not in alive]
+    store.delete_ids(VECTORS, lone)
+    return len(lone)
+
+
+def _certify(job: Job, plan: Plan) -> Path:
+    made = build_certificate(plan, job.store, find_live(job.store), scan_store(job.store, plan.canaries))
+    path = write_certificate(job.store.dir, plan.run_id, made)
+    drop_plan(job.store.dir, plan)
+    return path

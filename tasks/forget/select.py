@@ -1,0 +1,138 @@
+"""Which messages are meant: rows of MESSAGES in, the ids of those to forget out."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow.compute as pc
+
+from slowwave.schemas.errors import UsageError
+from slowwave.schemas.settings import RetentionSettings
+from slowwave.schemas.tables import MESSAGES, SESSIONS
+from slowwave.store.store import Store
+
+COLUMNS = ["message_id", "session_id", "native_id", "speaker", "ts", "workspace", "source"]
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What to forget. Of one kind any, of several kinds all must hold."""
+
+    sessions: tuple[str, ...] = ()
+    """By the transcript's own id, or ours."""
+    messages: tuple[str, ...] = ()
+    match: str | None = None
+    """Words that stand in the text, in a tool's call or output, or in the speaker's name; case apart."""
+    speakers: tuple[str, ...] = ()
+    workspace: str | None = None
+    before: datetime | None = None
+    notes: tuple[str, ...] = ()
+    """Notes and talks, by the id that `remember` gave."""
+    source: str | None = None
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """What is asked for, without its words: they may be what is to be forgotten."""
+        return tuple(name for name, value in vars(self).items() if value)
+
+    def check(self) -> None:
+        """Check that something is asked for.
+
+        Raises:
+            UsageError: nothing is, or nothing but blanks.
+        """
+        if not self.kinds:
+            raise UsageError("name what to forget: a session, message, text, speaker, workspace, day, note or source")
+        if self.match is not None and not self.match.strip():
+            raise UsageError("--match takes words: blank text stands in everything")
+
+
+def select_messages(store: Store, wanted: Wanted) -> set[str]:
+    """Return ids of the messages that are meant.
+
+    Raises:
+        UsageError: a session, message or note that the vault does not hold.
+    """
+    wanted.check()
+    sessions = store.read(SESSIONS, ["session_id", "native_id", "path", "workspace"]).to_pylist()
+    ids = _find_sessions(sessions, (*wanted.sessions, *wanted.notes), only_noted=bool(wanted.notes))
+    places = {row["session_id"]: row["workspace"] for row in sessions}
+    chosen = {
+        row["message_id"]
+        for row in _iter_messages(store, with_blocks=wanted.match is not None, sessions=ids)
+        if _is_meant(row, wanted, places)
+    }
+    missing = [one for one in wanted.messages if not any(_names_message(one, row) for row in _iter_messages(store))]
+    if missing:
+        raise UsageError(f"no such message: {', '.join(missing)}; the id is the transcript's own, or a hit's")
+    return chosen
+
+
+def select_due_messages(store: Store, settings: RetentionSettings, now: datetime) -> set[str]:
+    """Return ids of the messages whose time is over: of their kind, else of their workspace, source, or any."""
+    if not settings.has_message_limits:
+        return set()
+    paths = {r["session_id"]: r["path"] for r in store.read(SESSIONS, ["session_id", "path"]).to_pylist()}
+    folders = {str(store.dir / "talk"): settings.talk_days, str(store.dir / "notes"): settings.notes_days}
+
+    def is_due(row: Row) -> bool:
+        folder = str(Path(paths.get(row["session_id"], "")).parent)
+        days = settings.messages_days
+        days = settings.by_source.get(row["source"], days)
+        days = settings.by_workspace.get(row["workspace"] or "", days)
+        days = folders.get(folder, days)
+        return bool(days and row["ts"] and row["ts"] < now - timedelta(days=days))
+
+    return {row["message_id"] for row in _iter_messages(store) if is_due(row)}
+
+
+def has_text(row: Mapping[str, Any], folded: str) -> bool:
+    """Return whether a row of MESSAGES holds words that are given in lower case."""
+    texts = [row["text"], row["speaker"]]
+    texts += [value for block in row["blocks"] for value in (block["text"], block["name"])]
+    return any(folded in text.casefold() for text in texts if text)
+
+
+def _find_sessions(rows: list[Row], names: tuple[str, ...], *, only_noted: bool) -> set[str] | None:
+    """Return our ids of sessions; None where none is named."""
+    if not names:
+        return None
+    found = {row["session_id"]: row for row in rows if row["native_id"] in names or row["session_id"] in names}
+    missing = set(names) - {row["native_id"] for row in found.values()} - found.keys()
+    if missing:
+        kind = "note" if only_noted else "session"
+        raise UsageError(f"no such {kind}: {', '.join(sorted(missing))}; the id is the transcript's own")
+    return set(found)
+
+
+def _is_meant(row: Row, wanted: Wanted, places: Mapping[str, str | None]) -> bool:
+    """Return whether a message is meant; its session is."""
+    if wanted.messages and not any(_names_message(one, row) for one in wanted.messages):
+        return False
+    if wanted.speakers and (row["speaker"] or "").casefold() not in {one.casefold() for one in wanted.speakers}:
+        return False
+    if wanted.workspace and wanted.workspace not in (row["workspace"], places.get(row["session_id"])):
+        return False
+    if wanted.source and row["source"] != wanted.source:
+        return False
+    if wanted.before and not (row["ts"] and row["ts"] < _convert_to_utc(wanted.before)):
+        return False
+    return wanted.match is None or has_text(row, wanted.match.casefold())
+
+
+def _names_message(one: str, row: Row) -> bool:
+    return one in (row["message_id"], row["native_id"])
+
+
+def _iter_messages(store: Store, *, with_blocks: bool = False, sessions: set[str] | None = None) -> Iterator[Row]:
+    columns = [*COLUMNS, "text", "blocks"] if with_blocks else COLUMNS
+    where = None if sessions is None else pc.field("session_id").isin(sorted(sessions))
+    for batch in store.open_dataset(MESSAGES).to_batches(columns=columns, filter=where):
+        yield from batch.to_pylist()
+
+
+def _convert_to_utc(moment: datetime) -> datetime:
+    return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)

@@ -1,0 +1,138 @@
+"""A tool call as what it does: files read and edited, commands run, places searched."""
+
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from posixpath import isabs, join, normpath
+from typing import Any
+
+import orjson
+
+from slowwave.schemas.vocabulary import ActionKind
+from slowwave.tasks.habits.commands import find_edited_in_place, read_command
+from slowwave.tasks.habits.shell import SimpleCommand, parse_script, tell_outcomes
+
+PATCH_FILE = re.compile(r"^\*\*\* (?:(?:Add|Update|Delete) File|Move to): (.+?)\s*$", re.MULTILINE)
+"""Lines of Codex's patches that name a file."""
+PATCH = "*** Begin Patch"
+DRIVE = re.compile(r"[A-Za-z]:[\\/]")
+
+
+@dataclass(frozen=True)
+class Action:
+    """One thing that a call does; columns of ACTIONS."""
+
+    kind: ActionKind
+    path: str | None = None
+    command: str | None = None
+    line: str | None = None
+    role: str | None = None
+    ok: bool | None = None
+
+
+@cache
+def _load_tools() -> tuple[dict[str, ActionKind], dict[str, list[str]]]:
+    table = tomllib.loads((Path(__file__).parent / "tools.toml").read_text(encoding="utf-8"))
+    kinds = {name: ActionKind(kind) for kind, names in table["kinds"].items() for name in names}
+    return kinds, table["arguments"]
+
+
+def read_call(tool: str, given: str, failed: bool | None, workspace: str | None) -> list[Action]:
+    """Return what a call does, in order; nothing of its texts but paths and commands.
+
+    Args:
+        tool: its name, as the transcript has it.
+        given: its arguments, JSON or, of patches, raw.
+        failed: what its result says; None where it says nothing.
+        workspace: a folder, or a mere name; paths are told from it on, those outside are not told.
+    """
+    kinds, names = _load_tools()
+    kind = kinds.get(re.sub(r"[^a-z0-9]", "", tool.lower()), ActionKind.OTHER)
+    ok = None if failed is None else not failed
+    if PATCH in given and kind in (ActionKind.EDIT, ActionKind.RUN):
+        text = given if given.lstrip().startswith(PATCH) else given.replace("\\n", "\n")
+        paths = dict.fromkeys(locate(path, workspace) for path in PATCH_FILE.findall(text))
+        return [Action(ActionKind.EDIT, path, ok=ok) for path in paths]
+    arguments = _parse_arguments(given)
+    if kind is ActionKind.RUN:
+        script = _get_script(arguments, names["command"])
+        folder = _get_first(arguments, names["folder"]) or ""
+        return list(_read_script(script, folder, failed, workspace)) if script else []
+    if kind is ActionKind.EDIT and arguments.get("command") == "view":  # an editor of many commands
+        kind = ActionKind.READ
+    path = _get_first(arguments, names["path"])
+    return [Action(kind, locate(path, workspace) if path else None, ok=ok)]
+
+
+def locate(path: str, workspace: str | None, folder: str = "") -> str | None:
+    """Return a path from the workspace on; None for one outside of it.
+
+    Of a workspace that is a mere name an absolute path stays as it is: what lies in it can't be told.
+    """
+    whole = join(folder, _slash(path))
+    root = _slash(workspace).rstrip("/") if workspace else ""
+    if not _is_absolute(whole):
+        inside = normpath(whole)
+        return None if inside.startswith("..") or whole[:1] in "~$" else inside.removeprefix("./")
+    whole = normpath(whole)
+    if not _is_absolute(root):
+        return whole
+    return "." if whole == root else whole.removeprefix(f"{root}/") if whole.startswith(f"{root}/") else None
+
+
+def _read_script(script: str, folder: str, failed: bool | None, workspace: str | None) -> Iterator[Action]:
+    commands = parse_script(script)
+    fed = [False, *(one.joint == "|" for one in commands)]
+    for one, ok, is_fed in zip(commands, tell_outcomes(commands, failed), fed, strict=False):
+        told = read_command(one) if one.words else None
+        if told is None or (is_fed and told.form is None):  # `… | tail -3` looks at no file
+            continue
+        place = None if one.folder is None else locate(one.folder or ".", workspace, folder)
+        action = Action(told.kind, None, told.form, told.line, told.role, ok)
+        if told.kind is ActionKind.EDIT:
+            for path in _list_written(one):
+                whole = path if place in (None, ".") else join(place or "", path)
+                yield replace(action, path=locate(whole, workspace))
+        elif told.kind is ActionKind.RUN and place is not None:
+            yield replace(action, path=place.removeprefix("."))
+        else:  # what runs elsewhere is no habit of this workspace
+            yield Action(told.kind, ok=ok)
+
+
+def _list_written(one: SimpleCommand) -> list[str]:
+    return find_edited_in_place(one.words) or [path for path in one.writes if not path.startswith("/dev/")]
+
+
+def _parse_arguments(given: str) -> Mapping[str, Any]:
+    try:
+        parsed = orjson.loads(given)
+    except orjson.JSONDecodeError:
+        return {}
+    return parsed if isinstance(parsed, dict) else {}
+
+
+def _get_first(arguments: Mapping[str, Any], names: list[str]) -> str | None:
+    return next((found for name in names if isinstance(found := arguments.get(name), str) and found.strip()), None)
+
+
+def _get_script(arguments: Mapping[str, Any], names: list[str]) -> str | None:
+    """Return the script; of a list of words (`bash -lc SCRIPT`) its last, or the words in a row."""
+    for name in names:
+        given = arguments.get(name)
+        if isinstance(given, str):
+            return given
+        if isinstance(given, list) and given and all(isinstance(word, str) for word in given):
+            is_shell = len(given) > 2 and given[-2].startswith("-") and given[-2].endswith("c")
+            return str(given[-1]) if is_shell else " ".join(given)
+    return None
+
+
+def _slash(path: str) -> str:
+    return path.replace("\\", "/") if DRIVE.match(path) or ("\\" in path and "/" not in path) else path
+
+
+def _is_absolute(path: str) -> bool:
+    return isabs(path) or bool(DRIVE.match(path))

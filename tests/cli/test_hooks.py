@@ -1,0 +1,146 @@
+"""The hooks as clients call them: a process, the documented JSON on its standard input, its answer and exit status."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from slowwave.cli.hook import INTRODUCTION
+from slowwave.cli.main import app
+from slowwave.flows.nightly import run_night
+from slowwave.schemas.settings import Settings
+from slowwave.store.recalls import load_recalled_spans
+from tests.talk_files import session
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "deployments" / "hooks"
+SAID = [
+    ("user", "We decided that PostgreSQL keeps the gauge readings from now on, in a database of its own."),
+    ("assistant", "Noted, PostgreSQL keeps the gauge readings."),
+]
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that the memory knows."""
+    folder = tmp_path_factory.mktemp("hooks") / "tidepool"
+    (folder / ".git").mkdir(parents=True)
+    (folder / "src").mkdir()
+    return folder
+
+
+@pytest.fixture(scope="module")
+def store(project: Path) -> Path:
+    where = project.parent / "store"
+    talks = [
+        session(project.parent, "s1", 2, SAID, workspace=str(project)),
+        session(project.parent, "s2", 3, [("user", "The heron nests at Kilbrack.")], workspace="elsewhere"),
+    ]
+    run_night(talks, Settings(store=where, encoder="hash-384"))
+    return where
+
+
+def call(*words: str, given: object, store: Path) -> subprocess.CompletedProcess[bytes]:
+    """The hook, as a client runs it, in a folder of the client's."""
+    raw = json.dumps(given).encode()
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "SLOWWAVE_STORE": str(store), "XDG_CONFIG_HOME": str(store)}
+    command = [sys.executable, "-m", "slowwave", "hook", *words]
+    return subprocess.run(command, input=raw, cwd=store.parent, env=environment, capture_output=True, check=False)
+
+
+def example(name: str, folder: Path) -> dict[str, Any]:
+    """A documented event, in a folder of this machine."""
+    given = json.loads((EXAMPLES / f"event-{name}.json").read_text())
+    return given | ({"workspace_roots": [str(folder)]} if "cursor" in name else {"cwd": str(folder)})
+
+
+@pytest.mark.parametrize("client", ["claude-code", "codex"])
+@pytest.mark.parametrize(("event", "named"), [("session-start", "SessionStart"), ("user-prompt", "UserPromptSubmit")])
+def test_the_documented_event_gets_the_documented_answer(
+    store: Path, project: Path, client: str, event: str, named: str
+) -> None:
+    done = call(event, given=example(f"{client}-{event}", project / "src"), store=store)
+    assert (done.returncode, done.stderr) == (0, b"")
+    told = json.loads(done.stdout)["hookSpecificOutput"]
+    assert told.keys() == {"hookEventName", "additionalContext"}
+    assert told["hookEventName"] == named
+    assert told["additionalContext"].startswith(INTRODUCTION)
+    assert "PostgreSQL keeps the gauge readings" in told["additionalContext"]
+    assert "heron" not in told["additionalContext"]
+
+
+def test_cursor_gets_its_own_answer_and_what_was_told_is_noted(store: Path, project: Path) -> None:
+    (store / "default" / "recalls.jsonl").unlink(missing_ok=True)
+    done = call("session-start", given=example("cursor-session-start", project), store=store)
+    assert json.loads(done.stdout).keys() == {"additional_context"}
+    assert load_recalled_spans(store / "default")
+
+
+ASKED = {"cwd": "HERE", "prompt": "Which database keeps the gauge readings?"}
+CALLS: list[tuple[list[str], object]] = [
+    (["session-start"], {"cwd": "/somewhere/else", "source": "startup"}),
+    (["session-start"], {"cwd": "HERE", "source": "resume"}),
+    (["user-prompt"], {"cwd": "HERE", "prompt": "thanks"}),
+    (["user-prompt"], {"cwd": "HERE", "prompt": "The heron?"}),
+    (["user-prompt"], {"cwd": "HERE", "prompt": "\x00 \ud800"}),
+    (["user-prompt"], {"cwd": "HERE"}),
+    (["user-prompt"], {"cwd": "HERE", "prompt": ["Which database keeps the gauge readings?"]}),
+    (["user-prompt"], {"cwd": 5, "prompt": 5}),
+    (["user-prompt"], "no JSON"),
+    (["user-prompt"], []),
+    (["user-prompt", "--store", "/nowhere"], ASKED),
+    (["user-prompt", "--no-such-option"], ASKED),
+    (["user-prompt", "--budget", "many"], ASKED),
+    (["stop"], ASKED),
+    ([], {}),
+    (["user-prompt"], ASKED),
+    (["user-prompt"], {"cwd": "HERE", "prompt": "\x00Which database\x00\ud83d keeps the gauge readings?"}),
+]
+"""The last two alone are answered."""
+DRIVER = """
+import json, os, sys, tempfile
+from slowwave.cli.main import main
+
+for words, given in json.load(sys.stdin):
+    with tempfile.TemporaryFile() as event, tempfile.TemporaryFile() as told:
+        event.write((given if given == "no JSON" else json.dumps(given)).encode())
+        event.seek(0)
+        out = os.dup(1)
+        os.dup2(event.fileno(), 0), os.dup2(told.fileno(), 1)
+        sys.stdin, sys.argv = open(0, closefd=False), ["slowwave", "hook", *words]
+        try:
+            main()
+        except SystemExit as ended:
+            sys.stdout.flush()
+            os.dup2(out, 1)
+            told.seek(0)
+            print(json.dumps([ended.code or 0, len(told.read())]), flush=True)
+"""
+"""Calls in one process, each with files for its input and output: the imports are paid for once."""
+
+
+def test_whatever_is_amiss_no_prompt_is_stopped(store: Path, project: Path) -> None:
+    raw = json.dumps(CALLS).replace("HERE", str(project)).encode()
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "SLOWWAVE_STORE": str(store), "XDG_CONFIG_HOME": str(store)}
+    command = [sys.executable, "-c", DRIVER]
+    done = subprocess.run(command, input=raw, cwd=store.parent, env=environment, capture_output=True, check=False)
+    ends = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [end[0] for end in ends] == [0] * len(CALLS), done.stderr
+    assert [number for number, end in enumerate(ends) if end[1]] == [len(CALLS) - 2, len(CALLS) - 1]
+    assert done.stderr == b""
+
+
+def test_a_session_elsewhere_may_be_told_of_everything(store: Path) -> None:
+    given = {"cwd": "/somewhere/else", "source": "startup"}
+    done = call("session-start", "--everywhere", given=given, store=store)
+    assert "heron" in json.loads(done.stdout)["hookSpecificOutput"]["additionalContext"]
+
+
+def test_a_hook_is_no_command_for_people_and_has_help_all_the_same() -> None:
+    assert " hook " not in CliRunner().invoke(app, ["--help"]).output
+    assert "session-start or user-prompt" in CliRunner().invoke(app, ["hook", "--help"]).output

@@ -1,0 +1,183 @@
+"""What `slowwave install` puts into a client's settings, and that `uninstall` leaves them as they were."""
+
+import json
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from slowwave.cli.client_files import KEPT, Client
+from slowwave.cli.main import app
+
+EXAMPLES = Path(__file__).parents[2] / "deployments" / "hooks"
+FILES = {
+    Client.CLAUDE_CODE: (".claude/settings.json", ".claude.json"),
+    Client.CODEX: (".codex/hooks.json", ".codex/config.toml"),
+    Client.CURSOR: (".cursor/hooks.json", ".cursor/mcp.json"),
+}
+OF_PROJECT = {
+    Client.CLAUDE_CODE: (".claude/settings.json", ".mcp.json"),
+    Client.CODEX: FILES[Client.CODEX],
+    Client.CURSOR: FILES[Client.CURSOR],
+}
+MINE = {"hooks": [{"type": "command", "command": "notify-send 'hook session-start'"}]}
+clients = pytest.mark.parametrize("client", list(Client))
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    where = tmp_path / "home"
+    where.mkdir()
+    monkeypatch.setenv("HOME", str(where))
+    for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    work = tmp_path / "work"
+    (work / ".git").mkdir(parents=True)
+    monkeypatch.chdir(work)
+    return where
+
+
+def typed(*words: object) -> Result:
+    return CliRunner().invoke(app, [str(word) for word in words])
+
+
+def read_all(folder: Path) -> dict[str, bytes]:
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def settings_of(client: Client, home: Path) -> list[dict[str, Any]]:
+    texts = {name: (home / name).read_text() for name in FILES[client]}
+    return [tomllib.loads(text) if name.endswith(".toml") else json.loads(text) for name, text in texts.items()]
+
+
+WRITTEN = [
+    b"",
+    b"{}",
+    b'{"model": "opus", "hooks": {}}',
+    b'{\n\t"hooks": {"SessionStart": [], "sessionStart": []},\n\t"permissions": {"allow": ["Bash(ls)"]}\n}',
+    json.dumps({"hooks": {"SessionStart": [MINE], "Stop": [MINE]}, "né": "\u00e9\U0001f600", "n": 1.50}).encode(),
+    json.dumps({"mcpServers": {"git": {"command": "git-mcp"}}, "numStartups": 3}, indent=4).encode() + b"\r\n\r\n",
+]
+
+
+@clients
+@pytest.mark.parametrize("before", [None, *WRITTEN])
+def test_what_is_installed_and_removed_leaves_every_byte(home: Path, client: Client, before: bytes | None) -> None:
+    toml = b'model = "gpt-5"\n\n[mcp_servers.git]\ncommand = "git-mcp"' if before else before
+    for name in FILES[client] if before is not None else ():
+        (home / name).parent.mkdir(exist_ok=True)
+        (home / name).write_bytes(toml or b"" if name.endswith(".toml") else before)
+        (home / name).chmod(0o600)
+    first = read_all(home)
+    for _ in range(2):  # the second changes nothing
+        done = typed("install", client)
+        assert done.exit_code == 0, done.output
+    hooks, servers = settings_of(client, home)
+    assert "slowwave" in (servers.get("mcpServers") or servers.get("mcp_servers"))
+    assert str(hooks).count("hook session-start") == 1 + (b"notify-send" in (before or b"")) * 2
+    for name, raw in first.items():
+        assert (home / (name + KEPT)).read_bytes() == raw
+        assert (home / (name + KEPT)).stat().st_mode & 0o777 == (home / name).stat().st_mode & 0o777 == 0o600
+    assert typed("uninstall", client).exit_code == 0
+    assert read_all(home) == first
+
+
+@clients
+def test_what_was_changed_since_stays(home: Path, client: Client) -> None:
+    name = FILES[client][0]
+    (home / name).parent.mkdir()
+    (home / name).write_text('{"model": "opus"}')
+    typed("install", client)
+    changed = json.loads((home / name).read_text())
+    changed["model"] = "haiku"
+    event = next(iter(changed["hooks"]))
+    changed["hooks"][event].append(MINE)
+    (home / name).write_text(json.dumps(changed, indent=2))
+    assert typed("uninstall", client).exit_code == 0
+    left = json.loads((home / name).read_text())
+    assert (left["model"], left["hooks"]) == ("haiku", {event: [MINE]})
+    assert not (home / (name + KEPT)).exists()
+
+
+@clients
+def test_a_dry_run_changes_nothing(home: Path, client: Client) -> None:
+    done = typed("install", client, "--dry-run")
+    assert ("hook session-start" in done.output, read_all(home)) == (True, {})
+    typed("install", client)
+    before = read_all(home)
+    assert "-" in typed("uninstall", client, "--dry-run").output
+    assert read_all(home) == before
+
+
+@clients
+@pytest.mark.parametrize("broken", ["{// a comment\n}", "[1,", '{"hooks": 5, "mcpServers": 5}', "a = ["])
+def test_what_can_not_be_read_is_left_alone_and_nothing_else_is_written(
+    home: Path, client: Client, broken: str
+) -> None:
+    last = FILES[client][1]
+    (home / last).parent.mkdir(exist_ok=True)
+    (home / last).write_text(broken)
+    before = read_all(home)
+    done = typed("install", client)
+    assert done.exit_code == 1
+    assert done.output.startswith(f"slowwave: {home / last} is left as it is: ")
+    assert "what it would get: {" in done.output
+    assert read_all(home) == before
+
+
+@clients
+def test_a_server_of_the_same_name_is_not_taken_over(home: Path, client: Client) -> None:
+    last = FILES[client][1]
+    (home / last).parent.mkdir(exist_ok=True)
+    own = '{"mcpServers": {"slowwave": {"url": "http://x"}}}'
+    if last.endswith("toml"):
+        own = '[mcp_servers.slowwave]\nurl = "http://x"\n'
+    (home / last).write_text(own)
+    assert "has a server slowwave of its own" in typed("install", client).output
+    assert typed("uninstall", client).exit_code == 0
+    assert (home / last).read_text() == own
+
+
+@clients
+def test_a_project_gets_files_that_others_can_use_and_the_examples_are_these(
+    home: Path, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work = Path.cwd()
+    (work / "src").mkdir()
+    monkeypatch.chdir(work / "src")
+    assert typed("install", client, "--project").exit_code == 0
+    assert read_all(home) == {}
+    for name in OF_PROJECT[client]:
+        shown = EXAMPLES / f"{client}-{Path(name).name.lstrip('.')}"
+        assert (work / name).read_text() == shown.read_text()
+    assert typed("uninstall", client, "--project").exit_code == 0
+    assert not [path for path in work.rglob("*") if path.is_file()]
+
+
+def test_store_and_space_are_named_to_the_client(home: Path, tmp_path: Path) -> None:
+    typed("install", "claude-code", "--store", tmp_path / "a store", "--space", "work")
+    hooks, servers = settings_of(Client.CLAUDE_CODE, home)
+    command = hooks["hooks"]["UserPromptSubmit"][0]["hooks"][0]["command"]
+    assert command.endswith(f"hook user-prompt --store '{tmp_path / 'a store'}' --space work")
+    assert servers["mcpServers"]["slowwave"]["args"][-4:] == ["--store", str(tmp_path / "a store"), "--space", "work"]
+    typed("uninstall", "claude-code")
+    assert read_all(home) == {}
+
+
+def test_the_folders_that_clients_are_told_of_elsewhere(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path / "c"))
+    monkeypatch.setenv("CODEX_HOME", str(tmp_path / "x"))
+    typed("install", "claude-code")
+    typed("install", "codex")
+    assert set(read_all(tmp_path / "c")) == {"settings.json", ".claude.json"}
+    assert set(read_all(tmp_path / "x")) == {"hooks.json", "config.toml"}
+    assert read_all(home) == {}
+
+
+def test_an_unknown_client_is_refused_and_nothing_is_there_to_take_out() -> None:
+    assert typed("install", "emacs").exit_code == 2
+    assert "Nothing is there to take out." in typed("uninstall", "cursor").output

@@ -1,0 +1,428 @@
+"""Words that were said in one place, and then stand in every table and file: after a forgetting they stand in none."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import lance
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from lance.file import LanceFileReader
+from typer.testing import CliRunner
+
+from slowwave.cli.main import app
+from slowwave.engines.encoders.hash_encoder import HashEncoder
+from slowwave.flows import forget
+from slowwave.flows.forget import preview_forgetting, run_forget, take_in_notes
+from slowwave.flows.nightly import run_night
+from slowwave.memory import Memory
+from slowwave.schemas.errors import SlowwaveError, UsageError
+from slowwave.schemas.settings import Settings
+from slowwave.schemas.tables import (
+    COMPLETIONS,
+    GISTS,
+    MESSAGES,
+    OBSERVATIONS,
+    PASSAGES,
+    QUARANTINE,
+    RUNS,
+    SESSIONS,
+    SUMMARIES,
+    TABLES,
+    TOPICS,
+    VECTORS,
+)
+from slowwave.store import Store
+from slowwave.store.check import check_store
+from slowwave.store.digest import compute_table_digest
+from slowwave.store.journal import Journal, write_note
+from slowwave.store.probes import add_probe, read_probes
+from slowwave.store.recalls import hash_spans, log_recall
+from slowwave.store.releases import read_releases
+from slowwave.store.snapshot_cache import find_cache_file
+from slowwave.tasks.forget import seal, task
+from slowwave.tasks.forget.certificate import load_certificate
+from slowwave.tasks.forget.check import check_certificate
+from slowwave.tasks.forget.select import Wanted
+from slowwave.tasks.ingest.verify import find_broken_chains
+from slowwave.tasks.vectors import compute_vector_id
+
+SECRET = "quixelbrandt"
+ENCODER = "hash-384"
+START = datetime(2026, 3, 1, 9, 0, tzinfo=UTC)
+TALK = {
+    "told": [
+        f"We decided to move the {SECRET} deployment from Redis to Postgres because sessions went stale.",
+        f"Agreed: the {SECRET} deployment keeps its sessions in Postgres from now on.",
+        f"I always keep the {SECRET} password file in the blue cabinet of the Lisbon office.",
+        f"Noted: the {SECRET} password file lies in the blue cabinet of the Lisbon office.",
+        f"The {SECRET} deployment runs every Tuesday at nine from the Lisbon office.",
+        f"Right, every Tuesday at nine the {SECRET} deployment runs from the Lisbon office.",
+    ],
+    "other": [
+        "My sister Nina moved to Porto in February and works for a bakery near the river.",
+        "How lovely! A bakery near the river in Porto sounds like a good place to work.",
+        "I prefer rye bread to wheat bread, and I bake it every Sunday at home.",
+        "Rye bread every Sunday at home, that is a fine habit to keep.",
+        "We decided to rent a van in April to move Nina's furniture to Porto.",
+        "A van in April it is, for Nina's furniture.",
+    ],
+}
+
+
+def write_transcript(path: Path, session: str, texts: list[str]) -> None:
+    lines: list[dict[str, Any]] = [
+        {
+            "session_id": session,
+            "message_id": f"{session}-{n}",
+            "role": ("user", "assistant")[n % 2],
+            "content": text,
+            "ts": (START + timedelta(minutes=n)).isoformat(),
+            "speaker": "Ann" if n % 2 == 0 else None,
+            "title": f"About {texts[0][:40]}",
+        }
+        for n, text in enumerate(texts)
+    ]
+    if session == "told":
+        output = [{"type": "tool_result", "text": f"exit 0: {SECRET} built", "call_id": "c1"}]
+        lines.insert(4, {**lines[3], "role": "tool", "message_id": "told-tool", "content": output})
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines) + '{"role": "user", "content": 7}\n')
+
+
+def make_settings(store: Path, **more: Any) -> Settings:
+    return Settings(store=store, encoder=ENCODER, **more)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store of two nights in which the words are everywhere, and the transcripts beside it."""
+    root = tmp_path_factory.mktemp("made")
+    (root / "in").mkdir()
+    for session, texts in TALK.items():
+        write_transcript(root / "in" / f"{session}.jsonl", session, texts)
+    settings = make_settings(root / "store")
+    run_night([root / "in"], settings).check_complete()
+    space = root / "store" / "default"
+    write_note(space, f"The {SECRET} budget is nine thousand euros.", at=START)
+    talk = Journal(space, at=START)
+    talk.append("user", f"What was the budget of {SECRET} again?")
+    talk.append("assistant", "Nine thousand euros.")
+    run_night([root / "in"], settings).check_complete()
+    plant_rows(Store.open(root / "store"))
+    add_probe(space, f"Where is the {SECRET} password file?", "blue cabinet")
+    add_probe(space, "What does Nina do in Porto?", "bakery")
+    return root
+
+
+def plant_rows(store: Store) -> None:
+    """What a language model's night, a failure and a bad line would have left."""
+    sid = store.read(SESSIONS, ["session_id"], pc.field("native_id") == "told")["session_id"][0].as_py()
+    path = store.read(SESSIONS, ["path"], pc.field("native_id") == "told")["path"][0].as_py()
+    answer = {
+        "completion_id": "c" * 32, "request_id": f"{sid}/0", "model": "m", "engine": "e", "text": f'["{SECRET}"]',
+        "error": None, "reason": "", "finish_reason": "stop", "prompt_tokens": 1, "completion_tokens": 1,
+        "prefix_tokens": 0, "flags": [], "created_at": START,
+    }  # fmt: skip
+    other = store.read(SESSIONS, ["session_id"], pc.field("native_id") == "other")["session_id"][0].as_py()
+    kept = {**answer, "completion_id": "d" * 32, "request_id": f"{other}/0", "text": "rye"}
+    store.append(COMPLETIONS, pa.Table.from_pylist([answer, kept], schema=COMPLETIONS.schema))
+    bad = {
+        "quarantine_id": "q1", "step": "read", "path": path, "line": 9, "row_id": None, "reason": f"no {SECRET}",
+        "excerpt": f"{SECRET} {{", "resolved": False,
+    }  # fmt: skip
+    failed = {**bad, "quarantine_id": "q2", "step": "observe", "path": None, "row_id": f"{sid}/session"}
+    store.merge(QUARANTINE, pa.Table.from_pylist([bad, failed], schema=QUARANTINE.schema))
+    run = store.read(RUNS).to_pylist()[0]
+    report = {**json.loads(run["report"]), "notes": [f"failed: KeyError: '{SECRET}'"]}
+    store.merge(RUNS, pa.Table.from_pylist([{**run, "report": json.dumps(report)}], schema=RUNS.schema))
+
+
+@pytest.fixture
+def root(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of its own, with answers kept and handed out on this machine."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    shutil.copytree(made, tmp_path / "made", copy_function=shutil.copy2)
+    copy = tmp_path / "made"
+    store = Store.open(copy / "store")
+    rows = store.read(SESSIONS).to_pylist()  # where the copy's transcripts are
+    moved = [{**row, "path": row["path"].replace(str(made), str(copy))} for row in rows]
+    store.merge(SESSIONS, pa.Table.from_pylist(moved, schema=SESSIONS.schema))
+    memory = Memory.open(copy / "store", encoder=HashEncoder())
+    hits = memory.recall(f"where is the {SECRET} password file?")
+    assert any(SECRET in hit.text for hit in hits)
+    log_recall(copy / "store" / "default", {hit.id: [hit.text] for hit in hits})
+    log_recall(copy / "store" / "default", {"other/other-0": [TALK["other"][0]]})
+    return copy
+
+
+def find_word(folder: Path, word: str = SECRET) -> list[str]:
+    """Every place that holds the word: raw bytes, every version of every table, and Lance's files one by one."""
+    places = []
+    for path in sorted(p for p in folder.rglob("*") if p.is_file()):
+        if word.encode() in path.read_bytes().lower():
+            places.append(f"bytes of {path}")
+        if (
+            path.suffix == ".lance"
+            and word in str(LanceFileReader(str(path)).read_all().to_table().to_pylist()).lower()
+        ):
+            places.append(f"file {path}")
+    for table in TABLES.values():
+        for path in folder.rglob(f"{table.name}.lance"):
+            for version in lance.dataset(str(path)).versions():
+                rows = lance.dataset(str(path), version=version["version"]).to_table()
+                if word in str(rows.to_pylist()).lower():
+                    places.append(f"{table.name} version {version['version']}")
+    return places
+
+
+def digest_other(store: Store) -> dict[str, str]:
+    """Digests of all that was made of the other session."""
+    sid = store.read(SESSIONS, ["session_id"], pc.field("native_id") == "other")["session_id"][0].as_py()
+    ids = store.read(MESSAGES, ["message_id"], pc.field("session_id") == sid)["message_id"].to_pylist()
+    found = {
+        table.name: store.read_ids(table, [sid], by="session_id")
+        for table in (MESSAGES, SESSIONS, PASSAGES, OBSERVATIONS)
+    }
+    found[GISTS.name] = store.read_ids(GISTS, ids)
+    found[SUMMARIES.name] = store.read_ids(SUMMARIES, [sid], by="scope_id")
+    found[COMPLETIONS.name] = store.read_ids(COMPLETIONS, ["d" * 32])
+    vectors = [compute_vector_id(ENCODER, text) for text in found["passages"]["text"].to_pylist()]
+    found[VECTORS.name] = store.read_ids(VECTORS, vectors)
+    assert all(rows.num_rows for rows in found.values())
+    return {name: compute_table_digest(TABLES[name], rows) for name, rows in found.items()}
+
+
+def test_after_forgetting_no_byte_holds_the_words_and_the_rest_is_what_it_was(root: Path) -> None:
+    store, cache = Store.open(root / "store"), find_cache_file(root / "store", "default", "answers")
+    full = " ".join(find_word(root / "store"))
+    for table in (MESSAGES, PASSAGES, GISTS, OBSERVATIONS, TOPICS, SUMMARIES, COMPLETIONS, QUARANTINE, RUNS, SESSIONS):
+        assert f"{table.name} version" in full, table.name  # else nothing is shown by its being gone
+    assert SECRET in cache.read_bytes().decode("utf-8", "replace")
+    assert "notes" in full
+    assert "talk" in full
+    indexes = set(store.dir.rglob("_indices/*"))
+    assert indexes
+    before, texts = digest_other(store), store.read(PASSAGES, ["text"])["text"].to_pylist()
+    report, [path] = run_forget(Wanted(match=SECRET.upper()), make_settings(root / "store"))
+    assert report.release
+    assert not find_word(root / "store")
+    assert not cache.exists()
+    store = Store.open(root / "store")
+    assert digest_other(store) == before
+    gone = [compute_vector_id(ENCODER, text) for text in texts if SECRET in text]
+    assert gone
+    assert store.read_ids(VECTORS, gone).num_rows == 0
+    log = (store.dir / "recalls.jsonl").read_text()
+    assert "other/other-0" in log
+    assert not any(span in log for text in TALK["told"] for span in hash_spans([text]))
+    assert not indexes & set(store.dir.rglob("_indices/*"))  # their words are packed: no grep shows that they are gone
+    assert [probe.answer for probe in read_probes(store.dir)] == ["bakery"]
+    assert not check_store(store.dir).damage
+    assert find_broken_chains(store)[1] == []
+    assert [release.name for release in read_releases(store) if _is_pinned(store, release.name)] == [
+        report.release.name
+    ]
+    certificate = load_certificate(path)
+    assert SECRET not in path.read_text()
+    assert certificate["scan"]["found"] == 0
+    assert len(certificate["canaries"]["marks"]) > 10
+    assert all(one.holds for one in check_certificate(store, certificate))
+
+
+def _is_pinned(store: Store, name: str) -> bool:
+    return name in store.open_table(MESSAGES).tags.list()
+
+
+def test_a_transcript_on_disk_is_not_read_again_and_what_it_gains_is(root: Path) -> None:
+    settings = make_settings(root / "store")
+    run_forget(Wanted(sessions=("told",)), settings, rebuild=False)
+    write_transcript(root / "in" / "told.jsonl", "told", [*TALK["told"], "The kettle in the kitchen is broken again."])
+    os.utime(root / "in" / "told.jsonl", (1, 1))
+    run_night([root / "in"], settings).check_complete()
+    store = Store.open(root / "store")
+    said = store.read_ids(SESSIONS, ["told"], by="native_id").to_pylist()[0]
+    rows = store.read_ids(MESSAGES, [said["session_id"]], by="session_id").sort_by("seq").to_pylist()
+    assert [row["text"] for row in rows] == [""] * 7 + ["The kettle in the kitchen is broken again."]
+    assert said["title"] is None
+    assert find_broken_chains(store)[1] == []
+    told = store.read(QUARANTINE, where=pc.field("path") == said["path"]).to_pylist()
+    assert SECRET not in str(told)
+    assert f"The {SECRET} budget is nine thousand euros." in store.read(MESSAGES, ["text"])["text"].to_pylist()
+
+
+def test_an_edited_row_of_the_ledger_or_a_text_put_back_is_found(root: Path) -> None:
+    _, [path] = run_forget(Wanted(sessions=("told",)), make_settings(root / "store"), rebuild=False)
+    store, certificate = Store.open(root / "store"), load_certificate(path)
+    row = store.read(MESSAGES, where=pc.field("native_id") == "told-0").to_pylist()[0]
+    text = TALK["told"][0]
+    store.merge(MESSAGES, pa.Table.from_pylist([{**row, "text": text}], schema=MESSAGES.schema))
+    broken = {one.what for one in check_certificate(store, certificate) if not one.holds}
+    assert {"messages", "chains"} <= broken
+    assert "bytes" in broken
+    assert not check_certificate(store, {**certificate, "rows": {}})[0].holds
+
+
+def test_what_is_not_there_is_an_error_and_changes_nothing(root: Path) -> None:
+    settings, store = make_settings(root / "store"), Store.open(root / "store")
+    take_in_notes(settings)  # of the copy, whose paths are others
+    before = store.read_versions(TABLES.values())
+    for wanted in (Wanted(), Wanted(match=" "), Wanted(sessions=("nobody",)), Wanted(messages=("nothing",))):
+        with pytest.raises(UsageError):
+            preview_forgetting(wanted, store)
+        with pytest.raises(UsageError):
+            run_forget(wanted, settings)
+    assert preview_forgetting(Wanted(match="zzzzzz"), store).counts == {}
+    assert run_forget(Wanted(match="zzzzzz"), settings)[1] == []
+    assert store.read_versions(TABLES.values()) == before
+
+
+def test_each_way_to_say_what_is_meant(root: Path) -> None:
+    store = Store.open(root / "store")
+
+    def count(**wanted: Any) -> int:
+        return preview_forgetting(Wanted(**wanted), store).counts.get("messages", 0)
+
+    note = store.read(SESSIONS, ["native_id"], pc.field("native_id") != "told")["native_id"].to_pylist()
+    assert count(sessions=("told",)) == 7
+    assert count(messages=("told-0", "other-0")) == 2
+    assert count(speakers=("ann",)) == 6
+    assert count(speakers=("ann",), sessions=("told",)) == 3
+    assert count(source="generic", match="exit 0") == 1
+    assert count(before=START + timedelta(minutes=1), sessions=("told", "other")) == 2
+    assert count(notes=tuple(one for one in note if one.startswith("note-"))) == 2
+
+
+def test_what_is_older_than_its_days_goes_in_the_night(root: Path) -> None:
+    path = root / "in" / "new.jsonl"
+    line = {"session_id": "new", "role": "user", "content": "The kettle is new.", "ts": datetime.now(UTC).isoformat()}
+    path.write_text(json.dumps(line) + "\n" + json.dumps({**line, "role": "assistant", "content": "Good."}) + "\n")
+    space = root / "store" / "default"
+    log_recall(space, {"long-ago": [TALK["other"][1]]}, START)
+    limits = {"messages_days": 10, "by_source": {"generic": 30}, "recalls_days": 1, "completions_days": 1}
+    report = run_night([root / "in"], make_settings(root / "store", retention=limits)).check_complete()
+    store = Store.open(root / "store")
+    left = {text for text in store.read(MESSAGES, ["text"])["text"].to_pylist() if text}
+    note, talk = f"The {SECRET} budget is nine thousand euros.", f"What was the budget of {SECRET} again?"
+    assert left == {"The kettle is new.", "Good.", note, "Noted.", talk, "Nine thousand euros."}
+    assert "long-ago" not in (space / "recalls.jsonl").read_text()
+    assert store.count(COMPLETIONS) == 0
+    assert "forget" in [step.step for step in report.steps]
+    versions = store.read_versions(TABLES.values())
+    run_night([root / "in"], make_settings(root / "store", retention=limits)).check_complete()
+    assert store.read_versions(TABLES.values()) == versions  # nothing is due twice
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from slowwave.flows import forget
+from slowwave.schemas.settings import Settings
+from slowwave.tasks.forget import select, task
+
+task.STAGES = (*task.STAGES[:2], lambda *args: os.kill(os.getpid(), signal.SIGKILL))
+settings = Settings(store=Path(sys.argv[1]), encoder="hash-384")
+forget.run_forget(select.Wanted(match="quixelbrandt"), settings, rebuild=False)
+"""
+
+
+class Killed(BaseException):
+    """What no part of a run catches."""
+
+
+def die_after(part: int, patch: pytest.MonkeyPatch) -> None:
+    """Let the next run end after so many parts: the plan, the stages of erasing, those of sealing."""
+    done = 0
+
+    def wrap(stage: Callable[..., Any]) -> Callable[..., Any]:
+        def run(*args: Any) -> Any:
+            nonlocal done
+            result, done = stage(*args), done + 1
+            if done == part:
+                raise Killed
+            return result
+
+        return run
+
+    patch.setattr(task, "STAGES", tuple(map(wrap, task.STAGES)))
+    patch.setattr(seal, "SEALS", tuple(map(wrap, seal.SEALS)))
+    patch.setattr(forget, "write_plan", wrap(forget.write_plan))
+
+
+def test_killed_after_each_part_it_is_finished_by_whoever_comes_next(root: Path) -> None:
+    settings = make_settings(root / "store")
+    erasing, sealing = len(task.STAGES), len(seal.SEALS)
+    # The first dies with its plan written, and all others go on by that; what is erased is not erased again.
+    for part in (1, *range(1, erasing + 2), *range(2, sealing + 1)):
+        with pytest.MonkeyPatch.context() as patch:
+            die_after(part, patch)
+            with pytest.raises(Killed):
+                run_forget(Wanted(match=SECRET), settings, rebuild=False)
+    run_night([root / "in"], settings).check_complete()
+    check_finished(root)
+
+
+def test_killed_for_good_it_is_finished_by_the_next_night(root: Path) -> None:
+    command = [sys.executable, "-c", KILLED, str(root / "store")]
+    assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
+    run_night([root / "in"], make_settings(root / "store")).check_complete()
+    check_finished(root)
+
+
+def check_finished(root: Path) -> None:
+    space = root / "store" / "default"
+    assert not find_word(root / "store")
+    assert not list((space / "forgetting").iterdir())
+    [path] = (space / "certificates").iterdir()
+    store = Store.open(root / "store")
+    assert all(one.holds for one in check_certificate(store, load_certificate(path)))
+
+
+def test_a_reader_goes_on_with_answers_or_a_clear_error(root: Path) -> None:
+    memory = Memory.open(root / "store", encoder=HashEncoder())
+    assert any("rye" in hit.text.lower() for hit in memory.recall("rye bread on Sunday"))
+    old = Memory.open(root / "store", encoder=HashEncoder(), release="r1")
+    run_forget(Wanted(match=SECRET), make_settings(root / "store", recall={"refresh_seconds": 0}), rebuild=False)
+    for question in ("rye bread on Sunday", f"the {SECRET} password file", "van in April"):
+        hits = memory.recall(question)
+        assert not any(SECRET in hit.text for hit in hits if not hits.stale)
+    with suppress(SlowwaveError):  # nothing else
+        old.recall(f"the {SECRET} password file")
+
+
+def test_the_command_asks_shows_and_checks(root: Path) -> None:
+    run, at = CliRunner().invoke, ["--store", str(root / "store")]
+    shown = run(app, ["forget", "--session", "told", "--dry-run", *at])
+    assert shown.exit_code == 0
+    assert "7 messages" in shown.output
+    assert "told.jsonl" in shown.output
+    refused = run(app, ["forget", "--session", "told", *at])
+    assert refused.exit_code == 1
+    assert "--yes" in refused.output
+    for bad in (["--yes"], ["--session", "nobody", "--yes"], ["--check", str(root / "in" / "told.jsonl")]):
+        result = run(app, ["forget", *bad, *at])
+        assert (result.exit_code, len(result.output.strip().splitlines())) == (1, 1), bad
+    done = run(app, ["forget", "--session", "told", "--yes", "--no-rebuild", "--json", *at])
+    told = json.loads(done.output)
+    assert done.exit_code == 0
+    path = told["certificates"][0]["path"]
+    assert run(app, ["forget", "--check", path, *at]).exit_code == 0
+    assert "0 broken" in run(app, ["verify", *at]).output
+
+
+def test_a_note_of_today_that_no_night_has_read_can_be_forgotten(root: Path) -> None:
+    slip = write_note(root / "store" / "default", "The zanzibarion key is under the mat.")
+    kept = write_note(root / "store" / "default", "The mat is green.")
+    at = ["--store", str(root / "store")]
+    done = CliRunner().invoke(app, ["forget", "--note", slip, "--yes", "--no-rebuild", *at])
+    assert done.exit_code == 0, done.output
+    assert not find_word(root / "store", "zanzibarion")
+    assert any(kept in path.read_text() for path in (root / "store" / "default" / "notes").iterdir())

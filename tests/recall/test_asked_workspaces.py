@@ -1,0 +1,109 @@
+"""Whoever asks names a workspace as they write it: recall, sessions, blocks and briefings find it all the same."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from slowwave import Memory
+from slowwave.engines.encoders.hash_encoder import HashEncoder
+from slowwave.flows.reprocess import run_reprocess
+from slowwave.flows.selection import Selection
+from slowwave.schemas.errors import UsageError
+from slowwave.schemas.settings import Settings
+from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, PASSAGES, SESSIONS, SUMMARIES
+from slowwave.store.releases import publish
+from slowwave.store.store import Store
+from tests.recall_store import add, message_rows, observation, passage_rows, session_rows, summary
+
+START = datetime(2020, 1, 1, tzinfo=UTC)
+"""Before all that was said."""
+ASKED = "the session cache moves into Postgres"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    where = tmp_path_factory.mktemp("asked") / "api"
+    (where / "src").mkdir(parents=True)
+    (where / ".git").mkdir()
+    return where
+
+
+@pytest.fixture(scope="module")
+def root(folder: Path) -> Path:
+    """The small store in two spaces, its first session said in a folder that there is."""
+    where = folder.parent / "store"
+    for space in ("default", "work"):
+        store = Store.open(where, space, create=True)
+        messages = [row | {"workspace": str(folder) if row["workspace"] == "api" else "home"} for row in message_rows()]
+        here = {"workspace": str(folder)}
+        add(store, SESSIONS, [row | (here if row["native_id"] == "ses-a" else {}) for row in session_rows()])
+        add(store, MESSAGES, messages)
+        add(store, PASSAGES, passage_rows(messages, vectors=True))
+        add(store, OBSERVATIONS, [observation("o-new", "We drop Redis.", "x", "ses-a-m0", **here)])
+        add(store, SUMMARIES, [summary("s-top", -1, "A morning of repairs.", []) | here])
+        publish(store, "run", "hash-384")
+    return where
+
+
+@pytest.fixture
+def memory(root: Path, monkeypatch: pytest.MonkeyPatch) -> Memory:
+    monkeypatch.chdir(root.parent)
+    return Memory.open(root, encoder=HashEncoder())
+
+
+@pytest.mark.parametrize("written", ["{0}/", "{0}/src", "./api/", "api/src/.."])
+def test_recall_sessions_blocks_and_briefings_know_it(memory: Memory, folder: Path, written: str) -> None:
+    plain, asked = str(folder), written.format(folder)
+    for kinds in ("message", "observation", "summary"):
+        hits = memory.recall(ASKED, 20, kinds, workspace=plain)
+        assert hits
+        assert [hit.id for hit in memory.recall(ASKED, 20, kinds, workspace=asked)] == [hit.id for hit in hits]
+    assert [one.session for one in memory.sessions(ASKED, workspace=asked)] == ["ses-a"]
+    assert memory.context(ASKED, 500, workspace=asked).text == memory.context(ASKED, 500, workspace=plain).text != ""
+    briefed = memory.briefing(workspace=asked)
+    assert briefed.text == memory.briefing(workspace=plain).text
+    assert ("We drop Redis." in briefed.text, "A morning of repairs." in briefed.text) == (True, True)
+    assert memory.has_workspace(asked)
+
+
+def test_an_unknown_one_is_told_with_the_nearest(memory: Memory, folder: Path) -> None:
+    told = f"no workspace 'apo' is known here; the nearest: '{folder}'"
+    assert memory.recall(ASKED, workspace="apo").reason == told
+    assert memory.sessions(ASKED, workspace="apo").reason == told
+    assert memory.context(ASKED, 500, workspace="apo").reason == told
+    with pytest.raises(UsageError, match="the nearest"):
+        memory.briefing(workspace="apo")
+    assert not memory.has_workspace("apo")
+    with pytest.raises(UsageError, match="the nearest"):
+        memory.refuse_unknown_workspace("apo")
+
+
+def test_a_briefing_of_a_project_is_not_the_one_of_all(memory: Memory, root: Path, folder: Path) -> None:
+    whole, own = memory.briefing().text, memory.briefing(workspace=str(folder)).text
+    assert whole != own
+    away = Memory.open(root)
+    away._live.view = None
+    root.rename(root.with_name("gone"))
+    try:
+        assert "A morning of repairs." in away.briefing(workspace=f"{folder}").text
+        assert "We drop Redis." not in away.briefing().text
+    finally:
+        root.with_name("gone").rename(root)
+
+
+def test_a_selection_knows_it_and_one_without_a_session_is_refused(root: Path, folder: Path) -> None:
+    store = Store.open(root)
+    assert Selection(workspace=f"{folder}/src").select_sessions(store)["native_id"].to_list() == ["ses-a"]
+    for chosen, told in (
+        (Selection(workspace="apo"), "the nearest"),
+        (Selection(sessions=("ses-a",), since=None, until=START), "no session is chosen"),
+    ):
+        with pytest.raises(UsageError, match=told):
+            run_reprocess("dedupe", chosen, Settings(store=root, encoder="hash-384"))
+
+
+def test_the_space_is_the_settings_unless_it_is_named(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLOWWAVE_SPACE", "work")
+    assert Memory.open(root).space == "work"
+    assert Memory.open(root, "default").space == "default"

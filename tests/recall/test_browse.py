@@ -1,0 +1,132 @@
+"""Claims without a question: filters, order, how sure each is; and the same facts on hits."""
+
+import json
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from typer.testing import CliRunner
+
+from slowwave import Memory
+from slowwave.cli.main import app
+from slowwave.engines.encoders.hash_encoder import HashEncoder
+from slowwave.recall.hits import Hit
+from slowwave.recall.release.confidence import compute_confidence
+from slowwave.schemas.errors import UsageError
+from slowwave.schemas.tables import MERGES, OBSERVATIONS, TOPICS
+from slowwave.store import Store
+from slowwave.store.releases import publish
+from tests.recall_store import START, add, observation
+
+RUNNER = CliRunner()
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Five claims: one that three sessions say, one in doubt, one superseded, one of another project, one undated."""
+    path = tmp_path_factory.mktemp("browse")
+    store = Store.open(path, create=True)
+
+    def claim(key: str, day: int, **other: object) -> dict[str, object]:
+        text = f"the {key} claim about tides"
+        return observation(key, text, text, "m", **({"observed_at": START + timedelta(days=day)} | other))
+
+    add(
+        store,
+        OBSERVATIONS,
+        [
+            claim("often", 1, confidence=0.5, evidence_sessions=["a", "b", "c"], files=["app/db.py"], topic_id="t"),
+            claim("doubted", 2, confidence=0.5, detail="because of the moon"),
+            claim("newer", 3, confidence=0.5),
+            claim("old", 0, confidence=0.3, status="superseded", superseded_by="newer"),
+            claim("foreign", 4, confidence=0.5, workspace="web", category="fact"),
+            claim("undated", 0, confidence=0.1) | {"observed_at": None},
+        ],
+    )
+    doubt: dict[str, Any] = {"merge_id": "d", "kind": "doubt", "loser_id": "doubted", "winner_id": "newer", "rule": "r"}
+    doubt |= {"scores": [("likely", 0.6)], "undone": False, "step_key": "k"}
+    store.append(MERGES, pa.Table.from_pylist([doubt], schema=MERGES.schema))
+    topic: dict[str, Any] = {"topic_id": "t", "name": "tide gauge", "purpose": "p", "base": False, "samples": []}
+    topic |= {"size": 1, "member_hash": "h", "step_key": "k"}
+    store.append(TOPICS, pa.Table.from_pylist([topic], schema=TOPICS.schema))
+    publish(store, "run", HashEncoder().name)
+    return path
+
+
+@pytest.fixture
+def memory(root: Path) -> Memory:
+    return Memory.open(root, encoder=HashEncoder())
+
+
+def list_ids(memory: Memory, **asked: Any) -> list[str]:
+    return [claim.id for claim in memory.claims(**asked)]
+
+
+def test_what_holds_comes_newest_first_and_undated_last(memory: Memory) -> None:
+    assert list_ids(memory) == ["foreign", "newer", "doubted", "often", "undated"]
+    assert list_ids(memory, superseded=True) == ["foreign", "newer", "doubted", "often", "old", "undated"]
+    assert list_ids(memory, limit=2) == ["foreign", "newer"]
+
+
+def test_each_condition_lets_through_what_it_says(memory: Memory) -> None:
+    assert list_ids(memory, workspace="web") == ["foreign"]
+    assert list_ids(memory, category="fact") == ["foreign"]
+    assert list_ids(memory, topic="tide gauge") == list_ids(memory, topic="t") == ["often"]
+    assert list_ids(memory, since=(START + timedelta(days=3)).isoformat()) == ["foreign", "newer"]
+    assert list_ids(memory, min_confidence=0.6) == ["often"]
+
+
+def test_sessions_make_a_claim_surer_and_a_likely_change_less_sure(memory: Memory) -> None:
+    sure = {claim.id: claim.confidence for claim in memory.claims()}
+    assert sure == {"often": 0.875, "newer": 0.5, "foreign": 0.5, "doubted": 0.2, "undated": 0.1}
+    one = np.ones(1, dtype=np.float32)
+    grown = [float(compute_confidence(0.3 * one, n * one, 0 * one)[0]) for n in range(4)]
+    assert grown == pytest.approx([0.3, 0.3, 0.51, 0.657])
+
+
+def test_hits_carry_what_is_known_of_a_claim_also_from_the_cache(memory: Memory) -> None:
+    hits = {hit.id: hit for hit in memory.recall("claim about tides", 10, ["observation"])}
+    often, doubted = hits["often"], hits["doubted"]
+    assert (often.category, often.confidence, often.files, often.topic) == (
+        "decision",
+        0.875,
+        ("app/db.py",),
+        "tide gauge",
+    )
+    assert (doubted.detail, doubted.confidence, doubted.topic) == ("because of the moon", 0.2, None)
+    assert Hit.from_dict(json.loads(json.dumps(often.as_dict()))) == often
+
+
+def test_recall_by_confidence_finds_claims_alone(memory: Memory) -> None:
+    assert [hit.id for hit in memory.recall("claim about tides", 10, min_confidence=0.6)] == ["often"]
+    assert {hit.id for hit in memory.recall("claim about tides", 10, min_confidence=0.45)} == {
+        "often",
+        "newer",
+        "foreign",
+    }
+    assert memory.recall("claim about tides", 10, min_confidence=0.99) == []
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [{"limit": 0}, {"min_confidence": 1.5}, {"since": "soon"}, {"workspace": "wep"}, {"min_confidence": "much"}],
+)
+def test_what_can_not_be_asked_is_refused(memory: Memory, asked: dict[str, Any]) -> None:
+    with pytest.raises(UsageError):
+        memory.claims(**asked)
+
+
+def test_the_command_lists_and_hints(root: Path) -> None:
+    where = ["--store", str(root)]
+    shown = RUNNER.invoke(app, ["claims", "--topic", "tide gauge", *where]).stdout
+    assert shown.splitlines()[0] == f"often  {START + timedelta(days=1):%Y-%m-%d}  the often claim about tides"
+    assert "88% sure · 3 sessions · tide gauge · api · app/db.py" in shown
+    plain = json.loads(RUNNER.invoke(app, ["claims", "--json", "--limit", "1", *where]).stdout)
+    assert [claim["id"] for claim in plain] == ["foreign"]
+    refused = RUNNER.invoke(app, ["claims", "--workspace", "wep", *where])
+    assert refused.exit_code == 1
+    assert "the nearest: 'web'" in refused.stderr
+    assert RUNNER.invoke(app, ["claims", "--category", "nothing", *where]).stdout == "No claims.\n"

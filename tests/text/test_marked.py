@@ -1,0 +1,65 @@
+"""Our block between its marks; whatever stands around it stays, byte for byte."""
+
+from pathlib import Path
+
+import pytest
+
+from slowwave.schemas.errors import UsageError
+from slowwave.text.marked import (
+    HASH_MARKS,
+    MARKS,
+    find_marked,
+    read_as_it_is,
+    remove_marked,
+    replace_marked,
+    write_whole,
+)
+
+AROUND = [
+    b"",
+    b"# Mine\n",
+    b"# Mine",
+    b"\n",
+    b"# Mine\r\nand\r\n",
+    b"\xef\xbb\xbf# Mine\xff\n\n\n",
+    b"a\x0cb\xe2\x80\xa8c\n",
+]
+
+
+@pytest.mark.parametrize("mine", AROUND)
+@pytest.mark.parametrize("marks", [MARKS, HASH_MARKS])
+def test_what_is_put_in_and_taken_out_leaves_the_bytes(tmp_path: Path, mine: bytes, marks: tuple[str, str]) -> None:
+    path = tmp_path / "CLAUDE.md"
+    path.write_bytes(mine)
+    once = replace_marked(read_as_it_is(path), "- one\n- two", marks)
+    assert write_whole(path, once)
+    assert path.read_bytes().startswith(mine)
+    path.write_bytes(path.read_bytes() + b"after\xff")
+    twice = replace_marked(read_as_it_is(path), "- three", marks)
+    write_whole(path, twice)
+    assert (path.read_bytes().startswith(mine), path.read_bytes().endswith(b"after\xff")) == (True, True)
+    assert (b"- three" in path.read_bytes(), b"- one" in path.read_bytes()) == (True, False)
+    assert not write_whole(path, replace_marked(read_as_it_is(path), "- three", marks))
+    write_whole(path, remove_marked(read_as_it_is(path), marks))
+    assert path.read_bytes() == mine + b"after\xff"
+
+
+@pytest.mark.parametrize("text", [f"{MARKS[0]}\n", f"{MARKS[1]}\n{MARKS[0]}\n", f"{MARKS[0]}\n{MARKS[1]}\n" * 2])
+def test_marks_that_are_no_pair_are_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="not one pair"):
+        replace_marked(text, "x")
+
+
+def test_a_mark_within_a_line_is_none() -> None:
+    assert find_marked(f"I wrote `{MARKS[0]}` and {MARKS[1]}.\n") is None
+
+
+def test_a_file_is_written_whole_through_its_link_with_its_rights(tmp_path: Path) -> None:
+    target = tmp_path / "AGENTS.md"
+    target.write_text("x")
+    target.chmod(0o640)
+    (tmp_path / "CLAUDE.md").symlink_to(target)
+    assert write_whole(tmp_path / "CLAUDE.md", "y")
+    assert (target.read_text(), target.stat().st_mode & 0o777) == ("y", 0o640)
+    assert (tmp_path / "CLAUDE.md").is_symlink()
+    assert {path.name for path in tmp_path.iterdir()} == {"AGENTS.md", "CLAUDE.md"}
