@@ -14,7 +14,8 @@ from slowwave.memory import Memory
 from slowwave.recall.usage import count_usage
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import OBSERVATIONS
-from slowwave.store.ratings import FILE, read_ratings
+from slowwave.store.ratings import FILE, read_ratings, write_rating
+from slowwave.tasks.forget.journals import erase_recalled
 
 SAID = ["My sister Clara teaches chemistry in Porto.", "The bakery at Rua das Flores closes at six every day."]
 
@@ -75,6 +76,13 @@ def test_the_last_word_on_a_memory_counts_and_answers_stay_as_they_are(store: Pa
     assert stat.S_IMODE((store / "default" / FILE).stat().st_mode) == 0o600
     assert "0 memories were rated good, 1 bad." in call(store, "stats")[1]
     assert [(hit.id, hit.score) for hit in Memory.open(store).recall("Where does Clara teach?", 5)] == before
+
+
+def test_what_is_forgotten_loses_its_rating(tmp_path: Path) -> None:
+    for one in ("gone", "kept"):
+        write_rating(tmp_path, one, "observation", "bad", "it is wrong")
+    assert erase_recalled(tmp_path, ["gone"], []) == 1
+    assert list(read_ratings(tmp_path)) == ["kept"]
 
 
 @pytest.mark.parametrize(
