@@ -55,7 +55,7 @@ def cut_sentences(messages: pa.Table, seed: int = 0) -> list[dict[str, Any]]:
     given: Counter[str] = Counter()
     for one in sorted(found, key=itemgetter("rank")):
         given[one["message_id"]] += 1
-        one["rank"] = (given[one["message_id"]], _hash(seed, one["message_id"]), one["rank"])
+        one["rank"] = (given[one["message_id"]], hash_parts(seed, one["message_id"]), one["rank"])
     return sorted(found, key=itemgetter("rank"))
 
 
@@ -67,20 +67,25 @@ def _cut_session(rows: list[dict[str, Any]], seed: int) -> Iterable[dict[str, An
         for at, text in enumerate(texts):
             if count_words(text) >= MIN_WORDS:
                 yield {
-                    "hash": _hash(" ".join(text.lower().split()), _hash(row["whole"]))[:16],
-                    # the last part of a path: nobody's machine is told
-                    "project": str(row["workspace"] or row["source"]).rstrip("/").rsplit("/", 1)[-1],
+                    "hash": hash_parts(" ".join(text.lower().split()), hash_parts(row["whole"]))[:16],
+                    "project": name_project(row["workspace"] or row["source"]),
                     "speaker": "person" if row["origin"] == Origin.HUMAN else "model",
                     "before": " / ".join(texts[max(at - 2, 0) : at])[-SHOWN:],
                     "text": text,
                     "after": " / ".join(texts[at + 1 : at + 3])[:SHOWN],
                     "previous_message": " ".join(last["text"].split())[-SHOWN:] if last else "",
                     "message_id": row["message_id"],
-                    "rank": _hash(row["source"], row["session_id"], row["message_id"], cut[at].position, seed),
+                    "rank": hash_parts(row["source"], row["session_id"], row["message_id"], cut[at].position, seed),
                 }
 
 
-def _hash(*parts: object) -> str:
+def name_project(workspace: str) -> str:
+    """Return the last part of a path: nobody's machine is told."""
+    return workspace.rstrip("/").rsplit("/", 1)[-1]
+
+
+def hash_parts(*parts: object) -> str:
+    """Return SHA-256 of some values."""
     return hashlib.sha256("\n".join(map(str, parts)).encode()).hexdigest()
 
 

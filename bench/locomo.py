@@ -3,15 +3,16 @@
     python -m bench.locomo FILE [--pool conversation|all] [--json] [--encoder NAME] [--reranker SPEC]
 
 Each conversation becomes a released store in a scratch folder and `Memory.recall` answers its questions, kind
-`message`. Figures are the mean share of evidence turns among the first 5, 10, 25 and 50. About 3 minutes a
-conversation on one core, nearly all of it the encoder's. `--reranker cross-encoder:MODEL` or `llm:SPEC` adds a line.
+`message`. Figures are the mean share of evidence turns among the first 5, 10, 25 and 50, over questions and over their
+kinds. About 3 minutes a conversation on one core, nearly all of it the encoder's. `--reranker cross-encoder:MODEL` or
+`llm:SPEC` adds a line.
 """
 
 import argparse
 import json
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,6 +43,8 @@ RRF_K = 60
 SYSTEMS = ("BM25", "vectors", "plain RRF", "slowwave, no vectors", "slowwave")
 """BM25 and the vectors see the speaker before each turn, BM25 the date too."""
 RERANKED = "slowwave, reranked"
+MACRO = "macro"
+"""The mean over the kinds of question, which are not asked equally often."""
 
 Ranking = list[str]
 """Turn ids, best first."""
@@ -162,10 +165,16 @@ def compute_recall_figures(
             for (question, evidence), ranking in zip(pool.asked, answers, strict=True):
                 shares[name].append((question.category, compute_recall_at(ranking, evidence)))
     groups: list[tuple[str, set[int]]] = [("all", set(CATEGORIES)), *((n, {c}) for c, n in CATEGORIES.items())]
-    return {
+    found = {
         name: {group: _average_rows([row for category, row in rows if category in some]) for group, some in groups}
         for name, rows in shares.items()
     }
+    return {name: {**by_group, MACRO: _average_kinds(by_group)} for name, by_group in found.items()}
+
+
+def _average_kinds(groups: Mapping[str, list[float]]) -> list[float]:
+    """Return the mean over the kinds of question that were asked."""
+    return [round(float(x), 1) for x in np.mean([groups[kind] for kind in CATEGORIES.values() if groups[kind]], axis=0)]
 
 
 def _average_rows(rows: list[list[float]]) -> list[float]:
@@ -174,12 +183,13 @@ def _average_rows(rows: list[list[float]]) -> list[float]:
 
 def print_locomo_table(found: dict[str, dict[str, list[float]]]) -> None:
     """Print the table."""
-    table = Table(title="LoCoMo: evidence recall, %; by category @10")
+    table = Table(title="LoCoMo: evidence recall, %: mean over questions / over kinds of question; by kind @10")
     for heading in ("ranking", *(f"@{cut}" for cut in CUTS), *CATEGORIES.values()):
         table.add_column(heading, justify="left" if heading == "ranking" else "right", no_wrap=True)
     for name, groups in found.items():
         by_category = [f"{groups[c][1]:.1f}" if groups[c] else "-" for c in CATEGORIES.values()]
-        table.add_row(name, *(f"{x:.1f}" for x in groups["all"]), *by_category)
+        shares = (f"{micro:.1f} / {macro:.1f}" for micro, macro in zip(groups["all"], groups[MACRO], strict=True))
+        table.add_row(name, *shares, *by_category)
     Console(width=max(125, Console().width)).print(table)
 
 

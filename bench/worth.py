@@ -1,6 +1,7 @@
 """Of what the observer keeps, how much is worth it? Held against sentences of real talk that were labelled by hand.
 
     python -m bench.worth PATH… [--labels data/labelled/worth.tsv] [--json]
+    python -m bench.worth PATH… --draw 100 [--seed 0] > claims.jsonl
 
 PATHs are the transcripts that the labelled sentences were drawn from (`bench.draw_sentences`); labels of others are
 left out. The plain observer, which asks no model, distils them; a sentence became a claim where a claim from its
@@ -9,11 +10,14 @@ remembering, stands by itself) or context (worth it, but needs its neighbours); 
 *keep*, *context* and *noise*; *kept*, of the sentences labelled keep those that became a claim; *same*, of the claims
 those whose category is the label's. Rows: projects, speakers, labels ("is …"), categories of claims ("as …").
 Sentences were drawn evenly by message, so claims of long messages count less than they are many.
+
+`--draw` prints so many claims to be read by hand, evenly by project: `data/labelled/claims_read.tsv` has what was made
+of 200, by their hash (useful, context: useful with its neighbours, noise, or wrong out of its context).
 """
 
 import argparse
 import csv
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +28,7 @@ import pyarrow as pa
 from rich.console import Console
 from rich.table import Table
 
-from bench.draw_sentences import cut_sentences, read_shown_messages
+from bench.draw_sentences import cut_sentences, hash_parts, name_project, read_shown_messages, share_out
 from slowwave.schemas.settings import ObserveSettings
 from slowwave.tasks.observe.observe import observe
 
@@ -67,6 +71,27 @@ def match_sentences(messages: pa.Table, labels: dict[str, tuple[str, str]]) -> l
     ]
 
 
+def draw_claims(messages: pa.Table, count: int, seed: int = 0) -> list[dict[str, Any]]:
+    """Return so many claims of the plain observer, in an order of chance, as evenly by project as there are enough."""
+    sources = dict(zip(messages["session_id"].to_pylist(), messages["source"].to_pylist(), strict=True))
+    claims = [
+        {
+            "hash": hash_parts(" ".join(row["summary"].lower().split()), row["message_ids"][0])[:16],
+            "project": name_project(row["workspace"] or sources[row["session_id"]]),
+            **{name: row[name] for name in ("category", "confidence", "summary", "detail")},
+        }
+        for row in observe(messages, ObserveSettings()).claims.to_pylist()
+    ]
+    claims.sort(key=lambda row: hash_parts(seed, row["hash"]))
+    left = Counter(share_out(Counter(row["project"] for row in claims), count))
+    drawn = []
+    for row in claims:
+        if left[row["project"]]:
+            left[row["project"]] -= 1
+            drawn.append(row)
+    return drawn
+
+
 def count_sentences(group: str, mine: Sequence[Sentence]) -> Result:
     """Return the figures of some sentences."""
     claims = [one for one in mine if one.became]
@@ -104,7 +129,13 @@ def main() -> None:
     parser.add_argument("paths", nargs="+", type=Path, help="transcripts, or folders of them")
     parser.add_argument("--labels", type=Path, default=LABELS, help="labelled sentences, by hash")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    parser.add_argument("--draw", type=int, default=0, help="print so many claims to read, in place of figures")
+    parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
+    if args.draw:
+        for one in draw_claims(read_shown_messages(args.paths), args.draw, args.seed):
+            print(orjson.dumps(one).decode())
+        return
     results = measure_worth(match_sentences(read_shown_messages(args.paths), read_labels(args.labels)))
     if args.json:
         print(orjson.dumps(results, option=orjson.OPT_INDENT_2).decode())

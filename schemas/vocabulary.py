@@ -119,3 +119,12 @@ def is_spoken(row: Mapping[str, Any]) -> bool:
 def is_turn(row: Mapping[str, Any]) -> bool:
     """Return whether a message is spoken by one who takes part in the talk, rather than set before it."""
     return is_spoken(row) and row["role"] in TALKING
+
+
+SHARED = "shared"
+"""Source of what somebody else's memory gave; with a colon and a name the observer of its claims."""
+
+
+def is_shared(observer: str) -> bool:
+    """Return whether a claim came from somebody else's memory: it counts less than what was said here."""
+    return observer.startswith(f"{SHARED}:")

@@ -205,7 +205,8 @@ class Memory:
         """Return up to k past sessions that the query is about, likeliest first, each with its probability, span,
         workspace, title, master summary and best quotes.
 
-        Nothing, with the `reason`, where recall finds nothing relevant. The filters say which messages count, as
+        Nothing, with the `reason`, where recall finds nothing relevant. What is less likely than half a percent is left
+        out, and noted. The filters say which messages count, as
         `recall` has them, less the category; what was taken back never does.
 
         Raises:
@@ -233,13 +234,17 @@ class Memory:
         Raises:
             UsageError: as these two; sessions are asked for together with another kind, or by category.
         """
+        if unknown := [kind for kind in kinds if kind not in (*KINDS, SESSION)]:
+            raise UsageError(f"there is no kind {unknown[0]!r}: {', '.join(KINDS)}, or {SESSION} alone")
         if SESSION not in kinds:
             return self.recall(query, k, kinds or KINDS, **filters)
         if set(kinds) != {SESSION}:
             raise UsageError("the kind session is asked for alone: sessions and hits don't compare")
-        if filters.pop("category", None) is not None:
-            raise UsageError("category is a property of observations; sessions have none")
-        return self.sessions(query, k, **cast(MessageFilters, filters))
+        mine = MessageFilters.__annotations__.keys()
+        for name in (name for name, value in filters.items() if name not in mine and value is not None):
+            raise UsageError(f"{name} is a property of observations; sessions have none")
+        own = {name: value for name, value in filters.items() if name in mine}
+        return self.sessions(query, k, **cast(MessageFilters, own))
 
     def context(
         self,

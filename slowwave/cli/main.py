@@ -6,6 +6,7 @@ import typer
 
 from slowwave.cli.claims import claims
 from slowwave.cli.context import briefing, context
+from slowwave.cli.doctor import memory
 from slowwave.cli.forget import forget
 from slowwave.cli.habits import habits
 from slowwave.cli.hook import NeverBlocking, hook
@@ -19,7 +20,7 @@ from slowwave.cli.project import project
 from slowwave.cli.recall import recall
 from slowwave.cli.releases import check, diff, promote, releases, rollback
 from slowwave.cli.reprocess import reprocess
-from slowwave.cli.run import export, run, sources
+from slowwave.cli.run import export, import_bundle, run, sources
 from slowwave.cli.skill import skill
 from slowwave.cli.talk import talk
 from slowwave.cli.usage import rate, stats
@@ -31,9 +32,10 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 COMMANDS = {
-    "Every day": (run, recall, context, briefing, claims, show, rate, talk, mcp, project, skill, install, uninstall),
+    "Every day": (run, recall, context, briefing, claims, show, rate, talk, mcp),
+    "Where agents look": (project, skill, install, uninstall),
     "Look": (habits, sources, plan, verify, check, diff, stats, config),
-    "Redo and keep": (reprocess, unmerge, promote, rollback, forget, export),
+    "Redo and keep": (reprocess, unmerge, promote, rollback, forget, export, import_bundle),
 }
 """By the heading that `slowwave --help` lists them under; `inspect` is with those that look."""
 LEDGERS = (releases, runs, quarantine, merges, changes, junk)
@@ -47,6 +49,10 @@ for heading, commands in COMMANDS.items():
         app.command(rich_help_panel=heading)(command)
 app.command(cls=NeverBlocking, hidden=True)(hook)  # clients call it; `slowwave install` names it to them
 app.add_typer(ledgers, name="inspect", rich_help_panel="Look")
+doctor = typer.Typer(no_args_is_help=True, help="Show what is wrong with notes kept elsewhere.")
+doctor.callback()(lambda: None)  # with one command alone typer would drop its name
+doctor.command()(memory)
+app.add_typer(doctor, name="doctor", rich_help_panel="Look")
 app.add_typer(probes, name="probes", rich_help_panel="Redo and keep")
 
 

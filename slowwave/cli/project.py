@@ -55,7 +55,7 @@ def project(
     space: SpaceOption = None,
     release: ReleaseOption = None,
 ) -> None:
-    """Keep what stands about a project in CLAUDE.md, AGENTS.md or pages.
+    """Keep what stands about a project in CLAUDE.md and the like.
 
     Between two marks; what stands around them stays. The same claims give the same bytes.
     """

@@ -79,7 +79,10 @@ def diff(
     store: StoreOption = None,
     space: SpaceOption = None,
 ) -> None:
-    """Compare two releases: which claims came, changed, were superseded, merged or withdrawn, or are gone."""
+    """Compare two releases: what came, changed and went.
+
+    Which claims were added, changed, superseded, merged or withdrawn, came back, or are gone.
+    """
     with report_errors():
         from slowwave.recall.compare import KINDS, compare_releases
         from slowwave.schemas.errors import NoRelease
@@ -143,7 +146,7 @@ def check(
     store: StoreOption = None,
     space: SpaceOption = None,
 ) -> None:
-    """Compare every file of the kept releases with what it was when they were made.
+    """Compare the files of the kept releases with what they were.
 
     Exit status 1 where one was altered, cut or lost. Caches, which a night can make anew, are not looked at.
     """

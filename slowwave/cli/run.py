@@ -122,20 +122,66 @@ def sources(
 
 
 def export(
-    to: Annotated[Path, typer.Argument(help="A folder that is made.")],
-    form: Annotated[str, typer.Option("--format", help="parquet, lance or jsonl.")] = "parquet",
+    to: Annotated[Path, typer.Argument(help="A folder that is made; with --learnings a file.")],
+    form: Annotated[
+        str | None,
+        typer.Option("--format", help="parquet, lance, jsonl; of learnings json, md.", show_default=False),
+    ] = None,
     table: Annotated[list[str] | None, typer.Option(help="Only these tables.")] = None,
     release: Annotated[
         str | None, typer.Option(help="A release's name; none: the live one.", show_default=False)
     ] = None,
+    learnings: Annotated[
+        bool, typer.Option("--learnings", help="Claims with quotes, redacted anew, for somebody else's memory.")
+    ] = False,
+    workspace: Annotated[
+        str | None, typer.Option(help="Learnings of this workspace alone.", show_default=False)
+    ] = None,
     store: StoreOption = None,
     space: SpaceOption = None,
 ) -> None:
-    """Write the released tables as Parquet, Lance or JSONL."""
+    """Write the released tables, or learnings to share."""
     with report_errors_and_progress():
+        if learnings:
+            from slowwave.flows.share import export_learnings
+
+            if table:
+                raise UsageError("--learnings writes claims alone: leave out --table")
+            count = export_learnings(load_settings(store, space), to, workspace, form or "json", release)
+            OUT.print(f"{count:,} learnings written to {to}", soft_wrap=True)
+            return
+        if workspace:
+            raise UsageError("--workspace goes with --learnings: tables are written whole")
         from slowwave.flows.export import export_tables
 
-        manifest: dict[str, Any] = export_tables(load_settings(store, space), to, form, table or [], release)
+        manifest: dict[str, Any] = export_tables(
+            load_settings(store, space), to, form or "parquet", table or [], release
+        )
         for name, facts in manifest["tables"].items():
             OUT.print(f"{facts['rows']:>10,}  {name}", highlight=False)
         OUT.print(f"Release {manifest['release']} written to {to}", highlight=False, soft_wrap=True)
+
+
+def import_bundle(
+    file: Annotated[Path, typer.Argument(help="What `slowwave export --learnings` wrote as json.")],
+    name: Annotated[str, typer.Option("--as", help="Whose learnings they are.")],
+    workspace: Annotated[
+        list[str] | None,
+        typer.Option(help="PATH that stands for them here, or NAME=PATH for each.", show_default=False),
+    ] = None,
+    store: StoreOption = None,
+    space: SpaceOption = None,
+) -> None:
+    """Take in another memory's learnings.
+
+    They count less than what was said here, and retire nothing of it.
+    """
+    with report_errors_and_progress():
+        from slowwave.flows.share import import_learnings
+
+        report = import_learnings(load_settings(store, space), file.expanduser(), name, workspace or [])
+        report.print(OUT)
+        end_run(report)
+
+
+import_bundle.__name__ = "import"  # no name that Python lets a function be defined by

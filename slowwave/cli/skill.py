@@ -31,7 +31,7 @@ def skill(
     space: SpaceOption = None,
     release: ReleaseOption = None,
 ) -> None:
-    """Write SKILL.md: what a project's decisions, conventions, commands are.
+    """Write SKILL.md: a project's decisions, conventions, commands.
 
     Each line names its session and message. Between two marks; what stands around them stays. The same release gives
     the same bytes.

@@ -19,7 +19,7 @@ from slowwave.context.standing import STANDING, collect_standing_claims, take_in
 from slowwave.context.tokens import Tokenizer, cache_counts
 from slowwave.recall.release.view import View
 from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, PERSONAL, SESSIONS, SUMMARIES, TOPICS, Table
-from slowwave.schemas.vocabulary import Status, SummaryScope
+from slowwave.schemas.vocabulary import Origin, Status, SummaryScope
 
 MASTER = -1
 EARLIEST = datetime.min.replace(tzinfo=UTC)
@@ -99,7 +99,9 @@ def order_briefing_lines(kinds: Kinds, chosen: Sequence[Line]) -> list[Line]:
 
 
 def collect_facts(view: View) -> list[Line]:
-    """Return what people said of themselves, as active claims: the surest first, of equals the latest."""
+    """Return what people said of themselves, as active claims: a person's words before an agent's account of them, then
+    the surest first, of equals the latest.
+    """
     columns = [
         "observation_id",
         "session_id",
@@ -116,10 +118,12 @@ def collect_facts(view: View) -> list[Line]:
     rows.sort(key=lambda row: str(row["observation_id"]))
     rows.sort(key=lambda row: _make_time_key(row["observed_at"]), reverse=True)
     rows.sort(key=lambda row: -round(cast(float, row["confidence"]), 6))
+    columns = ["message_id", "native_id", "seq", "origin"]
+    said = view.read_by_id(MESSAGES, [_get_first_message_id(row) for row in rows], columns)
+    rows.sort(key=lambda row: said.get(_get_first_message_id(row), {}).get("origin") != Origin.HUMAN)
     rows = rows[:MOST_LINES]
     native = _load_native_ids(view, [str(row["session_id"]) for row in rows])
     tags = view.session_tags
-    said = view.read_by_id(MESSAGES, [_get_first_message_id(row) for row in rows], ["message_id", "native_id", "seq"])
     return [
         _make_line(
             str(row["summary"]),

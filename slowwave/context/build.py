@@ -4,11 +4,11 @@
     block.text, block.tokens, block.parts
 
 The order is web, memories, conversation; in each part what is more relevant stands nearer to the end, where the query
-comes. But beside a direct question the memories are recall's best messages, whole, the best first (`direct.py`). Each
-part has its share of the budget (settings); what one doesn't use goes to the others. What does not fit is recapped: the
-sentences that cover most of what matters are kept, of long memories their clauses, with an ellipsis where something is
-left out. Nothing is cut within one.
-"""
+comes. But beside a direct question the memories are recall's best messages, whole, the best first (`direct.py`), and to
+one about a stretch of time summaries of its sessions, the newest first (`stretches.py`). Each part has its share of the
+budget (settings); what one doesn't use goes to the others. What does not fit is recapped: the sentences that cover most
+of what matters are kept, of long memories their clauses, with an ellipsis where something is left out. Nothing is cut
+within one."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -28,6 +28,7 @@ from slowwave.context.rendering import (
     get_renderer,
 )
 from slowwave.context.snippets import GAP, Snippet, build_snippet_lines, is_next_clause
+from slowwave.context.stretches import Summarised, pack_summaries
 from slowwave.context.tokens import Tokenizer, cache_counts
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import ContextSettings
@@ -69,7 +70,7 @@ tool, which says nothing.
 """
 
 
-Said = Sequence[Snippet] | Sequence[Told]
+Said = Sequence[Snippet] | Sequence[Told] | Sequence[Summarised]
 """What a part may show."""
 
 
@@ -88,7 +89,8 @@ def assemble_context(
     """Return the block, at most `budget` tokens by `count`.
 
     Args:
-        memories: sentences of past sessions with their relevance, or messages that may answer, the likeliest first.
+        memories: sentences of past sessions with their relevance, messages that may answer, the likeliest first, or
+            sessions' summaries, the newest first.
         web: results, each with `url`, `title` and `text`, as attributes or keys; the best one first.
         conversation: turns, the latest last.
         stale: the memories are of an old answer.
@@ -143,10 +145,13 @@ class _Block:
         return self.count(text) if text else 0
 
     def build_part(self, name: Name, said: Said, budget: int) -> Part:
-        """Return messages as they stand, or the sentences that cover most, as lines."""
+        """Return messages as they stand, summaries, or the sentences that cover most, as lines."""
         told = [one for one in said if isinstance(one, Told)]
         if told:
             return self.build_whole_part(name, told, budget)
+        summed_up = [one for one in said if isinstance(one, Summarised)]
+        if summed_up:
+            return Part(name, self.build_summary_lines(summed_up, budget - TITLE))
         snippets = [one for one in said if isinstance(one, Snippet)]
         likely = sorted(sorted(snippets, key=lambda one: -one.relevance)[:MAX_PIECES], key=lambda one: one.place)
 
@@ -169,6 +174,14 @@ class _Block:
         while chosen and self.count_part_tokens([Part(name, arrange_lines(chosen))]) > budget:
             chosen.pop()
         return Part(name, arrange_lines(chosen))
+
+    def build_summary_lines(self, said: Sequence[Summarised], budget: int) -> tuple[Line, ...]:
+        """Return sessions' summaries as lines, the newest first."""
+
+        def price(source: LineSource) -> int:
+            return sum(count_overhead_tokens(source, self.format, self.count))
+
+        return tuple(pack_summaries(said, budget, self.count, price))
 
     def build_pieces(self, said: Sequence[Snippet]) -> list[Piece]:
         """Build the pieces with their prices."""

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slowwave.context.rendering import Line, LineSource, get_speaker
+from slowwave.context.rendering import Line, LineSource, format_day, get_speaker
 from slowwave.context.snippets import OMITTED
 from slowwave.recall.filters import mask_allowed_passages
 from slowwave.recall.hits import Hit
@@ -24,7 +24,7 @@ from slowwave.recall.query import Query
 from slowwave.recall.release.view import View
 from slowwave.schemas.tables import MESSAGES, PASSAGES
 from slowwave.text.sentences import Sentence, split_sentences
-from slowwave.text.words import extract_content_words
+from slowwave.text.words import extract_content_words, stem
 
 DIRECT_WORDS = 16
 """A query of up to so many content words asks for what a message says; one of more tells a case, whose words are met
@@ -37,6 +37,10 @@ asking one's for what was said next."""
 LARGEST = 0.25
 """Of the budget, what a message may have however much room is left; with more than twice as much left it may have half
 of that."""
+ONE_SENTENCE = 1.5
+"""Times that, where its best sentence alone has more."""
+TELLING = 2
+"""New words that a line has at least which neither has any that is asked for nor answers the line before it."""
 THEN = ", then: "
 ENDS = ".!?…)\"”'"
 
@@ -171,7 +175,7 @@ def _format_change(hit: Hit, told: str) -> str:
     if hit.successor is None:
         return ""
     at, later = hit.successor.observed_at, _flatten(hit.successor.text)
-    until = f"until {at:%Y-%m-%d}" if at else "no longer"
+    until = f"until {format_day(at)}" if at else "no longer"
     until = until if hit.superseded_by is not None else f"perhaps {until}"
     return f"({until})" if later in told else f"({until}{THEN}{later})"
 
@@ -190,33 +194,49 @@ def pack_messages(
     """
     asked = frozenset(extract_content_words(query))
     shown, groups, chosen, room = set[str](), set[object](), list[Line](), budget
+    asking, answered = set[tuple[str | None, int]](), False
+    wanted = set(map(stem, asked))
     for one in said:
         opening = 0 if one.source.group in groups else head(one.source)
         left = room - opening
-        line = shorten(one, asked, max(int(budget * LARGEST), left // 2), price) or one.line
-        if price(line) > left:
+        most = max(int(budget * LARGEST), left // 2)
+        line = shorten(one, asked, most, price) or shorten(one, asked, int(most * ONE_SENTENCE), price)
+        if line is None or price(line) > left:
             continue
         words = set(extract_content_words(line.text))
         if words <= shown | (asked if _asks(one.text) else set()):  # the words of a choice are its answer's too
             continue
+        told = wanted & set(map(stem, words))
+        replies = (line.source.session, (line.source.seq or 0) - 1) in asking
+        if not replies and (_is_idle(words - shown, asked) or (answered and 2 * len(told) < len(wanted))):
+            continue
+        answered = answered or (len(told) == len(wanted) > 1 and not _asks(one.text))
         chosen.append(line)
         room -= price(line) + opening
         groups.add(line.source.group)
+        if _asks(one.text):
+            asking.add((line.source.session, line.source.seq or 0))
         shown.update(words)
     return chosen
 
 
+def _is_idle(words: Collection[str], asked: frozenset[str]) -> bool:
+    """Return whether a line tells so little, and nothing of what is asked, that it says something only beside what it
+    answers.
+    """
+    figures = any(char.isdigit() for word in words for char in word)
+    return len(words) < TELLING and not figures and not asked & set(words)
+
+
 def shorten(one: Told, asked: Collection[str], most: int, price: Callable[[Line], int]) -> Line | None:
     """Return a message as it stands where it has at most so many tokens; else as many of its sentences in a row, from
-    the one on that has most of what is asked for; None where that one has more, or none has anything of it.
+    the one on that has most of what is asked for; None where that one has more.
     """
     if price(one.line) <= most:
         return one.line
     spans = split_sentences(one.text)
     told = [len(set(extract_content_words(span.text)) & set(asked)) for span in spans]
-    if not any(told):
-        return None
-    first = told.index(max(told))
+    first = told.index(max(told)) if told else 0
     widths = [(first, stop) for stop in range(first + 1, len(spans) + 1)]
     widths += [(start, len(spans)) for start in reversed(range(first))]
     longest = None

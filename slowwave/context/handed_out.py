@@ -20,7 +20,13 @@ FROM_MEMORY = ("memories", "briefing")
 
 def note_hits(space_dir: Path, hits: Iterable["Hit | SessionHit"]) -> bool:
     """Note hits that were shown; False where the folder can't be written to."""
-    return log_recall(space_dir, {hit.id: [hit.text, *(source.quote for source in hit.sources)] for hit in hits})
+    return log_recall(space_dir, {hit.id: [hit.text, *_list_other_texts(hit)] for hit in hits})
+
+
+def _list_other_texts(hit: "Hit | SessionHit") -> list[str]:
+    """Return what a hit tells beside its own text: its quotes, and what a later claim says."""
+    later = getattr(hit, "successor", None)
+    return [*(source.quote for source in hit.sources), *([later.text] if later else [])]
 
 
 def note_block(space_dir: Path, block: "Context") -> bool:

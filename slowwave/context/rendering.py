@@ -126,9 +126,12 @@ def format_heading(source: LineSource, names: Mapping[str, str]) -> str:
     """Return what stands over the lines of one session or topic; empty for a line that says itself where it is from."""
     session = source.session and (source.short or names[source.session])
     place = f"topic {source.topic}" if source.topic is not None else session
-    return (
-        " · ".join(filter(None, (f"{source.at.day} {source.at:%b %Y}" if source.at else None, place))) if place else ""
-    )
+    return " · ".join(filter(None, (format_day(source.at) if source.at else None, place))) if place else ""
+
+
+def format_day(at: datetime) -> str:
+    """Return a day as blocks have it: 2 Feb 2026."""
+    return f"{at.day} {at:%b %Y}"
 
 
 def format_tag(source: LineSource) -> str:

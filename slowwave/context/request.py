@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Unpack
 
 from slowwave.context.briefing import (
@@ -16,6 +17,7 @@ from slowwave.context.direct import Told, is_direct, rank_messages
 from slowwave.context.gather import collect_clauses
 from slowwave.context.rendering import Format, LineSource
 from slowwave.context.snippets import Snippet
+from slowwave.context.stretches import Summarised, find_stretch
 from slowwave.context.tokens import Tokenizer, resolve_tokenizer
 from slowwave.recall.filters import place_query
 from slowwave.recall.hits import Hits
@@ -98,7 +100,7 @@ def _load_briefing_lines(memory: "Memory", workspace: str | None) -> tuple[Kinds
 
 def _collect_memories(
     memory: "Memory", query: str, automatic: bool, filters: MessageFilters
-) -> tuple[list[Told] | list[Snippet], Hits]:
+) -> tuple[list[Told] | list[Snippet] | list[Summarised], Hits]:
     """Return what the memory has to say, and the hits it goes by; where the store can't be read, the last answer."""
     settings = memory.settings.context
     filters["files"] = read_once(filters.get("files"))
@@ -109,9 +111,12 @@ def _collect_memories(
     try:
         view = memory._get_view()
         asked = place_query(view, asked)
+        encode = partial(memory._vectors.encode_texts, view.release.encoder)
+        if asked.times and not automatic and (summed_up := find_stretch(view, asked, encode, view.session_tags)):
+            return summed_up, hits
         if is_direct(asked):
             return rank_messages(view, asked, hits, view.session_tags), hits
-        vector = memory._vectors.encode_texts(view.release.encoder, [asked.text]).get(asked.text)
+        vector = encode([asked.text]).get(asked.text)
         found = collect_clauses(view, asked, vector, [hit.id for hit in hits], settings)
         return build_memory_snippets(found, view.session_tags), hits
     except TROUBLE as trouble:

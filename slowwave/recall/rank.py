@@ -25,7 +25,7 @@ from slowwave.recall.release.doubts import Doubt
 from slowwave.recall.release.tables import Row
 from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.pools import POOLS, Candidates, Scores, select_best_per_owner
-from slowwave.recall.times import convert_datetimes
+from slowwave.recall.times import QueryTimes, convert_datetimes
 from slowwave.schemas.vocabulary import Status
 from slowwave.text.words import extract_content_words, extract_stems, stem
 
@@ -44,7 +44,7 @@ NAMED = 2
 """Words of the query that two hits have at least, for their figures to be of the same."""
 FIGURE = re.compile(r"\d+(?:[.,:]\d+)*")
 ABOUT = 10
-"""Hits among which that is done: those further down are about something else."""
+"""Hits among which that is done: those further down are about something else. So many are put in order at least."""
 
 
 @dataclass(frozen=True)
@@ -156,17 +156,21 @@ def boost_matching_dates(found: Sequence[ScoredRow], least: float, query: Query)
     asked = query.times
     if asked is None:
         return list(found)
+    timely = _find_timely(found, asked)
+    lifted = [
+        replace(one, score=one.score + TIMELY) if one.relevance >= least and there else one
+        for one, there in zip(found, timely, strict=True)
+    ]
+    return sorted(lifted, key=lambda one: -one.score)
+
+
+def _find_timely(found: Sequence[ScoredRow], asked: QueryTimes) -> list[bool]:
+    """Return whether each row is of a time, or names it."""
     edges = [(one.row[POOLS[one.kind].first], one.row[POOLS[one.kind].last]) for one in found]
     inside = asked.mask_inside(
         convert_datetimes([first for first, _ in edges]), convert_datetimes([last for _, last in edges])
     ).tolist()
-    lifted = [
-        replace(one, score=one.score + TIMELY)
-        if one.relevance >= least and (there or asked.is_named_in(str(one.row[POOLS[one.kind].text])))
-        else one
-        for one, there in zip(found, inside, strict=True)
-    ]
-    return sorted(lifted, key=lambda one: -one.score)
+    return [there or asked.is_named_in(_get_text(one)) for one, there in zip(found, inside, strict=True)]
 
 
 def mark_possible_supersessions(view: View, found: Sequence[ScoredRow], query: Query) -> list[ScoredRow]:
@@ -187,11 +191,17 @@ def _mark_doubt(one: ScoredRow, doubts: Sequence[Doubt]) -> ScoredRow:
 def promote_newest(found: Sequence[ScoredRow], query: Query) -> list[ScoredRow]:
     """Return the same, of the first ABOUT each before the earlier ones that say the same, or that it may change.
 
-    Nothing is hidden, and scores stay in place.
+    Nothing is hidden, and scores stay in place. What is of the time that the query names stays before what is not.
     """
+    asked = query.times
+    timely = dict(zip(map(id, found), _find_timely(found, asked), strict=True)) if asked is not None else {}
     ordered: list[ScoredRow] = []
     for one in found[:ABOUT]:
-        before = (at for at, other in enumerate(ordered) if _is_newer_version(one, other, query))
+        before = (
+            at
+            for at, other in enumerate(ordered)
+            if timely.get(id(one)) == timely.get(id(other)) and _is_newer_version(one, other, query)
+        )
         ordered.insert(next(before, len(ordered)), one)
     return [replace(one, score=at.score) for one, at in zip([*ordered, *found[ABOUT:]], found, strict=True)]
 

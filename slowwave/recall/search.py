@@ -15,6 +15,7 @@ from slowwave.recall.hits import Hits, Kind
 from slowwave.recall.plan import Plan, plan_query
 from slowwave.recall.query import Query
 from slowwave.recall.rank import (
+    ABOUT,
     ScoredPool,
     ScoredRow,
     boost_matching_dates,
@@ -88,7 +89,7 @@ class Search:
         reason, best = self._explain_silence([scored], plan, automatic)
         if reason:
             return SessionHits(reason=reason, relevance=best)
-        return SessionHits(find_sessions(self.view, plan, said, scored), relevance=best)
+        return SessionHits(find_sessions(self.view, plan, said, scored, self._note), relevance=best)
 
     def _plan_queries(self, queries: Sequence[Query]) -> list[Plan]:
         """Return the queries' plans with their vectors, made in one call of the encoder."""
@@ -109,8 +110,8 @@ class Search:
             return Hits(reason=reason, relevance=best)
         kept = self._merge_results(answers, plan, self.settings.automatic_floor if automatic else 0.0)
         told = demote_echoes(mark_superseded(self.view, kept, query))
-        shown = promote_newest(mark_possible_supersessions(self.view, told, query), query)[: query.k]
-        return Hits(build_hits(self.view, sort_superseded_last(shown)), relevance=best)
+        found = promote_newest(mark_possible_supersessions(self.view, told, query), query)[: _compute_depth(query)]
+        return Hits(build_hits(self.view, sort_superseded_last(found)[: query.k]), relevance=best)
 
     def _explain_silence(self, answers: Sequence[ScoredPool], plan: Plan, automatic: bool) -> tuple[str | None, float]:
         """Return why what was found is not relevant enough to be told, None where it is; and how relevant it is."""
@@ -122,6 +123,8 @@ class Search:
         # A long report is near to no single message, and may yet tell of what a session was about.
         if best >= floor or not judged or (not automatic and has_similar_session(self.view, plan.query, plan.whole)):
             return None, best
+        if plan.is_time_only:
+            return "nothing in memory is of the time that is asked about", best
         reached = math.floor(best * 100) / 100  # rounded, it might read as the floor
         return f"nothing relevant: the nearest memory reaches {reached:.2f}, the floor is {floor:.2f}", best
 
@@ -130,7 +133,7 @@ class Search:
         query, anything, telling = plan.query, not plan.is_time_only, self.settings.floor
 
         def first(depth: int) -> list[ScoredRow]:
-            best = [one.select_best(depth) for one in answers]
+            best = [one.select_best(max(depth, ABOUT)) for one in answers]
             found = boost_matching_dates(merge_kinds(best, self.settings.rrf_k), telling, query)
             return [one for one in found if one.relevance >= least and (one.relevance or anything)]
 
@@ -215,6 +218,11 @@ class Search:
             return True
         self._note(f"{pool.table.name} has no full-text index: answered by vectors alone")
         return False
+
+
+def _compute_depth(query: Query) -> int:
+    """Return hits that are put in order: whoever asks for fewer gets the first of the same."""
+    return max(query.k, ABOUT)
 
 
 def explain_no_rows(plan: Plan) -> str:

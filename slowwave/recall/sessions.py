@@ -7,7 +7,7 @@ A session is found by its best turn, its words and its nearest passages (`retrie
 night wrote of it. What was taken back has no passages, and so neither finds a session nor is quoted.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -26,6 +26,8 @@ from slowwave.recall.retrieve.sessions import is_visible_as_of, rank_sessions_by
 from slowwave.schemas.tables import MESSAGES, PASSAGES, SESSIONS, SUMMARIES
 from slowwave.text.pyramid import compute_master_id
 
+LEAST = 0.005
+"""Probability from which a session is told: one that is less likely is a right one in one of 400 queries."""
 QUOTES = 3
 """Messages that are quoted of a session, at most."""
 ABOUT = ["native_id", "workspace", "title", "started_at", "ended_at"]
@@ -90,13 +92,16 @@ class SessionHits(list[SessionHit]):
         return {"hits": [hit.as_dict() for hit in self], **told}
 
 
-def find_sessions(view: View, plan: Plan, said: PassageEvidence, turns: ScoredPool) -> list[SessionHit]:
-    """Return up to k sessions, likeliest first.
+def find_sessions(
+    view: View, plan: Plan, said: PassageEvidence, turns: ScoredPool, note: Callable[[str], None]
+) -> list[SessionHit]:
+    """Return up to k sessions, likeliest first, none of which is less likely than `LEAST`.
 
     Args:
         plan: the query for messages, with its vectors.
         said: what is heard at every passage.
         turns: the query's candidates among the passages, scored; one at least.
+        note: told how many were left out.
     """
     layout, query = view.passages, plan.query
     told = turns.relevance > 0.0 if plan.is_time_only else np.ones(len(turns.scores), dtype=bool)
@@ -108,7 +113,10 @@ def find_sessions(view: View, plan: Plan, said: PassageEvidence, turns: ScoredPo
     if not best:
         return []
     full_text = said.share is not None
-    ranked = rank_sessions_by_turns(view, query, plan.whole, best, full_text, plan.is_time_only)[: query.k]
+    first = rank_sessions_by_turns(view, query, plan.whole, best, full_text, plan.is_time_only)[: query.k]
+    ranked = [one for one in first if one[1] >= LEAST]
+    if len(ranked) < len(first):
+        note(f"{len(first) - len(ranked)} of {len(first)} sessions left out: each is less likely than {LEAST:.1%}")
     order = positions[np.argsort(-scores, kind="stable")]
     quoted = [_select_quoted(view, said, order, number) for number, _ in ranked]
     return _build_hits(view, query, ranked, quoted)

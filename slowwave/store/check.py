@@ -11,6 +11,7 @@ from slowwave.store.other_versions import read_ledger
 from slowwave.store.releases import make_ledger_rows
 from slowwave.store.seals import Damage, find_damage, list_sealed, read_lost_rows
 from slowwave.store.trouble import translate_write_errors
+from slowwave.store.whole import restore_last_whole
 
 
 class Checked(NamedTuple):
@@ -50,5 +51,6 @@ def repair_ledger(root: Path, space: str) -> list[str]:
     with writer_lock(folder, "check", "check"), translate_write_errors(folder):
         lost = read_lost_rows(folder, {release.number for release in read_ledger(folder)})
         if lost:
+            restore_last_whole(folder, RELEASES, 1)
             lance.write_dataset(make_ledger_rows(lost), str(folder / f"{RELEASES.name}.lance"), mode="append")
     return [f"r{row['number']}" for row in lost]

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.settings import DedupeSettings
 from slowwave.schemas.tables import MERGES, OBSERVATIONS
-from slowwave.schemas.vocabulary import LedgerKind, Status
+from slowwave.schemas.vocabulary import LedgerKind, Status, is_shared
 from slowwave.tasks.dedupe.cluster import assign_canonical_rows
 from slowwave.tasks.dedupe.decide import Decision, make_rules
 from slowwave.tasks.dedupe.pairs import Found, Judge, Undone, find_duplicate_pairs, select_row, set_columns, sort_by_id
@@ -103,12 +103,15 @@ def _mask_absent(table: pa.Table, other: pa.Table) -> pa.ChunkedArray:
 
 
 def _rank_rows(table: pa.Table, known: int) -> list[int]:
-    """Return rows in the order in which they may become canonical: known ones, then the earliest, then by id."""
+    """Return rows in the order in which they may become canonical: known ones, then those said here, then the
+    earliest, then by id.
+    """
     times, ids = table["observed_at"].to_pylist(), table["observation_id"].to_pylist()
+    given = list(map(is_shared, table["observer"].to_pylist()))
 
-    def rank(row: int) -> tuple[bool, bool, float, str]:
+    def rank(row: int) -> tuple[bool, bool, bool, float, str]:
         at = times[row]
-        return row >= known, at is None, at.timestamp() if at else 0.0, ids[row]
+        return row >= known, given[row], at is None, at.timestamp() if at else 0.0, ids[row]
 
     return sorted(range(table.num_rows), key=rank)
 
@@ -120,12 +123,15 @@ def _mark_duplicates(table: pa.Table, joined: dict[int, int], found: Found, step
     ids, sessions = table["observation_id"].to_pylist(), table["session_id"].to_pylist()
     columns = {n: table[n].to_pylist() for n in ("status", "reason", "canonical_id", "valid_from", "dedupe_key")}
     observed = table["observed_at"].to_pylist()
+    given = list(map(is_shared, table["observer"].to_pylist()))
     evidence = [{*said, own} for said, own in zip(table["evidence_sessions"].to_pylist(), sessions, strict=True)]
     columns["dedupe_key"] = [key or step_key for key in columns["dedupe_key"]]
     columns["valid_from"] = [a or b for a, b in zip(columns["valid_from"], observed, strict=True)]
     for row, canonical in joined.items():
         columns["status"][row], columns["canonical_id"][row] = "duplicate", ids[canonical]
         columns["reason"][row] = found[row][canonical].reason
+        if given[row] and not given[canonical]:
+            continue  # what another memory says is no further session that says it
         evidence[canonical] |= evidence[row]
         columns["valid_from"][canonical] = _find_earliest(
             [columns["valid_from"][canonical], columns["valid_from"][row]]

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slowwave.schemas.tables import MERGES, OBSERVATIONS
-from slowwave.schemas.vocabulary import WITHDRAWN, Status
+from slowwave.schemas.vocabulary import WITHDRAWN, Status, is_shared
 from slowwave.store.store import Store
 from slowwave.tasks.dedupe import judge_llm
 from slowwave.tasks.dedupe.dedupe import VERSION, dedupe
@@ -69,7 +69,12 @@ def select_rows_to_dedupe(rows: pa.Table, seen: pa.ChunkedArray) -> pa.Table:
     lost = pc.and_(duplicate, pc.invert(pc.is_in(rows["canonical_id"], held)))
     withdrawn = pc.fill_null(pc.equal(rows["reason"], WITHDRAWN), False)
     open_status = pc.is_in(rows["status"], pa.array(["active", "duplicate"]))
-    return rows.filter(pc.and_(pc.and_(open_status, pc.invert(withdrawn)), pc.or_(stale, lost)))
+    fresh = pc.or_(stale, lost)
+    eligible = pc.and_(open_status, pc.invert(withdrawn))
+    if pc.any(pc.and_(eligible, fresh)).as_py():
+        # Another memory's claims are looked at again with whatever is new, so that one said here never repeats them.
+        fresh = pc.or_(fresh, pa.array(list(map(is_shared, rows["observer"].to_pylist())), pa.bool_()))
+    return rows.filter(pc.and_(eligible, fresh))
 
 
 def mask_canonical(rows: pa.Table) -> pa.ChunkedArray:

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from slowwave.engines.errors import EncoderFailed
 from slowwave.schemas.tables import MESSAGES, OBSERVATIONS
-from slowwave.schemas.vocabulary import WITHDRAWN, Origin, Status
+from slowwave.schemas.vocabulary import SHARED, WITHDRAWN, Origin, Status
 from slowwave.store.store import Store
 from slowwave.tasks.boilerplate.task import Mask, restore_verbatim_quotes
 from slowwave.tasks.gists.keywords import extract_keywords
@@ -25,10 +25,11 @@ from slowwave.tasks.llm.ask import (
     quarantine_rejected,
     resolve_pack_names,
 )
-from slowwave.tasks.llm.claims import GATES
+from slowwave.tasks.llm.claims import GATES, build_claims_table
 from slowwave.tasks.observe import extract
 from slowwave.tasks.observe.distil import NOT_JUDGED, ExtractionResult, extract_claims
 from slowwave.tasks.observe.observe import COLUMNS, OBSERVER, compute_observe_key, observe
+from slowwave.tasks.observe.shared import build_shared_claims, split_shared
 from slowwave.tasks.pending import BY_MODEL, find_pending_sessions, group_sessions, mark_done
 from slowwave.tasks.progress import show_progress
 from slowwave.tasks.vector_columns import build_vector_matrix
@@ -99,6 +100,7 @@ def _note_unmarked_models(job: Job, sessions: pl.DataFrame, report: StepReport) 
     So says a store of before marks did: such a session stands whole.
     """
     made = pl.DataFrame(job.store.read(OBSERVATIONS, ["session_id", "observer"], pc.field("observer") != OBSERVER))
+    made = made.filter(~pl.col("observer").str.starts_with(f"{SHARED}:"))
     known = pl.col("session_id").is_in(made["session_id"].unique().implode())
     report.counts["sessions whose claims a model made, left as they are"] += made["session_id"].n_unique()
     unmarked = pl.col("model_head").is_null() & known
@@ -131,6 +133,7 @@ def _observe_group(
     messages = job.store.read_ids(MESSAGES, ids, by="session_id", where=pc.field("origin") != Origin.TOOL)
     gone = pa.array([m for row in group["inactive"].to_list() for m in row], pa.string())
     live = messages.filter(pc.invert(pc.is_in(messages["message_id"], gone)))
+    live, given = split_shared(live)
     shown = mask.mask_messages(live)
     keep = keeps_model_rows(job, model)
     kept = _find_seen_messages(job.store, group, live) if keep else set()
@@ -142,7 +145,8 @@ def _observe_group(
     waiting = sorted({*seen.pending, *(seen.degraded & better)})
     report.counts["sessions left as a model made them until it is back"] += len(seen.degraded & better)
     held = held.filter(pc.invert(pc.is_in(held["session_id"], pa.array(waiting, pa.string()))))
-    claims = restore_verbatim_quotes(seen.build_table(), shown, live)
+    said = restore_verbatim_quotes(seen.build_table(), shown, live)
+    claims = pa.concat_tables([said, build_claims_table(build_shared_claims(given))])
     claims = claims.filter(pc.invert(pc.is_in(claims["session_id"], pa.array(waiting, pa.string()))))
     made = build_observation_rows(job, claims, key, report)
     if is_encoder_away(job):

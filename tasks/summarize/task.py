@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.settings import PyramidSettings
 from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, SUMMARIES, TOPICS
-from slowwave.schemas.vocabulary import SPOKEN, Status, SummaryScope
+from slowwave.schemas.vocabulary import SHARED, SPOKEN, Status, SummaryScope
 from slowwave.store.store import Store
 from slowwave.tasks.boilerplate.task import Mask
 from slowwave.tasks.isolate import do_apart, note_failed_units
@@ -108,7 +108,8 @@ def roll_up(job: Job, only: frozenset[str] | None = None) -> StepReport:
         if model:
             adopt_old_keys(job.store, SUMMARIES, "step_key", key)
         fill_missing_vectors(job, SUMMARIES, "text", report)
-        every = pending = find_pending_sessions(job.store, "rollup", key, None, basis, keep=keep)
+        every = find_pending_sessions(job.store, "rollup", key, None, basis, keep=keep)
+        pending = every = every.filter(pl.col("source") != SHARED)  # single sentences: nothing to sum up
         if only is not None:
             pending = pending.filter(pl.col("session_id").is_in(sorted(only)))
         report.counts["sessions summarised"] = pending.height

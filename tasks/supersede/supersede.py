@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.tables import MERGES, OBSERVATIONS
-from slowwave.schemas.vocabulary import LedgerKind, Status
+from slowwave.schemas.vocabulary import LedgerKind, Status, is_shared
 from slowwave.tasks.dedupe.pairs import Undone, select_row, set_columns
 from slowwave.tasks.supersede.asking import Asked, ask_judge, reopen_misjudged
 from slowwave.tasks.supersede.candidates import Scores
@@ -74,7 +74,9 @@ def supersede(
     input in any order gives equal output, its own output nothing but the doubts (kind `doubt`), whose claims stand as
     they are.
     """
-    held = build_candidate_claims(observations, find_affirmed_times(observations) if affirmed is None else affirmed)
+    if affirmed is None:
+        affirmed = find_affirmed_times(observations.filter(pc.invert(_mask_shared(observations))))
+    held = build_candidate_claims(observations, affirmed)
     if held.table.num_rows < 2 and not held.reopened:
         return Superseded(OBSERVATIONS.make_empty_table(), MERGES.make_empty_table())
     place = {oid: row for row, oid in enumerate(held.table["observation_id"].to_pylist())}
@@ -93,13 +95,20 @@ def supersede(
     asked = ask_judge(held, known.around, guesses, told, judge) if judge else Asked({}, 0)
     told = {pair: v for pair, v in {**told, **asked.told}.items() if v.answer is not Answer.UNANSWERED}
     held = reopen_misjudged(held, told)
-    again = find_reaffirmations(held, back)
+    given = _mask_shared(held.table).to_pylist()
+    again = [c for c in find_reaffirmations(held, back) if given[c.loser] or not given[c.winner]]
     freed = held.reopened | {change.winner for change in again}
-    found = [*again, *find_changes(held, guesses, told, freed)]
+    # What another memory says changes nothing that was said here.
+    changed = [c for c in find_changes(held, guesses, told, freed) if given[c.loser] or not given[c.winner]]
+    found = [*again, *changed]
     changes = select_changes(found)
     gone = {c.loser for c in changes} | (held.retired.keys() - freed)
     ledger = _build_ledger(held.table, [*changes, *select_doubts(found, gone)], asked.told, step_key)
     return Superseded(_build_changed_rows(held.table, changes, freed), ledger, asked.waiting)
+
+
+def _mask_shared(rows: pa.Table) -> pa.Array:
+    return pa.array(list(map(is_shared, rows["observer"].to_pylist())), pa.bool_())
 
 
 def _predict(known: Evidence) -> Scores:

@@ -1,4 +1,4 @@
-"""Claims gather into topics: three base topics by rule, the rest as they arise, by likeness.
+"""Claims gather into topics: three base topics by rule, the rest as they arise, by likeness, each within one project.
 
 New claims are gathered into bundles of what is nearly the same, and bundles and topics merge by average link
 (`slowwave.tasks.topics.cluster`), so a topic is as tight whatever came first. What a topic already holds is never sent
@@ -6,6 +6,8 @@ again: its centroid, cohesion and size stand for it. `bench/topics.py` shows wha
 alone.
 """
 
+from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,11 +28,14 @@ from slowwave.tasks.topics.cluster import (
     merge_bundles,
 )
 
-VERSION = "assign/2"
+VERSION = "assign/3"
+PLACED = ["topic_id", "session_id", "pack", "workspace"]
 AT_ONCE = 2_000
 """New claims sorted together: the likenesses of their bundles are held in memory."""
 
 Row = dict[str, Any]
+Place = str | None
+"""Where claims may gather: within a project, or everywhere, for what is about people."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +56,16 @@ def build_base_topics(key: str) -> list[Row]:
     ]
 
 
-def assign(pending: pa.Table, topics: pa.Table, settings: TopicSettings, key: str) -> Assigned:
+def get_place(claim: Mapping[str, Any]) -> Place:
+    """Return where a claim (`pack`, `workspace`) may gather: what is said over code within its project, "" where it has
+    none; everyday talk anywhere.
+    """
+    return claim["workspace"] or "" if claim["pack"] == "coding" else None
+
+
+def assign(
+    pending: pa.Table, topics: pa.Table, settings: TopicSettings, key: str, placed: pa.Table | None = None
+) -> Assigned:
     """Give each claim a topic.
 
     Args:
@@ -59,22 +73,24 @@ def assign(pending: pa.Table, topics: pa.Table, settings: TopicSettings, key: st
         topics: every row of TOPICS so far, with figures; none: the base topics alone.
         settings: how near is near enough.
         key: the step's key, written to `assign_key`.
+        placed: PLACED of OBSERVATIONS whose topics are among `topics`: what place each is of.
 
     Returns:
         The same rows with `topic_id` and `assign_key`, in order of time; topics that are new; merges of old ones.
     """
-    board = _Board(topics.to_pylist() or build_base_topics(key), settings, key)
+    before = placed.select(PLACED).to_pylist() if placed else []
+    board = _Board(topics.to_pylist() or build_base_topics(key), settings, key, before)
     rows = sorted(
         pending.to_pylist(), key=lambda r: (r["observed_at"] is None, r["observed_at"] or 0, r["observation_id"])
     )
     for start in range(0, len(rows), AT_ONCE):
         board.place(rows[start : start + AT_ONCE])
-    placed = [{**row, "topic_id": board.get_topic(row["observation_id"]), "assign_key": key} for row in rows]
-    used = {row["topic_id"] for row in placed} | {t["topic_id"] for t in board.known.values() if t["base"]}
+    done = [{**row, "topic_id": board.get_topic(row["observation_id"]), "assign_key": key} for row in rows]
+    used = {row["topic_id"] for row in done} | {t["topic_id"] for t in board.known.values() if t["base"]}
     new = [topic for topic in board.opened.values() if topic["topic_id"] in used]
     fresh = [topic for topic in board.known.values() if topic["base"] and topic["size"] == 0]
     return Assigned(
-        pa.Table.from_pylist(placed, schema=OBSERVATIONS.schema),
+        pa.Table.from_pylist(done, schema=OBSERVATIONS.schema),
         pa.Table.from_pylist([*fresh, *new], schema=TOPICS.schema),
         {old: board.resolve_topic(old) for old in board.gone if old in board.known},
     )
@@ -83,23 +99,31 @@ def assign(pending: pa.Table, topics: pa.Table, settings: TopicSettings, key: st
 class _Board:
     """Topics while claims are placed."""
 
-    def __init__(self, topics: list[Row], settings: TopicSettings, key: str) -> None:
+    def __init__(self, topics: list[Row], settings: TopicSettings, key: str, placed: list[Row]) -> None:
         self.settings, self.key = settings, key
         self.known = {t["topic_id"]: t for t in topics}
         self.opened: dict[str, Row] = {}
         self.gone: dict[str, str] = {}
-        self.bundles = {
-            t["topic_id"]: _restore_bundle(t) for t in topics if t["centroid"] is not None and not t["base"]
-        }
+        places = {row["topic_id"]: get_place(row) for row in placed}
+        self.bundles: defaultdict[Place, dict[str, Bundle]] = defaultdict(dict)
+        for topic in topics:
+            if topic["centroid"] is not None and not topic["base"]:
+                self.bundles[places.get(topic["topic_id"])][topic["topic_id"]] = _restore_bundle(topic)
         self.placed: dict[str, str] = {}
+        self.over_code = {row["session_id"] for row in placed if row["pack"] == "coding"}
         self.count = sum(t["size"] for t in topics)
 
     def place(self, rows: list[Row]) -> None:
-        """Place claims: by rule, by workspace where there is no vector, the others by likeness."""
+        """Place claims: by rule, by workspace where there is no vector, the others by likeness.
+
+        What is no coding claim of a session over code a person said of themselves: that is the user.
+        """
         self.count += len(rows)
-        by_likeness = []
+        self.over_code |= {row["session_id"] for row in rows if row["pack"] == "coding"}
+        by_likeness: defaultdict[Place, list[Row]] = defaultdict(list)
         for row in rows:
-            base = match_base_topic(row["summary"])
+            aside = row["pack"] == "personal" and row["session_id"] in self.over_code
+            base = match_base_topic(row["summary"]) or ("user" if aside else None)
             if base:
                 self.placed[row["observation_id"]] = compute_content_id("topic", base)
             elif row["vector"] is None:
@@ -107,35 +131,35 @@ class _Board:
                     compute_content_id("topic", row["workspace"], row["category"])
                 )
             else:
-                by_likeness.append(row)
-        if by_likeness:
-            self._place_by_similarity(by_likeness)
+                by_likeness[get_place(row)].append(row)
+        for place, mine in by_likeness.items():
+            self._place_by_similarity(mine, self.bundles[place])
 
-    def _place_by_similarity(self, rows: list[Row]) -> None:
+    def _place_by_similarity(self, rows: list[Row], known: dict[str, Bundle]) -> None:
         vectors = np.array([row["vector"] for row in rows], dtype=np.float32)
         groups = cluster_by_leader(vectors, self.settings.threshold)
         fresh = [_make_bundle([rows[i] for i in group], vectors[group]) for group in groups]
         members = {b.id: [rows[i]["observation_id"] for i in g] for b, g in zip(fresh, groups, strict=True)}
-        bundles = [*(self.bundles[key] for key in sorted(self.bundles)), *fresh]
+        bundles = [*(known[key] for key in sorted(known)), *fresh]
         for together in merge_bundles(bundles, self._compute_limits()):
-            self._merge_group([bundles[i] for i in together], members)
-        self._reassign_to_nearest(rows, vectors)
+            self._merge_group([bundles[i] for i in together], members, known)
+        self._reassign_to_nearest(rows, vectors, known)
 
-    def _reassign_to_nearest(self, rows: list[Row], vectors: npt.NDArray[np.float32]) -> None:
+    def _reassign_to_nearest(self, rows: list[Row], vectors: npt.NDArray[np.float32], known: dict[str, Bundle]) -> None:
         """Move each new claim to the topic it is nearest to now that all stand; what was placed earlier stays."""
-        ids = sorted(self.bundles)
-        centres = np.array([self.bundles[key].mean for key in ids])
+        ids = sorted(known)
+        centres = np.array([known[key].mean for key in ids])
         centres /= np.maximum(np.linalg.norm(centres, axis=1, keepdims=True), 1e-12)
         likeness = np.round(vectors.astype(np.float64) @ centres.T, 6)
         for row, vector, mine in zip(rows, vectors, likeness, strict=True):
             old = self.get_topic(row["observation_id"])
             new = ids[int(np.argmax(mine))]
-            if new == old or self.bundles[old].size == 1:
+            if new == old or known[old].size == 1:
                 continue
             self.placed[row["observation_id"]] = new
             for topic, sign in ((old, -1), (new, 1)):
-                bundle = self.bundles[topic]
-                self.bundles[topic] = Bundle(topic, bundle.total + sign * vector, bundle.size + sign, known=True)
+                bundle = known[topic]
+                known[topic] = Bundle(topic, bundle.total + sign * vector, bundle.size + sign, known=True)
 
     def _compute_limits(self) -> Limits:
         """Return the most claims of a topic that merges: its share; while there are few claims, share means nothing."""
@@ -143,7 +167,7 @@ class _Board:
         largest = s.max_share * self.count if self.count >= s.min_to_split else float("inf")
         return Limits(s.merge_at, s.fold_at, s.small, max(largest, float(s.small)))
 
-    def _merge_group(self, group: list[Bundle], members: dict[str, list[str]]) -> None:
+    def _merge_group(self, group: list[Bundle], members: dict[str, list[str]], known: dict[str, Bundle]) -> None:
         """Make one topic: the largest of those that stood before, else a new one named by its first claim."""
         old = [b for b in group if b.known]
         lead = max(old, key=lambda b: (b.size, b.id)) if old else group[0]
@@ -153,9 +177,9 @@ class _Board:
                 self.placed[claim] = topic
             if bundle.known and bundle is not lead:
                 self.gone[bundle.id] = topic
-                del self.bundles[bundle.id]
+                del known[bundle.id]
         total = np.sum([b.total for b in group], axis=0)
-        self.bundles[topic] = Bundle(topic, total, sum(b.size for b in group), known=True)
+        known[topic] = Bundle(topic, total, sum(b.size for b in group), known=True)
 
     def _open_topic(self, topic_id: str) -> str:
         if topic_id not in self.known and topic_id not in self.opened:

@@ -55,7 +55,8 @@ def assign_topics(job: Job) -> StepReport:
             adopt_old_keys(job.store, OBSERVATIONS, "assign_key", key)
             adopt_old_keys(job.store, TOPICS, "step_key", key)
         rows = job.store.read(OBSERVATIONS, where=pc.field("status") == Status.ACTIVE)
-        pending = rows.filter(pc.invert(_mask_placed(rows["assign_key"], key, keep=keep)))
+        waits = pc.invert(_mask_placed(rows["assign_key"], key, keep=keep))
+        pending = rows.filter(waits)
         report.rows_in = pending.num_rows
         refresh = partial(refresh_topics, job.store, key, job.settings.topics, namer, keep=keep)
         if keep:
@@ -66,7 +67,7 @@ def assign_topics(job: Job) -> StepReport:
             if model:
                 placed = place_by_model(job, pending, known, key, model, report)
             else:
-                placed = assign(pending, known, job.settings.topics, key)
+                placed = assign(pending, known, job.settings.topics, key, rows.filter(pc.invert(waits)))
                 placed = replace(placed, merged=_drop_models_topics(placed.merged, known))
             _add_missing(job.store, placed.topics)
             report.rows_out = job.store.merge(OBSERVATIONS, _collect_placed_rows(job.store, placed, key))

@@ -1,5 +1,6 @@
 """Sentences drawn for labelling are the same on every run and even in speakers and projects; labels find them again."""
 
+import csv
 import json
 from collections import Counter
 from pathlib import Path
@@ -8,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from bench.draw_sentences import cut_sentences, draw_balanced, read_shown_messages, share_out
-from bench.worth import LABELS, match_sentences, measure_worth, read_labels
+from bench.worth import LABELS, draw_claims, match_sentences, measure_worth, read_labels
 from tests.bench_inputs import ROOT
 
 SAMPLES = ROOT / "data" / "samples"
@@ -55,10 +56,20 @@ def test_a_long_message_gives_no_second_sentence_before_every_other_gave_one(tmp
     assert sum(one["text"].startswith("Step") for one in drawn) == 2  # "Ask Eva." is too short to be a claim
 
 
+def test_claims_to_be_read_are_drawn_evenly_and_those_that_were_read_are_rated(messages: pa.Table) -> None:
+    drawn = draw_claims(messages, 40)
+    assert drawn == draw_claims(messages, 40)
+    assert set(Counter(one["project"] for one in drawn).values()) == {5}  # of 8 projects
+    with (LABELS.parent / "claims_read.tsv").open(encoding="utf-8") as stream:
+        read = list(csv.DictReader(stream, delimiter="\t"))
+    assert len({row["hash"] for row in read}) == len(read) == 241
+    assert {row["rating"] for row in read} == {"useful", "context", "noise", "wrong"}
+
+
 def test_every_label_of_the_samples_finds_its_sentence(messages: pa.Table) -> None:
     labels = read_labels(LABELS)
     found = match_sentences(messages, labels)
-    assert len(labels) == 2_220
+    assert len(labels) == 2_833
     assert len(found) == 370
     both = measure_worth(found)[0]
     assert both["keep"] + both["context"] + both["noise"] == pytest.approx(1)

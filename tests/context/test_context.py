@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from slowwave.cli.main import app
+from slowwave.context.briefing import collect_facts
 from slowwave.context.build import Context, assemble_context
 from slowwave.context.features import SENTENCE_SIGNS, ClaimQuotes, PastMessage, SessionFeatures
 from slowwave.context.packing import Piece, pack
@@ -180,6 +181,16 @@ def test_the_briefing_has_the_same_bytes_for_the_same_release(store: Path) -> No
     assert blocks[0].text.startswith("# Known\n")
     assert MINILM(blocks[0].text) <= 300
     assert Memory.open(store).briefing(0).text == ""
+
+
+def test_a_briefing_tells_a_persons_words_before_an_agents_account(tmp_path: Path) -> None:
+    account = "You live in Bergen with your sister Greta, who works at the aquarium"
+    lines = [("user", "The bread was fine."), ("assistant", f"{account}.")]
+    told = [{"role": role, "content": text, "session_id": "s"} for role, text in lines]
+    (tmp_path / "talk.jsonl").write_text("\n".join(map(json.dumps, told)))
+    run_night([tmp_path / "talk.jsonl"], Settings(store=tmp_path / "store", encoder="hash-384"))
+    facts = collect_facts(Memory.open(tmp_path / "store")._get_view())
+    assert [line.text for line in facts] == ["The bread was fine", account]  # the second is likelier to be asked for
 
 
 def test_a_superseded_claim_is_left_out_and_a_figure_that_gets_another_value_too() -> None:

@@ -8,7 +8,7 @@ import pytest
 from slowwave import Memory
 from slowwave.context.build import Context, assemble_context
 from slowwave.context.direct import Told, rank_messages, shorten
-from slowwave.context.handed_out import note_block
+from slowwave.context.handed_out import note_block, note_hits
 from slowwave.context.rendering import Line, LineSource, Part
 from slowwave.context.tokens import load_tokenizer
 from slowwave.engines.encoders.hash_encoder import HashEncoder
@@ -91,7 +91,7 @@ def test_what_a_later_claim_has_changed_is_left_out_where_that_was_found_too(mem
 def test_where_it_was_not_found_the_stale_message_tells_what_holds(memory: Memory) -> None:
     stale = [hit for hit in memory.recall(PORT, 10, "message") if "German" in hit.text]
     (one,) = rank_messages(memory._get_view(), build_query(PORT, 10, "message"), stale, {})
-    assert one.line.text.endswith(f"(until 2026-03-09, then: {MOVED[:-1]})")
+    assert one.line.text.endswith(f"(until 9 Mar 2026, then: {MOVED[:-1]})")
 
 
 def test_in_the_json_of_a_block_every_message_has_its_source(memory: Memory) -> None:
@@ -123,8 +123,24 @@ def test_a_long_message_is_shown_by_whole_sentences_around_what_is_asked_for() -
     assert line is not None
     assert line.text == part
     assert shorten(told(said), asked, 100, count_line) == told(said).line
-    assert shorten(told(said), frozenset({"engine"}), 14, count_line) is None
+    opening = shorten(told(said), frozenset({"engine"}), 8, count_line)
+    assert opening is not None
+    assert opening.text == "The mast is oiled. …"
     assert shorten(told(said), asked, 5, count_line) is None
+
+
+def test_no_message_takes_the_whole_block() -> None:
+    log = " ".join(f"step{n} is done and" for n in range(40))  # one sentence
+    block = assemble_context(
+        "which step is done?", [told(log), told("Step 7 failed.", 1)], 200, COUNT, ContextSettings()
+    )
+    assert [line.text for line in block.parts[0].lines] == ["Step 7 failed."]
+
+
+def test_an_idle_line_stands_only_beside_what_it_answers() -> None:
+    said = [told("Is the mast ready?", 4), told("Yes, varnished.", 5), told("Noted.", 9), told("Paid 900.", 12)]
+    block = assemble_context("what about the mast?", said, 400, COUNT, ContextSettings())
+    assert [line.text for line in block.parts[0].lines] == ["Is the mast ready?", "Yes, varnished.", "Paid 900."]
 
 
 def test_a_line_that_tells_nothing_new_is_left_out() -> None:
@@ -142,6 +158,13 @@ def test_what_a_line_tells_of_a_change_is_no_news_when_a_model_repeats_it(tmp_pa
         assert mask_echoes(f"{text}.", datetime.now(UTC) + timedelta(days=1), recalled)[1] == 1
 
 
+def test_what_a_hit_tells_of_its_successor_is_noted_too(memory: Memory, tmp_path: Path) -> None:
+    stale = [hit for hit in memory.recall(PORT, 10, "message") if hit.successor]
+    assert note_hits(tmp_path, stale)
+    later = f"{MOVED[:-1]}."
+    assert mask_echoes(later, datetime.now(UTC) + timedelta(days=1), load_recalled_spans(tmp_path))[1] == 1
+
+
 def test_the_answer_to_a_choice_is_told_though_it_says_nothing_that_was_not_asked(tmp_path: Path) -> None:
     said = [
         ("user", "Should the retries be in the client or in the gateway?"),
@@ -151,3 +174,13 @@ def test_the_answer_to_a_choice_is_told_though_it_says_nothing_that_was_not_aske
     run_night([session(tmp_path, "choice", 3, said)], Settings(store=tmp_path / "store", encoder="hash-384"))
     memory = Memory.open(tmp_path / "store", encoder=HashEncoder())
     assert "Retries in the gateway." in lines(memory, "Should the retries be in the client or in the gateway?")
+
+
+def test_once_a_line_has_all_that_is_asked_what_has_little_of_it_is_left_out() -> None:
+    said = [told("Oscar Wilde died in Paris."), told("Andy Warhol died in Lyon.", 3), told("Sweden exports steel.", 5)]
+
+    def shown(query: str) -> list[str]:
+        return [line.text for line in assemble_context(query, said, 400, COUNT, ContextSettings()).parts[0].lines]
+
+    assert shown("Where did Oscar Wilde die?") == ["Oscar Wilde died in Paris."]
+    assert shown("Where did Oscar Wilde go to die?") == [one.text for one in said]  # "go" nobody said

@@ -32,3 +32,9 @@ def test_the_later_goes_first_where_it_has_what_is_asked_for_and_another_figure(
     found = [said("old", OLD, 3), said("new", text, month, workspace)]
     query = build_query("On which port does the API listen?", 5, "message")
     assert promote_newest(found, query)[0].id == first
+
+
+def test_of_a_time_that_is_named_the_message_of_then_stays_first() -> None:
+    found = [said("old", OLD, 3), said("new", "The API now listens on port 9090 instead of 8080, in five files.", 5)]
+    query = build_query("On which port did the API listen in March 2026?", 5, "message")
+    assert promote_newest(found, query)[0].id == "old"

@@ -61,6 +61,12 @@ def test_every_kind_answers_by_default_and_every_hit_has_a_source(memory: Memory
     assert hits == memory.recall("session cache Redis Postgres parser", k=20)
 
 
+def test_whoever_asks_for_fewer_gets_the_first_of_the_same(memory: Memory) -> None:
+    for asked in ("session cache Redis Postgres parser", "What does Nina do in Lisbon?", "line endings"):
+        ten = [hit.id for hit in memory.recall(asked, k=10)]
+        assert [[hit.id for hit in memory.recall(asked, k=k)] for k in (1, 2, 3, 5)] == [ten[:k] for k in (1, 2, 3, 5)]
+
+
 def test_passages_of_one_message_are_one_hit_quoting_the_best(memory: Memory) -> None:
     hits = memory.recall("boiler in the cellar leaks", k=8, kinds="message")
     assert [hit.id for hit in hits].count("ses-b-m3") == 1

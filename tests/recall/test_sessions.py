@@ -147,3 +147,18 @@ def test_the_command_tells_sessions(root: Path) -> None:
 def test_recall_names_what_finds_sessions(memory: Memory) -> None:
     with pytest.raises(UsageError, match="`sessions` finds sessions"):
         memory.recall(CACHE, kinds="session")
+
+
+def test_a_kind_that_there_is_not_is_told_with_those_there_are(root: Path) -> None:
+    done = CliRunner().invoke(app, ["recall", CACHE, "--store", str(root), "--kind", "sesion"])
+    assert done.exit_code == 1
+    assert "there is no kind 'sesion': observation, message, summary, or session alone" in " ".join(done.output.split())
+
+
+def test_what_is_hardly_likely_is_left_out_and_noted(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+    both = memory.sessions("the cache and the boiler")
+    assert (len(both), both.notes) == (2, ())
+    monkeypatch.setattr("slowwave.recall.sessions.LEAST", both[0].probability)
+    first = memory.sessions("the cache and the boiler")
+    assert list(first) == both[:1]
+    assert "1 of 2 sessions left out" in first.notes[0]

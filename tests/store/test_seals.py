@@ -71,6 +71,16 @@ def test_a_lost_row_of_the_ledger_is_noticed_by_all_and_put_back(store: Store) -
     assert Snapshot(store.root).read(TOPICS).num_rows == 2
 
 
+def test_a_torn_ledger_is_repaired_too(store: Store) -> None:
+    newest = max((store.dir / "releases.lance" / "data").iterdir(), key=lambda path: path.stat().st_mtime_ns)
+    newest.write_bytes(newest.read_bytes()[:50])
+    with pytest.raises(StoreUnreadable, match="lost r2"):
+        Snapshot(store.root)
+    assert repair_ledger(store.root, store.space) == ["r2"]
+    assert Snapshot(store.root).release.name == "r2"
+    assert check_store(store.dir)[0] == []
+
+
 def test_an_altered_seal_breaks_the_chain(store: Store) -> None:
     seal = store.dir / "seals" / "r1.json"
     seal.write_bytes(seal.read_bytes().replace(b'"run_id": "a"', b'"run_id": "x"'))

@@ -75,6 +75,14 @@ def judge(rows: pa.Table) -> str:
     return str(kind)
 
 
+def test_a_correction_within_a_session_counts_as_one_between_sessions() -> None:
+    soon = {"session_id": "s0", "observed_at": DAY + timedelta(minutes=9)}
+    assert judge(told_by(claim(0, SAME), claim(30, MOVED, **soon))) == "supersession"
+    hearing = "The hearing is on 3 June in room 4", "The hearing was moved from 3 June to 17 July"
+    assert judge(told_by(claim(0, hearing[0]), claim(30, hearing[1], **soon))) == "doubt"  # likely: linked, both stand
+    assert judge(told_by(claim(0, SAME), claim(30, "The API answers within 200 ms", **soon))) == "nothing"
+
+
 @pytest.mark.parametrize(
     ("earlier", "later"),
     [

@@ -14,6 +14,7 @@ from slowwave.flows.nightly import run_night
 from slowwave.flows.reprocess import run_reprocess
 from slowwave.flows.selection import Selection
 from slowwave.schemas.errors import UsageError
+from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.settings import Settings, TopicSettings
 from slowwave.schemas.tables import BASE_TOPICS, OBSERVATIONS, RELEASED, SUMMARIES, TOPIC_HISTORY, TOPICS
 from slowwave.store import Store
@@ -127,6 +128,31 @@ def test_two_topics_that_a_new_claim_joins_become_one_and_the_larger_keeps_its_n
 def topic(name: str, centre: np.ndarray, size: int) -> dict[str, Any]:
     return {"topic_id": name, "name": name, "purpose": "", "base": False, "samples": [], "size": size,
             "centroid": centre.tolist(), "cohesion": 1.0, "member_hash": "", "step_key": "k"}  # fmt: skip
+
+
+def test_what_is_said_over_code_gathers_within_its_project_and_of_oneself_with_the_user() -> None:
+    said = [
+        claim(1, unit(1), pack="coding", workspace="tidepool", session_id="a"),
+        claim(2, unit(1), pack="coding", workspace="heron", session_id="b"),
+        claim(3, unit(1), workspace="friends", session_id="c"),
+        claim(4, unit(1), workspace="family", session_id="d"),
+        claim(5, unit(1), workspace="heron", session_id="b"),
+    ]
+    first = assign(table(*said[:2]), TOPICS.schema.empty_table(), TopicSettings(), "k")
+    tidepool, heron = first.observations["topic_id"].to_pylist()
+    assert tidepool != heron
+    known = [topic(tidepool, unit(1), 1), topic(heron, unit(1), 1)]
+    later = [claim(6, unit(1), pack="coding", workspace="heron", session_id="e"), *said[2:]]
+    made = assign(
+        table(*later), pa.Table.from_pylist(known, schema=TOPICS.schema), TopicSettings(), "k", first.observations
+    )
+    topics = dict(
+        zip(made.observations["observation_id"].to_pylist(), made.observations["topic_id"].to_pylist(), strict=True)
+    )
+    assert topics["0006"] == heron
+    assert topics["0003"] == topics["0004"]  # everyday talk gathers over workspaces
+    assert topics["0005"] == compute_content_id("topic", "user")  # said of themselves, in a session over code
+    assert len(set(topics.values()) | {tidepool}) == 4
 
 
 def test_a_topic_with_too_much_of_everything_is_cut_and_the_larger_half_keeps_it() -> None:

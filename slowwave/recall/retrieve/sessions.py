@@ -49,8 +49,8 @@ TEMPERATURE = 0.75
 """Of the softmax that turns scores into probabilities; found by likelihood on `data/labelled`'s bug reports."""
 WHOLE = 0.5
 """Weight of a session's words, and of its nearest passages, against its best turn."""
-TURN_TEMPERATURE = 0.8
-"""As `TEMPERATURE`, where the best turn counts too; by likelihood .8 on the bug reports, .85 on LoCoMo."""
+TURN_TEMPERATURE = 1.0
+"""As `TEMPERATURE`, where the best turn counts too: between .75 (bug reports, LoCoMo) and 1.95 (commit subjects)."""
 
 Scores = npt.NDArray[np.float64]
 

@@ -8,16 +8,19 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from slowwave.tasks.ingest.formats import (
+    aider,
     chatgpt,
     claude_ai,
     columnar,
     cursor,
     gemini,
     generic,
+    learnings,
     openai_chat,
     pi,
     pmm,
     sharegpt,
+    specstory,
 )
 from slowwave.tasks.ingest.formats import slowwave_export as exported
 from slowwave.tasks.ingest.formats.claude_code import reader as claude_code
@@ -32,11 +35,14 @@ READERS: tuple[Reader, ...] = (
     openclaw_sqlite.READER,
     pmm.READER,
     exported.READER,
+    learnings.READER,
     columnar.READER,
     claude_code.READER,
     codex.READER,
     openclaw.READER,
     pi.READER,
+    specstory.READER,
+    aider.READER,
     cursor.READER,
     chatgpt.READER,
     claude_ai.READER,
@@ -121,6 +127,8 @@ def _walk_folder(folder: Path) -> Iterator[Path]:
 def is_candidate(path: Path) -> bool:
     """Return whether a file's name is one transcripts have; archives such as `x.jsonl.deleted.<time>` count."""
     name = path.name.lower()
+    if path.name == aider.NAME or (name.endswith(".md") and path.parts[-3:-1] == (".specstory", "history")):
+        return True
     if name.endswith(COMPANIONS) or name in JUNK_FILES or name.startswith("."):
         return False
     return get_inner_suffix(path) in SUFFIXES or ".jsonl." in name

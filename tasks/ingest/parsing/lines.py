@@ -163,3 +163,28 @@ def decode_excerpt(raw: bytes) -> str:
     text = raw[:EXCERPT].decode("utf-8", "replace")
     # Of a line that goes on, what the cut may have gone through is left out: half a secret looks like none.
     return text if len(raw) < EXCERPT else text[: len(text) // 2]
+
+
+def iter_text(path: Path, limits: Limits) -> Iterator[tuple[int, str] | Rejected]:
+    """Yield number and text of each line, blank ones too, without its line break; trailing spaces stay.
+
+    A line that is no UTF-8 comes as a `Rejected` that says where.
+    """
+    with open_binary(path) as stream:
+        expected = 1
+        try:
+            for item in iter_lines(stream, limits):
+                number = item.line if isinstance(item, Rejected) else item[0]
+                yield from ((blank, "") for blank in range(expected, number))
+                yield item if isinstance(item, Rejected) else _decode_line(*item)
+                expected = number + 1
+        except DAMAGE as error:
+            yield Rejected(line=0, reason=f"compressed file is damaged: {error}")
+
+
+def _decode_line(number: int, raw: bytes) -> tuple[int, str] | Rejected:
+    raw = raw.removeprefix(BOM) if number == 1 else raw
+    try:
+        return number, raw.decode("utf-8").removesuffix("\r")
+    except UnicodeDecodeError as error:
+        return Rejected(number, f"invalid UTF-8 at byte {error.start}", decode_excerpt(raw))

@@ -1,0 +1,126 @@
+"""Learnings out of one memory and into another: a document that people send each other.
+
+    slowwave export learnings.json --learnings --workspace /home/ann/shop
+    slowwave import learnings.json --as ann --workspace /home/ben/shop
+
+What is imported is kept in the space's folder (`shared/NAME.json`) and read as any transcript, by a night.
+"""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pyarrow.compute as pc
+
+from slowwave.flows.nightly import run_night
+from slowwave.flows.report import RunReport
+from slowwave.schemas.errors import UsageError
+from slowwave.schemas.settings import Settings
+from slowwave.schemas.tables import MESSAGES, OBSERVATIONS
+from slowwave.store.private import make_files_private, make_private_folder
+from slowwave.store.snapshot import Snapshot
+from slowwave.tasks.ingest.formats.learnings import KEY
+from slowwave.tasks.publish.learnings import CITED, SCHEMA, build_learnings, render_markdown, select_learnings
+
+FORMATS = ("json", "md")
+FOLDER = "shared"
+_NAME = re.compile(r"[\w.-]{1,64}")
+
+
+def export_learnings(
+    settings: Settings, to: Path, workspace: str | None = None, form: str = "json", release: str | None = None
+) -> int:
+    """Write the active claims of a release to a file that is new; returns how many.
+
+    Raises:
+        UsageError: an unknown format, a file that is there already, a workspace that no claim is of.
+        StoreMissing, NoRelease: there is nothing to export.
+    """
+    if form not in FORMATS:
+        raise UsageError(f"formats of learnings are {', '.join(FORMATS)}, got {form!r}")
+    if to.exists():
+        raise UsageError(f"{to} is there already: name a file that is new")
+    snapshot = Snapshot(settings.store, settings.space, release)
+    rows = snapshot.read(OBSERVATIONS)
+    claims = select_learnings(rows, find_workspace(rows["workspace"].to_pylist(), workspace))
+    cited = pc.unique(pc.list_flatten(claims["message_ids"].combine_chunks()))
+    messages = snapshot.read(MESSAGES, list(CITED), pc.field("message_id").isin(cited))
+    learnings = build_learnings(claims, messages)
+    if form == "md":
+        title = f"Learnings of {Path(workspace).name}" if workspace else "Learnings"
+        to.write_text(render_markdown(learnings, title), encoding="utf-8")
+    else:
+        head = {KEY: SCHEMA, "release": snapshot.release.name, "claims": learnings}
+        to.write_bytes(orjson.dumps(head, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
+    return len(learnings)
+
+
+def find_workspace(known: Sequence[str | None], asked: str | None) -> str | None:
+    """Return the workspace that is asked for, by its whole name or, where one alone has it, by its last part.
+
+    Raises:
+        UsageError: there is none, or several.
+    """
+    if asked is None:
+        return None
+    there = sorted({name for name in known if name})
+    named = [name for name in there if asked.rstrip("/") in (name.rstrip("/"), Path(name).name)]
+    if len(named) != 1:
+        several = f"several workspaces are called {asked!r}" if named else f"no claim is of a workspace {asked!r}"
+        raise UsageError(f"{several}; there are: {', '.join(named or there[:20]) or 'none'}")
+    return named[0]
+
+
+def import_learnings(settings: Settings, file: Path, name: str, workspaces: Sequence[str] = ()) -> RunReport:
+    """Keep a document of learnings as NAME's, and run a night over it.
+
+    Args:
+        settings: whose memory.
+        file: what `export_learnings` wrote as JSON.
+        name: whose learnings they are; a later import under the same name is read as that source's newer state.
+        workspaces: `NAME=PATH`, or one `PATH` for all, by which the claims' workspaces are named here.
+
+    Raises:
+        UsageError: no such document, or a name or workspace that can't be used.
+        StoreLocked: another run is at it.
+    """
+    if not _NAME.fullmatch(name) or name.startswith("."):
+        raise UsageError(f"--as {name!r}: a name of letters, digits, dots and dashes, at most 64")
+    document = _load_document(file)
+    places = _parse_workspaces(workspaces)
+    claims = [
+        {**one, "workspace": places.get(None) or places.get(str(there := one.get("workspace")), there)}
+        for one in document["claims"]
+    ]
+    folder = settings.store / settings.space / FOLDER
+    with make_files_private():
+        make_private_folder(folder)
+        kept, fresh = folder / f"{name}.json", folder / f".{name}.tmp"
+        text = orjson.dumps({**document, "name": name, "claims": claims}, option=orjson.OPT_INDENT_2)
+        if not kept.exists() or kept.read_bytes() != text:
+            fresh.write_bytes(text)
+            fresh.replace(kept)
+    return run_night([kept], settings)
+
+
+def _load_document(file: Path) -> dict[str, Any]:
+    try:
+        document = orjson.loads(file.read_bytes())
+    except OSError as error:
+        raise UsageError(f"{file}: {error.strerror or error}") from error
+    except orjson.JSONDecodeError as error:
+        raise UsageError(f"{file}: no learnings that `slowwave export --learnings` wrote as json: {error}") from error
+    claims = document.get("claims") if isinstance(document, dict) and document.get(KEY) == SCHEMA else None
+    if not isinstance(claims, list) or not all(isinstance(one, dict) for one in claims):
+        raise UsageError(f"{file}: no learnings of version {SCHEMA} that `slowwave export --learnings` wrote as json")
+    return {**document}
+
+
+def _parse_workspaces(given: Sequence[str]) -> dict[str | None, str]:
+    """Return path here by name there; under None the path for all."""
+    pairs = [one.partition("=") for one in given]
+    if any(not here for _, sign, here in pairs if sign) or ("" in {sign for _, sign, _ in pairs} and len(pairs) > 1):
+        raise UsageError("--workspace takes one PATH for all claims, or NAME=PATH for each workspace")
+    return {name if sign else None: here if sign else name for name, sign, here in pairs}

@@ -1,0 +1,93 @@
+"""Learnings of another memory: the document that `slowwave export OUT --learnings` writes, as a source like any other.
+
+A claim is a message whose text is its quote and whose blocks keep what was claimed (`LEARNING` names them); one
+document is one session of source `shared` for each workspace. `slowwave.tasks.observe.shared` makes claims of them.
+"""
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+
+from slowwave.schemas.vocabulary import SHARED
+from slowwave.tasks.ingest.parsing.documents import has_leading_keys, iter_documents
+from slowwave.tasks.ingest.parsing.records import Block, Head, Limits, Message, Reader, Record, Rejected, Session
+from slowwave.tasks.ingest.parsing.values import (
+    coerce_dict,
+    coerce_list,
+    coerce_text,
+    coerce_time,
+    format_excerpt,
+    parse_role,
+)
+
+KEY = "slowwave_learnings"
+"""What the document begins with; its value is the version of the document."""
+LEARNING = "learning."
+"""Before a field's name in a block's: one block a field, so that redaction of one breaks no other."""
+PACKS = frozenset(("coding", "personal"))
+
+
+def sniff(head: Head) -> bool:
+    """Return whether it is such a document."""
+    return has_leading_keys(head, KEY, "claims")
+
+
+def read(path: Path, limits: Limits) -> Iterator[Record]:
+    """Yield records in order of the claims; `line` is a claim's number, from 1."""
+    for item in iter_documents(path, limits):
+        if isinstance(item, Rejected):
+            yield item
+            continue
+        document = item[1]
+        if document.get(KEY) != 1:
+            yield Rejected(0, f"learnings of version {document.get(KEY)!r:.20}: this slowwave reads version 1")
+            continue
+        name = coerce_text(document.get("name")) or path.name.split(".")[0]
+        yield from _read_claims(name, [coerce_dict(one) for one in coerce_list(document.get("claims"))])
+
+
+def _read_claims(name: str, claims: list[dict[str, object]]) -> Iterator[Record]:
+    places = dict.fromkeys(coerce_text(one.get("workspace")) for one in claims)
+    for place in places:
+        session = name if len(places) == 1 else f"{name}/{place or ''}"
+        yield Session(session, workspace=place, title=f"Learnings of {name}")
+        for number, one in enumerate(claims, 1):
+            if coerce_text(one.get("workspace")) == place:
+                yield _parse_claim(session, name, number, one)
+
+
+def _parse_claim(session: str, name: str, number: int, one: dict[str, object]) -> Message | Rejected:
+    needed = {field: coerce_text(one.get(field)) for field in ("id", "summary", "quote", "category", "pack")}
+    confidence = one.get("confidence")
+    missing = next((field for field, value in needed.items() if value is None or not value.strip()), None)
+    if missing is None and needed["pack"] not in PACKS:
+        missing = "pack"
+    if isinstance(confidence, bool) or not isinstance(confidence, int | float) or not math.isfinite(confidence):
+        missing = missing or "confidence"
+    if missing:
+        return Rejected(number, f"claim {number}: no usable {missing}", format_excerpt(one))
+    files = "\n".join(file for file in coerce_list(one.get("files")) if isinstance(file, str))
+    fields = {
+        **{field: needed[field] for field in ("summary", "category", "pack")},
+        "detail": coerce_text(one.get("detail")),
+        "files": files or None,
+        "confidence": str(confidence),
+        "from": name,
+    }
+    cited = coerce_dict(next(iter(coerce_list(one.get("cited"))), None))
+    role, origin = parse_role(cited.get("role")) or ("assistant", "model")
+    quote = str(needed["quote"])
+    return Message(
+        session,
+        str(needed["id"]),
+        role,
+        origin,
+        [Block("text", quote), *(Block("other", v, name=LEARNING + k) for k, v in fields.items() if v)],
+        quote,
+        coerce_time(one.get("observed_at")),
+        speaker=coerce_text(one.get("speaker")),
+        line=number,
+    )
+
+
+READER = Reader("learnings", 1, sniff, read, tool=SHARED)

@@ -1,0 +1,52 @@
+"""Claims of another memory, made from the messages that keep them (`tasks/ingest/formats/learnings.py`)."""
+
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from slowwave.schemas.ids import compute_content_id
+from slowwave.schemas.vocabulary import SHARED
+from slowwave.tasks.ingest.formats.learnings import LEARNING
+from slowwave.tasks.observe.distil import NOT_JUDGED
+
+TRUST = 0.8
+"""What another memory's confidence is worth here."""
+
+
+def split_shared(messages: pa.Table) -> tuple[pa.Table, pa.Table]:
+    """Return rows of MESSAGES that were said here, and those that another memory gave."""
+    given = pc.equal(messages["source"], SHARED)
+    return messages.filter(pc.invert(given)), messages.filter(given)
+
+
+def build_shared_claims(messages: pa.Table) -> list[dict[str, Any]]:
+    """Return a claim for each message that keeps one; nothing is distilled anew.
+
+    In: rows of MESSAGES of source `shared`. Out: rows as `extract_claims` makes them, with the observer `shared:NAME`
+    and the confidence of there times TRUST.
+    """
+    return [claim for row in messages.to_pylist() if (claim := _build_claim(row))]
+
+
+def _build_claim(row: dict[str, Any]) -> dict[str, Any] | None:
+    kept = {(block["name"] or "").removeprefix(LEARNING): block["text"] for block in row["blocks"]}
+    if not {"summary", "category", "pack", "confidence", "from"} <= kept.keys():
+        return None
+    return {
+        "observation_id": compute_content_id(row["session_id"], kept["category"], row["text"], row["message_id"]),
+        "session_id": row["session_id"],
+        "workspace": row["workspace"],
+        "summary": kept["summary"],
+        "detail": kept.get("detail"),
+        "category": kept["category"],
+        "pack": kept["pack"],
+        "files": kept.get("files", "").split("\n") if kept.get("files") else [],
+        "quote": row["text"],
+        "message_ids": [row["message_id"]],
+        "speaker": row["speaker"],
+        "confidence": min(1.0, max(0.0, float(kept["confidence"]))) * TRUST,
+        "observed_at": row["ts"],
+        "observer": f"{SHARED}:{kept['from']}",
+        **NOT_JUDGED,
+    }

@@ -1,0 +1,92 @@
+"""What a memory shares: its claims with what they stand on, as one JSON document or as Markdown to be read.
+
+Everything is redacted again. Of a workspace the folder's name goes out, never its path; files below it are relative.
+"""
+
+import hashlib
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import PurePath
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from slowwave.schemas.vocabulary import Status, is_shared
+from slowwave.text.redact import redact_text
+
+SCHEMA = 1
+"""Version of the document: raised when a field changes its meaning."""
+CITED = ("message_id", "role", "ts", "text")
+"""Columns of MESSAGES that `build_learnings` needs."""
+
+
+def select_learnings(claims: pa.Table, workspace: str | None = None) -> pa.Table:
+    """Return the active claims of this memory's own, of one workspace or of all, the oldest first.
+
+    A workspace is named by its path or, where only one has it, by its last part.
+    """
+    own = pa.array([not is_shared(observer) for observer in claims["observer"].to_pylist()], pa.bool_())
+    kept = claims.filter(pc.and_(pc.equal(claims["status"], Status.ACTIVE), own))
+    if workspace is not None:
+        kept = kept.filter(pc.equal(kept["workspace"], workspace))
+    return kept.sort_by([("observed_at", "ascending"), ("observation_id", "ascending")])
+
+
+def build_learnings(claims: pa.Table, messages: pa.Table) -> list[dict[str, Any]]:
+    """Return a plain record for each claim.
+
+    claims: rows of OBSERVATIONS; messages: columns CITED of those that the claims name. `sessions` is how many sessions
+    say it; `cited` has of each message who said it, when, and the SHA-256 of its text.
+    """
+    said = {row["message_id"]: row for row in messages.to_pylist()}
+    return [_build_learning(row, [said[m] for m in row["message_ids"] if m in said]) for row in claims.to_pylist()]
+
+
+def _build_learning(row: Mapping[str, Any], cited: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    workspace = row["workspace"]
+    return {
+        "id": row["observation_id"],
+        "workspace": PurePath(workspace).name or workspace if workspace else None,
+        "category": row["category"],
+        "pack": row["pack"],
+        "summary": redact_text(row["summary"]),
+        "detail": redact_text(row["detail"]) if row["detail"] else None,
+        "files": [redact_text(_relate(file, workspace)) for file in row["files"]],
+        "speaker": redact_text(row["speaker"]) if row["speaker"] else None,
+        "confidence": round(row["confidence"], 3),
+        "observed_at": row["observed_at"].isoformat() if row["observed_at"] else None,
+        "sessions": len(row["evidence_sessions"]),
+        "quote": redact_text(row["quote"]),
+        "cited": [
+            {
+                "role": one["role"],
+                "at": one["ts"].isoformat() if one["ts"] else None,
+                "sha256": hashlib.sha256(one["text"].encode()).hexdigest(),
+            }
+            for one in cited
+        ],
+    }
+
+
+def _relate(file: str, workspace: str | None) -> str:
+    return file.removeprefix(workspace.rstrip("/") + "/") if workspace else file
+
+
+def render_markdown(learnings: Sequence[Mapping[str, Any]], title: str) -> str:
+    """Return the records as a page: a heading a category, a line a claim with its detail and quote below it."""
+    lines = [f"# {title}", ""]
+    for category in sorted(Counter(one["category"] for one in learnings)):
+        lines += [f"## {category.capitalize()}", ""]
+        for one in (one for one in learnings if one["category"] == category):
+            day = f", {one['observed_at'][:10]}" if one["observed_at"] else ""
+            who = one["speaker"] or (one["cited"][0]["role"] if one["cited"] else "unknown")
+            files = f" ({', '.join(f'`{file}`' for file in one['files'])})" if one["files"] else ""
+            lines += [f"- **{_join(one['summary'])}**{files}"]
+            lines += [f"  {_join(one['detail'])}"] if one["detail"] else []
+            lines += [f"  > {_join(one['quote'])} ({who}{day})", ""]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _join(text: str) -> str:
+    return " ".join(text.split())

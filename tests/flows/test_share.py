@@ -1,0 +1,183 @@
+"""Learnings shared: an export imported is the same, and nothing of another memory rules over one's own."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from slowwave.flows import nightly
+from slowwave.flows.nightly import run_night
+from slowwave.flows.report import RunReport
+from slowwave.flows.share import export_learnings, import_learnings
+from slowwave.schemas.errors import UsageError
+from slowwave.schemas.settings import Settings
+from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, QUARANTINE, SESSIONS, SUMMARIES
+from slowwave.store.store import Store
+from tests.killed_nights import digests
+
+SAME = ("summary", "detail", "category", "pack", "quote", "speaker", "observed_at")
+TURNS = ["We use pnpm for the shop.", "Noted: pnpm.", "The API listens on port 8080.", "Noted: port 8080."]
+LATER = "The API listens on port 9090 now instead of port 8080."
+
+
+def config(store: Path) -> Settings:
+    return Settings(store=store, encoder="hash-384")
+
+
+def claims(store: Path, status: str = "active") -> list[dict[str, Any]]:
+    rows = Store.open(store, "default").read(OBSERVATIONS).to_pylist()
+    return [row for row in rows if row["status"] == status]
+
+
+def says(rows: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
+    return sorted((tuple(row[name] for name in SAME) for row in rows), key=repr)
+
+
+def chat(path: Path, day: int, *said: str) -> Path:
+    rows = [
+        {"session_id": path.stem, "role": ("user", "assistant")[i % 2], "content": text}
+        | {"ts": f"2026-03-{day:02}T09:0{i}:00Z", "workspace": "/home/ann/shop"}
+        for i, text in enumerate(said)
+    ]
+    path.write_text("\n".join(map(json.dumps, rows)))
+    return path
+
+
+def bundle(path: Path, **fields: object) -> Path:
+    claim = {
+        "id": "c1",
+        "workspace": "shop",
+        "category": "context",
+        "pack": "coding",
+        "summary": LATER,
+        "quote": LATER,
+        "confidence": 1.0,
+        "observed_at": "2026-04-01T09:00:00+00:00",
+        "cited": [{"role": "user"}],
+    }
+    path.write_text(json.dumps({"slowwave_learnings": 1, "claims": [claim | fields]}))
+    return path
+
+
+def test_an_export_imported_gives_the_same_claims(samples_night: tuple[Path, RunReport], tmp_path: Path) -> None:
+    store, _ = samples_night
+    count = export_learnings(config(store), tmp_path / "out.json")
+    assert count == len(claims(store)) > 5
+    import_learnings(config(tmp_path / "new"), tmp_path / "out.json", "ann").check_complete()
+    mine, theirs = claims(store), [*claims(tmp_path / "new"), *claims(tmp_path / "new", "duplicate")]
+    theirs += claims(tmp_path / "new", "superseded")
+    assert says(theirs) == says(mine)
+    assert {row["observer"] for row in theirs} == {"shared:ann"}
+    trust = {row["quote"] + row["summary"]: row["confidence"] for row in mine}
+    assert all(
+        row["confidence"] == pytest.approx(0.8 * trust[row["quote"] + row["summary"]], abs=0.001) for row in theirs
+    )
+    held = Store.open(tmp_path / "new", "default")
+    assert set(held.read(MESSAGES, ["source"])["source"].to_pylist()) == {"shared"}
+    assert "session" not in held.read(SUMMARIES, ["scope"])["scope"].to_pylist()
+
+
+def test_one_workspace_is_one_session_under_its_path_here(
+    samples_night: tuple[Path, RunReport], tmp_path: Path
+) -> None:
+    store, _ = samples_night
+    place = next(row["workspace"] for row in claims(store) if row["workspace"])
+    export_learnings(config(store), tmp_path / "out.json", place)
+    told = json.loads((tmp_path / "out.json").read_text())["claims"]
+    assert {one["workspace"] for one in told} == {Path(place).name}
+    import_learnings(config(tmp_path / "new"), tmp_path / "out.json", "ann", ["/home/ben/shop"])
+    sessions = Store.open(tmp_path / "new", "default").read(SESSIONS, ["native_id", "workspace", "source"]).to_pylist()
+    assert sessions == [{"native_id": "ann", "workspace": "/home/ben/shop", "source": "shared"}]
+
+
+def test_what_is_mine_stands(tmp_path: Path) -> None:
+    """The same claim and a later one that changes it, once from somebody else and once said here."""
+    mine = tmp_path / "mine"
+    run_night([chat(tmp_path / "a.jsonl", 1, *TURNS)], config(mine))
+    before = says(claims(mine))
+    assert any("8080" in one[0] for one in before)
+    export_learnings(config(mine), tmp_path / "echo.json")
+    shutil.copytree(mine, tmp_path / "control")
+    import_learnings(config(mine), tmp_path / "echo.json", "echo", ["/home/ann/shop"])
+    import_learnings(config(mine), bundle(tmp_path / "b.json"), "ben", ["/home/ann/shop"])
+    own = [row for row in claims(mine) if row["observer"] == "extractive"]
+    assert says(own) == before
+    assert all(len(row["evidence_sessions"]) == 1 for row in own)
+    assert {row["observer"] for row in claims(mine, "duplicate")} == {"shared:echo"}
+    run_night(
+        [chat(tmp_path / "c.jsonl", 30, LATER, "Noted: port 9090.", "Thanks for it.")], config(tmp_path / "control")
+    )
+    assert says(claims(tmp_path / "control", "superseded"))  # said here it would have retired a claim
+
+
+def test_mine_said_later_is_no_repetition_of_theirs(tmp_path: Path) -> None:
+    store = tmp_path / "s"
+    import_learnings(
+        config(store), bundle(tmp_path / "b.json", summary=TURNS[2], quote=TURNS[2]), "ben", ["/home/ann/shop"]
+    )
+    run_night([chat(tmp_path / "a.jsonl", 29, *TURNS)], config(store))
+    assert [row["observer"] for row in claims(store, "duplicate")] == ["shared:ben"]
+
+
+def kill_at(place: int) -> tuple[Callable[..., Any], ...]:
+    def die(job: object) -> None:
+        raise KeyboardInterrupt
+
+    steps = nightly.STEPS
+    die.__name__ = steps[place].__name__
+    return (*steps[:place], die, *steps[place + 1 :])
+
+
+def test_killed_and_run_again_is_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, store = bundle(tmp_path / "b.json"), tmp_path / "s"  # one folder: its path is in the tables
+    import_learnings(config(store), path, "ben")
+    whole = {**digests(store), "files": ""}  # which has when the file was changed
+    for at in (1, 3, 5, 8):
+        shutil.rmtree(store)
+        with monkeypatch.context() as patch:
+            patch.setattr(nightly, "STEPS", kill_at(at))
+            with pytest.raises(KeyboardInterrupt):
+                import_learnings(config(store), path, "ben")
+        import_learnings(config(store), path, "ben")
+        assert {**digests(store), "files": ""} == whole
+
+
+def test_a_claim_that_is_none_is_quarantined_and_secrets_are_not_kept(tmp_path: Path) -> None:
+    secret = "ghp_" + "a1B2" * 9
+    import_learnings(config(tmp_path / "s"), bundle(tmp_path / "b.json", detail=f"token {secret}"), "ben")
+    import_learnings(config(tmp_path / "s"), bundle(tmp_path / "c.json", quote=""), "eve")
+    store = Store.open(tmp_path / "s", "default")
+    assert secret not in json.dumps(store.read(MESSAGES).to_pylist(), default=str)
+    assert store.read(QUARANTINE, ["reason"])["reason"].to_pylist() == ["claim 1: no usable quote"]
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "places", "why"),
+    [
+        ("{", "ann", [], "no learnings"),
+        ("[]", "ann", [], "no learnings of version 1"),
+        ('{"slowwave_learnings": 2, "claims": []}', "ann", [], "no learnings of version 1"),
+        ('{"slowwave_learnings": 1, "claims": []}', "../ann", [], "--as"),
+        ('{"slowwave_learnings": 1, "claims": []}', "ann", ["/a", "/b"], "--workspace"),
+    ],
+)
+def test_bad_input_is_told(tmp_path: Path, text: str, name: str, places: list[str], why: str) -> None:
+    (tmp_path / "b.json").write_text(text)
+    with pytest.raises(UsageError, match=why):
+        import_learnings(config(tmp_path / "s"), tmp_path / "b.json", name, places)
+    assert not (tmp_path / "s").exists()
+
+
+def test_markdown_is_for_people(tmp_path: Path) -> None:
+    run_night([chat(tmp_path / "a.jsonl", 1, *TURNS)], config(tmp_path / "s"))
+    export_learnings(config(tmp_path / "s"), tmp_path / "out.md", "shop", "md")
+    text = (tmp_path / "out.md").read_text()
+    assert text.startswith("# Learnings of shop\n\n## ")
+    assert "\n  > The API listens on port 8080 (user, 2026-03-01)\n" in text
+    with pytest.raises(UsageError, match="is there already"):
+        export_learnings(config(tmp_path / "s"), tmp_path / "out.md")
+    with pytest.raises(UsageError, match="no claim is of a workspace 'nope'; there are: /home/ann/shop"):
+        export_learnings(config(tmp_path / "s"), tmp_path / "b.json", "nope")
