@@ -24,6 +24,7 @@ from slowwave.cli.reprocess import reprocess
 from slowwave.cli.run import export, import_bundle, run, sources
 from slowwave.cli.skill import skill
 from slowwave.cli.talk import talk
+from slowwave.cli.usage import rate, stats
 
 app = typer.Typer(
     help="Nightly memory for AI agents: transcripts in, recall with sources.",
@@ -32,9 +33,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 COMMANDS = {
-    "Every day": (run, recall, context, briefing, claims, show, talk, mcp),
+    "Every day": (run, recall, context, briefing, claims, show, rate, talk, mcp),
     "Where agents look": (project, skill, install, uninstall),
-    "Look": (habits, sources, plan, verify, check, diff, config),
+    "Look": (habits, sources, plan, verify, check, diff, stats, config),
     "Redo and keep": (reprocess, unmerge, promote, rollback, exclude, include, forget, export, import_bundle),
 }
 """By the heading that `slowwave --help` lists them under; `inspect` is with those that look."""
