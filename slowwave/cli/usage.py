@@ -36,7 +36,7 @@ def rate(
 
 
 def stats(as_json: JsonOption = False, store: StoreOption = None, space: SpaceOption = None) -> None:
-    """Tell which claims were handed out, which never were, and how memories were rated."""
+    """Tell which claims were handed out, and how they were rated."""
     with report_errors():
         from slowwave.recall.usage import count_usage
         from slowwave.store.snapshot import Snapshot
