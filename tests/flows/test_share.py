@@ -20,7 +20,7 @@ from tests.killed_nights import digests
 
 SAME = ("summary", "detail", "category", "pack", "quote", "speaker", "observed_at")
 TURNS = ["We use pnpm for the shop.", "Noted: pnpm.", "The API listens on port 8080.", "Noted: port 8080."]
-LATER = "The API listens on port 9090 now instead of port 8080."
+LATER = "The API listens on port 9090 from now on, no longer on port 8080."
 
 
 def config(store: Path) -> Settings:

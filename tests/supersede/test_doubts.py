@@ -78,7 +78,7 @@ def test_a_doubt_hides_nothing_and_tells_the_later_first(doubting: Settings) -> 
 
 
 def test_what_was_not_found_is_not_brought_up_by_a_doubt(doubting: Settings) -> None:
-    asked = "In which town is the hearing listed?"
+    asked = "Is a hearing listed at Reading?"
     (first,) = Memory.open(doubting.store).recall(asked, k=1)
     assert "Reading" in first.text
     assert first.perhaps_superseded_by is not None or first.kind == "message"

@@ -54,7 +54,7 @@ def amended(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_what_is_stale_stands_below_everything_that_is_not(amended: Path) -> None:
-    hits = memory(amended).recall("booking API port backups", k=6)
+    hits = memory(amended).recall("booking API port backups", k=12)
     stale = [hit.status == "superseded" for hit in hits]
     assert any(stale)
     assert stale == sorted(stale)
@@ -110,8 +110,8 @@ def test_a_block_as_of_a_moment_within_a_session_that_changed_its_mind(tmp_path:
     assert "8200" in now
     assert (
         "listens on port 7070." not in now
-        or "listens on port 7070. (perhaps until 2026-03-02" in now
-        or "listens on port 7070. (until 2026-03-02" in now
+        or "listens on port 7070. (perhaps until 2 Mar 2026" in now
+        or "listens on port 7070. (until 2 Mar 2026" in now
     )
 
 

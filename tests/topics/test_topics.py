@@ -231,7 +231,7 @@ def test_rebuilding_topics_keeps_observations_and_gives_the_same(night: Settings
     with pytest.raises(UsageError, match="topics, summaries"):
         run_reprocess("everything", Selection(), night)
     with pytest.raises(UsageError, match="from all sessions"):
-        run_reprocess("topics", Selection(workspace="/nowhere"), night)
+        run_reprocess("topics", Selection(workspace="/home/ada/tidepool"), night)
 
 
 def test_topics_made_anew_under_other_settings_take_their_summaries_along(night: Settings, tmp_path: Path) -> None:
