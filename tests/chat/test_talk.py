@@ -232,7 +232,8 @@ def test_a_fact_told_long_ago_comes_back_without_a_memory_of_earlier_sessions(tm
 
 
 def test_the_commands_of_the_chat_tell_what_is_in_mind(settings: Settings) -> None:
-    typed = "/memory\n/why\n/rate 0.9\nMy lock's code is 4471.\n/rate 0.9\n/rate 1 2\n/rate nine\n/rate 40 1\n/rate\n/memory\n/why\n"
+    rated = "/rate 0.9\n/rate 1 2\n/rate nine\n/rate 40 1\n/rate\n"
+    typed = f"/memory\n/why\n/rate 0.9\nMy lock's code is 4471.\n{rated}/memory\n/why\n"
     shown = CliRunner().invoke(app, ["talk", "--llm", "scripted", "--store", str(settings.store)], input=typed)
     assert shown.exit_code == 0, shown.output
     for line in (
