@@ -199,6 +199,29 @@ def test_the_next_night_reads_talks_and_notes(settings: Settings) -> None:
     assert texts["message"] == "The lifeboat's radio call sign is Kittiwake Nine."
 
 
+def test_what_python_and_the_command_line_note_is_read_by_the_next_night(settings: Settings) -> None:
+    memory, store = Memory.open(settings.store), str(settings.store)
+    session = memory.remember("The lifeboat's radio call sign is Kittiwake Nine.", workspace="harbour", speaker="Ann")
+    talk = memory.begin_conversation("harbour")
+    talk.append("user", "The breakwater lamp was changed to a green LED on 3 November.", "Ann")
+    talk.append("assistant", "I see, a green LED for the breakwater lamp.")
+    runner = CliRunner()
+    done = runner.invoke(app, ["remember", "-", "--store", store], input="The slipway winch needs oil in April.\n")
+    assert done.exit_code == 0, done.output
+    assert "Noted as note-" in done.output
+    for wrong in ("", "  ", "x" * 20_000):
+        refused = runner.invoke(app, ["remember", wrong, "--store", store])
+        assert refused.exit_code == 1
+        assert "nothing was noted" in refused.output
+        assert "Traceback" not in refused.output
+    night(settings.store, *find_journals(settings.store / settings.space))
+    memory = Memory.open(settings.store)
+    found = {word: memory.recall(word, 1, ("message",)) for word in ("Kittiwake call sign", "breakwater lamp", "winch")}
+    assert found["Kittiwake call sign"][0].sources[0].session == session
+    assert found["breakwater lamp"][0].sources[0].session == talk.session
+    assert found["winch"][0].text == "The slipway winch needs oil in April."
+
+
 def test_a_note_that_is_none_is_refused(tmp_path: Path) -> None:
     for note in ("", "  \n", "x" * 20_000):
         with pytest.raises(UsageError, match="nothing was noted"):
