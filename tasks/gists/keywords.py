@@ -155,9 +155,7 @@ def _rank_candidates(
 TOKEN = re.compile(
     r"(?:(?<![\w.])[.@]|(?<!\S)--)?\w+(?:[-./:@]\w+|['’]\w+|(?<=\d),\d{3}(?!\w))*(?:\+\+|#(?!\w))?|[^\w\s]"
 )
-    r"(?:(?<![\w.])[.@]|(?<!\S)--)?\w+(?:[-./:@]\w+|['’]\w+|(?<=\d),\d{3}(?!\w))*(?:\+\+|#(?!\w))?|[^\w\s]"
-)
-"""`.env`, `--fix`, `src/app/main.py`, `3.11`, `snake_case`, `web-based`, `1,800`, `c++`; or one sign, which is a border."""
+"""`.env`, `--fix`, `src/app/main.py`, `3.11`, `snake_case`, `web-based`, `1,800`, `c++`; or one sign: a border."""
 
 IDLE_WORDS = """
     actually also anyway awesome basically btw can cannot could did do does done e.g etc going gonna got great guess ha
