@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from slowwave.engines.rerankers import Reranker
     from slowwave.recall.browse import Claim
     from slowwave.recall.habits import Habit
+    from slowwave.store.journal import Journal
     from slowwave.store.snapshot import Snapshot
 
 SESSION = "session"
@@ -366,6 +367,48 @@ class Memory:
         return find_habits(self._get_view(), place, kind, (files,) if isinstance(files, str) else tuple(files))
 
     ahabits = make_async_twin(habits)
+
+    def remember(
+        self,
+        text: str,
+        *,
+        workspace: str | None = None,
+        of_person: bool = True,
+        speaker: str | None = None,
+        at: datetime | None = None,
+    ) -> str:
+        """Write down a note that the space's next night reads; the id of its session. Secrets become placeholders.
+
+        Args:
+            text: what to remember, in words that stand alone.
+            workspace: the project it belongs to.
+            of_person: whether these are the person's own words; else they are an agent's.
+            speaker: who says it.
+            at: when it was said, aware; now by default.
+
+        Raises:
+            UsageError: it is empty or over-long.
+            StoreUnreadable: the store is away.
+            OSError: the folder can't be written to.
+        """
+        from slowwave.store.journal import write_note
+
+        place = anchor_workspace(workspace) if workspace else None
+        folder, redact = self.root / self.space, self.settings.redact
+        return write_note(folder, text, workspace=place, of_person=of_person, speaker=speaker, at=at, redact=redact)
+
+    def begin_conversation(self, workspace: str | None = None, at: datetime | None = None) -> "Journal":
+        """Return a conversation to be written down message by message (`append(role, content, speaker, at)`): the
+        space's next night reads what it holds then.
+
+        Args:
+            workspace: the project it belongs to.
+            at: when it began, aware; now by default.
+        """
+        from slowwave.store.journal import Journal
+
+        place = anchor_workspace(workspace) if workspace else None
+        return Journal(self.root / self.space, place, at, redact=self.settings.redact)
 
     def has_workspace(self, workspace: str) -> bool:
         """Return whether something is known of a workspace, however it is written; not while the store is away."""

@@ -18,6 +18,7 @@ def runs(folder: Path) -> dict[str, list[tuple[Words, str]]]:
     pay = some(folder, "amendments_fresh4.jsonl", slice(24))
     told, pairs = locomo(folder), some(folder, "pairs.tsv", slice(4, 12))
     return {
+        "active": [([told, "--budget", 200, *PLAIN], "facts back")],
         "abstention": [([told, "--stride", 1, *PLAIN], "cosine < 0.5"), (["--cases", ferry, pay], "foreign")],
         "all": [([], "skipped: no ")],
         "changes": [

@@ -1,29 +1,30 @@
-"""Active memory: which turns of a long conversation stay in mind.
+"""Active memory: which turns of a long conversation stay in mind, and which of them a question calls up.
 
-A turn leaves a trace whose *strength* is what it was worth when it was heard: how new it was, how much it names, what
-it does to long-term memory. Its *activation* starts full, falls by half every so many turns, and rises again when the
-conversation comes back to it (a query like it). At capacity the traces with the lowest weighted sum of both go; the
-latest stay. `select` gives the latest turns and the most activated older ones within a budget of tokens.
+A turn leaves a trace. Its *strength* is what it is worth: how much it says, how new it was, what it does to long-term
+memory; it falls by half every so many turns, rises with each use, and is set by who says that it matters. Its
+*activation* by a question is a weighted sum of its likeness to the question, by meaning and by the question's rare
+words, of its likeness to the last exchanges, its strength, and how recent it is; a part of it spreads to the turns
+beside it, since what is asked and what answers stand next to each other. Beyond capacity the weakest traces go.
 
 Decay and spreading activation after Anderson & Schooler (Reflections of the environment in memory, Psychological
-Science 2, 1991); all weights are settings (`schemas/settings.py`).
+Science 2, 1991); every weight is a setting (`schemas/settings.py`), measured by `bench/active.py`.
 """
 
-import re
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 import numpy as np
 
-from slowwave.context.tokens import Tokenizer
 from slowwave.engines.encoders.protocol import Encoder, Vectors
 from slowwave.schemas.settings import ActiveSettings
+from slowwave.text.words import compute_smooth_idf, extract_content_words
 
-NAME = re.compile(r"(?<![.!?] )(?<!^)\b[A-Z][\w-]+")
-THING = re.compile(r"`[^`]+`|\b\w*\d\w*\b|\b\w+_\w+\b|\b\w+[/.]\w+\b")
+PRUNED_AT_ONCE = 20
+"""A twentieth of the capacity goes at once: pruning is rare, and a turn costs the same with many before it."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Trace:
     """A turn that is in mind."""
 
@@ -31,27 +32,29 @@ class Trace:
     """0, 1, … in the conversation."""
     speaker: str
     text: str
+    words: frozenset[str]
     strength: float
-    """0 to 1; what it was worth when it was heard."""
-    activation: float
-    """0 to 1."""
-    place: int
-    """Its row among the vectors."""
+    """0 to 1, when it was last set."""
+    set_at: int
+    """Turns heard when it was."""
 
 
 class ActiveMemory:
-    """The traces of one conversation."""
+    """The traces of one conversation, each with its vector: a turn is encoded once."""
 
-    def __init__(self, encoder: Encoder, settings: ActiveSettings | None = None) -> None:
+    def __init__(self, encoder: Encoder | None, settings: ActiveSettings | None = None) -> None:
         self.encoder, self.settings = encoder, settings or ActiveSettings()
         self.traces: list[Trace] = []
         """In order of the turns."""
         self.heard = 0
         """Turns so far, pruned ones too."""
-        self._vectors: Vectors = np.zeros((0, encoder.dim), dtype=np.float32)
+        self._vectors: Vectors = np.zeros((16, encoder.dim if encoder else 0), dtype=np.float32)
+        """Of the traces, in their order; with room for more."""
+        self._holding: Counter[str] = Counter()
+        """Traces that hold a word."""
 
     def add_turn(self, speaker: str, text: str, effect: float = 0.0) -> Trace:
-        """Return one more turn: the others fade, those like it are lifted, and at capacity the weakest goes.
+        """Return the trace of one more turn; beyond capacity the weakest go.
 
         Args:
             speaker: who says it.
@@ -64,89 +67,110 @@ class ActiveMemory:
         """
         if not 0.0 <= effect <= 1.0:
             raise ValueError(f"effect is {effect}; it is a share, 0 to 1")
-        vector = self.encoder.encode([text])[0]
-        strength = self._compute_strength(text, self._compute_novelty(vector), effect)
-        fade = 0.5 ** (1.0 / self.settings.half_life)
-        self.traces = [replace(trace, activation=trace.activation * fade) for trace in self.traces]
-        self._boost_similar(vector)
-        trace = Trace(self.heard, speaker, text, strength, 1.0, len(self._vectors))
-        self._vectors = np.vstack([self._vectors, vector[None]])
+        vector = self._encode(f"{speaker}: {text}")
+        words = frozenset(extract_content_words(text))
+        strength = self._compute_strength(words, self._compute_novelty(vector), effect)
+        trace = Trace(self.heard, speaker, text, words, strength, self.heard)
+        if len(self.traces) == len(self._vectors):
+            self._vectors = np.vstack([self._vectors, np.zeros_like(self._vectors)])
+        self._vectors[len(self.traces)] = vector
         self.traces.append(trace)
+        self._holding.update(words)
         self.heard += 1
-        self._prune()
+        if len(self.traces) > self.settings.capacity:
+            self._prune()
         return trace
 
-    def boost_by_query(self, query: str) -> None:
-        """Lift the traces like the query, without a turn being heard."""
-        self._boost_similar(self.encoder.encode([query])[0])
+    def compute_strength(self, trace: Trace) -> float:
+        """Return a trace's strength now, 0 to 1: what it was, faded since."""
+        return float(trace.strength * 0.5 ** ((self.heard - trace.set_at) / self.settings.strength_half_life))
 
-    def score(self, trace: Trace) -> float:
-        """Return what pruning goes by: activation and strength, weighted."""
-        return self.settings.keep_activation * trace.activation + self.settings.keep_strength * trace.strength
+    def set_strength(self, number: int, strength: float) -> bool:
+        """Set a turn's strength as someone says what it is worth; False where it is not in mind.
 
-    def select(self, budget: int, count: Tokenizer) -> list[Trace]:
-        """Return the latest turns, newest first while they fit, then the most activated older ones that fit; in order.
-
-        Args:
-            budget: tokens of all texts together, speakers included.
-            count: tokens of a text.
+        Raises:
+            ValueError: strength is not between 0 and 1.
         """
-        recent = max(0, len(self.traces) - self.settings.recent)
-        chosen: list[Trace] = []
-        room = budget
-        for trace in reversed(self.traces[recent:]):
-            if (cost := count(format_trace(trace))) > room:
-                break
-            chosen.append(trace)
-            room -= cost
-        for trace in sorted(self.traces[:recent], key=lambda one: (-one.activation, -one.strength, -one.number)):
-            if (cost := count(format_trace(trace))) <= room:
-                chosen.append(trace)
-                room -= cost
-        return sorted(chosen, key=lambda one: one.number)
+        if not 0.0 <= strength <= 1.0:
+            raise ValueError(f"strength is {strength}; it is 0 to 1")
+        for trace in self.traces:
+            if trace.number == number:
+                trace.strength, trace.set_at = strength, self.heard
+                return True
+        return False
 
-    def _compute_strength(self, text: str, novelty: float, effect: float) -> float:
-        """Return weighted mean of novelty, entities and effect."""
+    def note_used(self, numbers: Iterable[int]) -> None:
+        """Raise the strength of turns that were called up for an answer, by a share of the way to 1."""
+        used = frozenset(numbers)
+        for trace in self.traces:
+            if trace.number in used:
+                now = self.compute_strength(trace)
+                trace.strength, trace.set_at = now + self.settings.used * (1.0 - now), self.heard
+
+    def compute_activations(self, query: str) -> list[float]:
+        """Return how much the query calls up each trace, in their order."""
+        if not self.traces:
+            return []
+        one, vectors = self.settings, self._vectors[: len(self.traces)]
+        ages = self.heard - 1 - np.array([trace.number for trace in self.traces])
+        own = one.likeness * (vectors @ self._encode(query)) + one.words * self._compute_shared_words(query)
+        if one.exchange and self.encoder:
+            latest = vectors[-one.exchange_turns :].mean(axis=0)
+            own += one.exchange * (vectors @ (latest / (np.linalg.norm(latest) or 1.0)))
+        own += one.strength * np.array([self.compute_strength(trace) for trace in self.traces])
+        own += one.recency * 0.5 ** (ages / one.half_life)
+        spread = own.copy()
+        beside = (np.diff([trace.number for trace in self.traces]) == 1).astype(float)  # others were pruned between
+        spread[1:] += one.neighbours * own[:-1] * beside
+        spread[:-1] += one.neighbours * own[1:] * beside
+        return [float(value) for value in spread]
+
+    def _encode(self, text: str) -> Vectors:
+        """Return a text's vector; an empty one where there is no encoder: words and time tell alone."""
+        if self.encoder is None:
+            return np.zeros(0, dtype=np.float32)
+        return np.asarray(self.encoder.encode([text])[0], dtype=np.float32)
+
+    def _compute_shared_words(self, query: str) -> Vectors:
+        """Return the share of the query's words that each trace holds, a rare one weighing more; 0 to 1."""
+        total = len(self.traces)
+        weights = {
+            word: compute_smooth_idf(self._holding[word], total)
+            for word in set(extract_content_words(query))
+            if self._holding[word]
+        }
+        whole = sum(weights.values()) or 1.0
+        shared = [sum(weight for word, weight in weights.items() if word in trace.words) for trace in self.traces]
+        return np.array(shared, dtype=np.float32) / whole
+
+    def _compute_strength(self, words: frozenset[str], novelty: float, effect: float) -> float:
+        """Return weighted mean of how much it says, novelty and effect."""
         one = self.settings
-        weights = one.novelty + one.entities + one.effect
-        named = min(1.0, count_entities(text) / one.entities_full)
-        return (one.novelty * novelty + one.entities * named + one.effect * effect) / weights if weights else 0.0
+        weights = one.says + one.novelty + one.effect
+        says = min(1.0, len(words) / one.says_full)
+        return (one.says * says + one.novelty * novelty + one.effect * effect) / weights if weights else 0.0
 
-    def _compute_novelty(self, vector: Sequence[float]) -> float:
+    def _compute_novelty(self, vector: Vectors) -> float:
         """Return 1 - the best cosine to a turn in mind, 0 to 1."""
-        if not self.traces:
+        if not self.traces or self.encoder is None:
             return 1.0
-        return float(np.clip(1.0 - (self._vectors @ np.asarray(vector, dtype=np.float32)).max(), 0.0, 1.0))
-
-    def _boost_similar(self, vector: Sequence[float]) -> None:
-        """Raise each trace towards 1 by the boost, in proportion to how far its cosine is above the floor."""
-        if not self.traces:
-            return
-        floor, boost = self.settings.boost_from, self.settings.boost
-        cosines = self._vectors @ np.asarray(vector, dtype=np.float32)
-        near = np.clip((cosines - floor) / (1.0 - floor), 0.0, 1.0).tolist()
-        self.traces = [
-            replace(one, activation=one.activation + boost * near[one.place] * (1.0 - one.activation))
-            for one in self.traces
-        ]
+        return float(np.clip(1.0 - (self._vectors[: len(self.traces)] @ vector).max(), 0.0, 1.0))
 
     def _prune(self) -> None:
-        """Prune down to capacity: the lowest scores go, the latest turns last of all, the older of equals first."""
-        over = len(self.traces) - self.settings.capacity
-        if over <= 0:
-            return
+        """Prune the weakest, the older of equals first; of the latest turns none, while there are others."""
+        kept = max(1, self.settings.capacity - self.settings.capacity // PRUNED_AT_ONCE)
         latest = self.heard - self.settings.recent
-        order = sorted(self.traces, key=lambda one: (one.number >= latest, self.score(one), one.number))
-        kept = sorted(order[over:], key=lambda one: one.number)
-        self._vectors = self._vectors[[one.place for one in kept]]
-        self.traces = [replace(one, place=place) for place, one in enumerate(kept)]
+        order = sorted(
+            range(len(self.traces)),
+            key=lambda at: (self.traces[at].number >= latest, self.compute_strength(self.traces[at]), at),
+        )
+        stay = sorted(order[-kept:])
+        for at in order[:-kept]:
+            self._holding.subtract(self.traces[at].words)
+        self._vectors[: len(stay)] = self._vectors[stay]
+        self.traces = [self.traces[at] for at in stay]
 
 
 def format_trace(trace: Trace) -> str:
     """Return a turn as it stands in a prompt."""
     return f"{trace.speaker}: {trace.text}"
-
-
-def count_entities(text: str) -> int:
-    """Return distinct names within sentences, numbers, and pieces of code."""
-    return len(set(NAME.findall(text)) | set(THING.findall(text)))

@@ -56,7 +56,9 @@ class RunningSummary:
 
     def extend(self, turns: Iterable[tuple[str | None, str]]) -> list[Group]:
         """Add several turns at once: the same groups as one by one."""
-        return [group for speaker, text in turns for group in self.add(speaker, text)]
+        for speaker, text in turns:
+            self._turns.append(Member(f"{self.conversation}-{len(self._turns)}", text, None, speaker=speaker))
+        return self._grow() if self._turns else []
 
     def _grow(self) -> list[Group]:
         made = grow(self.pyramid, self._turns, self.shape, "session", self.conversation)

@@ -1,46 +1,143 @@
-"""The turns of a running conversation: which go along word for word, and what stands for the others.
+"""The turns of a running conversation: which go along word for word, and which older ones a question calls up.
 
-The latest go as they are. For older ones stand the conversation's own summaries (`running.py`) and the turns that are
-still in mind (`active.py`); a context block packs of them what fits its share.
+The latest go as they are. Of the older ones the most activated by the question are shown (`active.py`), whole while
+they fit and shortened to the sentences that bear on it where they don't, in the order they were said, until the budget
+is full. What was called up and found no room is told by number.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
-from slowwave.chat.active import ActiveMemory
+from slowwave.chat.active import ActiveMemory, Trace, format_trace
 from slowwave.chat.running import RunningSummary
 from slowwave.engines.encoders.protocol import Encoder
 from slowwave.engines.llm.protocol import Message
 from slowwave.schemas.settings import Settings
+from slowwave.text.sentences import split_sentences
+from slowwave.text.words import extract_content_words
 
 Counter = Callable[[Sequence[str]], list[int]]
 """Tokens of each text, by the model that reads them."""
 
 TEMPLATE_TOKENS = 12
 """What a chat template adds to a turn, at most."""
-RECAP = "recap"
-"""Who speaks where a summary stands for turns."""
+LINE_TOKENS = 2
+"""What a line adds to its text: a line break, and what a tokenizer makes of a joint."""
+HEADING = "# Earlier in this conversation"
+OMITTED = "…"
+LEAST_TOKENS = 24
+"""A turn is shortened to no fewer: less says nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """An older turn that stands in the prompt."""
+
+    trace: Trace
+    activation: float
+    text: str
+    """As it stands there."""
+    shortened: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Recalled:
+    """What a question called up of the conversation so far."""
+
+    recent: tuple[Message, ...] = ()
+    """The latest turns, as they are."""
+    shown: tuple[Shown, ...] = ()
+    """Older ones, in the order they were said."""
+    left_out: tuple[tuple[Trace, float], ...] = ()
+    """Older ones that found no room, with their activation, the most activated first."""
+
+    @property
+    def text(self) -> str:
+        """The older turns as a part of a prompt, or nothing."""
+        return "\n".join([HEADING, *(one.text for one in self.shown)]) if self.shown else ""
 
 
 class Turns:
     """All turns of one conversation, the latest last."""
 
-    def __init__(self, conversation: str, settings: Settings, count: Counter, encoder: Encoder | None = None) -> None:
+    def __init__(self, settings: Settings, count: Counter, encoder: Encoder | None = None) -> None:
         self.said: list[Message] = []
-        self.count = count
-        self.running = RunningSummary(conversation, settings.pyramid)
-        self.active = ActiveMemory(encoder, settings.context.active) if encoder else None
+        self.count, self.settings = count, settings.context.active
+        self.active = ActiveMemory(encoder, self.settings)
+        self._running, self._summed_up = RunningSummary("conversation", settings.pyramid), 0
+        self._tokens: list[int] = []
+        """Of each turn; counted once."""
 
     def add(self, role: str, content: str, effect: float = 0.0) -> None:
         """Add one more turn, of `user` or `assistant`; `effect` as `ActiveMemory.add_turn` has it."""
         self.said.append({"role": "user" if role == "user" else "assistant", "content": content})
-        self.running.add(role, content)
-        if self.active:
-            self.active.add_turn(role, content, effect)
+        trace = self.active.add_turn(role, content, effect)
+        self._tokens.append(self.count([format_trace(trace)])[0])
 
-    def select_recent(self, budget: int) -> list[Message]:
-        """Return the latest turns that fit the budget of tokens, from a person's on."""
+    def summarise(self) -> str:
+        """Return the master summary of all that was said, as a night would make it; nothing before the first turn."""
+        self._running.extend((turn["role"], turn["content"]) for turn in self.said[self._summed_up :])
+        self._summed_up = len(self.said)
+        return self._running.master.text if self._running.master else ""
+
+    def recall(self, query: str, budget: int) -> Recalled:
+        """Return the turns for a question within a budget of tokens.
+
+        All of them, as they are, where they fit; else the latest within their share, and older ones by activation.
+        """
+        recent = self._select_recent(budget, len(self.said))
+        if len(recent) == len(self.said):
+            return Recalled(tuple(recent))
+        recent = self._select_recent(int(budget * self.settings.recent_share), self.settings.recent)
+        room = budget - self._count_recent(len(recent)) - self.count([HEADING])[0] - LINE_TOKENS
+        shown, left_out = self._pack_older(query, len(self.said) - len(recent), room)
+        return Recalled(tuple(recent), tuple(shown), tuple(left_out))
+
+    def _pack_older(self, query: str, older: int, room: int) -> tuple[list[Shown], list[tuple[Trace, float]]]:
+        """Return what of the first `older` turns is shown, and what is left out, the most activated first."""
+        activations = self.active.compute_activations(query)
+        order = sorted(
+            (
+                (trace, value)
+                for trace, value in zip(self.active.traces, activations, strict=True)
+                if trace.number < older
+            ),
+            key=lambda one: (-one[1], -one[0].number),
+        )
+        asked = frozenset(extract_content_words(query))
+        shown: list[Shown] = []
+        left_out: list[tuple[Trace, float]] = []
+        for trace, value in order:
+            cost, text = self._tokens[trace.number] + LINE_TOKENS, format_trace(trace)
+            if cost <= room:
+                shown.append(Shown(trace, value, text))
+            elif room >= LEAST_TOKENS and (text := self._shorten(trace, asked, room - LINE_TOKENS)):
+                cost = self.count([text])[0] + LINE_TOKENS
+                shown.append(Shown(trace, value, text, shortened=True))
+            else:
+                left_out.append((trace, value))
+                continue
+            room -= cost
+        self.active.note_used(one.trace.number for one in shown[: self.settings.recent])
+        return sorted(shown, key=lambda one: one.trace.number), left_out
+
+    def _shorten(self, trace: Trace, asked: frozenset[str], room: int) -> str:
+        """Return the sentences of a turn that hold most of what is asked, in their order; nothing where none fits."""
+        sentences = [" ".join(one.text.split()) for one in split_sentences(trace.text)]
+        if len(sentences) < 2:
+            return ""
+        near = [len(asked & frozenset(extract_content_words(one))) for one in sentences]
+        kept: list[int] = []
+        for at in sorted(range(len(sentences)), key=lambda at: (-near[at], at)):
+            text = _join_kept(trace.speaker, sentences, sorted([*kept, at]))
+            if near[at] and self.count([text])[0] <= room:
+                kept.append(at)
+        return _join_kept(trace.speaker, sentences, sorted(kept)) if kept else ""
+
+    def _select_recent(self, budget: int, most: int) -> list[Message]:
+        """Return the latest turns that fit the budget of tokens, `most` at most, from a person's on."""
         kept = 0
-        for tokens in self.count([turn["content"] for turn in reversed(self.said)]):
+        for tokens in reversed(self._tokens[len(self._tokens) - most :] if most < len(self._tokens) else self._tokens):
             budget -= tokens + TEMPLATE_TOKENS
             if budget < 0:
                 break
@@ -49,17 +146,18 @@ class Turns:
         first = next((at for at, turn in enumerate(latest) if turn["role"] == "user"), len(latest))
         return latest[first:]
 
-    def build_recap(self, older: int, query: str, budget: int) -> list[tuple[str, str]]:
-        """Return what stands for the first `older` turns, as turns: summaries, then what of them is in mind for the
-        query.
+    def _count_recent(self, kept: int) -> int:
+        """Return tokens of the latest turns."""
+        return sum(tokens + TEMPLATE_TOKENS for tokens in self._tokens[len(self._tokens) - kept :])
 
-        Without an encoder nothing tells what is in mind, and all of the older turns stand for themselves.
-        """
-        if older == 0:
-            return []
-        sealed = [(RECAP, text) for level in self.running.levels for text in level.texts]
-        if self.active is None:
-            return sealed + [(turn["role"], turn["content"]) for turn in self.said[:older]]
-        self.active.boost_by_query(query)
-        in_mind = self.active.select(budget, lambda text: self.count([text])[0])
-        return sealed + [(trace.speaker, trace.text) for trace in in_mind if trace.number < older]
+
+def _join_kept(speaker: str, sentences: Sequence[str], kept: Sequence[int]) -> str:
+    """Return a shortened turn; an ellipsis where something is left out."""
+    words: list[str] = []
+    for n, at in enumerate(kept):
+        if at and (n == 0 or kept[n - 1] != at - 1):
+            words.append(OMITTED)
+        words.append(sentences[at])
+    if kept[-1] < len(sentences) - 1:
+        words.append(OMITTED)
+    return f"{speaker}: {' '.join(words)}"

@@ -20,6 +20,7 @@ from slowwave.cli.probes import probes
 from slowwave.cli.project import project
 from slowwave.cli.recall import recall
 from slowwave.cli.releases import check, diff, promote, releases, rollback
+from slowwave.cli.remember import remember
 from slowwave.cli.reprocess import reprocess
 from slowwave.cli.run import export, import_bundle, run, sources
 from slowwave.cli.skill import skill
@@ -33,7 +34,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 COMMANDS = {
-    "Every day": (run, recall, context, briefing, claims, show, rate, talk, mcp),
+    "Every day": (run, recall, context, briefing, claims, show, remember, rate, talk, mcp),
     "Where agents look": (project, skill, install, uninstall),
     "Look": (habits, sources, plan, verify, check, diff, stats, config),
     "Redo and keep": (reprocess, unmerge, promote, rollback, exclude, include, forget, export, import_bundle),

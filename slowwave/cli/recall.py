@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from slowwave.recall.sessions import SessionHit
 
 NARROW = "Filters"
+SHOWN_CHARS = 300
+"""Of a hit's text, in a terminal."""
 Kinds = Annotated[
     list[str] | None, typer.Option("--kind", help="observation, message, summary (may be repeated), or session.")
 ]
@@ -65,16 +67,24 @@ def recall(
 
 def _format_hit(number: int, hit: "Hit") -> str:
     when = f" {hit.observed_at:%Y-%m-%d}" if hit.observed_at else ""
-    first = f"{number}. {hit.kind}{when}{format_change(hit)}  {truncate_line(hit.text, 300)}"
+    first = f"{number}. {hit.kind}{when}{format_change(hit)}  {_extract_shown_text(hit)}"
     sources = [f"   session {s.session}, message {s.message}: “{truncate_line(s.quote, 160)}”" for s in hit.sources]
     return "\n".join([first, *sources])
+
+
+def _extract_shown_text(hit: "Hit") -> str:
+    """Return what a hit says in a line: of a long message the passage that answers; `slowwave show` tells the whole."""
+    text = " ".join(hit.text.split())
+    passage = " ".join(hit.sources[0].quote.split()) if hit.kind == "message" and hit.sources else ""
+    at = text.find(passage) if len(text) > SHOWN_CHARS else 0
+    return ("… " if at > 0 else "") + truncate_line(text[max(0, at) :], SHOWN_CHARS)
 
 
 def _format_session(number: int, one: "SessionHit") -> str:
     days = dict.fromkeys(f"{at:%Y-%m-%d}" for at in (one.started_at, one.ended_at) if at)
     facts = [f"session {one.session}", " to ".join(days), one.workspace, f"likely {one.probability:.0%}"]
     first = f"{number}. {' · '.join(filter(None, facts))}"
-    told = [f"   {truncate_line(text, 300)}" for text in (one.title, one.summary) if text]
+    told = [f"   {truncate_line(text, SHOWN_CHARS)}" for text in (one.title, one.summary) if text]
     sources = [f"   message {s.message}: “{truncate_line(s.quote, 160)}”" for s in one.sources]
     return "\n".join([first, *told, *sources])
 

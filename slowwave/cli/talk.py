@@ -10,16 +10,24 @@ import typer
 from slowwave.cli.common import ERR, OUT, SpaceOption, StoreOption, load_settings, report_errors
 
 if TYPE_CHECKING:
+    from slowwave.chat.active import Trace
     from slowwave.chat.talk import Conversation
+    from slowwave.chat.turns import Recalled
     from slowwave.engines.encoders.protocol import Encoder
     from slowwave.engines.llm.streaming import Speaker
     from slowwave.memory import Memory
     from slowwave.schemas.settings import Settings
     from slowwave.web.search import WebSearch
 
-HELP = """/why    what the last answer was given: web results, memories, recap
-/help   this
-/quit   leave; so does the end of input (Ctrl-D). Ctrl-C stops an answer."""
+HELP = """/why     what the last answer was given: web results, memories, earlier turns, and what was left out
+/memory  what is in mind: a summary of this conversation, and its turns, the strongest first
+/rate    how much a turn matters, 0 to 1: /rate 0.9 is of your last message, /rate 12 0 of turn 12
+/help    this
+/quit    leave; so does the end of input (Ctrl-D). Ctrl-C stops an answer."""
+LISTED = 20
+"""Turns that /memory and /why list."""
+SHOWN_CHARS = 100
+"""Of a turn that is listed."""
 
 
 def talk(
@@ -124,12 +132,7 @@ def _print_answer(conversation: "Conversation", said: str) -> None:
     from slowwave.schemas.errors import SlowwaveError
 
     if said.startswith("/"):
-        OUT.print(
-            _explain_last_answer(conversation) if said == "/why" else HELP,
-            highlight=False,
-            markup=False,
-            soft_wrap=True,
-        )
+        OUT.print(_run_talk_command(conversation, said), highlight=False, markup=False, soft_wrap=True)
         return
     try:
         with closing(conversation.say(said)) as pieces:
@@ -140,6 +143,58 @@ def _print_answer(conversation: "Conversation", said: str) -> None:
     except SlowwaveError as trouble:
         ERR.print(f"slowwave: {trouble}", style="red", highlight=False, markup=False, soft_wrap=True)
     OUT.print(_format_block_counts(conversation), style="dim", highlight=False, markup=False)
+
+
+def _run_talk_command(conversation: "Conversation", said: str) -> str:
+    """Return what a command of the chat answers."""
+    name, *given = said.split()
+    if name == "/rate":
+        return _rate_turn(conversation, given)
+    if name == "/memory":
+        return _list_traces(conversation)
+    return _explain_last_answer(conversation) if name == "/why" else HELP
+
+
+def _rate_turn(conversation: "Conversation", given: list[str]) -> str:
+    """Set how much a turn matters; the person's last message, unless one is named."""
+    turns = conversation.turns.said
+    latest = max((n for n, turn in enumerate(turns, 1) if turn["role"] == "user"), default=0)
+    try:
+        number = int(given[0]) if len(given) == 2 else latest
+        strength = float(given[-1])
+        known = conversation.turns.active.set_strength(number - 1, strength)
+    except (ValueError, IndexError):
+        return "A rating is 0 to 1, of a turn by its number: /rate 0.9, or /rate 12 0."
+    return f"Turn {number} now has strength {strength:.2f}." if known else f"Turn {number} is not in mind."
+
+
+def _list_traces(conversation: "Conversation") -> str:
+    """Return the state of active memory, the strongest turns first."""
+    mind = conversation.turns.active
+    strongest = sorted(mind.traces, key=lambda trace: (-mind.compute_strength(trace), -trace.number))
+    head = f"{len(mind.traces):,} of {mind.heard:,} turns in mind, {mind.settings.capacity:,} at most"
+    lines = [f"{mind.compute_strength(trace):.2f}  {_format_listed_turn(trace)}" for trace in strongest[:LISTED]]
+    summary = conversation.turns.summarise()
+    told = [f"So far: {summary}"] if summary else []
+    return "\n".join([*told, f"{head}; the strongest:" if lines else f"{head}.", *lines])
+
+
+def _format_listed_turn(trace: "Trace") -> str:
+    text = " ".join(trace.text.split())
+    return f"{trace.number + 1} {trace.speaker}: {text[:SHOWN_CHARS]}{'…' if len(text) > SHOWN_CHARS else ''}"
+
+
+def _explain_turns(recalled: "Recalled") -> list[str]:
+    """Return which turns went along and how activated the older ones were, and what found no room."""
+    lines = [f"{len(recalled.recent)} latest turns went along as they are."] if recalled.recent else []
+    called = sorted(recalled.shown, key=lambda one: -one.activation)
+    lines += [f"{len(called)} earlier turns were called up, the most activated first:"] if called else []
+    lines += [
+        f"  {one.activation:.2f} {_format_listed_turn(one.trace)}{' (shortened)' if one.shortened else ''}"
+        for one in called[:LISTED]
+    ]
+    lines += [f"{len(recalled.left_out)} turns were left out, the most activated first:"] if recalled.left_out else []
+    return lines + [f"  {value:.2f} {_format_listed_turn(trace)}" for trace, value in recalled.left_out[:LISTED]]
 
 
 def _format_block_counts(conversation: "Conversation") -> str:
@@ -163,4 +218,5 @@ def _explain_last_answer(conversation: "Conversation") -> str:
         lines.append(f"The web was asked for {recalled.web.query!r} ({recalled.web.why}).")
     elif recalled.web.why:
         lines.append(f"The web was not asked: {recalled.web.why}.")
+    lines += _explain_turns(recalled.turns)
     return "\n".join([*lines, *(f"Note: {note}" for note in recalled.notes)])

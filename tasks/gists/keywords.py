@@ -20,7 +20,7 @@ from slowwave.engines.encoders.protocol import Encoder, Vectors
 from slowwave.schemas.settings import KeywordSettings
 from slowwave.text.words import ENGLISH_STOP
 
-VERSION = 1
+VERSION = 2
 """Raised when the method changes: keywords made under an older one are pending again."""
 
 BATCH_TEXTS = 256
@@ -152,8 +152,10 @@ def _rank_candidates(
     return [[word for word, _ in pairs] for pairs in scored]
 
 
-TOKEN = re.compile(r"(?:(?<![\w.])[.@]|(?<!\S)--)?\w+(?:[-./:@]\w+|['’]\w+)*(?:\+\+|#(?!\w))?|[^\w\s]")
-"""`.env`, `--fix`, `src/app/main.py`, `3.11`, `snake_case`, `web-based`, `c++`; or one sign, which is a border."""
+TOKEN = re.compile(
+    r"(?:(?<![\w.])[.@]|(?<!\S)--)?\w+(?:[-./:@]\w+|['’]\w+|(?<=\d),\d{3}(?!\w))*(?:\+\+|#(?!\w))?|[^\w\s]"
+)
+"""`.env`, `--fix`, `src/app/main.py`, `3.11`, `snake_case`, `web-based`, `1,800`, `c++`; or one sign: a border."""
 
 IDLE_WORDS = """
     actually also anyway awesome basically btw can cannot could did do does done e.g etc going gonna got great guess ha
@@ -174,7 +176,7 @@ def extract_phrases(text: str, max_words: int) -> list[str]:
     """
     found: list[str] = []
     for run in split_word_runs(text):
-        found += [word for word in run if not word.isdecimal()]
+        found += [word for word in run if not word.replace(",", "").isdecimal()]
         size = min(len(run), max_words)
         if size > 1:
             found += [" ".join(run[at : at + size]) for at in range(len(run) - size + 1)]

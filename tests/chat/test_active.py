@@ -1,82 +1,144 @@
-"""Active memory: traces with strength, activation that fades and is lifted, pruning, selection within a budget."""
+"""Active memory: traces with strength that fades, is raised by use and set; activation by a question; pruning."""
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slowwave.chat.active import ActiveMemory, count_entities, format_trace
+from slowwave.chat.active import ActiveMemory
 from slowwave.chat.effect import estimate_effect
+from slowwave.chat.turns import LINE_TOKENS, TEMPLATE_TOKENS, Turns
 from slowwave.context.tokens import count_bytes_by_four
 from slowwave.engines.encoders.hash_encoder import HashEncoder
-from slowwave.schemas.settings import ActiveSettings
+from slowwave.schemas.settings import ActiveSettings, ContextSettings, Settings
+
+GAUGE = "the Porto gauge reads metres"
+TALK = (GAUGE, "dinner at eight with Clara", "rain again all day", "snow all night", "the train was late")
 
 
 def memory(**weights: float) -> ActiveMemory:
     return ActiveMemory(HashEncoder(), ActiveSettings(**weights))  # type: ignore[arg-type]
 
 
-def test_activation_halves_after_its_half_life() -> None:
-    mind = memory(half_life=2, boost=0)
-    first = mind.add_turn("Ada", "The gauge stands in Porto")
-    mind.add_turn("Ben", "quite another matter")
-    mind.add_turn("Ben", "something else again")
-    assert first.activation == 1.0
-    assert mind.traces[0].activation == pytest.approx(0.5)
-
-
-def test_a_turn_like_the_query_is_lifted_and_others_are_not() -> None:
-    mind = memory(half_life=1)
-    for text in ("the gauge in Porto reads metres", "dinner at eight with Clara", "rain again all day"):
-        mind.add_turn("Ada", text)
-    before = [trace.activation for trace in mind.traces]
-    mind.boost_by_query("which metres does the Porto gauge read")
-    after = [trace.activation for trace in mind.traces]
-    assert after[0] > before[0]
-    assert after[1:] == pytest.approx(before[1:], abs=0.05)
-
-
-def test_strength_is_novelty_entities_and_effect_weighted() -> None:
-    mind = memory()
-    new = mind.add_turn("Ada", "we use port 9090 and main.py in Porto", effect=1.0)
-    again = mind.add_turn("Ada", "we use port 9090 and main.py in Porto")
-    assert count_entities("we use port 9090 and main.py in Porto") == 3
-    assert new.strength == pytest.approx(0.4 * 1 + 0.3 * 3 / 4 + 0.3 * 1)
-    assert again.strength == pytest.approx(0.3 * 3 / 4, abs=1e-6)  # nothing new, no effect
-
-
-def test_at_capacity_the_lowest_score_goes_and_the_latest_stay() -> None:
-    mind = memory(capacity=3, recent=1, half_life=1000, boost=0)
-    mind.add_turn("Ada", "port 9090 on host gauge_1 in Porto with main.py", effect=1.0)
-    mind.add_turn("Ada", "well")
-    mind.add_turn("Ada", "the haul out is at 13:30 in `dock.py`", effect=1.0)
-    mind.add_turn("Ada", "hm")
-    assert [trace.number for trace in mind.traces] == [0, 2, 3]
-    assert mind.heard == 4
-
-
-def test_selection_takes_the_latest_then_the_most_activated() -> None:
-    mind = memory(recent=1, half_life=3, boost=1)
-    for text in ("the Porto gauge reads metres", "dinner with Clara", "rain all day", "snow all night"):
-        mind.add_turn("Ada", text)
-    mind.boost_by_query("Porto gauge metres")
-    room = sum(len(format_trace(mind.traces[n])) for n in (0, 3))
-    assert [trace.number for trace in mind.select(room, len)] == [0, 3]
-    assert mind.select(0, len) == []
-
-
-@settings(max_examples=50, deadline=None)
-@given(
-    texts=st.lists(st.text(min_size=1, max_size=40), max_size=12), budget=st.integers(0, 60), capacity=st.integers(1, 6)
-)
-def test_bounds_hold_for_any_talk(texts: list[str], budget: int, capacity: int) -> None:
-    mind = memory(capacity=capacity, recent=2)
+def told(*texts: str, **weights: float) -> ActiveMemory:
+    mind = memory(**weights)
     for text in texts:
         mind.add_turn("Ada", text)
-    chosen = mind.select(budget, count_bytes_by_four)
-    assert len(mind.traces) <= capacity
-    assert sum(count_bytes_by_four(format_trace(trace)) for trace in chosen) <= budget
-    assert all(0 <= trace.strength <= 1 and 0 <= trace.activation <= 1 for trace in mind.traces)
-    assert [trace.number for trace in chosen] == sorted(trace.number for trace in chosen)
+    return mind
+
+
+def count(texts: list[str]) -> list[int]:
+    return [count_bytes_by_four(text) for text in texts]
+
+
+def turns_of(said: tuple[str, ...], **weights: float) -> Turns:
+    context = ContextSettings(active=ActiveSettings(**weights))  # type: ignore[arg-type]
+    turns = Turns(Settings(context=context), count, HashEncoder())  # type: ignore[arg-type]
+    for n, text in enumerate(said):
+        turns.add("assistant" if n % 2 else "user", text)
+    return turns
+
+
+def test_strength_is_what_it_says_novelty_and_effect_weighted() -> None:
+    mind = memory(says=0.6, says_full=4, novelty=0.2, effect=0.2)
+    new = mind.add_turn("Ada", "gauge reads metres", effect=1.0)
+    again = mind.add_turn("Ada", "gauge reads metres")
+    assert new.strength == pytest.approx(0.6 * 3 / 4 + 0.2 * 1 + 0.2 * 1)
+    assert again.strength == pytest.approx(0.6 * 3 / 4, abs=1e-6)  # nothing new, no effect
+
+
+def test_strength_fades_rises_with_use_and_is_set() -> None:
+    mind = told(*TALK[:3], strength_half_life=3, used=0.5)
+    first = mind.traces[0]
+    assert mind.compute_strength(first) == pytest.approx(first.strength / 2)
+    faded = mind.compute_strength(first)
+    mind.note_used([0])
+    assert mind.compute_strength(first) == pytest.approx(faded + 0.5 * (1 - faded))
+    assert mind.set_strength(1, 0.0)
+    assert mind.compute_strength(mind.traces[1]) == 0.0
+    assert not mind.set_strength(9, 1.0)
+    with pytest.raises(ValueError, match="0 to 1"):
+        mind.set_strength(0, 1.1)
+
+
+@pytest.mark.parametrize("encoder", [HashEncoder(), None])
+def test_a_question_calls_up_what_is_like_it_with_and_without_vectors(encoder: HashEncoder | None) -> None:
+    mind = ActiveMemory(encoder, ActiveSettings(recency=0, neighbours=0))
+    for text in TALK:
+        mind.add_turn("Ada", text)
+    activations = mind.compute_activations("which metres does the Porto gauge read")
+    assert max(activations) == activations[0] > 2 * max(activations[1:])
+
+
+def test_rare_words_weigh_more_and_the_turn_beside_gets_its_part() -> None:
+    only = {"likeness": 0, "exchange": 0, "strength": 0, "recency": 0, "words": 1, "neighbours": 0}
+    said = ("gauge port", "gauge lamp", "nothing here", "gauge rope", "what else")
+    rare, common, *_ = told(*said, **only).compute_activations("gauge port")
+    assert rare == pytest.approx(1.0)
+    assert 0 < common < 0.5
+    spread = told(*said, **{**only, "neighbours": 0.5}).compute_activations("rope")
+    assert spread == pytest.approx([0, 0, 0.5, 1.0, 0.5])
+
+
+def test_a_gap_left_by_pruning_is_no_neighbourhood() -> None:
+    only = {"likeness": 0, "exchange": 0, "strength": 0, "recency": 0, "words": 1, "neighbours": 0.5}
+    mind = told("rope", "hm", "lamp and mast and sail", capacity=2, recent=0, says_full=4, **only)
+    assert [trace.number for trace in mind.traces] == [0, 2]
+    assert mind.compute_activations("rope") == pytest.approx([1.0, 0.0])
+
+
+def test_recency_halves_after_its_half_life() -> None:
+    only = {"likeness": 0, "exchange": 0, "strength": 0, "words": 0, "neighbours": 0, "recency": 1}
+    assert told(*TALK[:3], half_life=2, **only).compute_activations("x") == pytest.approx([0.5, 0.5**0.5, 1.0])
+
+
+def test_beyond_capacity_the_weakest_go_and_the_latest_stay() -> None:
+    mind = told("port 9090 on the gauge in Porto", "well", "the haul out is at the dock", "hm", capacity=3, recent=1)
+    assert [trace.number for trace in mind.traces] == [0, 2, 3]
+    assert mind.heard == 4
+    kept = told(*(f"turn {n}" for n in range(200)), capacity=100, recent=6).traces
+    assert [trace.number for trace in kept[-6:]] == list(range(194, 200))
+
+
+def test_all_turns_go_along_while_they_fit() -> None:
+    turns = turns_of(TALK[:4])
+    recalled = turns.recall("gauge", 1_000)
+    assert [turn["content"] for turn in recalled.recent] == list(TALK[:4])
+    assert (recalled.shown, recalled.left_out, recalled.text) == ((), (), "")
+
+
+def test_the_latest_are_forced_and_older_ones_come_by_activation_in_order() -> None:
+    turns = turns_of((GAUGE, "noted", *(f"idle chatter about nothing {n}" for n in range(40))), recent=2)
+    recalled = turns.recall("which metres does the Porto gauge read?", 120)
+    assert [turn["content"] for turn in recalled.recent] == [f"idle chatter about nothing {n}" for n in (38, 39)]
+    assert recalled.shown[0].trace.text == GAUGE
+    numbers = [one.trace.number for one in recalled.shown]
+    assert numbers == sorted(numbers)
+    assert max(value for _, value in recalled.left_out) <= recalled.shown[0].activation
+    assert len(numbers) + len(recalled.left_out) == 40
+    assert GAUGE in recalled.text
+    assert turns.active.compute_strength(turns.active.traces[0]) > turns.active.compute_strength(turns.active.traces[1])
+
+
+def test_what_does_not_fit_whole_is_shortened_to_what_bears_on_the_question() -> None:
+    long = f"Rain fell on the harbour all day long. {GAUGE.capitalize()}. " + "Snow came after the rain had gone. " * 30
+    turns = turns_of((long, "noted", "and now", "yes", "good", "well"), recent=2)
+    (shown,) = (one for one in turns.recall("what does the Porto gauge read?", 120).shown if one.shortened)
+    assert GAUGE.capitalize() in shown.text
+    assert shown.text.startswith("user: …")
+    assert shown.text.endswith("…")
+    assert "Snow" not in shown.text
+
+
+@settings(max_examples=40, deadline=None)
+@given(texts=st.lists(st.text(min_size=1, max_size=60), max_size=14), budget=st.integers(0, 90))
+def test_bounds_hold_for_any_talk(texts: list[str], budget: int) -> None:
+    turns = turns_of(tuple(texts), capacity=5, recent=2)
+    recalled = turns.recall("anything", budget)
+    spent = sum(tokens + TEMPLATE_TOKENS for tokens in count([turn["content"] for turn in recalled.recent]))
+    spent += sum(tokens + LINE_TOKENS for tokens in count([one.text for one in recalled.shown]))
+    assert spent <= budget
+    assert len(turns.active.traces) <= 5 or len(texts) <= 5
+    assert all(0 <= turns.active.compute_strength(trace) <= 1 for trace in turns.active.traces)
 
 
 def test_the_effect_is_the_share_of_statements_that_are_new_or_change_something() -> None:

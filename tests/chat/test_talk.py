@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from slowwave.chat.active import count_entities
 from slowwave.chat.talk import INSTRUCTIONS, Conversation
 from slowwave.cli.main import app
 from slowwave.engines.encoders.hash_encoder import HashEncoder
@@ -129,13 +128,12 @@ def test_a_turn_leaves_a_trace_by_how_far_it_is_from_memory(settings: Settings) 
     relevance = talk.recalled.block.relevance
     assert relevance is not None
     assert relevance < 0.7
-    assert talk.turns.active is not None
     traces = talk.turns.active.traces
     weights = settings.context.active
-    whole = weights.novelty + weights.entities + weights.effect
+    whole = weights.novelty + weights.says + weights.effect
     # The first turn states a decision; both answers have no effect of their own.
-    named = min(1.0, count_entities(CHAT[1][1]) / weights.entities_full)
-    first = (weights.novelty * 1.0 + weights.entities * named + weights.effect * 1.0) / whole
+    says = min(1.0, len(traces[0].words) / weights.says_full)
+    first = (weights.novelty * 1.0 + weights.says * says + weights.effect * 1.0) / whole
     assert traces[0].strength == pytest.approx(first)
     assert traces[2].strength >= weights.effect * (1.0 - relevance) / whole > 0
 
@@ -201,11 +199,76 @@ def test_the_next_night_reads_talks_and_notes(settings: Settings) -> None:
     assert texts["message"] == "The lifeboat's radio call sign is Kittiwake Nine."
 
 
+def test_what_python_and_the_command_line_note_is_read_by_the_next_night(settings: Settings) -> None:
+    memory, store = Memory.open(settings.store), str(settings.store)
+    session = memory.remember("The lifeboat's radio call sign is Kittiwake Nine.", workspace="harbour", speaker="Ann")
+    talk = memory.begin_conversation("harbour")
+    talk.append("user", "The breakwater lamp was changed to a green LED on 3 November.", "Ann")
+    talk.append("assistant", "I see, a green LED for the breakwater lamp.")
+    runner = CliRunner()
+    done = runner.invoke(app, ["remember", "-", "--store", store], input="The slipway winch needs oil in April.\n")
+    assert done.exit_code == 0, done.output
+    assert "Noted as note-" in done.output
+    for wrong in ("", "  ", "x" * 20_000):
+        refused = runner.invoke(app, ["remember", wrong, "--store", store])
+        assert refused.exit_code == 1
+        assert "nothing was noted" in refused.output
+        assert "Traceback" not in refused.output
+    night(settings.store, *find_journals(settings.store / settings.space))
+    memory = Memory.open(settings.store)
+    found = {word: memory.recall(word, 1, ("message",)) for word in ("Kittiwake call sign", "breakwater lamp", "winch")}
+    assert found["Kittiwake call sign"][0].sources[0].session == session
+    assert found["breakwater lamp"][0].sources[0].session == talk.session
+    assert found["winch"][0].text == "The slipway winch needs oil in April."
+
+
 def test_a_note_that_is_none_is_refused(tmp_path: Path) -> None:
     for note in ("", "  \n", "x" * 20_000):
         with pytest.raises(UsageError, match="nothing was noted"):
             write_note(tmp_path, note)
     assert find_journals(tmp_path) == []
+
+
+def test_a_follow_up_is_asked_with_the_message_before_it_and_another_subject_is_not(settings: Settings) -> None:
+    talk = Conversation(WholeAnswerSpeaker(ScriptedLLM(echo)), Memory.open(settings.store), settings)
+    for said, held in (
+        ("Where are the tide gauge readings kept?", True),
+        ("And why there?", True),
+        ("Do zebras graze in the savannah of Namibia?", False),
+    ):
+        "".join(talk.say(said))
+        assert talk.recalled is not None
+        assert talk.recalled.block is not None
+        assert ("PostgreSQL 17" in talk.recalled.block.text) is held, said
+
+
+def test_a_fact_told_long_ago_comes_back_without_a_memory_of_earlier_sessions(tmp_path: Path) -> None:
+    model = ScriptedLLM("I see. " * 30, context_window=2_048)
+    talk = Conversation(WholeAnswerSpeaker(model), None, Settings(store=tmp_path), encoder=HashEncoder())
+    "".join(talk.say("The code of my bicycle lock is 4471."))
+    for n in range(40):
+        "".join(talk.say(f"Idle chatter about the weather, number {n}."))
+    "".join(talk.say("What is the code of my bicycle lock?"))
+    assert "user: The code of my bicycle lock is 4471." in model.asked[-1].messages[-1]["content"]
+    for request in model.asked:
+        assert sum(model.count_tokens([m["content"] for m in request.messages])) + 1_024 <= 2_048
+
+
+def test_the_commands_of_the_chat_tell_what_is_in_mind(settings: Settings) -> None:
+    rated = "/rate 0.9\n/rate 1 2\n/rate nine\n/rate 40 1\n/rate\n"
+    typed = f"/memory\n/why\n/rate 0.9\nMy lock's code is 4471.\n{rated}/memory\n/why\n"
+    shown = CliRunner().invoke(app, ["talk", "--llm", "scripted", "--store", str(settings.store)], input=typed)
+    assert shown.exit_code == 0, shown.output
+    for line in (
+        "0 of 0 turns in mind, 5,000 at most.",
+        "Nothing was asked yet.",
+        "Turn 0 is not in mind.",
+        "Turn 1 now has strength 0.90.",
+        "Turn 40 is not in mind.",
+        "2 of 2 turns in mind, 5,000 at most; the strongest:\n0.90  1 user: My lock's code is 4471.",
+    ):
+        assert line in shown.output
+    assert shown.output.count("A rating is 0 to 1") == 3
 
 
 Events = Callable[[dict[str, Any]], list[str]]

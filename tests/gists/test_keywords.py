@@ -37,6 +37,12 @@ def test_phrases_stop_at_stop_words_and_punctuation() -> None:
     ]
 
 
+def test_a_number_in_thousands_is_one_word() -> None:
+    found = extract_phrases("It cost 1,800 euros, 30 men", 2)
+    assert "1,800 euros" in found
+    assert not {"800 euros", "800", "1,800", "euros 30"} & set(found)
+
+
 def test_phrases_are_windows_and_words() -> None:
     assert extract_phrases("lock file timeout 30", 2) == [
         "lock",

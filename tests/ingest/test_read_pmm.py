@@ -5,7 +5,7 @@ import json
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -77,6 +77,50 @@ def read(path: Path) -> list[Record]:
     return list(pmm.READER.read(path, Limits()))
 
 
+Manager = Callable[[str, str, dict[str, object], str | None], str]
+
+
+def by_manager(ts: str, content: str, meta: dict[str, object], prev: str | None) -> str:
+    return sha(f"{ts}|event|{content}|{meta['event_id']}")
+
+
+def by_later_manager(ts: str, content: str, meta: dict[str, object], prev: str | None) -> str:
+    payload = {"ts": ts, "kind": "event", "summary": content, "id": meta["id"], "tags": meta["tags"]}
+    payload |= {"effects": meta["effects"], "evidence": meta["evidence"], "prev_hash": prev}
+    return sha(json.dumps(payload, sort_keys=True, ensure_ascii=False))
+
+
+LONG = "I plant them in May, " * 20
+TOLD = [
+    ("conversation", "User said: I grow tomatoes in Zoë's garden.", {}),
+    ("self_expression", "I responded: Lovely.", {"full_text": "Lovely. Which ones do you grow?"}),
+    ("identity_update", "IDENTITY UPDATE: Agent name officially adopted as 'Echo'", {}),
+    ("conversation", f"User said: {LONG[:200]}...", {}),
+    ("conversation", f"User said: {LONG[:200]}...", {"full": LONG}),
+    ("conversation", "You are an assistant.", {"role": "system"}),
+]
+
+
+def managed(path: Path, recipe: Manager = by_manager, hours: int = -7, late: int = 1) -> Path:
+    """A ledger as PMM's memory manager writes it: kind event, the hash over UTC, the table in local time."""
+    with closing(sqlite3.connect(path)) as database:
+        database.execute(
+            "CREATE TABLE events (id INTEGER PRIMARY KEY AUTOINCREMENT, ts TEXT NOT NULL, kind TEXT NOT NULL,"
+            " content TEXT NOT NULL, meta TEXT NOT NULL, prev_hash TEXT, hash TEXT NOT NULL, summary TEXT)"
+        )
+        prev = None
+        for n, (kind, content, more) in enumerate(TOLD, 1):
+            at = datetime(2026, 2, 3, 4, 5, n, tzinfo=UTC)
+            meta = {"id": f"ev{n}", "event_id": f"ev{n}", "type": kind, "tags": ["a"], "effects": [], "evidence": None}
+            digest = recipe(f"{at:%Y-%m-%dT%H:%M:%SZ}", content, meta, prev)
+            stored = f"{at + timedelta(hours=hours, seconds=late):%Y-%m-%d %H:%M:%S}"
+            row = (stored, "event", content, json.dumps(meta | more, ensure_ascii=False), prev, digest)
+            database.execute("INSERT INTO events (ts, kind, content, meta, prev_hash, hash) VALUES (?,?,?,?,?,?)", row)
+            prev = digest
+        database.commit()
+    return path
+
+
 def breaks(records: list[Record]) -> Iterator[tuple[int, str]]:
     return ((r.line, r.reason.split(":")[0]) for r in records if isinstance(r, Rejected))
 
@@ -100,6 +144,64 @@ def test_reading_leaves_no_file_beside_the_ledger(tmp_path: Path) -> None:
     assert [file.name for file in tmp_path.iterdir()] == ["pmm.db"]
 
 
+@pytest.mark.parametrize(("recipe", "hours"), [(by_manager, -7), (by_later_manager, 2), (by_later_manager, 0)])
+def test_rows_of_kind_event_are_what_was_said_and_their_hashes_fit(recipe: Manager, hours: int, tmp_path: Path) -> None:
+    records = read(managed(tmp_path / "pmm.db", recipe, hours))
+    assert list(breaks(records)) == []
+    assert [(m.role, m.origin, m.text) for m in records if isinstance(m, Message)] == [
+        ("user", "human", "I grow tomatoes in Zoë's garden."),
+        ("assistant", "model", "Lovely. Which ones do you grow?"),
+        ("user", "synthetic", f"{LONG[:200]}..."),
+        ("user", "human", LONG.strip()),
+        ("system", "synthetic", "You are an assistant."),
+    ]
+    assert [r.kind for r in records if isinstance(r, Skipped)] == ["event"]
+
+
+def test_a_forged_row_among_events_is_named(tmp_path: Path) -> None:
+    forged = changed(
+        managed(tmp_path / "pmm.db"), "UPDATE events SET content = 'User said: I hate it.' WHERE id IN (1, 4)"
+    )
+    assert [line for line, why in breaks(read(forged)) if why.startswith("the hash chain breaks")] == [1, 4]
+
+
+def test_of_a_recipe_that_is_not_known_the_links_are_checked_and_that_is_said(tmp_path: Path) -> None:
+    path = managed(tmp_path / "pmm.db", lambda ts, content, meta, prev: sha(f"another {ts}"))
+    (told,) = (r for r in read(path) if isinstance(r, Rejected))
+    assert (told.line, "only their links are checked" in told.reason) == (1, True)
+    assert "6 rows" in told.reason
+    cut = changed(path, "DELETE FROM events WHERE id = 3")
+    assert (4, "the hash chain breaks at row 4") in breaks(read(cut))
+
+
+def test_what_is_told_as_an_event_and_as_a_message_is_read_once(tmp_path: Path) -> None:
+    path = ledger(tmp_path / "pmm.db")
+    with closing(sqlite3.connect(path)) as database:
+        said = ("User said: My name is Zoë and I grow tomatoes.", json.dumps({"type": "conversation"}))
+        database.execute("UPDATE events SET kind = 'event', content = ?, meta = ? WHERE id = 4", said)
+        database.commit()
+    records = read(path)
+    assert [m.native_id for m in records if isinstance(m, Message)] == ["2", "3", "6"]
+    assert "message told twice" in [r.kind for r in records if isinstance(r, Skipped)]
+
+
+@pytest.mark.parametrize("forged", [False, True])
+def test_json_lines_of_a_ledger_are_read_and_checked_too(forged: bool, tmp_path: Path) -> None:
+    with closing(sqlite3.connect(ledger(tmp_path / "pmm.db"))) as database:
+        database.row_factory = sqlite3.Row
+        rows = [dict(row) for row in database.execute("SELECT * FROM events")]
+    for row in rows:
+        row["meta"] = json.loads(row["meta"])
+    if forged:
+        rows[2]["content"] = "I never said that."
+    path = tmp_path / "ledger.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows) + "[]\n")
+    records = list(pmm.READER.read(path, Limits()))
+    assert [m.native_id for m in records if isinstance(m, Message)] == ["2", "3", "6"]
+    assert [line for line, why in breaks(records) if "chain breaks" in why] == ([3] if forged else [])
+    assert sum(isinstance(r, Rejected) for r in records) == 1 + forged
+
+
 TAMPERED = [
     ("UPDATE events SET content = 'My name is Bob.' WHERE id = 2", 2),
     ("UPDATE events SET meta = '{}' WHERE id = 3", 3),
@@ -111,9 +213,10 @@ TAMPERED = [
 
 
 @pytest.mark.parametrize(("sql", "row"), TAMPERED)
-def test_the_first_broken_row_is_named_once_and_the_rest_is_read(sql: str, row: int, tmp_path: Path) -> None:
+def test_a_broken_row_is_named_and_the_rest_is_read(sql: str, row: int, tmp_path: Path) -> None:
     records = read(changed(ledger(tmp_path / "pmm.db"), sql))
-    assert list(breaks(records)) == [(row, f"the hash chain breaks at row {row}")]
+    assert next(breaks(records)) == (row, f"the hash chain breaks at row {row}")
+    assert {line for line, _ in breaks(records)} <= {row, row + 1}
     assert [m.native_id for m in records if isinstance(m, Message)][-1] == "6"
 
 

@@ -1,23 +1,22 @@
-"""The Persistent Mind Model's ledger: one SQLite table `events(id, ts, kind, content, meta, prev_hash, hash)`.
+"""The Persistent Mind Model's ledger: a table `events(id, ts, kind, content, meta, prev_hash, hash)`, in SQLite or as
+JSON lines of the same fields (github.com/scottonanski, `persistent-mind-model` and `persistent-mind-model-v1.0`).
 
-The ledger is a hash chain, and it is checked while it is read. Three recipes are in use (github.com/scottonanski,
-`persistent-mind-model` and `persistent-mind-model-v1.0`): SHA-256 over the canonical JSON of kind, content, meta and
-prev_hash; the same with id and ts; and over `prev_hash|kind|content|meta` as one string. A row is whole when it
-names its predecessor's hash and one of them gives its own. Only what was said is read; the mind's other events
-(reflections, commitments, metrics, …) are counted by kind.
+Its hash chain is checked while it is read (`pmm_chain.py`). Only what was said is read: messages of their own kind, and
+rows of kind `event` whose type is a conversation's or an own expression's, which hold it condensed behind "User said: "
+or "I responded: ". What `meta` keeps of it whole is taken instead; what is condensed is nobody's words. A `meta.role`
+says who speaks. The mind's other events (reflections, commitments, metrics, …) are counted by kind.
 """
 
-import hashlib
 import json
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
 
 from slowwave.schemas.ids import compute_content_id
-from slowwave.tasks.ingest.parsing.documents import decompress_file
-from slowwave.tasks.ingest.parsing.lines import DAMAGE
+from slowwave.tasks.ingest.formats.pmm_chain import Chain, Event, parse_meta
+from slowwave.tasks.ingest.parsing.documents import decompress_file, iter_documents
+from slowwave.tasks.ingest.parsing.lines import DAMAGE, read_head
 from slowwave.tasks.ingest.parsing.records import (
     Block,
     Head,
@@ -42,22 +41,28 @@ _KINDS: dict[str, tuple[Role, Origin]] = {
 }
 
 
-class Event(NamedTuple):
-    """A row of the ledger, as it is stored."""
-
-    id: int
-    ts: object
-    kind: object
-    content: object
-    meta: object
-    prev_hash: str | None
-    hash: str | None
+EVENT = "event"
+_TYPES: dict[str, tuple[Role, Origin]] = {
+    **dict.fromkeys(("conversation", "non_behavioral"), ("user", "human")),
+    "self_expression": ("assistant", "model"),
+}
+"""Of a row of kind event, by its type."""
+_ROLES: dict[str, tuple[Role, Origin]] = {
+    "user": ("user", "human"),
+    "assistant": ("assistant", "model"),
+    "system": ("system", "synthetic"),
+}
+FULL = ("full", "full_text")
+"""Where `meta` keeps a condensed row's whole text."""
+LEADS = ("User said: ", "I responded: ")
+CONDENSED_TO, CUT = 200, "..."
 
 
 def sniff(head: Head) -> bool:
-    """Return whether it is an SQLite file with the ledger's table."""
+    """Return whether it is an SQLite file with the ledger's table, or JSON lines with its fields."""
     if not head.data.startswith(_MAGIC):
-        return False
+        lines = [line for line in head.lines if isinstance(line, dict)]
+        return bool(lines) and all({"kind", "content", "prev_hash", "hash"} <= line.keys() for line in lines)
     try:
         with _open_ledger(head.path) as database:
             names = {row[1] for row in database.execute("PRAGMA table_info(events)")}
@@ -67,17 +72,41 @@ def sniff(head: Head) -> bool:
 
 
 def read(path: Path, limits: Limits) -> Iterator[Record]:
-    """Yield records in order of the ids; `line` is the row's id. Where the chain breaks, one `Rejected` says so."""
+    """Yield records in order of the ids; `line` is the row's id. Each break of the chain is one `Rejected`."""
+    stem = path.name.split(".")[0]
+    if not read_head(path).data.startswith(_MAGIC):
+        bad: list[Rejected] = []
+        yield from _read_ledger(_iter_lines(path, limits, bad), stem, limits)
+        yield from bad
+        return
     last = 0
     try:
         with _open_ledger(path) as database:
             columns = ", ".join(COLUMNS)
             rows = database.execute(f"SELECT {columns} FROM events ORDER BY id")
-            for record in _read_ledger(map(Event._make, rows), path.name.split(".")[0], limits):
+            for record in _read_ledger(map(Event._make, rows), stem, limits):
                 last = getattr(record, "line", last)
                 yield record
     except (sqlite3.Error, *DAMAGE) as error:
         yield Rejected(last, f"database can't be read after row {last}: {error}")
+
+
+def _iter_lines(path: Path, limits: Limits, bad: list[Rejected]) -> Iterator[Event]:
+    """Yield the rows of JSON lines; a row without an id has its line's number. What is no row goes to `bad`."""
+    for item in iter_documents(path, limits):
+        if isinstance(item, Rejected):
+            bad.append(item)
+            continue
+        line, row = item
+        number, meta = row.get("id"), row.get("meta")
+        yield Event(
+            number if isinstance(number, int) else line,
+            row.get("ts"),
+            row.get("kind"),
+            row.get("content"),
+            meta if isinstance(meta, str) else json.dumps(meta or {}, ensure_ascii=False),
+            *(value if isinstance(value := row.get(key), str) else None for key in ("prev_hash", "hash")),
+        )
 
 
 @contextmanager
@@ -97,71 +126,73 @@ def _decode_text(raw: bytes) -> str | bytes:
 
 def _read_ledger(events: Iterator[Event], stem: str, limits: Limits) -> Iterator[Record]:
     session: str | None = None
-    before: str | None = None
-    broken = False
+    chain, heard = Chain(), dict[str, tuple[str, bool]]()
     for event in events:
         if session is None:
             # Every ledger is called pmm.db: its first row tells one mind's from another's.
             session = f"{stem}:{compute_content_id(str(event.ts), str(event.content), event.hash)[:8]}"
             yield Session(session, title=stem)
-        why = _explain_chain_break(event, before, started=before is not None)
-        if why and not broken:
-            broken = True
+        if why := chain.check(event):
             yield Rejected(event.id, f"the hash chain breaks at row {event.id}: {why}")
-        before = event.hash or before
-        yield _parse_ledger_row(session, event, limits)
+        yield _parse_ledger_row(session, event, limits, heard)
+    yield from chain.judge_unverified()
 
 
-def _explain_chain_break(event: Event, before: str | None, *, started: bool) -> str | None:
-    """Return why a row does not continue the chain.
-
-    None when it does. Rows from before the ledger had hashes are no break.
+def _parse_ledger_row(
+    session: str, event: Event, limits: Limits, heard: dict[str, tuple[str, bool]]
+) -> Message | Rejected | Skipped:
+    """Return the message that a row holds; `heard` is the last one of each role, and whether a row of kind event told
+    it.
     """
-    if event.hash is None and event.prev_hash is None and not started:
-        return None
-    if (event.prev_hash or None) != before:
-        return f"prev_hash is {event.prev_hash}, the hash before it is {before}"
-    if event.hash is None or event.hash not in _compute_hashes(event):
-        return f"hash is {event.hash}, its content gives another"
-    return None
-
-
-def _compute_hashes(event: Event) -> Iterator[str]:
-    """Yield what the row's hash is under each recipe."""
-    try:
-        meta = json.loads(str(event.meta)) if event.meta else {}
-    except json.JSONDecodeError:
-        meta = {}
-    said = {"kind": event.kind, "content": event.content, "meta": meta, "prev_hash": event.prev_hash}
-    try:
-        for payload in (said, {"id": event.id, "ts": event.ts, **said}):
-            yield _compute_sha256(json.dumps(payload, sort_keys=True, separators=(",", ":")))
-    except TypeError:
-        return  # a column holds bytes: no recipe gives a hash for that
-    yield _compute_sha256(f"{event.prev_hash or ''}|{event.kind}|{event.content}|{event.meta}")
-
-
-def _compute_sha256(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def _parse_ledger_row(session: str, event: Event, limits: Limits) -> Message | Rejected | Skipped:
     if not isinstance(event.kind, str) or not isinstance(event.content, str):
         return Rejected(event.id, "kind or content is no UTF-8 text", repr(event.content)[:200])
-    known = _KINDS.get(event.kind)
+    meta = parse_meta(event)
+    known = _get_author(event.kind, meta)
     if known is None:
         return Skipped(event.kind, event.id)
-    if len(event.content) > limits.max_line_bytes:
-        return Rejected(event.id, f"content of {len(event.content)} characters is over the limit", event.content[:200])
-    if not coerce_text(event.content.strip()):
+    text, condensed = _extract_said(event.kind, event.content, meta)
+    if len(text) > limits.max_line_bytes:
+        return Rejected(event.id, f"content of {len(text)} characters is over the limit", text[:200])
+    if not coerce_text(text.strip()):
         return Skipped("empty message", event.id)
-    blocks = [Block("text", event.content)]
+    role, origin = known
+    before, by_event = heard.get(role, ("", False))
+    heard[role] = text, event.kind == EVENT
+    if by_event != heard[role][1] and before.startswith(text.removesuffix(CUT) if condensed else text):
+        return Skipped("message told twice", event.id)
+    blocks = [Block("text", text)]
     # Ids start at 1 in every ledger: the row's hash makes it the same message in a copy, and another in another mind.
     identity = f"{event.ts}:{event.hash}" if event.hash else None
     at = coerce_time(event.ts)
+    said = join_text_blocks(blocks)
     return Message(
-        session, str(event.id), *known, blocks, join_text_blocks(blocks), at, identity=identity, line=event.id
+        session,
+        str(event.id),
+        role,
+        "synthetic" if condensed else origin,  # a condensed text is nobody's words: never quoted, no claim
+        blocks,
+        said,
+        at,
+        identity=identity,
+        line=event.id,
     )
 
 
-READER = Reader("pmm", 1, sniff, read, suffixes=("", "-wal"))
+def _get_author(kind: str, meta: Mapping[str, object]) -> tuple[Role, Origin] | None:
+    """Return who says what stands in a row; None where nobody does."""
+    known = _KINDS.get(kind) or (_TYPES.get(str(meta.get("type"))) if kind == EVENT else None)
+    return _ROLES.get(str(meta.get("role")), known) if known else None
+
+
+def _extract_said(kind: str, content: str, meta: Mapping[str, object]) -> tuple[str, bool]:
+    """Return what was said, whole where the row keeps it, and whether it is condensed."""
+    whole = next((text for key in FULL if isinstance(text := meta.get(key), str) and text.strip()), None)
+    if whole is not None:
+        return whole, False
+    if kind != EVENT:
+        return content, False
+    text = next((content.removeprefix(lead) for lead in LEADS if content.startswith(lead)), content)
+    return text, len(text) >= CONDENSED_TO and text.endswith(CUT)
+
+
+READER = Reader("pmm", 2, sniff, read, suffixes=("", "-wal"))

@@ -1,0 +1,194 @@
+"""What of a long conversation's evidence reaches the prompt: the latest turns, cosine, and slowwave's active memory.
+
+    python -m bench.active FILE [--budget TOKENS ...] [--encoder NAME] [--json]
+
+FILE is LoCoMo's. All turns of a conversation are told, then each question is asked; a turn counts where it stands in
+the prompt whole. Beside it: facts told 20, 100 and 500 turns before they are asked for, how much more evidence the
+turns kept at half and at a quarter of the capacity hold than as many drawn by chance, and what a turn costs early and
+late. About a minute a conversation on one core, nearly all of it the encoder's.
+"""
+
+import argparse
+import json
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from statistics import mean, median
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from bench.locomo_data import Conversation, Question, load_conversations
+from slowwave.chat.active import ActiveMemory
+from slowwave.chat.turns import Turns
+from slowwave.context.tokens import load_tokenizer
+from slowwave.engines.encoders.load import load_encoder
+from slowwave.engines.encoders.protocol import Encoder, Vectors
+from slowwave.schemas.settings import ActiveSettings, Settings
+from slowwave.tasks.vectors import encode_once
+
+SYSTEMS = ("latest turns", "cosine", "cosine and latest turns", "slowwave")
+FACTS = (
+    ("My bicycle lock's code is 4471.", "What is the code of my bicycle lock?"),
+    ("The plumber comes on the ninth of March.", "On which day does the plumber come?"),
+    ("Our landlord is called Mrs Oyelaran.", "What is our landlord called?"),
+    ("I keep the spare key under the blue flower pot.", "Where do I keep the spare key?"),
+    ("The cat takes half a tablet of thyroxine.", "How much thyroxine does the cat take?"),
+)
+BACK = (20, 100, 500)
+CAPACITIES = (0.5, 0.25)
+
+Count = Callable[[Sequence[str]], list[int]]
+
+
+class KnownEncoder:
+    """An encoder that has read all texts at once, and looks them up."""
+
+    def __init__(self, encoder: Encoder, texts: Sequence[str]) -> None:
+        self.name, self.dim, self.encoder = encoder.name, encoder.dim, encoder
+        self.known = dict(zip(texts, encode_once(texts, encoder).vectors, strict=True))
+
+    def encode(self, texts: Sequence[str]) -> Vectors:
+        """Return vectors; of a text that is new, by the encoder."""
+        new = [text for text in texts if text not in self.known]
+        self.known |= dict(zip(new, self.encoder.encode(new), strict=True)) if new else {}
+        return np.array([self.known[text] for text in texts], dtype=np.float32)
+
+
+def measure_conversation(
+    one: Conversation, encoder: Encoder, budgets: Sequence[int], count: Count
+) -> dict[str, object]:
+    """Return the figures of one conversation, in percent."""
+    told = [(turn.speaker, turn.text) for turn in one.turns]
+    asked = [question for question in one.questions if question.evidence]
+    known = KnownEncoder(encoder, [f"{who}: {text}" for who, text in told] + [question.text for question in asked])
+    return {
+        "conversation": one.id,
+        "evidence": {budget: _measure_evidence(one, asked, known, budget, count) for budget in budgets},
+        "facts": {back: _count_facts(told, back, known, min(budgets), count) for back in BACK if back < len(told)},
+        "kept over chance": {share: _measure_pruning(one, asked, known, share) for share in CAPACITIES},
+    }
+
+
+def _tell(told: Sequence[tuple[str, str]], encoder: Encoder, count: Count) -> Turns:
+    turns = Turns(Settings(), count, encoder)
+    for speaker, text in told:
+        turns.add(speaker, text)
+    return turns
+
+
+def _measure_evidence(
+    one: Conversation, asked: Sequence[Question], encoder: KnownEncoder, budget: int, count: Count
+) -> dict[str, float]:
+    """Return each system's mean share of the evidence."""
+    texts = [f"{turn.speaker}: {turn.text}" for turn in one.turns]
+    tokens, vectors = count(texts), encoder.encode(texts)
+    places = {turn.id: at for at, turn in enumerate(one.turns)}
+    turns = _tell([(turn.speaker, turn.text) for turn in one.turns], encoder, count)
+    newest = list(reversed(range(len(texts))))
+    recent = newest[: turns.settings.recent]
+    found: dict[str, list[float]] = {name: [] for name in SYSTEMS}
+    for question in asked:
+        nearest = np.argsort(-(vectors @ encoder.encode([question.text])[0]), kind="stable").tolist()
+        told = turns.recall(question.text, budget)
+        whole = {shown.trace.number for shown in told.shown if not shown.shortened}
+        reached = (
+            _take(newest, tokens, budget),
+            _take(nearest, tokens, budget),
+            _take([*recent, *(at for at in nearest if at not in recent)], tokens, budget),
+            whole | set(newest[: len(told.recent)]),
+        )
+        evidence = [places[turn] for turn in question.evidence]
+        for name, some in zip(SYSTEMS, reached, strict=True):
+            found[name].append(mean(at in some for at in evidence))
+    return {name: round(100 * mean(shares), 1) for name, shares in found.items()}
+
+
+def _take(order: Sequence[int], tokens: Sequence[int], budget: int) -> set[int]:
+    """Return turns in an order while they fit; one that does not is passed over."""
+    taken = set()
+    for at in order:
+        if tokens[at] <= budget:
+            taken.add(at)
+            budget -= tokens[at]
+    return taken
+
+
+def _count_facts(told: Sequence[tuple[str, str]], back: int, encoder: Encoder, budget: int, count: Count) -> int:
+    """Return how many of the facts, each told so many turns before, stand in the prompt that asks for it."""
+    found = 0
+    for fact, question in FACTS:
+        at = len(told) - back
+        recalled = _tell([*told[:at], ("user", fact), *told[at:]], encoder, count).recall(question, budget)
+        found += fact in recalled.text
+    return found
+
+
+def _measure_pruning(one: Conversation, asked: Sequence[Question], encoder: Encoder, share: float) -> float:
+    """Return how many points more of the evidence is kept than turns."""
+    mind = ActiveMemory(encoder, ActiveSettings(capacity=max(1, int(share * len(one.turns)))))
+    for turn in one.turns:
+        mind.add_turn(turn.speaker, turn.text)
+    kept = {one.turns[trace.number].id for trace in mind.traces}
+    evidence = mean(mean(turn in kept for turn in question.evidence) for question in asked)
+    return round(100 * (evidence - len(kept) / len(one.turns)), 1)
+
+
+def measure_cost(told: Sequence[tuple[str, str]], encoder: Encoder, count: Count) -> dict[int, float]:
+    """Return milliseconds of a turn, told and asked, at about 10 and 1,200 turns; the encoder really runs."""
+    turns, found = Turns(Settings(), count, encoder), {}
+    for size in (10, 1_200):
+        while len(turns.said) < size:
+            turns.add(*told[len(turns.said) % len(told)])
+        spent = []
+        for n in range(5):
+            start = time.perf_counter()
+            turns.recall(f"{n}: {told[n][1]}", 1_200)
+            turns.add("user", f"{n}: {told[n][1]}")
+            spent.append(1_000 * (time.perf_counter() - start))
+        found[size] = round(median(spent), 1)
+    return found
+
+
+def print_active_table(found: Sequence[dict[str, object]]) -> None:
+    """Print a table."""
+    table = Table(title="evidence that reaches the prompt, %")
+    for heading in ("conversation", "tokens", *SYSTEMS, "facts back, of 5", "kept over chance"):
+        table.add_column(heading, no_wrap=True)
+    for one in found:
+        evidence = one["evidence"]
+        assert isinstance(evidence, dict)
+        for budget, shares in evidence.items():
+            cells = (str(shares[name]) for name in SYSTEMS)
+            table.add_row(
+                str(one["conversation"]), str(budget), *cells, str(one["facts"]), str(one["kept over chance"])
+            )
+    Console(width=max(160, Console().width)).print(table)
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("file", type=Path)
+    parser.add_argument("--budget", type=int, nargs="+", default=[1_200, 4_000])
+    parser.add_argument("--encoder", default="all-MiniLM-L6-v2")
+    parser.add_argument("--json", action="store_true", dest="as_json")
+    given = parser.parse_args()
+    tokenizer, encoder = load_tokenizer("minilm"), load_encoder(given.encoder)
+
+    def count(texts: Sequence[str]) -> list[int]:
+        return [tokenizer(text) for text in texts]
+
+    read = load_conversations(given.file)
+    found = [measure_conversation(one, encoder, given.budget, count) for one in read]
+    cost = measure_cost([(turn.speaker, turn.text) for turn in read[0].turns], encoder, count)
+    if given.as_json:
+        print(json.dumps({"conversations": found, "milliseconds a turn": cost}, indent=2))
+    else:
+        print_active_table(found)
+        print(f"milliseconds a turn, at turns told: {cost}")
+
+
+if __name__ == "__main__":
+    main()
