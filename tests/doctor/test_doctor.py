@@ -86,7 +86,8 @@ def test_the_patch_applies_and_the_memory_itself_is_not_touched(place: Path, tmp
     (tmp_path / "MEMORY.md").write_text(MEMORY)
     subprocess.run(["git", "apply", "p.diff"], cwd=tmp_path, check=True)
     fixed = MEMORY.replace("- We use pnpm for the shop.\n\nMangoes", "\nMangoes").replace(
-        "- The API listens on port 8080.", "- The API listens on port 9090 from now on, no longer on port 8080 (since 2026-03-30)"
+        "- The API listens on port 8080.",
+        "- The API listens on port 9090 from now on, no longer on port 8080 (since 2026-03-30)",
     )
     assert (tmp_path / "MEMORY.md").read_text() == fixed
     assert "is there already" in call(place / "shop", "--patch", tmp_path / "p.diff").output
