@@ -19,6 +19,7 @@ from slowwave.flows.report import RunReport
 from slowwave.flows.run import Caller, open_run, run_as_function, run_step
 from slowwave.flows.selection import Selection
 from slowwave.schemas.errors import UsageError
+from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import FILES, GISTS, MARKS, OBSERVATIONS, PASSAGES, SESSIONS, SUMMARIES, TOPIC_HISTORY
 from slowwave.schemas.vocabulary import Status, SummaryScope
@@ -26,6 +27,7 @@ from slowwave.store.store import Store
 from slowwave.tasks.gists.task import write_gists
 from slowwave.tasks.ingest.task import read_transcripts
 from slowwave.tasks.job import Job
+from slowwave.tasks.relate.task import name_unit
 from slowwave.tasks.publish.task import find_run_release, publish_release
 
 
@@ -49,6 +51,12 @@ def forget_marks(store: Store, chosen: pl.DataFrame, step: str) -> None:
     """Forget that the step was done with the chosen sessions."""
     rows = pl.DataFrame(store.read_ids(MARKS, chosen["session_id"].to_list(), by="unit_id"))
     store.delete_ids(MARKS, rows.filter(pl.col("step") == step)["mark_id"].to_list())
+
+
+def forget_related(store: Store, chosen: pl.DataFrame) -> None:
+    """Forget that the claims of the chosen sessions' workspaces were related."""
+    units = {name_unit(workspace) for workspace in chosen["workspace"]}
+    store.delete_ids(MARKS, [compute_content_id("relate", unit) for unit in sorted(units)])
 
 
 def forget_column(store: Store, chosen: pl.DataFrame, column: str) -> None:
@@ -102,6 +110,7 @@ FORGET: dict[str, Callable[[Store, pl.DataFrame], None]] = {
     "habits": lambda store, chosen: forget_marks(store, chosen, "habits"),
     "observe": lambda store, chosen: forget_marks(store, chosen, "observe"),
     "dedupe": lambda store, chosen: forget_column(store, chosen, "dedupe_key"),
+    "relate": forget_related,
     "assign": lambda store, chosen: forget_column(store, chosen, "assign_key"),
     "topics": forget_topics,
     "summaries": forget_summaries,

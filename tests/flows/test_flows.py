@@ -45,8 +45,8 @@ def test_a_night_a_reprocessing_and_an_export_under_prefect(server: None, tmp_pa
     report = nightly([str(SAMPLES)], given)
     assert report.release is not None
     assert [s.step for s in report.steps] == [
-        *("read", "passages", "gists", "boilerplate", "habits", "observe", "dedupe", "supersede", "assign"),
-        *("prototypes", "rollup", "publish"),
+        *("read", "passages", "gists", "boilerplate", "habits", "observe", "dedupe", "supersede"),
+        *("relate", "assign", "prototypes", "rollup", "publish"),
     ]
     assert reprocess("observe", {"workspace": "/home/ada/tidepool-web"}, given).release is None
     assert export(str(tmp_path / "out"), "jsonl", given)["release"] == "r1"
