@@ -27,8 +27,8 @@ from slowwave.store.store import Store
 from slowwave.tasks.gists.task import write_gists
 from slowwave.tasks.ingest.task import read_transcripts
 from slowwave.tasks.job import Job
-from slowwave.tasks.relate.task import name_unit
 from slowwave.tasks.publish.task import find_run_release, publish_release
+from slowwave.tasks.relate.task import name_unit
 
 
 def forget_files(store: Store, chosen: pl.DataFrame) -> None:

@@ -18,6 +18,7 @@ from slowwave.cli.plan import plan
 from slowwave.cli.probes import probes
 from slowwave.cli.project import project
 from slowwave.cli.recall import recall
+from slowwave.cli.related import related
 from slowwave.cli.releases import check, diff, promote, releases, rollback
 from slowwave.cli.reprocess import reprocess
 from slowwave.cli.run import export, import_bundle, run, sources
@@ -31,7 +32,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 COMMANDS = {
-    "Every day": (run, recall, context, briefing, claims, show, talk, mcp),
+    "Every day": (run, recall, context, briefing, claims, related, show, talk, mcp),
     "Where agents look": (project, skill, install, uninstall),
     "Look": (habits, sources, plan, verify, check, diff, config),
     "Redo and keep": (reprocess, unmerge, promote, rollback, forget, export, import_bundle),

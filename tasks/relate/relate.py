@@ -30,16 +30,15 @@ MOST = 5
 COMMON = 30
 """A file or thing that more claims name ties none of them together."""
 NEAREST = 10
-SAME_COSINE = 0.6
+SAME_COSINE = 0.65
 """From here on two claims speak of one thing, whatever their words."""
-NAMED_COSINE = 0.4
-"""The same of two that share a rare name."""
-FILE_COSINE = 0.3
-"""From here on what two claims that name one file say of it belongs together."""
-NEXT_COSINE = 0.4
+NAMED_COSINE = 0.5
+"""The same of two that have a rare name in common."""
+NEXT_COSINE = 0.45
 """From here on a claim goes on from the one before it in its session."""
-CHANGED = 0.5
-"""How likely a change is that contradicts."""
+FILE_COSINE = 0.35
+"""From here on what two claims say of a file belongs together, where one of them spells it out: what was merely open
+while they were made ties every fourth pair wrongly."""
 
 Pair = tuple[int, int]
 """Two rows, the earlier first."""
@@ -64,7 +63,7 @@ def relate(claims: pa.Table, places: Mapping[str, int], changes: Iterable[Row], 
     Args:
         claims: active rows of OBSERVATIONS, of one workspace: `COLUMNS`.
         places: message_id -> its place in its session.
-        changes: rows of MERGES in force that say what changed or perhaps did: `loser_id`, `winner_id`, `scores`.
+        changes: rows of MERGES in force that say what changed: `loser_id`, `winner_id`, `scores`.
         key: the step's.
     """
     found = list(find_contradictions(changes))
@@ -90,12 +89,10 @@ def sort_by_time(rows: Sequence[Row], places: Mapping[str, int]) -> list[int]:
 
 
 def find_contradictions(changes: Iterable[Row]) -> Iterator[Relation]:
-    """Yield the later claims that likely change an earlier one."""
+    """Yield the later claims that change an earlier one."""
     for row in changes:
-        scores = dict(row["scores"] or ())
-        likely = scores.get("likely", 1.0)
-        if likely >= CHANGED:
-            yield Relation(RelationKind.CONTRADICTS, row["winner_id"], row["loser_id"], likely, None)
+        likely = dict(row["scores"] or ()).get("likely", 1.0)
+        yield Relation(RelationKind.CONTRADICTS, row["winner_id"], row["loser_id"], likely, None)
 
 
 def find_common(rows: Sequence[Row], vectors: Floats, has: npt.NDArray[np.bool_]) -> Iterator[Relation]:
@@ -108,18 +105,21 @@ def find_common(rows: Sequence[Row], vectors: Floats, has: npt.NDArray[np.bool_]
     """
     files, things = share_names(resolve_paths([row["files"] for row in rows])), share_names(list(name_things(rows)))
     near: Shared = {(a, b): {} for a, b in find_vector_pairs(vectors, has, NEAREST, SAME_COSINE).tolist()}
-    for kind, shared, least in (
-        (RelationKind.SAME_FILE, files, FILE_COSINE),
-        (RelationKind.SAME_THING, near | things, NAMED_COSINE),
-    ):
+    for kind, shared in ((RelationKind.SAME_FILE, files), (RelationKind.SAME_THING, near | things)):
         pairs = np.array(sorted(shared), dtype=np.int64).reshape(-1, 2)
         for (a, b), cosine in zip(pairs.tolist(), compute_cosines(pairs, vectors, has).tolist(), strict=True):
-            names = shared[a, b]
-            if rows[a]["message_ids"] == rows[b]["message_ids"] or not (cosine >= least or len(names) > 1 and cosine != cosine):
-                continue
-            left_open = (1 - min(1.0, sum(names.values()) / 2)) * (1 - (0.0 if math.isnan(cosine) else cosine))
-            reason = ", ".join(sorted(names, key=lambda name: (-names[name], name))[:3]) or None
-            yield Relation(kind, rows[b]["observation_id"], rows[a]["observation_id"], 1 - left_open, reason)
+            early, late, names = rows[a], rows[b], shared[a, b]
+            least = NAMED_COSINE
+            if kind == RelationKind.SAME_FILE:
+                said, least = f"{early['summary']}\n{late['summary']}", FILE_COSINE
+                names = {name: rare for name, rare in names.items() if name.rpartition("/")[2] in said}
+                if not names:
+                    continue
+            is_near = len(names) > 1 if math.isnan(cosine) else cosine >= least
+            if is_near and early["message_ids"] != late["message_ids"]:
+                open_still = (1 - min(1.0, sum(names.values()) / 2)) * (1 - (0.0 if math.isnan(cosine) else cosine))
+                reason = ", ".join(sorted(names, key=lambda name: (-names[name], name))[:3]) or None
+                yield Relation(kind, late["observation_id"], early["observation_id"], 1 - open_still, reason)
 
 
 def find_followers(rows: Sequence[Row], vectors: Floats, has: npt.NDArray[np.bool_]) -> Iterator[Relation]:

@@ -16,8 +16,9 @@ from slowwave.tasks.relate.relate import COLUMNS, VERSION, relate
 from slowwave.tasks.vectors import describe_encoder
 
 DECIDING = ["observation_id", "summary", "session_id", "message_ids", "files", "observed_at", "status", "workspace"]
+DECIDING += ["superseded_by"]
 """With the vector, which the summary and the encoder make, what the relations of a workspace depend on."""
-LEDGER = ["kind", "loser_id", "winner_id", "scores"]
+LEDGER = ["loser_id", "winner_id", "scores"]
 
 
 def relate_claims(job: Job) -> StepReport:
@@ -55,13 +56,15 @@ def name_unit(workspace: str | None) -> str:
 
 
 def read_changes(store: Store, claims: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the rows of MERGES in force that say what changed or perhaps did, in order of their claims."""
-    kinds = pc.field("kind").isin([LedgerKind.SUPERSESSION, LedgerKind.DOUBT])
-    status = {row["observation_id"]: row["status"] for row in claims}
-    stands = {LedgerKind.SUPERSESSION: Status.SUPERSEDED, LedgerKind.DOUBT: Status.ACTIVE}
-    rows = store.read(MERGES, LEDGER, kinds & ~pc.field("undone")).to_pylist()
-    rows = [r for r in rows if status.get(r["loser_id"]) == stands[r["kind"]] and r["winner_id"] in status]
-    return sorted(rows, key=lambda row: (row["loser_id"], row["winner_id"], row["kind"]))
+    """Return the rows of MERGES in force that say what changed, in order of their claims; of the doubts too few are
+    right.
+    """
+    by = {row["observation_id"]: row["superseded_by"] for row in claims if row["status"] == Status.SUPERSEDED}
+    changed = (pc.field("kind") == pa.scalar(LedgerKind.SUPERSESSION)) & ~pc.field("undone")
+    rows = store.read(MERGES, LEDGER, changed).to_pylist()
+    held = {row["observation_id"] for row in claims}
+    rows = [row for row in rows if row["winner_id"] in held and by.get(row["loser_id"]) == row["winner_id"]]
+    return sorted(rows, key=lambda row: (row["loser_id"], row["winner_id"]))
 
 
 def hash_units(

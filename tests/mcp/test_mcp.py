@@ -113,7 +113,7 @@ def test_the_tools_over_stdio(store: Path) -> None:
             }
 
     got = asyncio.run(use())
-    assert set(got["tools"]) == {"recall", "context", "briefing", "claims", "habits", "show", "remember"}
+    assert set(got["tools"]) == {"recall", "context", "briefing", "claims", "related", "habits", "show", "remember"}
     assert all(tool.description for tool in got["tools"].values())
     assert got["tools"]["recall"].annotations.read_only_hint
     assert not got["tools"]["remember"].annotations.read_only_hint
