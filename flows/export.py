@@ -1,8 +1,8 @@
-"""Exports for analytics: the released tables as Parquet, Lance or JSONL, or the claims and their relations as GraphML, with a manifest.
+"""Exports for analytics: the released tables as Parquet, Lance or JSONL, or the claims and relations as GraphML.
 
     slowwave export out/ --format parquet
 
-The manifest names the release and each table's rows, file and columns, so that whoever reads it needs nothing else.
+A manifest names the release and each table's rows, file and columns, so that whoever reads it needs nothing else.
 """
 
 from datetime import UTC, datetime

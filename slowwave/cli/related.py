@@ -41,7 +41,7 @@ def _format_related(one: "Related") -> str:
     """Return the claim in a line, and in a second how it was come by."""
     when = f"{one.observed_at:%Y-%m-%d}" if one.observed_at else "undated   "
     stale = "" if one.status == "active" else f" ({one.status})"
-    of = one.of[:12] if one.steps > 1 and one.relation != "names" else ""
+    of = one.of[:12] if one.steps > 1 else ""
     how = " ".join(filter(None, (one.relation.replace("_", " "), f"({one.reason})" if one.reason else "")))
     facts = [how, f"of {of}" if of else "", f"session {one.session}"]
     text = " ".join(one.summary.split())

@@ -1,4 +1,4 @@
-"""The memory as tools of the Model Context Protocol: recall, context, briefing, claims, related, habits, show, remember.
+"""The memory as tools of the Model Context Protocol: recall, context, claims, related, habits, show, remember …
 
 `slowwave mcp` serves them over stdio, `slowwave mcp --http` on the loopback address (the SDK checks Host and Origin
 there, so that no web page can reach it). They read the live release, a newer one as soon as there is one;
@@ -89,8 +89,8 @@ class RelatedResult(BaseModel):
 
     related: list[dict[str, Any]]
     """The nearest first: id, summary, relation (same_file, same_thing, follows, followed_by, contradicts,
-    contradicted_by; names), weight, reason, of (the claim it was come by from), steps, status, workspace, session,
-    observed_at, quote.
+    contradicted_by; to a name names, of_file, said_by, of_project), weight, reason, of (the claim it was come by from),
+    steps, status, workspace, session, observed_at, quote.
     """
 
 

@@ -16,8 +16,10 @@ from slowwave.schemas.tables import OBSERVATIONS, RELATIONS
 from slowwave.schemas.vocabulary import RelationKind, Status
 from slowwave.store.workspaces import anchor_workspace, find_workspaces
 
-NAMES = "names"
-"""How a claim stands to what was asked for by name."""
+BY_NAME = ("names", "of_file", "said_by", "of_project")
+"""How a claim stands to what was asked for by name, the closest first: it spells it out, was made over that file, was
+said by that person, or in that project.
+"""
 TURNED = {RelationKind.FOLLOWS: "followed_by", RelationKind.CONTRADICTS: "contradicted_by"}
 """What the kinds that have a direction are seen from the earlier claim."""
 SHORTEST = 6
@@ -47,7 +49,7 @@ class Related:
     summary: str
     relation: str
     """How the claim it was come by from stands to it: same_file, same_thing, follows, followed_by, contradicts,
-    contradicted_by; `names` where it speaks of what was asked for.
+    contradicted_by; one of `BY_NAME` to a name.
     """
     weight: float
     """0 to 1: how close the two are."""
@@ -114,7 +116,7 @@ def _find_claim(view: View, wanted: str) -> str | None:
 
 
 def _find_named(view: View, name: str) -> list[Related]:
-    """Return the claims that hold and speak of a file, person, project or word, newest first."""
+    """Return the claims that hold and speak of a file, person, project or word: the closest first, then the newest."""
     if not name.strip():
         return []
     ways = build_path_variants([normalise_path(name)], view.workspaces)
@@ -122,17 +124,19 @@ def _find_named(view: View, name: str) -> list[Related]:
     person, places = normalise_name(name), find_workspaces(anchor_workspace(name), view.workspaces)
     places += tuple(one for one in view.workspaces if one.rstrip("/").rpartition("/")[2] == name.strip())
     rows = view.read(OBSERVATIONS, COLUMNS, pc.field("status") == Status.ACTIVE).to_pylist()
-    some = [
-        row
-        for row in rows
-        if row["workspace"] in places
-        or normalise_name(row["speaker"] or "") == person
-        or any(way.is_match(path) for way in ways if way.is_valid_in(row["workspace"]) for path in row["files"])
-        or spelt.search(f"{row['summary']}\n{row['detail'] or ''}")
-    ]
-    some.sort(key=lambda row: row["observation_id"])
-    some.sort(key=lambda row: row["observed_at"] or LONG_AGO, reverse=True)
-    return [_make_related(view, row, NAMES, 1.0, None, name, 1) for row in some]
+    found: list[tuple[int, dict[str, Any]]] = []
+    for row in rows:
+        held = (
+            spelt.search(f"{row['summary']}\n{row['detail'] or ''}"),
+            any(way.is_match(path) for way in ways if way.is_valid_in(row["workspace"]) for path in row["files"]),
+            normalise_name(row["speaker"] or "") == person,
+            row["workspace"] in places,
+        )
+        found += [(rank, row) for rank, one in enumerate(held) if one][:1]
+    found.sort(key=lambda one: one[1]["observation_id"])
+    found.sort(key=lambda one: one[1]["observed_at"] or LONG_AGO, reverse=True)
+    found.sort(key=lambda one: one[0])
+    return [_make_related(view, row, BY_NAME[rank], 1.0, None, name, 1) for rank, row in found]
 
 
 def _walk(view: View, edge: Sequence[str], seen: Iterable[str], step: int) -> list[Related]:

@@ -217,7 +217,9 @@ def erase_messages_rows(store: Store, plan: Plan) -> None:
 
 
 def erase_claims(store: Store, plan: Plan) -> None:
-    """Free the claims that leaned on those that go, then remove these, their merges and relations, and prototypes moved by them."""
+    """Free the claims that leaned on those that go, then remove these, with their merges and relations, and
+    prototypes moved by them.
+    """
     gone = set(plan.claims)
     lean = [
         *store.read_ids(OBSERVATIONS, plan.claims, by="canonical_id").to_pylist(),
