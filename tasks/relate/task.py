@@ -17,7 +17,7 @@ from slowwave.tasks.vectors import describe_encoder
 
 DECIDING = ["observation_id", "summary", "session_id", "message_ids", "files", "observed_at", "status", "workspace"]
 DECIDING += ["superseded_by"]
-"""With the vector, which the summary and the encoder make, what the relations of a workspace depend on."""
+"""With the vector, which the summary and the encoder make once that is there, what relations depend on."""
 LEDGER = ["loser_id", "winner_id", "scores"]
 
 
@@ -30,6 +30,10 @@ def relate_claims(job: Job) -> StepReport:
         store = job.store
         key = compute_step_key("relate", VERSION, describe_encoder(job.settings))
         rows = store.read(OBSERVATIONS, DECIDING).sort_by("observation_id").to_pylist()
+        claims = store.open_dataset(OBSERVATIONS)
+        unencoded = claims.to_table(columns=["observation_id"], filter="vector IS NULL")
+        waiting = set(unencoded["observation_id"].to_pylist())
+        rows = [{**row, "encoded": row["observation_id"] not in waiting} for row in rows]
         home = {row["observation_id"]: name_unit(row["workspace"]) for row in rows}
         changes = read_changes(store, rows)
         units = hash_units(rows, changes, home, key)
@@ -73,7 +77,7 @@ def hash_units(
     """Return for each workspace the hash of all that its relations are made of."""
     parts = defaultdict[str, list[str]](list)
     for row in rows:
-        parts[home[row["observation_id"]]].append(repr([row[name] for name in DECIDING]))
+        parts[home[row["observation_id"]]].append(repr([row[name] for name in (*DECIDING, "encoded")]))
     for row in changes:
         parts[home[row["winner_id"]]].append(repr([row[name] for name in LEDGER]))
     return {unit: compute_content_id(key, *some) for unit, some in parts.items()}
