@@ -20,7 +20,7 @@ def related(
     space: SpaceOption = None,
     release: ReleaseOption = None,
 ) -> None:
-    """List the claims that hang together with a claim, or that speak of something.
+    """List what hangs together with a claim or a name.
 
     By the files and things they name, by the order they were said in, and by what changed.
     """
