@@ -1,8 +1,8 @@
-"""Exports for analytics: the released tables as Parquet, Lance or JSONL, with a manifest.
+"""Exports for analytics: the released tables as Parquet, Lance or JSONL, or the claims and relations as GraphML.
 
     slowwave export out/ --format parquet
 
-The manifest names the release and each table's rows, file and columns, so that whoever reads it needs nothing else.
+A manifest names the release and each table's rows, file and columns, so that whoever reads it needs nothing else.
 """
 
 from datetime import UTC, datetime
@@ -16,8 +16,10 @@ from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import RELEASED
 from slowwave.store.snapshot import Snapshot
 from slowwave.tasks.publish.export import FORMATS, write_table
+from slowwave.tasks.publish.graph import write_graph
 
 MANIFEST = "manifest.json"
+GRAPH = "graphml"
 
 
 def export_tables(
@@ -31,8 +33,12 @@ def export_tables(
     """
     chosen = [t for t in RELEASED if not tables or t.name in tables]
     unknown = set(tables or []) - {t.name for t in RELEASED}
-    if form not in FORMATS or unknown:
-        raise UsageError(f"formats are {', '.join(FORMATS)}; tables are {', '.join(t.name for t in RELEASED)}")
+    if form not in (*FORMATS, GRAPH) or unknown:
+        raise UsageError(
+            f"formats are {', '.join((*FORMATS, GRAPH))}; tables are {', '.join(t.name for t in RELEASED)}"
+        )
+    if form == GRAPH and tables:
+        raise UsageError("graphml is of claims and their relations: leave out the tables")
     if to.exists() and any(to.iterdir()):
         raise UsageError(f"{to} is not empty: name a folder that is new")
     snapshot = Snapshot(settings.store, settings.space, release)
@@ -43,7 +49,9 @@ def export_tables(
         "space": settings.space,
         "format": form,
         "exported_at": datetime.now(UTC).isoformat(timespec="seconds"),
-        "tables": {table.name: write_table(snapshot, table, to, form) for table in chosen},
+        "tables": write_graph(snapshot, to)
+        if form == GRAPH
+        else {table.name: write_table(snapshot, table, to, form) for table in chosen},
     }
     (to / MANIFEST).write_bytes(orjson.dumps(manifest, option=orjson.OPT_INDENT_2))
     return manifest

@@ -30,6 +30,7 @@ from slowwave.tasks.observe.task import observe_sessions
 from slowwave.tasks.passages.task import write_passages
 from slowwave.tasks.prototypes.task import update_prototypes
 from slowwave.tasks.publish.task import find_run_release, publish_release
+from slowwave.tasks.relate.task import relate_claims
 from slowwave.tasks.summarize.task import roll_up
 from slowwave.tasks.supersede.task import supersede_observations
 from slowwave.tasks.topics.task import assign_topics
@@ -42,6 +43,7 @@ STEPS: tuple[Callable[[Job], StepReport], ...] = (
     observe_sessions,
     dedupe_observations,
     supersede_observations,
+    relate_claims,
     assign_topics,
     update_prototypes,
     roll_up,

@@ -19,6 +19,7 @@ from slowwave.flows.report import RunReport
 from slowwave.flows.run import Caller, open_run, run_as_function, run_step
 from slowwave.flows.selection import Selection
 from slowwave.schemas.errors import UsageError
+from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.settings import ModelTask, Settings
 from slowwave.schemas.tables import FILES, GISTS, MARKS, OBSERVATIONS, PASSAGES, SESSIONS, SUMMARIES, TOPIC_HISTORY
 from slowwave.schemas.vocabulary import Status, SummaryScope
@@ -28,6 +29,7 @@ from slowwave.tasks.ingest.task import read_transcripts
 from slowwave.tasks.job import Job, is_model_key
 from slowwave.tasks.llm.ask import get_model, keeps_model_rows
 from slowwave.tasks.publish.task import find_run_release, publish_release
+from slowwave.tasks.relate.task import name_unit
 
 
 def forget_files(store: Store, chosen: pl.DataFrame) -> None:
@@ -52,6 +54,12 @@ def forget_marks(store: Store, chosen: pl.DataFrame, step: str) -> None:
     rows = store.read_ids(MARKS, chosen["session_id"].to_list(), by="unit_id", where=pc.field("step") == step)
     again = [{**row, "input_key": ""} for row in rows.to_pylist()]
     store.merge(MARKS, pa.Table.from_pylist(again, schema=MARKS.schema))
+
+
+def forget_related(store: Store, chosen: pl.DataFrame) -> None:
+    """Forget that the claims of the chosen sessions' workspaces were related."""
+    units = {name_unit(workspace) for workspace in chosen["workspace"]}
+    store.delete_ids(MARKS, [compute_content_id("relate", unit) for unit in sorted(units)])
 
 
 def forget_column(store: Store, chosen: pl.DataFrame, column: str, *, keep: bool) -> None:
@@ -109,6 +117,7 @@ FORGET: dict[str, Forget] = {
     "habits": lambda store, chosen, *, keep: forget_marks(store, chosen, "habits"),
     "observe": lambda store, chosen, *, keep: forget_marks(store, chosen, "observe"),
     "dedupe": lambda store, chosen, *, keep: forget_column(store, chosen, "dedupe_key", keep=keep),
+    "relate": lambda store, chosen, *, keep: forget_related(store, chosen),
     "assign": lambda store, chosen, *, keep: forget_column(store, chosen, "assign_key", keep=keep),
     "topics": forget_topics,
     "summaries": forget_summaries,

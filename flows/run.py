@@ -41,6 +41,7 @@ STEP_NAMES = {
     "observe_sessions": "observe",
     "dedupe_observations": "dedupe",
     "supersede_observations": "supersede",
+    "relate_claims": "relate",
     "assign_topics": "assign",
     "update_prototypes": "prototypes",
     "roll_up": "rollup",

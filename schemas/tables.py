@@ -307,6 +307,20 @@ MERGES = Table(
     ),
 )
 
+RELATIONS = Table(
+    name="relations",
+    key="relation_id",
+    fields=(
+        string_field("relation_id"),  # hash of kind and both claims
+        string_field("kind", null=False),  # a RelationKind
+        string_field("from_id", null=False),  # the later claim
+        string_field("to_id", null=False),  # the earlier
+        pa.field("weight", pa.float32(), nullable=False),  # 0 to 1: how close; of a contradiction how likely
+        string_field("reason"),  # the files or names that both have
+        string_field("step_key", null=False),
+    ),
+)
+
 
 BASE_TOPICS = ("self", "user", "system")
 
@@ -539,6 +553,7 @@ RELEASED: tuple[Table, ...] = (
     PATTERNS,
     OBSERVATIONS,
     MERGES,
+    RELATIONS,
     TOPICS,
     TOPIC_HISTORY,
     SUMMARIES,

@@ -46,6 +46,15 @@ class LedgerKind(StrEnum):
     JUDGEMENT = "judgement"
 
 
+class RelationKind(StrEnum):
+    """How a claim stands to an earlier one, in `relations`."""
+
+    CONTRADICTS = "contradicts"
+    FOLLOWS = "follows"
+    SAME_FILE = "same_file"
+    SAME_THING = "same_thing"
+
+
 class SummaryScope(StrEnum):
     """What a summary is over."""
 

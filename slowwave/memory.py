@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from slowwave.engines.rerankers import Reranker
     from slowwave.recall.browse import Claim
     from slowwave.recall.habits import Habit
+    from slowwave.recall.related import Related
     from slowwave.store.journal import Journal
     from slowwave.store.snapshot import Snapshot
 
@@ -345,6 +346,20 @@ class Memory:
                 limit=limit,
                 superseded=superseded,
             )
+
+    def related(self, wanted: str, depth: int = 1, *, limit: int | None = None) -> "list[Related]":
+        """Return the claims that hang together with one, by its id; or that speak of a file, person, project or tool,
+        by its name: `slowwave.recall.related.find_related` of the live release.
+
+        Raises:
+            UsageError: nothing has that id or speaks of it, or several ids begin so; a depth outside 1 to 5, a limit
+                under 1.
+            StoreError: the store can't be read.
+        """
+        from slowwave.recall.related import find_related
+
+        with translate_read_errors(self.root / self.space):
+            return find_related(self._get_view(), wanted, depth, limit)
 
     def habits(
         self, workspace: str | None = None, kind: str | None = None, files: Sequence[str] | str = ()

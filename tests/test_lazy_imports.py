@@ -77,7 +77,7 @@ def test_a_night_without_news_brings_what_reads_tables_alone(store: Path, talk: 
 @pytest.mark.parametrize(
     "words",
     [
-        *("recall tickets", "context tickets", "briefing", "habits"),
+        *("recall tickets", "context tickets", "briefing", "habits", "related ferry"),
         *("project --out - --workspace /ferry", "skill --workspace /ferry"),
     ],
 )

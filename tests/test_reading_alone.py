@@ -126,6 +126,7 @@ def test_commands_that_read_need_no_more(store: Path) -> None:
         "project --out A.md --workspace api",
         "skill --out skill --workspace api",
         "habits --all",
+        "related cache",
         "install codex --dry-run",
         "show ses-a:1",
         "inspect merges",

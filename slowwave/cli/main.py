@@ -19,6 +19,7 @@ from slowwave.cli.plan import plan
 from slowwave.cli.probes import probes
 from slowwave.cli.project import project
 from slowwave.cli.recall import recall
+from slowwave.cli.related import related
 from slowwave.cli.releases import check, diff, promote, releases, rollback
 from slowwave.cli.remember import remember
 from slowwave.cli.reprocess import reprocess
@@ -34,7 +35,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 COMMANDS = {
-    "Every day": (run, recall, context, briefing, claims, show, remember, rate, talk, mcp),
+    "Every day": (run, recall, context, briefing, claims, related, show, remember, rate, talk, mcp),
     "Where agents look": (project, skill, install, uninstall),
     "Look": (habits, sources, plan, verify, check, diff, stats, config),
     "Redo and keep": (reprocess, unmerge, promote, rollback, exclude, include, forget, export, import_bundle),

@@ -52,6 +52,11 @@ def show(
             OUT.print("held by", highlight=False)
         for node in shown.above:
             OUT.print(_format_node(node, 1), highlight=False, soft_wrap=True, markup=False)
+        if shown.related:
+            OUT.print("related", highlight=False)
+        for node in shown.related:
+            how = f"{node.facts['relation'].replace('_', ' ')}: "
+            OUT.print(f"  {how}{_format_node(node, 0)}", highlight=False, soft_wrap=True, markup=False)
 
 
 def _format_node_lines(node: "Node", level: int, *, whole: bool = False) -> list[str]:

@@ -125,7 +125,7 @@ def export(
     to: Annotated[Path, typer.Argument(help="A folder that is made; with --learnings a file.")],
     form: Annotated[
         str | None,
-        typer.Option("--format", help="parquet, lance, jsonl; of learnings json, md.", show_default=False),
+        typer.Option("--format", help="parquet, lance, jsonl, graphml; of learnings json, md.", show_default=False),
     ] = None,
     table: Annotated[list[str] | None, typer.Option(help="Only these tables.")] = None,
     release: Annotated[

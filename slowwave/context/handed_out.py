@@ -13,6 +13,7 @@ if TYPE_CHECKING:  # who notes hits has no use for blocks
     from slowwave.context.standing import StandingClaim
     from slowwave.recall.browse import Claim
     from slowwave.recall.hits import Hit
+    from slowwave.recall.related import Related
     from slowwave.recall.sessions import SessionHit
 
 FROM_MEMORY = ("memories", "briefing")
@@ -39,7 +40,7 @@ def note_block(space_dir: Path, block: "Context") -> bool:
     return log_recall(space_dir, shown)
 
 
-def note_listed(space_dir: Path, claims: Iterable["Claim"]) -> bool:
+def note_listed(space_dir: Path, claims: Iterable["Claim | Related"]) -> bool:
     """Note claims that were listed; False where the folder can't be written to."""
     return log_recall(space_dir, {claim.id: [claim.summary, claim.quote] for claim in claims})
 

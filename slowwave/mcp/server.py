@@ -1,4 +1,4 @@
-"""The memory as tools of the Model Context Protocol: recall, context, briefing, claims, habits, show, remember, rate.
+"""The memory as tools of the Model Context Protocol: recall, context, claims, related, show, remember …
 
 `slowwave mcp` serves them over stdio, `slowwave mcp --http` on the loopback address (the SDK checks Host and Origin
 there, so that no web page can reach it). They read the live release, a newer one as soon as there is one;
@@ -81,6 +81,16 @@ class ClaimsResult(BaseModel):
     claims: list[dict[str, Any]]
     """Newest first: id, summary, detail, category, confidence, files, quote, workspace, speaker, observed_at, status,
     superseded_by, topic, session, sessions.
+    """
+
+
+class RelatedResult(BaseModel):
+    """What `related` found."""
+
+    related: list[dict[str, Any]]
+    """The nearest first: id, summary, relation (same_file, same_thing, follows, followed_by, contradicts,
+    contradicted_by; to a name names, of_file, said_by, of_project), weight, reason, of (the claim it was come by from),
+    steps, status, workspace, session, observed_at, quote.
     """
 
 
@@ -215,6 +225,18 @@ class Tools:
         note_listed(self.space_dir, found)
         return ClaimsResult(claims=[claim.as_dict() for claim in found])
 
+    def related(
+        self,
+        wanted: Annotated[str, Field(description="A claim's id; or a file, person, project or tool, by name.")],
+        depth: Annotated[int, Field(ge=1, le=5, description="How many steps away.")] = 1,
+        limit: Annotated[int, Field(ge=1, le=MAX_K, description="How many, at most.")] = 20,
+    ) -> RelatedResult:
+        """List the claims that hang together with a claim, or that speak of a file, person, project or tool."""
+        with convert_to_tool_errors():
+            found = self.open_memory().related(wanted, depth, limit=limit)
+        note_listed(self.space_dir, found)
+        return RelatedResult(related=[one.as_dict() for one in found])
+
     def rate(
         self,
         id: Annotated[str, Field(description="The id of a hit, or its first characters.")],
@@ -279,6 +301,7 @@ def make_server(settings: Settings, version: str = "") -> MCPServer[Any]:
         make_strict_tool(of.context, READS, structured=False),
         make_strict_tool(of.briefing, READS, structured=False),
         make_strict_tool(of.claims, READS),
+        make_strict_tool(of.related, READS),
         make_strict_tool(of.habits, READS),
         make_strict_tool(of.show, READS),
         make_strict_tool(of.remember, NOTES, structured=False),

@@ -11,8 +11,9 @@ from typing import Any
 
 import pyarrow.compute as pc
 
+from slowwave.recall.related import tell_relation
 from slowwave.schemas.errors import UsageError
-from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, SESSIONS, SUMMARIES, TOPICS, Table
+from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, RELATIONS, SESSIONS, SUMMARIES, TOPICS, Table
 from slowwave.schemas.vocabulary import Status
 from slowwave.store.ratings import write_rating
 from slowwave.store.snapshot import Snapshot
@@ -76,10 +77,13 @@ class NodeLineage:
 
     node: Node
     above: tuple[Node, ...] = field(default=())
+    related: tuple[Node, ...] = field(default=())
+    """Of a claim those that hang together with it, the closest first; `relation` and `reason` say how."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values, ready for JSON."""
-        return {**self.node.as_dict(), "above": [node.as_dict() for node in self.above]}
+        related = {"related": [node.as_dict() for node in self.related]} if self.related else {}
+        return {**self.node.as_dict(), "above": [node.as_dict() for node in self.above], **related}
 
 
 def show(snapshot: Snapshot, wanted: str, depth: int | None = None) -> NodeLineage:
@@ -96,7 +100,9 @@ def show(snapshot: Snapshot, wanted: str, depth: int | None = None) -> NodeLinea
     view = _RowReader(snapshot)
     kind, row = view.find_row(wanted)
     return NodeLineage(
-        view.build_node(kind, row, depth if depth is not None else 99), tuple(view.find_ancestors(kind, row))
+        view.build_node(kind, row, depth if depth is not None else 99),
+        tuple(view.find_ancestors(kind, row)),
+        tuple(view.find_related(row["observation_id"])) if kind == "observation" else (),
     )
 
 
@@ -221,6 +227,20 @@ class _RowReader:
         yield from (self.build_node("summary", one, 0) for one in self._find_ancestor_summaries(key, str(scope_id)))
         for scope in ("topic", "session"):
             yield from (self.build_node(scope, one, 0) for one in self.read_rows(scope, [str(scope_id)]))
+
+    def find_related(self, key: str) -> Iterator[Node]:
+        """Yield the claims that hang together with a claim, each by its closest relation."""
+        ends = (pc.field("from_id") == key) | (pc.field("to_id") == key)
+        pairs = self.snapshot.read(RELATIONS, ["kind", "from_id", "to_id", "weight", "reason"], ends).to_pylist()
+        pairs.sort(key=lambda one: (-one["weight"], one["kind"], one["from_id"], one["to_id"]))
+        ways: dict[str, Row] = {}
+        for pair in pairs:
+            ways.setdefault(pair["to_id"] if pair["from_id"] == key else pair["from_id"], pair)
+        for row in self.read_rows("observation", list(ways)):
+            pair = ways[row["observation_id"]]
+            relation = tell_relation(pair["kind"], from_later=pair["from_id"] == key)
+            facts = {"relation": relation, "reason": pair["reason"], "status": row["status"]}
+            yield Node("observation", row["observation_id"], row["summary"], {k: v for k, v in facts.items() if v})
 
     def _find_ancestor_summaries(self, key: str, scope_id: str) -> Iterator[Row]:
         summaries, level = self._read_summaries(scope_id), {key}

@@ -33,6 +33,7 @@ from slowwave.schemas.tables import (
     PROTOTYPE_MEMBERS,
     PROTOTYPES,
     QUARANTINE,
+    RELATIONS,
     RUNS,
     SESSIONS,
     SUMMARIES,
@@ -216,7 +217,9 @@ def erase_messages_rows(store: Store, plan: Plan) -> None:
 
 
 def erase_claims(store: Store, plan: Plan) -> None:
-    """Free the claims that leaned on those that go, then remove these, their merges, and prototypes moved by them."""
+    """Free the claims that leaned on those that go, then remove these, with their merges and relations, and
+    prototypes moved by them.
+    """
     gone = set(plan.claims)
     lean = [
         *store.read_ids(OBSERVATIONS, plan.claims, by="canonical_id").to_pylist(),
@@ -233,6 +236,8 @@ def erase_claims(store: Store, plan: Plan) -> None:
     _delete_by(store, OBSERVATIONS, "observation_id", plan.claims)
     _delete_by(store, MERGES, "loser_id", plan.claims)
     _delete_by(store, MERGES, "winner_id", plan.claims)
+    _delete_by(store, RELATIONS, "from_id", plan.claims)
+    _delete_by(store, RELATIONS, "to_id", plan.claims)
     if store.read_ids(PROTOTYPE_MEMBERS, plan.claims, ["event_id"], by="observation_id").num_rows:
         # A centroid has moved with each member, and its log says in which order: it is begun anew.
         for table in (PROTOTYPES, PROTOTYPE_MEMBERS):

@@ -8,7 +8,7 @@ from slowwave.store import Store
 from slowwave.store.releases import read_releases
 from tests.killed_nights import COMPARED, digests, finished, night
 
-STEPS = 12
+STEPS = 13
 
 
 def test_killed_after_each_step(undisturbed: dict[str, str], tmp_path: Path) -> None:

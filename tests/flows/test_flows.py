@@ -45,8 +45,8 @@ def test_a_night_a_reprocessing_and_an_export_under_prefect(server: None, tmp_pa
     report = nightly([str(SAMPLES)], given)
     assert report.release is not None
     assert [s.step for s in report.steps] == [
-        *("read", "passages", "gists", "boilerplate", "habits", "observe", "dedupe", "supersede", "assign"),
-        *("prototypes", "rollup", "publish"),
+        *("read", "passages", "gists", "boilerplate", "habits", "observe", "dedupe", "supersede"),
+        *("relate", "assign", "prototypes", "rollup", "publish"),
     ]
     assert reprocess("observe", {"workspace": "/home/ada/tidepool-web"}, given).release is None
     assert export(str(tmp_path / "out"), "jsonl", given)["release"] == "r1"
@@ -54,7 +54,7 @@ def test_a_night_a_reprocessing_and_an_export_under_prefect(server: None, tmp_pa
         runs = client.read_flow_runs()
         assert {run.state_name for run in runs} == {"Completed"}
         tasks = client.read_task_runs()
-        assert len(tasks) == 12 + 11
+        assert len(tasks) == 13 + 12
         assert {run.name.rsplit("-", 1)[0] for run in tasks} == {step.step for step in report.steps}
         shown = client.read_artifacts()
         assert any("| passages |" in str(one.data) for one in shown)

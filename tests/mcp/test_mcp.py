@@ -113,7 +113,17 @@ def test_the_tools_over_stdio(store: Path) -> None:
             }
 
     got = asyncio.run(use())
-    assert set(got["tools"]) == {"recall", "context", "briefing", "claims", "habits", "show", "remember", "rate"}
+    assert set(got["tools"]) == {
+        "recall",
+        "context",
+        "briefing",
+        "claims",
+        "related",
+        "habits",
+        "show",
+        "remember",
+        "rate",
+    }
     assert all(tool.description for tool in got["tools"].values())
     assert got["tools"]["recall"].annotations.read_only_hint
     assert not got["tools"]["remember"].annotations.read_only_hint
@@ -165,6 +175,7 @@ def test_an_argument_that_no_tool_knows_is_refused(store: Path, inside: Callable
         "recall": {"query": "gauge"},
         "context": {"query": "gauge"},
         "show": {"id": "x"},
+        "related": {"wanted": "x"},
         "remember": {"note": "x"},
         "rate": {"id": "x", "verdict": "good"},
     }
@@ -177,7 +188,7 @@ def test_an_argument_that_no_tool_knows_is_refused(store: Path, inside: Callable
 
     schemas, refused = asyncio.run(use())
     assert all(schema["additionalProperties"] is False for schema in schemas)
-    assert len(refused) == 8
+    assert len(refused) == 9
     assert get_type_hints(Filters).keys() <= schemas[0]["properties"].keys()
     assert get_type_hints(MessageFilters).keys() <= schemas[1]["properties"].keys()
     assert (

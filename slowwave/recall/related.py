@@ -1,0 +1,180 @@
+"""What hangs together with a claim, or with what claims name: a file, a person, a project, a tool."""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow.compute as pc
+
+from slowwave.recall.filters import build_path_variants
+from slowwave.recall.query import normalise_path
+from slowwave.recall.release.view import View, normalise_name
+from slowwave.schemas.errors import UsageError
+from slowwave.schemas.tables import OBSERVATIONS, RELATIONS
+from slowwave.schemas.vocabulary import RelationKind, Status
+from slowwave.store.workspaces import anchor_workspace, find_workspaces
+
+BY_NAME = ("names", "of_file", "said_by", "of_project")
+"""How a claim stands to what was asked for by name, the closest first: it spells it out, was made over that file, was
+said by that person, or in that project.
+"""
+TURNED = {RelationKind.FOLLOWS: "followed_by", RelationKind.CONTRADICTS: "contradicted_by"}
+"""What the kinds that have a direction are seen from the earlier claim."""
+SHORTEST = 6
+"""Characters of an id that name a claim."""
+ID = re.compile(rf"[0-9a-f]{{{SHORTEST},32}}")
+DEEPEST = 5
+COLUMNS = [
+    "observation_id",
+    "summary",
+    "detail",
+    "files",
+    "speaker",
+    "workspace",
+    "session_id",
+    "observed_at",
+    "status",
+]
+COLUMNS += ["quote"]
+LONG_AGO = datetime.min.replace(tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Related:
+    """A claim, and how it was come by."""
+
+    id: str
+    summary: str
+    relation: str
+    """How the claim it was come by from stands to it: same_file, same_thing, follows, followed_by, contradicts,
+    contradicted_by; one of `BY_NAME` to a name.
+    """
+    weight: float
+    """0 to 1: how close the two are."""
+    reason: str | None
+    """The files or names that both have."""
+    of: str
+    """The claim it was come by from, or the name asked for."""
+    steps: int
+    """1 for what is related itself, 2 for what is related to that."""
+    status: str
+    workspace: str | None
+    session: str
+    """The transcript's own id."""
+    observed_at: datetime | None
+    quote: str
+
+    def as_dict(self) -> dict[str, object]:
+        """Return plain values, ready for JSON."""
+        return asdict(self) | {"observed_at": self.observed_at.isoformat() if self.observed_at else None}
+
+
+def tell_relation(kind: str, *, from_later: bool) -> str:
+    """Return how a claim stands to another, seen from the later of them or from the earlier."""
+    return kind if from_later else TURNED.get(RelationKind(kind), kind)
+
+
+def find_related(view: View, wanted: str, depth: int = 1, limit: int | None = None) -> list[Related]:
+    """Return what is related, the nearest first, and of that the closest; each claim once.
+
+    Args:
+        view: the release that is asked.
+        wanted: a claim's id or its first characters; or a name: a path or its end, a person, a project, a word.
+        depth: how many steps away; of a name the claims that speak of it are the first.
+        limit: at most so many; all, where None.
+
+    Raises:
+        UsageError: no claim has that id, several begin so, or none speaks of the name; a depth out of bounds.
+    """
+    if not 1 <= depth <= DEEPEST:
+        raise UsageError(f"depth is {depth}; it is 1 to {DEEPEST}")
+    if limit is not None and limit < 1:
+        raise UsageError(f"limit is {limit}; it is the number of claims wanted, at least 1")
+    start = _find_claim(view, wanted)
+    found = [] if start else _find_named(view, wanted)
+    if not start and not found:
+        raise UsageError(f"nothing in release {view.release.name} has the id {wanted!r} or speaks of it")
+    seen, edge = {start} if start else {one.id for one in found}, [start] if start else [one.id for one in found]
+    for step in range(1 if start else 2, depth + 1):
+        fresh = _walk(view, edge, seen, step)
+        found, edge = [*found, *fresh], [one.id for one in fresh]
+        seen.update(edge)
+    return found[:limit]
+
+
+def _find_claim(view: View, wanted: str) -> str | None:
+    """Return the id that begins so; None where none does."""
+    if not ID.fullmatch(wanted):
+        return None
+    keys = view.read_keys(OBSERVATIONS)
+    some = keys.filter(pc.starts_with(keys, wanted)).to_pylist()
+    if len(some) > 1:
+        raise UsageError(f"{len(some)} claims have ids that begin with {wanted!r}: {', '.join(some[:5])}")
+    return str(some[0]) if some else None
+
+
+def _find_named(view: View, name: str) -> list[Related]:
+    """Return the claims that hold and speak of a file, person, project or word: the closest first, then the newest."""
+    if not name.strip():
+        return []
+    ways = build_path_variants([normalise_path(name)], view.workspaces)
+    spelt = re.compile(rf"(?<!\w){re.escape(name.strip())}(?!\w)", re.IGNORECASE)
+    person, places = normalise_name(name), find_workspaces(anchor_workspace(name), view.workspaces)
+    places += tuple(one for one in view.workspaces if one.rstrip("/").rpartition("/")[2] == name.strip())
+    rows = view.read(OBSERVATIONS, COLUMNS, pc.field("status") == Status.ACTIVE).to_pylist()
+    found: list[tuple[int, dict[str, Any]]] = []
+    for row in rows:
+        held = (
+            spelt.search(f"{row['summary']}\n{row['detail'] or ''}"),
+            any(way.is_match(path) for way in ways if way.is_valid_in(row["workspace"]) for path in row["files"]),
+            normalise_name(row["speaker"] or "") == person,
+            row["workspace"] in places,
+        )
+        found += [(rank, row) for rank, one in enumerate(held) if one][:1]
+    found.sort(key=lambda one: one[1]["observation_id"])
+    found.sort(key=lambda one: one[1]["observed_at"] or LONG_AGO, reverse=True)
+    found.sort(key=lambda one: one[0])
+    return [_make_related(view, row, BY_NAME[rank], 1.0, None, name, 1) for rank, row in found]
+
+
+def _walk(view: View, edge: Sequence[str], seen: Iterable[str], step: int) -> list[Related]:
+    """Return the claims one step further that were not seen, by the closest relation that leads to each."""
+    if not edge or not view.count(RELATIONS):
+        return []
+    ends = pc.field("from_id").isin(edge) | pc.field("to_id").isin(edge)
+    pairs = view.read(RELATIONS, ["kind", "from_id", "to_id", "weight", "reason"], ends).to_pylist()
+    pairs.sort(key=lambda one: (-one["weight"], one["kind"], one["from_id"], one["to_id"]))
+    here, known, ways = set(edge), set(seen), dict[str, tuple[str, str, dict[str, Any]]]()
+    for pair in pairs:
+        for mine, other in (("from_id", "to_id"), ("to_id", "from_id")):
+            if pair[mine] in here and pair[other] not in known:
+                ways.setdefault(
+                    pair[other], (pair[mine], tell_relation(pair["kind"], from_later=mine == "from_id"), pair)
+                )
+    rows = view.read_by_id(OBSERVATIONS, list(ways), COLUMNS)
+    return [
+        _make_related(view, rows[key], told, pair["weight"], pair["reason"], of, step)
+        for key, (of, told, pair) in ways.items()
+        if key in rows
+    ]
+
+
+def _make_related(
+    view: View, row: dict[str, Any], relation: str, weight: float, reason: str | None, of: str, steps: int
+) -> Related:
+    return Related(
+        row["observation_id"],
+        row["summary"],
+        relation,
+        round(weight, 3),
+        reason,
+        of,
+        steps,
+        row["status"],
+        row["workspace"],
+        view.native_sessions.get(row["session_id"], row["session_id"]),
+        row["observed_at"],
+        row["quote"],
+    )

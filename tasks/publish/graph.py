@@ -1,0 +1,53 @@
+"""A release's claims and how they hang together as GraphML, which yEd, Gephi, networkx and the like read."""
+
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+from xml.etree.ElementTree import Element, SubElement, indent, tostring
+
+from slowwave.schemas.tables import OBSERVATIONS, RELATIONS, Table
+from slowwave.store.snapshot import Snapshot
+
+FILE = "relations.graphml"
+NODE = {"summary": "string", "category": "string", "workspace": "string", "speaker": "string", "status": "string"}
+NODE |= {"observed_at": "string", "confidence": "double"}
+EDGE = {"kind": "string", "weight": "double", "reason": "string"}
+CONTROLS = dict.fromkeys([*range(9), 11, 12, *range(14, 32), *range(0xD800, 0xE000), 0xFFFE, 0xFFFF])
+"""What XML has no way to say."""
+
+
+def write_graph(snapshot: Snapshot, to: Path) -> dict[str, dict[str, Any]]:
+    """Write `relations.graphml` below `to`: a node a claim, an edge a relation, from the later claim to the earlier.
+
+    Returns rows, file and columns of both tables, for the manifest.
+    """
+    root = Element("graphml", xmlns="http://graphml.graphdrawing.org/xmlns")
+    for place, columns in (("node", NODE), ("edge", EDGE)):
+        for name, kind in columns.items():
+            SubElement(root, "key", {"id": f"{place}-{name}", "for": place, "attr.name": name, "attr.type": kind})
+    graph = SubElement(root, "graph", id=snapshot.release.name, edgedefault="directed")
+    nodes = _read_rows(snapshot, OBSERVATIONS, [OBSERVATIONS.key, *NODE])
+    edges = _read_rows(snapshot, RELATIONS, [RELATIONS.key, "from_id", "to_id", *EDGE])
+    for row in nodes:
+        _add_values(SubElement(graph, "node", id=row[OBSERVATIONS.key]), "node", NODE, row)
+    for row in edges:
+        ends = {"id": row[RELATIONS.key], "source": row["from_id"], "target": row["to_id"]}
+        _add_values(SubElement(graph, "edge", ends), "edge", EDGE, row)
+    indent(root, " ")
+    (to / FILE).write_bytes(tostring(root, encoding="utf-8", xml_declaration=True))
+    return {
+        OBSERVATIONS.name: {"rows": len(nodes), "file": FILE, "key": OBSERVATIONS.key, "columns": NODE},
+        RELATIONS.name: {"rows": len(edges), "file": FILE, "key": RELATIONS.key, "columns": EDGE},
+    }
+
+
+def _read_rows(snapshot: Snapshot, table: Table, columns: list[str]) -> list[dict[str, Any]]:
+    return snapshot.read(table, columns).sort_by(table.key).to_pylist()  # type: ignore[no-any-return]
+
+
+def _add_values(into: Element, place: str, columns: dict[str, str], row: dict[str, Any]) -> None:
+    for name in columns:
+        value = row[name]
+        if value is not None:
+            said = value.isoformat() if isinstance(value, datetime) else str(value)
+            SubElement(into, "data", key=f"{place}-{name}").text = said.translate(CONTROLS)

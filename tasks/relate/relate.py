@@ -1,0 +1,197 @@
+"""How the claims of one workspace hang together, without a model.
+
+`same_file` and `same_thing` go by what few claims name, weighted by how few (inverse document frequency, Spärck Jones
+1972), and by their vectors; `follows` by the order within a session; `contradicts` by what the night held to be a
+change. Cost: near-linear but for the vectors' neighbours, which `tasks/dedupe/candidates.py` finds in about n·√n.
+"""
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import combinations, pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from slowwave.schemas.ids import compute_content_id
+from slowwave.schemas.tables import RELATIONS
+from slowwave.schemas.vocabulary import RelationKind
+from slowwave.tasks.dedupe.candidates import Floats, find_vector_pairs
+from slowwave.tasks.dedupe.normalise import normalise_claim
+from slowwave.tasks.dedupe.pairs import stack_unit_vectors
+from slowwave.tasks.supersede.candidates import compute_cosines
+
+VERSION = 1
+COLUMNS = ["observation_id", "session_id", "summary", "files", "message_ids", "observed_at", "vector"]
+MOST = 5
+"""Relations of a kind that a claim has, at most."""
+COMMON = 30
+"""A file or thing that more claims name ties none of them together."""
+NEAREST = 10
+SAME_COSINE = 0.65
+"""From here on two claims speak of one thing, whatever their words."""
+NAMED_COSINE = 0.5
+"""The same of two that have a rare name in common."""
+NEXT_COSINE = 0.45
+"""From here on a claim goes on from the one before it in its session."""
+FILE_COSINE = 0.35
+"""From here on what two claims say of a file belongs together, where one of them spells it out: what was merely open
+while they were made ties every fourth pair wrongly."""
+
+Pair = tuple[int, int]
+"""Two rows, the earlier first."""
+Shared = dict[Pair, dict[str, float]]
+"""What both of two rows name, and how rare it is, 0 to 1."""
+Row = Mapping[str, Any]
+
+
+class Relation(NamedTuple):
+    """How the later of two claims stands to the earlier, by their ids."""
+
+    kind: RelationKind
+    later: str
+    earlier: str
+    weight: float
+    reason: str | None
+
+
+def relate(claims: pa.Table, places: Mapping[str, int], changes: Iterable[Row], key: str) -> pa.Table:
+    """Return rows of RELATIONS, each from the later claim to the earlier.
+
+    Args:
+        claims: active rows of OBSERVATIONS, of one workspace: `COLUMNS`.
+        places: message_id -> its place in its session.
+        changes: rows of MERGES in force that say what changed: `loser_id`, `winner_id`, `scores`.
+        key: the step's.
+    """
+    found = list(find_contradictions(changes))
+    if claims.num_rows > 1:
+        order = sort_by_time(claims.drop_columns("vector").to_pylist(), places)
+        claims = claims.take(order)
+        rows = claims.drop_columns("vector").to_pylist()
+        vectors, has = stack_unit_vectors(claims)
+        found += find_common(rows, vectors, has)
+        found += find_followers(rows, vectors, has)
+    return pa.Table.from_pylist([_make_row(one, key) for one in keep_best(found)], schema=RELATIONS.schema)
+
+
+def sort_by_time(rows: Sequence[Row], places: Mapping[str, int]) -> list[int]:
+    """Return the rows' numbers in the order they were said, undated ones first."""
+
+    def tell_time(at: int) -> tuple[float, str, int, str]:
+        row, when = rows[at], rows[at]["observed_at"]
+        place = min((places[one] for one in row["message_ids"] if one in places), default=0)
+        return (when.timestamp() if when else -math.inf, row["session_id"], place, row["observation_id"])
+
+    return sorted(range(len(rows)), key=tell_time)
+
+
+def find_contradictions(changes: Iterable[Row]) -> Iterator[Relation]:
+    """Yield the later claims that change an earlier one."""
+    for row in changes:
+        likely = dict(row["scores"] or ()).get("likely", 1.0)
+        yield Relation(RelationKind.CONTRADICTS, row["winner_id"], row["loser_id"], likely, None)
+
+
+def find_common(rows: Sequence[Row], vectors: Floats, has: npt.NDArray[np.bool_]) -> Iterator[Relation]:
+    """Yield the pairs that speak of the same file, or of the same thing; what one message says together is no pair.
+
+    Args:
+        rows: in the order they were said.
+        vectors: of unit length, shape (rows, dim).
+        has: which rows have one; without, two names in common stand for nearness.
+    """
+    files, things = share_names(resolve_paths([row["files"] for row in rows])), share_names(list(name_things(rows)))
+    near: Shared = {(a, b): {} for a, b in find_vector_pairs(vectors, has, NEAREST, SAME_COSINE).tolist()}
+    for kind, shared in ((RelationKind.SAME_FILE, files), (RelationKind.SAME_THING, near | things)):
+        pairs = np.array(sorted(shared), dtype=np.int64).reshape(-1, 2)
+        for (a, b), cosine in zip(pairs.tolist(), compute_cosines(pairs, vectors, has).tolist(), strict=True):
+            early, late, names = rows[a], rows[b], shared[a, b]
+            least = NAMED_COSINE
+            if kind == RelationKind.SAME_FILE:
+                said, least = f"{early['summary']}\n{late['summary']}", FILE_COSINE
+                names = {name: rare for name, rare in names.items() if name.rpartition("/")[2] in said}
+                if not names:
+                    continue
+            is_near = len(names) > 1 if math.isnan(cosine) else cosine >= least
+            if is_near and early["message_ids"] != late["message_ids"]:
+                open_still = (1 - min(1.0, sum(names.values()) / 2)) * (1 - (0.0 if math.isnan(cosine) else cosine))
+                reason = ", ".join(sorted(names, key=lambda name: (-names[name], name))[:3]) or None
+                yield Relation(kind, late["observation_id"], early["observation_id"], 1 - open_still, reason)
+
+
+def find_followers(rows: Sequence[Row], vectors: Floats, has: npt.NDArray[np.bool_]) -> Iterator[Relation]:
+    """Yield the claims that go on from the one said before in their session, in another message."""
+    sessions = defaultdict[str, list[int]](list)
+    for at, row in enumerate(rows):
+        sessions[row["session_id"]].append(at)
+    for mine in sessions.values():
+        pairs = np.array(list(pairwise(mine)), dtype=np.int64).reshape(-1, 2)
+        for (a, b), cosine in zip(pairs.tolist(), compute_cosines(pairs, vectors, has).tolist(), strict=True):
+            if rows[a]["message_ids"] != rows[b]["message_ids"] and cosine >= NEXT_COSINE:
+                ids = rows[b]["observation_id"], rows[a]["observation_id"]
+                yield Relation(RelationKind.FOLLOWS, *ids, cosine, None)
+
+
+def resolve_paths(files: Sequence[Sequence[str]]) -> list[set[str]]:
+    """Return each row's files, a part of a path as the one longer path that ends so, where there is just one."""
+    plain = [{one.strip().replace("\\", "/").removeprefix("./") for one in some} for some in files]
+    longer = defaultdict[str, set[str]](set)
+    for path in set().union(*plain):
+        parts = path.split("/")
+        for cut in range(1, len(parts)):
+            longer["/".join(parts[cut:])].add(path)
+    whole = {short: max(paths, key=len) for short, paths in longer.items() if _is_chain(paths)}
+    return [{whole.get(one, one) for one in some} for some in plain]
+
+
+def _is_chain(paths: set[str]) -> bool:
+    """Return whether each path is the end of the next longer one."""
+    return all(long.endswith(f"/{short}") for short, long in pairwise(sorted(paths, key=len)))
+
+
+def name_things(rows: Iterable[Row]) -> Iterator[set[str]]:
+    """Yield what each row names that is no file: identifiers and capitalised names."""
+    for row in rows:
+        claim = normalise_claim(row["summary"])
+        files = {one.casefold().rpartition("/")[2] for one in row["files"]}
+        yield {one for one in claim.identifiers | claim.names if one.rpartition("/")[2] not in files}
+
+
+def share_names(named: Sequence[set[str]]) -> Shared:
+    """Return the pairs of rows that name the same, but for what more than `COMMON` name."""
+    holders = defaultdict[str, list[int]](list)
+    for at, names in enumerate(named):
+        for name in names:
+            holders[name].append(at)
+    shared = defaultdict[Pair, dict[str, float]](dict)
+    for name, rows in sorted(holders.items()):
+        if 1 < len(rows) <= COMMON:
+            rarity = math.log(len(named) / len(rows)) / math.log(max(2, len(named)))
+            for pair in combinations(rows, 2):
+                shared[pair][name] = rarity
+    return shared
+
+
+def keep_best(found: Iterable[Relation]) -> Iterator[Relation]:
+    """Yield the strongest of each kind, each pair once, so that no claim has more than `MOST` of a kind."""
+    held = Counter[tuple[RelationKind, str]]()
+    for one in sorted(set(found), key=lambda one: (-round(one.weight, 4), one.kind, one.later, one.earlier)):
+        ends = (one.kind, one.later), (one.kind, one.earlier)
+        if all(held[end] < MOST for end in ends):
+            held.update(ends)
+            yield one
+
+
+def _make_row(one: Relation, key: str) -> dict[str, Any]:
+    return {
+        "relation_id": compute_content_id(one.kind, one.later, one.earlier),
+        "kind": one.kind,
+        "from_id": one.later,
+        "to_id": one.earlier,
+        "weight": one.weight,
+        "reason": one.reason,
+        "step_key": key,
+    }
