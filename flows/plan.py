@@ -1,7 +1,7 @@
 """What a night would ask the language model: transcripts that are new, sessions that are pending, and the cache."""
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import polars as pl
@@ -12,7 +12,7 @@ from slowwave.engines.llm.budget import estimate_tokens
 from slowwave.engines.llm.cache import compute_completion_id
 from slowwave.engines.llm.protocol import EngineUnavailable, Request, count_template_tokens
 from slowwave.flows.nightly import collect_transcript_roots
-from slowwave.schemas.settings import Settings
+from slowwave.schemas.settings import ModelTask, Settings
 from slowwave.schemas.tables import COMPLETIONS, FILES, GISTS, MESSAGES, OBSERVATIONS, RUNS, TOPICS
 from slowwave.schemas.vocabulary import Status, is_turn
 from slowwave.tasks.boilerplate.task import Mask
@@ -22,7 +22,7 @@ from slowwave.tasks.ingest.store_messages import IngestedTranscript
 from slowwave.tasks.ingest.task import VaultIndex, iter_new_rows
 from slowwave.tasks.ingest.transcripts import find_pending
 from slowwave.tasks.job import Job
-from slowwave.tasks.llm.ask import Model, check_llm, close_model, get_model
+from slowwave.tasks.llm.ask import NIGHTLY, Model, check_llm, close_models, get_model
 from slowwave.tasks.observe import extract
 from slowwave.tasks.observe.task import compute_observations_key
 from slowwave.tasks.pending import (
@@ -70,21 +70,21 @@ def plan_night(paths: list[Path], settings: Settings) -> Estimate:
         try:
             return _estimate_night(job, paths)
         finally:
-            close_model(job)
+            close_models(job)
 
 
 def _estimate_night(job: Job, paths: list[Path]) -> Estimate:
-    model = get_model(job)
-    estimate = Estimate(model.llm.model if model else "no language model")
-    if model is None:
+    models = {task: model for task in NIGHTLY if (model := get_model(job, task))}
+    names = dict.fromkeys(model.llm.model for model in models.values())
+    estimate = Estimate(", ".join(names) or "no language model")
+    if not models:
         estimate.notes.append("llm is off: claims, topics and summaries are made without a model and cost nothing")
     reports = job.store.read(RUNS, ["report", "started_at"]).sort_by([("started_at", "descending")])
-    known = measure_usage(reports["report"].to_pylist(), estimate.model)
-    planner = Planner(job, model, estimate, known)
-    for messages in _read_pending_messages(job, paths, model):
+    known = measure_usage(reports["report"].to_pylist(), next(iter(names), ""))
+    planner = Planner(job, models, estimate, known)
+    for messages in _read_pending_messages(job, paths, models.get("extract")):
         planner.add(messages)
-    if model:
-        planner.add_pending(model)
+    planner.add_pending()
     planner.finish()
     return add_costs(estimate, job.settings.model, known)
 
@@ -92,8 +92,9 @@ def _estimate_night(job: Job, paths: list[Path]) -> Estimate:
 class Planner:
     """Adds up what some messages would cost."""
 
-    def __init__(self, job: Job, model: Model | None, estimate: Estimate, known: MeasuredUsage) -> None:
-        self.job, self.model, self.estimate, self.known = job, model, estimate, known
+    def __init__(self, job: Job, models: Mapping[ModelTask, Model], estimate: Estimate, known: MeasuredUsage) -> None:
+        self.job, self.models, self.estimate, self.known = job, models, estimate, known
+        self.model = models.get("extract")
         self.observe, self.gists, self.changes = Line("observe"), Line("gists"), Line("supersede")
         self.chunks: list[int] = []
         self.sessions: list[list[int]] = []
@@ -101,7 +102,7 @@ class Planner:
         self.left_claims, self.left_sessions = 0, list[list[int]]()
         """Distilled by an earlier night, and not assigned or summarised yet."""
         self.window = 32_768
-        self.engine_there = model is not None
+        self.engine_there = self.model is not None
 
     def add(self, messages: pa.Table) -> None:
         """Count whole sessions (rows of MESSAGES)."""
@@ -122,48 +123,44 @@ class Planner:
             if self.job.settings.gists == "llm":
                 self._add_gists([row for row in rows if is_turn(row)], self.model)
 
-    def add_pending(self, model: Model) -> None:
+    def add_pending(self) -> None:
         """Count what the store's sessions still lack beside claims: gists, topics, summaries."""
-        store, settings = self.job.store, self.job.settings
+        store, settings, models = self.job.store, self.job.settings, self.models
         spoken = read_spoken_messages(store, ["tokens"]).filter(~pl.col("session_id").is_in(sorted(self.seen)))
-        if settings.gists == "llm":
-            lack = find_missing_messages(store, spoken, GISTS, compute_gists_key(self.job, model))
+        if settings.gists == "llm" and self.model:
+            lack = find_missing_messages(store, spoken, GISTS, compute_gists_key(self.job, self.model))
             for batch in iter_batches(lack, MESSAGES_AT_ONCE):
                 rows = store.read_ids(MESSAGES, batch["message_id"].to_list(), ["message_id", "text"])
-                self._add_gists(rows.to_pylist(), model)
-        if settings.supersede.pairs:
-            requests = list_questions(self.job, model)
-            self._add_requests(self.changes, requests, [self._mean_verdict] * len(requests), model)
+                self._add_gists(rows.to_pylist(), self.model)
+        if settings.supersede.pairs and "judge" in models:
+            requests = list_questions(self.job, models["judge"])
+            self._add_requests(self.changes, requests, [self._mean_verdict] * len(requests), models["judge"])
         claims = pl.DataFrame(store.read(OBSERVATIONS, ["session_id", "status", "assign_key"]))
         waiting = (pl.col("status") == Status.ACTIVE) & pl.col("assign_key").ne_missing(
-            compute_assign_key(self.job, model)
+            compute_assign_key(self.job, models.get("topics"))
         )
         self.left_claims = claims.filter(waiting & ~pl.col("session_id").is_in(sorted(self.seen))).height
-        pending = find_pending_sessions(store, "rollup", compute_summaries_key(self.job, model))["session_id"]
+        key = compute_summaries_key(self.job, models.get("summaries"))
+        pending = find_pending_sessions(store, "rollup", key)["session_id"]
         lack = spoken.filter(pl.col("session_id").is_in(pending.implode())).sort("session_id", "seq")
         self.left_sessions = [mine["tokens"].to_list() for _, mine in lack.group_by("session_id", maintain_order=True)]
 
     def finish(self) -> None:
         """Add the lines that are left, those included that rest on answers that are not there yet."""
-        if self.model is None:
-            return
         settings, claims = self.job.settings, round(CLAIMS_A_MESSAGE * sum(map(len, self.sessions)))
         each = claims / max(1, sum(self.chunks))
-        self.estimate.lines = [
-            *([self.gists] if settings.gists == "llm" else []),
-            self.observe,
-            estimate_consolidation(self.chunks, each),
-            *([self._estimate_verdicts(claims)] if settings.supersede.pairs else []),
-            estimate_topics(
-                claims + self.left_claims,
-                settings.extract.batch_claims,
-                settings.extract.topics_shown,
-                self.job.store.count(TOPICS),
-            ),
-            estimate_summaries(
-                [*self.sessions, *self.left_sessions], claims + self.left_claims, settings.pyramid, self.window
-            ),
-        ]
+        lines = self.estimate.lines
+        if self.model:
+            lines += [*([self.gists] if settings.gists == "llm" else []), self.observe]
+            lines.append(estimate_consolidation(self.chunks, each))
+        if "judge" in self.models and settings.supersede.pairs:
+            lines.append(self._estimate_verdicts(claims))
+        if "topics" in self.models:
+            batch, shown = settings.extract.batch_claims, settings.extract.topics_shown
+            lines.append(estimate_topics(claims + self.left_claims, batch, shown, self.job.store.count(TOPICS)))
+        if "summaries" in self.models:
+            sessions = [*self.sessions, *self.left_sessions]
+            lines.append(estimate_summaries(sessions, claims + self.left_claims, settings.pyramid, self.window))
 
     def count(self, texts: list[str]) -> list[int]:
         """Count by the model's tokenizer, or where that can't be had by estimate."""

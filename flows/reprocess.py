@@ -19,13 +19,14 @@ from slowwave.flows.report import RunReport
 from slowwave.flows.run import Caller, open_run, run_as_function, run_step
 from slowwave.flows.selection import Selection
 from slowwave.schemas.errors import UsageError
-from slowwave.schemas.settings import Settings
+from slowwave.schemas.settings import ModelTask, Settings
 from slowwave.schemas.tables import FILES, GISTS, MARKS, OBSERVATIONS, PASSAGES, SESSIONS, SUMMARIES, TOPIC_HISTORY
 from slowwave.schemas.vocabulary import Status, SummaryScope
 from slowwave.store.store import Store
 from slowwave.tasks.gists.task import write_gists
 from slowwave.tasks.ingest.task import read_transcripts
-from slowwave.tasks.job import Job
+from slowwave.tasks.job import Job, is_model_key
+from slowwave.tasks.llm.ask import get_model, keeps_model_rows
 from slowwave.tasks.publish.task import find_run_release, publish_release
 
 
@@ -40,19 +41,21 @@ def forget_rows(store: Store, chosen: pl.DataFrame, table: Any) -> None:
     store.delete_ids(table, rows.column(table.key).to_pylist())
 
 
-def forget_keys(store: Store, rows: pa.Table, table: Any) -> None:
-    """Forget under which settings these rows were made: they stand until others take their place."""
-    store.merge(table, pa.Table.from_pylist([{**row, "step_key": ""} for row in rows.to_pylist()], schema=table.schema))
+def forget_keys(store: Store, rows: pa.Table, table: Any, *, keep: bool) -> None:
+    """Forget under which settings these rows were made, but for a model's: they stand until others take their place."""
+    said = [row for row in rows.to_pylist() if not (keep and is_model_key(row["step_key"]))]
+    store.merge(table, pa.Table.from_pylist([{**row, "step_key": ""} for row in said], schema=table.schema))
 
 
 def forget_marks(store: Store, chosen: pl.DataFrame, step: str) -> None:
-    """Forget that the step was done with the chosen sessions."""
-    rows = pl.DataFrame(store.read_ids(MARKS, chosen["session_id"].to_list(), by="unit_id"))
-    store.delete_ids(MARKS, rows.filter(pl.col("step") == step)["mark_id"].to_list())
+    """Forget that the step was done with the chosen sessions; that a model did it is known on."""
+    rows = store.read_ids(MARKS, chosen["session_id"].to_list(), by="unit_id", where=pc.field("step") == step)
+    again = [{**row, "input_key": ""} for row in rows.to_pylist()]
+    store.merge(MARKS, pa.Table.from_pylist(again, schema=MARKS.schema))
 
 
-def forget_column(store: Store, chosen: pl.DataFrame, column: str) -> None:
-    """Forget that the step that writes `column` looked at the chosen sessions' claims.
+def forget_column(store: Store, chosen: pl.DataFrame, column: str, *, keep: bool) -> None:
+    """Forget that the step that writes `column` looked at the chosen sessions' claims, but for what a model did.
 
     With them whatever they were held to repeat and whatever repeats them: a canonical claim's evidence is its whole
     group's.
@@ -63,50 +66,59 @@ def forget_column(store: Store, chosen: pl.DataFrame, column: str) -> None:
         *store.read_ids(OBSERVATIONS, heads).to_pylist(),
         *store.read_ids(OBSERVATIONS, heads, by="canonical_id").to_pylist(),
     ]
-    rows = {row["observation_id"]: row for row in [*mine, *group]}.values()
+    rows = list({row["observation_id"]: row for row in [*mine, *group]}.values())
+    rows = [row for row in rows if row[column] is not None and not (keep and is_model_key(row[column]))]
     pending = [{**row, column: None} for row in rows if row["status"] in (Status.ACTIVE, Status.DUPLICATE)]
     store.merge(OBSERVATIONS, pa.Table.from_pylist(pending, schema=OBSERVATIONS.schema))
 
 
-def forget_summaries(store: Store, chosen: pl.DataFrame) -> None:
+def forget_summaries(store: Store, chosen: pl.DataFrame, *, keep: bool) -> None:
     """Forget the chosen sessions' summaries; with every session chosen, the topics' too."""
     forget_marks(store, chosen, "rollup")
     everything = chosen.height == store.count(SESSIONS)
     rows = store.read(SUMMARIES)
     mine = pc.is_in(rows["scope_id"], pa.array(chosen["session_id"].to_list(), pa.string()))
-    forget_keys(
-        store, rows.filter(pc.or_(mine, pc.and_(pc.equal(rows["scope"], SummaryScope.TOPIC), everything))), SUMMARIES
-    )
+    mine = pc.or_(mine, pc.and_(pc.equal(rows["scope"], SummaryScope.TOPIC), everything))
+    forget_keys(store, rows.filter(mine), SUMMARIES, keep=keep)
 
 
-def forget_topics(store: Store, chosen: pl.DataFrame) -> None:
-    """Count the topics, their history and their summaries as never made; observations stay.
+def forget_topics(store: Store, chosen: pl.DataFrame, *, keep: bool) -> None:
+    """Count the topics, their history and their summaries as never made, but for a model's; observations stay.
 
     Raises:
         UsageError: not every session is chosen.
     """
     if chosen.height != store.count(SESSIONS):
         raise UsageError("topics are made anew from all sessions: `assign` places the claims of some of them again")
-    forget_column(store, chosen, "assign_key")
-    store.delete_ids(TOPIC_HISTORY, store.read(TOPIC_HISTORY, ["event_id"])["event_id"].to_pylist())
-    of_topics = store.read(SUMMARIES, ["summary_id"], pc.field("scope") == SummaryScope.TOPIC)
-    store.delete_ids(SUMMARIES, of_topics["summary_id"].to_pylist())
+    forget_column(store, chosen, "assign_key", keep=keep)
+    for table, of_topics in ((TOPIC_HISTORY, None), (SUMMARIES, pc.field("scope") == SummaryScope.TOPIC)):
+        rows = store.read(table, [table.key, "step_key"], of_topics).to_pylist()
+        store.delete_ids(table, [r[table.key] for r in rows if not (keep and is_model_key(r["step_key"]))])
 
 
-FORGET: dict[str, Callable[[Store, pl.DataFrame], None]] = {
-    "read": forget_files,
-    "passages": lambda store, chosen: forget_rows(store, chosen, PASSAGES),
-    "gists": lambda store, chosen: forget_keys(
-        store, store.read_ids(GISTS, chosen["session_id"].to_list(), by="session_id"), GISTS
-    ),
-    "habits": lambda store, chosen: forget_marks(store, chosen, "habits"),
-    "observe": lambda store, chosen: forget_marks(store, chosen, "observe"),
-    "dedupe": lambda store, chosen: forget_column(store, chosen, "dedupe_key"),
-    "assign": lambda store, chosen: forget_column(store, chosen, "assign_key"),
+def forget_gists(store: Store, chosen: pl.DataFrame, *, keep: bool) -> None:
+    """Forget the chosen sessions' gists, but for a model's."""
+    forget_keys(store, store.read_ids(GISTS, chosen["session_id"].to_list(), by="session_id"), GISTS, keep=keep)
+
+
+Forget = Callable[..., None]
+FORGET: dict[str, Forget] = {
+    "read": lambda store, chosen, *, keep: forget_files(store, chosen),
+    "passages": lambda store, chosen, *, keep: forget_rows(store, chosen, PASSAGES),
+    "gists": forget_gists,
+    "habits": lambda store, chosen, *, keep: forget_marks(store, chosen, "habits"),
+    "observe": lambda store, chosen, *, keep: forget_marks(store, chosen, "observe"),
+    "dedupe": lambda store, chosen, *, keep: forget_column(store, chosen, "dedupe_key", keep=keep),
+    "assign": lambda store, chosen, *, keep: forget_column(store, chosen, "assign_key", keep=keep),
     "topics": forget_topics,
     "summaries": forget_summaries,
 }
-"""Steps that can be done again, and how each forgets."""
+"""Steps that can be done again, and how each forgets; with `keep` what a language model made stands."""
+TASKS: dict[str, ModelTask] = {
+    "gists": "extract", "observe": "extract", "dedupe": "judge", "assign": "topics", "topics": "topics",
+    "summaries": "summaries",
+}  # fmt: skip
+"""What of a model a step is done with."""
 
 
 def run_reprocess(step: str, selection: Selection, settings: Settings, call: Caller = run_as_function) -> RunReport:
@@ -123,7 +135,9 @@ def run_reprocess(step: str, selection: Selection, settings: Settings, call: Cal
     with open_run("reprocess", settings) as (job, report):
         chosen = selection.select_sessions(job.store)
         report.notes.append(f"{chosen.height} sessions chosen for {step}")
-        FORGET[step](job.store, chosen)
+        task = TASKS.get(step)
+        keep = task is not None and keeps_model_rows(job, get_model(job, task))
+        FORGET[step](job.store, chosen, keep=keep)
         if step == "read":
             paths = [p for p in _list_paths(chosen) if p.exists()]
             run_step(call, report, read_transcripts, job, paths)

@@ -29,7 +29,7 @@ from slowwave.store.private import make_files_private
 from slowwave.store.store import Store
 from slowwave.tasks.isolate import find_failed_steps, is_lasting, note_failed_step, settle_step
 from slowwave.tasks.job import Job, StepReport
-from slowwave.tasks.llm.ask import check_llm, close_model
+from slowwave.tasks.llm.ask import check_llm, close_models
 
 STEP_NAMES = {
     "read_transcripts": "read",
@@ -96,7 +96,7 @@ def open_run(kind: str, settings: Settings) -> Iterator[tuple[Job, RunReport]]:
                 _write_run(store, run_id, kind, started, datetime.now(UTC), RunStatus.FAILED, report)
             raise
         finally:
-            close_model(job)
+            close_models(job)
         if report.release or report.failures or report.held or report.count_paid_requests():
             failed = RunStatus.INCOMPLETE if report.failures else RunStatus.DONE
             status = RunStatus.HELD if report.held else failed

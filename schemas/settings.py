@@ -65,6 +65,12 @@ class ExtractSettings(BaseModel):
     gist_words: int = Field(30, ge=0, description="Messages of fewer words get their gist without the model.")
     batch_claims: int = Field(25, ge=1, le=100, description="Claims assigned to topics under one prompt.")
     topics_shown: int = Field(30, ge=1, description="Topics a claim may be assigned to under one prompt, the nearest.")
+    same_topic: float = Field(
+        0.6,
+        ge=-1,
+        le=1,
+        description="Cosine of two topics' purposes from which a model's are one, if claims are alike too.",
+    )
     purpose_samples: int = Field(10, ge=1, description="Random claims a topic's purpose is written from.")
 
 
@@ -136,6 +142,8 @@ class WebSettings(BaseModel):
     ask_model: bool = Field(True, description="Where keywords don't decide, ask the language model yes or no.")
 
 
+Engine = Literal["best", "extractive"]
+ModelTask = Literal["extract", "summaries", "topics", "judge", "talk"]
 GistStrategy = Literal["off", "extractive", "llm", "truncated"]
 Pack = Literal["auto", "coding", "personal"]
 
@@ -154,6 +162,16 @@ class Section(BaseModel):
     """A group of settings; an unknown field is an error, not a silence."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class ModelsSettings(Section):
+    """Language models by task, in the forms of `llm`; an empty one is `llm`'s. `--llm` names one for all."""
+
+    extract: str = Field("", description="Distils claims, and gists where those are a model's.")
+    summaries: str = Field("", description="Writes the summaries of topics and sessions.")
+    topics: str = Field("", description="Places claims among topics, and says what topics are for.")
+    judge: str = Field("", description="Judges which claims are one, and which a later one changes.")
+    talk: str = Field("", description="Talks with you (`slowwave talk`).")
 
 
 class ReadSettings(Section):
@@ -339,6 +357,11 @@ class Settings(BaseSettings):
         "default", pattern=r"^[a-z0-9][a-z0-9_-]{0,62}$", description="Whose memory; no query crosses it."
     )
     llm: str = Field("off", description="Language model: off, vllm:MODEL, openai:MODEL@URL, or a chain joined by >.")
+    engine: Engine = Field(
+        "best",
+        description="Without a model: best leaves what a model made as it is; extractive makes it again without one.",
+    )
+    models: ModelsSettings = ModelsSettings()
     encoder: str = Field(
         "all-MiniLM-L6-v2", description="Sentence-transformers model: path, package or hub name; or openai:MODEL@URL."
     )
@@ -363,6 +386,11 @@ class Settings(BaseSettings):
     gates: GateSettings = GateSettings()
     storage: StoreSettings = StoreSettings()
     retention: RetentionSettings = RetentionSettings()
+
+    def get_llm(self, task: ModelTask) -> str:
+        """Return the language model that a task is done with, as `llm` names it."""
+        without = self.engine == "extractive" and task != "talk"
+        return "off" if without else getattr(self.models, task) or self.llm
 
     @classmethod
     def settings_customise_sources(

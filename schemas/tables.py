@@ -356,12 +356,13 @@ SUMMARIES = Table(
         string_field("text", null=False),
         pa.field("member_ids", STRINGS, nullable=False),  # observations, messages, or summaries of the tier below
         string_field("member_hash", null=False),
-        pa.field("sealed", pa.bool_(), nullable=False),  # a sealed group never changes its members
+        pa.field("sealed", pa.bool_(), nullable=False),  # a sealed group only loses members, or is filled up again
         pa.field("first_at", UTC_US),
         pa.field("last_at", UTC_US),
         string_field("workspace"),
         vector_field(),
         string_field("step_key", null=False),
+        pa.field("stale", pa.bool_()),  # written before it lost a member, or grew; the model writes it again
     ),
 )
 
@@ -410,6 +411,8 @@ MARKS = Table(
         string_field("unit_id", null=False),  # a session_id
         string_field("input_key", null=False),  # hash of the step's key and of the unit's content when it was done
         string_field("note"),  # why there is no output, where that is so
+        string_field("model_input"),  # hash of the unit's content when a language model did it; null: none did
+        string_field("model_head"),  # the session's head_hash then: what came later no model has seen
     ),
 )
 
@@ -462,6 +465,18 @@ QUARANTINE = Table(
     ),
 )
 
+
+EXCLUSIONS = Table(
+    name="exclusions",
+    key="session_id",
+    volatile=frozenset({"at"}),
+    fields=(
+        string_field("session_id"),  # of which nothing is distilled, until it is included again
+        string_field("why", null=False),  # a person's reason
+        pa.field("inactive", STRINGS, nullable=False),  # what its transcript had taken back by then
+        pa.field("at", UTC_US, nullable=False),
+    ),
+)
 
 FORGOTTEN = Table(
     name="forgotten",
@@ -530,6 +545,6 @@ RELEASED: tuple[Table, ...] = (
     PROTOTYPES,
     PROTOTYPE_MEMBERS,
 )
-LEDGERS: tuple[Table, ...] = (MARKS, VECTORS, LINES, ACTIONS, COMPLETIONS, FORGOTTEN, RUNS, RELEASES)
+LEDGERS: tuple[Table, ...] = (MARKS, VECTORS, LINES, ACTIONS, COMPLETIONS, FORGOTTEN, EXCLUSIONS, RUNS, RELEASES)
 
 TABLES: dict[str, Table] = {t.name: t for t in (*RELEASED, *LEDGERS)}

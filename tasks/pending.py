@@ -11,30 +11,57 @@ from slowwave.schemas.tables import MARKS, MESSAGES, SESSIONS, Table
 from slowwave.schemas.vocabulary import Origin
 from slowwave.store.store import Store
 
+BY_MODEL = ("model_input", "model_head")
+"""What a mark knows of a session that a language model did the step with."""
 
-def find_pending_sessions(store: Store, step: str, key: str, also: Mapping[str, str] | None = None) -> pl.DataFrame:
+
+def find_pending_sessions(
+    store: Store, step: str, key: str, also: Mapping[str, str] | None = None, basis: str = "", *, keep: bool = False
+) -> pl.DataFrame:
     """Return sessions whose content, or the step itself, changed since the step was done with them; oldest first.
 
-    Columns: those of SESSIONS and `input_key`, the hash of what the step would now be given; `also` has, for some
-    sessions, what else of its input there is to hash.
+    Args:
+        store: whose.
+        step: its name.
+        key: its key.
+        also: for some sessions, what else of the step's input there is to hash.
+        basis: what of the key its output depends on too where a model's is kept: the encoder.
+        keep: leave out what a language model did the step with, as long as its content is the same.
+
+    Columns: those of SESSIONS; `input_key`, the hash of what the step would now be given; `content`, the same without
+    the key; `model_input` and `model_head`, what the content and its last message were when a model did it, else null.
     """
     sessions = pl.DataFrame(store.read(SESSIONS)).sort("started_at", "session_id", nulls_last=True)
-    done = store.read(MARKS, ["unit_id", "input_key"], pc.field("step") == step).to_pylist()
-    marked = {row["unit_id"]: row["input_key"] for row in done}
+    marks = store.read(MARKS, ["unit_id", "input_key", *BY_MODEL], pc.field("step") == step).to_pylist()
+    marked = {row["unit_id"]: row for row in marks}
     more = also or {}
-    keys = [
-        compute_content_id(key, head, *gone, *([more[sid]] if sid in more else []))
-        for sid, head, gone in sessions.select("session_id", "head_hash", "inactive").iter_rows()
-    ]
-    sessions = sessions.with_columns(pl.Series("input_key", keys, dtype=pl.String))
-    fresh = [marked.get(sid) != now for sid, now in sessions.select("session_id", "input_key").iter_rows()]
+    columns: dict[str, list[str | None]] = {name: [] for name in ("input_key", "content", *BY_MODEL)}
+    fresh = []
+    for sid, head, gone in sessions.select("session_id", "head_hash", "inactive").iter_rows():
+        content = (head, *gone, *([more[sid]] if sid in more else []))
+        mine = marked.get(sid, {})
+        now = compute_content_id(key, *content), compute_content_id(basis, *content)
+        for name, value in zip(columns, (*now, *map(mine.get, BY_MODEL)), strict=True):
+            columns[name].append(value)
+        fresh.append(mine.get("input_key") != now[0] and not (keep and mine.get("model_input") == now[1]))
+    sessions = sessions.with_columns([pl.Series(name, values, dtype=pl.String) for name, values in columns.items()])
     return sessions.filter(pl.Series(fresh, dtype=pl.Boolean))
 
 
-def mark_done(store: Store, step: str, done: Iterable[tuple[str, str, str | None]]) -> None:
-    """Note (session_id, input_key, why there is no output) for each session the step is done with."""
+def mark_done(
+    store: Store,
+    step: str,
+    done: Iterable[tuple[str, str, str | None]],
+    by_model: Mapping[str, tuple[str | None, str | None]] | None = None,
+) -> None:
+    """Note (session_id, input_key, why there is no output) for each session the step is done with.
+
+    `by_model` has `BY_MODEL` of those that a language model did the step with.
+    """
+    known = by_model or {}
     rows = [
         {"mark_id": compute_content_id(step, unit), "step": step, "unit_id": unit, "input_key": key, "note": note}
+        | dict(zip(BY_MODEL, known.get(unit, (None, None)), strict=True))
         for unit, key, note in done
     ]
     if rows:
@@ -66,9 +93,15 @@ def read_inactive_ids(store: Store) -> set[str]:
     return {message_id for ids in lists for message_id in ids}
 
 
-def find_missing_messages(store: Store, spoken: pl.DataFrame, table: Table, key: str) -> pl.DataFrame:
-    """Return the spoken messages without a row of `table` under this key; `table` has message_id and step_key."""
-    done = pl.DataFrame(store.read(table, ["message_id"], pc.field("step_key") == key))
+def find_missing_messages(
+    store: Store, spoken: pl.DataFrame, table: Table, key: str, also: pc.Expression | None = None
+) -> pl.DataFrame:
+    """Return the spoken messages without a row of `table` under this key, or one that fits `also`.
+
+    `table` has message_id and step_key.
+    """
+    done_where = pc.field("step_key") == key
+    done = pl.DataFrame(store.read(table, ["message_id"], done_where if also is None else done_where | also))
     return spoken.join(done.unique(), on="message_id", how="anti", maintain_order="left")
 
 

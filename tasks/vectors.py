@@ -6,15 +6,17 @@ from functools import cache, cached_property
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from slowwave.engines.encoders.load import load_encoder
 from slowwave.engines.encoders.protocol import Encoder, Vectors, hide_url
-from slowwave.engines.errors import WrongDimension
+from slowwave.engines.errors import EncoderFailed, EncoderNotFound, EngineError, TextsRefused, WrongDimension
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.settings import Settings
-from slowwave.schemas.tables import VECTOR, VECTORS
+from slowwave.schemas.tables import VECTOR, VECTORS, Table
 from slowwave.store.store import Store
 from slowwave.tasks.gists.keywords import NgramVectors
+from slowwave.tasks.job import Job, StepReport
 from slowwave.tasks.vector_columns import build_vector_array, build_vector_matrix
 
 
@@ -33,6 +35,72 @@ def load_shared_ngrams(name: str) -> NgramVectors:
 def get_encoder(settings: Settings) -> Encoder | None:
     """Return the encoder, or None where embeddings are off."""
     return load_shared_encoder(settings.encoder) if settings.embeddings else None
+
+
+_away: dict[str, str] = {}
+"""Why the encoder could not be had, by run_id: it is looked for once a run, and what lacks a vector waits."""
+
+
+def get_encoder_if_there(job: Job, report: StepReport) -> Encoder | None:
+    """Return the encoder; None where embeddings are off, or where it can't be had this run.
+
+    The report then says so: what is made is made without vectors, which the next night adds.
+    """
+    if job.run_id in _away:
+        _note_away(job, report)
+        return None
+    try:
+        return get_encoder(job.settings)
+    except (EncoderNotFound, EncoderFailed) as missing:
+        give_up_encoder(job, report, missing)
+        return None
+
+
+def is_encoder_away(job: Job) -> bool:
+    """Return whether the encoder was looked for in this run and could not be had."""
+    return job.run_id in _away
+
+
+def attach_vectors_if_there(job: Job, rows: pa.Table, column: str, report: StepReport) -> pa.Table:
+    """Return the rows with `vector` filled from the text in `column`; as they are where the encoder can't be had.
+
+    Raises:
+        WrongDimension: the encoder's vectors do not fit those that the store has.
+    """
+    encoder = get_encoder_if_there(job, report) if rows.num_rows else None
+    try:
+        return attach_vectors(job.store, rows, column, encoder)
+    except TextsRefused:
+        raise  # these texts, not the encoder
+    except EncoderFailed as gone:
+        give_up_encoder(job, report, gone)
+        return rows
+
+
+def fill_missing_vectors(job: Job, table: Table, column: str, report: StepReport) -> list[str]:
+    """Encode what an earlier night made while there was no encoder; return the keys of those rows."""
+    if not job.settings.embeddings or not job.store.open_dataset(table).count_rows(filter="vector IS NULL"):
+        return []
+    rows = job.store.read(table)
+    rows = rows.filter(pc.and_(rows["vector"].is_null(), pc.not_equal(rows[column], "")))
+    filled = attach_vectors_if_there(job, rows, column, report)
+    filled = filled.filter(filled["vector"].is_valid())
+    report.counts["vectors made up for"] += job.store.merge(table, filled)
+    keys: list[str] = filled[table.key].to_pylist()
+    return keys
+
+
+def give_up_encoder(job: Job, report: StepReport, why: EngineError) -> None:
+    """Go on without the encoder for the rest of the run, and say so in the report."""
+    _away.clear()
+    _away[job.run_id] = str(why).splitlines()[0]
+    _note_away(job, report)
+
+
+def _note_away(job: Job, report: StepReport) -> None:
+    told = f"{report.step} goes on without vectors, which the next night adds: {_away[job.run_id]}"
+    if told not in report.failed:
+        report.failed.append(told)
 
 
 def describe_encoder(settings: Settings) -> str:

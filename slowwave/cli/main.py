@@ -7,6 +7,7 @@ import typer
 from slowwave.cli.claims import claims
 from slowwave.cli.context import briefing, context
 from slowwave.cli.doctor import memory
+from slowwave.cli.exclude import exclude, excluded, include
 from slowwave.cli.forget import forget
 from slowwave.cli.habits import habits
 from slowwave.cli.hook import NeverBlocking, hook
@@ -23,6 +24,7 @@ from slowwave.cli.reprocess import reprocess
 from slowwave.cli.run import export, import_bundle, run, sources
 from slowwave.cli.skill import skill
 from slowwave.cli.talk import talk
+from slowwave.cli.usage import rate, stats
 
 app = typer.Typer(
     help="Nightly memory for AI agents: transcripts in, recall with sources.",
@@ -31,16 +33,16 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 COMMANDS = {
-    "Every day": (run, recall, context, briefing, claims, show, talk, mcp),
+    "Every day": (run, recall, context, briefing, claims, show, rate, talk, mcp),
     "Where agents look": (project, skill, install, uninstall),
-    "Look": (habits, sources, plan, verify, check, diff, config),
-    "Redo and keep": (reprocess, unmerge, promote, rollback, forget, export, import_bundle),
+    "Look": (habits, sources, plan, verify, check, diff, stats, config),
+    "Redo and keep": (reprocess, unmerge, promote, rollback, exclude, include, forget, export, import_bundle),
 }
 """By the heading that `slowwave --help` lists them under; `inspect` is with those that look."""
-LEDGERS = (releases, runs, quarantine, merges, changes, junk)
+LEDGERS = (releases, runs, quarantine, merges, changes, junk, excluded)
 """What `slowwave inspect` shows."""
 
-ledgers = typer.Typer(no_args_is_help=True, help="List releases, runs, merges, changes, junk, quarantine.")
+ledgers = typer.Typer(no_args_is_help=True, help="List releases, runs, merges, changes, junk and more.")
 for ledger in LEDGERS:
     ledgers.command()(ledger)
 for heading, commands in COMMANDS.items():

@@ -11,10 +11,13 @@ from slowwave.cli.common import (
     ReleaseOption,
     SpaceOption,
     StoreOption,
+    build_overrides,
+    end_run,
     load_settings,
     open_store,
     report_errors,
 )
+from slowwave.cli.run import EngineOption, LlmOption, MaxTokens, build_llm_overrides
 from slowwave.schemas.vocabulary import LedgerKind, Status
 
 if TYPE_CHECKING:
@@ -167,6 +170,9 @@ def _collect_merges(store: "Store") -> list[dict[str, Any]]:
 
 def unmerge(
     merge: Annotated[str, typer.Argument(metavar="ID", help="A merge, by its id or its first characters.")],
+    llm: LlmOption = None,
+    max_tokens: MaxTokens = None,
+    engine: EngineOption = None,
     store: StoreOption = None,
     space: SpaceOption = None,
 ) -> None:
@@ -177,7 +183,10 @@ def unmerge(
     with report_errors():
         from slowwave.flows.unmerge import run_unmerge
 
-        run_unmerge(merge, load_settings(store, space)).print(OUT)
+        settings = load_settings(**build_overrides(store, space, **build_llm_overrides(llm, max_tokens, engine)))
+        report = run_unmerge(merge, settings)
+        report.print(OUT)
+        end_run(report)
 
 
 def junk(as_json: JsonOption = False, store: StoreOption = None, space: SpaceOption = None) -> None:

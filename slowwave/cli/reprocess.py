@@ -15,7 +15,7 @@ from slowwave.cli.common import (
     load_settings,
     report_errors_and_progress,
 )
-from slowwave.cli.run import GistsOption, LlmOption, MaxTokens, build_llm_overrides
+from slowwave.cli.run import EngineOption, GistsOption, LlmOption, MaxTokens, build_llm_overrides
 from slowwave.schemas.errors import UsageError
 
 if TYPE_CHECKING:
@@ -44,21 +44,23 @@ def reprocess(
     ] = None,
     llm: LlmOption = None,
     max_tokens: MaxTokens = None,
+    engine: EngineOption = None,
     gists: GistsOption = None,
     store: StoreOption = None,
     space: SpaceOption = None,
 ) -> None:
     """Do a step again, and what depends on it; or fill it in.
 
-    What comes out as before costs nothing after it. `topics` are made anew from all sessions; `assign` places the
-    claims of some among the topics that there are.
+    What comes out as before costs nothing after it; without --llm what a model made stands. `topics` are made anew from
+    all sessions; `assign` places the claims of some among the topics that there are.
     """
     with report_errors_and_progress():
         from slowwave.flows.reprocess import run_reprocess
         from slowwave.flows.selection import Selection
 
         chosen = Selection(tuple(session or ()), workspace, since, until)
-        settings = load_settings(**build_overrides(store, space, gists=gists, **build_llm_overrides(llm, max_tokens)))
+        asked = build_llm_overrides(llm, max_tokens, engine)
+        settings = load_settings(**build_overrides(store, space, gists=gists, **asked))
         if missing:
             _fill_in(step, chosen, settings)
         else:

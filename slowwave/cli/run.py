@@ -34,14 +34,32 @@ MaxTokens = Annotated[
     int | None,
     typer.Option("--max-tokens", help="Tokens this run may spend; then it stops cleanly.", show_default=False),
 ]
+EngineOption = Annotated[
+    str | None,
+    typer.Option(
+        "--engine", help="extractive: make again without a model what a model made; else it stands.", show_default=False
+    ),
+]
 GistsOption = Annotated[
     str | None, typer.Option("--gists", help="off, extractive, llm or truncated.", show_default=False)
 ]
 
 
-def build_llm_overrides(llm: str | None, max_tokens: int | None) -> dict[str, Any]:
-    """Return the settings that `--llm` and `--max-tokens` name."""
-    return {"llm": llm, "model": None if max_tokens is None else {"max_tokens": max_tokens}}
+def build_llm_overrides(llm: str | None, max_tokens: int | None, engine: str | None = None) -> dict[str, Any]:
+    """Return the settings that `--llm`, `--max-tokens` and `--engine` name; `--llm` is the model of every task.
+
+    Raises:
+        UsageError: a model and none.
+    """
+    if engine == "extractive" and llm not in (None, "off"):
+        raise UsageError("--engine extractive is without a model: leave --llm out")
+    tasks = ("extract", "summaries", "topics", "judge", "talk")
+    return {
+        "llm": llm,
+        "models": None if llm is None else dict.fromkeys(tasks, ""),
+        "engine": engine,
+        "model": None if max_tokens is None else {"max_tokens": max_tokens},
+    }
 
 
 def run(
@@ -49,6 +67,7 @@ def run(
     plain: Plain = False,
     llm: LlmOption = None,
     max_tokens: MaxTokens = None,
+    engine: EngineOption = None,
     gists: GistsOption = None,
     embeddings: Annotated[bool | None, typer.Option("--embeddings/--no-embeddings", show_default=False)] = None,
     redact: Annotated[bool | None, typer.Option("--redact/--no-redact", show_default=False)] = None,
@@ -61,7 +80,7 @@ def run(
     was made is outside the bounds of `gates` and held back; 1: nothing was released.
     """
     with report_errors_and_progress():
-        asked = build_llm_overrides(llm, max_tokens)
+        asked = build_llm_overrides(llm, max_tokens, engine)
         given = build_overrides(store, space, gists=gists, embeddings=embeddings, redact=redact, **asked)
         settings = load_settings(**given)
         absolute = [path.expanduser().absolute() for path in paths or []]

@@ -40,7 +40,9 @@ def talk(
     The next night reads what was said.
     """
     with report_errors():
-        more = {"web": {"enabled": web}} if web is not None else {}
+        more: dict[str, dict[str, object]] = {"web": {"enabled": web}} if web is not None else {}
+        if llm:
+            more["models"] = {"talk": ""}
         settings = load_settings(store, space, llm=llm, **more)
         conversation = _build_conversation(settings, workspace)
         OUT.print(f"Talking with {conversation.speaker.llm.model}. /help lists what else there is.", highlight=False)
@@ -57,7 +59,7 @@ def _build_conversation(settings: "Settings", workspace: str | None) -> "Convers
     from slowwave.store.workspaces import anchor_workspace
 
     workspace = anchor_workspace(workspace) if workspace else None  # it is stored: "." would be another place tomorrow
-    speaker = select_speaker(settings.llm, settings.model)
+    speaker = select_speaker(settings.get_llm("talk"), settings.model)
     folder = settings.store / settings.space
     return Conversation(
         speaker,

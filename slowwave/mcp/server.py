@@ -1,9 +1,9 @@
-"""The memory as tools of the Model Context Protocol: recall, context, briefing, claims, habits, show, remember.
+"""The memory as tools of the Model Context Protocol: recall, context, briefing, claims, habits, show, remember, rate.
 
 `slowwave mcp` serves them over stdio, `slowwave mcp --http` on the loopback address (the SDK checks Host and Origin
 there, so that no web page can reach it). They read the live release, a newer one as soon as there is one;
-`note` writes a note that the next night ingests, and changes no table. The memory is opened by the first call: a
-server may be started before there is one.
+`remember` writes a note that the next night ingests, `rate` a line in a log, and neither changes a table. The memory is
+opened by the first call: a server may be started before there is one.
 """
 
 import logging
@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from hmac import compare_digest
 from pathlib import Path
 from threading import Lock
-from typing import Annotated, Any, TypeVar, Unpack, cast
+from typing import Annotated, Any, Literal, TypeVar, Unpack, cast
 
 from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
@@ -25,7 +25,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from slowwave.context.build import Context
 from slowwave.context.handed_out import note_block, note_hits, note_listed
 from slowwave.memory import Memory
-from slowwave.recall.show import show
+from slowwave.recall.show import rate_memory, show
 from slowwave.schemas.errors import SlowwaveError
 from slowwave.schemas.filters import Filters, MessageFilters, spell_out_filters
 from slowwave.schemas.settings import Settings
@@ -223,6 +223,17 @@ class Tools:
         note_listed(self.space_dir, found)
         return ClaimsResult(claims=[escape_values(claim.as_dict()) for claim in found])
 
+    def rate(
+        self,
+        id: Annotated[str, Field(description="The id of a hit, or its first characters.")],
+        verdict: Annotated[Literal["good", "bad"], Field(description="Whether it was of use.")],
+        why: Annotated[str, Field(description="In a few words: wrong, stale, beside the point …")] = "",
+    ) -> str:
+        """Say whether a memory was good or bad: it is noted for the person, and changes no answer."""
+        with convert_to_tool_errors():
+            node = rate_memory(self.open_memory().snapshot, id, verdict, why, redact=self.settings.redact)
+        return f"Noted as {verdict}: {node.kind} {node.id[:12]}."
+
     def open_memory(self) -> Memory:
         """Return the memory, opened by whoever asks first.
 
@@ -278,7 +289,7 @@ def make_server(settings: Settings, version: str = "", *, read_only: bool = Fals
         make_strict_tool(of.claims, READS),
         make_strict_tool(of.habits, READS),
         make_strict_tool(of.show, READS),
-        *(() if read_only else (make_strict_tool(of.remember, NOTES, structured=False),)),
+        *(make_strict_tool(write, NOTES, structured=False) for write in (() if read_only else (of.remember, of.rate))),
     ]
     return MCPServer(
         "slowwave",

@@ -14,7 +14,9 @@ import pyarrow.compute as pc
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, SESSIONS, SUMMARIES, TOPICS, Table
 from slowwave.schemas.vocabulary import Status
+from slowwave.store.ratings import write_rating
 from slowwave.store.snapshot import Snapshot
+from slowwave.text.redact import redact_text
 
 KINDS: dict[str, Table] = {
     "observation": OBSERVATIONS,
@@ -96,6 +98,18 @@ def show(snapshot: Snapshot, wanted: str, depth: int | None = None) -> NodeLinea
     return NodeLineage(
         view.build_node(kind, row, depth if depth is not None else 99), tuple(view.find_ancestors(kind, row))
     )
+
+
+def rate_memory(snapshot: Snapshot, wanted: str, verdict: str, why: str = "", *, redact: bool = True) -> Node:
+    """Note that a row is good or bad, and why; return it.
+
+    Raises:
+        UsageError: no row of that id, or several; or a verdict that is neither.
+        StoreUnwritable: the space's folder takes no more.
+    """
+    node = show(snapshot, wanted, 0).node
+    write_rating(snapshot.dir, node.id, node.kind, verdict, redact_text(why) if redact else why)
+    return node
 
 
 def _has_id_prefix(row: Row, wanted: str) -> bool:

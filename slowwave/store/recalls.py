@@ -9,6 +9,7 @@ import hashlib
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -49,9 +50,14 @@ def log_recall(space_dir: Path, hits: Mapping[str, Iterable[str]], at: datetime 
         "at": (at or datetime.now(UTC)).isoformat(timespec="seconds"),
         "hits": [{"id": key, "spans": hash_spans(list(texts))} for key, texts in hits.items()],
     }
-    raw = json.dumps(line, separators=(",", ":")).encode() + b"\n"
+    return append_line(space_dir / FILE, line)
+
+
+def append_line(path: Path, line: Mapping[str, object]) -> bool:
+    """Add a line of JSON to a file of its owner's alone, in one append; False where that can't be written to."""
+    raw = json.dumps(line, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "replace") + b"\n"
     try:
-        handle = os.open(space_dir / FILE, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     except OSError:  # a store that is mounted read-only
         return False
     try:
@@ -72,18 +78,27 @@ class RecalledSpans(dict[str, datetime]):
 def load_recalled_spans(space_dir: Path) -> RecalledSpans:
     """Return what was ever handed out from this space."""
     first = RecalledSpans()
-    for line in _read_lines(space_dir / FILE):
+    for line in read_recalls(space_dir):
         if line is None:
             first.unread += 1
             continue
-        at, hashes = line
-        for one in hashes:
-            first[one] = min(at, first.get(one, at))
+        for one in line.spans:
+            first[one] = min(line.at, first.get(one, line.at))
     return first
 
 
-def _read_lines(path: Path) -> Iterator[tuple[datetime, list[str]] | None]:
-    """Yield what each line says; None for one that says nothing."""
+@dataclass(frozen=True)
+class Recall:
+    """What was handed out at once."""
+
+    at: datetime
+    ids: frozenset[str]
+    spans: frozenset[str]
+
+
+def read_recalls(space_dir: Path) -> Iterator[Recall | None]:
+    """Yield what each line says, the oldest first; None for one that says nothing."""
+    path = space_dir / FILE
     if not path.is_file():
         return
     with path.open("rb") as stream:
@@ -91,8 +106,9 @@ def _read_lines(path: Path) -> Iterator[tuple[datetime, list[str]] | None]:
             try:
                 line = json.loads(raw)
                 at = datetime.fromisoformat(line["at"])
-                hashes = [str(one) for hit in line["hits"] for one in hit["spans"]]
+                ids = frozenset(str(hit["id"]) for hit in line["hits"])
+                spans = frozenset(str(one) for hit in line["hits"] for one in hit["spans"])
             except (ValueError, KeyError, TypeError, RecursionError):  # cut by a crash, or written by hand
                 yield None
                 continue
-            yield (at if at.tzinfo else at.replace(tzinfo=UTC)), hashes
+            yield Recall(at if at.tzinfo else at.replace(tzinfo=UTC), ids, spans)

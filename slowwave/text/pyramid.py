@@ -1,12 +1,14 @@
 """The pyramid: groups of members, groups of groups, over topics and over sessions, by one algorithm.
 
-A group is sealed as soon as it is full and never changes its members afterwards: what comes late joins the next
+A group is sealed as soon as it is full and takes no other members afterwards: what comes late joins the next
 group. So a night's work is in proportion to what is new, and a summary once cited stays what it was.
+A group that lost a member is stale, and so are those above it: they are written again in their places, those of a
+topic filled up; one that nobody can write as well as it was written keeps its words until somebody can.
 Sessions end in one master summary over what no higher group holds, made again whenever the session has grown.
 """
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from slowwave.schemas.ids import compute_content_id
@@ -40,7 +42,11 @@ class Shape:
     window: int = 0
     """Members before a group of tier 0 that are read along with it."""
     master: bool = False
+    small: int = 0
+    """Members from which a pyramid without a group has a summary over what there is; 0: none."""
     max_words: int = 60
+    refill: bool = False
+    """Whether a group that lost members is filled up again, once there are enough."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +60,10 @@ class Group:
     first_at: datetime | None
     last_at: datetime | None
     sealed: bool = True
+    stale: bool = False
+    """Whether its text was written of other members, or of other words of theirs."""
+    key: str | None = None
+    """The step key it was written under, where that was on another night."""
 
     def compute_id(self, scope: str, scope_id: str) -> str:
         """Return a sealed group's id is made of its members.
@@ -82,6 +92,19 @@ class Pyramid:
     """What is already sealed over one topic or session, by tier, in order of sealing."""
 
     tiers: dict[int, list[Group]] = field(default_factory=dict)
+    master: Group | None = None
+    """A session's, as it was last written."""
+    highest: dict[int, int] = field(default_factory=dict)
+    """The highest place that was ever taken in a tier: no other group gets that of one that lost every member."""
+
+    def copy(self) -> "Pyramid":
+        """Return another one of the same groups: growing changes it."""
+        return Pyramid({tier: list(groups) for tier, groups in self.tiers.items()}, self.master, dict(self.highest))
+
+    def find_next_place(self, tier: int) -> int:
+        """Return the `seq` of the next group of a tier."""
+        held = (group.seq for group in self.tiers.get(tier, []))
+        return 1 + max(self.highest.get(tier, -1), max(held, default=-1))
 
     def collect_covered_ids(self, tier: int) -> set[str]:
         """Return members that some group of this tier holds."""
@@ -107,11 +130,13 @@ class Draft:
     context: tuple[Member, ...] = ()
     """What came before, to be understood by."""
     sealed: bool = True
+    previous: Group | None = None
+    """What is to be written again: it keeps its words where no text is to be had."""
 
 
 @dataclass(frozen=True)
 class GrowthResult:
-    """The groups a pyramid was given, lowest tier first, the master last."""
+    """The groups a pyramid was given or that were written again, lowest tier first, the master last."""
 
     groups: list[Group]
     complete: bool
@@ -163,42 +188,92 @@ def _advance_growths(
 
 
 def grow_by_tier(pyramid: Pyramid, members: Sequence[Member], shape: Shape, scope: str, scope_id: str) -> Growth:
-    """Yield `grow`, with the summaries written elsewhere. Where one is not to be had, nothing above it is made."""
+    """Yield `grow`, with the summaries written elsewhere.
+
+    Where a new one is not to be had, nothing above it is made; a stale one stays stale then.
+    """
     made: list[Group] = []
-    tier, level = 0, list(members)
+    tier, level, stale = 0, list(members), set[str]()
+    renamed: dict[str, str] = {}
     while level and (shape.tiers is None or tier < shape.tiers):
-        size = shape.first if tier == 0 else shape.above
         held = pyramid.tiers.setdefault(tier, [])
-        full = list(split_full_groups(level, pyramid.collect_covered_ids(tier), size))
-        seq = 1 + max((g.seq for g in held), default=-1)  # a group that lost every member leaves its place empty
-        drafts = [
-            Draft(
-                scope,
-                scope_id,
-                tier,
-                seq + n,
-                tuple(group),
-                tuple(select_preceding_members(level, group[0], shape, tier)),
-            )
-            for n, group in enumerate(full)
-        ]
-        texts = (yield drafts) if drafts else []
-        had = [_make_group(d, text) for d, text in zip(drafts, texts, strict=True) if text is not None]
-        if len(had) < len(drafts):
+        before = [group.compute_id(scope, scope_id) for group in held]
+        held[:] = [_rename_members(group, renamed) for group in held]
+        again, new = _draft_tier(pyramid, level, shape, scope, scope_id, tier, stale)
+        drafts = [*again.values(), *new]
+        texts = list((yield drafts) if drafts else [])
+        for (place, draft), text in zip(again.items(), texts, strict=False):
+            if text is not None:
+                held[place] = _make_group(draft, text)
+                made.append(held[place])
+        now = [group.compute_id(scope, scope_id) for group in held]
+        renamed = {old: new for old, new in zip(before, now, strict=True) if old != new}
+        had = [_make_group(d, text) for d, text in zip(new, texts[len(again) :], strict=True) if text is not None]
+        if len(had) < len(new):
             return GrowthResult(made, complete=False)
         held += had
         made += had
+        pyramid.highest[tier] = pyramid.find_next_place(tier) - 1
         level = [make_member(group, group.compute_id(scope, scope_id)) for group in held]
+        stale = {group.compute_id(scope, scope_id) for group in held if group.stale}
         tier += 1
-    if shape.master and members:
-        draft = Draft(
-            scope, scope_id, MASTER, 0, tuple(_collect_top_members(pyramid, members, scope, scope_id)), sealed=False
-        )
-        (text,) = yield [draft]
+    tops = _collect_top_members(pyramid, members, scope, scope_id)
+    if _wants_master(pyramid, tops, shape):
+        (text,) = yield [Draft(scope, scope_id, MASTER, 0, tuple(tops), sealed=False, previous=pyramid.master)]
         if text is None:
-            return GrowthResult(made, complete=False)
-        made.append(_make_group(draft, text))
+            if pyramid.master is None:
+                return GrowthResult(made, complete=False)
+            pyramid.master = replace(pyramid.master, stale=True)
+        else:
+            pyramid.master = _make_group(Draft(scope, scope_id, MASTER, 0, tuple(tops), sealed=False), text)
+        made.append(pyramid.master)
     return GrowthResult(made, complete=True)
+
+
+def _draft_tier(
+    pyramid: Pyramid, level: Sequence[Member], shape: Shape, scope: str, scope_id: str, tier: int, below: set[str]
+) -> tuple[dict[int, Draft], list[Draft]]:
+    """Return a tier's groups to write again, by their places in it, and its new ones.
+
+    Those are stale, or can be filled up. One with a member that is stale itself (ids in `below`) waits for it.
+    """
+    size = shape.first if tier == 0 else shape.above
+    held, by_id = pyramid.tiers[tier], {member.id: member for member in level}
+    free = [m for m in level if m.id not in pyramid.collect_covered_ids(tier)]
+    order = {member.id: at for at, member in enumerate(level)}
+
+    def draft(seq: int, group: Sequence[Member], previous: Group | None = None) -> Draft:
+        before = tuple(select_preceding_members(level, group[0], shape, tier))
+        return Draft(scope, scope_id, tier, seq, tuple(group), before, previous=previous)
+
+    again: dict[int, Draft] = {}
+    for place, group in enumerate(held):
+        lacks = size - len(group.members) if shape.refill else 0
+        more = free[:lacks] if lacks <= len(free) else []
+        if (group.stale or more) and below.isdisjoint(group.members):
+            whole = [*(by_id[m] for m in group.members), *more]
+            free = free[len(more) :]
+            again[place] = draft(group.seq, sorted(whole, key=lambda m: order[m.id]), group)
+    full = split_full_groups(free, set(), size)
+    return again, [draft(pyramid.find_next_place(tier) + n, group) for n, group in enumerate(full)]
+
+
+def _wants_master(pyramid: Pyramid, tops: Sequence[Member], shape: Shape) -> bool:
+    """Return whether a master is to be written; one that is no more is taken away."""
+    if shape.master:
+        return bool(tops)
+    if not 0 < shape.small <= len(tops) or any(pyramid.tiers.values()):
+        pyramid.master = None
+        return False
+    held = pyramid.master
+    return held is None or held.stale or held.members != tuple(member.id for member in tops)
+
+
+def _rename_members(group: Group, renamed: Mapping[str, str]) -> Group:
+    """Return a group whose members were written again under other ids: what it says of them is stale."""
+    if renamed.keys().isdisjoint(group.members):
+        return group
+    return replace(group, members=tuple(renamed.get(m, m) for m in group.members), stale=True)
 
 
 def select_preceding_members(level: Sequence[Member], first: Member, shape: Shape, tier: int) -> Sequence[Member]:
@@ -219,28 +294,25 @@ def _collect_top_members(pyramid: Pyramid, members: Sequence[Member], scope: str
     return tops + [m for m in members if m.id not in pyramid.collect_covered_ids(0)]
 
 
-def summarize_group(
-    group: Sequence[Member], tier: int, seq: int, context: Sequence[Member], max_words: int, *, sealed: bool = True
-) -> Group:
-    """Return a group with its extractive summary."""
-    draft = Draft("", "", tier, seq, tuple(group), tuple(context), sealed)
-    return _make_group(draft, summarize_draft(draft, max_words))
-
-
 def summarize_draft(draft: Draft, max_words: int) -> str:
     """Return a draft's summary, without a model."""
     return build_extractive_summary(_make_parts(draft.members), max_words, _make_parts(draft.context))
 
 
 def _make_group(draft: Draft, text: str) -> Group:
-    starts = [m.at for m in draft.members if m.at]
-    ends = [end for m in draft.members if (end := m.last_at or m.at)]
-    span = min(starts, default=None), max(ends, default=None)
-    return Group(draft.tier, draft.seq, tuple(m.id for m in draft.members), text, *span, draft.sealed)
+    ids, span = tuple(m.id for m in draft.members), compute_span(draft.members)
+    return Group(draft.tier, draft.seq, ids, text, *span, draft.sealed)
 
 
 def _make_parts(members: Sequence[Member]) -> list[Part]:
     return [Part(m.text, m.speaker) for m in members]
+
+
+def compute_span(members: Sequence[Member]) -> tuple[datetime | None, datetime | None]:
+    """Return when the first and the last of some members were said."""
+    starts = [m.at for m in members if m.at]
+    ends = [end for m in members if (end := m.last_at or m.at)]
+    return min(starts, default=None), max(ends, default=None)
 
 
 def make_member(group: Group, group_id: str) -> Member:
@@ -267,5 +339,6 @@ def build_summary_row(
         "last_at": group.last_at,
         "workspace": about.get("workspace"),
         "vector": None,
-        "step_key": key,
+        "step_key": group.key or key,
+        "stale": group.stale,
     }

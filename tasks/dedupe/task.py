@@ -12,23 +12,26 @@ from slowwave.tasks.dedupe import judge_llm
 from slowwave.tasks.dedupe.dedupe import VERSION, dedupe
 from slowwave.tasks.dedupe.judge_llm import Texts
 from slowwave.tasks.dedupe.pairs import Judge
-from slowwave.tasks.job import Job, StepReport, compute_step_key, report_step
-from slowwave.tasks.llm.ask import Model, compute_model_key, get_model
+from slowwave.tasks.job import MODEL_KEY, Job, StepReport, compute_step_key, report_step
+from slowwave.tasks.llm.ask import Model, adopt_old_keys, compute_model_key, get_model, keeps_model_rows
 
 
 def dedupe_observations(job: Job) -> StepReport:
     """Look at every claim nobody has looked at under these settings; the ledger is written before the claims."""
     with report_step("dedupe") as report:
-        model = get_model(job)
+        model = get_model(job, "judge")
         key = compute_step_key("dedupe", 1, VERSION, job.settings.dedupe)
         key = key if model is None else compute_model_key(model, "dedupe", judge_llm.VERSION, judge_llm.PROMPTS, key)
+        if model:
+            adopt_old_keys(job.store, OBSERVATIONS, "dedupe_key", key)
         rows = job.store.read(OBSERVATIONS)
-        pending = reset_rows(select_rows_to_dedupe(rows, key))
+        keep = keeps_model_rows(job, model)
+        seen = mask_seen(rows, key, keep=keep)
+        pending = reset_rows(select_rows_to_dedupe(rows, seen))
         report.rows_in = pending.num_rows
         if not pending.num_rows:
             return report
-        seen = pc.or_(pc.fill_null(pc.equal(rows["dedupe_key"], key), False), mask_superseded(rows))
-        known = rows.filter(pc.and_(seen, mask_canonical(rows)))
+        known = rows.filter(pc.and_(pc.or_(seen, mask_superseded(rows)), mask_canonical(rows)))
         judge = None if model is None else make_judge(model, report)
         found = dedupe(pending, known, job.settings.dedupe, key, read_undone_pairs(job.store), judge)
         job.store.merge(MERGES, found.merges)
@@ -52,10 +55,16 @@ def make_judge(model: Model, report: StepReport) -> Judge:
     return judge
 
 
-def select_rows_to_dedupe(rows: pa.Table, key: str) -> pa.Table:
-    """Return rows not looked at under this key, and duplicates whose canonical row is no longer said."""
+def mask_seen(rows: pa.Table, key: str, *, keep: bool = False) -> pa.ChunkedArray:
+    """Return which rows were looked at under this key; with `keep`, or with a model as judge."""
+    seen = pc.equal(rows["dedupe_key"], key)
+    return pc.fill_null(pc.or_(seen, pc.starts_with(rows["dedupe_key"], MODEL_KEY)) if keep else seen, False)
+
+
+def select_rows_to_dedupe(rows: pa.Table, seen: pa.ChunkedArray) -> pa.Table:
+    """Return rows not `seen`, and duplicates whose canonical row is no longer said."""
     held = rows.filter(mask_canonical(rows))["observation_id"].combine_chunks()
-    stale = pc.fill_null(pc.not_equal(rows["dedupe_key"], key), True)
+    stale = pc.invert(seen)
     duplicate = pc.equal(rows["status"], Status.DUPLICATE)
     lost = pc.and_(duplicate, pc.invert(pc.is_in(rows["canonical_id"], held)))
     withdrawn = pc.fill_null(pc.equal(rows["reason"], WITHDRAWN), False)

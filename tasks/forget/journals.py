@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from slowwave.store.journal import find_journals
+from slowwave.store.ratings import FILE as RATINGS
 from slowwave.store.recalls import FILE
 
 Line = dict[str, Any]
@@ -47,7 +48,9 @@ def _keep_said(line: Line, hit: Set[tuple[str, str]], silent: Set[str]) -> Line 
 
 
 def erase_recalled(space_dir: Path, ids: Collection[str], spans: Collection[str]) -> int:
-    """Take hits and sentences' hashes out of the log of recalls; returns how many lines changed or went."""
+    """Take hits and sentences' hashes out of the log of recalls, and ratings of these hits; returns how many lines
+    changed or went.
+    """
 
     def keep(line: Line) -> Line | None:
         hits = []
@@ -56,7 +59,8 @@ def erase_recalled(space_dir: Path, ids: Collection[str], spans: Collection[str]
                 hits.append({**hit, "spans": [one for one in hit.get("spans") or [] if one not in spans]})
         return {**line, "hits": hits} if hits else None
 
-    return rewrite_lines(space_dir / FILE, keep)
+    rated = rewrite_lines(space_dir / RATINGS, lambda line: None if line["id"] in ids else line)
+    return rated + rewrite_lines(space_dir / FILE, keep)
 
 
 def erase_old_recalls(space_dir: Path, before: datetime) -> int:

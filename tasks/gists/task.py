@@ -4,14 +4,22 @@ from collections.abc import Mapping
 
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from slowwave.engines.llm.protocol import LASTING, Completion, EngineUnavailable, Request, make_failure
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.tables import GISTS, MESSAGES
 from slowwave.tasks.gists.gists import VERSION, build_gists
-from slowwave.tasks.job import Job, StepReport, compute_step_key, report_step
-from slowwave.tasks.llm.ask import Model, compute_model_key, get_model, quarantine_rejected
+from slowwave.tasks.job import Job, StepReport, compute_step_key, fits_model_key, report_step
+from slowwave.tasks.llm.ask import (
+    Model,
+    adopt_old_keys,
+    compute_model_key,
+    get_model,
+    keeps_model_rows,
+    quarantine_rejected,
+)
 from slowwave.tasks.llm.claims import Rejected
 from slowwave.tasks.pending import find_missing_messages, iter_batches, read_inactive_ids, read_spoken_messages
 from slowwave.tasks.progress import show_progress
@@ -28,13 +36,20 @@ def write_gists(job: Job) -> StepReport:
     """
     strategy = job.settings.gists
     with report_step("gists") as report:
-        model = get_model(job) if strategy == "llm" else None
+        model = get_model(job, "extract") if strategy == "llm" else None
         if strategy == "llm" and model is None:
             raise UsageError("gists = llm needs a language model: name one in llm (SLOWWAVE_LLM, --llm)")
         key = compute_gists_key(job, model)
+        if model:
+            adopt_old_keys(job.store, GISTS, "step_key", key)
         taken_back = job.store.read_ids(GISTS, sorted(read_inactive_ids(job.store)), ["message_id"])
         job.store.delete_ids(GISTS, taken_back["message_id"].to_pylist())
-        pending = find_missing_messages(job.store, read_spoken_messages(job.store), GISTS, key)
+        by_model = (
+            (pc.field("strategy") == "llm") | fits_model_key("step_key") if keeps_model_rows(job, model) else None
+        )
+        pending = find_missing_messages(job.store, read_spoken_messages(job.store), GISTS, key, by_model)
+        if by_model is not None:
+            report.counts["gists that a model wrote, left as they are"] = job.store.count(GISTS, by_model)
         report.rows_in = pending.height
         with show_progress("gists", pending.height) as advance:
             for batch in iter_batches(pending, BATCH):

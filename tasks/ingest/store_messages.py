@@ -10,7 +10,7 @@ import polars as pl
 import pyarrow as pa
 
 from slowwave.schemas.ids import compute_content_id
-from slowwave.schemas.tables import FILES, MESSAGES, QUARANTINE, SESSIONS
+from slowwave.schemas.tables import EXCLUSIONS, FILES, MESSAGES, QUARANTINE, SESSIONS
 from slowwave.store.store import Store
 from slowwave.tasks.forget.ledger import read_forgotten
 from slowwave.tasks.ingest.parsing.records import Inactive, Rejected, Session
@@ -142,6 +142,7 @@ def _write_sessions(store: Store, finished: list[IngestedTranscript]) -> None:
     messages = pl.DataFrame(store.read_ids(MESSAGES, ids, columns, by="session_id")).sort("seq")
     by_session = {str(k[0]): v for k, v in messages.partition_by("session_id", as_dict=True).items()}
     rows = {row["session_id"]: row for row in store.read_ids(SESSIONS, ids).to_pylist()}
+    excluded = set(store.read(EXCLUSIONS, ["session_id"])["session_id"].to_pylist())
     for got in finished:
         taken_back = got.collect_retracted_ids()
         for sid, info in got.index_sessions().items():
@@ -150,6 +151,8 @@ def _write_sessions(store: Store, finished: list[IngestedTranscript]) -> None:
                 gone = find_inactive_ids(by_session[sid], natives)
                 gone |= set(rows.get(sid, {}).get("inactive") or []) - got.seen_again
                 gone |= set(info.stored.inactive if info.stored else ())
+                if sid in excluded:
+                    gone |= set(by_session[sid]["message_id"])
                 rows[sid] = build_session_row(sid, info, got, by_session[sid], gone, rows.get(sid))
     for sid in read_forgotten(store, "title") & rows.keys():
         rows[sid]["title"] = None

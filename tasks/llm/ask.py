@@ -1,30 +1,33 @@
 """The language model of a run: opened once, shared by its steps, and off the GPU when the encoder needs it.
 
-A run has one model with one budget of tokens, however many steps ask it. Its answers are kept in the store before they
-are used, so a run that was killed repeats no call. What it cost is counted step by step into the report.
+A run has one budget of tokens, however many steps ask, and one model for each that `models` names. Answers are kept in
+the store before they are used, so a run that was killed repeats no call. What it cost is counted step by step into the
+report.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slowwave.engines.llm.budget import MeteredLLM, Usage
+from slowwave.engines.llm.budget import Budget, MeteredLLM, Usage
 from slowwave.engines.llm.cache import build_completion_rows, parse_completion_rows
 from slowwave.engines.llm.protocol import LASTING, Completion, EngineUnavailable, Request, make_failure
 from slowwave.engines.llm.select import Choice, select_llm
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.ids import compute_content_id
-from slowwave.schemas.settings import Settings
-from slowwave.schemas.tables import COMPLETIONS, QUARANTINE
+from slowwave.schemas.settings import ModelTask, Settings
+from slowwave.schemas.tables import COMPLETIONS, QUARANTINE, Table
 from slowwave.store.store import Store
-from slowwave.tasks.job import Job, StepReport, compute_step_key
+from slowwave.tasks.job import MODEL_KEY, Job, StepReport, compute_step_key
 from slowwave.tasks.llm.claims import Rejected
 from slowwave.tasks.llm.library import Library
 from slowwave.tasks.progress import show_progress
 
 EXCERPT = 2_000
+NIGHTLY: tuple[ModelTask, ...] = ("extract", "judge", "topics", "summaries")
+"""What a night asks a model for."""
 SESSIONS_MESSAGES = 50_000
 """Messages of the sessions whose answers are held at once: the model leaves the GPU after each such group."""
 
@@ -125,31 +128,56 @@ def count_usage(usage: Usage) -> dict[str, int]:
     return {f"{usage.model}: {name}": n for name, n in counts.items() if n}
 
 
-_open: dict[str, Model] = {}
-"""The model of the run that this process is doing, by run_id: one budget a night."""
+@dataclass
+class RunModels:
+    """The models of one run, by what settings call them."""
+
+    budget: Budget | None
+    by_spec: dict[str, Model | None] = field(default_factory=dict)
+
+    def close(self) -> None:
+        """Free what they hold."""
+        for model in self.by_spec.values():
+            if model:
+                model.close()
 
 
-def get_model(job: Job) -> Model | None:
-    """Return the run's model; None where settings say `off`.
+_open: dict[str, RunModels] = {}
+"""The models of the run that this process is doing, by run_id: one budget a night."""
+
+
+def get_model(job: Job, task: ModelTask) -> Model | None:
+    """Return the run's model for a task; None where settings say `off`. The others make room on the GPU.
 
     Raises:
         UsageError: settings name no engine there is.
     """
+    spec, limit = job.settings.get_llm(task), job.settings.model.max_tokens
     if job.run_id not in _open:
-        choice = select_llm(job.settings.llm, job.settings.model, StoredCompletions(job.store))
-        if choice.chain is None:
-            return None
         for run_id in list(_open):
             _open.pop(run_id).close()
-        _open[job.run_id] = Model(choice, MeteredLLM(choice.chain), Library(job.settings.extract.prompts))
-    return _open[job.run_id]
+        _open[job.run_id] = RunModels(None if limit is None else Budget(limit))
+    mine = _open[job.run_id]
+    if spec not in mine.by_spec:
+        choice = select_llm(spec, job.settings.model, StoredCompletions(job.store), mine.budget)
+        library = Library(job.settings.extract.prompts)
+        mine.by_spec[spec] = Model(choice, MeteredLLM(choice.chain), library) if choice.chain else None
+    for other, model in mine.by_spec.items():
+        if model and other != spec:
+            model.free_gpu()
+    return mine.by_spec[spec]
 
 
-def close_model(job: Job) -> None:
-    """Free what the run's model holds, at the run's end."""
-    model = _open.pop(job.run_id, None)
-    if model:
-        model.close()
+def keeps_model_rows(job: Job, model: Model | None) -> bool:
+    """Return whether a step leaves what a language model made as it is: it has none, and was not told otherwise."""
+    return model is None and job.settings.engine == "best"
+
+
+def close_models(job: Job) -> None:
+    """Free what the run's models hold, at the run's end."""
+    models = _open.pop(job.run_id, None)
+    if models:
+        models.close()
 
 
 def check_llm(settings: Settings) -> None:
@@ -158,12 +186,12 @@ def check_llm(settings: Settings) -> None:
     Raises:
         UsageError: no such engine, prompt or pack; or gists by a model where there is none.
     """
-    if settings.llm == "off":
-        if settings.gists == "llm":
-            raise UsageError("gists = llm needs a language model: name one in llm (SLOWWAVE_LLM, --llm)")
-        return
-    select_llm(settings.llm, settings.model)
-    resolve_pack_names(settings)
+    for task in NIGHTLY:
+        select_llm(settings.get_llm(task), settings.model)
+    if settings.get_llm("extract") != "off":
+        resolve_pack_names(settings)
+    elif settings.gists == "llm":
+        raise UsageError("gists = llm needs a language model: name one in llm (SLOWWAVE_LLM, --llm)")
 
 
 def resolve_pack_names(settings: Settings) -> list[str]:
@@ -181,8 +209,18 @@ def resolve_pack_names(settings: Settings) -> list[str]:
 
 
 def compute_model_key(model: Model, step: str, version: int, prompts: Iterable[str], *parts: str) -> str:
-    """Return what of a step's key comes from the model: engine, sampling, prompts, and the settings in `parts`."""
-    return compute_step_key(step, version, model.compute_identity(), model.library.compute_digest(prompts), *parts)
+    """Return what of a step's key comes from the model: engine, sampling, prompts, and the settings in `parts`.
+
+    It says itself that a model made what bears it (`slowwave.tasks.job.is_model_key`).
+    """
+    what = model.compute_identity(), model.library.compute_digest(prompts)
+    return MODEL_KEY + compute_step_key(step, version, *what, *parts)
+
+
+def adopt_old_keys(store: Store, table: Table, column: str, key: str) -> None:
+    """Give rows that a model made before keys said so the key as it is now: nothing of them is made again."""
+    rows = store.read(table, where=pc.field(column) == key.removeprefix(MODEL_KEY)).to_pylist()
+    store.merge(table, pa.Table.from_pylist([{**row, column: key} for row in rows], schema=table.schema))
 
 
 def quarantine_rejected(store: Store, step: str, rejected: Iterable[Rejected], settled: Iterable[str]) -> int:

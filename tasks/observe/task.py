@@ -7,8 +7,10 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from slowwave.engines.errors import EncoderFailed
 from slowwave.schemas.tables import MESSAGES, OBSERVATIONS
-from slowwave.schemas.vocabulary import WITHDRAWN, Origin, Status
+from slowwave.schemas.vocabulary import SHARED, WITHDRAWN, Origin, Status
+from slowwave.store.store import Store
 from slowwave.tasks.boilerplate.task import Mask, restore_verbatim_quotes
 from slowwave.tasks.gists.keywords import extract_keywords
 from slowwave.tasks.isolate import do_apart, note_failed_units
@@ -16,20 +18,30 @@ from slowwave.tasks.job import Job, StepReport, compute_step_key, report_step
 from slowwave.tasks.llm.ask import (
     SESSIONS_MESSAGES,
     Model,
+    adopt_old_keys,
     compute_model_key,
     get_model,
+    keeps_model_rows,
     quarantine_rejected,
     resolve_pack_names,
 )
 from slowwave.tasks.llm.claims import GATES, build_claims_table
 from slowwave.tasks.observe import extract
 from slowwave.tasks.observe.distil import NOT_JUDGED, ExtractionResult, extract_claims
-from slowwave.tasks.observe.observe import COLUMNS, compute_observe_key, observe
+from slowwave.tasks.observe.observe import COLUMNS, OBSERVER, compute_observe_key, observe
 from slowwave.tasks.observe.shared import build_shared_claims, split_shared
-from slowwave.tasks.pending import find_pending_sessions, group_sessions, mark_done
+from slowwave.tasks.pending import BY_MODEL, find_pending_sessions, group_sessions, mark_done
 from slowwave.tasks.progress import show_progress
 from slowwave.tasks.vector_columns import build_vector_matrix
-from slowwave.tasks.vectors import attach_vectors, describe_encoder, get_encoder, load_shared_ngrams
+from slowwave.tasks.vectors import (
+    attach_vectors_if_there,
+    describe_encoder,
+    fill_missing_vectors,
+    get_encoder_if_there,
+    give_up_encoder,
+    is_encoder_away,
+    load_shared_ngrams,
+)
 
 MESSAGES_AT_ONCE = 2_000
 CLAIM = (*COLUMNS, *GATES, "keywords", "vector", "step_key")
@@ -37,12 +49,22 @@ CLAIM = (*COLUMNS, *GATES, "keywords", "vector", "step_key")
 
 
 def observe_sessions(job: Job) -> StepReport:
-    """Distil claims from each session whose messages changed since it was last observed."""
+    """Distil claims from each session whose messages changed since it was last observed.
+
+    Without a model what one distilled stays, and claims are made of the messages alone that it has not seen.
+    """
     with report_step("observe") as report:
-        model = get_model(job)
+        model = get_model(job, "extract")
         key = compute_observations_key(job, model)
+        if model:
+            adopt_old_keys(job.store, OBSERVATIONS, "step_key", key)
         mask = Mask(job)
-        sessions = find_pending_sessions(job.store, "observe", key, mask.by_session)
+        keep = keeps_model_rows(job, model)
+        basis = compute_step_key("observe", 1, job.settings.keywords, describe_encoder(job.settings))
+        sessions = find_pending_sessions(job.store, "observe", key, mask.by_session, basis, keep=keep)
+        _complete_claims(job, report)
+        if keep:
+            sessions = _note_unmarked_models(job, sessions, report)
         report.rows_in = sessions.height
         with show_progress("observe", sessions.height) as advance:
             failed: dict[str, Exception] = {}
@@ -57,6 +79,35 @@ def observe_sessions(job: Job) -> StepReport:
         report.counts["echoes of recall left out"] = mask.echoes
         report.counts["lines of recalls.jsonl that can't be read"] = mask.recalled.unread
     return report
+
+
+def _complete_claims(job: Job, report: StepReport) -> None:
+    """Encode the claims of a night without an encoder; the next steps look at them as if they were new."""
+    filled = job.store.read_ids(OBSERVATIONS, fill_missing_vectors(job, OBSERVATIONS, "summary", report))
+    if filled.num_rows:
+        again = {"dedupe_key": None, "assign_key": None}
+        rows = [
+            {**row, **again} if row["status"] in (Status.ACTIVE, Status.DUPLICATE) else row
+            for row in add_keywords(job, filled, report).to_pylist()
+        ]
+        job.store.merge(OBSERVATIONS, pa.Table.from_pylist(rows, schema=OBSERVATIONS.schema))
+        mark_done(job.store, "supersede", [("observations", "", None)])
+
+
+def _note_unmarked_models(job: Job, sessions: pl.DataFrame, report: StepReport) -> pl.DataFrame:
+    """Return pending sessions with `model_head` also where no mark says that a model distilled them, but claims do.
+
+    So says a store of before marks did: such a session stands whole.
+    """
+    made = pl.DataFrame(job.store.read(OBSERVATIONS, ["session_id", "observer"], pc.field("observer") != OBSERVER))
+    made = made.filter(~pl.col("observer").str.starts_with(f"{SHARED}:"))
+    known = pl.col("session_id").is_in(made["session_id"].unique().implode())
+    report.counts["sessions whose claims a model made, left as they are"] += made["session_id"].n_unique()
+    unmarked = pl.col("model_head").is_null() & known
+    return sessions.with_columns(
+        pl.when(unmarked).then(pl.col(new)).otherwise(pl.col(old)).alias(old)
+        for old, new in zip(BY_MODEL, ("content", "head_hash"), strict=True)
+    )
 
 
 def compute_observations_key(job: Job, model: Model | None) -> str:
@@ -84,22 +135,63 @@ def _observe_group(
     live = messages.filter(pc.invert(pc.is_in(messages["message_id"], gone)))
     live, given = split_shared(live)
     shown = mask.mask_messages(live)
+    keep = keeps_model_rows(job, model)
+    kept = _find_seen_messages(job.store, group, live) if keep else set()
+    if kept:
+        shown = shown.filter(pc.invert(pc.is_in(shown["message_id"], pa.array(sorted(kept), pa.string()))))
     seen = _extract_group_claims(job, shown, model, report)
-    waiting = list(seen.pending)
-    held = job.store.read_ids(OBSERVATIONS, [sid for sid in ids if sid not in seen.pending], by="session_id")
+    held = job.store.read_ids(OBSERVATIONS, ids, by="session_id")
+    better = set(held.filter(pc.not_equal(held["observer"], OBSERVER))["session_id"].to_pylist())
+    waiting = sorted({*seen.pending, *(seen.degraded & better)})
+    report.counts["sessions left as a model made them until it is back"] += len(seen.degraded & better)
+    held = held.filter(pc.invert(pc.is_in(held["session_id"], pa.array(waiting, pa.string()))))
     said = restore_verbatim_quotes(seen.build_table(), shown, live)
     claims = pa.concat_tables([said, build_claims_table(build_shared_claims(given))])
-    fresh = select_changed_rows(build_observation_rows(job, claims, key), held)
+    claims = claims.filter(pc.invert(pc.is_in(claims["session_id"], pa.array(waiting, pa.string()))))
+    made = build_observation_rows(job, claims, key, report)
+    if is_encoder_away(job):
+        made = _carry_over(made, held)
+    fresh = select_changed_rows(pa.concat_tables([made, _keep_rows(job, held, kept, report)]), held)
     report.rows_out += job.store.merge(OBSERVATIONS, fresh)
     report.counts["claims withdrawn"] += pc.sum(pc.equal(fresh["reason"], WITHDRAWN)).as_py() or 0
     if model:
         report.counts["rows in quarantine"] += quarantine_rejected(
             job.store, "observe", seen.rejected, set(ids) - set(waiting)
         )
-    rows = group.filter(~pl.col("session_id").is_in(waiting))[["session_id", "input_key"]].rows()
+    done = group.filter(~pl.col("session_id").is_in(waiting))
+    rows = done[["session_id", "input_key"]].rows()
+    columns = BY_MODEL if keep else ("content", "head_hash")
+    by_model = done.filter(~pl.col("session_id").is_in(sorted(seen.degraded))).select("session_id", *columns)
     mark_done(
-        job.store, "observe", [(s, f"{k} degraded" if s in seen.degraded else k, seen.notes.get(s)) for s, k in rows]
+        job.store,
+        "observe",
+        [(s, f"{k} degraded" if s in seen.degraded else k, seen.notes.get(s)) for s, k in rows],
+        {sid: (content, head) for sid, content, head in by_model.iter_rows()} if keep or model else None,
     )
+
+
+def _find_seen_messages(store: Store, group: pl.DataFrame, live: pa.Table) -> set[str]:
+    """Return those of the messages that a model has distilled, of sessions whose `model_head` says so."""
+    heads = group["model_head"].drop_nulls().to_list()
+    last = {row["session_id"]: row["seq"] for row in store.read_ids(MESSAGES, heads, by="hash").to_pylist()}
+    rows = live.select(["message_id", "session_id", "seq"]).to_pylist()
+    return {row["message_id"] for row in rows if row["seq"] <= last.get(row["session_id"], -1)}
+
+
+def _carry_over(made: pa.Table, held: pa.Table) -> pa.Table:
+    """Return rows with the vectors and keywords that the same claims had: there is no encoder to make them."""
+    known = ("vector", "keywords")
+    kept = {row["observation_id"]: {name: row[name] for name in known} for row in held.to_pylist()}
+    rows = [row | kept.get(row["observation_id"], {}) for row in made.to_pylist()]
+    return pa.Table.from_pylist(rows, schema=OBSERVATIONS.schema)
+
+
+def _keep_rows(job: Job, held: pa.Table, seen: set[str], report: StepReport) -> pa.Table:
+    """Return the held rows whose messages a model has seen, with their vectors by the encoder of now."""
+    rows = [row for row in held.to_pylist() if row["reason"] != WITHDRAWN and seen.issuperset(row["message_ids"])]
+    kept = pa.Table.from_pylist(rows, schema=OBSERVATIONS.schema)
+    filled = attach_vectors_if_there(job, kept, "summary", report)
+    return kept if is_encoder_away(job) else filled
 
 
 def _extract_group_claims(job: Job, shown: pa.Table, model: Model | None, report: StepReport) -> ExtractionResult:
@@ -115,7 +207,7 @@ def _extract_group_claims(job: Job, shown: pa.Table, model: Model | None, report
         model.record_usage(report)
 
 
-def build_observation_rows(job: Job, claims: pa.Table, key: str) -> pa.Table:
+def build_observation_rows(job: Job, claims: pa.Table, key: str, report: StepReport) -> pa.Table:
     """Return claims as rows of OBSERVATIONS: vectors, keywords, and the state of one that nobody has looked at."""
     state: dict[str, Any] = {
         "keywords": [],
@@ -134,14 +226,21 @@ def build_observation_rows(job: Job, claims: pa.Table, key: str) -> pa.Table:
         {**row, **state, "valid_from": row["observed_at"], "evidence_sessions": [row["session_id"]]}
         for row in claims.to_pylist()
     ]
-    encoder = get_encoder(job.settings)
-    table = attach_vectors(job.store, pa.Table.from_pylist(rows, schema=OBSERVATIONS.schema), "summary", encoder)
-    if encoder is None or not rows or not job.settings.keywords.top:
+    table = pa.Table.from_pylist(rows, schema=OBSERVATIONS.schema)
+    return add_keywords(job, attach_vectors_if_there(job, table, "summary", report), report)
+
+
+def add_keywords(job: Job, table: pa.Table, report: StepReport) -> pa.Table:
+    """Return rows of OBSERVATIONS with keywords, where there is an encoder and they are wanted."""
+    encoder = get_encoder_if_there(job, report) if table.num_rows else None
+    if encoder is None or not job.settings.keywords.top:
         return table
-    ngrams = load_shared_ngrams(job.settings.encoder)
-    found = extract_keywords(
-        table["summary"], encoder, job.settings.keywords, build_vector_matrix(table["vector"]), ngrams
-    )
+    ngrams, vectors = load_shared_ngrams(job.settings.encoder), build_vector_matrix(table["vector"])
+    try:
+        found = extract_keywords(table["summary"], encoder, job.settings.keywords, vectors, ngrams)
+    except EncoderFailed as gone:
+        give_up_encoder(job, report, gone)
+        return table
     place = table.schema.get_field_index("keywords")
     return table.set_column(place, table.schema.field("keywords"), pa.array(found, table.schema.field("keywords").type))
 

@@ -10,7 +10,7 @@ from slowwave.tasks.job import Job, StepReport, compute_step_key, report_step
 from slowwave.tasks.passages.cut import VERSION, build_passages
 from slowwave.tasks.pending import find_missing_messages, iter_batches, read_inactive_ids, read_spoken_messages
 from slowwave.tasks.progress import show_progress
-from slowwave.tasks.vectors import attach_vectors, describe_encoder, get_encoder
+from slowwave.tasks.vectors import attach_vectors_if_there, describe_encoder, fill_missing_vectors
 
 BATCH = 200
 COLUMNS = ["message_id", "session_id", "seq", "role", "speaker", "text", "ts", "workspace", "origin"]
@@ -27,6 +27,7 @@ def write_passages(job: Job) -> StepReport:
         key = compute_passages_key(job)
         spoken = read_spoken_messages(job.store)
         _delete_passages(job, read_inactive_ids(job.store))
+        fill_missing_vectors(job, PASSAGES, "text", report)
         pending = find_missing_messages(job.store, spoken, PASSAGES, key)
         report.rows_in = pending.height
         with show_progress("passages", pending.height) as advance:
@@ -35,7 +36,7 @@ def write_passages(job: Job) -> StepReport:
 
                 def write(sessions: Sequence[str], batch: pl.DataFrame = batch) -> None:
                     mine = batch.filter(pl.col("session_id").is_in(sessions))
-                    report.rows_out += _write_passage_batch(job, mine, key)
+                    report.rows_out += _write_passage_batch(job, mine, key, report)
 
                 failed |= do_apart(batch["session_id"].unique(maintain_order=True).to_list(), write)
                 advance(batch.height)
@@ -43,10 +44,10 @@ def write_passages(job: Job) -> StepReport:
     return report
 
 
-def _write_passage_batch(job: Job, batch: pl.DataFrame, key: str) -> int:
+def _write_passage_batch(job: Job, batch: pl.DataFrame, key: str, report: StepReport) -> int:
     ids = batch["message_id"].to_list()
     messages = job.store.read_ids(MESSAGES, ids, COLUMNS).sort_by([("session_id", "ascending"), ("seq", "ascending")])
-    rows = attach_vectors(job.store, build_passages(messages, key), "text", get_encoder(job.settings))
+    rows = attach_vectors_if_there(job, build_passages(messages, key), "text", report)
     _delete_passages(job, set(ids))  # passages under an older key
     return job.store.append(PASSAGES, rows)
 

@@ -19,6 +19,7 @@ from slowwave.store.snapshot import Snapshot
 from slowwave.store.upkeep import compact_store, drop_old_versions
 from slowwave.tasks.job import Job, StepReport, report_step
 from slowwave.tasks.publish.gates import ReleaseHeld, check_gates
+from slowwave.tasks.vectors import is_encoder_away
 
 
 def publish_release(job: Job, gated: bool = False) -> StepReport:
@@ -88,7 +89,7 @@ def _find_lost_probes(job: Job, live: Release, draft: Release) -> list[Probe]:
 
 def _calibrate_release(job: Job, draft: Release, report: StepReport) -> str | None:
     """Return the scale of relevance that the release keeps; None without vectors. About a second."""
-    if draft.encoder is None:
+    if draft.encoder is None or is_encoder_away(job):
         return None
     try:
         encoder = load_query_encoder(job.settings.encoder)

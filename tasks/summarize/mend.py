@@ -1,63 +1,56 @@
 """Members that went: a claim that was superseded or repeats another, a message that was taken back.
 
-A sealed group keeps its place and its other members; its summary is made again, and so are the groups above it, and
-nothing else. What comes back later joins the next group, like anything late.
+A sealed group keeps its place and its other members, and is stale, as are the groups above it, and nothing else:
+growing the pyramid writes them again. What comes back later joins the next group, like anything late.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 
-from slowwave.text.pyramid import Group, Member, Pyramid, Shape, make_member, select_preceding_members, summarize_group
-
-
-@dataclass(frozen=True)
-class MendResult:
-    """What mending changed."""
-
-    made: list[Group]
-    """Groups with fewer members or other members' summaries under them, lowest tier first."""
-    gone: list[str]
-    """Ids under which they stood before, and ids of groups that lost every member."""
+from slowwave.text.pyramid import Group, Member, Pyramid, compute_span, make_member
 
 
-def mend(pyramid: Pyramid, members: Sequence[Member], shape: Shape, scope: str, scope_id: str) -> MendResult:
-    """Take what is no longer there out of the sealed groups.
+def mend(pyramid: Pyramid, members: Sequence[Member], scope: str, scope_id: str) -> int:
+    """Take what is no longer there out of the sealed groups; return how many lost something.
 
     Args:
         pyramid: what is sealed; changed in place.
         members: all live members of tier 0, in order of time.
-        shape: the groups' sizes.
         scope: "topic" or "session".
         scope_id: its id.
 
     Two groups of one place, left by a run that was killed between writing the new and removing the old, become one.
     """
-    made: list[Group] = []
-    before_ids = {g.compute_id(scope, scope_id) for groups in pyramid.tiers.values() for g in groups}
+    lost = 0
     level, renamed = list(members), dict[str, str]()
     for tier in sorted(pyramid.tiers):
         by_id = {member.id: member for member in level}
-        places: dict[tuple[int, tuple[str, ...]], Group] = {}
-        now: dict[str, str] = {}
+        found: list[Group] = []
+        places: dict[str, int] = {}
+        pyramid.highest[tier] = pyramid.find_next_place(tier) - 1
         for group in pyramid.tiers[tier]:
             kept = tuple(dict.fromkeys(m for old in group.members if (m := renamed.get(old, old)) in by_id))
+            lost += kept != group.members
             if not kept:
                 continue
-            whole = places.get((group.seq, kept)) or (group if kept == group.members else None)
-            if whole is None:
-                whole = _rebuild_group(group, [by_id[m] for m in kept], level, shape)
-                made.append(whole)
-            places[group.seq, kept] = whole
-            now[group.compute_id(scope, scope_id)] = whole.compute_id(scope, scope_id)
-        pyramid.tiers[tier] = list(places.values())
-        level = [make_member(group, group.compute_id(scope, scope_id)) for group in pyramid.tiers[tier]]
-        renamed = now
-    after = {g.compute_id(scope, scope_id) for groups in pyramid.tiers.values() for g in groups}
-    return MendResult([g for g in made if g.compute_id(scope, scope_id) in after], sorted(before_ids - after))
+            whole = group if kept == group.members else _shorten_group(group, [by_id[m] for m in kept])
+            place = next((at for at, one in enumerate(found) if _is_twin(one, whole)), len(found))
+            if place == len(found):
+                found.append(whole)
+            elif (whole.stale, -len(kept)) < (found[place].stale, -len(found[place].members)):
+                found[place] = whole
+            places[group.compute_id(scope, scope_id)] = place
+        pyramid.tiers[tier] = found
+        level = [make_member(group, group.compute_id(scope, scope_id)) for group in found]
+        renamed = {old: level[place].id for old, place in places.items()}
+    return lost
 
 
-def _rebuild_group(group: Group, kept: list[Member], level: Sequence[Member], shape: Shape) -> Group:
-    """Return the group over the members that are left, in its own place."""
-    return summarize_group(
-        kept, group.tier, group.seq, select_preceding_members(level, kept[0], shape, group.tier), shape.max_words
-    )
+def _is_twin(one: Group, other: Group) -> bool:
+    return one.seq == other.seq and not set(one.members).isdisjoint(other.members)
+
+
+def _shorten_group(group: Group, kept: list[Member]) -> Group:
+    """Return the group over the members that are left, in its own place, with the words it had."""
+    first, last = compute_span(kept)
+    return replace(group, members=tuple(m.id for m in kept), first_at=first, last_at=last, stale=True)

@@ -126,15 +126,16 @@ def build_summary_request(
     draft: Draft, about: TopicInfo | None, max_words: int, library: Library, count: Counter, window: int
 ) -> Request:
     """Return what to ask for a draft's summary; `about` is a topic's, None for a session's."""
-    schema = build_summary_schema(max_words, titled=draft.tier == MASTER)
+    titled = draft.tier == MASTER and about is None
+    schema = build_summary_schema(max_words, titled=titled)
     prompt = library.load_prompt("narrate_topic" if about else "narrate_session")
     values: dict[str, object] = {"max_words": max_words}
-    if draft.tier == MASTER:
+    if titled:
         prompt = library.load_prompt("master")
     elif about:
         samples = format_bullets(format_entry("", mask_injections(s)).strip() for s in about.samples) or "- nothing yet"
         values |= {"topic": about.name, "purpose": about.purpose, "samples": samples}
-    answer = int(max_words * TOKENS_A_WORD) + (60 if draft.tier == MASTER else 20)
+    answer = int(max_words * TOKENS_A_WORD) + (60 if titled else 20)
     room = window - _count_message_tokens(prompt.render_messages(**values, **fence_entries([])), count) - answer
     lines = _format_entries(draft, room, count)
     return Request(format_summary_id(draft), prompt.render_messages(**values, **fence_entries(lines)), schema, answer)

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import polars as pl
@@ -16,34 +16,45 @@ from slowwave.schemas.vocabulary import SHARED, SPOKEN, Status, SummaryScope
 from slowwave.store.store import Store
 from slowwave.tasks.boilerplate.task import Mask
 from slowwave.tasks.isolate import do_apart, note_failed_units
-from slowwave.tasks.job import Job, StepReport, compute_step_key, report_step
-from slowwave.tasks.llm.ask import SESSIONS_MESSAGES, Model, compute_model_key, get_model, quarantine_rejected
+from slowwave.tasks.job import Job, StepReport, compute_step_key, fits_model_key, is_model_key, report_step
+from slowwave.tasks.llm.ask import (
+    SESSIONS_MESSAGES,
+    Model,
+    adopt_old_keys,
+    compute_model_key,
+    get_model,
+    keeps_model_rows,
+    quarantine_rejected,
+)
 from slowwave.tasks.observe.worth import compute_worth_digest
-from slowwave.tasks.pending import find_pending_sessions, group_sessions, mark_done, read_inactive_ids
+from slowwave.tasks.pending import BY_MODEL, find_pending_sessions, group_sessions, mark_done, read_inactive_ids
 from slowwave.tasks.progress import show_progress
 from slowwave.tasks.summarize import narrate
+from slowwave.tasks.summarize.coherence import count_coherence, measure_likeness
 from slowwave.tasks.summarize.mend import mend
 from slowwave.tasks.summarize.narrate import TopicInfo
 from slowwave.tasks.summarize.task_llm import SummaryWriter
 from slowwave.tasks.summarize.worthy import cut_to_worthy_sentences
-from slowwave.tasks.vectors import attach_vectors, describe_encoder, get_encoder
+from slowwave.tasks.vectors import attach_vectors_if_there, describe_encoder, fill_missing_vectors
 from slowwave.text.pyramid import (
     MASTER,
+    Draft,
     Group,
     Growth,
     Member,
     Pyramid,
     Shape,
     build_summary_row,
-    compute_master_id,
     grow_by_tier,
     grow_many,
     summarize_draft,
 )
 
 MESSAGES_AT_ONCE = 2_000
+SMALL = 3
+"""Claims of a topic from which a model sums them up before there is a group of them."""
 MEMBER = ["observation_id", "topic_id", "summary", "speaker", "observed_at"]
-GROUP = ["scope_id", "tier", "seq", "text", "member_ids", "first_at", "last_at"]
+GROUP = ["scope_id", "tier", "seq", "text", "member_ids", "first_at", "last_at", "sealed", "stale", "step_key"]
 
 
 @dataclass
@@ -54,10 +65,18 @@ class Scope:
     id: str
     about: Mapping[str, Any]
     """The `title` and `workspace` of its summaries."""
+    pyramid: Pyramid
+    before: Mapping[str, Group]
+    """Its groups by id as they are stored, without their keys."""
+    lost: int
+    """Groups that lost something."""
     growth: Growth
-    mended: list[Group]
-    gone: list[str]
-    """Summaries that stand no more."""
+
+    def collect_groups(self) -> dict[str, Group]:
+        """Return the groups by id, as they are now."""
+        groups = [g for tier in self.pyramid.tiers.values() for g in tier]
+        groups += [self.pyramid.master] if self.pyramid.master else []
+        return {group.compute_id(self.scope, self.id): group for group in groups}
 
 
 @dataclass(frozen=True)
@@ -78,17 +97,23 @@ class TopicTalk:
 def roll_up(job: Job, only: frozenset[str] | None = None) -> StepReport:
     """Seal and summarise what is complete; summaries made under other settings go when theirs stand.
 
+    Without a model, what one wrote stays; where it lost a member it is stale, and waits for a model.
     With `only`, the sessions of these ids alone, and no topic.
     """
     with report_step("rollup") as report:
-        model = get_model(job)
+        model = get_model(job, "summaries")
+        keep = keeps_model_rows(job, model)
         key = compute_summaries_key(job, model)
-        every = find_pending_sessions(job.store, "rollup", key)
+        basis = describe_encoder(job.settings)
+        if model:
+            adopt_old_keys(job.store, SUMMARIES, "step_key", key)
+        fill_missing_vectors(job, SUMMARIES, "text", report)
+        every = find_pending_sessions(job.store, "rollup", key, None, basis, keep=keep)
         pending = every = every.filter(pl.col("source") != SHARED)  # single sentences: nothing to sum up
         if only is not None:
             pending = pending.filter(pl.col("session_id").is_in(sorted(only)))
         report.counts["sessions summarised"] = pending.height
-        talk = _read_topic_talk(job, key) if only is None else TopicTalk({}, {}, {})
+        talk = _read_topic_talk(job, key, keep=keep) if only is None else TopicTalk({}, {}, {})
         report.rows_in = sum(mine.height for mine in talk.claims.values())
         waiting, failed = _grow_all(job, key, pending, model, report, talk)
         of_sessions = {unit: error for unit, error in failed.items() if unit not in talk.claims}
@@ -97,11 +122,16 @@ def roll_up(job: Job, only: frozenset[str] | None = None) -> StepReport:
             of_topics = {unit: error for unit, error in failed.items() if unit in talk.claims}
             note_failed_units(job, report, "topic", of_topics)
         waiting |= failed.keys()
-        stale = job.store.read(SUMMARIES, ["summary_id", "scope_id"], pc.field("step_key") != key).to_pylist()
+        other = (pc.field("step_key") != key) & ~fits_model_key("step_key") if keep else pc.field("step_key") != key
+        old = job.store.read(SUMMARIES, ["summary_id", "scope_id"], other).to_pylist()
         done = [
-            r["summary_id"] for r in stale if r["scope_id"] not in waiting and (only is None or r["scope_id"] in only)
+            r["summary_id"] for r in old if r["scope_id"] not in waiting and (only is None or r["scope_id"] in only)
         ]
         job.store.delete_ids(SUMMARIES, done)
+        report.counts["summaries that wait for a model"] = job.store.count(SUMMARIES, pc.field("stale"))
+        if keep:
+            of_models = job.store.count(SUMMARIES, fits_model_key("step_key"))
+            report.counts["summaries that a model wrote, left as they are"] = of_models
     return report
 
 
@@ -124,17 +154,20 @@ def _grow_all(
     the summaries are encoded.
     """
     narrator = SummaryWriter(job, model, report, load_topic_info(job.store)) if model else None
+    keep = keeps_model_rows(job, model)
     gone = read_inactive_ids(job.store)
     waiting: set[str] = set()
 
     def grow_some(ids: Sequence[str]) -> None:
         sessions = pending.filter(pl.col("session_id").is_in(ids))
-        of_sessions = _load_session_scopes(job, sessions, gone, key, whole=model is not None)
-        scopes = [*_build_topic_scopes(job, talk, ids), *of_sessions]
+        of_sessions = _load_session_scopes(job, sessions, gone, key, whole=model is not None, keep=keep)
+        scopes = [*_build_topic_scopes(job, talk, ids, SMALL if model or keep else 0), *of_sessions]
         late = _grow_and_store(job, key, scopes, narrator, report)
         waiting.update(late)
-        rows = sessions[["session_id", "input_key"]].rows()
-        mark_done(job.store, "rollup", [(s, k, None) for s, k in rows if s not in late])
+        done = [(s, k, None) for s, k in sessions[["session_id", "input_key"]].rows() if s not in late]
+        of_mark = BY_MODEL if keep else ("content", "head_hash")
+        by_model = {s: (content, head) for s, content, head in sessions.select("session_id", *of_mark).iter_rows()}
+        mark_done(job.store, "rollup", done, by_model if keep or model else None)
 
     groups = group_sessions(pending, SESSIONS_MESSAGES if model else MESSAGES_AT_ONCE)
     batches = [group["session_id"].to_list() for group in groups]
@@ -147,6 +180,8 @@ def _grow_all(
         for batch in batches:
             failed |= do_apart(batch, grow_some)
             advance(len(batch))
+    if narrator:
+        report.counts.update(count_coherence(narrator.coherence, narrator.likeness))
     return waiting, failed
 
 
@@ -155,25 +190,39 @@ def _grow_and_store(
 ) -> set[str]:
     """Grow these pyramids together, store them, and return the ids of those that have to wait for a summary."""
     max_words = job.settings.pyramid.max_words
-    write = narrator.write if narrator else lambda drafts: [summarize_draft(d, max_words) for d in drafts]
-    grown = grow_many([scope.growth for scope in scopes], write)
+
+    def extract(drafts: list[Draft]) -> list[str | None]:
+        theirs = [d.previous is not None and is_model_key(d.previous.key) for d in drafts]
+        small = [d.scope == SummaryScope.TOPIC and d.tier == MASTER for d in drafts]  # its few claims say it themselves
+        left = [a or b for a, b in zip(theirs, small, strict=True)]
+        return [None if kept else summarize_draft(d, max_words) for d, kept in zip(drafts, left, strict=True)]
+
+    grown = grow_many([scope.growth for scope in scopes], narrator.write if narrator else extract)
     titles = narrator.titles if narrator else {}
     rows: list[dict[str, object]] = []
     gone: list[str] = []
+    waiting: set[str] = set()
     for scope, result in zip(scopes, grown, strict=True):
-        if not result.complete:
-            continue
-        made = {g.compute_id(scope.scope, scope.id): g for g in [*scope.mended, *result.groups]}
+        now = scope.collect_groups()
+        made = {one: g for one, g in now.items() if replace(g, key=None) != scope.before.get(one)}
+        if not result.complete:  # what is new waits until all of it can be had; what was mended does not
+            places = {(group.tier, group.seq) for group in scope.before.values()}
+            made = {one: group for one, group in made.items() if (group.tier, group.seq) in places}
+        if narrator and (not result.complete or any(group.stale for group in now.values())):
+            waiting.add(scope.id)
         mine = [build_summary_row(group, scope.scope, scope.id, scope.about, key) for group in made.values()]
         rows += [{**r, "title": r["title"] or (titles.get(scope.id) if r["tier"] == MASTER else None)} for r in mine]
-        gone += scope.gone
+        gone += scope.before.keys() - now.keys()
+        report.counts["groups that lost a member"] += scope.lost
         if scope.scope == SummaryScope.TOPIC:
             report.counts["topic groups sealed"] += len(made)
-            report.counts["groups that lost a member"] += len(scope.gone)
     if narrator:
         _flush_summary_writer(job, narrator, report)
-    report.rows_out += _store_summaries(job, rows, gone)
-    return {scope.id for scope, result in zip(scopes, grown, strict=True) if not result.complete}
+    stored = _store_summaries(job, rows, gone, report)
+    report.rows_out += stored.num_rows
+    if narrator:
+        narrator.likeness += _measure_likeness(job.store, stored)
+    return waiting
 
 
 def _flush_summary_writer(job: Job, narrator: SummaryWriter, report: StepReport) -> None:
@@ -198,9 +247,9 @@ def load_topic_info(store: Store) -> dict[str, TopicInfo]:
     }
 
 
-def build_topic_shape(settings: PyramidSettings) -> Shape:
+def build_topic_shape(settings: PyramidSettings, small: int = 0) -> Shape:
     """Return groups of STEP at every tier, as high as they fill."""
-    return Shape(first=settings.step, above=settings.step, max_words=settings.max_words)
+    return Shape(first=settings.step, above=settings.step, max_words=settings.max_words, refill=True, small=small)
 
 
 def build_session_shape(settings: PyramidSettings) -> Shape:
@@ -215,27 +264,26 @@ def build_session_shape(settings: PyramidSettings) -> Shape:
     )
 
 
-def _read_topic_talk(job: Job, key: str) -> TopicTalk:
+def _read_topic_talk(job: Job, key: str, *, keep: bool) -> TopicTalk:
     """Return every topic that holds a claim, or a summary of claims that went."""
     claims = pl.DataFrame(job.store.read(OBSERVATIONS, MEMBER, pc.field("status") == Status.ACTIVE))
     claims = claims.drop_nulls("topic_id").sort("observed_at", "observation_id", nulls_last=True)
-    sealed = _load_sealed_pyramids(job, "topic", key)
+    sealed = _load_sealed_pyramids(job, "topic", key, keep=keep)
     names = {row["topic_id"]: row["name"] for row in job.store.read(TOPICS, ["topic_id", "name"]).to_pylist()}
     by_topic = {str(k[0]): v for k, v in claims.group_by(["topic_id"], maintain_order=True)}
     return TopicTalk(by_topic | {topic: claims.clear() for topic in sealed if topic not in by_topic}, names, sealed)
 
 
-def _build_topic_scopes(job: Job, talk: TopicTalk, ids: Sequence[str]) -> list[Scope]:
-    """Return the topics among some ids."""
+def _build_topic_scopes(job: Job, talk: TopicTalk, ids: Sequence[str], small: int) -> list[Scope]:
+    """Return the topics among some ids, from `small` claims on (0: none) with a summary over less than a group."""
     scopes: list[Scope] = []
     for topic in ids:
         if topic not in talk.claims:
             continue
         members = [Member(r[0], r[2], r[4], speaker=r[3]) for r in talk.claims[topic].select(MEMBER).iter_rows()]
         about = {"title": talk.names.get(topic), "workspace": None}
-        tiers = talk.sealed.get(topic, Pyramid()).tiers
-        pyramid = Pyramid({tier: list(groups) for tier, groups in tiers.items()})  # growing it changes it
-        shape = build_topic_shape(job.settings.pyramid)
+        pyramid = talk.sealed.get(topic, Pyramid()).copy()
+        shape = build_topic_shape(job.settings.pyramid, small)
         scopes.append(_build_scope("topic", topic, about, pyramid, members, shape))
     return scopes
 
@@ -244,12 +292,17 @@ def _build_scope(
     scope: str, scope_id: str, about: Mapping[str, Any], pyramid: Pyramid, members: list[Member], shape: Shape
 ) -> Scope:
     """Return a pyramid that is mended where it lost members, and ready to grow."""
-    mended = mend(pyramid, members, shape, scope, scope_id)
-    growth = grow_by_tier(pyramid, members, shape, scope, scope_id)
-    return Scope(scope, scope_id, about, growth, mended.made, mended.gone)
+    found = Scope(scope, scope_id, about, pyramid, {}, 0, grow_by_tier(pyramid, members, shape, scope, scope_id))
+    found.before = {one: replace(group, key=None) for one, group in found.collect_groups().items()}
+    found.lost = mend(pyramid, members, scope, scope_id)
+    if not members:
+        pyramid.master = None
+    return found
 
 
-def _load_session_scopes(job: Job, group: pl.DataFrame, gone: set[str], key: str, *, whole: bool) -> list[Scope]:
+def _load_session_scopes(
+    job: Job, group: pl.DataFrame, gone: set[str], key: str, *, whole: bool, keep: bool
+) -> list[Scope]:
     """Return the sessions of a group, by their `whole` messages or by what of them is worth remembering."""
     columns = ["message_id", "session_id", "text", "ts", "speaker", "seq", "origin", "blocks"]
     spoken = pc.field("origin").isin([*map(str, SPOKEN)])
@@ -259,7 +312,7 @@ def _load_session_scopes(job: Job, group: pl.DataFrame, gone: set[str], key: str
     by_session: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for row in messages.sort_by([("session_id", "ascending"), ("seq", "ascending")]).to_pylist():
         by_session[row["session_id"]].append(row)
-    sealed = _load_sealed_pyramids(job, "session", key, group["session_id"])
+    sealed = _load_sealed_pyramids(job, "session", key, group["session_id"], keep=keep)
     scopes: list[Scope] = []
     for info in group.iter_rows(named=True):
         sid = info["session_id"]
@@ -269,32 +322,51 @@ def _load_session_scopes(job: Job, group: pl.DataFrame, gone: set[str], key: str
             Member(r["message_id"], text, r["ts"], speaker=r["speaker"]) for r, text in zip(mine, texts, strict=True)
         ]
         scopes.append(_build_scope("session", sid, info, sealed.get(sid, Pyramid()), members, shape))
-        if not members:
-            scopes[-1].gone.append(compute_master_id(sid))
     return scopes
 
 
-def _load_sealed_pyramids(job: Job, scope: str, key: str, ids: Iterable[str] | None = None) -> dict[str, Pyramid]:
-    """Return pyramids as far as they are sealed under this key, by topic or session."""
-    where = (pc.field("scope") == scope) & (pc.field("step_key") == key) & (pc.field("tier") != MASTER)
+def _load_sealed_pyramids(
+    job: Job, scope: str, key: str, ids: Iterable[str] | None = None, *, keep: bool
+) -> dict[str, Pyramid]:
+    """Return pyramids as far as they are made under this key, or where that is to be kept by a model, by topic or
+    session.
+    """
+    mine = pc.field("step_key") == key
+    where = (pc.field("scope") == scope) & (mine | fits_model_key("step_key") if keep else mine)
     found = pl.DataFrame(job.store.read(SUMMARIES, GROUP, where))
     if ids is not None:
         found = found.filter(pl.col("scope_id").is_in(list(ids)))
     pyramids: dict[str, Pyramid] = {}
-    for row in found.sort("scope_id", "tier", "seq").iter_rows(named=True):
-        pyramids.setdefault(row["scope_id"], Pyramid()).tiers.setdefault(row["tier"], []).append(_build_group(row))
+    found = found.sort("scope_id", "tier", "seq", pl.col("step_key") == key)
+    for row in found.iter_rows(named=True):
+        pyramid = pyramids.setdefault(row["scope_id"], Pyramid())
+        if row["tier"] == MASTER:
+            pyramid.master = _build_group(row)
+        else:
+            pyramid.tiers.setdefault(row["tier"], []).append(_build_group(row))
     return pyramids
 
 
 def _build_group(row: dict[str, Any]) -> Group:
-    return Group(row["tier"], row["seq"], tuple(row["member_ids"]), row["text"], row["first_at"], row["last_at"])
+    names = ("text", "first_at", "last_at", "sealed")
+    own = {name: row[name] for name in names} | {"stale": bool(row["stale"]), "key": row["step_key"]}
+    return Group(row["tier"], row["seq"], tuple(row["member_ids"]), **own)
 
 
-def _store_summaries(job: Job, rows: list[dict[str, object]], gone: list[str]) -> int:
+def _measure_likeness(store: Store, rows: pa.Table) -> list[float]:
+    """Return how like the summaries among some rows of SUMMARIES are to those that they stand on."""
+    above = rows.filter(pc.not_equal(rows["tier"], 0))
+    members = {row["summary_id"]: row["member_ids"] for row in above.select(["summary_id", "member_ids"]).to_pylist()}
+    ids = [*members, *(one for below in members.values() for one in below)]
+    found = store.read_ids(SUMMARIES, ids, ["summary_id", "vector"]).to_pylist()
+    return measure_likeness({row["summary_id"]: row["vector"] for row in found}, members)
+
+
+def _store_summaries(job: Job, rows: list[dict[str, object]], gone: list[str], report: StepReport) -> pa.Table:
     """Write new rows first: a run that is killed in between leaves both, and the next one mends that."""
     table = pa.Table.from_pylist(rows, schema=SUMMARIES.schema)
-    encoder = get_encoder(job.settings) if rows else None  # loading one takes seconds
-    written = job.store.merge(SUMMARIES, attach_vectors(job.store, table, "text", encoder))
+    table = attach_vectors_if_there(job, table, "text", report)
+    job.store.merge(SUMMARIES, table)
     held = job.store.read_ids(SUMMARIES, gone, ["summary_id"])
     job.store.delete_ids(SUMMARIES, held["summary_id"].to_pylist())
-    return written
+    return table

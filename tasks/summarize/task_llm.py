@@ -4,9 +4,10 @@ from collections.abc import Mapping, Sequence
 
 from slowwave.engines.llm.protocol import Completion, EngineUnavailable
 from slowwave.schemas.vocabulary import SummaryScope
-from slowwave.tasks.job import Job, StepReport
+from slowwave.tasks.job import Job, StepReport, is_model_key
 from slowwave.tasks.llm.ask import Model
 from slowwave.tasks.llm.claims import Rejected
+from slowwave.tasks.summarize.coherence import Coherence, measure_coherence
 from slowwave.tasks.summarize.narrate import TopicInfo, build_summary_request, format_summary_id, parse_summary
 from slowwave.text.pyramid import MASTER, Draft, summarize_draft
 
@@ -19,6 +20,10 @@ class SummaryWriter:
         self.max_words = job.settings.pyramid.max_words
         self.titles: dict[str, str] = {}
         """Session to the title of its master summary."""
+        self.coherence: list[Coherence] = []
+        """Of each summary that the model wrote."""
+        self.likeness: list[float] = []
+        """Of those over summaries, to these."""
         self.rejected: list[Rejected] = []
         self.settled: set[str] = set()
         """Requests that were answered well."""
@@ -26,7 +31,7 @@ class SummaryWriter:
     def write(self, drafts: list[Draft]) -> list[str | None]:
         """Return a text for each draft: the model's, or an extractive one where it failed.
 
-        None where it has to wait.
+        None where it has to wait, or where a model's words stand.
         """
         answers = self._request_summaries(drafts)
         return [self._resolve_text(draft, answers[format_summary_id(draft)]) for draft in drafts]
@@ -57,10 +62,13 @@ class SummaryWriter:
         account = parse_summary(completion, self.max_words) if completion.ok else None
         if account is None:
             self._reject(completion)
+            if draft.previous and is_model_key(draft.previous.key):
+                return None
             self.report.counts["summaries made without the model"] += 1
             return summarize_draft(draft, self.max_words)
         self.settled.add(completion.id)
         self.report.counts["summaries by the model"] += 1
+        self.coherence.append(measure_coherence(draft, account.text))
         if draft.tier == MASTER and account.title:
             self.titles[draft.scope_id] = account.title
         return account.text

@@ -11,7 +11,7 @@ from slowwave.schemas.tables import MARKS, MERGES, OBSERVATIONS
 from slowwave.schemas.vocabulary import LedgerKind
 from slowwave.store.store import Store
 from slowwave.tasks.dedupe.task import read_undone_pairs
-from slowwave.tasks.job import Job, StepReport, compute_step_key, report_step
+from slowwave.tasks.job import MODEL_KEY, Job, StepReport, compute_step_key, report_step
 from slowwave.tasks.llm.ask import Model, compute_model_key, get_model, quarantine_rejected
 from slowwave.tasks.llm.claims import Rejected
 from slowwave.tasks.pending import mark_done
@@ -68,7 +68,7 @@ def list_questions(job: Job, model: Model) -> list[Request]:
 
 def get_judging_model(job: Job) -> Model | None:
     """Return the run's model, where settings let it judge."""
-    return get_model(job) if job.settings.supersede.pairs else None
+    return get_model(job, "judge") if job.settings.supersede.pairs else None
 
 
 def make_judge(job: Job, model: Model, report: StepReport) -> Judge:
@@ -99,7 +99,7 @@ def make_judge(job: Job, model: Model, report: StepReport) -> Judge:
 def compute_judge_key(job: Job, model: Model) -> str:
     """Return what a model's answer about a pair depends on, beside the pair."""
     score = str(job.settings.extract.quote_score)
-    return compute_model_key(model, "judge", judge_llm.VERSION, judge_llm.PROMPTS, score)
+    return compute_model_key(model, "judge", judge_llm.VERSION, judge_llm.PROMPTS, score).removeprefix(MODEL_KEY)
 
 
 def compute_supersede_key(job: Job, model: Model | None = None) -> str:

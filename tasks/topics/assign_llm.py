@@ -153,7 +153,10 @@ def split_waves(claims: Sequence[Mapping[str, Any]], batch: int) -> Iterator[lis
 class Board:
     """The topics while claims are placed."""
 
-    def __init__(self, topics: Sequence[Topic], samples: int) -> None:
+    def __init__(self, topics: Sequence[Topic], samples: int, aliases: Mapping[str, str] | None = None) -> None:
+        self.aliases = {f"\0{name}": name.casefold() for name in aliases or {}}
+        """Names of topics that went into others; by a key that no topic has."""
+        self.went = {f"\0{name}": topic for name, topic in (aliases or {}).items()}
         self.topics = {topic.id: topic for topic in topics}
         self.samples = samples
         self.placed: dict[str, str] = {}
@@ -215,10 +218,10 @@ class Board:
         name, purpose = " ".join(proposed.name.split()), " ".join(proposed.purpose.split())
         if not name or not purpose or has_injection(f"{name}. {purpose}"):
             return None
-        names = {topic.id: topic.name.casefold() for topic in self.topics.values()}
+        names = {topic.id: topic.name.casefold() for topic in self.topics.values()} | self.aliases
         alike = process.extractOne(name.casefold(), names, scorer=fuzz.token_sort_ratio, score_cutoff=SAME_NAME)
         if alike:
-            return str(alike[2])
+            return self.went.get(alike[2], str(alike[2]))
         topic = Topic(make_topic_id(name), name, purpose, new=True)
         self.topics[topic.id] = topic
         return topic.id

@@ -1,6 +1,7 @@
 """A topic for every active claim. A topic's figures are made from its claims, so a crash between the two is mended."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -14,8 +15,8 @@ from slowwave.schemas.settings import TopicSettings
 from slowwave.schemas.tables import OBSERVATIONS, TOPIC_HISTORY, TOPICS
 from slowwave.schemas.vocabulary import Status
 from slowwave.store.store import Store
-from slowwave.tasks.job import Job, StepReport, compute_step_key, report_step
-from slowwave.tasks.llm.ask import Model, get_model
+from slowwave.tasks.job import MODEL_KEY, Job, StepReport, compute_step_key, is_model_key, report_step
+from slowwave.tasks.llm.ask import Model, adopt_old_keys, get_model, keeps_model_rows
 from slowwave.tasks.topics.assign import (
     VERSION,
     Assigned,
@@ -25,8 +26,16 @@ from slowwave.tasks.topics.assign import (
     make_empty_topic,
     split_topic,
 )
+from slowwave.tasks.topics.merge import measure_topics
 from slowwave.tasks.topics.names import TopicClaim, name_topics
-from slowwave.tasks.topics.task_llm import Names, compute_topics_key, name_topics_by_model, place_by_model
+from slowwave.tasks.topics.task_llm import (
+    Names,
+    compute_topics_key,
+    find_merges_by_model,
+    name_topics_by_model,
+    place_by_model,
+)
+from slowwave.tasks.vector_columns import build_vector_matrix
 from slowwave.tasks.vectors import describe_encoder
 
 SAID = ["observation_id", "topic_id", "observed_at", "summary", "category", "workspace", "keywords"]
@@ -38,30 +47,68 @@ Namer = Callable[[Sequence[Row], Mapping[str, Sequence[str]], Names], Names]
 def assign_topics(job: Job) -> StepReport:
     """Place the claims that have no topic under these settings; new topics are written before their claims."""
     with report_step("assign") as report:
-        model = get_model(job)
+        model = get_model(job, "topics")
+        keep = keeps_model_rows(job, model)
         key = compute_assign_key(job, model)
         namer = partial(name_topics_by_model, job, model) if model else None
+        if model:
+            adopt_old_keys(job.store, OBSERVATIONS, "assign_key", key)
+            adopt_old_keys(job.store, TOPICS, "step_key", key)
         rows = job.store.read(OBSERVATIONS, where=pc.field("status") == Status.ACTIVE)
-        waits = pc.fill_null(pc.not_equal(rows["assign_key"], key), True)
+        waits = pc.invert(_mask_placed(rows["assign_key"], key, keep=keep))
         pending = rows.filter(waits)
         report.rows_in = pending.num_rows
+        refresh = partial(refresh_topics, job.store, key, job.settings.topics, namer, keep=keep)
+        if keep:
+            report.counts["claims that a model placed, left there"] = rows.num_rows - pending.num_rows
         if pending.num_rows:
-            live = refresh_topics(job.store, key, job.settings.topics, namer)
+            live = refresh()
             known = _read_live_topics(job.store, key, live)
             if model:
                 placed = place_by_model(job, pending, known, key, model, report)
             else:
                 placed = assign(pending, known, job.settings.topics, key, rows.filter(pc.invert(waits)))
+                placed = replace(placed, merged=_drop_models_topics(placed.merged, known))
             _add_missing(job.store, placed.topics)
             report.rows_out = job.store.merge(OBSERVATIONS, _collect_placed_rows(job.store, placed, key))
-        refresh_topics(job.store, key, job.settings.topics, namer)
-        while _split_largest(job.store, key, job.settings.topics):
-            report.counts["topics split"] += 1
-            refresh_topics(job.store, key, job.settings.topics, namer)
+        refresh()
+        while (model and _merge_same(job, key, report)) or _split_oversized(job, key, report, base=model is not None):
+            refresh()  # until nothing is left to do: the next night would do it
         if model:
             model.record_usage(report)
         report.counts["topics"] = job.store.count(TOPICS)
+        if report.rows_out:
+            report.counts.update(_measure_topics(job.store))
     return report
+
+
+def _merge_same(job: Job, key: str, report: StepReport) -> bool:
+    """Put together topics that a model keeps apart and that are the same; True where there were any."""
+    merged = find_merges_by_model(job, report)
+    if merged:
+        report.counts["topics merged"] += len(merged)
+        none = Assigned(OBSERVATIONS.make_empty_table(), TOPICS.make_empty_table(), merged)
+        job.store.merge(OBSERVATIONS, _collect_placed_rows(job.store, none, key))
+    return bool(merged)
+
+
+def _measure_topics(store: Store) -> dict[str, int]:
+    claims = store.read(OBSERVATIONS, ["topic_id", "vector"], pc.field("status") == Status.ACTIVE)
+    claims = claims.filter(pc.and_(claims["vector"].is_valid(), claims["topic_id"].is_valid()))
+    topics = store.read(TOPICS, ["topic_id", "size", "base", "centroid"]).to_pylist()
+    return measure_topics(topics, claims["topic_id"].to_pylist(), build_vector_matrix(claims["vector"]))
+
+
+def _mask_placed(keys: pa.ChunkedArray, key: str, *, keep: bool) -> pa.ChunkedArray:
+    """Return which claims were placed under this key; with `keep`, or by a model."""
+    mine = pc.equal(keys, key)
+    return pc.fill_null(pc.or_(mine, pc.starts_with(keys, MODEL_KEY)) if keep else mine, False)
+
+
+def _drop_models_topics(merged: Mapping[str, str], known: pa.Table) -> dict[str, str]:
+    """Return the merges without those of topics that a model keeps apart."""
+    keys = dict(zip(known["topic_id"].to_pylist(), known["step_key"].to_pylist(), strict=True))
+    return {old: new for old, new in merged.items() if not is_model_key(keys[old])}
 
 
 def compute_assign_key(job: Job, model: Model | None) -> str:
@@ -104,22 +151,30 @@ def _collect_placed_rows(store: Store, placed: Assigned, key: str) -> pa.Table:
     return pa.concat_tables([placed.observations, pa.Table.from_pylist(rows, schema=OBSERVATIONS.schema)])
 
 
-def _split_largest(store: Store, key: str, settings: TopicSettings) -> bool:
-    """Cut the largest topic in two, where it holds too much of everything; True when it was done."""
-    rows = store.read(TOPICS, ["topic_id", "name", "size", "base"]).to_pylist()
+def _split_oversized(job: Job, key: str, report: StepReport, *, base: bool) -> bool:
+    """Cut the largest topic that can be cut in two, where it holds too much of everything; True when it was done.
+
+    With `base` also self, user and system: rules put little there, a model may put all.
+    """
+    store, settings = job.store, job.settings.topics
+    rows = store.read(TOPICS, ["topic_id", "name", "size", "base", "step_key"]).to_pylist()
     everything = sum(row["size"] for row in rows)
-    largest = find_oversized_topic({r["topic_id"]: r["size"] for r in rows if not r["base"]}, everything, settings)
-    if largest is None:
-        return False
-    members = store.read(OBSERVATIONS, where=(pc.field("status") == Status.ACTIVE) & (pc.field("topic_id") == largest))
-    moved = split_topic(members, key)
-    if moved is None:
+    sizes = {r["topic_id"]: r["size"] for r in rows if (base or not r["base"]) and r["step_key"] == key}
+    moved = None
+    while (largest := find_oversized_topic(sizes, everything, settings)) is not None:
+        active = (pc.field("status") == Status.ACTIVE) & (pc.field("topic_id") == largest)
+        moved = split_topic(store.read(OBSERVATIONS, where=active), key)
+        if moved is not None:
+            break
+        del sizes[largest]
+    if moved is None or largest is None:
         return False
     new = moved["topic_id"][0].as_py()
     names = {row["topic_id"]: row["name"] for row in rows}
     write_history(store, [make_history_event("split", largest, new, names, moved["observation_id"].to_pylist(), key)])
     _add_missing(store, pa.Table.from_pylist([make_empty_topic(new, "", "", key, base=False)], schema=TOPICS.schema))
     store.merge(OBSERVATIONS, moved)
+    report.counts["topics split"] += 1
     return True
 
 
@@ -145,23 +200,33 @@ def write_history(store: Store, events: list[Row]) -> None:
         store.merge_changed(TOPIC_HISTORY, pa.Table.from_pylist(events, schema=TOPIC_HISTORY.schema))
 
 
-def refresh_topics(store: Store, key: str, settings: TopicSettings, namer: Namer | None = None) -> set[str]:
+def refresh_topics(
+    store: Store, key: str, settings: TopicSettings, namer: Namer | None = None, *, keep: bool = False
+) -> set[str]:
     """Make name, purpose, size, samples, centroid and cohesion of every topic what the claims placed in it say.
 
     Only active claims that were placed under this key count. A topic without any is removed, the base topics apart, and
-    those of claims that wait to be placed anew: it stays as it was until they are. Returns the topics that count.
+    those of claims that wait to be placed anew: it stays as it was until they are. With `keep` what a model placed
+    counts too, and a topic that one named keeps name and purpose. Returns the topics that count.
     """
     everything = pl.DataFrame(store.read(OBSERVATIONS, [*SAID, "assign_key"], pc.field("status") == Status.ACTIVE))
     everything = everything.drop_nulls("topic_id")
     waited_for = set(everything["topic_id"].to_list())
-    claims = everything.filter(pl.col("assign_key") == key).sort("observed_at", "observation_id", nulls_last=True)
+    of_model = pl.col("assign_key").str.starts_with(MODEL_KEY)
+    placed = (pl.col("assign_key") == key) | of_model if keep else pl.col("assign_key") == key
+    claims = everything.filter(placed).sort("observed_at", "observation_id", nulls_last=True)
     members = {str(k[0]): v for k, v in claims.group_by(["topic_id"], maintain_order=True)}
     names = name_topics({topic: _make_topic_claims(mine) for topic, mine in members.items()})
     ids = {topic: mine["observation_id"].to_list() for topic, mine in members.items()}
     rows = store.read(TOPICS).to_pylist()
     if namer:
         names = dict(namer(rows, {topic: mine["summary"].to_list() for topic, mine in members.items()}, names))
-    now = [_fill_name(row, names, ids.get(row["topic_id"], []), settings.samples, key) for row in rows]
+    if keep:
+        names = names | {r["topic_id"]: (r["name"], r["purpose"]) for r in rows if is_model_key(r["step_key"])}
+    keys = {r["topic_id"]: r["step_key"] if keep and is_model_key(r["step_key"]) else key for r in rows}
+    now = [
+        _fill_name(row, names, ids.get(row["topic_id"], []), settings.samples, keys[row["topic_id"]]) for row in rows
+    ]
     changed = [new for old, new in zip(rows, now, strict=True) if new != old and (new["base"] or new["size"])]
     fresh = [_fill_centroid(store, row, ids.get(row["topic_id"], [])) for row in changed]
     store.merge(TOPICS, pa.Table.from_pylist(fresh, schema=TOPICS.schema))

@@ -5,9 +5,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from slowwave.engines.llm.protocol import EngineUnavailable
-from slowwave.schemas.tables import OBSERVATIONS, TOPICS
+from slowwave.schemas.tables import OBSERVATIONS, TOPIC_HISTORY, TOPICS
 from slowwave.store.store import Store
 from slowwave.tasks.job import Job, StepReport
 from slowwave.tasks.llm.ask import Model, compute_model_key, quarantine_rejected
@@ -15,6 +16,9 @@ from slowwave.tasks.llm.claims import Rejected
 from slowwave.tasks.topics import assign_llm as topic_llm
 from slowwave.tasks.topics.assign import Assigned, assign, make_empty_topic
 from slowwave.tasks.topics.assign_llm import Batch, Board, Topic
+from slowwave.tasks.topics.merge import find_same_topics, resolve_topic
+from slowwave.tasks.vector_columns import build_vector_matrix
+from slowwave.tasks.vectors import attach_vectors_if_there
 
 Names = Mapping[str, tuple[str, str]]
 """Topic to its name and purpose."""
@@ -37,7 +41,7 @@ def place_by_model(
     rows = sorted(
         pending.to_pylist(), key=lambda r: (r["observed_at"] is None, r["observed_at"] or 0, r["observation_id"])
     )
-    board = Board(_build_board_topics(job.store, topics), job.settings.topics.samples)
+    board = Board(_build_board_topics(job.store, topics), job.settings.topics.samples, _read_aliases(job.store, topics))
     waiting, rejected, settled = _place_in_waves(job, rows, board, model)
     report.counts["claims placed by the model"] += len(board.placed)
     report.counts["claims left for another night"] += len(waiting)
@@ -53,7 +57,7 @@ def place_by_model(
     return Assigned(
         pa.concat_tables([pa.Table.from_pylist(mine, schema=OBSERVATIONS.schema), others.observations]),
         pa.concat_tables([pa.Table.from_pylist(new, schema=TOPICS.schema), others.topics]),
-        {},  # topics that a model keeps apart are not put together by their likeness
+        {},  # topics that a model keeps apart are not put together by their claims' likeness alone
     )
 
 
@@ -90,6 +94,29 @@ def _place_in_waves(
 
 def _collect_claim_ids(batch: Batch) -> set[str]:
     return {claim["observation_id"] for claim in batch.claims.values()}
+
+
+def _read_aliases(store: Store, topics: pa.Table) -> dict[str, str]:
+    """Return names of topics that were merged -> the topic that has their claims: the model may name them again."""
+    merged = store.read(TOPIC_HISTORY, where=pc.field("kind") == "merge").to_pylist()
+    into = {row["topic_id"]: row["other_id"] for row in merged}
+    live = set(topics["topic_id"].to_pylist())
+    found = {row["name"]: resolve_topic(row["topic_id"], into) for row in merged}
+    return {name: topic for name, topic in found.items() if topic in live}
+
+
+def find_merges_by_model(job: Job, report: StepReport) -> dict[str, str]:
+    """Return topic -> the one it is the same as, by what they are called and for and by their claims.
+
+    Without an encoder none: words alone don't tell.
+    """
+    rows = job.store.read(TOPICS).sort_by("topic_id").to_pylist()
+    said = pa.table({"text": [f"{row['name']}. {row['purpose']}" for row in rows]})
+    encoded = attach_vectors_if_there(job, said, "text", report)
+    if "vector" not in encoded.column_names:
+        return {}
+    purposes = build_vector_matrix(encoded["vector"])
+    return find_same_topics(rows, purposes, job.settings.topics, job.settings.extract.same_topic)
 
 
 def _build_board_topics(store: Store, topics: pa.Table) -> list[Topic]:

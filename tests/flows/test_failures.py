@@ -234,7 +234,7 @@ from slowwave.flows.report import NightIncomplete
 from slowwave.flows.under_prefect import nightly, run_night_under_prefect
 from slowwave.tasks.topics import task
 
-def fail(*_):
+def fail(*_, **__):
     raise KeyError("x")
 
 task.refresh_topics = fail

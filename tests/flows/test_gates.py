@@ -33,7 +33,8 @@ def write_talk(path: Path, first: int, count: int) -> Path:
     """A file of sessions that each tell three things of their own."""
     lines = [
         {
-            "session": f"s{number}",
+            "session_id": f"s{number}",
+            "message_id": f"s{number}m{at}",
             "role": "user",
             "workspace": "/w",
             "ts": (START + timedelta(days=number, minutes=at)).isoformat(),

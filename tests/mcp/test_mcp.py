@@ -115,7 +115,7 @@ def test_the_tools_over_stdio(store: Path) -> None:
             }
 
     got = asyncio.run(use())
-    assert set(got["tools"]) == {"recall", "context", "briefing", "claims", "habits", "show", "remember"}
+    assert set(got["tools"]) == {"recall", "context", "briefing", "claims", "habits", "show", "remember", "rate"}
     assert all(tool.description for tool in got["tools"].values())
     assert got["tools"]["recall"].annotations.read_only_hint
     assert not got["tools"]["remember"].annotations.read_only_hint
@@ -168,6 +168,7 @@ def test_an_argument_that_no_tool_knows_is_refused(store: Path, inside: Callable
         "context": {"query": "gauge"},
         "show": {"id": "x"},
         "remember": {"note": "x"},
+        "rate": {"id": "x", "verdict": "good"},
     }
 
     async def use() -> tuple[list[dict[str, Any]], dict[str, CallToolResult]]:
@@ -178,7 +179,7 @@ def test_an_argument_that_no_tool_knows_is_refused(store: Path, inside: Callable
 
     schemas, refused = asyncio.run(use())
     assert all(schema["additionalProperties"] is False for schema in schemas)
-    assert len(refused) == 7
+    assert len(refused) == 8
     assert get_type_hints(Filters).keys() <= schemas[0]["properties"].keys()
     assert get_type_hints(MessageFilters).keys() <= schemas[1]["properties"].keys()
     assert (
@@ -354,7 +355,7 @@ def test_a_server_that_only_reads_takes_no_notes(store: Path) -> None:
         async with Client(make_server(Settings(store=store), read_only=True)) as client:
             return {tool.name for tool in (await client.list_tools()).tools}
 
-    assert "remember" not in asyncio.run(use())
+    assert not {"remember", "rate"} & asyncio.run(use())
 
 
 def test_over_http_a_token_opens_and_nothing_else_does() -> None:

@@ -2,11 +2,14 @@
 
 import json
 import random
+from collections.abc import MutableSequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
@@ -15,7 +18,16 @@ from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import OBSERVATIONS, SUMMARIES, TABLES
 from slowwave.store import Store
 from slowwave.tasks.summarize.mend import mend
-from slowwave.text.pyramid import Group, Member, Pyramid, Shape, grow
+from slowwave.text.pyramid import (
+    Group,
+    GrowthResult,
+    Member,
+    Pyramid,
+    Shape,
+    grow,
+    grow_by_tier,
+    grow_many,
+)
 
 START = datetime(2026, 11, 1, tzinfo=UTC)
 SHAPE = Shape(first=3, above=3)
@@ -25,10 +37,12 @@ def members(numbers: list[int]) -> list[Member]:
     return [Member(f"m{n}", f"The heron number {n} stood at the pond.", START + timedelta(minutes=n)) for n in numbers]
 
 
-def night(pyramid: Pyramid, live: list[int]) -> tuple[list[Group], list[str]]:
+def night(pyramid: Pyramid, live: list[int], shape: Shape = SHAPE) -> tuple[list[Group], list[str]]:
     """A night over the live members: what it writes and what it deletes."""
-    mended = mend(pyramid, members(live), SHAPE, "topic", "t")
-    return [*mended.made, *grow(pyramid, members(live), SHAPE, "topic", "t")], mended.gone
+    before = ids(pyramid)
+    mend(pyramid, members(live), "topic", "t")
+    made = grow(pyramid, members(live), shape, "topic", "t")
+    return made, sorted(before - ids(pyramid))
 
 
 def ids(pyramid: Pyramid) -> set[str]:
@@ -77,7 +91,16 @@ def test_one_that_comes_back_joins_the_next_group() -> None:
 steps = st.lists(st.tuples(st.integers(0, 8), st.lists(st.integers(0, 60), max_size=4)), min_size=1, max_size=6)
 
 
+class LosesTheLast(random.Random):
+    """An order of arrival in which 5, 6 and 7 are the last group of the first night, and two wait."""
+
+    def shuffle(self, x: MutableSequence[Any]) -> None:
+        first = [1, 2, 3, 5, 6, 7, 50, 51, 52, 53]
+        x[:] = first + [n for n in x if n not in first]
+
+
 @examples(max_examples=80, deadline=None)
+@example(nights=[(8, [0]), (2, [5, 6, 7])], chance=LosesTheLast())  # its place stays empty
 @given(steps, st.randoms(use_true_random=False))
 def test_any_arrivals_and_losses_hold_each_live_member_at_most_once(
     nights: list[tuple[int, list[int]]], chance: random.Random
@@ -101,6 +124,48 @@ def test_any_arrivals_and_losses_hold_each_live_member_at_most_once(
             below = {g.compute_id("topic", "t") for g in pyramid.tiers[tier - 1]}
             assert {m for g in pyramid.tiers[tier] for m in g.members} <= below
         assert night(pyramid, live) == ([], [])  # a second night finds nothing to do
+
+
+FILLED = replace(SHAPE, refill=True)
+
+
+@examples(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 12), st.lists(st.integers(0, 60), max_size=6)), min_size=1, max_size=6))
+def test_a_topics_groups_are_filled_up_before_others_are_opened(nights: list[tuple[int, list[int]]]) -> None:
+    pyramid, lost, total = Pyramid(), set[int](), 0
+    for arriving, going in nights:
+        total += arriving
+        lost |= set(going)
+        live = [n for n in range(total) if n not in lost]
+        night(pyramid, live, FILLED)
+        level = [f"m{n}" for n in live]
+        for _, groups in sorted(pyramid.tiers.items()):
+            held = [m for g in groups for m in g.members]
+            assert len(held) == len(set(held))
+            assert set(held) <= set(level)
+            assert not any(g.stale for g in groups)
+            assert all(3 - len(g.members) not in range(1, len(level) - len(held) + 1) for g in groups)
+            assert len(level) - len(held) < 3
+            level = [g.compute_id("topic", "t") for g in groups]
+        assert night(pyramid, live, FILLED) == ([], [])
+
+
+def test_words_that_cannot_be_written_again_stand_stale_and_are_asked_for_until_they_can() -> None:
+    pyramid = Pyramid()
+    night(pyramid, list(range(9)))
+    live = members([n for n in range(9) if n != 4])
+
+    def grow_with(text: str | None) -> GrowthResult:
+        mend(pyramid, live, "topic", "t")
+        return grow_many([grow_by_tier(pyramid, live, SHAPE, "topic", "t")], lambda drafts: [text] * len(drafts))[0]
+
+    said = [pyramid.tiers[0][1].text, pyramid.tiers[1][0].text]
+    assert grow_with(None) == GrowthResult([], complete=True)  # a tier above waits for the one below
+    stale = [g for tier in (0, 1) for g in pyramid.tiers[tier] if g.stale]
+    assert [(g.tier, g.seq, g.text) for g in stale] == [(0, 1, said[0]), (1, 0, said[1])]
+    assert stale[0].members == ("m3", "m5")
+    assert [(g.tier, g.text, g.stale) for g in grow_with("anew").groups] == [(0, "anew", False), (1, "anew", False)]
+    assert grow_with("once more").groups == []
 
 
 @examples(max_examples=40, deadline=None)
@@ -159,7 +224,9 @@ def test_a_claim_that_is_retired_leaves_its_topics_summaries(tmp_path: Path) -> 
     store.merge(OBSERVATIONS, pa.Table.from_pylist([row], schema=OBSERVATIONS.schema))
     run_night([tmp_path / "a.jsonl"], options)
     mended = [r for r in store.read(SUMMARIES).to_pylist() if r["scope"] == "topic" and r["seq"] == group["seq"]]
-    assert [r["member_ids"] for r in mended if r["tier"] == 0] == [group["member_ids"][1:]]
+    (whole,) = [r["member_ids"] for r in mended if r["tier"] == 0]
+    assert whole[:2] == group["member_ids"][1:]  # filled up with one that waited for a group
+    assert len(whole) == 3
     assert retired["summary"] not in mended[0]["text"]
     versions = store.read_versions(TABLES.values())
     run_night([tmp_path / "a.jsonl"], options)

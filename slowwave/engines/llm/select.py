@@ -43,10 +43,16 @@ class Choice:
         return self.chain.notes if self.chain else []
 
 
-def select_llm(spec: str, settings: LLMSettings | None = None, cache: CompletionCache | None = None) -> Choice:
+def select_llm(
+    spec: str,
+    settings: LLMSettings | None = None,
+    cache: CompletionCache | None = None,
+    budget: Budget | None = None,
+) -> Choice:
     """Return the LLM that `spec` names. Nothing is loaded or asked yet.
 
-    Around each engine lie its token budget, the checks, and the completions cache, from the inside out.
+    Around each engine lie its token budget, the checks, and the completions cache, from the inside out. A `budget` that
+    is given is shared with others; else it is that of the settings.
 
     Raises:
         UsageError: `spec` is none of the forms above.
@@ -57,7 +63,8 @@ def select_llm(spec: str, settings: LLMSettings | None = None, cache: Completion
     names = parts[:-1] if extractive else parts
     if not names:
         return Choice(None, extractive=True)
-    budget = Budget(settings.max_tokens) if settings.max_tokens is not None else None
+    if budget is None and settings.max_tokens is not None:
+        budget = Budget(settings.max_tokens)
     engines = [add_layers(make_engine(name, settings), settings, cache, budget) for name in names]
     return Choice(ChainLLM(engines), extractive, budget)
 

@@ -1,0 +1,88 @@
+"""Sessions left out: nothing of them is told, now or later; and taken in again all is as before."""
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from slowwave import Memory
+from slowwave.cli.main import app
+from slowwave.engines.encoders.hash_encoder import HashEncoder
+from slowwave.flows.exclude import run_exclude, run_include
+from slowwave.flows.nightly import run_night
+from slowwave.schemas.errors import UsageError
+from slowwave.schemas.settings import Settings
+from slowwave.schemas.tables import OBSERVATIONS, PASSAGES
+from slowwave.store import Store
+from slowwave.store.digest import compute_table_digest
+from tests.flows.test_gates import write_talk
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    """A store of two nights: twelve sessions, then a poisoned file of three."""
+    made = Settings(store=tmp_path / "store", encoder="hash-384", keywords={"top": 0})
+    run_night([write_talk(tmp_path / "a.jsonl", 0, 12)], made).check_complete()
+    run_night([write_talk(tmp_path / "poison.jsonl", 20, 3)], made).check_complete()
+    return made
+
+
+def list_claims(settings: Settings) -> list[tuple[str, str]]:
+    rows = Store.open(settings.store).read(OBSERVATIONS, ["observation_id", "status"]).to_pylist()
+    return sorted((row["observation_id"], row["status"]) for row in rows)
+
+
+def compute_passages_digest(settings: Settings) -> str:
+    return compute_table_digest(PASSAGES, Store.open(settings.store).read(PASSAGES))
+
+
+def find_claims(settings: Settings, word: str) -> list[str]:
+    rows = Store.open(settings.store).read(OBSERVATIONS, ["summary", "status"]).to_pylist()
+    return [row["summary"] for row in rows if word in row["summary"] and row["status"] == "active"]
+
+
+@pytest.mark.parametrize("name", ["file", "r2"])
+def test_nothing_of_it_is_told_and_a_later_night_does_not_bring_it_back(
+    settings: Settings, tmp_path: Path, name: str
+) -> None:
+    poison = tmp_path / "poison.jsonl"
+    assert find_claims(settings, "unit21x")
+    run_exclude([str(poison) if name == "file" else name], "it was made up", settings).check_complete()
+    write_talk(poison, 20, 4)  # it grows, by a session of its own
+    run_night([poison], settings).check_complete()
+    assert [find_claims(settings, f"unit{n}x") for n in (20, 21, 22)] == [[], [], []]
+    assert find_claims(settings, "unit23x")
+    assert find_claims(settings, "unit3x")
+    memory = Memory.open(settings.store, encoder=HashEncoder())
+    assert not any("unit21x" in hit.text for hit in memory.recall("which port does the unit21x service listen on", 20))
+
+
+def test_taken_in_again_all_is_as_before(settings: Settings) -> None:
+    claims, passages = list_claims(settings), compute_passages_digest(settings)
+    run_exclude(["s20", "s21"], "they were made up", settings)
+    assert list_claims(settings) != claims
+    assert compute_passages_digest(settings) != passages
+    run_include(["s20", "s21"], settings)
+    assert list_claims(settings) == claims
+    assert compute_passages_digest(settings) == passages
+
+
+def test_what_is_no_name_or_was_done_is_refused(settings: Settings) -> None:
+    with pytest.raises(UsageError, match="'s99' is no session"):
+        run_exclude(["s99"], "why not", settings)
+    with pytest.raises(UsageError, match="reason is needed"):
+        run_exclude(["s20"], " ", settings)
+    run_exclude(["s20"], "made up", settings)
+    with pytest.raises(UsageError, match="left out already"):
+        run_exclude(["s20"], "made up", settings)
+    with pytest.raises(UsageError, match="not left out"):
+        run_include(["s21"], settings)
+
+
+def test_the_commands_leave_out_list_and_take_in(settings: Settings) -> None:
+    run, where = CliRunner(), ["--store", str(settings.store)]
+    assert run.invoke(app, ["inspect", "excluded", *where]).stdout == "Nothing is left out.\n"
+    assert run.invoke(app, ["exclude", "s20", "--why", "made up", *where]).exit_code == 0
+    assert "s20  " in run.invoke(app, ["inspect", "excluded", *where]).stdout
+    assert run.invoke(app, ["include", "s20", *where]).exit_code == 0
+    assert run.invoke(app, ["inspect", "excluded", *where]).stdout == "Nothing is left out.\n"

@@ -1,0 +1,188 @@
+"""What a language model made stands through every command without one; it is made again where that is asked for."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from slowwave.flows.nightly import run_night
+from slowwave.flows.report import RunReport
+from slowwave.flows.reprocess import FORGET, run_reprocess
+from slowwave.flows.selection import Selection
+from slowwave.flows.summarize import summarize_sessions
+from slowwave.flows.unmerge import run_unmerge
+from slowwave.schemas.settings import Settings
+from slowwave.schemas.tables import GISTS, MARKS, MERGES, OBSERVATIONS, SUMMARIES, TOPICS, Table
+from slowwave.schemas.vocabulary import WITHDRAWN
+from slowwave.store import Store
+from slowwave.tasks.job import MODEL_KEY, is_model_key
+from slowwave.tasks.observe.task import CLAIM
+
+SAID = [
+    "I moved to Porto in March and I love the river.",
+    "My sister Clara lives there too, she teaches chemistry.",
+    "We will visit the museum on Friday at ten o'clock.",
+    "I bought a red bicycle for 240 euros yesterday.",
+    "The bakery at Rua das Flores closes at six.",
+    "I am allergic to walnuts, so no cake for me.",
+    "The museum of trams is closed for repairs until May.",
+    "My brother Rui repairs violins in a workshop at Braga.",
+]
+MADE: dict[Table, str] = {OBSERVATIONS: "step_key", GISTS: "step_key", SUMMARIES: "step_key", TOPICS: "step_key"}
+
+
+def write_talks(folder: Path, sessions: int = 4, upto: int = len(SAID)) -> Path:
+    folder.mkdir(exist_ok=True)
+    for n in range(sessions):
+        lines = [
+            {"session_id": f"s{n}", "message_id": f"s{n}-{i}", "role": "user", "speaker": "Ada" if i % 2 else "Ben",
+             "content": text if i == 4 else f"In town {n} {text}", "ts": f"2026-11-{2 + n:02d}T10:{i:02d}:00Z"}
+            for i, text in enumerate(SAID[:upto])
+        ]  # fmt: skip
+        (folder / f"s{n}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    return folder
+
+
+def settings(store: Path, script: str | None = "faithful", **more: Any) -> Settings:
+    model = {"llm": f"scripted:tests.llm_scripts:{script}", "gists": "llm"} if script else {}
+    small = {"pyramid": {"step": 4, "n_sum": 3, "n_sum_sum": 2}, "extract": {"gist_words": 5}}
+    return Settings(store=store, encoder="hash-384", **{**small, **model, **more})
+
+
+def read_made(store: Path) -> dict[str, dict[str, Any]]:
+    """Rows of a model's, by table and id; of a claim also what other steps wrote."""
+    opened = Store.open(store)
+    return {
+        f"{table.name} {row[table.key]}": row
+        for table, key in MADE.items()
+        for row in opened.read(table).to_pylist()
+        if is_model_key(row[key]) and row.get("reason") != WITHDRAWN
+    }
+
+
+def count(report: RunReport, name: str) -> int:
+    return sum(step.counts[name] for step in report.steps)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    folder = tmp_path_factory.mktemp("kept")
+    talks = write_talks(folder / "talks")
+    run_night([talks], settings(folder / "store"))
+    return folder / "store", talks
+
+
+def test_no_command_without_a_model_changes_what_one_made(made: tuple[Path, Path]) -> None:
+    store, talks = made
+    before, versions = read_made(store), Store.open(store).read_versions([OBSERVATIONS, SUMMARIES, TOPICS])
+    assert {name.split()[0] for name in before} == {"observations", "gists", "summaries", "topics"}
+    plain = settings(store, None)
+    night = run_night([talks], plain)
+    assert read_made(store) == before
+    assert night.release is None
+    assert count(night, "sessions whose claims a model made, left as they are") == 4
+    assert count(night, "summaries that a model wrote, left as they are") > 4
+    assert count(night, "claims that a model placed, left there") > 10
+    for step in FORGET:
+        run_reprocess(step, Selection(), plain)
+        assert read_made(store) == before, step
+    summarize_sessions(Selection(("s0",)), plain)
+    assert read_made(store) == before
+    assert Store.open(store).read_versions([OBSERVATIONS, SUMMARIES, TOPICS]) == versions
+
+
+def test_with_the_model_again_nothing_is_asked_and_nothing_changes(made: tuple[Path, Path]) -> None:
+    store, talks = made
+    before = read_made(store)
+    again = run_night([talks], settings(store))
+    assert (again.release, again.count_paid_requests(), read_made(store) == before) == (None, 0, True)
+
+
+def test_what_unmerge_takes_apart_stays_apart_and_the_models_rows_stand(tmp_path: Path) -> None:
+    store, talks = tmp_path / "store", write_talks(tmp_path / "talks")
+    run_night([talks], settings(store))
+    before = read_made(store)
+    ledger = Store.open(store).read(MERGES, where=pc.field("kind") == "duplicate").to_pylist()
+    run_unmerge(ledger[0]["merge_id"], settings(store, None))
+    changed = {name for name, row in read_made(store).items() if before.get(name) != row}
+    apart = {f"observations {ledger[0][name]}" for name in ("loser_id", "winner_id")}
+    assert {name for name in changed if name.startswith(("observations", "gists"))} <= apart
+    assert set(before) - set(read_made(store)) <= {n for n in before if n.startswith("summaries")}  # a group lost one
+    for again in (settings(store, None), settings(store)):
+        run_night([talks], again)
+        rows = Store.open(store).read_ids(OBSERVATIONS, [ledger[0]["loser_id"]]).to_pylist()
+        assert [(row["status"], row["canonical_id"]) for row in rows] == [("active", None)]
+
+
+def test_what_was_said_since_is_added_without_a_model_and_read_by_it_when_it_is_back(tmp_path: Path) -> None:
+    store, talks = tmp_path / "store", write_talks(tmp_path / "talks", upto=5)
+    run_night([talks], settings(store))
+    before = read_made(store)
+    write_talks(tmp_path / "talks")
+    night = run_night([talks], settings(store, None))
+    rows = Store.open(store).read(OBSERVATIONS).to_pylist()
+    assert {name: row for name, row in read_made(store).items() if name.startswith("observations")} == {
+        name: row for name, row in before.items() if name.startswith("observations")
+    }
+    added = [row for row in rows if row["observer"] == "extractive"]
+    assert added
+    assert all(row["topic_id"] for row in added)
+    assert count(night, "summaries that wait for a model") >= 4  # each session's master tells of five messages
+    stale = Store.open(store).read(SUMMARIES, where=pc.field("stale")).to_pylist()
+    assert {row["text"] for row in stale} == {"An account of the whole conversation."}
+    assert run_night([talks], settings(store, None)).release is None
+    back = run_night([talks], settings(store))
+    assert count(back, "summaries that wait for a model") == 0
+    rows = Store.open(store).read(OBSERVATIONS).to_pylist()
+    assert {row["observer"] for row in rows if row["status"] == "active"} == {"scripted"}
+    assert all(is_model_key(row["step_key"]) for row in Store.open(store).read(SUMMARIES).to_pylist())
+
+
+def test_told_to_a_command_makes_it_again_without_a_model(tmp_path: Path) -> None:
+    store, talks = tmp_path / "store", write_talks(tmp_path / "talks")
+    run_night([talks], settings(store))
+    run_night([talks], settings(store, None, engine="extractive"))
+    assert not [name for name in read_made(store) if not name.startswith("topics")]
+    active = Store.open(store).read(OBSERVATIONS, where=pc.field("status") == "active").to_pylist()
+    assert {row["observer"] for row in active} == {"extractive"}
+
+
+def test_a_store_whose_marks_know_no_model_is_known_by_its_claims(tmp_path: Path) -> None:
+    store, talks = tmp_path / "store", write_talks(tmp_path / "talks")
+    run_night([talks], settings(store))
+    opened = Store.open(store)
+    old = [{**row, "model_input": None, "model_head": None} for row in opened.read(MARKS).to_pylist()]
+    opened.merge(MARKS, pa.Table.from_pylist(old, schema=MARKS.schema))
+    before = {name: row for name, row in read_made(store).items() if name.startswith("observations")}
+    run_night([talks], settings(store, None))
+    assert {name: row for name, row in read_made(store).items() if name.startswith("observations")} == before
+
+
+def test_a_store_whose_keys_do_not_say_so_learns_it_from_the_same_model_and_asks_nothing(tmp_path: Path) -> None:
+    store, talks = tmp_path / "store", write_talks(tmp_path / "talks")
+    run_night([talks], settings(store))
+    before, opened = read_made(store), Store.open(store)
+    keys = ((OBSERVATIONS, ("dedupe_key", "assign_key", "step_key")), *((t, ("step_key",)) for t in MADE))
+    for table, columns in keys:
+        rows = opened.read(table).to_pylist()
+        old = [row | {name: (row[name] or "").removeprefix(MODEL_KEY) or None for name in columns} for row in rows]
+        opened.merge(table, pa.Table.from_pylist(old, schema=table.schema))
+    assert read_made(store) == {}
+    assert run_night([talks], settings(store)).count_paid_requests() == 0
+    assert read_made(store) == before
+
+
+def test_a_model_that_is_away_replaces_none_of_its_claims(tmp_path: Path) -> None:
+    store, talks = tmp_path / "store", write_talks(tmp_path / "talks", upto=5)
+    run_night([talks], settings(store))
+    before = {name: row for name, row in read_made(store).items() if name.startswith("observations")}
+    write_talks(tmp_path / "talks")
+    away = settings(store, "absent").model_copy(update={"llm": "scripted:tests.llm_scripts:absent > extractive"})
+    night = run_night([talks], away)
+    assert count(night, "sessions left as a model made them until it is back") == 4
+    after = {name: row for name, row in read_made(store).items() if name.startswith("observations")}
+    assert after.keys() == before.keys()
+    assert all(after[name][column] == row[column] for name, row in before.items() for column in CLAIM)

@@ -1,0 +1,183 @@
+"""Every prompt as a model gets it, beside one that a person has read; and that each part of it reaches the model.
+
+After a change on purpose `SLOWWAVE_WRITE_GOLDEN=1 pytest tests/llm` writes them anew: read the difference before it is
+committed, for it makes pending again whatever rests on the prompt.
+"""
+
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from slowwave.engines.llm.protocol import Request
+from slowwave.engines.llm.scripted import ScriptedLLM
+from slowwave.schemas.settings import ExtractSettings, ObserveSettings
+from slowwave.schemas.tables import MESSAGES
+from slowwave.tasks.dedupe import judge_llm as same
+from slowwave.tasks.llm.library import SHIPPED, Library
+from slowwave.tasks.observe import consolidate
+from slowwave.tasks.observe.extract import plan_requests
+from slowwave.tasks.summarize.narrate import TopicInfo, build_gist_requests, build_summary_request
+from slowwave.tasks.supersede import judge_llm as change
+from slowwave.tasks.supersede.verdicts import ClaimShown
+from slowwave.tasks.topics.assign_llm import Board, Topic, build_purpose_request
+from slowwave.text.pyramid import MASTER, Draft, Member
+
+GOLDEN = Path(__file__).parent / "golden"
+NOON = datetime(2026, 11, 2, 12, tzinfo=UTC)
+LIBRARY, SETTINGS, WINDOW = Library(None), ExtractSettings(), 32_768
+COUNT = ScriptedLLM().count_tokens
+MARK = "quetzal"
+"""A word that stands in no prompt."""
+
+
+def message(text: str = "I moved to Porto in March.", **more: Any) -> dict[str, Any]:
+    row: dict[str, Any] = dict.fromkeys(MESSAGES.schema.names, "") | {"blocks": [], "tokens": 9, "parent_id": None}
+    said = {"message_id": "m1", "session_id": "s", "seq": 0, "role": "user", "origin": "human", "speaker": "Ada"}
+    return row | said | {"text": text, "ts": NOON, "workspace": "/home/ada/tidepool", "source": "generic"} | more
+
+
+def ask_extract(first: dict[str, Any] | None = None, extract: ExtractSettings = SETTINGS) -> Request:
+    rows = [first or message(), message("And the flat?", message_id="m2", seq=1, speaker="Ben")]
+    table = pa.Table.from_pylist(rows, schema=MESSAGES.schema)
+    return plan_requests(table, ObserveSettings(pack="personal"), extract, LIBRARY, COUNT, WINDOW).requests[0]
+
+
+def ask_consolidate(**first: Any) -> Request:
+    claims = [
+        {"observation_id": str(n), "category": "fact", "speaker": "Ada", "detail": "", "summary": text}
+        for n, text in enumerate(["Ada lives in Porto.", "Ada lives in Braga."])
+    ]
+    claims[0] |= first
+    return consolidate.build_questions("s", claims, LIBRARY, COUNT, WINDOW)[0].request
+
+
+def ask_gist(text: str = "I moved to Porto in March.") -> Request:
+    return build_gist_requests([{"message_id": "m1", "text": text}], LIBRARY, COUNT, WINDOW)[0]
+
+
+MEMBERS = (Member("a", "Ada moved to Porto.", NOON, speaker="Ada"), Member("b", "Her sister lives there.", NOON))
+DRAFT = Draft("session", "s", 0, 0, MEMBERS, (Member("c", "They talked of rivers.", NOON, speaker="Ben"),))
+ABOUT = TopicInfo("Porto", "Where Ada lives and what she finds there", ("The bakery closes at six.",))
+
+
+def ask_account(draft: Draft = DRAFT, about: TopicInfo | None = None, words: int = 60) -> Request:
+    return build_summary_request(draft, about, words, LIBRARY, COUNT, WINDOW)
+
+
+def ask_assign(topic: Topic | None = None, summary: str = "Ada moved to Porto.") -> Request:
+    known = topic or Topic("t", "Porto", "Where Ada lives", ["The bakery closes at six."])
+    claim = {"observation_id": "1", "summary": summary, "vector": None}
+    return Board([known], 5).build_batch([claim], SETTINGS, LIBRARY, COUNT, WINDOW).request
+
+
+def ask_purpose(name: str = "Porto", claims: tuple[str, ...] = ()) -> Request:
+    said = claims or tuple(f"Ada saw bridge number {n}." for n in range(10))
+    request = build_purpose_request(Topic("t", name, ""), said, SETTINGS, LIBRARY)
+    assert request
+    return request
+
+
+EARLIER = ClaimShown("1", "Ada lives in Porto.", "Ada", NOON, NOON, ("She likes the river.",))
+LATER = ClaimShown("2", "Ada lives in Braga now.", "Ada", datetime(2026, 12, 1, 9, tzinfo=UTC), NOON, ())
+
+
+def ask_change(earlier: ClaimShown = EARLIER, later: ClaimShown = LATER) -> Request:
+    return change.build_request((earlier, later), LIBRARY)
+
+
+def ask_same(left: str = "Ada lives in Porto.", right: str = "Porto is where Ada lives.") -> Request:
+    return same.build_batches([(left, right)], LIBRARY)[0].request
+
+
+PROMPTS: dict[str, Callable[[], Request]] = {
+    "extract": ask_extract,
+    "consolidate": ask_consolidate,
+    "gist": ask_gist,
+    "narrate_session": ask_account,
+    "narrate_topic": lambda: ask_account(about=ABOUT),
+    "master": lambda: ask_account(replace(DRAFT, tier=MASTER, context=())),
+    "assign": ask_assign,
+    "purpose": ask_purpose,
+    "change": ask_change,
+    "same": ask_same,
+}
+
+
+def render(request: Request) -> str:
+    return "\n".join(f"=== {turn['role']} ===\n{turn['content']}" for turn in request.messages) + "\n"
+
+
+def test_every_prompt_that_ships_is_here() -> None:
+    assert {path.stem for path in (SHIPPED / "prompts").glob("*.md")} == set(PROMPTS)
+
+
+@pytest.mark.parametrize("name", PROMPTS)
+def test_a_prompt_is_the_one_that_was_read(name: str) -> None:
+    path, shown = GOLDEN / f"{name}.txt", render(PROMPTS[name]())
+    if os.environ.get("SLOWWAVE_WRITE_GOLDEN"):
+        path.write_text(shown, encoding="utf-8")
+    assert shown == path.read_text(encoding="utf-8")
+
+
+SPOTS: dict[str, Request] = {
+    "extract: text": ask_extract(message(f"I saw a {MARK}.")),
+    "extract: speaker": ask_extract(message(speaker=MARK)),
+    "extract: workspace": ask_extract(message(workspace=f"/home/{MARK}")),
+    "consolidate: claim": ask_consolidate(summary=MARK),
+    "consolidate: detail": ask_consolidate(detail=MARK),
+    "consolidate: speaker": ask_consolidate(speaker=MARK),
+    "gist: message": ask_gist(f"I saw a {MARK}."),
+    "account: member": ask_account(replace(DRAFT, members=(Member("a", MARK),))),
+    "account: speaker": ask_account(replace(DRAFT, members=(Member("a", "Hi.", speaker=MARK),))),
+    "account: before": ask_account(replace(DRAFT, context=(Member("a", MARK),))),
+    "account: topic": ask_account(about=replace(ABOUT, name=MARK)),
+    "account: purpose": ask_account(about=replace(ABOUT, purpose=MARK)),
+    "account: samples": ask_account(about=replace(ABOUT, samples=(MARK,))),
+    "master: member": ask_account(replace(DRAFT, tier=MASTER, members=(Member("a", MARK),))),
+    "assign: topic": ask_assign(Topic("t", MARK, "Where Ada lives")),
+    "assign: purpose": ask_assign(Topic("t", "Porto", MARK)),
+    "assign: samples": ask_assign(Topic("t", "Porto", "Where Ada lives", [MARK])),
+    "assign: entry": ask_assign(summary=MARK),
+    "purpose: topic": ask_purpose(MARK),
+    "purpose: claims": ask_purpose(claims=tuple(f"The {MARK} {n} sings." for n in range(10))),
+    "change: earlier": ask_change(replace(EARLIER, text=MARK)),
+    "change: later": ask_change(later=replace(LATER, text=MARK)),
+    "change: speaker": ask_change(replace(EARLIER, speaker=MARK)),
+    "change: beside": ask_change(replace(EARLIER, beside=(MARK,))),
+    "same: left": ask_same(left=MARK),
+    "same: right": ask_same(right=MARK),
+}
+
+
+@pytest.mark.parametrize("spot", SPOTS)
+def test_each_part_of_a_prompt_changes_what_the_model_answers(spot: str) -> None:
+    model = ScriptedLLM(lambda request: "seen" if MARK in request.messages[-1]["content"] else "not seen")
+    with_it, without = (
+        next(iter(model.complete([request]))).text for request in (SPOTS[spot], PROMPTS[_prompt_of(spot)]())
+    )
+    assert (with_it, without) == ("seen", "not seen")
+
+
+def _prompt_of(spot: str) -> str:
+    name = spot.split(":")[0]
+    return "narrate_topic" if name == "account" else name
+
+
+def test_limits_stand_in_the_prompt() -> None:
+    assert "at most 37 words" in ask_account(words=37).messages[0]["content"]
+    asked = ask_extract(extract=ExtractSettings(max_claims=23))
+    assert "at most 23" in " ".join(asked.messages[0]["content"].split())
+
+
+def test_the_claims_behind_a_purpose_are_drawn_at_random_from_all_up_to_the_milestone() -> None:
+    said = tuple(f"Ada saw bridge number {n}." for n in range(100))
+    shown = [n for n, text in enumerate(said) if text in ask_purpose(claims=said).messages[-1]["content"]]
+    assert len(shown) == SETTINGS.purpose_samples
+    assert shown[-1] > 50  # not the first ten, nor the last
+    assert shown != list(range(shown[0], shown[0] + len(shown)))

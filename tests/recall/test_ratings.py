@@ -1,0 +1,100 @@
+"""What people say of memories, and what is handed out: noted in logs, counted, and changing no answer."""
+
+import json
+import stat
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from slowwave.cli.main import app
+from slowwave.context.handed_out import note_hits
+from slowwave.flows.nightly import run_night
+from slowwave.memory import Memory
+from slowwave.recall.usage import count_usage
+from slowwave.schemas.settings import Settings
+from slowwave.schemas.tables import OBSERVATIONS
+from slowwave.store.ratings import FILE, read_ratings, write_rating
+from slowwave.tasks.forget.journals import erase_recalled
+
+SAID = ["My sister Clara teaches chemistry in Porto.", "The bakery at Rua das Flores closes at six every day."]
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("ratings")
+    lines = [
+        {"session_id": "a", "message_id": f"a-{i}", "role": "user", "speaker": "Ada", "content": text,
+         "ts": f"2026-11-02T10:{i:02d}:00Z"}
+        for i, text in enumerate(SAID)
+    ]  # fmt: skip
+    (folder / "a.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    run_night([folder / "a.jsonl"], Settings(store=folder / "store", encoder="hash-384"))
+    return folder / "store"
+
+
+def call(store: Path, *words: str) -> tuple[int, str]:
+    done = CliRunner().invoke(app, [*words, "--store", str(store)], env={"COLUMNS": "200"})
+    return done.exit_code, done.output
+
+
+def test_what_is_handed_out_is_told_from_what_never_was(store: Path) -> None:
+    memory = Memory.open(store)
+    assert len(count_usage(memory.snapshot, store / "default").never) == len(count_claims(memory))
+    note_hits(store / "default", memory.recall("Where does Clara teach chemistry?", 1))
+    found = count_usage(memory.snapshot, store / "default")
+    assert found.recalls == 1
+    assert [(one.times, "Clara" in one.text) for one in found.claims if one.times] == [(1, True)]
+    assert any("bakery" in one.text for one in found.never)
+    with (store / "default" / "recalls.jsonl").open("a") as log:
+        log.write('{"cut')
+    assert count_usage(memory.snapshot, store / "default").unread == 1
+    status, printed = call(store, "stats")
+    assert status == 0
+    assert "1 answers were handed out" in printed
+    assert json.loads(call(store, "stats", "--json")[1])["recalls"] == 1
+
+
+def count_claims(memory: Memory) -> list[str]:
+    ids: list[str] = memory.snapshot.read(OBSERVATIONS, ["observation_id"])["observation_id"].to_pylist()
+    return ids
+
+
+def test_the_last_word_on_a_memory_counts_and_answers_stay_as_they_are(store: Path) -> None:
+    memory = Memory.open(store)
+    before = [(hit.id, hit.score) for hit in memory.recall("Where does Clara teach?", 5)]
+    claim = count_claims(memory)[0]
+    assert call(store, "rate", claim[:12], "good")[0] == 0
+    secret = "sk-ant-" + "api03-" + "x1Y2" * 24
+    status, printed = call(store, "rate", claim, "bad", "--why", f"stale, it is Braga now {secret}")
+    assert (status, printed) == (0, f"Noted as bad: observation {claim[:12]}\n")
+    (one,) = read_ratings(store / "default").values()
+    assert (one.id, one.kind, one.verdict) == (claim, "observation", "bad")
+    assert "stale, it is Braga now" in one.why
+    assert secret not in (store / "default" / FILE).read_text()
+    assert len((store / "default" / FILE).read_text().splitlines()) == 2
+    assert stat.S_IMODE((store / "default" / FILE).stat().st_mode) == 0o600
+    assert "0 memories were rated good, 1 bad." in call(store, "stats")[1]
+    assert [(hit.id, hit.score) for hit in Memory.open(store).recall("Where does Clara teach?", 5)] == before
+
+
+def test_what_is_forgotten_loses_its_rating(tmp_path: Path) -> None:
+    for one in ("gone", "kept"):
+        write_rating(tmp_path, one, "observation", "bad", "it is wrong")
+    assert erase_recalled(tmp_path, ["gone"], []) == 1
+    assert list(read_ratings(tmp_path)) == ["kept"]
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["rate", "0123456789abcdef", "good"], "has the id '0123456789abcdef'"),
+        (["rate", "CLAIM", "splendid"], "a memory is good or bad, not 'splendid'"),
+    ],
+)
+def test_a_rating_that_is_none_is_refused_in_a_line(store: Path, words: list[str], told: str) -> None:
+    claim = count_claims(Memory.open(store))[0]
+    status, printed = call(store, *(claim if word == "CLAIM" else word for word in words))
+    assert status == 1
+    assert told in printed
+    assert "Traceback" not in printed

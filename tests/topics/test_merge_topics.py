@@ -1,0 +1,146 @@
+"""Topics that a model names twice become one, its base topics have a ceiling, and small topics a summary."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.compute as pc
+
+from slowwave.engines.llm.protocol import Request
+from slowwave.flows.nightly import run_night
+from slowwave.flows.report import RunReport
+from slowwave.schemas.settings import Settings, TopicSettings
+from slowwave.schemas.tables import OBSERVATIONS, SUMMARIES, TABLES, TOPIC_HISTORY, TOPICS
+from slowwave.store import Store
+from slowwave.tasks.topics.merge import find_same_topics, measure_topics
+from tests.llm_scripts import ENTRY, FIRST_NEW, faithful, kind, material
+
+DISHES = ["soup", "bread", "rice", "pasta", "salad", "stew", "cake", "pie", "curry", "omelette"]
+TALK = [f"I cook {dish} with salt and pepper in the kitchen on Sunday." for dish in DISHES] + [
+    f"The boat number {n} lies at the harbour with a torn sail." for n in range(6)
+]
+
+
+def naming_twice(request: Request) -> Any:
+    """A model that opens a topic of another name for each dish, and one for boats."""
+    if kind(request) != "topics":
+        return faithful(request)
+    first = int(FIRST_NEW.findall(request.messages[0]["content"])[0])
+    entries = re.findall(r"^entry (\d+): (.*)$", material(request), re.MULTILINE)
+    opened: dict[str, int] = {}
+    new = []
+    placements = []
+    for number, text in entries:
+        dish = next((one for one in DISHES if one in text), None)
+        name, purpose = (f"kitchen {dish}", "what they cook in the kitchen") if dish else ("harbour", "boats and sails")
+        if name not in opened and len(new) < 5:
+            opened[name] = first + len(new)
+            new.append({"name": name, "purpose": purpose})
+        if name in opened:
+            placements.append({"entry": int(number), "topic": opened[name]})
+    return {"new_topics": new, "placements": placements}
+
+
+def selfish(request: Request) -> Any:
+    """A model that puts all under the first topic it is shown, which is a base one."""
+    if kind(request) != "topics":
+        return faithful(request)
+    numbers = [int(n) for n in ENTRY.findall(material(request))]
+    return {"new_topics": [], "placements": [{"entry": n, "topic": 1} for n in numbers]}
+
+
+def run(folder: Path, script: str, said: list[str], **more: Any) -> tuple[RunReport, Store]:
+    lines = [
+        {"session_id": "a", "message_id": f"a-{i}", "role": "user", "speaker": "Ada", "content": text,
+         "ts": f"2026-11-02T{10 + i // 60}:{i % 60:02d}:00Z"}
+        for i, text in enumerate(said)
+    ]  # fmt: skip
+    folder.mkdir(exist_ok=True)
+    (folder / "a.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    settings = Settings(
+        store=folder / "store",
+        encoder="hash-384",
+        llm=f"scripted:tests.topics.test_merge_topics:{script}",
+        **{"extract": {"batch_claims": 5, "max_claims": 50}, **more},
+    )
+    return run_night([folder / "a.jsonl"], settings), Store.open(settings.store)
+
+
+def topic(name: str, centre: list[float], size: int, *, base: bool = False) -> dict[str, Any]:
+    return {"topic_id": name, "base": base, "size": size, "centroid": centre, "cohesion": 1.0}
+
+
+def test_two_topics_are_one_by_purpose_and_by_claims_and_never_by_either_alone() -> None:
+    topics = [topic("a", [1, 0], 3), topic("b", [0.9, 0.436], 5), topic("c", [0, 1], 2)]
+    alike = np.array([[1, 0], [1, 0], [0, 1]], dtype=np.float32)
+    assert find_same_topics(topics, alike, TopicSettings(), 0.6) == {"a": "b"}
+    assert find_same_topics(topics, np.eye(3, dtype=np.float32), TopicSettings(), 0.6) == {}
+    apart = [topic("a", [1, 0], 3), topic("b", [0, 1], 5), topic("self", [1, 0], 2, base=True)]
+    assert find_same_topics(apart, np.ones((3, 1), dtype=np.float32), TopicSettings(), 0.6) == {}
+    full = [topic("a", [1, 0], 20), topic("b", [1, 0], 20), topic("c", [0, 1], 20)]  # together over their share
+    assert find_same_topics(full, np.ones((3, 1), dtype=np.float32), TopicSettings(max_share=0.5), 0.6) == {}
+
+
+def test_a_chain_of_synonyms_ends_in_one() -> None:
+    topics = [topic(name, [1, 0], size) for name, size in (("a", 2), ("b", 9), ("c", 3), ("d", 1))]
+    assert find_same_topics(topics, np.ones((4, 1), dtype=np.float32), TopicSettings(), 0.6) == dict.fromkeys(
+        "acd", "b"
+    )
+
+
+def test_shares_and_overlap_are_percents() -> None:
+    topics = [topic("a", [1, 0], 3), topic("self", [0, 1], 1, base=True)]
+    vectors = np.array([[1, 0], [1, 0], [0, 1], [0, 1]], dtype=np.float32)
+    assert list(measure_topics(topics, ["a", "a", "a", "self"], vectors).values()) == [75, 25, 25]
+    assert measure_topics([], [], np.zeros((0, 0), dtype=np.float32)) == {}
+
+
+LOOSE = {"batch_claims": 5, "max_claims": 50, "same_topic": 0.5}
+
+
+def test_synonyms_of_a_model_become_one_topic_and_stay_so(tmp_path: Path) -> None:
+    report, store = run(
+        tmp_path, "naming_twice", TALK, extract={"batch_claims": 5, "max_claims": 50, "same_topic": 0.5}
+    )
+    (step,) = [step for step in report.steps if step.step == "assign"]
+    assert step.counts["topics merged"] >= 5
+    topics = {row["name"]: row["size"] for row in store.read(TOPICS).to_pylist() if row["size"]}
+    kitchens = [name for name in topics if name.startswith("kitchen")]
+    assert len(kitchens) < 4
+    assert topics["harbour"] == 6
+    gone = {row["name"] for row in store.read(TOPIC_HISTORY).to_pylist() if row["kind"] == "merge"}
+    assert gone
+    versions = store.read_versions(TABLES.values())
+    assert run(tmp_path, "naming_twice", TALK, extract=LOOSE)[0].release is None
+    assert store.read_versions(TABLES.values()) == versions
+
+
+def test_a_base_topic_that_a_model_puts_all_in_is_cut(tmp_path: Path) -> None:
+    said = [*TALK, *(f"My train to {town} leaves at {n} from platform {n}." for n, town in enumerate(
+        ["Porto", "Braga", "Lisbon", "Faro", "Evora", "Aveiro", "Beja", "Viseu"], 3))]  # fmt: skip
+    report, store = run(tmp_path, "selfish", said, topics={"min_to_split": 10})
+    sizes = {row["name"]: row["size"] for row in store.read(TOPICS).to_pylist() if row["size"]}
+    assert sum(sizes.values()) == len(said)
+    assert max(sizes.values()) <= len(said) / 4
+    (step,) = [step for step in report.steps if step.step == "assign"]
+    assert step.counts["largest base topic, percent of claims"] <= 25
+    assert {row["name"] for row in store.read(TOPIC_HISTORY).to_pylist()} >= {"self"}
+
+
+def test_a_topic_of_a_few_claims_has_a_summary_until_a_group_is_full(tmp_path: Path) -> None:
+    _, store = run(tmp_path, "faithful_here", TALK[:4])
+    of_topics = store.read(SUMMARIES, where=pc.field("scope") == "topic").to_pylist()
+    assert [(row["tier"], row["sealed"], len(row["member_ids"]), row["title"]) for row in of_topics] == [
+        (-1, False, 4, "daily life")
+    ]
+    assert of_topics[0]["text"] == "An account of what was said, in plain prose."
+    claims = store.count(OBSERVATIONS)
+    _, store = run(tmp_path, "faithful_here", TALK)
+    assert store.count(OBSERVATIONS) > claims
+    of_topics = store.read(SUMMARIES, where=pc.field("scope") == "topic").to_pylist()
+    assert {row["tier"] for row in of_topics} == {0}
+
+
+faithful_here = faithful
