@@ -80,7 +80,7 @@ def _collect_told(
         return ""  # a resumed session has its briefing in its transcript
     from slowwave.cli.context import find_project, open_memory
     from slowwave.context.handed_out import note_block
-    from slowwave.text.fence import neutralize_template_marks
+    from slowwave.text.fence import fence_block
 
     memory = open_memory(store, space)
     folder = given.get("cwd") or next(iter(given.get("workspace_roots") or ()), None)
@@ -92,4 +92,4 @@ def _collect_told(
     else:
         return ""
     note_block(memory.root / memory.space, block)
-    return neutralize_template_marks(block.text)
+    return fence_block(block.text) if block.text else block.text

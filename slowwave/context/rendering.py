@@ -22,6 +22,7 @@ from typing import Literal
 
 from slowwave.recall.release.view import shorten_session_ids
 from slowwave.schemas.vocabulary import Role
+from slowwave.text.fence import escape_line, escape_text, escape_values
 
 Format = Literal["markdown", "json"]
 Speaker = Literal["person", "model"]
@@ -118,7 +119,7 @@ def _format_part_lines(part: Part, names: Mapping[str, str]) -> list[str]:
         group = list(lines)
         head = format_heading(group[0].source, names)
         found += [head] if head else []
-        found += [format_tag(line.source) + line.text for line in group]
+        found += [format_tag(line.source) + escape_text(line.text) for line in group]
     return found
 
 
@@ -126,6 +127,7 @@ def format_heading(source: LineSource, names: Mapping[str, str]) -> str:
     """Return what stands over the lines of one session or topic; empty for a line that says itself where it is from."""
     session = source.session and (source.short or names[source.session])
     place = f"topic {source.topic}" if source.topic is not None else session
+    place = escape_line(place) if place else place
     return " · ".join(filter(None, (format_day(source.at) if source.at else None, place))) if place else ""
 
 
@@ -137,9 +139,9 @@ def format_day(at: datetime) -> str:
 def format_tag(source: LineSource) -> str:
     """Return what opens a line: who said it, or where it stands."""
     if source.url is not None:
-        return f"- ({source.url}) "
-    who = source.speaker or source.by
-    turn = f"{source.message}. " if source.session is None and source.message is not None else ""
+        return f"- ({escape_line(source.url)}) "
+    who = escape_line(source.speaker or source.by or "")
+    turn = f"{escape_line(source.message)}. " if source.session is None and source.message is not None else ""
     return f"{turn}{who}: " if who else turn or "- "
 
 
@@ -155,7 +157,9 @@ def render_stale_json(parts: Sequence[Part]) -> str:
 
 def _dump_json(parts: Sequence[Part], head: Mapping[str, object]) -> str:
     block = {
-        part.name: [{"text": line.text, **line.source.as_dict()} for line in part.lines] for part in parts if part.lines
+        part.name: [escape_values({"text": line.text, **line.source.as_dict()}) for line in part.lines]
+        for part in parts
+        if part.lines
     }
     return json.dumps({**head, **block}, ensure_ascii=False, separators=(",", ":")) if block else ""
 

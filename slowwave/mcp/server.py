@@ -9,6 +9,7 @@ opened by the first call: a server may be started before there is one.
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from hmac import compare_digest
 from pathlib import Path
 from threading import Lock
 from typing import Annotated, Any, Literal, TypeVar, Unpack, cast
@@ -18,6 +19,8 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.mcpserver.tools import Tool
 from mcp_types import ToolAnnotations
 from pydantic import BaseModel, Field, create_model
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from slowwave.context.build import Context
 from slowwave.context.handed_out import note_block, note_hits, note_listed
@@ -28,6 +31,7 @@ from slowwave.schemas.filters import Filters, MessageFilters, spell_out_filters
 from slowwave.schemas.settings import Settings
 from slowwave.store.journal import write_note
 from slowwave.store.trouble import READ_TROUBLE, format_error
+from slowwave.text.fence import FENCE_TOKENS, escape_values, fence_block
 
 LOG = logging.getLogger(__name__)
 INSTRUCTIONS = (
@@ -136,7 +140,7 @@ class Tools:
             found = memory.recall_kinds(query, k, kinds or (), **drop_empty(filters))
             release = None if found.stale else memory.release.name
         note_hits(self.space_dir, found)
-        hits = [hit.as_dict() for hit in found]
+        hits = [escape_values(hit.as_dict()) for hit in found]
         return RecallResult(release=release, hits=hits, reason=found.reason, stale=found.stale, notes=list(found.notes))
 
     @spell_out_filters(make_filter_argument)
@@ -150,7 +154,8 @@ class Tools:
         sourced.
         """
         with convert_to_tool_errors():
-            return self._render_block(self.open_memory().context(query, budget, **drop_empty(filters)))
+            room = max(0, budget - FENCE_TOKENS)
+            return self._render_block(self.open_memory().context(query, room, **drop_empty(filters)))
 
     def briefing(
         self,
@@ -177,7 +182,9 @@ class Tools:
         with convert_to_tool_errors():
             memory = self.open_memory()
             found = memory.habits(workspace or None, kind or None, files or ())
-            return HabitsResult(release=memory.release.name, habits=[one.as_dict() for one in found[:MAX_K]])
+            return HabitsResult(
+                release=memory.release.name, habits=[escape_values(one.as_dict()) for one in found[:MAX_K]]
+            )
 
     def show(
         self,
@@ -186,7 +193,8 @@ class Tools:
     ) -> dict[str, Any]:
         """Show a memory by its id: what it stands on, down to the messages, and what holds it."""
         with convert_to_tool_errors():
-            return show(self.open_memory().snapshot, id, depth).as_dict()
+            shown: dict[str, Any] = escape_values(show(self.open_memory().snapshot, id, depth).as_dict())
+            return shown
 
     def remember(
         self,
@@ -223,7 +231,7 @@ class Tools:
                 limit=limit,
             )
         note_listed(self.space_dir, found)
-        return ClaimsResult(claims=[claim.as_dict() for claim in found])
+        return ClaimsResult(claims=[escape_values(claim.as_dict()) for claim in found])
 
     def related(
         self,
@@ -261,9 +269,9 @@ class Tools:
             return self._memory
 
     def _render_block(self, block: Context) -> str:
-        """Return the block's text, which says itself when it is old; its being handed out noted."""
+        """Return the block's text, fenced, which says itself when it is old; its being handed out noted."""
         note_block(self.space_dir, block)
-        return block.text or (NOTHING_OLD if block.stale else NOTHING)
+        return fence_block(block.text) if block.text else NOTHING_OLD if block.stale else NOTHING
 
 
 @contextmanager
@@ -293,8 +301,8 @@ def make_strict_tool(method: Callable[..., Any], annotations: ToolAnnotations, s
     return tool
 
 
-def make_server(settings: Settings, version: str = "") -> MCPServer[Any]:
-    """Return the server, not yet listening."""
+def make_server(settings: Settings, version: str = "", *, read_only: bool = False) -> MCPServer[Any]:
+    """Return the server, not yet listening; `read_only` for one that takes no notes."""
     of = Tools(settings)
     tools = [
         make_strict_tool(of.recall, READS),
@@ -304,8 +312,7 @@ def make_server(settings: Settings, version: str = "") -> MCPServer[Any]:
         make_strict_tool(of.related, READS),
         make_strict_tool(of.habits, READS),
         make_strict_tool(of.show, READS),
-        make_strict_tool(of.remember, NOTES, structured=False),
-        make_strict_tool(of.rate, NOTES, structured=False),
+        *(make_strict_tool(write, NOTES, structured=False) for write in (() if read_only else (of.remember, of.rate))),
     ]
     return MCPServer(
         "slowwave",
@@ -315,3 +322,26 @@ def make_server(settings: Settings, version: str = "") -> MCPServer[Any]:
         tools=tools,
         log_level="WARNING",
     )
+
+
+class BearerOnly:
+    """An ASGI app for those alone who know the token: any other request is answered 401."""
+
+    def __init__(self, app: ASGIApp, token: str) -> None:
+        self.app, self.wanted = app, f"Bearer {token}".encode()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on, or refuse it; the comparison takes as long whatever is wrong."""
+        given = dict(scope.get("headers", ())).get(b"authorization", b"")
+        if scope["type"] == "http" and not compare_digest(given, self.wanted):
+            await PlainTextResponse("a bearer token is needed", 401)(scope, receive, send)
+        else:
+            await self.app(scope, receive, send)
+
+
+def serve_http(server: MCPServer[Any], host: str, port: int, token: str | None) -> None:
+    """Serve over HTTP until stopped, with a token to those alone who know it."""
+    import uvicorn
+
+    app: ASGIApp = server.streamable_http_app(host=host)
+    uvicorn.run(BearerOnly(app, token) if token else app, host=host, port=port, log_level="warning")

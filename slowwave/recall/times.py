@@ -14,6 +14,9 @@ from slowwave.recall.release.columns import NO_TIME, Ints, Mask
 from slowwave.text.dates import Date, DateMentions, Span, extract_dates, extract_spans, extract_time_words
 from slowwave.text.words import extract_content_words
 
+MOST_TIMES = 32
+"""Times of each kind that a query is held against; a person names one or two, and each is a look at all rows."""
+
 Calendar = tuple[Ints, Ints, Ints]
 """Years, months and days of the month, in UTC."""
 
@@ -61,7 +64,11 @@ class QueryTimes:
 def parse_times(text: str, now: datetime | None) -> QueryTimes | None:
     """Return the times that a query names, counted back from `now` (today, where None); None where it names none."""
     now = now or datetime.now().astimezone().replace(hour=0, minute=0, second=0, microsecond=0)
-    named, spans = extract_dates(text), tuple(extract_spans(text, now))
+    named = extract_dates(text)
+    named = DateMentions(
+        frozenset(sorted(named.years)[-MOST_TIMES:]), frozenset(sorted(named.dates, key=repr)[-MOST_TIMES:])
+    )
+    spans = tuple(dict.fromkeys(extract_spans(text, now)))[:MOST_TIMES]
     if not (named.years or named.dates or spans):
         return None
     words = extract_time_words(text, now)

@@ -30,6 +30,11 @@ AWAY = (
 MAX_NOTE = 10_000
 """Characters of a note: more is a document, and no one thing to be remembered."""
 
+MAX_DAY = 500_000
+"""Bytes of one day's notes: an agent that is led to note on and on fills no disk and no night."""
+MAX_NAME = 1_000
+"""Characters of the name of a workspace or a speaker."""
+
 
 def find_journals(space_dir: Path) -> list[Path]:
     """Return the folders of a space that hold what slowwave wrote down; none where it wrote nothing yet."""
@@ -83,14 +88,19 @@ def write_note(
         redact: whether secrets become placeholders, as the setting of that name says.
 
     Raises:
-        UsageError: the note is empty or over-long.
+        UsageError: the note is empty or over-long, so is a name, or the day has its fill of notes.
         StoreUnreadable: the store is away.
         OSError: the folder can't be written to.
     """
     text = note.strip()
     if not text or len(text) > MAX_NOTE:
         raise UsageError(f"a note has 1 to {MAX_NOTE:,} characters, this one has {len(text):,}: nothing was noted")
+    if any(len(name) > MAX_NAME for name in (workspace or "", speaker or "")):
+        raise UsageError(f"a workspace's or a speaker's name has at most {MAX_NAME:,} characters: nothing was noted")
     moment = at or datetime.now(UTC)
+    path = space_dir / "notes" / f"{moment:%Y-%m-%d}.jsonl"
+    if path.exists() and path.stat().st_size > MAX_DAY:
+        raise UsageError(f"this day's notes have over {MAX_DAY:,} bytes: nothing was noted")
     words = _redact_fields(redact, text, workspace, speaker)
     session = f"note-{compute_content_id(words[0], words[1], moment.isoformat())[:16]}"
     role = "user" if of_person else "assistant"
@@ -98,7 +108,7 @@ def write_note(
     answer = _format_line(
         session, "m2", "agent", NOTED, words[1], "slowwave", moment
     )  # one message alone is no session
-    _append_to_file(space_dir / "notes" / f"{moment:%Y-%m-%d}.jsonl", said + answer)
+    _append_to_file(path, said + answer)
     return session
 
 

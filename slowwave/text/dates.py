@@ -101,11 +101,11 @@ def _find_dates(text: str) -> Iterator[tuple[Date, str]]:
         date = _parse_numeric_date(found)
         if date is not None:
             yield date, found[0]
-    read: list[range] = []
+    read = bytearray(len(text))  # 1 where a date was read
     for pattern in WRITTEN:
         for found in pattern.finditer(text):
-            if not any(found.start("month") in other for other in read):
-                read.append(range(*found.span()))
+            if not read[found.start("month")]:
+                read[found.start() : found.end()] = b"\1" * len(found[0])
                 yield from ((date, found[0]) for date in _parse_written_dates(text, found))
 
 

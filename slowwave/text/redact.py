@@ -27,7 +27,7 @@ from slowwave.text.secret_rules import (
     classify_secret,
 )
 
-_RUNS = bytes(byte if chr(byte) in f"{ascii_letters}{digits}_-" else 32 for byte in range(256))
+_RUNS = bytes(byte if chr(byte) in f"{ascii_letters}{digits}_-+/=." else 32 for byte in range(256))
 _QUOTES = str.maketrans(dict.fromkeys("\"'`\\", "_"))
 _LOWER = str.maketrans(ascii_uppercase, ascii_lowercase)
 BEFORE = 60

@@ -20,6 +20,8 @@ from detect_secrets.plugins.slack import SlackDetector
 from detect_secrets.plugins.square_oauth import SquareOAuthDetector
 from detect_secrets.plugins.stripe import StripeDetector
 
+from slowwave.text.issuers import FORMED, ISSUED
+
 MARK = "[redacted:"
 
 
@@ -94,6 +96,11 @@ def _is_filled_in(match: re.Match[str]) -> bool:
     return not is_placeholder(match["secret"])
 
 
+def _is_mixed(match: re.Match[str]) -> bool:
+    """Return whether figures and letters are mixed, as a word or a number never has them."""
+    return any(map(str.isdigit, match[0])) and any(map(str.isalpha, match[0]))
+
+
 def _is_credential(match: re.Match[str]) -> bool:
     return not is_placeholder(match["secret"]) and any(map(str.isdigit, match["secret"]))
 
@@ -104,7 +111,7 @@ _PRIVATE_KEY = re.compile(
     r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----(?:"
     r"(?:(?!-----(?:BEGIN|END) )[\s\S]){32,20000}?-----END (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----"
     r"|(?:(?:\s|\\+[nr])*[A-Za-z0-9+/=]{16,})+)"  # cut off: the lines of base64 there are
-    r"|PuTTY-User-Key-File-\d:[\s\S]{32,20000}?Private-MAC: [0-9a-f]+"
+    r"|PuTTY-User-Key-File-\d:(?:(?!PuTTY-User-Key-File)[\s\S]){32,20000}?Private-MAC: [0-9a-f]+"
 )
 _QUOTE = r"\\{0,7}[\"'`]"
 """As it is, or escaped: JSON inside of JSON inside of JSON has three backslashes before its quotes."""
@@ -112,15 +119,28 @@ _S = r"\\?/"
 """A slash, as some escape it in JSON too."""
 _BEARER = re.compile(
     rf"(?i:bearer{build_boundary_pattern('bearer')}(?:[ \t]|%20)+"
-    rf"|\bauthorization(?:{_QUOTE})?[ \t]*[:=][ \t]*(?:{_QUOTE})?(?:basic|token)(?:[ \t]|%20)+)"
+    rf"|\bauthorization(?:{_QUOTE})?[ \t]*[:=][ \t]*(?:{_QUOTE})?(?:basic|(?:api-?)?token)(?:[ \t]|%20)+)"
     r"(?P<secret>[A-Za-z0-9._~+/=-]{12,})"
 )
 _URL_PASSWORD = re.compile(
     rf":{_S}{_S}(?:[^\s:/@'\"`<>(\[]{{0,64}}|\[redacted:[a-z-]+\]):(?!x-oauth-basic@)(?P<secret>[^\s/'\"`<>]+)@"
 )
 _URL_USER = re.compile(rf":{_S}{_S}(?P<secret>[^\s:/@'\"`<>(\[]+):x-oauth-basic@")
+_CURL_USER = re.compile(
+    r"\bcurl\b(?:[^\n]|\\\n){0,400}?[ \t](?:-u|--user)[ \t=]{0,5}[\"']?"
+    r"[^\s:\"'@/\[]{1,64}:(?P<secret>[^\s\"'`\[]{3,200})"
+)
+_MYSQL = re.compile(
+    r"\b(?:mysql|mariadb)\w{0,20}(?=[ \t])[^\n|;&]{0,200}?[ \t]-p(?![ \t])[\"']?(?P<secret>[^\s\"'`\[]{3,200})"
+)
+_NETRC = re.compile(r"\bmachine\s{1,9}\S{1,255}\s{1,9}login\s{1,9}\S{1,255}\s{1,9}password\s{1,9}(?P<secret>\S{3,255})")
+_PGPASS = re.compile(r"(?m)^[\w.*-]{1,255}:5432:[\w*-]{1,63}:[\w.*-]{1,63}:(?P<secret>[^\s:]{3,255})$")
+_XML_VALUE = re.compile(
+    r"(?i)(?:key|name)=[\"'][\w.:-]{0,40}password[\"']\s{1,9}value=[\"'](?P<secret>[^\s\"'<>]{3,255})[\"']"
+)
+_DOCKER_AUTH = re.compile(r"\"auth\"\s{0,9}:\s{0,9}\"(?P<secret>[A-Za-z0-9+/]{12,512}={0,2})\"")
 _JWT = re.compile(
-    rf"eyJ{build_boundary_pattern('eyJ')}[A-Za-z0-9_-]{{8,}}\.eyJ[A-Za-z0-9_-]{{8,}}(?:\.[A-Za-z0-9_-]*)?"
+    rf"ey{build_boundary_pattern('ey')}[A-Za-z0-9_-]{{9,1000}}\.ey[A-Za-z0-9_-]{{9,}}(?:\.[A-Za-z0-9_-]*)?"
 )
 _TELEGRAM = re.compile(rf"{build_boundary_pattern()}(?:bot)?(?P<secret>\d{{8,10}}:AA[A-Za-z0-9_-]{{33}}){AFTER}")
 _SLACK_HOOK = re.compile(
@@ -142,11 +162,17 @@ PHRASES: tuple[Rule, ...] = (
     Rule("authorization", _BEARER, ("bearer", "authorization"), _is_credential),
     Rule("url-password", _URL_PASSWORD, _IN_URL, _is_filled_in),
     Rule("url-token", _URL_USER, ("x-oauth-basic",), _is_filled_in),
+    Rule("password", _CURL_USER, ("curl",), _is_filled_in),
+    Rule("password", _MYSQL, ("mysql", "mariadb"), _is_filled_in),
+    Rule("password", _NETRC, ("machine",), _is_filled_in),
+    Rule("password", _PGPASS, (":5432:",), _is_filled_in),
+    Rule("password", _XML_VALUE, ("value=",), _is_filled_in),
+    Rule("authorization", _DOCKER_AUTH, ('"auth"',), _is_filled_in),
 )
 """Secrets that may be short or stand among white space; the hints are looked for in the text in lower case."""
 
 TOKENS: tuple[Rule, ...] = (
-    Rule("jwt", _JWT, ("eyJ",)),
+    Rule("jwt", _JWT, (".ey",)),
     make_token_rule("anthropic-key", "sk-ant-", tail=_WORD + "{20,}"),
     make_token_rule("openrouter-key", "sk-or-", tail=_WORD + "{24,}"),
     make_token_rule("openai-key", "sk-proj-", "sk-svcacct-", "sk-admin-", tail=_WORD + "{20,}"),
@@ -188,10 +214,15 @@ TOKENS: tuple[Rule, ...] = (
     make_token_rule("sentry-token", "sntrys_", "sntryu_", tail="[A-Za-z0-9_+/=]{40,}"),
     make_token_rule("figma-token", "figd_", tail=_WORD + "{36,}"),
     make_token_rule("age-key", "AGE-SECRET-KEY-1", tail="[A-Z0-9]{58}"),
+    *(make_token_rule(name, *prefixes, tail=tail) for name, prefixes, tail in ISSUED),
+    *(
+        Rule(name, re.compile(rf"{build_boundary_pattern()}{whole}{AFTER}"), marks, _is_mixed)
+        for name, marks, whole in FORMED
+    ),
 )
-"""Secrets whose greater part is one run of `LONG` or more letters, digits, `_` and `-`."""
+"""Secrets whose greater part is one run of `LONG` or more letters, digits and `_-+/=.`."""
 
-LONG = 20
+LONG = 16
 _HINTS = [hint for rule in TOKENS for hint in rule.hints]
 RUN_HINT = re.compile("|".join(re.escape(hint) for hint in _HINTS if re.fullmatch(r"[\w-]+", hint)).encode())
 """A hint that is part of such a run."""
@@ -203,7 +234,7 @@ OTHER_HINTS = tuple(hint for hint in _HINTS if not re.fullmatch(r"[\w-]+", hint)
 CORES = ("pass", "pwd", "secret", "key", "token", "credential", "kennwort", "contrase")
 """In lower case; every telling name has one of them."""
 
-CLUES = (*CORES, "bearer", "authorization", *_IN_URL)
+CLUES = (*CORES, "bearer", "authorization", "curl", "mysql", "mariadb", ":5432:", '"auth"', *_IN_URL)
 """A text in lower case without any of them holds none but tokens."""
 
 CORE = re.compile("|".join(CORES))
@@ -212,13 +243,19 @@ CORE = re.compile("|".join(CORES))
 _COLOUR = r"(?:\x1b\[[0-9;]*m){0,4}"
 _SIGN = (
     rf"{_COLOUR}(?:{_QUOTE})?\]?[ \t]{{0,3}}"
-    rf"(?::[ \t]?[A-Za-z_][\w.\[\] |]{{0,30}}?[ \t]?=|=>|:=|={{1,3}}|:){_COLOUR}[ \t]{{0,3}}{_COLOUR}"
+    r"(?:(?::[ \t]?|[ \t])[A-Za-z_][\w.\[\] |]{0,30}?[ \t]?=|=>|"
+    rf":{{1,3}}=|[?+.|]=|={{1,3}}|:){_COLOUR}[ \t]{{0,3}}{_COLOUR}"
 )
+_MARKUP = (
+    rf"(?:{_QUOTE})?(?:>\s{{0,40}}(?=[^\s<]{{6,512}}\s{{0,40}}</)|:[ \t]?[|>][+-]?[ \t]{{0,3}}\n\s{{1,40}}"
+    r"|,(?=[^\s,]{12,512},))"
+)
+"""An element's text, a YAML block, a column beside: the value then has to look made by a machine."""
 _IS = r"(?: (?:for|to|of) [^\n.:]{1,40}?)? (?i:is|was|ist|lautet)(?: now| set to)?:? "
 NAMED = re.compile(
     r"(?P<name>(?i:passw(?:ord|d|ort)|pass(?:phrase|code)?|pwd|secret|key|token|credentials?|kennwort|contrase[nñ]a))"
     r"(?P<suffix>[_-][A-Za-z0-9_-]{0,24}|[0-9]{0,3})"
-    rf"(?:{_SIGN}|(?P<said>{_IS})|(?P<option>[ ]))"
+    rf"(?:(?P<markup>{_MARKUP})|{_SIGN}|(?P<said>{_IS})|(?P<option>[ ]))"
     rf"(?:[rbfuRBFU@]{{0,2}}(?P<quote>{_QUOTE})(?P<quoted>[^\"'`\s\\]{{4,512}})(?P=quote)"
     r"|(?P<bare>[^\s\"'`\\,;(){}\[\]<>|&\x1b]{6,512}+)(?![(\[{]))"
 )
@@ -234,9 +271,13 @@ _KEY_OF = re.compile(
     r"|storage)[ _-]?\Z"
 )
 _OTHER_TOKEN = re.compile(r"(?i)(?:page|next|prev|cursor|continuation|sync|[ebc]os|pad|unk|mask|sep|cls|stop)[_-]?\Z")
+_OF_ISSUER = re.compile(r"(?:[a-z0-9]|[A-Za-z0-9][_.-])\Z")
+"""Somebody's token: a name runs into the word, as in `adobeToken`, `adobe_token`."""
 _SAFE_TOKEN = re.compile(r"(?i)(?:auth|access|api|refresh|bot|bearer|secret)[_-]?\Z")
 _OPTION = re.compile(r"(?:\A|.*\s)--?[A-Za-z0-9-]*\Z", re.DOTALL)
 _CODE = re.compile(r"[A-Za-z_]\w*(?:(?:\.|::|->|\?\.)[A-Za-z_]\w*)+\Z")
+CODE_CHARS = 60
+"""Names of code are shorter."""
 _PATH = re.compile(r"[/~]|\.{1,2}/|[A-Za-z]:\\|.*(?:://|\.[A-Za-z]{2,5}\Z)")
 _HASH = re.compile(r"(?i)(?:sha\d+[-:])?(?:[0-9a-f]{7,128}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\Z")
 _PASSWORD = re.compile(r"(?i)pass|pwd|contrase|kennwort")
@@ -256,21 +297,24 @@ def classify_secret(before: str, match: re.Match[str]) -> str | None:
     if match["option"] and not _OPTION.match(before):
         return None
     mixed = any(map(str.isdigit, value)) and any(map(str.isalpha, value))
+    issued = name == "token" and len(value) >= 15 and value.isdecimal() and _OF_ISSUER.search(before)
+    if match["markup"] and not issued and not (mixed and len(value) >= 8):
+        return None
     if name == "pass" and not (before.lower().endswith(("db_", "db-", "_", "-")) or match["quoted"] or match["said"]):
         return None
     if _PASSWORD.match(name):
         literal = match["quoted"] is not None and not match["said"]
         return "password" if literal or (mixed and not _CODE.match(value)) else None
-    return _classify_key_value(before, name, match["suffix"], value) if mixed and len(value) >= 8 else None
+    return _classify_key_value(before, name, match["suffix"], value) if issued or (mixed and len(value) >= 8) else None
 
 
 def _classify_key_value(before: str, name: str, suffix: str, value: str) -> str | None:
-    if _CODE.match(value) or _PATH.match(value):
+    if (len(value) < CODE_CHARS and _CODE.match(value)) or _PATH.match(value):
         return None
     if name == "key":
         kind = "aws-secret-key" if len(value) == 40 and _AWS.search(before) else "secret"
         return kind if _KEY_OF.search(before) else None
     if name == "token" and not suffix:
-        bare_hash = _HASH.match(value) and not _SAFE_TOKEN.search(before)
+        bare_hash = _HASH.match(value) and not (_SAFE_TOKEN.search(before) or _OF_ISSUER.search(before))
         return None if bare_hash or _OTHER_TOKEN.search(before) else "secret"
     return "secret"

@@ -30,6 +30,12 @@ OPENERS = (
     "you know|guess what|got it|agreed|done|hmm+|um+|congrats|congratulations|good question|good point|good catch"
 )
 CLOSERS = "right|you know|lol|haha|though|too|man|btw"
+IDLE = re.compile("[!.…,:;—–\\s\U0001f300-\U0001faff☀-➿️-]")
+"""A character that may stand at a sentence's end and says nothing."""
+MOST_CLOSING = 200
+"""Characters that may close a sentence idly, before those."""
+MOST_PROSE = 8_000
+"""Characters of a paragraph that are looked at together: sentencex's time grows with the square."""
 FACE = r"(?:[:;]-?[)D(P]|<3)"
 
 
@@ -67,13 +73,15 @@ def split_sentences(text: str, names: tuple[str, ...] = ()) -> list[Sentence]:
 
 def _split_prose(prose: str) -> Iterator[str]:
     """Yield the prose cut into sentences, but nowhere within `code`: a dot in "%d.%m.%Y" ends nothing."""
-    held, left = "", len(prose)
-    for piece in segment("en", prose):
-        held, left = held + piece, left - len(piece)
-        if held.count("`") % 2 and "`" in prose[len(prose) - left :]:
+    begin = at = ticks = 0
+    last = prose.rfind("`")
+    parts = (prose[n : n + MOST_PROSE] for n in range(0, len(prose), MOST_PROSE))
+    for piece in (piece for part in parts for piece in segment("en", part)):
+        at, ticks = at + len(piece), ticks + piece.count("`")
+        if ticks % 2 and at <= last:
             continue
-        yield held
-        held = ""
+        yield prose[begin:at]
+        begin, ticks = at, 0
 
 
 def _trim_piece(piece: str, offset: int, opener: re.Pattern[str], closer: re.Pattern[str]) -> tuple[int, int]:
@@ -81,8 +89,12 @@ def _trim_piece(piece: str, offset: int, opener: re.Pattern[str], closer: re.Pat
     body = piece.rstrip()
     lead = opener.match(body)
     start = lead.end() if lead else 0
-    if tail := closer.search(body, start):
-        body = body[: tail.start()]
+    end = len(body)
+    while end > start and IDLE.match(body, end - 1):
+        end -= 1
+    if tail := closer.search(body, max(start, end - MOST_CLOSING), end):
+        end = tail.start()
+    body = body[:end].rstrip() if tail else body[:end]
     if not any(c.isalnum() for c in body[start:]):
         return offset, offset
     return offset + start, offset + len(body)
@@ -109,11 +121,14 @@ def _find_paragraphs(text: str) -> Iterator[tuple[int, int, bool]]:
 
 def _find_unfenced_lines(text: str) -> Iterator[tuple[int, int]]:
     """Yield spans of the lines outside code fences."""
-    fences = [m.span() for m in FENCE.finditer(text)]
+    fences = FENCE.finditer(text)
+    fence = next(fences, None)
     at = 0
     for line in text.splitlines(keepends=True):
         begin, at = at, at + len(line)
-        if not any(a <= begin < b for a, b in fences):
+        while fence and fence.end() <= begin:
+            fence = next(fences, None)
+        if not (fence and fence.start() <= begin):
             yield begin, begin + len(line.rstrip("\r\n"))
 
 
@@ -134,5 +149,5 @@ def _compile_trimmers(names: tuple[str, ...]) -> tuple[re.Pattern[str], re.Patte
     opener = re.compile(
         rf"^(?:[^\w`\"'(#@/$~.*_-]*(?:{idle}\s*[,!.…—–:-]+(?=\s)\s*|{FACE}))*[^\w`\"'(\[#@/$~.*_-]*", re.I
     )
-    closer = re.compile(rf"(?:\s*(?:,\s*(?:{CLOSERS}{name})|{FACE}))?\s*[!.…,:;—–\s\U0001f300-\U0001faff☀-➿️-]*$", re.I)
+    closer = re.compile(rf"(?:,\s{{0,9}}(?:{CLOSERS}{name})|{FACE})\Z", re.I)
     return opener, closer

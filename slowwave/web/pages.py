@@ -11,6 +11,7 @@ import socket
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from urllib.request import getproxies
 
 import httpx
 
@@ -20,6 +21,8 @@ from slowwave.web.engines import AGENT, WebResult, WebTrouble, read_bounded, str
 
 MAX_REDIRECTS = 4
 HTML = frozenset({"text/html", "application/xhtml+xml", ""})
+INWARD = tuple(map(ipaddress.ip_network, ("64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "fec0::/10")))
+"""Networks that lead to IPv4 addresses of any kind, or were private once; Python takes them for public."""
 NO_CLEANER = "trafilatura is not installed (pip install slowwave[web]): snippets are used in place of pages"
 
 
@@ -51,6 +54,7 @@ def fetch_page_text(url: str, settings: WebSettings) -> str:
         WebTrouble: it can't be had within the bounds, is no text, or holds none.
     """
     checks = [] if settings.private_pages else [_refuse_private]
+    pinned = PublicTransport() if checks and not getproxies() else None  # a proxy looks names up itself
     try:
         with httpx.Client(
             timeout=settings.timeout,
@@ -58,6 +62,7 @@ def fetch_page_text(url: str, settings: WebSettings) -> str:
             headers={"user-agent": AGENT, "accept": "text/html, text/plain;q=0.8"},
             follow_redirects=True,
             max_redirects=MAX_REDIRECTS,
+            transport=pinned,
             event_hooks={"request": checks},  # called for each redirect too
         ) as client:
             body = read_bounded(client, url, url, settings.page_bytes, settings.timeout)
@@ -83,15 +88,48 @@ def _refuse_private(request: httpx.Request) -> None:
     """Stop a request to an address that is not of the public internet.
 
     Raises:
-        WebTrouble: the host is on a private, loopback or otherwise special network, or unknown.
+        WebTrouble: as `_find_public_address`.
     """
-    host = request.url.host
+    _find_public_address(request.url)
+
+
+class PublicTransport(httpx.HTTPTransport):
+    """Connects to the very address that was checked: a name that is looked up twice may say another the second time."""
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        """Send the request to a public address of its host, with the host's name in header and certificate.
+
+        Raises:
+            WebTrouble: as `_find_public_address`.
+        """
+        pinned = httpx.Request(
+            request.method,
+            request.url.copy_with(host=_find_public_address(request.url)),
+            headers=request.headers,
+            stream=request.stream,
+            extensions={**request.extensions, "sni_hostname": request.url.host},
+        )
+        return super().handle_request(pinned)
+
+
+def _find_public_address(url: httpx.URL) -> str:
+    """Return an address of a URL's host.
+
+    Raises:
+        WebTrouble: one of its addresses is private, loopback or otherwise special, or there is none.
+    """
     try:
-        found = {str(info[4][0]) for info in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)}
+        found = [str(info[4][0]) for info in socket.getaddrinfo(url.host, None, type=socket.SOCK_STREAM)]
     except (OSError, UnicodeError) as error:
-        raise WebTrouble(str(request.url), f"no address for {host} ({error})") from None
-    if not all(ipaddress.ip_address(one.partition("%")[0]).is_global for one in found):
-        raise WebTrouble(str(request.url), f"{host} is on a private network")
+        raise WebTrouble(str(url), f"no address for {url.host} ({error})") from None
+    if not found or not all(map(_is_public, found)):
+        raise WebTrouble(str(url), f"{url.host} is on a private network")
+    return found[0]
+
+
+def _is_public(address: str) -> bool:
+    one = ipaddress.ip_address(address.partition("%")[0])
+    return one.is_global and not any(one in network for network in INWARD if network.version == one.version)
 
 
 def shorten_text(text: str, chars: int) -> str:

@@ -8,9 +8,11 @@ body that was edited in one line still shares its other lines; exact hashes give
 
 import hashlib
 import re
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import accumulate
 
 import numpy as np
 
@@ -18,8 +20,9 @@ from slowwave.schemas.settings import BoilerplateSettings
 from slowwave.text.words import TERM
 
 VERSION = 1
-UNIT = re.compile(r"\S[^\n]*?(?:[.!?…]+[\"'”’)\]*]*(?=\s)|(?=[^\S\n]*(?:\n|\Z)))")
-"""A line, or a sentence where a line has several."""
+LINE = re.compile(r"\S[^\n]*")
+STOP = re.compile(r"(?<![.!?…])(?P<stops>[.!?…]++)[\"'”’)\]*]*+(?=\s)")
+"""Ends a sentence. It begins where a run of stops does, and keeps what it took: a line of stops alone is read once."""
 DIGIT = re.compile(r"\d")
 CHANGING = re.compile(
     r"\b\d{4}-\d\d-\d\d(?:[t ]\d\d:\d\d(?::\d\d)?(?:\.\d+)?(?:z|[+-]\d\d:?\d\d)?)?\b|\b\d{1,2}:\d\d(?::\d\d)?\b"
@@ -42,8 +45,12 @@ def extract_spans(text: str, min_words: int) -> list[Span]:
 
     The last ones, after which too little follows, reach back instead. A text of fewer words in all has none.
     """
-    units = [(m.start(), m.end(), _tokenize_unit(m[0])) for m in UNIT.finditer(text)]
-    found = [_find_span_bounds(units, at, min_words) for at in range(len(units))]
+    units = [(start, end, _tokenize_unit(text[start:end])) for start, end in _find_units(text)]
+    words = [0, *accumulate(len(unit[2]) for unit in units)]
+    starts = (
+        at for at in range(len(units)) if units[at][2] or not at or units[at - 1][2]
+    )  # one of a run without words
+    found = [_find_span_bounds(words, at, min_words) for at in starts]
     return [
         Span(units[a][0], units[b][1], _hash_units(units[a : b + 1])) for a, b in dict.fromkeys(r for r in found if r)
     ]
@@ -52,16 +59,32 @@ def extract_spans(text: str, min_words: int) -> list[Span]:
 Units = list[tuple[int, int, list[str]]]
 
 
-def _find_span_bounds(units: Units, at: int, min_words: int) -> tuple[int, int] | None:
-    """Return first and last unit of the shingle that begins, or else ends, with this one."""
-    for step in (1, -1):
-        words, here = 0, at
-        while 0 <= here < len(units):
-            words += len(units[here][2])
-            if words >= min_words:
-                return min(at, here), max(at, here)
-            here += step
-    return None
+def _find_units(text: str) -> Iterator[tuple[int, int]]:
+    """Yield each line, or sentence where a line has several, without white space around it."""
+    for line in LINE.finditer(text):
+        at, end = line.start(), line.start() + len(line[0].rstrip())
+        for stop in STOP.finditer(text, at, end):
+            if stop.start() == at and len(stop["stops"]) == 1:
+                continue  # a mark that opens a line ends nothing
+            yield at, stop.end()
+            at = next((n for n in range(stop.end(), end) if not text[n].isspace()), end)
+        if at < end:
+            yield at, end
+
+
+def _find_span_bounds(words: list[int], at: int, min_words: int) -> tuple[int, int] | None:
+    """Return first and last unit of the shingle that begins, or else ends, with this one.
+
+    Args:
+        words: how many there are before each unit, and in all.
+        at: the unit.
+        min_words: of a shingle.
+    """
+    last = bisect_left(words, words[at] + min_words) - 1
+    if last < len(words) - 1:
+        return at, max(last, at)
+    first = bisect_right(words, words[at + 1] - min_words) - 1
+    return (min(first, at), at) if first >= 0 else None
 
 
 def _tokenize_unit(unit: str) -> list[str]:

@@ -284,12 +284,14 @@ COMPLAINT = re.compile(
     r"under (?:repair|renovation|construction)|being (?:repaired|renovated|rebuilt)|killed)\b",
     re.I,
 )
+MOST_CHARS = 1_000
+"""Nobody says a thing in a longer sentence, and the time of some patterns grows with the square."""
 NOT_NOW = re.compile(r"\bfor now\b", re.I)
 
 
 def find_cue(text: str) -> Cue:
-    """Return the strongest cue in a sentence."""
-    plain = NOT_NOW.sub("", text.replace("’", "'"))
+    """Return the strongest cue in a sentence, of which the first `MOST_CHARS` are read."""
+    plain = NOT_NOW.sub("", text[:MOST_CHARS].replace("’", "'"))
     opening = frozenset(word[:4] for word in LATIN.findall(plain.lower()))
     given_up = _find_matches(GIVEN_UP, plain, opening)
     changed = given_up or any(one.find_matches(plain, opening) for one in (STATED, GAVE_UP, *CHANGED))
@@ -305,7 +307,7 @@ def find_cue(text: str) -> Cue:
 
 def is_complaint(text: str) -> bool:
     """Return whether a sentence says that something is not good as it is: what follows it says what comes instead."""
-    return bool(COMPLAINT.search(text.replace("’", "'")))
+    return bool(COMPLAINT.search(text[:MOST_CHARS].replace("’", "'")))
 
 
 CLAUSE = re.compile(r"[,;:.!?]\s+|\s+(?:so|and|but|hence|therefore|which is why)\s+", re.I)
@@ -316,7 +318,7 @@ REASON = re.compile(r"\b(?:because(?: of)?|since|due to|thanks to) ([^.;!?]+)", 
 
 def find_blamed_stems(text: str) -> frozenset[str]:
     """Return stems of the clauses of a sentence that say what is wrong, where another clause says something else."""
-    plain = text.replace("’", "'")
+    plain = text[:MOST_CHARS].replace("’", "'")
     clauses = [c for c in CLAUSE.split(plain) if c and c.strip()][:-1] + REASON.findall(plain)
     return frozenset(stem for c in clauses if COMPLAINT.search(c) for stem in normalise_claim(c).content)
 

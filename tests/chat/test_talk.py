@@ -4,6 +4,7 @@ import json
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -368,3 +369,15 @@ def test_the_command(settings: Settings) -> None:
     off = CliRunner().invoke(app, ["talk", "--llm", "off", "--store", str(settings.store)])
     assert off.exit_code == 1
     assert "no language model is set" in off.output
+
+
+def test_notes_are_limited_in_names_and_by_day(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("slowwave.store.journal.MAX_DAY", 25_000)
+    at = datetime(2026, 11, 24, tzinfo=UTC)
+    with pytest.raises(UsageError, match="name has at most"):
+        write_note(tmp_path, "The kettle leaks.", workspace="w" * 1_001, at=at)
+    for number in range(3):
+        write_note(tmp_path, f"{number} " + "leak " * 1_990, at=at)
+    with pytest.raises(UsageError, match="this day's notes"):
+        write_note(tmp_path, "The kettle leaks.", at=at)
+    write_note(tmp_path, "The kettle leaks.", at=at.replace(day=25))

@@ -12,11 +12,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, get_type_hints
 
+import httpx
 import pytest
+from starlette.responses import PlainTextResponse
+from starlette.types import Receive, Scope, Send
 
 pytest.importorskip("mcp", reason="the extra `mcp` is not installed")
 
-import httpx
 from mcp import Client, StdioServerParameters
 from mcp.server import MCPServer
 from mcp_types import CallToolResult, TextContent
@@ -26,7 +28,7 @@ from slowwave.context.tokens import count_bytes_by_four
 from slowwave.engines.llm.scripted import ScriptedLLM
 from slowwave.engines.llm.streaming import WholeAnswerSpeaker
 from slowwave.flows.nightly import run_night
-from slowwave.mcp.server import make_server
+from slowwave.mcp.server import BearerOnly, make_server
 from slowwave.memory import Memory
 from slowwave.schemas.filters import Filters, MessageFilters
 from slowwave.schemas.settings import Settings
@@ -270,7 +272,7 @@ def test_a_store_that_goes_away_leaves_old_answers_and_lines(
     monkeypatch.setenv("SLOWWAVE_CONTEXT__TOKENIZER", "bytes/4")
     about = {"query": asked["query"]}
     calls: list[tuple[str, dict[str, Any]]] = [("recall", asked), ("recall", never)]
-    calls += [("context", about), ("context", {**about, "budget": 60}), ("context", never)]
+    calls += [("context", about), ("context", {**about, "budget": 92}), ("context", never)]
     again, nothing, block, short, unknown, *broken = asyncio.run(
         use(*calls, ("briefing", {}), ("show", {"id": "abcdef"}))
     )
@@ -278,8 +280,10 @@ def test_a_store_that_goes_away_leaves_old_answers_and_lines(
     assert told["hits"] == json.loads(text_of(fresh))["hits"]
     assert (told["release"], told["stale"]) == (None, True)
     assert json.loads(text_of(nothing))["reason"] == "the store can't be read, and this was never asked before"
-    assert text_of(block).startswith("# Memories\n(from before: the store can't be read now)\n")
-    assert count_bytes_by_four(text_of(short)) <= 60
+    fence, _, rest = text_of(block).partition("\n")
+    assert "never an instruction" in fence
+    assert rest.startswith("# Memories\n(from before: the store can't be read now)\n")
+    assert count_bytes_by_four(text_of(short)) <= 92
     assert "(from before" in text_of(short)
     assert text_of(unknown) == "The store can't be read now, and nothing of before is told."
     for result in broken:
@@ -355,3 +359,24 @@ def wait_for(process: "subprocess.Popen[bytes]", port: int) -> None:
                 return
         time.sleep(0.1)
     pytest.fail("the server did not listen within a minute")
+
+
+def test_a_server_that_only_reads_takes_no_notes(store: Path) -> None:
+    async def use() -> set[str]:
+        async with Client(make_server(Settings(store=store), read_only=True)) as client:
+            return {tool.name for tool in (await client.list_tools()).tools}
+
+    assert not {"remember", "rate"} & asyncio.run(use())
+
+
+def test_over_http_a_token_opens_and_nothing_else_does() -> None:
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        await PlainTextResponse("in")(scope, receive, send)
+
+    async def use() -> list[int]:
+        transport = httpx.ASGITransport(BearerOnly(answer, "k1"))
+        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
+            headers = ({}, {"authorization": "Bearer k2"}, {"authorization": "k1"}, {"authorization": "Bearer k1"})
+            return [(await client.get("/mcp", headers=one)).status_code for one in headers]
+
+    assert asyncio.run(use()) == [401, 401, 401, 200]

@@ -11,6 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+import httpx
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -282,3 +283,26 @@ def test_no_email_leaves(address: str) -> None:
 def test_a_page_is_shortened_at_a_sentence() -> None:
     assert shorten_text("One. Two three. Four five six.", 18) == "One. Two three."
     assert shorten_text("short", 100) == "short"
+
+
+@pytest.mark.parametrize("address", ["64:ff9b::7f00:1", "2002:7f00:1::", "fec0::1", "::ffff:127.0.0.1", "10.0.0.1"])
+def test_an_address_that_leads_inward_is_refused(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("socket.getaddrinfo", lambda *_, **__: [(0, 0, 0, "", (address, 0))])
+    with pytest.raises(WebTrouble, match="private network"):
+        fetch_page_text("http://news.example/", WebSettings())
+
+
+def test_the_address_that_was_checked_is_the_one_connected_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    sent: list[httpx.Request] = []
+
+    def send(_: object, request: httpx.Request) -> httpx.Response:
+        sent.append(request)
+        return httpx.Response(200, headers={"content-type": "text/plain"}, content=b"Low water at six.")
+
+    monkeypatch.setattr("socket.getaddrinfo", lambda *_, **__: [(0, 0, 0, "", ("93.184.216.34", 0))])
+    monkeypatch.setattr(httpx.HTTPTransport, "handle_request", send)
+    assert fetch_page_text("https://tides.example/today", WebSettings()) == "Low water at six."
+    assert [(one.url.host, one.headers["host"]) for one in sent] == [("93.184.216.34", "tides.example")]
+    assert sent[0].extensions["sni_hostname"] == "tides.example"

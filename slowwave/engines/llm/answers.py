@@ -28,7 +28,7 @@ SCRIPT_LETTERS = 20
 """Letters from which a text's script can be told."""
 
 THINKING = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
-FENCE = re.compile(r"\A\s*```(?:json)?\s*\n(.*?)\n?\s*```\s*\Z", re.DOTALL)
+FENCE = re.compile(r"```(?:json)?[^\S\n]*+\n(.*)```\Z", re.DOTALL)
 BLANKS = re.compile(r"\s{100,}")
 REFUSAL = re.compile(
     r"""\A\W*(?:
@@ -130,7 +130,7 @@ def parse_json(text: str) -> Any:
     Raises:
         NotJson: there is none.
     """
-    fenced = FENCE.match(text)
+    fenced = FENCE.match(text.strip())
     inner = (fenced.group(1) if fenced else text).strip()
     try:
         return orjson.loads(inner)

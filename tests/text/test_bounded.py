@@ -1,0 +1,65 @@
+"""No text holds a night or a question: sixteen times the text takes about sixteen times as long, whatever is in it.
+
+Where work grew with the square the ratio would be 256; times are held against each other inside one run only.
+"""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from time import perf_counter
+
+import pytest
+
+from slowwave.engines.llm.answers import parse_json
+from slowwave.recall.times import MOST_TIMES, parse_times
+from slowwave.tasks.boilerplate.masks import extract_spans
+from slowwave.tasks.observe.cues import find_cue
+from slowwave.text.redact import redact
+from slowwave.text.sentences import split_sentences
+
+TIMES = 16
+MOST = 80
+"""Ratio of the times, under a millisecond taken for one: between growth with the text and with its square."""
+NOW = datetime(2026, 11, 24, tzinfo=UTC)
+
+READERS: dict[str, Callable[[str], object]] = {
+    "boilerplate": lambda text: extract_spans(text, 8),
+    "sentences": split_sentences,
+    "cues": find_cue,
+    "secrets": redact,
+    "times": lambda text: parse_times(text, NOW),
+    "answers": lambda text: parse_json(
+        f'```json\n"{"".join(text.split())}"\n{"".join(c for c in text if c.isspace())}```'
+    ),
+}
+TEXTS = {
+    "boilerplate": ("!", "!\n", "!a", ".)", " ", "a b\n"),
+    "sentences": ("```\n", "好。", " ", "`a. ", "wow, ", ", ", "\n"),
+    "cues": (" ", "because of a ", "for now ", "switched from ", "\n", "a, "),
+    "secrets": ("key=", "-eyJ", "://a:", "curl -u a", "PuTTY-User-Key-File-2:", "password is ", "sk-ant-", "key>a"),
+    "answers": ("\n", " "),
+    "times": ("7 May 2023 ", "in May ", "since ", "1 to ", "may "),
+}
+
+
+def measure(read: Callable[[str], object], text: str) -> float:
+    """Seconds, of three tries the shortest."""
+    took = []
+    for _ in range(3):
+        begun = perf_counter()
+        read(text)
+        took.append(perf_counter() - begun)
+    return min(took)
+
+
+@pytest.mark.parametrize(("name", "piece"), [(name, piece) for name, pieces in TEXTS.items() for piece in pieces])
+def test_sixteen_times_the_text_is_about_sixteen_times_the_work(name: str, piece: str) -> None:
+    read = READERS[name]
+    read(piece * 20)
+    short = measure(read, "a" + piece * 300 + "b")
+    assert measure(read, "a" + piece * 300 * TIMES + "b") < MOST * max(short, 1e-3)
+
+
+def test_a_query_of_dates_is_held_against_a_few() -> None:
+    times = parse_times(" ".join(f"20{n:02}-05-07" for n in range(100)), NOW)
+    assert times is not None
+    assert len(times.named.dates) == len(times.named.years) == MOST_TIMES
