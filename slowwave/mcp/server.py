@@ -200,13 +200,12 @@ class Tools:
         self,
         note: Annotated[str, Field(description="What to remember, in a sentence or two that stand alone.")],
         workspace: Annotated[str | None, Field(description="The workspace that it belongs to.")] = None,
-        of_person: Annotated[bool, Field(description="Whether these are the person's own words.")] = False,
     ) -> str:
-        """Keep an explicit note: the next night ingests it, and from then on it is recalled like anything said."""
-        try:
-            session = write_note(
-                self.space_dir, note, workspace=workspace, of_person=of_person, redact=self.settings.redact
-            )
+        """Keep an explicit note: the next night ingests it, and from then on it is recalled like anything that an agent
+        said.
+        """
+        try:  # never as the person's own words: what an agent was made to read may speak through it
+            session = write_note(self.space_dir, note, workspace=workspace, redact=self.settings.redact)
         except (SlowwaveError, OSError) as refused:
             raise ToolError(f"not noted: {refused}") from None
         return f"Noted as {session}; recall knows it after the next night."

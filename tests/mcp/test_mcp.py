@@ -101,9 +101,7 @@ def test_the_tools_over_stdio(store: Path) -> None:
                 "briefing": [text_of(await client.call_tool("briefing")) for _ in range(2)],
                 "show": json.loads(text_of(await client.call_tool("show", {"id": found[0]["id"]}))),
                 "remember": text_of(
-                    await client.call_tool(
-                        "remember", {"note": "The ferry's new berth is number seven.", "of_person": True}
-                    )
+                    await client.call_tool("remember", {"note": "The ferry's new berth is number seven."})
                 ),
                 "bad": [
                     await client.call_tool("recall", {"query": "…"}),
@@ -143,7 +141,7 @@ def test_the_tools_over_stdio(store: Path) -> None:
     assert hash_span(CHAT[1][1]) in load_recalled_spans(space)
     lines = [json.loads(line) for line in next(find_journals(space)[0].iterdir()).read_text().splitlines()]
     assert [(line["role"], line["content"]) for line in lines] == [
-        ("user", "The ferry's new berth is number seven."),
+        ("assistant", "The ferry's new berth is number seven."),
         ("agent", "Noted."),
     ]
 
