@@ -75,8 +75,9 @@ def run_steps_after_read(job: Job, report: RunReport, call: Caller, *, gated: bo
     A step that fails leaves what it had made before, and the next ones go on with that; but for `publish`. What nobody
     asked for by hand is `gated`: outside the bounds of `gates` the live release stays.
     """
+    left_out = {write_gists: job.settings.gists == "off", update_prototypes: not job.settings.prototypes.enabled}
     for step in STEPS:
-        if step is not write_gists or job.settings.gists != "off":
+        if not left_out.get(step):
             run_step(call, report, step, job)
     if read_plans(job.store.dir):
         rewrite_store(job)

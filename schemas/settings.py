@@ -271,6 +271,7 @@ class TopicSettings(Section):
 class PrototypeSettings(Section):
     """Coarse prototypes over claims: centroids that move with what they gather."""
 
+    enabled: bool = Field(False, description="Whether nights keep them; exports have them, no answer is made of them.")
     tau: float = Field(0.4, ge=-1, le=1, description="Cosine to the nearest prototype from which a claim joins it.")
     alpha: float = Field(0.1, gt=0, le=1, description="Weight of a new claim in its prototype's moving average.")
     merge_at: float = Field(0.85, ge=-1, le=1, description="Cosine of two prototypes from which they become one.")

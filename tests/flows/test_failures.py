@@ -57,7 +57,7 @@ def talk(tmp_path: Path) -> Path:
 
 
 def settings(root: Path) -> Settings:
-    return Settings(store=root, encoder="hash-384", keywords={"top": 0})
+    return Settings(store=root, encoder="hash-384", keywords={"top": 0}, prototypes={"enabled": True})
 
 
 def digests(root: Path) -> dict[str, str]:

@@ -41,7 +41,7 @@ def server() -> Iterator[None]:
 
 
 def test_a_night_a_reprocessing_and_an_export_under_prefect(server: None, tmp_path: Path) -> None:
-    given = {"store": str(tmp_path / "s"), "encoder": "hash-384"}
+    given = {"store": str(tmp_path / "s"), "encoder": "hash-384", "prototypes": {"enabled": True}}
     report = nightly([str(SAMPLES)], given)
     assert report.release is not None
     assert [s.step for s in report.steps] == [

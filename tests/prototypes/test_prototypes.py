@@ -87,7 +87,7 @@ def test_a_moving_average_keeps_unit_length() -> None:
 
 
 def test_the_night_keeps_them_and_a_lost_state_is_made_again_from_the_log(tmp_path: Path) -> None:
-    options = Settings(store=tmp_path / "s", encoder="hash-384", prototypes={"tau": 0.2})
+    options = Settings(store=tmp_path / "s", encoder="hash-384", prototypes={"tau": 0.2, "enabled": True})
     run_night([SAMPLES], options)
     store = Store.open(options.store)
     rows = store.read(PROTOTYPES).to_pylist()
