@@ -19,7 +19,10 @@ def mcp(
     store: StoreOption = None,
     space: SpaceOption = None,
 ) -> None:
-    """Serve the memory to agents over MCP (stdio, or --http; SLOWWAVE_MCP_TOKEN: to who has this bearer token)."""
+    """Serve the memory to agents over MCP (stdio, or --http).
+
+    With SLOWWAVE_MCP_TOKEN set, over HTTP to those alone who send it as bearer token.
+    """
     with report_errors():
         if importlib.util.find_spec("mcp") is None:
             raise UsageError("the MCP server needs the package mcp: pip install 'slowwave[mcp]'")
