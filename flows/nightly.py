@@ -75,7 +75,10 @@ def run_steps_after_read(job: Job, report: RunReport, call: Caller, *, gated: bo
     A step that fails leaves what it had made before, and the next ones go on with that; but for `publish`. What nobody
     asked for by hand is `gated`: outside the bounds of `gates` the live release stays.
     """
-    left_out = {write_gists: job.settings.gists == "off", update_prototypes: not job.settings.prototypes.enabled}
+    left_out: dict[Callable[[Job], StepReport], bool] = {
+        write_gists: job.settings.gists == "off",
+        update_prototypes: not job.settings.prototypes.enabled,
+    }
     for step in STEPS:
         if not left_out.get(step):
             run_step(call, report, step, job)
