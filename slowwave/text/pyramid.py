@@ -3,7 +3,8 @@
 A group is sealed as soon as it is full and takes no other members afterwards: what comes late joins the next
 group. So a night's work is in proportion to what is new, and a summary once cited stays what it was.
 A group that lost a member is stale, and so are those above it: they are written again in their places, those of a
-topic filled up; one that nobody can write as well as it was written keeps its words until somebody can.
+topic filled up, if need be by what is left of its shortest ones; one that nobody can write as well as it was written
+keeps its words until somebody can.
 Sessions end in one master summary over what no higher group holds, made again whenever the session has grown.
 """
 
@@ -194,19 +195,22 @@ def grow_by_tier(pyramid: Pyramid, members: Sequence[Member], shape: Shape, scop
     """
     made: list[Group] = []
     tier, level, stale = 0, list(members), set[str]()
-    renamed: dict[str, str] = {}
+    renamed: dict[str, str | None] = {}
     while level and (shape.tiers is None or tier < shape.tiers):
         held = pyramid.tiers.setdefault(tier, [])
         before = [group.compute_id(scope, scope_id) for group in held]
         held[:] = [_rename_members(group, renamed) for group in held]
-        again, new = _draft_tier(pyramid, level, shape, scope, scope_id, tier, stale)
+        again, new, dissolved = _draft_tier(pyramid, level, shape, scope, scope_id, tier, stale)
         drafts = [*again.values(), *new]
         texts = list((yield drafts) if drafts else [])
-        for (place, draft), text in zip(again.items(), texts, strict=False):
-            if text is not None:
-                held[place] = _make_group(draft, text)
-                made.append(held[place])
-        now = [group.compute_id(scope, scope_id) for group in held]
+        written = {
+            place: _make_group(d, t) for (place, d), t in zip(again.items(), texts, strict=False) if t is not None
+        }
+        made += written.values()
+        whole = len(written) == len(again)
+        _replace_groups(held, written, dissolved if whole else set())
+        now = [group.compute_id(scope, scope_id) if group.members else None for group in held]
+        held[:] = [group for group in held if group.members]
         renamed = {old: new for old, new in zip(before, now, strict=True) if old != new}
         had = [_make_group(d, text) for d, text in zip(new, texts[len(again) :], strict=True) if text is not None]
         if len(had) < len(new):
@@ -232,8 +236,9 @@ def grow_by_tier(pyramid: Pyramid, members: Sequence[Member], shape: Shape, scop
 
 def _draft_tier(
     pyramid: Pyramid, level: Sequence[Member], shape: Shape, scope: str, scope_id: str, tier: int, below: set[str]
-) -> tuple[dict[int, Draft], list[Draft]]:
-    """Return a tier's groups to write again, by their places in it, and its new ones.
+) -> tuple[dict[int, Draft], list[Draft], set[int]]:
+    """Return a tier's groups to write again, by their places in it, its new ones, and the places of those that go once
+    all of the first are written.
 
     Those are stale, or can be filled up. One with a member that is stale itself (ids in `below`) waits for it.
     """
@@ -247,15 +252,50 @@ def _draft_tier(
         return Draft(scope, scope_id, tier, seq, tuple(group), before, previous=previous)
 
     again: dict[int, Draft] = {}
-    for place, group in enumerate(held):
-        lacks = size - len(group.members) if shape.refill else 0
-        more = free[:lacks] if lacks <= len(free) else []
-        if (group.stale or more) and below.isdisjoint(group.members):
-            whole = [*(by_id[m] for m in group.members), *more]
-            free = free[len(more) :]
-            again[place] = draft(group.seq, sorted(whole, key=lambda m: order[m.id]), group)
+    ready = [place for place, group in enumerate(held) if group.members and below.isdisjoint(group.members)]
+    fills, dissolved = dict[int, list[Member]](), set[int]()
+    if shape.refill:
+        short = {at: [by_id[m] for m in held[at].members] for at in ready if len(held[at].members) < size}
+        fills, dissolved, free = _share_out(short, free, size, order)
+    for place in ready:
+        if place not in dissolved and (held[place].stale or place in fills):
+            whole = [*(by_id[m] for m in held[place].members), *fills.get(place, [])]
+            again[place] = draft(held[place].seq, sorted(whole, key=lambda m: order[m.id]), held[place])
     full = split_full_groups(free, set(), size)
-    return again, [draft(pyramid.find_next_place(tier) + n, group) for n, group in enumerate(full)]
+    return again, [draft(pyramid.find_next_place(tier) + n, group) for n, group in enumerate(full)], dissolved
+
+
+def _share_out(
+    short: Mapping[int, list[Member]], free: list[Member], size: int, order: Mapping[str, int]
+) -> tuple[dict[int, list[Member]], set[int], list[Member]]:
+    """Return what fills up which of the short groups, which ones go for it, and what is free then.
+
+    Those that lack least are filled first, by what is free and else by the members of the shortest: at most one of a
+    tier stays short.
+    """
+    waiting = sorted(short, key=lambda at: (-len(short[at]), at))
+    fills, gone = dict[int, list[Member]](), set[int]()
+    while waiting:
+        lacks = size - len(short[waiting[0]])
+        if lacks <= len(free):
+            fills[waiting.pop(0)], free = free[:lacks], free[lacks:]
+        elif len(waiting) > 1:
+            gone.add(waiting[-1])
+            free = sorted([*free, *short[waiting.pop()]], key=lambda m: order[m.id])
+        else:
+            break
+    return fills, gone, free
+
+
+def _replace_groups(held: list[Group], written: Mapping[int, Group], gone: set[int]) -> None:
+    """Put what was written in its places; what that took from others goes from them, what is gone has no members."""
+    taken = {m for group in written.values() for m in group.members}
+    for place, group in enumerate(held):
+        if place in written:
+            held[place] = written[place]
+        elif place in gone or not taken.isdisjoint(group.members):
+            kept = () if place in gone else tuple(m for m in group.members if m not in taken)
+            held[place] = replace(group, members=kept, stale=True)
 
 
 def _wants_master(pyramid: Pyramid, tops: Sequence[Member], shape: Shape) -> bool:
@@ -269,11 +309,11 @@ def _wants_master(pyramid: Pyramid, tops: Sequence[Member], shape: Shape) -> boo
     return held is None or held.stale or held.members != tuple(member.id for member in tops)
 
 
-def _rename_members(group: Group, renamed: Mapping[str, str]) -> Group:
-    """Return a group whose members were written again under other ids: what it says of them is stale."""
+def _rename_members(group: Group, renamed: Mapping[str, str | None]) -> Group:
+    """Return a group whose members were written again under other ids, or went: what it says of them is stale."""
     if renamed.keys().isdisjoint(group.members):
         return group
-    return replace(group, members=tuple(renamed.get(m, m) for m in group.members), stale=True)
+    return replace(group, members=tuple(new for m in group.members if (new := renamed.get(m, m))), stale=True)
 
 
 def select_preceding_members(level: Sequence[Member], first: Member, shape: Shape, tier: int) -> Sequence[Member]:

@@ -146,8 +146,25 @@ def test_a_topics_groups_are_filled_up_before_others_are_opened(nights: list[tup
             assert not any(g.stale for g in groups)
             assert all(3 - len(g.members) not in range(1, len(level) - len(held) + 1) for g in groups)
             assert len(level) - len(held) < 3
+            assert sum(len(g.members) < 3 for g in groups) < 2
             level = [g.compute_id("topic", "t") for g in groups]
         assert night(pyramid, live, FILLED) == ([], [])
+
+
+def test_short_groups_of_a_topic_fill_each_other_up_once_that_can_be_written() -> None:
+    pyramid = Pyramid()
+    night(pyramid, list(range(9)), FILLED)
+    live = members([0, 1, 3, 4, 8])  # of three groups 2, 2 and 1 are left
+
+    def sizes(text: str | None) -> list[int]:
+        mend(pyramid, live, "topic", "t")
+        growth = grow_by_tier(pyramid, live, FILLED, "topic", "t")
+        grow_many([growth], lambda drafts: [text] * len(drafts))
+        return [len(g.members) for g in pyramid.tiers[0]]
+
+    assert [sizes(None), sizes("anew"), sizes("anew")] == [[2, 2, 1], [3, 2], [3, 2]]
+    assert [g.members for g in pyramid.tiers[0]] == [("m0", "m1", "m8"), ("m3", "m4")]
+    assert [g.members for g in pyramid.tiers[1]] == [tuple(g.compute_id("topic", "t") for g in pyramid.tiers[0])]
 
 
 def test_words_that_cannot_be_written_again_stand_stale_and_are_asked_for_until_they_can() -> None:

@@ -1,0 +1,128 @@
+"""A week over the samples with a model that names one thing twenty ways and puts a third of all under a base topic."""
+
+import re
+from collections import Counter
+from typing import Any
+
+import pyarrow.compute as pc
+import pytest
+from typer.testing import CliRunner
+
+from bench.model_nights import do_nights
+from slowwave.cli.main import app
+from slowwave.engines.llm.protocol import Request
+from slowwave.flows.reprocess import FORGET
+from slowwave.schemas.settings import Settings
+from slowwave.schemas.tables import GISTS, OBSERVATIONS, SUMMARIES, TOPICS
+from slowwave.store import Store
+from slowwave.tasks.job import is_model_key
+from tests.killed_nights import SAMPLES
+from tests.llm_scripts import FIRST_NEW, faithful, kind, material
+
+SYNONYMS = (
+    "tide gauges", "gauge readings", "tides", "tidal data", "water levels", "sea level", "harbour tides", "gauging",
+    "gauge network", "tide tables", "levels", "tide stations", "high water", "low water", "measurements", "records",
+    "ebb and flood", "water marks", "gauge logs", "tide service",
+)  # fmt: skip
+TIDES = re.compile("tide|gauge|reading|water|harbour|station")
+WHAT = "what is known of the tide gauges, their readings and their stations"
+
+
+def week(request: Request) -> Any:
+    """A model that sums up in its members' words, and is careless with topics."""
+    if kind(request) in ("account", "master"):
+        told = re.findall(r"^- (?!before)[^:]*: (.*)$", material(request), re.MULTILINE)
+        text = " ".join(" ".join(one.split()[:8]) for one in told) or "Nothing was said."
+        return {"text": text[:500]} | ({"title": "A talk"} if kind(request) == "master" else {})
+    if kind(request) != "topics":
+        return faithful(request)
+    first = int(FIRST_NEW.findall(request.messages[0]["content"])[0])
+    opened: dict[str, int] = {}
+    new, placed = [], []
+    for number, text in re.findall(r"^entry (\d+): (.*)$", material(request), re.MULTILINE):
+        at = sum(text.encode())
+        name, purpose = (SYNONYMS[at % 20], WHAT) if TIDES.search(text) else ("daily life", "what people do by day")
+        if at % 3 and name not in opened and len(new) < 5:
+            opened[name] = first + len(new)
+            new.append({"name": name, "purpose": purpose})
+        placed.append({"entry": int(number), "topic": opened.get(name, 1) if at % 3 else 1})
+    return {"new_topics": new, "placements": placed}
+
+
+@pytest.fixture(scope="module")
+def after(tmp_path_factory: pytest.TempPathFactory) -> tuple[Store, list[dict[str, Any]]]:
+    """The store, and figures of each night."""
+    folder = tmp_path_factory.mktemp("week")
+    settings = Settings(
+        store=folder / "store", encoder="hash-384", llm="scripted:tests.flows.test_seven_nights:week",
+        gists="llm", keywords={"top": 0}, extract={"gist_words": 200},
+    )  # fmt: skip
+    nights = list(do_nights([SAMPLES], settings, folder / "said", 7))
+    return Store.open(settings.store), nights
+
+
+def test_every_night_is_released_and_no_summary_but_the_models_stands(
+    after: tuple[Store, list[dict[str, Any]]],
+) -> None:
+    store, nights = after
+    assert [(night["released"], night["failures"]) for night in nights] == [(True, [])] * 7
+    assert [night["by_model"] - night["summaries"] for night in nights] == [0] * 7
+    assert [night["stale"] for night in nights] == [0] * 7
+    assert nights[-1]["claims"] > 150
+    assert sum(night["report"]["rollup"].get("groups that lost a member", 0) for night in nights) > 3  # or it is easy
+    of_topics = store.read(SUMMARIES, where=pc.field("scope") == "topic").to_pylist()
+    large = {row["topic_id"] for row in store.read(TOPICS).to_pylist() if row["size"] >= 3}
+    assert large <= {row["scope_id"] for row in of_topics}  # of fewer than ten claims too
+
+
+def test_groups_are_even(after: tuple[Store, list[dict[str, Any]]]) -> None:
+    rows = after[0].read(SUMMARIES, where=pc.field("tier") >= 0).to_pylist()
+    full = {"topic/0": 10, "topic/1": 10, "session/0": 6, "session/1": 3}
+    short = Counter(
+        (row["scope_id"], row["tier"]) for row in rows if len(row["member_ids"]) < full[f"{row['scope']}/{row['tier']}"]
+    )
+    assert set(short.values()) <= {1}  # of a topic's tier one at most
+    assert len(rows) - short.total() > 0.9 * len(rows)
+    assert max(after[1][-1]["sizes"]["topic/0"]) == 10
+
+
+def test_topics_merge_and_no_base_topic_holds_more_than_a_quarter(after: tuple[Store, list[dict[str, Any]]]) -> None:
+    store, nights = after
+    assert all(night["base_share"] <= 0.25 for night in nights)
+    left = [row["name"] for row in store.read(TOPICS).to_pylist() if row["name"] in SYNONYMS and row["size"]]
+    assert sum(night["report"]["assign"].get("topics merged", 0) for night in nights) > 10
+    assert len(left) <= 3
+
+
+def read_models_rows(store: Store) -> dict[str, Any]:
+    """What the model made, whole."""
+    keys = {
+        OBSERVATIONS: ("step_key", "assign_key"),
+        GISTS: ("step_key",),
+        SUMMARIES: ("step_key",),
+        TOPICS: ("step_key",),
+    }
+    return {
+        f"{table.name} {row[table.key]}": row
+        for table, columns in keys.items()
+        for row in store.read(table).to_pylist()
+        if any(is_model_key(row[name]) for name in columns)
+    }
+
+
+def test_no_command_without_the_model_changes_a_row_of_its(
+    after: tuple[Store, list[dict[str, Any]]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = after[0]
+    monkeypatch.setenv("SLOWWAVE_ENCODER", "hash-384")
+    monkeypatch.setenv("SLOWWAVE_KEYWORDS__TOP", "0")
+    before, root = read_models_rows(store), store.dir.parent
+    assert {name.split()[0] for name in before} == {"observations", "gists", "summaries", "topics"}
+    said = str(root.parent / "said")
+    session = store.read(SUMMARIES, ["scope_id", "scope"]).filter(pc.field("scope") == "session")["scope_id"][0].as_py()
+    commands = [["run", said, "--plain"], *(["reprocess", step] for step in FORGET)]
+    commands += [["reprocess", "summaries", "--missing", "--session", session], ["verify"], ["check"], ["plan", said]]
+    for command in commands:
+        done = CliRunner().invoke(app, [*command, "--store", str(root)])
+        assert done.exit_code == 0, (command, done.output)
+        assert read_models_rows(Store.open(root)) == before, command
