@@ -45,7 +45,6 @@ def list_commands(data: Path | None) -> list[tuple[list[str], Path | None]]:
         (["bench.answers", str(locomo), "--sample", "150"], locomo),
         (["bench.answers", *(str(data / "changes" / f"{n}.jsonl") for n in ASKED)], data / "changes"),
         (["bench.abstention", str(locomo)], locomo),
-        (["bench.prototypes", str(locomo)], locomo),
         (["bench.keywords", str(data / "keywords" / "inspec")], data / "keywords"),
         (
             ["bench.dedupe", str(data / "dedupe" / "msr-para-train.tsv"), str(data / "dedupe" / "SICK_train.txt")],

@@ -28,7 +28,6 @@ from slowwave.tasks.ingest.task import read_transcripts
 from slowwave.tasks.job import Job, StepReport
 from slowwave.tasks.observe.task import observe_sessions
 from slowwave.tasks.passages.task import write_passages
-from slowwave.tasks.prototypes.task import update_prototypes
 from slowwave.tasks.publish.task import find_run_release, publish_release
 from slowwave.tasks.relate.task import relate_claims
 from slowwave.tasks.summarize.task import roll_up
@@ -45,7 +44,6 @@ STEPS: tuple[Callable[[Job], StepReport], ...] = (
     supersede_observations,
     relate_claims,
     assign_topics,
-    update_prototypes,
     roll_up,
 )
 """Between reading and the release."""
@@ -75,12 +73,8 @@ def run_steps_after_read(job: Job, report: RunReport, call: Caller, *, gated: bo
     A step that fails leaves what it had made before, and the next ones go on with that; but for `publish`. What nobody
     asked for by hand is `gated`: outside the bounds of `gates` the live release stays.
     """
-    left_out: dict[Callable[[Job], StepReport], bool] = {
-        write_gists: job.settings.gists == "off",
-        update_prototypes: not job.settings.prototypes.enabled,
-    }
     for step in STEPS:
-        if not left_out.get(step):
+        if step is not write_gists or job.settings.gists != "off":
             run_step(call, report, step, job)
     if read_plans(job.store.dir):
         rewrite_store(job)

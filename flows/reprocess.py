@@ -30,6 +30,7 @@ from slowwave.tasks.job import Job, is_model_key
 from slowwave.tasks.llm.ask import get_model, keeps_model_rows
 from slowwave.tasks.publish.task import find_run_release, publish_release
 from slowwave.tasks.relate.task import name_unit
+from slowwave.tasks.supersede.task import UNIT
 
 
 def forget_files(store: Store, chosen: pl.DataFrame) -> None:
@@ -114,9 +115,11 @@ FORGET: dict[str, Forget] = {
     "read": lambda store, chosen, *, keep: forget_files(store, chosen),
     "passages": lambda store, chosen, *, keep: forget_rows(store, chosen, PASSAGES),
     "gists": forget_gists,
+    "boilerplate": lambda store, chosen, *, keep: forget_marks(store, chosen, "boilerplate"),
     "habits": lambda store, chosen, *, keep: forget_marks(store, chosen, "habits"),
     "observe": lambda store, chosen, *, keep: forget_marks(store, chosen, "observe"),
     "dedupe": lambda store, chosen, *, keep: forget_column(store, chosen, "dedupe_key", keep=keep),
+    "supersede": lambda store, chosen, *, keep: store.delete_ids(MARKS, [compute_content_id("supersede", UNIT)]),
     "relate": lambda store, chosen, *, keep: forget_related(store, chosen),
     "assign": lambda store, chosen, *, keep: forget_column(store, chosen, "assign_key", keep=keep),
     "topics": forget_topics,
@@ -139,6 +142,8 @@ def run_reprocess(step: str, selection: Selection, settings: Settings, call: Cal
     """
     if step not in FORGET:
         raise UsageError(f"no step {step!r}: one of {', '.join(FORGET)} can be done again")
+    if step == "gists":
+        _refuse_without_gists(settings)
     if selection != Selection() and selection.select_sessions(Store.open(settings.store, settings.space)).is_empty():
         raise UsageError("no session is chosen: none in the vault is of that workspace and time")
     with open_run("reprocess", settings) as (job, report):
@@ -164,12 +169,16 @@ def backfill_gists(settings: Settings, call: Caller = run_as_function) -> RunRep
     Raises:
         UsageError: gists are off.
     """
-    if settings.gists == "off":
-        raise UsageError("gists are off: set SLOWWAVE_GISTS, or name a strategy with --gists")
+    _refuse_without_gists(settings)
     with open_run("backfill", settings) as (job, report):
         report.steps.append(call(write_gists, job))
         _publish(job, report, call)
     return report
+
+
+def _refuse_without_gists(settings: Settings) -> None:
+    if settings.gists == "off":
+        raise UsageError("gists are off: set SLOWWAVE_GISTS, or name a strategy with --gists")
 
 
 def _publish(job: Job, report: RunReport, call: Caller) -> None:

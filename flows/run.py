@@ -43,7 +43,6 @@ STEP_NAMES = {
     "supersede_observations": "supersede",
     "relate_claims": "relate",
     "assign_topics": "assign",
-    "update_prototypes": "prototypes",
     "roll_up": "rollup",
     "publish_release": "publish",
 }

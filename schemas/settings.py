@@ -268,18 +268,6 @@ class TopicSettings(Section):
     samples: int = Field(5, ge=1, description="Latest members kept as a topic's samples.")
 
 
-class PrototypeSettings(Section):
-    """Coarse prototypes over claims: centroids that move with what they gather."""
-
-    enabled: bool = Field(False, description="Whether nights keep them; exports have them, no answer is made of them.")
-    tau: float = Field(0.4, ge=-1, le=1, description="Cosine to the nearest prototype from which a claim joins it.")
-    alpha: float = Field(0.1, gt=0, le=1, description="Weight of a new claim in its prototype's moving average.")
-    merge_at: float = Field(0.85, ge=-1, le=1, description="Cosine of two prototypes from which they become one.")
-    split_below: float = Field(0.45, ge=-1, le=1, description="Mean cosine to the members under which one is split.")
-    split_size: int = Field(12, ge=4, description="Members that a prototype has at least before it is split.")
-    max_words: int = Field(40, ge=10, description="Words in a prototype's text.")
-
-
 class PyramidSettings(Section):
     """Sizes of the summaries' groups."""
 
@@ -376,7 +364,7 @@ class Settings(BaseSettings):
         "all-MiniLM-L6-v2", description="Sentence-transformers model: path, package or hub name; or openai:MODEL@URL."
     )
     embeddings: bool = Field(True, description="Make vectors; without them recall is full text alone.")
-    gists: GistStrategy = Field("extractive", description="How each message is summarised; off costs nothing.")
+    gists: GistStrategy = Field("off", description="How each message is summarised, for exports; no answer reads it.")
     redact: bool = Field(True, description="Replace secrets by typed placeholders before anything is stored.")
     model: LLMSettings = LLMSettings()
     extract: ExtractSettings = ExtractSettings()
@@ -388,7 +376,6 @@ class Settings(BaseSettings):
     dedupe: DedupeSettings = DedupeSettings()
     supersede: SupersedeSettings = SupersedeSettings()
     topics: TopicSettings = TopicSettings()
-    prototypes: PrototypeSettings = PrototypeSettings()
     pyramid: PyramidSettings = PyramidSettings()
     recall: RecallSettings = RecallSettings()
     context: ContextSettings = ContextSettings()

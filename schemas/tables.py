@@ -169,7 +169,7 @@ GISTS = Table(
         string_field("session_id", null=False),
         string_field("summary", null=False),
         pa.field("keywords", STRINGS, nullable=False),
-        pa.field("key_facts", STRINGS, nullable=False),
+        pa.field("key_facts", STRINGS, nullable=False),  # of older nights: claims say what these said
         string_field("strategy", null=False),  # what made it: llm, extractive, truncated
         string_field("step_key", null=False),
     ),
@@ -381,6 +381,7 @@ SUMMARIES = Table(
 )
 
 
+# Two tables that older nights filled and no step writes any more: those stores stay readable; forgetting clears them.
 PROTOTYPES = Table(
     name="prototypes",
     key="prototype_id",
@@ -406,7 +407,7 @@ PROTOTYPE_MEMBERS = Table(
     fields=(
         string_field("event_id"),  # hash of the event and its place in the log
         pa.field("seq", pa.int64(), nullable=False),  # 0, 1, … over all prototypes
-        string_field("kind", null=False),  # an Event
+        string_field("kind", null=False),  # spawn, join, leave
         string_field("prototype_id", null=False),
         string_field("observation_id", null=False),
         string_field("from_id"),  # the prototype it came from, where two were merged or one was split

@@ -62,14 +62,6 @@ class SummaryScope(StrEnum):
     SESSION = "session"
 
 
-class Event(StrEnum):
-    """What happened to a member of a prototype."""
-
-    SPAWN = "spawn"
-    JOIN = "join"
-    LEAVE = "leave"
-
-
 class ActionKind(StrEnum):
     """What an agent's tool call does."""
 

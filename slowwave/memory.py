@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from slowwave.recall.browse import Claim
     from slowwave.recall.habits import Habit
     from slowwave.recall.related import Related
+    from slowwave.recall.themes import Theme
     from slowwave.store.journal import Journal
     from slowwave.store.snapshot import Snapshot
 
@@ -321,6 +322,7 @@ class Memory:
         workspace: str | None = None,
         category: str | None = None,
         topic: str | None = None,
+        keyword: str | None = None,
         min_confidence: float | None = None,
         since: When = None,
         limit: int | None = None,
@@ -341,11 +343,25 @@ class Memory:
                 workspace=workspace,
                 category=category,
                 topic=topic,
+                keyword=keyword,
                 min_confidence=min_confidence,
                 since=since,
                 limit=limit,
                 superseded=superseded,
             )
+
+    def topics(self, weeks: int = 12) -> "list[Theme]":
+        """Return the topics, the strongest first, each with its claims a week: `slowwave.recall.themes.list_themes` of
+        the live release.
+
+        Raises:
+            UsageError: `weeks` under 1.
+            StoreError: the store can't be read.
+        """
+        from slowwave.recall.themes import list_themes
+
+        with translate_read_errors(self.root / self.space):
+            return list_themes(self._get_view(), weeks)
 
     def related(self, wanted: str, depth: int = 1, *, limit: int | None = None) -> "list[Related]":
         """Return the claims that hang together with one, by its id; or that speak of a file, person, project or tool,

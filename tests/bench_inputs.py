@@ -42,7 +42,6 @@ def runs(folder: Path) -> dict[str, list[tuple[Words, str]]]:
         "night": [([talk, *PLAIN], "nothing changed")],
         "observe": [([told], "first person")],
         "packages": [([], "slowwave[night]")],
-        "prototypes": [([told, *PLAIN], "flat")],
         "questions": [([asked(folder), "--store", store], "in 5"), ([asked(folder), "--demo", "--store", store], "?")],
         "readers": [([talk, "--rounds", 1], "generic")],
         "recall_scale": [([folder / "scale", "--rows", 300, "--queries", 2, *PLAIN], "0 errors")],

@@ -65,7 +65,7 @@ def fake_encoder() -> HashEncoder:
 def samples_night(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, RunReport]:
     """The store of one night over data/samples by the plain encoder, and its report. Who uses the store copies it."""
     store = tmp_path_factory.mktemp("samples")
-    report = run_night([SAMPLES], Settings(store=store, encoder="hash-384"))
+    report = run_night([SAMPLES], Settings(store=store, encoder="hash-384", gists="extractive"))
     return store, report
 
 

@@ -15,7 +15,7 @@ SMALL: dict[str, Any] = {
     "encoder": "hash-384",
     "read": {"batch_messages": 50, "batch_files": 3},  # so that reading has many commits to be killed between
     "keywords": {"top": 0},
-    "prototypes": {"enabled": True},
+    "gists": "extractive",
 }
 SAMPLES = Path(__file__).parent.parent / "data" / "samples"
 COMPARED = (*RELEASED, ACTIONS, MARKS, VECTORS)

@@ -1,6 +1,7 @@
 """`slowwave claims`: what the memory holds to be so, without a question."""
 
 import json
+from collections import Counter
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -15,6 +16,8 @@ def claims(
     workspace: Annotated[str | None, typer.Option(help="Only what was said in this workspace.")] = None,
     category: Annotated[str | None, typer.Option(help="Only claims of this category, as decision.")] = None,
     topic: Annotated[str | None, typer.Option(help="Only claims of the topic of this name or id.")] = None,
+    keyword: Annotated[str | None, typer.Option(help="Only claims with this keyword.")] = None,
+    count_keywords: Annotated[bool, typer.Option("--keywords", help="Count the keywords of these claims.")] = False,
     min_confidence: Annotated[float | None, typer.Option(help="Only claims that are so sure, 0 to 1.")] = None,
     since: Annotated[str | None, typer.Option(help="Only what was said from this date or time on (ISO, UTC).")] = None,
     limit: Annotated[int, typer.Option(help="How many claims, at most.")] = 20,
@@ -34,11 +37,17 @@ def claims(
             workspace=workspace,
             category=category,
             topic=topic,
+            keyword=keyword,
             min_confidence=min_confidence,
             since=since,
-            limit=limit,
+            limit=None if count_keywords else limit,
             superseded=superseded,
         )
+        if count_keywords:
+            counts = Counter(word for claim in found for word in claim.keywords).most_common(limit)
+            told = (f"{count:>5,}  {word}" for word, count in counts)
+            typer.echo(json.dumps(dict(counts), ensure_ascii=False, indent=2) if as_json else "\n".join(told))
+            return
         note_listed(memory.root / memory.space, found)
         if as_json:
             typer.echo(json.dumps([claim.as_dict() for claim in found], ensure_ascii=False, indent=2))

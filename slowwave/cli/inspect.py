@@ -1,7 +1,7 @@
-"""Commands that look: verify, config, and the ledgers of quarantine and runs."""
+"""Commands that look: verify, config, the ledgers of quarantine and runs, and topics over time."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import orjson
 import typer
@@ -11,6 +11,7 @@ from slowwave.cli.common import (
     ERR,
     OUT,
     JsonOption,
+    ReleaseOption,
     SpaceOption,
     StoreOption,
     load_settings,
@@ -18,6 +19,9 @@ from slowwave.cli.common import (
     report_errors,
     report_errors_and_progress,
 )
+
+if TYPE_CHECKING:
+    from slowwave.recall.themes import Theme
 
 
 def verify(store: StoreOption = None, space: SpaceOption = None) -> None:
@@ -108,3 +112,33 @@ def _format_spent_tokens(report: str) -> str:
     counts = [step["counts"] for step in orjson.loads(report).get("steps", [])]
     spent = sum(n for c in counts for name, n in c.items() if name.endswith((": prompt tokens", ": answer tokens")))
     return f"{spent:,}" if spent else ""
+
+
+SHADES = " ▁▂▃▄▅▆▇█"
+"""A week's claims, from none to the most of any week shown."""
+
+
+def topics(
+    weeks: Annotated[int, typer.Option(help="Weeks that are told one by one, up to the newest claim.")] = 12,
+    as_json: JsonOption = False,
+    store: StoreOption = None,
+    space: SpaceOption = None,
+    release: ReleaseOption = None,
+) -> None:
+    """List the topics, the strongest first, with how they came and went."""
+    with report_errors():
+        from slowwave.cli.context import open_memory
+
+        found = open_memory(store, space, release).topics(weeks)
+        if as_json:
+            OUT.print_json(data=[one.as_dict() for one in found])
+            return
+        most = max((count for one in found for count in one.weeks), default=0) or 1
+        typer.echo("\n".join(_format_theme(one, most) for one in found) or "No topics.")
+
+
+def _format_theme(one: "Theme", most: int) -> str:
+    """Return a topic in a line: claims, strength, its last weeks as bars, its days, its name."""
+    bars = "".join(SHADES[-(-count * (len(SHADES) - 1) // most)] for count in one.weeks)
+    days = " to ".join(f"{at:%Y-%m-%d}" if at else "undated" for at in (one.first_at, one.last_at))
+    return f"{one.claims:>5,} claims  strength {one.strength:>5,}  |{bars}|  {days}  {one.name}"

@@ -11,7 +11,7 @@ from slowwave.cli.exclude import exclude, excluded, include
 from slowwave.cli.forget import forget
 from slowwave.cli.habits import habits
 from slowwave.cli.hook import NeverBlocking, hook
-from slowwave.cli.inspect import config, quarantine, runs, verify
+from slowwave.cli.inspect import config, quarantine, runs, topics, verify
 from slowwave.cli.install import install, uninstall
 from slowwave.cli.mcp import mcp
 from slowwave.cli.memory import changes, junk, merges, show, unmerge
@@ -41,7 +41,7 @@ COMMANDS = {
     "Redo and keep": (reprocess, unmerge, promote, rollback, exclude, include, forget, export, import_bundle),
 }
 """By the heading that `slowwave --help` lists them under; `inspect` is with those that look."""
-LEDGERS = (releases, runs, quarantine, merges, changes, junk, excluded)
+LEDGERS = (releases, runs, quarantine, topics, merges, changes, junk, excluded)
 """What `slowwave inspect` shows."""
 
 ledgers = typer.Typer(no_args_is_help=True, help="List releases, runs, merges, changes, junk and more.")

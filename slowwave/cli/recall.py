@@ -67,17 +67,10 @@ def recall(
 
 def _format_hit(number: int, hit: "Hit") -> str:
     when = f" {hit.observed_at:%Y-%m-%d}" if hit.observed_at else ""
-    first = f"{number}. {hit.kind}{when}{format_change(hit)}  {_extract_shown_text(hit)}"
+    text = truncate_line(hit.shorten(SHOWN_CHARS).text, SHOWN_CHARS)
+    first = f"{number}. {hit.kind}{when}{format_change(hit)}  {text}"
     sources = [f"   session {s.session}, message {s.message}: “{truncate_line(s.quote, 160)}”" for s in hit.sources]
     return "\n".join([first, *sources])
-
-
-def _extract_shown_text(hit: "Hit") -> str:
-    """Return what a hit says in a line: of a long message the passage that answers; `slowwave show` tells the whole."""
-    text = " ".join(hit.text.split())
-    passage = " ".join(hit.sources[0].quote.split()) if hit.kind == "message" and hit.sources else ""
-    at = text.find(passage) if len(text) > SHOWN_CHARS else 0
-    return ("… " if at > 0 else "") + truncate_line(text[max(0, at) :], SHOWN_CHARS)
 
 
 def _format_session(number: int, one: "SessionHit") -> str:

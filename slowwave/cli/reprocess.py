@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from slowwave.flows.summarize import Summary
     from slowwave.schemas.settings import Settings
 
-STEPS = "read, passages, gists, habits, observe, dedupe, relate, assign, topics or summaries."
+STEPS = "read, passages, gists, boilerplate, habits, observe, dedupe, supersede, relate, assign, topics or summaries."
 
 
 def reprocess(

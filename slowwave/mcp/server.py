@@ -25,6 +25,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from slowwave.context.build import Context
 from slowwave.context.handed_out import note_block, note_hits, note_listed
 from slowwave.memory import Memory
+from slowwave.recall.hits import Hit
 from slowwave.recall.show import rate_memory, show
 from slowwave.schemas.errors import SlowwaveError
 from slowwave.schemas.filters import Filters, MessageFilters, spell_out_filters
@@ -44,6 +45,8 @@ NOTHING = "Nothing in the memory answers this."
 NOTHING_OLD = "The store can't be read now, and nothing of before is told."
 MAX_K = 100
 MAX_BUDGET = 50_000
+SHOWN_CHARS = 1_500
+"""Of a message that `recall` finds: ten hits leave an agent room to work in."""
 READS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
 NOTES = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=False, open_world_hint=False)
 
@@ -69,7 +72,8 @@ class RecallResult(BaseModel):
     """The release that answered; null for a stale answer."""
     hits: list[dict[str, Any]]
     """Best first: kind, id, text, score, observed_at, status, sources (session, message, quote); sessions with
-    probability, workspace, title, summary, started_at, ended_at, sources.
+    probability, workspace, title, summary, started_at, ended_at, sources. Of a long message stands the passage that
+    answers, between ellipses: `show` has the whole.
     """
     reason: str | None = None
     """Why there are none."""
@@ -84,7 +88,7 @@ class ClaimsResult(BaseModel):
 
     claims: list[dict[str, Any]]
     """Newest first: id, summary, detail, category, confidence, files, quote, workspace, speaker, observed_at, status,
-    superseded_by, topic, session, sessions.
+    superseded_by, topic, session, sessions, keywords.
     """
 
 
@@ -140,7 +144,8 @@ class Tools:
             found = memory.recall_kinds(query, k, kinds or (), **drop_empty(filters))
             release = None if found.stale else memory.release.name
         note_hits(self.space_dir, found)
-        hits = [escape_values(hit.as_dict()) for hit in found]
+        short = (hit.shorten(SHOWN_CHARS) if isinstance(hit, Hit) else hit for hit in found)
+        hits = [escape_values(hit.as_dict()) for hit in short]
         return RecallResult(release=release, hits=hits, reason=found.reason, stale=found.stale, notes=list(found.notes))
 
     @spell_out_filters(make_filter_argument)
@@ -215,6 +220,7 @@ class Tools:
         workspace: Annotated[str | None, Field(description="Only what was said in this workspace.")] = None,
         category: Annotated[str | None, Field(description="Only claims of this category, as decision.")] = None,
         topic: Annotated[str | None, Field(description="Only claims of the topic of this name.")] = None,
+        keyword: Annotated[str | None, Field(description="Only claims with this keyword.")] = None,
         min_confidence: Annotated[float, Field(ge=0, le=1, description="Only claims that are so sure.")] = 0.0,
         since: Annotated[str | None, Field(description="Only what was said from this date on (ISO).")] = None,
         limit: Annotated[int, Field(ge=1, le=MAX_K, description="How many, at most.")] = 20,
@@ -225,6 +231,7 @@ class Tools:
                 workspace=workspace or None,
                 category=category or None,
                 topic=topic or None,
+                keyword=keyword or None,
                 min_confidence=min_confidence,
                 since=since or None,
                 limit=limit,

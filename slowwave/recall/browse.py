@@ -18,7 +18,7 @@ from slowwave.schemas.vocabulary import Status
 from slowwave.store.workspaces import anchor_workspace, require_workspaces
 
 COLUMNS = ["observation_id", "session_id", "summary", "detail", "category", "files", "quote", "workspace", "speaker"]
-COLUMNS += ["observed_at", "status", "superseded_by", "topic_id", "evidence_sessions"]
+COLUMNS += ["observed_at", "status", "superseded_by", "topic_id", "evidence_sessions", "keywords"]
 LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 
@@ -45,6 +45,7 @@ class Claim:
     """The transcript's own id."""
     sessions: int
     """How many say it."""
+    keywords: tuple[str, ...]
 
     def as_dict(self) -> dict[str, object]:
         """Return plain values, ready for JSON."""
@@ -57,6 +58,7 @@ def list_claims(
     workspace: str | None = None,
     category: str | None = None,
     topic: str | None = None,
+    keyword: str | None = None,
     min_confidence: float | None = None,
     since: When = None,
     limit: int | None = None,
@@ -69,6 +71,7 @@ def list_claims(
         workspace: only what was said there.
         category: only of this one.
         topic: only of the topic of this name or id.
+        keyword: only with this keyword, in whatever case.
         min_confidence: only what is at least so sure.
         since: only what was said from then on.
         limit: at most so many; all, where None.
@@ -95,6 +98,8 @@ def list_claims(
     rows = view.read(OBSERVATIONS, COLUMNS, reduce(and_, wanted)).to_pylist()
     sure = view.confidence_of
     rows = [row for row in rows if sure[row["observation_id"]] >= least]
+    if keyword is not None:
+        rows = [row for row in rows if keyword.casefold() in map(str.casefold, row["keywords"])]
     rows.sort(key=lambda row: row["observation_id"])
     rows.sort(key=lambda row: row["observed_at"] or LONG_AGO, reverse=True)
     return [_make_claim(row, sure[row["observation_id"]], names, view.native_sessions) for row in rows[:limit]]
@@ -117,4 +122,5 @@ def _make_claim(row: dict[str, Any], confidence: float, topics: dict[str, str], 
         topics.get(row["topic_id"]),
         sessions.get(row["session_id"], row["session_id"]),
         len(row["evidence_sessions"]),
+        tuple(row["keywords"]),
     )

@@ -1,7 +1,7 @@
 """What recall returns: hits, each with the native ids of the messages it stands on."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, cast
 
@@ -82,9 +82,25 @@ class Hit:
     topic: str | None = None
     """Its topic's name."""
 
+    def shorten(self, chars: int) -> "Hit":
+        """Return the hit without what is over so many characters of a message's text and exchange: of a long message
+        the passage that was found is left, with an ellipsis where something is left out.
+        """
+        if self.kind != "message" or not self.sources:
+            return self
+        passage = self.sources[0].quote.strip()
+        at = max(0, self.text.find(passage)) if len(self.text) > chars else 0
+        text = ("… " if at else "") + _cut_text(self.text[at:], max(chars, len(passage)))
+        others = (text if one.text == self.text else _cut_text(one.text, chars) for one in self.pair)
+        pair = tuple(replace(one, text=cut) for one, cut in zip(self.pair, others, strict=True))
+        return replace(self, text=text, pair=pair)
+
     def as_dict(self) -> dict[str, object]:
-        """Return plain values, ready for JSON."""
+        """Return plain values, ready for JSON; a text stands in it once, also where the exchange has it again."""
         plain = asdict(self)
+        for fragment in plain["pair"]:
+            if fragment["text"] == self.text:
+                del fragment["text"]
         for dated in (plain, plain["successor"] or {}):
             if at := dated.get("observed_at"):
                 dated["observed_at"] = at.isoformat()
@@ -100,7 +116,7 @@ class Hit:
                 "observed_at": parse_iso_datetime(plain["observed_at"]),
                 "successor": Successor(later["text"], parse_iso_datetime(later["observed_at"])) if later else None,
                 "sources": tuple(Source(**source) for source in plain["sources"]),
-                "pair": tuple(Fragment(**fragment) for fragment in plain["pair"]),
+                "pair": tuple(Fragment(**{"text": plain["text"], **fragment}) for fragment in plain["pair"]),
                 "files": tuple(plain.get("files", ())),
             }
         )
@@ -172,6 +188,11 @@ def build_hit(one: "ScoredRow", messages: Sequence[Message], pair: tuple[Fragmen
     status, heir = str(row.get("status", "active")), cast(str | None, row.get("superseded_by"))
     doubt, later = cast(str | None, row.get("perhaps_superseded_by")), cast(Successor | None, row.get("successor"))
     return Hit(one.kind, one.id, str(text), one.score, moment, status, sources, pair, one.relevance, heir, doubt, later)
+
+
+def _cut_text(text: str, chars: int) -> str:
+    """Return a text up to the last word that begins within so many characters, with an ellipsis where it is cut."""
+    return text if len(text) <= chars else " ".join(text[: chars + 1].split(" ")[:-1] or [text[:chars]]) + " …"
 
 
 def _normalise_text(text: str) -> str:

@@ -1,4 +1,4 @@
-"""`build_gists`: messages in, one gist a message out: a summary far shorter than the text, keywords, key facts.
+"""`build_gists`: messages in, one gist a message out: a summary far shorter than the text, and keywords.
 
 Every message with text gets a row; a failure on one falls back (llm, extractive, truncated) and never loses it. The
 extractive strategy needs no model and makes over 1,000 gists a second on one core. Each row depends on its message
@@ -6,14 +6,12 @@ alone, so that filling in what is missing gives what a whole run would have give
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import pyarrow as pa
 
 from slowwave.schemas.tables import GISTS
-from slowwave.schemas.vocabulary import Origin
-from slowwave.tasks.gists.facts import extract_key_facts
 from slowwave.tasks.gists.summary import (
     LEAST,
     NoSentence,
@@ -23,11 +21,11 @@ from slowwave.tasks.gists.summary import (
     truncate_words,
 )
 
-VERSION = 1
+VERSION = 2
 """Raised when the method changes: gists made under an older one are pending again."""
 
 KEYWORDS = 5
-NEEDED = ["message_id", "session_id", "origin", "speaker", "text"]
+NEEDED = ["message_id", "session_id", "text"]
 """Columns of `messages` that are read."""
 
 
@@ -37,7 +35,6 @@ class Gist:
 
     summary: str
     keywords: tuple[str, ...] = ()
-    key_facts: tuple[str, ...] = ()
     strategy: Literal["llm", "extractive", "truncated"] = "extractive"
 
 
@@ -70,9 +67,7 @@ def build_gists(
     rows = [row for row in messages.select(NEEDED).to_pylist() if row["text"].strip()]
     made = dict(llm(messages.select(NEEDED))) if strategy == "llm" and llm and rows else {}
     make = build_truncated_gist if strategy == "truncated" else build_extractive_gist
-    return _build_gist_rows(
-        rows, [_add_key_facts(made.get(row["message_id"]) or make(row["text"]), row) for row in rows], step_key
-    )
+    return _build_gist_rows(rows, [made.get(row["message_id"]) or make(row["text"]) for row in rows], step_key)
 
 
 def build_extractive_gist(text: str) -> Gist:
@@ -90,17 +85,6 @@ def build_truncated_gist(text: str) -> Gist:
     return Gist(truncate_words(start, LEAST), tuple(rank_keywords(start, KEYWORDS)), strategy="truncated")
 
 
-def _add_key_facts(gist: Gist, row: Mapping[str, Any]) -> Gist:
-    """Return the gist with what a person said of themselves as key facts and, before the others, as keywords.
-
-    A model's "I prefer" is no fact of anybody; a named speaker's is, whichever side of the chat they are on.
-    """
-    if row["origin"] != Origin.HUMAN and (row["origin"] != Origin.MODEL or row["speaker"] is None):
-        return gist
-    facts = tuple(dict.fromkeys((*gist.key_facts, *extract_key_facts(truncate_middle(row["text"])))))
-    return replace(gist, key_facts=facts, keywords=tuple(dict.fromkeys((*facts, *gist.keywords))))
-
-
 def _build_gist_rows(rows: list[dict[str, Any]], made: list[Gist], step_key: str) -> pa.Table:
     """Return rows of the `gists` table."""
     columns = {
@@ -108,7 +92,7 @@ def _build_gist_rows(rows: list[dict[str, Any]], made: list[Gist], step_key: str
         "session_id": [row["session_id"] for row in rows],
         "summary": [gist.summary for gist in made],
         "keywords": [list(gist.keywords) for gist in made],
-        "key_facts": [list(gist.key_facts) for gist in made],
+        "key_facts": [[] for _ in made],
         "strategy": [gist.strategy for gist in made],
         "step_key": [step_key] * len(rows),
     }

@@ -219,7 +219,7 @@ def test_releases_rollback_quarantine_and_runs(store: Path, tmp_path: Path) -> N
     shutil.copytree(store, copy)
     torn = typed("inspect", "quarantine", "--store", copy).output
     assert "torn line" in torn
-    assert typed("reprocess", "gists", "--store", copy).exit_code == 0
+    assert typed("reprocess", "gists", "--gists", "extractive", "--store", copy).exit_code == 0
     back = typed("rollback", "r1", "--store", copy)
     assert back.exit_code == 0, back.output
     listed = json.loads(typed("inspect", "releases", "--json", "--store", copy).output)

@@ -1,7 +1,10 @@
-"""What a hit says in a line of the terminal."""
+"""What a hit shows of a long message: in a line of the terminal, to an agent, and in JSON."""
+
+import json
+from dataclasses import replace
 
 from slowwave.cli.recall import _format_hit
-from slowwave.recall.hits import Hit, Source
+from slowwave.recall.hits import Fragment, Hit, Source
 
 FILLER = "The weather was dull and nobody came. " * 20
 ANSWER = "The gauge is read at 07:40 by Clara."
@@ -22,3 +25,24 @@ def test_a_short_one_a_claim_and_one_whose_quote_is_not_in_it_begin_where_they_b
     for kind, quote in (("observation", ANSWER), ("message", "Nobody said this.")):
         shown = _format_hit(1, hit(kind, FILLER + ANSWER, quote))
         assert shown.startswith(f"1. {kind}  The weather was dull")
+
+
+def test_an_agent_gets_the_passage_whole_and_of_the_exchange_as_much() -> None:
+    said = FILLER + ANSWER + " " + FILLER
+    pair = (Fragment("user", "q", FILLER * 9), Fragment("assistant", "m", said))
+    short = replace(hit("message", said, ANSWER), pair=pair).shorten(20)
+    assert short.text == f"… {ANSWER} …"
+    assert short.pair[0].text == "The weather was dull …"
+    assert json.loads(json.dumps(short.as_dict()))["pair"] == [
+        {"role": "user", "message": "q", "text": "The weather was dull …"},
+        {"role": "assistant", "message": "m"},
+    ]
+    assert hit("observation", said, ANSWER).shorten(20).text == said
+    assert hit("message", "x" * 50, "x" * 10).shorten(20).text == "x" * 20 + " …"
+
+
+def test_json_has_a_text_once_and_a_hit_comes_back_from_it_whole() -> None:
+    one = replace(hit("message", FILLER, ANSWER), pair=(Fragment("user", "q", "Dull?"), Fragment("user", "m", FILLER)))
+    told = json.dumps(one.as_dict())
+    assert told.count("nobody came") == FILLER.count("nobody came")
+    assert Hit.from_dict(json.loads(told)) == one

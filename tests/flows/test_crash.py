@@ -8,7 +8,7 @@ from slowwave.store import Store
 from slowwave.store.releases import read_releases
 from tests.killed_nights import COMPARED, digests, finished, night
 
-STEPS = 13
+STEPS = 12
 
 
 def test_killed_after_each_step(undisturbed: dict[str, str], tmp_path: Path) -> None:

@@ -57,7 +57,7 @@ def talk(tmp_path: Path) -> Path:
 
 
 def settings(root: Path) -> Settings:
-    return Settings(store=root, encoder="hash-384", keywords={"top": 0}, prototypes={"enabled": True})
+    return Settings(store=root, encoder="hash-384", keywords={"top": 0}, gists="extractive")
 
 
 def digests(root: Path) -> dict[str, str]:
@@ -146,7 +146,6 @@ STEPS = {
     "supersede": "slowwave.tasks.supersede.task.compute_step_key",
     "relate": "slowwave.tasks.relate.task.relate",
     "assign": "slowwave.tasks.topics.task._collect_placed_rows",
-    "prototypes": "slowwave.tasks.prototypes.task.compute_step_key",
     "rollup": "slowwave.tasks.summarize.task.find_pending_sessions",
 }
 """Of each step a function that it can't do without; of `assign` one that is called when half is written."""

@@ -41,12 +41,12 @@ def server() -> Iterator[None]:
 
 
 def test_a_night_a_reprocessing_and_an_export_under_prefect(server: None, tmp_path: Path) -> None:
-    given = {"store": str(tmp_path / "s"), "encoder": "hash-384", "prototypes": {"enabled": True}}
+    given = {"store": str(tmp_path / "s"), "encoder": "hash-384", "gists": "extractive"}
     report = nightly([str(SAMPLES)], given)
     assert report.release is not None
     assert [s.step for s in report.steps] == [
         *("read", "passages", "gists", "boilerplate", "habits", "observe", "dedupe", "supersede"),
-        *("relate", "assign", "prototypes", "rollup", "publish"),
+        *("relate", "assign", "rollup", "publish"),
     ]
     assert reprocess("observe", {"workspace": "/home/ada/tidepool-web"}, given).release is None
     assert export(str(tmp_path / "out"), "jsonl", given)["release"] == "r1"

@@ -99,7 +99,7 @@ def write_transcript(path: Path, session: str, texts: list[str]) -> None:
 
 
 def make_settings(store: Path, **more: Any) -> Settings:
-    return Settings(store=store, encoder=ENCODER, **more)
+    return Settings(store=store, encoder=ENCODER, gists="extractive", **more)
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slowwave.schemas.tables import GISTS
-from slowwave.tasks.gists.facts import extract_key_facts
 from slowwave.tasks.gists.gists import Gist, build_gists
 from slowwave.tasks.gists.summary import MOST
 
@@ -22,13 +21,11 @@ LONG = (
 )
 
 
-def messages(*texts: str, origin: str = "human", speaker: str | None = None) -> pa.Table:
+def messages(*texts: str) -> pa.Table:
     """One session of these texts."""
     columns = {
         "message_id": [f"m{n}" for n in range(len(texts))],
         "session_id": ["s"] * len(texts),
-        "origin": [origin] * len(texts),
-        "speaker": pa.array([speaker] * len(texts), pa.string()),
         "text": pa.array(texts, pa.string()),
     }
     return pa.table(columns)
@@ -45,38 +42,6 @@ def test_a_long_message_is_summed_up_by_its_central_sentence() -> None:
 def test_a_short_message_is_its_own_summary_without_filler() -> None:
     (gist,) = build_gists(messages("Hey, thanks! We moved the meeting to Friday."), "extractive", "key").to_pylist()
     assert gist["summary"] == "We moved the meeting to Friday"
-
-
-def test_key_facts_become_keywords() -> None:
-    (gist,) = build_gists(
-        messages("Hi, my name is Ana Souza. I prefer tabs over spaces!"), "extractive", "key"
-    ).to_pylist()
-    assert gist["key_facts"] == ["my name is Ana Souza", "I prefer tabs over spaces"]
-    assert gist["keywords"][:2] == gist["key_facts"]
-
-
-@pytest.mark.parametrize(
-    ("text", "facts"),
-    [
-        ("You can call me Bo, everyone does.", ["You can call me Bo"]),
-        ("I live in Lisbon with my two cats", ["I live in Lisbon with my two cats"]),
-        ("My wife's name is Kim and I'm allergic to nuts.", ["My wife's name is Kim", "I'm allergic to nuts"]),
-        ("Never commit to main. Always run make lint first.", ["Never commit to main", "Always run make lint first"]),
-        ("I love that idea! I like how you did it.", []),
-        ("Call me back later, this never came up.", []),
-        ("The name is set in settings.py", []),
-    ],
-)
-def test_key_facts(text: str, facts: list[str]) -> None:
-    assert extract_key_facts(text) == facts
-
-
-def test_what_a_model_says_of_itself_is_no_fact_but_what_a_named_speaker_says_is() -> None:
-    said = "I live in Lisbon."
-    assert build_gists(messages(said, origin="model"), "extractive", "key")["key_facts"].to_pylist() == [[]]
-    assert build_gists(messages(said, origin="model", speaker="Ana"), "extractive", "key")["key_facts"].to_pylist() == [
-        ["I live in Lisbon"]
-    ]
 
 
 def test_what_has_no_sentence_is_truncated() -> None:

@@ -38,9 +38,10 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
         store,
         OBSERVATIONS,
         [
-            claim("often", 1, confidence=0.5, evidence_sessions=["a", "b", "c"], files=["app/db.py"], topic_id="t"),
+            claim("often", 1, confidence=0.5, evidence_sessions=["a", "b", "c"], files=["app/db.py"], topic_id="t")
+            | {"keywords": ["Tide gauge", "moon"]},
             claim("doubted", 2, confidence=0.5, detail="because of the moon"),
-            claim("newer", 3, confidence=0.5),
+            claim("newer", 3, confidence=0.5, keywords=["moon"]),
             claim("old", 0, confidence=0.3, status="superseded", superseded_by="newer"),
             claim("foreign", 4, confidence=0.5, workspace="web", category="fact"),
             claim("undated", 0, confidence=0.1) | {"observed_at": None},
@@ -130,3 +131,33 @@ def test_the_command_lists_and_hints(root: Path) -> None:
     assert refused.exit_code == 1
     assert "the nearest: 'web'" in refused.stderr
     assert RUNNER.invoke(app, ["claims", "--category", "nothing", *where]).stdout == "No claims.\n"
+
+
+def test_claims_by_keyword_in_whatever_case_and_the_keywords_counted(memory: Memory) -> None:
+    assert [claim.id for claim in memory.claims(keyword="tide GAUGE")] == ["often"]
+    assert memory.claims(keyword="gauge") == []
+    counted = RUNNER.invoke(app, ["claims", "--keywords", "--json", "--store", str(memory.root)])
+    assert json.loads(counted.output) == {"moon": 2, "Tide gauge": 1}
+
+
+def test_a_topic_is_told_by_strength_and_by_week_up_to_the_newest_claim(tmp_path: Path) -> None:
+    store = Store.open(tmp_path, create=True)
+    days = {"a": ("t", 0), "b": ("t", 6), "c": ("t", 7), "d": ("u", 13), "e": ("u", 20)}
+    rows = [
+        observation(key, key, key, "m", topic_id=topic, observed_at=START + timedelta(days=day))
+        for key, (topic, day) in days.items()
+    ]
+    add(store, OBSERVATIONS, [*rows, observation("f", "f", "f", "m", topic_id="u", status="withdrawn")])
+    blank: dict[str, Any] = {"purpose": "p", "base": False, "samples": [], "size": 1, "step_key": "k"}
+    topics = [{"topic_id": "t", "name": "tides", **blank}, {"topic_id": "u", "name": "moon", **blank}]
+    store.append(TOPICS, pa.Table.from_pylist(topics, schema=TOPICS.schema))
+    publish(store, "run", HashEncoder().name)
+    memory = Memory.open(tmp_path)
+    tides, moon = memory.topics(weeks=2)
+    assert (tides.name, tides.claims, tides.strength, tides.sessions, tides.weeks) == ("tides", 3, 3, 1, (1, 0))
+    assert (moon.name, moon.claims, moon.weeks) == ("moon", 2, (1, 1))
+    assert (tides.first_at, tides.last_at) == (START, START + timedelta(days=7))
+    shown = RUNNER.invoke(app, ["inspect", "topics", "--weeks", "2", "--store", str(tmp_path)]).output.splitlines()
+    assert shown[0] == f"    3 claims  strength     3  |█ |  {START:%Y-%m-%d} to 2025-03-08  tides"
+    with pytest.raises(UsageError, match="at least 1"):
+        memory.topics(weeks=0)

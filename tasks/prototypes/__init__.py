@@ -1,1 +1,0 @@
-"""Coarse centroids over claims that move with the evidence."""
