@@ -65,7 +65,7 @@ def test_what_lacks_a_step_is_filled_in_and_nothing_else_can_be(store: Path, tmp
     copy = tmp_path / "copy"
     shutil.copytree(store, copy)
     for step in ("gists", "summaries"):
-        done = typed("reprocess", step, "--missing", "--store", copy)
+        done = typed("reprocess", step, "--missing", "--gists", "extractive", "--store", copy)
         assert done.exit_code == 0, done.output
     assert len(json.loads(typed("inspect", "releases", "--json", "--store", copy).output)) == 1
     odd = [("observe",), ("gists", "--workspace", "/w"), ("summaries", "--workspace", "/w")]
