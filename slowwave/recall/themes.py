@@ -81,4 +81,5 @@ def _make_theme(topic: dict[str, str], rows: list[dict[str, Any]], newest: datet
             counts[weeks - 1 - ago] += 1
     said = [session for row in rows for session in row["evidence_sessions"]]
     first, last = (times[0], times[-1]) if times else (None, None)
-    return Theme(*topic.values(), len(rows), len(said), len(set(said)), first, last, tuple(counts))
+    what = topic["topic_id"], topic["name"], topic["purpose"]
+    return Theme(*what, len(rows), len(said), len(set(said)), first, last, tuple(counts))
