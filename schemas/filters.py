@@ -32,7 +32,19 @@ class Filters(MessageFilters, total=False):
     min_confidence: Annotated[float | None, "Only observations that are at least so sure, 0 to 1."]
 
 
-def refuse_unknown_filters(filters: Mapping[str, object], known: type[MessageFilters]) -> None:
+class ClaimFilters(TypedDict, total=False):
+    """All conditions on claims that are listed without a question."""
+
+    workspace: Annotated[str | None, "Only what was said in this workspace: a project's folder, however written."]
+    category: Annotated[str | None, "Only claims of this category, as decision."]
+    topic: Annotated[str | None, "Only claims of the topic of this name or id."]
+    keyword: Annotated[str | None, "Only claims with this keyword, in whatever case."]
+    min_confidence: Annotated[float | None, "Only claims that are at least so sure, 0 to 1."]
+    since: Annotated[When, "Only what was said from this date or time on (ISO, UTC)."]
+    superseded: Annotated[bool | None, "Also what a later claim has changed."]
+
+
+def refuse_unknown_filters(filters: Mapping[str, object], known: type) -> None:
     """Refuse a keyword that is no filter, as Python does.
 
     Raises:

@@ -28,7 +28,7 @@ from slowwave.recall.retrieve.encoding import QueryVectors
 from slowwave.recall.search import Search
 from slowwave.recall.sessions import SessionHits
 from slowwave.schemas.errors import NoRelease, UsageError
-from slowwave.schemas.filters import Filters, MessageFilters, When, refuse_unknown_filters
+from slowwave.schemas.filters import ClaimFilters, Filters, MessageFilters, refuse_unknown_filters
 from slowwave.schemas.settings import Settings
 from slowwave.store.releases import Release
 from slowwave.store.trouble import TROUBLE, explain_unreadable, translate_read_errors
@@ -316,21 +316,11 @@ class Memory:
 
         return build_briefing(self, budget, tokenizer=tokenizer, format=format, workspace=workspace)
 
-    def claims(
-        self,
-        *,
-        workspace: str | None = None,
-        category: str | None = None,
-        topic: str | None = None,
-        keyword: str | None = None,
-        min_confidence: float | None = None,
-        since: When = None,
-        limit: int | None = None,
-        superseded: bool = False,
-    ) -> "list[Claim]":
+    def claims(self, limit: int | None = None, **filters: Unpack[ClaimFilters]) -> "list[Claim]":
         """Return the claims that hold, newest first: `slowwave.recall.browse.list_claims` of the live release.
 
         Raises:
+            TypeError: an unknown filter.
             UsageError: a limit under 1, a workspace that is not known, a confidence outside 0 to 1, a date that is
                 none.
             StoreError: the store can't be read.
@@ -338,17 +328,7 @@ class Memory:
         from slowwave.recall.browse import list_claims
 
         with translate_read_errors(self.root / self.space):
-            return list_claims(
-                self._get_view(),
-                workspace=workspace,
-                category=category,
-                topic=topic,
-                keyword=keyword,
-                min_confidence=min_confidence,
-                since=since,
-                limit=limit,
-                superseded=superseded,
-            )
+            return list_claims(self._get_view(), limit, **filters)
 
     def topics(self, weeks: int = 12) -> "list[Theme]":
         """Return the topics, the strongest first, each with its claims a week: `slowwave.recall.themes.list_themes` of

@@ -2,30 +2,33 @@
 
 import json
 from collections import Counter
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Unpack
 
 import typer
 
 from slowwave.cli.common import JsonOption, ReleaseOption, SpaceOption, StoreOption, report_errors
+from slowwave.schemas.filters import ClaimFilters, spell_out_filters
 
 if TYPE_CHECKING:
     from slowwave.recall.browse import Claim
 
 
+def make_filter_option(name: str, about: str) -> object:
+    """Return a filter's annotation as an option."""
+    if name == "superseded":
+        return Annotated[bool, typer.Option("--superseded", help=about)]
+    return Annotated[str | None, typer.Option(help=about)]
+
+
+@spell_out_filters(make_filter_option)
 def claims(
-    workspace: Annotated[str | None, typer.Option(help="Only what was said in this workspace.")] = None,
-    category: Annotated[str | None, typer.Option(help="Only claims of this category, as decision.")] = None,
-    topic: Annotated[str | None, typer.Option(help="Only claims of the topic of this name or id.")] = None,
-    keyword: Annotated[str | None, typer.Option(help="Only claims with this keyword.")] = None,
     count_keywords: Annotated[bool, typer.Option("--keywords", help="Count the keywords of these claims.")] = False,
-    min_confidence: Annotated[float | None, typer.Option(help="Only claims that are so sure, 0 to 1.")] = None,
-    since: Annotated[str | None, typer.Option(help="Only what was said from this date or time on (ISO, UTC).")] = None,
     limit: Annotated[int, typer.Option(help="How many claims, at most.")] = 20,
-    superseded: Annotated[bool, typer.Option("--superseded", help="Also what a later claim has changed.")] = False,
     as_json: JsonOption = False,
     store: StoreOption = None,
     space: SpaceOption = None,
     release: ReleaseOption = None,
+    **filters: Unpack[ClaimFilters],
 ) -> None:
     """List the claims that hold, newest first."""
     with report_errors():
@@ -33,16 +36,7 @@ def claims(
         from slowwave.context.handed_out import note_listed
 
         memory = open_memory(store, space, release)
-        found = memory.claims(
-            workspace=workspace,
-            category=category,
-            topic=topic,
-            keyword=keyword,
-            min_confidence=min_confidence,
-            since=since,
-            limit=None if count_keywords else limit,
-            superseded=superseded,
-        )
+        found = memory.claims(None if count_keywords else limit, **filters)
         if count_keywords:
             counts = Counter(word for claim in found for word in claim.keywords).most_common(limit)
             told = (f"{count:>5,}  {word}" for word, count in counts)

@@ -28,7 +28,7 @@ from slowwave.memory import Memory
 from slowwave.recall.hits import Hit
 from slowwave.recall.show import rate_memory, show
 from slowwave.schemas.errors import SlowwaveError
-from slowwave.schemas.filters import Filters, MessageFilters, spell_out_filters
+from slowwave.schemas.filters import ClaimFilters, Filters, MessageFilters, spell_out_filters
 from slowwave.schemas.settings import Settings
 from slowwave.store.journal import write_note
 from slowwave.store.trouble import READ_TROUBLE, format_error
@@ -50,14 +50,19 @@ SHOWN_CHARS = 1_500
 READS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
 NOTES = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=False, open_world_hint=False)
 
-Some = TypeVar("Some", bound=MessageFilters)
+ARGUMENTS: dict[str, object] = {
+    "files": list[str] | str | None,
+    "min_confidence": float | None,
+    "superseded": bool | None,
+}
+"""What a filter is given as, where it is no string."""
+Some = TypeVar("Some", MessageFilters, Filters, ClaimFilters)
 Query = Annotated[str, Field(description="What to look for, in plain words.")]
 
 
 def make_filter_argument(name: str, about: str) -> object:
     """Return a filter's annotation as an argument of a tool."""
-    values = list[str] | str | None if name == "files" else str | None
-    return Annotated[values, Field(description=about)]
+    return Annotated[ARGUMENTS.get(name, str | None), Field(description=about)]
 
 
 def drop_empty(filters: Some) -> Some:
@@ -215,27 +220,15 @@ class Tools:
             raise ToolError(f"not noted: {refused}") from None
         return f"Noted as {session}; recall knows it after the next night."
 
+    @spell_out_filters(make_filter_argument)
     def claims(
         self,
-        workspace: Annotated[str | None, Field(description="Only what was said in this workspace.")] = None,
-        category: Annotated[str | None, Field(description="Only claims of this category, as decision.")] = None,
-        topic: Annotated[str | None, Field(description="Only claims of the topic of this name.")] = None,
-        keyword: Annotated[str | None, Field(description="Only claims with this keyword.")] = None,
-        min_confidence: Annotated[float, Field(ge=0, le=1, description="Only claims that are so sure.")] = 0.0,
-        since: Annotated[str | None, Field(description="Only what was said from this date on (ISO).")] = None,
         limit: Annotated[int, Field(ge=1, le=MAX_K, description="How many, at most.")] = 20,
+        **filters: Unpack[ClaimFilters],
     ) -> ClaimsResult:
         """List what the memory holds to be so, newest first, without a question."""
         with convert_to_tool_errors():
-            found = self.open_memory().claims(
-                workspace=workspace or None,
-                category=category or None,
-                topic=topic or None,
-                keyword=keyword or None,
-                min_confidence=min_confidence,
-                since=since or None,
-                limit=limit,
-            )
+            found = self.open_memory().claims(limit, **drop_empty(filters))
         note_listed(self.space_dir, found)
         return ClaimsResult(claims=[escape_values(claim.as_dict()) for claim in found])
 

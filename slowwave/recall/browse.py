@@ -4,7 +4,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import reduce
 from operator import and_
-from typing import Any, cast
+from typing import Any, Unpack, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from slowwave.recall.query import parse_bound, parse_share
 from slowwave.recall.release.view import View
 from slowwave.schemas.errors import UsageError
-from slowwave.schemas.filters import When
+from slowwave.schemas.filters import ClaimFilters, refuse_unknown_filters
 from slowwave.schemas.tables import OBSERVATIONS, TOPICS, UTC_US
 from slowwave.schemas.vocabulary import Status
 from slowwave.store.workspaces import anchor_workspace, require_workspaces
@@ -52,53 +52,34 @@ class Claim:
         return asdict(self) | {"observed_at": self.observed_at.isoformat() if self.observed_at else None}
 
 
-def list_claims(
-    view: View,
-    *,
-    workspace: str | None = None,
-    category: str | None = None,
-    topic: str | None = None,
-    keyword: str | None = None,
-    min_confidence: float | None = None,
-    since: When = None,
-    limit: int | None = None,
-    superseded: bool = False,
-) -> list[Claim]:
-    """Return the claims that hold, newest first, undated ones last.
-
-    Args:
-        view: the release that is asked.
-        workspace: only what was said there.
-        category: only of this one.
-        topic: only of the topic of this name or id.
-        keyword: only with this keyword, in whatever case.
-        min_confidence: only what is at least so sure.
-        since: only what was said from then on.
-        limit: at most so many; all, where None.
-        superseded: also what a later claim has changed.
+def list_claims(view: View, limit: int | None = None, **filters: Unpack[ClaimFilters]) -> list[Claim]:
+    """Return the claims of a release that hold, newest first, undated ones last; all, where there is no limit.
 
     Raises:
+        TypeError: an unknown filter.
         UsageError: a limit under 1, a workspace that is not known, a confidence outside 0 to 1, a date that is none.
         StoreUnreadable: a table is broken or gone.
     """
     if limit is not None and limit < 1:
         raise UsageError(f"limit is {limit}; it is the number of claims wanted, at least 1")
-    least = parse_share(min_confidence, "min_confidence") or 0.0
+    refuse_unknown_filters(filters, ClaimFilters)
+    least = parse_share(filters.get("min_confidence"), "min_confidence") or 0.0
     names = dict(zip(*view.read(TOPICS, ["topic_id", "name"]).to_pydict().values(), strict=True))
-    wanted = [pc.field("status").isin([Status.ACTIVE, Status.SUPERSEDED] if superseded else [Status.ACTIVE])]
-    if workspace:
+    told = [Status.ACTIVE, Status.SUPERSEDED] if filters.get("superseded") else [Status.ACTIVE]
+    wanted = [pc.field("status").isin(told)]
+    if workspace := filters.get("workspace"):
         wanted.append(pc.field("workspace").isin(require_workspaces(anchor_workspace(workspace), view.workspaces)))
-    if category:
+    if category := filters.get("category"):
         wanted.append(pc.field("category") == pa.scalar(category))
-    if topic is not None:
+    if (topic := filters.get("topic")) is not None:
         ids = [key for key, name in names.items() if topic in (key, name)]
         wanted.append(pc.field("topic_id").isin(pa.array(ids, pa.string())))
-    if start := parse_bound(since, "since"):
+    if start := parse_bound(filters.get("since"), "since"):
         wanted.append(pc.field("observed_at") >= pa.scalar(start, UTC_US))
     rows = view.read(OBSERVATIONS, COLUMNS, reduce(and_, wanted)).to_pylist()
-    sure = view.confidence_of
+    sure = view.look_up_confidences([row["observation_id"] for row in rows])
     rows = [row for row in rows if sure[row["observation_id"]] >= least]
-    if keyword is not None:
+    if (keyword := filters.get("keyword")) is not None:
         rows = [row for row in rows if keyword.casefold() in map(str.casefold, row["keywords"])]
     rows.sort(key=lambda row: row["observation_id"])
     rows.sort(key=lambda row: row["observed_at"] or LONG_AGO, reverse=True)

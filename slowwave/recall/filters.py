@@ -116,8 +116,10 @@ def is_claim_allowed(view: View, claim: Mapping[str, object], query: Query) -> b
     """
     if query.speaker is not None and claim["speaker"] not in resolve_speakers(view, query.speaker):
         return False
-    if query.min_confidence is not None and view.confidence_of[str(claim["observation_id"])] < query.min_confidence:
-        return False
+    if query.min_confidence is not None:
+        (sure,) = view.look_up_confidences([str(claim["observation_id"])]).values()
+        if sure < query.min_confidence:
+            return False
     ways = find_path_variants(view, query.files) if query.files else []
     here = [way for way in ways if way.is_valid_in(claim["workspace"])]
     return not ways or any(way.is_match(one) for one in cast(list[str], claim["files"]) for way in here)

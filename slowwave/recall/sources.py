@@ -37,6 +37,7 @@ def build_hits(view: View, found: Sequence[ScoredRow]) -> list[Hit]:
 def _add_claim_facts(view: View, hits: Sequence[Hit]) -> list[Hit]:
     """Return the hits, claims with what the table knows of them."""
     rows = view.read_by_id(OBSERVATIONS, [hit.id for hit in hits if hit.kind == "observation"], CLAIM_COLUMNS)
+    sure = view.look_up_confidences(list(rows))
     names = view.read_by_id(TOPICS, [str(row["topic_id"]) for row in rows.values() if row["topic_id"]], ["name"])
     return [
         replace(
@@ -44,7 +45,7 @@ def _add_claim_facts(view: View, hits: Sequence[Hit]) -> list[Hit]:
             category=str(row["category"]),
             detail=cast(str | None, row["detail"]),
             files=tuple(_list_strings(row["files"])),
-            confidence=round(view.confidence_of[hit.id], 3),
+            confidence=round(sure[hit.id], 3),
             topic=cast(str | None, names.get(str(row["topic_id"]), {}).get("name")),
         )
         if hit.kind == "observation" and (row := rows.get(hit.id))

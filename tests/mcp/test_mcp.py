@@ -30,7 +30,7 @@ from slowwave.engines.llm.streaming import WholeAnswerSpeaker
 from slowwave.flows.nightly import run_night
 from slowwave.mcp.server import BearerOnly, make_server
 from slowwave.memory import Memory
-from slowwave.schemas.filters import Filters, MessageFilters
+from slowwave.schemas.filters import ClaimFilters, Filters, MessageFilters
 from slowwave.schemas.settings import Settings
 from slowwave.store.journal import Journal, find_journals
 from slowwave.store.recalls import hash_span, load_recalled_spans
@@ -155,12 +155,15 @@ def test_the_conditions_of_recall_and_context(store: Path, inside: Callable[[Pat
                 await client.call_tool("recall", {**said, "speaker": "Zed"}),
                 await client.call_tool("recall", {**said, "files": ["db.py"]}),
                 await client.call_tool("recall", {**said, "speaker": "", "files": [], "as_of": ""}),
+                await client.call_tool("recall", {**said, "min_confidence": 0.99}),
+                await client.call_tool("claims", {"min_confidence": 0.1, "superseded": True, "workspace": ""}),
                 await client.call_tool("context", {**said, "as_of": "2026-10-31"}),
                 await client.call_tool("context", {**said, "as_of": "2026-11-02"}),
             ]
 
     *recalled, before, after = asyncio.run(use())
-    early, nobody, nowhere, anything = (json.loads(text_of(one)) for one in recalled)
+    early, nobody, nowhere, anything, sure, listed = (json.loads(text_of(one)) for one in recalled)
+    assert (sure["hits"], len(listed["claims"])) == ([], 1)
     assert early["hits"] == []
     assert nobody["reason"] == "nobody called 'Zed' speaks in this memory"
     assert nowhere["reason"] == "no claim and no message is about 'db.py'"
@@ -191,6 +194,7 @@ def test_an_argument_that_no_tool_knows_is_refused(store: Path, inside: Callable
     assert len(refused) == 9
     assert get_type_hints(Filters).keys() <= schemas[0]["properties"].keys()
     assert get_type_hints(MessageFilters).keys() <= schemas[1]["properties"].keys()
+    assert get_type_hints(ClaimFilters).keys() <= schemas[3]["properties"].keys()
     assert (
         schemas[0]["properties"]["as_of"]["description"]
         in get_type_hints(Filters, include_extras=True)["as_of"].__metadata__

@@ -162,13 +162,18 @@ class Tables:
 
     def read_by_id(self, table: Table, ids: Sequence[str], columns: Sequence[str]) -> dict[str, dict[str, object]]:
         """Return rows by key; ids that the table does not hold are left out. Scans the key column once."""
-        wanted = sorted(set(ids))
-        if not wanted or not self.count(table):
+        offsets = self.find_offsets(table, ids)
+        if not len(offsets):
             return {}
-        keys = self.read_keys(table)
-        offsets = np.flatnonzero(pc.is_in(keys, value_set=pa.array(wanted, keys.type)).to_numpy())
         rows = self.take(table, offsets, [table.key, *(name for name in columns if name != table.key)])
         return {str(row[table.key]): row for row in rows.to_pylist()}
+
+    def find_offsets(self, table: Table, ids: Sequence[str]) -> Ints:
+        """Return where rows stand, ascending, by key; ids that the table does not hold are left out."""
+        if not ids or not self.count(table):
+            return np.zeros(0, dtype=np.int64)
+        keys = self.read_keys(table)
+        return np.flatnonzero(pc.is_in(keys, value_set=pa.array(set(ids), keys.type)).to_numpy())
 
     def read_keys(self, table: Table) -> pa.ChunkedArray:
         """Return the key of every row, by offset."""

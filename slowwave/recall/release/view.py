@@ -4,7 +4,7 @@ A `View` never changes: a new release is a new view, and queries that run on the
 pays for what it needs (at 100,000 passages about 0.2 s for their places and vectors); later ones find it.
 """
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
@@ -76,10 +76,11 @@ class View(Tables):
         """How sure each claim is, by its offset."""
         return read_confidences(self, {key: doubt.likely for key, doubt in self.doubts.of_claim.items()})
 
-    @shared_property
-    def confidence_of(self) -> dict[str, float]:
-        """The same by the claim's id."""
-        return dict(zip(self.read_keys(OBSERVATIONS).to_pylist(), self.confidences.tolist(), strict=True))
+    def look_up_confidences(self, claims: Sequence[str]) -> dict[str, float]:
+        """Return the same of some claims, by their ids; of ids that are no claim's nothing."""
+        offsets = self.find_offsets(OBSERVATIONS, claims)
+        keys = self.read_keys(OBSERVATIONS).take(offsets).to_pylist()
+        return dict(zip(keys, self.confidences[offsets].tolist(), strict=True))
 
     @shared_property
     def calibration(self) -> Calibration | None:
