@@ -9,11 +9,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slowwave.engines.llm.budget import estimate_tokens
-from slowwave.engines.llm.cache import compute_completion_id
 from slowwave.engines.llm.protocol import EngineUnavailable, Request, count_template_tokens
 from slowwave.flows.nightly import collect_transcript_roots
 from slowwave.schemas.settings import ModelTask, Settings
-from slowwave.schemas.tables import COMPLETIONS, FILES, GISTS, MESSAGES, OBSERVATIONS, RUNS, TOPICS
+from slowwave.schemas.tables import FILES, GISTS, MESSAGES, OBSERVATIONS, RUNS, TOPICS
 from slowwave.schemas.vocabulary import Status, is_turn
 from slowwave.tasks.boilerplate.task import Mask
 from slowwave.tasks.gists.task import compute_gists_key
@@ -22,7 +21,7 @@ from slowwave.tasks.ingest.store_messages import IngestedTranscript
 from slowwave.tasks.ingest.task import VaultIndex, iter_new_rows
 from slowwave.tasks.ingest.transcripts import find_pending
 from slowwave.tasks.job import Job
-from slowwave.tasks.llm.ask import NIGHTLY, Model, check_llm, close_models, get_model
+from slowwave.tasks.llm.ask import NIGHTLY, Model, check_llm, close_models, find_answered, get_model
 from slowwave.tasks.observe import extract
 from slowwave.tasks.observe.task import compute_observations_key
 from slowwave.tasks.pending import (
@@ -37,18 +36,21 @@ from slowwave.tasks.plan import (
     ANSWER_SHARE,
     CLAIMS_A_MESSAGE,
     GIST_ANSWER,
+    LABELS_ANSWER,
     VERDICT_ANSWER,
     Estimate,
     Line,
     MeasuredUsage,
     add_costs,
     estimate_consolidation,
+    estimate_labels,
     estimate_summaries,
     estimate_topics,
     estimate_verdicts,
     measure_usage,
     read_token_counts,
 )
+from slowwave.tasks.relate.task import list_questions as list_related
 from slowwave.tasks.summarize import narrate
 from slowwave.tasks.summarize.task import compute_summaries_key
 from slowwave.tasks.supersede.task import list_questions
@@ -96,6 +98,7 @@ class Planner:
         self.job, self.models, self.estimate, self.known = job, models, estimate, known
         self.model = models.get("extract")
         self.observe, self.gists, self.changes = Line("observe"), Line("gists"), Line("supersede")
+        self.relations = Line("relate")
         self.chunks: list[int] = []
         self.sessions: list[list[int]] = []
         self.seen: set[str] = set()
@@ -135,6 +138,10 @@ class Planner:
         if settings.supersede.pairs and "judge" in models:
             requests = list_questions(self.job, models["judge"])
             self._add_requests(self.changes, requests, [self._mean_verdict] * len(requests), models["judge"])
+        if settings.relate.pairs and "judge" in models:
+            requests = [one.request for one in list_related(self.job, models["judge"])]
+            answer = self.known.answer_tokens.get("relate", LABELS_ANSWER)
+            self._add_requests(self.relations, requests, [answer] * len(requests), models["judge"])
         claims = pl.DataFrame(store.read(OBSERVATIONS, ["session_id", "status", "assign_key"]))
         waiting = (pl.col("status") == Status.ACTIVE) & pl.col("assign_key").ne_missing(
             compute_assign_key(self.job, models.get("topics"))
@@ -155,6 +162,10 @@ class Planner:
             lines.append(estimate_consolidation(self.chunks, each))
         if "judge" in self.models and settings.supersede.pairs:
             lines.append(self._estimate_verdicts(claims))
+        if "judge" in self.models and settings.relate.pairs:
+            answer = self.known.answer_tokens.get("relate", LABELS_ANSWER)
+            estimate_labels(self.relations, claims, settings.relate.pairs, answer)
+            lines.append(self.relations)
         if "topics" in self.models:
             batch, shown = settings.extract.batch_claims, settings.extract.topics_shown
             lines.append(estimate_topics(claims + self.left_claims, batch, shown, self.job.store.count(TOPICS)))
@@ -215,11 +226,10 @@ class Planner:
             return self.job.settings.model.context_window or self.window
 
     def _add_requests(self, line: Line, requests: list[Request], answers: list[float], model: Model) -> None:
-        ids = [compute_completion_id(request, model.llm.model, model.llm.sampling) for request in requests]
-        kept = set(self.job.store.read_ids(COMPLETIONS, ids, ["completion_id"])["completion_id"].to_pylist())
-        for request, cid, answer in zip(requests, ids, answers, strict=True):
+        kept = find_answered(self.job.store, requests, model)
+        for request, answer in zip(requests, answers, strict=True):
             tokens = count_template_tokens(request) + sum(self.count([m["content"] for m in request.messages]))
-            line.add(tokens, answer, cached=cid in kept)
+            line.add(tokens, answer, cached=request.id in kept)
 
 
 def _read_pending_messages(job: Job, paths: list[Path], model: Model | None) -> Iterator[pa.Table]:

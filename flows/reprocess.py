@@ -29,7 +29,7 @@ from slowwave.tasks.ingest.task import read_transcripts
 from slowwave.tasks.job import Job, is_model_key
 from slowwave.tasks.llm.ask import get_model, keeps_model_rows
 from slowwave.tasks.publish.task import find_run_release, publish_release
-from slowwave.tasks.relate.task import name_unit
+from slowwave.tasks.relate.workspaces import name_unit
 from slowwave.tasks.supersede.task import UNIT
 
 

@@ -179,7 +179,7 @@ class ModelsSettings(Section):
     extract: str = Field("", description="Distils claims, and gists where those are a model's.")
     summaries: str = Field("", description="Writes the summaries of topics and sessions.")
     topics: str = Field("", description="Places claims among topics, and says what topics are for.")
-    judge: str = Field("", description="Judges which claims are one, and which a later one changes.")
+    judge: str = Field("", description="Judges which claims are one, change, support or need each other.")
     talk: str = Field("", description="Talks with you (`slowwave talk`).")
 
 
@@ -252,6 +252,12 @@ class SupersedeSettings(Section):
 
     pairs: int = Field(2_000, ge=0, description="Pairs a night that the model judges, the likeliest first; 0: none.")
     judged_from: float = Field(0.1, ge=0, le=1, description="The classifier's probability from which a pair is judged.")
+
+
+class RelateSettings(Section):
+    """Which related claims a language model is asked about, where there is one: does one support or need the other?"""
+
+    pairs: int = Field(1_000, ge=0, description="Pairs a night that the model labels, the closest first; 0: none.")
 
 
 class TopicSettings(Section):
@@ -375,6 +381,7 @@ class Settings(BaseSettings):
     keywords: KeywordSettings = KeywordSettings()
     dedupe: DedupeSettings = DedupeSettings()
     supersede: SupersedeSettings = SupersedeSettings()
+    relate: RelateSettings = RelateSettings()
     topics: TopicSettings = TopicSettings()
     pyramid: PyramidSettings = PyramidSettings()
     recall: RecallSettings = RecallSettings()

@@ -47,12 +47,16 @@ class LedgerKind(StrEnum):
 
 
 class RelationKind(StrEnum):
-    """How a claim stands to an earlier one, in `relations`."""
+    """How a claim stands to another, in `relations`: to an earlier one but for the last two, which a language model
+    tells.
+    """
 
     CONTRADICTS = "contradicts"
     FOLLOWS = "follows"
     SAME_FILE = "same_file"
     SAME_THING = "same_thing"
+    SUPPORTS = "supports"
+    DEPENDS_ON = "depends_on"
 
 
 class SummaryScope(StrEnum):

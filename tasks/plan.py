@@ -21,6 +21,11 @@ VERDICT_ANSWER = 30
 """Of a verdict on two claims: a quote and a word."""
 PAIRS_A_CLAIM = 0.2
 """Pairs that a new claim makes: .06 in calm talk, .8 where all is about changes."""
+LABELS_ANSWER = 30
+"""Of labels of the claims that one is tied to."""
+TIED_CLAIMS = 0.25
+PAIRS_A_CLAIM_TIED = 1.6
+"""New claims that others are tied to, and by how many relations each (LoCoMo)."""
 CLAIMS_A_MESSAGE = 0.5
 CLAIM_TOKENS = 40
 TOPIC_TOKENS = 120
@@ -146,6 +151,14 @@ def estimate_verdicts(line: Line, claims: int, most: int, answer: float) -> None
     for _ in range(min(most, round(claims * PAIRS_A_CLAIM))):
         line.estimated = True
         line.add(PROMPT_TOKENS + 6 * CLAIM_TOKENS, answer)
+
+
+def estimate_labels(line: Line, claims: int, most: int, answer: float) -> None:
+    """Add to a line what labelling the relations of so many new claims costs, at most so many pairs."""
+    for _ in range(round(min(most / PAIRS_A_CLAIM_TIED, claims * TIED_CLAIMS))):
+        line.estimated = True
+        line.add(PROMPT_TOKENS + round((1 + PAIRS_A_CLAIM_TIED) * CLAIM_TOKENS), answer)
+    line.units = line.requests
 
 
 def estimate_topics(claims: int, batch: int, shown: int, known_topics: int) -> Line:

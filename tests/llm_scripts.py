@@ -25,6 +25,7 @@ def kind(request: Request) -> str:
         frozenset({"purpose"}): "purpose",
         frozenset({"pairs"}): "pairs",
         frozenset({"quote", "answer"}): "change",
+        frozenset({"relations"}): "relations",
         frozenset({"new_topics", "placements"}): "topics",
     }
     return known[names]
@@ -74,6 +75,8 @@ def faithful(request: Request) -> Any:
             return {"pairs": []}  # what a judge does not name stays open
         case "change":
             return {"quote": "", "answer": "unrelated"}
+        case "relations":
+            return {"relations": []}
         case "gist":
             return {"summary": "A message in few words.", "keywords": ["message"]}
         case "account":
@@ -135,3 +138,15 @@ def changing(request: Request) -> Any:
 def mumbling(request: Request) -> Any:
     """One that says so too, in words that nobody said."""
     return changing(request) | {"quote": "as everybody knows it is different by now"}
+
+
+EARLIER = re.compile(r"^(\d+)\.", re.MULTILINE)
+
+
+def reasoning(request: Request) -> Any:
+    """A model to which every related claim rests on the first of those before it, and gives a reason for the others."""
+    if kind(request) != "relations":
+        return faithful(request)
+    first, *others = map(int, EARLIER.findall(material(request)))
+    answers = [(first, "depends_on"), *((n, "supports") for n in others)]
+    return {"relations": [{"earlier": n, "answer": answer} for n, answer in answers]}

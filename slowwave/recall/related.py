@@ -20,8 +20,13 @@ BY_NAME = ("names", "of_file", "said_by", "of_project")
 """How a claim stands to what was asked for by name, the closest first: it spells it out, was made over that file, was
 said by that person, or in that project.
 """
-TURNED = {RelationKind.FOLLOWS: "followed_by", RelationKind.CONTRADICTS: "contradicted_by"}
-"""What the kinds that have a direction are seen from the earlier claim."""
+TURNED = {
+    RelationKind.FOLLOWS: "followed_by",
+    RelationKind.CONTRADICTS: "contradicted_by",
+    RelationKind.SUPPORTS: "supported_by",
+    RelationKind.DEPENDS_ON: "needed_by",
+}
+"""What the kinds that have a direction are seen from the claim that they go to."""
 SHORTEST = 6
 """Characters of an id that name a claim."""
 ID = re.compile(rf"[0-9a-f]{{{SHORTEST},32}}")
@@ -49,7 +54,7 @@ class Related:
     summary: str
     relation: str
     """How the claim it was come by from stands to it: same_file, same_thing, follows, followed_by, contradicts,
-    contradicted_by; one of `BY_NAME` to a name.
+    contradicted_by, supports, supported_by, depends_on, needed_by; one of `BY_NAME` to a name.
     """
     weight: float
     """0 to 1: how close the two are."""
@@ -71,9 +76,15 @@ class Related:
         return asdict(self) | {"observed_at": self.observed_at.isoformat() if self.observed_at else None}
 
 
-def tell_relation(kind: str, *, from_later: bool) -> str:
-    """Return how a claim stands to another, seen from the later of them or from the earlier."""
-    return kind if from_later else TURNED.get(RelationKind(kind), kind)
+def tell_relation(kind: str, *, from_start: bool) -> str:
+    """Return how a claim stands to another, seen from the one that the relation starts from or from the other."""
+    return kind if from_start else TURNED.get(RelationKind(kind), kind)
+
+
+def rank_relation(row: dict[str, Any]) -> tuple[object, ...]:
+    """Return what sorts rows of RELATIONS, the closest first; of equals what a model told, which says the most."""
+    labels = RelationKind.DEPENDS_ON, RelationKind.SUPPORTS
+    return -row["weight"], row["kind"] not in labels, row["kind"], row["from_id"], row["to_id"]
 
 
 def find_related(view: View, wanted: str, depth: int = 1, limit: int | None = None) -> list[Related]:
@@ -145,13 +156,13 @@ def _walk(view: View, edge: Sequence[str], seen: Iterable[str], step: int) -> li
         return []
     ends = pc.field("from_id").isin(edge) | pc.field("to_id").isin(edge)
     pairs = view.read(RELATIONS, ["kind", "from_id", "to_id", "weight", "reason"], ends).to_pylist()
-    pairs.sort(key=lambda one: (-one["weight"], one["kind"], one["from_id"], one["to_id"]))
+    pairs.sort(key=rank_relation)
     here, known, ways = set(edge), set(seen), dict[str, tuple[str, str, dict[str, Any]]]()
     for pair in pairs:
         for mine, other in (("from_id", "to_id"), ("to_id", "from_id")):
             if pair[mine] in here and pair[other] not in known:
                 ways.setdefault(
-                    pair[other], (pair[mine], tell_relation(pair["kind"], from_later=mine == "from_id"), pair)
+                    pair[other], (pair[mine], tell_relation(pair["kind"], from_start=mine == "from_id"), pair)
                 )
     rows = view.read_by_id(OBSERVATIONS, list(ways), COLUMNS)
     return [

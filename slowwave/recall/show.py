@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow.compute as pc
 
-from slowwave.recall.related import tell_relation
+from slowwave.recall.related import rank_relation, tell_relation
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, RELATIONS, SESSIONS, SUMMARIES, TOPICS, Table
 from slowwave.schemas.vocabulary import Status
@@ -232,13 +232,13 @@ class _RowReader:
         """Yield the claims that hang together with a claim, each by its closest relation."""
         ends = (pc.field("from_id") == key) | (pc.field("to_id") == key)
         pairs = self.snapshot.read(RELATIONS, ["kind", "from_id", "to_id", "weight", "reason"], ends).to_pylist()
-        pairs.sort(key=lambda one: (-one["weight"], one["kind"], one["from_id"], one["to_id"]))
+        pairs.sort(key=rank_relation)
         ways: dict[str, Row] = {}
         for pair in pairs:
             ways.setdefault(pair["to_id"] if pair["from_id"] == key else pair["from_id"], pair)
         for row in self.read_rows("observation", list(ways)):
             pair = ways[row["observation_id"]]
-            relation = tell_relation(pair["kind"], from_later=pair["from_id"] == key)
+            relation = tell_relation(pair["kind"], from_start=pair["from_id"] == key)
             facts = {"relation": relation, "reason": pair["reason"], "status": row["status"]}
             yield Node("observation", row["observation_id"], row["summary"], {k: v for k, v in facts.items() if v})
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slowwave.engines.llm.budget import Budget, MeteredLLM, Usage
-from slowwave.engines.llm.cache import build_completion_rows, parse_completion_rows
+from slowwave.engines.llm.cache import build_completion_rows, compute_completion_id, parse_completion_rows
 from slowwave.engines.llm.protocol import LASTING, Completion, EngineUnavailable, Request, make_failure
 from slowwave.engines.llm.select import Choice, select_llm
 from slowwave.schemas.errors import UsageError
@@ -112,6 +112,13 @@ class Model:
     def close(self) -> None:
         """Free what the engines hold; the next question opens them again."""
         self.llm.close()
+
+
+def find_answered(store: Store, requests: Sequence[Request], model: Model) -> set[str]:
+    """Return ids of the requests whose answers are kept: asking them again costs nothing."""
+    ids = {one.id: compute_completion_id(one, model.llm.model, model.llm.sampling) for one in requests}
+    kept = set(store.read_ids(COMPLETIONS, sorted({*ids.values()}), ["completion_id"])["completion_id"].to_pylist())
+    return {one for one, cid in ids.items() if cid in kept}
 
 
 def count_usage(usage: Usage) -> dict[str, int]:

@@ -48,23 +48,23 @@ Row = Mapping[str, Any]
 
 
 class Relation(NamedTuple):
-    """How the later of two claims stands to the earlier, by their ids."""
+    """How a claim stands to another, by their ids."""
 
     kind: RelationKind
-    later: str
-    earlier: str
+    start: str
+    """The later of the two; of `supports` and `depends_on` the one that does."""
+    end: str
     weight: float
     reason: str | None
 
 
-def relate(claims: pa.Table, places: Mapping[str, int], changes: Iterable[Row], key: str) -> pa.Table:
-    """Return rows of RELATIONS, each from the later claim to the earlier.
+def find_relations(claims: pa.Table, places: Mapping[str, int], changes: Iterable[Row]) -> list[Relation]:
+    """Return how the claims hang together, each relation from the later claim to the earlier.
 
     Args:
         claims: active rows of OBSERVATIONS, of one workspace: `COLUMNS`.
         places: message_id -> its place in its session.
         changes: rows of MERGES in force that say what changed: `loser_id`, `winner_id`, `scores`.
-        key: the step's.
     """
     found = list(find_contradictions(changes))
     if claims.num_rows > 1:
@@ -74,7 +74,12 @@ def relate(claims: pa.Table, places: Mapping[str, int], changes: Iterable[Row], 
         vectors, has = stack_unit_vectors(claims)
         found += find_common(rows, vectors, has)
         found += find_followers(rows, vectors, has)
-    return pa.Table.from_pylist([_make_row(one, key) for one in keep_best(found)], schema=RELATIONS.schema)
+    return list(keep_best(found))
+
+
+def build_rows(found: Iterable[Relation], key: str) -> pa.Table:
+    """Return rows of RELATIONS; `key` is the step's."""
+    return pa.Table.from_pylist([_make_row(one, key) for one in found], schema=RELATIONS.schema)
 
 
 def sort_by_time(rows: Sequence[Row], places: Mapping[str, int]) -> list[int]:
@@ -178,8 +183,8 @@ def share_names(named: Sequence[set[str]]) -> Shared:
 def keep_best(found: Iterable[Relation]) -> Iterator[Relation]:
     """Yield the strongest of each kind, each pair once, so that no claim has more than `MOST` of a kind."""
     held = Counter[tuple[RelationKind, str]]()
-    for one in sorted(set(found), key=lambda one: (-round(one.weight, 4), one.kind, one.later, one.earlier)):
-        ends = (one.kind, one.later), (one.kind, one.earlier)
+    for one in sorted(set(found), key=lambda one: (-round(one.weight, 4), one.kind, one.start, one.end)):
+        ends = (one.kind, one.start), (one.kind, one.end)
         if all(held[end] < MOST for end in ends):
             held.update(ends)
             yield one
@@ -187,10 +192,10 @@ def keep_best(found: Iterable[Relation]) -> Iterator[Relation]:
 
 def _make_row(one: Relation, key: str) -> dict[str, Any]:
     return {
-        "relation_id": compute_content_id(one.kind, one.later, one.earlier),
+        "relation_id": compute_content_id(one.kind, one.start, one.end),
         "kind": one.kind,
-        "from_id": one.later,
-        "to_id": one.earlier,
+        "from_id": one.start,
+        "to_id": one.end,
         "weight": one.weight,
         "reason": one.reason,
         "step_key": key,

@@ -20,7 +20,7 @@ from slowwave.schemas.tables import MERGES, OBSERVATIONS, RELATIONS
 from slowwave.store.digest import compute_table_digest
 from slowwave.store.store import Store
 from slowwave.tasks.publish.task import publish_release
-from slowwave.tasks.relate.relate import MOST, relate, resolve_paths
+from slowwave.tasks.relate.relate import MOST, find_relations, resolve_paths
 from slowwave.tasks.relate.task import relate_claims
 from tests.claim_rows import DAY, observation
 
@@ -38,9 +38,9 @@ def vector(*towards: float) -> list[float]:
 def pairs(rows: list[Row], **more: Any) -> set[tuple[str, str, str]]:
     """Kind, later and earlier claim of each relation; `places` and `changes` as `relate` takes them."""
     table = pa.Table.from_pylist(rows, schema=OBSERVATIONS.schema)
-    found = relate(table, more.get("places", {}), more.get("changes", []), "k").to_pylist()
-    assert all(0 < row["weight"] <= 1.0001 for row in found)
-    return {(row["kind"], row["from_id"], row["to_id"]) for row in found}
+    found = find_relations(table, more.get("places", {}), more.get("changes", []))
+    assert all(0 < one.weight <= 1.0001 for one in found)
+    return {(one.kind, one.start, one.end) for one in found}
 
 
 def far(number: int, summary: str, **values: Any) -> Row:
