@@ -26,6 +26,7 @@ OVER_THE_STORE = {
     "slowwave.tasks.ingest.verify": "computes the vault's chains again, from its rows",
     "slowwave.tasks.publish.export": "streams a released table into a file",
     "slowwave.tasks.publish.graph": "writes a release as a graph",
+    "slowwave.tasks.relate.workspaces": "reads which workspaces have to be related",
     "slowwave.tasks.forget.select": "reads which messages are meant",
     "slowwave.tasks.forget.journals": "rewrites what slowwave itself wrote beside the tables",
     "slowwave.tasks.forget.ledger": "reads what is forgotten",
