@@ -62,7 +62,7 @@ def split_by_day(paths: list[Path], folder: Path, nights: int, messages: int | N
     rows = [row for row in spoken.sort_by([("ts", "ascending"), ("seq", "ascending")]).to_pylist() if row["text"]]
     rows = [row for row in rows if row["ts"]][:messages]
     days = sorted({row["ts"].date() for row in rows})
-    for some in np.array_split(np.array(days), nights):
+    for some in np.array_split(np.array(days), min(nights, len(days))):
         last = some[-1]
         for session in sorted({row["session_id"] for row in rows if row["ts"].date() in set(some.tolist())}):
             said = [row for row in rows if row["session_id"] == session and row["ts"].date() <= last]

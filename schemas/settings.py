@@ -334,6 +334,18 @@ class GateSettings(Section):
     min_claims: int = Field(100, ge=1, description="Claims in the live release from which shares are looked at.")
     max_retired: float = Field(0.25, ge=0, le=1, description="Share of the claims that one night may retire or merge.")
     max_lost: float = Field(0.25, ge=0, le=1, description="Share of the claims that one night may withdraw or lose.")
+    max_base_topic: float = Field(0.5, ge=0, le=1, description="Share of all claims in one base topic of a model's.")
+    max_overlap: float = Field(
+        0.75, ge=0, le=1, description="Share of all claims that another topic is nearer to, where a model placed them."
+    )
+    min_summaries: int = Field(20, ge=1, description="New summaries of a model's from which they are looked at.")
+    min_coverage: float = Field(
+        0.05, ge=0, le=1, description="Mean share of their members' words, the rare ones more, in a model's summaries."
+    )
+    max_unfounded: float = Field(
+        0.6, ge=0, le=1, description="Share of a model's summaries that say what none of their members says."
+    )
+    min_likeness: float = Field(0.2, ge=-1, le=1, description="Mean cosine of a model's summaries to what they sum up.")
 
 
 class StoreSettings(Section):

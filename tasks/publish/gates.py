@@ -1,7 +1,8 @@
 """Gates: whether a night may make live what it made, or the release before stays in force and a person decides.
 
 A night that retires, merges or loses much of what is known is likelier wrong than right: other tools' nights turned 62
-notes into 3. Bounds are settings; a memory of few claims is not held, since there a share says nothing.
+notes into 3. So is one whose model put all under one topic, or wrote summaries that do not tell what they stand on.
+Bounds are settings; a memory of few claims is not held, since there a share says nothing.
 """
 
 from collections import Counter
@@ -9,6 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from slowwave.schemas.settings import GateSettings
 from slowwave.schemas.tables import MESSAGES, SESSIONS
+from slowwave.tasks.summarize.coherence import Coherence, compute_mean
+from slowwave.tasks.topics.merge import TopicFigures
 
 EXAMPLES = 3
 """Claims shown of each gate."""
@@ -29,6 +32,8 @@ def check_gates(
     became: Sequence[tuple[str, str]],
     counts: tuple[Mapping[str, int], Mapping[str, int]],
     unanswered: Iterable[tuple[str, str]] = (),
+    topics: TopicFigures | None = None,
+    summaries: Sequence[Coherence] = (),
 ) -> list[str]:
     """Return why a release should not be made, a line a gate with examples; none where it should.
 
@@ -38,11 +43,15 @@ def check_gates(
         became: what became of claims since (a kind of `slowwave.recall.compare`), and the claim.
         counts: rows of each table in the live release, and in the one to be.
         unanswered: questions, and answers, that the live release knows and the one to be does not.
+        topics: how they stand apart in the release to be, where a model made them.
+        summaries: those of it that a model wrote since.
     """
     return [
         *_check_rows(*counts),
         *(f"a probe is no longer answered: {question!r} by {answer!r}" for question, answer in unanswered),
         *(_check_shares(settings, active, became) if active >= settings.min_claims else ()),
+        *(_check_topics(settings, topics) if topics and active >= settings.min_claims else ()),
+        *(_check_summaries(settings, summaries) if len(summaries) >= settings.min_summaries else ()),
     ]
 
 
@@ -63,6 +72,41 @@ def _check_shares(settings: GateSettings, active: int, became: Sequence[tuple[st
         share = sum(counts[kind] for kind in kinds) / active
         if share > bound:
             examples = [claim for kind, claim in became if kind in kinds][:EXAMPLES]
-            told = "; ".join(" ".join(text.split())[:100] for text in examples)
+            told = _show_texts(examples)
             which = " or ".join(kinds)
             yield f"{share:.0%} of {active:,} claims {which}, gates.{name} allows {bound:.0%}: {told}"
+
+
+def _check_topics(settings: GateSettings, topics: TopicFigures) -> Iterator[str]:
+    for share, what, bound, name in (
+        (topics.base, "in one base topic", settings.max_base_topic, "max_base_topic"),
+        (topics.overlap, "nearer to another topic", settings.max_overlap, "max_overlap"),
+    ):
+        if share > bound:
+            yield f"{share:.0%} of the claims {what}, gates.{name} allows {bound:.0%}"
+
+
+def _check_summaries(settings: GateSettings, summaries: Sequence[Coherence]) -> Iterator[str]:
+    """Yield what is amiss with a model's new summaries, with the worst of them."""
+    coverage = compute_mean(one.coverage for one in summaries)
+    if coverage < settings.min_coverage:
+        worst = sorted(summaries, key=lambda one: one.coverage)
+        why = f"{coverage:.0%} of their members' words, gates.min_coverage asks for {settings.min_coverage:.0%}"
+        yield _name_worst(f"new summaries have {why}", worst)
+    unfounded = [one for one in summaries if one.unfounded]
+    if (share := len(unfounded) / len(summaries)) > settings.max_unfounded:
+        why = f"say what no member says, gates.max_unfounded allows {settings.max_unfounded:.0%}"
+        yield _name_worst(f"{share:.0%} of the {len(summaries):,} new summaries {why}", unfounded)
+    alike = [(one.likeness, one) for one in summaries if one.likeness is not None]
+    if alike and (mean := compute_mean(likeness for likeness, _ in alike)) < settings.min_likeness:
+        worst = [one for _, one in sorted(alike, key=lambda pair: pair[0])]
+        why = f"a cosine of {mean:.2f} to their members, gates.min_likeness asks for {settings.min_likeness:.2f}"
+        yield _name_worst(f"new summaries have {why}", worst)
+
+
+def _name_worst(why: str, worst: Sequence[Coherence]) -> str:
+    return f"{why}: {_show_texts(one.text for one in worst[:EXAMPLES])}"
+
+
+def _show_texts(texts: Iterable[str]) -> str:
+    return "; ".join(" ".join(text.split())[:100] for text in texts)

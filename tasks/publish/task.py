@@ -11,14 +11,18 @@ from slowwave.engines.errors import EncoderFailed, EncoderNotFound
 from slowwave.recall.compare import COLUMNS, compare_claims
 from slowwave.recall.release.calibration import fit_calibration
 from slowwave.recall.release.view import View
-from slowwave.schemas.tables import OBSERVATIONS
+from slowwave.schemas.tables import OBSERVATIONS, SUMMARIES
 from slowwave.schemas.vocabulary import Status
 from slowwave.store.probes import Probe, read_probes
 from slowwave.store.releases import Release, publish, read_releases
 from slowwave.store.snapshot import Snapshot
 from slowwave.store.upkeep import compact_store, drop_old_versions
-from slowwave.tasks.job import Job, StepReport, report_step
+from slowwave.tasks.job import Job, StepReport, fits_model_key, report_step
 from slowwave.tasks.publish.gates import ReleaseHeld, check_gates
+from slowwave.tasks.summarize.coherence import Coherence
+from slowwave.tasks.summarize.task_llm import MEASURED, measure_summaries
+from slowwave.tasks.topics.merge import TopicFigures
+from slowwave.tasks.topics.task import measure_stored_topics
 from slowwave.tasks.vectors import is_encoder_away
 
 
@@ -51,7 +55,7 @@ def publish_release(job: Job, gated: bool = False) -> StepReport:
 
 
 def check_candidate(job: Job, draft: Release) -> None:
-    """Compare the release to be with the live one.
+    """Compare the release to be with the live one, and look at what a language model made since.
 
     Claims of sessions that were observed by other rules, another model's or a newer version's, are left out: all of
     theirs are others, as was asked for.
@@ -71,9 +75,24 @@ def check_candidate(job: Job, draft: Release) -> None:
     active = live["status"].to_pylist().count(Status.ACTIVE)
     became = [(one.kind, one.summary) for one in compare_claims(live, newest)]
     lost = [(probe.question, probe.answer) for probe in _find_lost_probes(job, releases[-1], draft)]
-    reasons = check_gates(job.settings.gates, active, became, (releases[-1].counts, draft.counts), lost)
+    counts = releases[-1].counts, draft.counts
+    topics, summaries = _measure_model_rows(job, releases[-1])
+    reasons = check_gates(job.settings.gates, active, became, counts, lost, topics, summaries)
     if reasons:
         raise ReleaseHeld(reasons)
+
+
+def _measure_model_rows(job: Job, live: Release) -> tuple[TopicFigures | None, list[Coherence]]:
+    """Return how topics stand apart where a model placed claims since, and how its new summaries stand on theirs."""
+    before = Snapshot(job.settings.store, job.settings.space, live.release_id)
+    told = {(row["summary_id"], row["text"]) for row in before.read(SUMMARIES, ["summary_id", "text"]).to_pylist()}
+    of_model = fits_model_key("step_key")
+    rows = job.store.read(SUMMARIES, [*MEASURED, "stale"], of_model).to_pylist()
+    new = [row for row in rows if (row["summary_id"], row["text"]) not in told and not row["stale"]]
+    placed = before.read(OBSERVATIONS, ["observation_id"], fits_model_key("assign_key"))["observation_id"]
+    now = job.store.read(OBSERVATIONS, ["observation_id"], fits_model_key("assign_key"))["observation_id"]
+    topics = measure_stored_topics(job.store) if set(now.to_pylist()) - set(placed.to_pylist()) else None
+    return topics, measure_summaries(job.store, new, job.settings.pyramid.sum_window)
 
 
 def _find_lost_probes(job: Job, live: Release, draft: Release) -> list[Probe]:

@@ -1,70 +1,119 @@
-"""How well a model's summaries stand on what they sum up, without another model: figures for the night's report. Pure.
+"""How well a model's summaries stand on what they sum up, without another model: for the night's report and its gate.
+Pure.
 
-Coverage is the share of the members' telling words that come up in the summary; a summary is supported where all its
-numbers, dates, names and negations come from a member (`slowwave.tasks.llm.grounding`); likeness is the cosine of its
-vector to the mean of its members', where those have vectors: the summaries of the tier below.
+Coverage is the share of the members' content words that come up in a summary, each by how many members say it and by
+how few of all members do; a summary is supported where all its numbers, dates, names and negations come from a member
+(`slowwave.tasks.llm.grounding`); likeness is the cosine of its vector to the mean of its members', and to the summary
+of the tier above that holds it.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from slowwave.tasks.llm.grounding import GroundingContext, explain_unfounded
-from slowwave.text.pyramid import Draft
-from slowwave.text.words import extract_stems
+from slowwave.text.pyramid import MASTER
+from slowwave.text.words import compute_smooth_idf, extract_stems
 
 Vector = Sequence[float] | npt.NDArray[np.float32]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A claim, message or summary as a summary's members are measured."""
+
+    text: str
+    speaker: str | None = None
+    at: datetime | None = None
+    vector: Vector | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Coherence:
     """One summary beside its members."""
 
+    tier: int
+    text: str
     coverage: float
     """0 to 1."""
     unfounded: str | None
     """What it says that no member says; None where all of it comes from somewhere."""
+    likeness: float | None
+    """To its members; None without vectors."""
+    above: float | None
+    """To the summary that holds it; None where none does."""
 
 
-def measure_coherence(draft: Draft, text: str) -> Coherence:
-    """Return how a summary stands on its draft's members.
-
-    A word counts by how many of the members say it.
-    """
-    said = Counter(s for member in draft.members for s in extract_stems(member.text))
-    covered = sum(said[s] for s in extract_stems(text) & said.keys())
-    everything = "\n".join(f"{m.speaker or ''}: {m.text}" for m in [*draft.context, *draft.members])
-    times = tuple(m.at for m in draft.members if m.at)
-    why = explain_unfounded(text, GroundingContext(everything, everything, times))
-    return Coherence(covered / max(1, said.total()), why)
-
-
-def measure_likeness(summaries: Mapping[str, Vector | None], members: Mapping[str, Sequence[str]]) -> list[float]:
-    """Return each summary's cosine to the mean of its members that are summaries too.
+def measure_coherence(
+    rows: Sequence[Mapping[str, Any]], members: Mapping[str, Shown], before: Mapping[str, str] | None = None
+) -> list[Coherence]:
+    """Return how each of some summaries stands on its members.
 
     Args:
-        summaries: id -> unit vector, of the tiers below also.
-        members: id -> ids of its members.
+        rows: of SUMMARIES, written together: how rare a word is, is told by all their members.
+        members: id -> what stands under some summary; one that is missing says nothing.
+        before: summary_id -> what was read along with its members.
     """
+    below = {row["summary_id"]: [members[m] for m in row["member_ids"] if m in members] for row in rows}
+    stems = {m: extract_stems(members[m].text) for row in rows for m in row["member_ids"] if m in members}
+    said = Counter(stem for words in stems.values() for stem in words)
+    holders = {m: row["vector"] for row in rows for m in row["member_ids"]}
     found = []
-    for one, below in members.items():
-        mine, theirs = summaries.get(one), [v for m in below if (v := summaries.get(m)) is not None]
-        mean = np.asarray(theirs, dtype=np.float64).mean(axis=0) if mine is not None and theirs else np.zeros(1)
-        if mine is not None and (length := float(np.linalg.norm(mean))):
-            found.append(float(np.asarray(mine, dtype=np.float64) @ mean) / length)
+    for row in rows:
+        mine = below[row["summary_id"]]
+        times = Counter(stem for m in row["member_ids"] for stem in stems.get(m, ()))
+        weights = {stem: n * compute_smooth_idf(said[stem], len(stems)) for stem, n in times.items()}
+        covered = sum(weights[stem] for stem in extract_stems(row["text"]) & weights.keys())
+        everything = "\n".join(
+            [(before or {}).get(row["summary_id"], ""), *(f"{m.speaker or ''}: {m.text}" for m in mine)]
+        )
+        ground = GroundingContext(everything, everything, tuple(m.at for m in mine if m.at))
+        found.append(
+            Coherence(
+                row["tier"],
+                row["text"],
+                covered / (sum(weights.values()) or 1.0),
+                explain_unfounded(row["text"], ground),
+                _compute_likeness(row["vector"], [m.vector for m in mine if m.vector is not None]),
+                _compute_likeness(row["vector"], [v for v in (holders.get(row["summary_id"]),) if v is not None]),
+            )
+        )
     return found
 
 
-def count_coherence(found: Iterable[Coherence], likeness: Sequence[float]) -> dict[str, int]:
-    """Return figures for a report: means in percent, and how many summaries say what no member says."""
-    some = list(found)
+def _compute_likeness(one: Vector | None, others: Sequence[Vector]) -> float | None:
+    """Return the cosine of a unit vector to the mean of others; None where there is none."""
+    if one is None or not others:
+        return None
+    mean = np.asarray(others, dtype=np.float64).mean(axis=0)
+    length = float(np.linalg.norm(mean))
+    return float(np.asarray(one, dtype=np.float64) @ mean) / length if length else None
+
+
+def count_coherence(found: Sequence[Coherence]) -> dict[str, int]:
+    """Return figures for a report, by tier: means in percent, and how many summaries say what no member says."""
     figures = {}
-    if some:
-        figures["words of members in summaries, percent"] = round(100 * sum(c.coverage for c in some) / len(some))
-        figures["summaries that say what no member says"] = sum(c.unfounded is not None for c in some)
-    if likeness:
-        figures["likeness of summaries to those below, percent"] = round(100 * sum(likeness) / len(likeness))
+    for tier in sorted({one.tier for one in found}, key=lambda tier: (tier == MASTER, tier)):
+        some = [one for one in found if one.tier == tier]
+        name = "masters" if tier == MASTER else f"tier {tier}"
+        figures[f"{name} by the model"] = len(some)
+        figures[f"{name}, words of members, percent"] = round(100 * compute_mean(one.coverage for one in some))
+        figures[f"{name}, saying what no member says"] = sum(one.unfounded is not None for one in some)
+        for values, of in (
+            ((one.likeness for one in some), "members"),
+            ((one.above for one in some), "the tier above"),
+        ):
+            if known := [value for value in values if value is not None]:
+                figures[f"{name}, likeness to {of}, percent"] = round(100 * compute_mean(known))
     return figures
+
+
+def compute_mean(values: Iterable[float]) -> float:
+    """Return the mean; 0 of none."""
+    some = list(values)
+    return sum(some) / max(1, len(some))

@@ -30,10 +30,10 @@ from slowwave.tasks.observe.worth import compute_worth_digest
 from slowwave.tasks.pending import BY_MODEL, find_pending_sessions, group_sessions, mark_done, read_inactive_ids
 from slowwave.tasks.progress import show_progress
 from slowwave.tasks.summarize import narrate
-from slowwave.tasks.summarize.coherence import count_coherence, measure_likeness
+from slowwave.tasks.summarize.coherence import Coherence, count_coherence
 from slowwave.tasks.summarize.mend import mend
 from slowwave.tasks.summarize.narrate import TopicInfo
-from slowwave.tasks.summarize.task_llm import SummaryWriter
+from slowwave.tasks.summarize.task_llm import MEASURED, SummaryWriter, measure_summaries
 from slowwave.tasks.summarize.worthy import cut_to_worthy_sentences
 from slowwave.tasks.vectors import attach_vectors_if_there, describe_encoder, fill_missing_vectors
 from slowwave.text.pyramid import (
@@ -181,7 +181,7 @@ def _grow_all(
             failed |= do_apart(batch, grow_some)
             advance(len(batch))
     if narrator:
-        report.counts.update(count_coherence(narrator.coherence, narrator.likeness))
+        report.counts.update(count_coherence(_measure_written(job, key, narrator.written)))
     return waiting, failed
 
 
@@ -218,10 +218,7 @@ def _grow_and_store(
             report.counts["topic groups sealed"] += len(made)
     if narrator:
         _flush_summary_writer(job, narrator, report)
-    stored = _store_summaries(job, rows, gone, report)
-    report.rows_out += stored.num_rows
-    if narrator:
-        narrator.likeness += _measure_likeness(job.store, stored)
+    report.rows_out += _store_summaries(job, rows, gone, report)
     return waiting
 
 
@@ -353,20 +350,20 @@ def _build_group(row: dict[str, Any]) -> Group:
     return Group(row["tier"], row["seq"], tuple(row["member_ids"]), **own)
 
 
-def _measure_likeness(store: Store, rows: pa.Table) -> list[float]:
-    """Return how like the summaries among some rows of SUMMARIES are to those that they stand on."""
-    above = rows.filter(pc.not_equal(rows["tier"], 0))
-    members = {row["summary_id"]: row["member_ids"] for row in above.select(["summary_id", "member_ids"]).to_pylist()}
-    ids = [*members, *(one for below in members.values() for one in below)]
-    found = store.read_ids(SUMMARIES, ids, ["summary_id", "vector"]).to_pylist()
-    return measure_likeness({row["summary_id"]: row["vector"] for row in found}, members)
+def _measure_written(job: Job, key: str, written: set[str]) -> list[Coherence]:
+    """Return how the summaries that the model has just written stand on their members, now that all have vectors."""
+    rows = job.store.read(SUMMARIES, MEASURED, pc.field("step_key") == key).to_pylist() if written else []
+    mine = [row for row in rows if f"{row['scope_id']}/{row['tier']}/{row['seq']}" in written]
+    return measure_summaries(job.store, mine, job.settings.pyramid.sum_window)
 
 
-def _store_summaries(job: Job, rows: list[dict[str, object]], gone: list[str], report: StepReport) -> pa.Table:
-    """Write new rows first: a run that is killed in between leaves both, and the next one mends that."""
+def _store_summaries(job: Job, rows: list[dict[str, object]], gone: list[str], report: StepReport) -> int:
+    """Return how many rows are written, the new ones first: a run that is killed in between leaves both, and the next
+    one mends that.
+    """
     table = pa.Table.from_pylist(rows, schema=SUMMARIES.schema)
     table = attach_vectors_if_there(job, table, "text", report)
     job.store.merge(SUMMARIES, table)
     held = job.store.read_ids(SUMMARIES, gone, ["summary_id"])
     job.store.delete_ids(SUMMARIES, held["summary_id"].to_pylist())
-    return table
+    return len(rows)

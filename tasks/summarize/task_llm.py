@@ -1,15 +1,27 @@
-"""Summaries written by the language model, one batch a tier over all topics and sessions."""
+"""Summaries written by the language model, one batch a tier over all topics and sessions; and how they stand on what
+the store has of their members.
+"""
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
 
 from slowwave.engines.llm.protocol import Completion, EngineUnavailable
+from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, PASSAGES, SUMMARIES, Table
 from slowwave.schemas.vocabulary import SummaryScope
+from slowwave.store.store import Store
 from slowwave.tasks.job import Job, StepReport, is_model_key
 from slowwave.tasks.llm.ask import Model
 from slowwave.tasks.llm.claims import Rejected
-from slowwave.tasks.summarize.coherence import Coherence, measure_coherence
+from slowwave.tasks.summarize.coherence import Coherence, Shown, measure_coherence
 from slowwave.tasks.summarize.narrate import TopicInfo, build_summary_request, format_summary_id, parse_summary
 from slowwave.text.pyramid import MASTER, Draft, summarize_draft
+
+MEASURED = ["summary_id", "scope", "scope_id", "tier", "seq", "text", "member_ids", "vector"]
+"""Columns of SUMMARIES by which their coherence is measured."""
 
 
 class SummaryWriter:
@@ -20,10 +32,8 @@ class SummaryWriter:
         self.max_words = job.settings.pyramid.max_words
         self.titles: dict[str, str] = {}
         """Session to the title of its master summary."""
-        self.coherence: list[Coherence] = []
-        """Of each summary that the model wrote."""
-        self.likeness: list[float] = []
-        """Of those over summaries, to these."""
+        self.written: set[str] = set()
+        """Requests whose answer is a summary now."""
         self.rejected: list[Rejected] = []
         self.settled: set[str] = set()
         """Requests that were answered well."""
@@ -68,7 +78,7 @@ class SummaryWriter:
             return summarize_draft(draft, self.max_words)
         self.settled.add(completion.id)
         self.report.counts["summaries by the model"] += 1
-        self.coherence.append(measure_coherence(draft, account.text))
+        self.written.add(completion.id)
         if draft.tier == MASTER and account.title:
             self.titles[draft.scope_id] = account.title
         return account.text
@@ -80,3 +90,45 @@ class SummaryWriter:
 
 def _make_unavailable(request_id: str, error: EngineUnavailable) -> Completion:
     return Completion(request_id, error="unavailable", reason=str(error), finish_reason="error")
+
+
+def measure_summaries(store: Store, rows: Sequence[Mapping[str, Any]], window: int) -> list[Coherence]:
+    """Return how some rows of SUMMARIES stand on their members, each with its vector as it is stored.
+
+    Of a session the `window` messages before a group's first count as read along with it.
+    """
+    of_topics = [m for row in rows if row["scope"] == SummaryScope.TOPIC for m in row["member_ids"]]
+    sessions = {row["scope_id"] for row in rows if row["scope"] == SummaryScope.SESSION}
+    held = _read_shown(store, SUMMARIES, [m for row in rows for m in row["member_ids"]], "text", "first_at")
+    claims = _read_shown(store, OBSERVATIONS, of_topics, "summary", "observed_at", "speaker")
+    columns = ["message_id", "session_id", "text", "speaker", "ts"]
+    said = store.read_ids(MESSAGES, sessions, [*columns, "seq"], "session_id").sort_by("seq").to_pylist()
+    wanted = {m for row in rows for m in row["member_ids"]}
+    vectors = defaultdict(list)
+    for part in store.read_ids(PASSAGES, sessions, ["message_id", "vector"], "session_id").to_pylist():
+        if part["message_id"] in wanted and part["vector"] is not None:
+            vectors[part["message_id"]].append(part["vector"])
+    told: dict[str, Shown] = {}
+    talk: defaultdict[str, list[str]] = defaultdict(list)
+    earlier: dict[str, str] = {}
+    for row in said:
+        if row["text"]:
+            mine = vectors.get(row["message_id"])
+            vector = None if mine is None else np.asarray(mine, dtype=np.float64).mean(axis=0).astype(np.float32)
+            told[row["message_id"]] = Shown(row["text"], row["speaker"], row["ts"], vector)
+            before = talk[row["session_id"]]
+            earlier[row["message_id"]] = "\n".join(before[-window:]) if window else ""
+            before.append(f"{row['speaker'] or ''}: {row['text']}")
+    before_groups = {row["summary_id"]: earlier.get(row["member_ids"][0], "") for row in rows if row["member_ids"]}
+    return measure_coherence(rows, held | claims | told, before_groups)
+
+
+def _read_shown(
+    store: Store, table: Table, ids: Iterable[str], text: str, at: str, speaker: str | None = None
+) -> dict[str, Shown]:
+    columns = [table.key, text, at, "vector", *([speaker] if speaker else [])]
+    rows: pa.Table = store.read_ids(table, ids, columns)
+    return {
+        row[table.key]: Shown(row[text], row[speaker] if speaker else None, row[at], row["vector"])
+        for row in rows.to_pylist()
+    }

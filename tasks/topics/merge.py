@@ -5,6 +5,7 @@ say the same and their claims are alike: either alone joins what only sounds or 
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -46,8 +47,20 @@ def find_same_topics(
     return {topic: resolve_topic(topic, into) for topic in into}
 
 
-def measure_topics(topics: Sequence[Mapping[str, Any]], claims: Sequence[str], vectors: Floats) -> dict[str, int]:
-    """Return how large the largest topics are, and how many claims another topic is nearer to: percents for a report.
+@dataclass(frozen=True, slots=True)
+class TopicFigures:
+    """How topics stand apart, as shares of all claims."""
+
+    largest: float
+    """Of the largest topic, the base ones left out."""
+    base: float
+    """Of the largest base topic."""
+    overlap: float
+    """Of the claims that another topic is nearer to."""
+
+
+def measure_topics(topics: Sequence[Mapping[str, Any]], claims: Sequence[str], vectors: Floats) -> TopicFigures | None:
+    """Return how large the largest topics are, and how many claims another topic is nearer to; None without any.
 
     Args:
         topics: rows of TOPICS with figures.
@@ -57,7 +70,7 @@ def measure_topics(topics: Sequence[Mapping[str, Any]], claims: Sequence[str], v
     everything = sum(int(t["size"]) for t in topics)
     known = [t for t in topics if t["centroid"] is not None]
     if not everything or not known or not len(claims):
-        return {}
+        return None
     ids = np.array([t["topic_id"] for t in known])
     centres = np.array([t["centroid"] for t in known], dtype=np.float32)
     nearest = np.concatenate(
@@ -65,11 +78,8 @@ def measure_topics(topics: Sequence[Mapping[str, Any]], claims: Sequence[str], v
     )
     largest = max((int(t["size"]) for t in topics if not t["base"]), default=0)
     base = max((int(t["size"]) for t in topics if t["base"]), default=0)
-    return {
-        "largest topic, percent of claims": round(100 * largest / everything),
-        "largest base topic, percent of claims": round(100 * base / everything),
-        "claims nearer to another topic, percent": round(100 * float((ids[nearest] != np.array(claims)).mean())),
-    }
+    overlap = float((ids[nearest] != np.array(claims)).mean())
+    return TopicFigures(largest / everything, base / everything, overlap)
 
 
 def resolve_topic(topic: str, into: Mapping[str, str]) -> str:

@@ -26,7 +26,7 @@ from slowwave.tasks.topics.assign import (
     make_empty_topic,
     split_topic,
 )
-from slowwave.tasks.topics.merge import measure_topics
+from slowwave.tasks.topics.merge import TopicFigures, measure_topics
 from slowwave.tasks.topics.names import TopicClaim, name_topics
 from slowwave.tasks.topics.task_llm import (
     Names,
@@ -78,7 +78,7 @@ def assign_topics(job: Job) -> StepReport:
             model.record_usage(report)
         report.counts["topics"] = job.store.count(TOPICS)
         if report.rows_out:
-            report.counts.update(_measure_topics(job.store))
+            _report_topics(job.store, report)
     return report
 
 
@@ -92,7 +92,15 @@ def _merge_same(job: Job, key: str, report: StepReport) -> bool:
     return bool(merged)
 
 
-def _measure_topics(store: Store) -> dict[str, int]:
+def _report_topics(store: Store, report: StepReport) -> None:
+    if figures := measure_stored_topics(store):
+        report.counts["largest topic, percent of claims"] = round(100 * figures.largest)
+        report.counts["largest base topic, percent of claims"] = round(100 * figures.base)
+        report.counts["claims nearer to another topic, percent"] = round(100 * figures.overlap)
+
+
+def measure_stored_topics(store: Store) -> TopicFigures | None:
+    """Return how the topics of a store stand apart; None where there are none."""
     claims = store.read(OBSERVATIONS, ["topic_id", "vector"], pc.field("status") == Status.ACTIVE)
     claims = claims.filter(pc.and_(claims["vector"].is_valid(), claims["topic_id"].is_valid()))
     topics = store.read(TOPICS, ["topic_id", "size", "base", "centroid"]).to_pylist()

@@ -11,14 +11,18 @@ from typer.testing import CliRunner
 
 from slowwave.cli.main import app
 from slowwave.flows.nightly import run_night
+from slowwave.flows.report import RunReport
 from slowwave.schemas.errors import UsageError
-from slowwave.schemas.settings import Settings
+from slowwave.schemas.settings import GateSettings, Settings
 from slowwave.schemas.tables import OBSERVATIONS, PASSAGES, RUNS, SUMMARIES
 from slowwave.store import Store
 from slowwave.store.probes import add_probe, read_probes, remove_probe
 from slowwave.store.releases import read_releases
 from slowwave.tasks.job import Job
+from slowwave.tasks.publish.gates import check_gates
 from slowwave.tasks.publish.task import publish_release
+from slowwave.tasks.summarize.coherence import Coherence
+from slowwave.tasks.topics.merge import TopicFigures
 
 RUNNER = CliRunner()
 START = datetime(2026, 3, 2, 9, tzinfo=UTC)
@@ -138,3 +142,43 @@ def test_probes_are_kept_listed_and_removed(tmp_path: Path) -> None:
         remove_probe(tmp_path, first.probe_id)
     with pytest.raises(UsageError, match="both must say something"):
         add_probe(tmp_path, "which port?", " ")
+
+
+def test_a_model_whose_summaries_tell_nothing_or_whose_base_topic_holds_all_is_held_back(tmp_path: Path) -> None:
+    def run(script: str, last: int, **gates: object) -> RunReport:
+        model = {"llm": f"scripted:{script}", "extract": {"batch_claims": 5}, "topics": {"min_to_split": 1_000}}
+        bounds = {"min_claims": 10, "min_summaries": 10} | gates
+        made = Settings(store=tmp_path / script[-6:], encoder="hash-384", keywords={"top": 0}, gates=bounds, **model)
+        return run_night([write_talk(tmp_path / f"{last}.jsonl", 0, last)], made)
+
+    faithful, selfish = "tests.llm_scripts:faithful", "tests.topics.test_merge_topics:selfish"
+    assert run(faithful, 12).release is not None  # the first one has nothing to be compared with
+    held = run(faithful, 24).held
+    assert [line.split(", gates.")[1].split()[0] for line in held] == ["min_coverage"]
+    assert "An account of" in held[0]
+    assert run(faithful, 24, min_coverage=0).release is not None
+    assert run(selfish, 12).release is not None
+    assert "100% of the claims in one base topic, gates.max_base_topic allows 50%" in run(selfish, 24).held
+
+
+def test_topics_of_which_another_is_nearer_are_told() -> None:
+    topics = TopicFigures(largest=0.2, base=0.1, overlap=0.8)
+    assert check_gates(GateSettings(), 100, [], ({}, {}), topics=topics) == [
+        "80% of the claims nearer to another topic, gates.max_overlap allows 75%"
+    ]
+    assert check_gates(GateSettings(), 99, [], ({}, {}), topics=topics) == []
+
+
+def test_summaries_that_say_what_nobody_said_are_told_with_examples() -> None:
+    wrong = [Coherence(0, f"Account {n}", 0.5, "7 is nowhere", 0.9, None) for n in range(13)]
+    right = [Coherence(0, "Fine", 0.5, None, 0.9, None)] * 7
+    assert check_gates(GateSettings(), 5, [], ({}, {}), summaries=[*wrong, *right]) == [
+        "65% of the 20 new summaries say what no member says, gates.max_unfounded allows 60%: "
+        "Account 0; Account 1; Account 2"
+    ]
+    assert check_gates(GateSettings(), 5, [], ({}, {}), summaries=[*wrong, *right[1:]]) == []  # too few to tell
+    unlike = [Coherence(0, "Off the point", 0.5, None, 0.1, None)] * 20
+    assert (
+        "gates.min_likeness asks for 0.20: Off the point"
+        in check_gates(GateSettings(), 5, [], ({}, {}), summaries=unlike)[0]
+    )

@@ -1,40 +1,65 @@
 """Figures that say how a summary stands on its members."""
 
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
-from slowwave.tasks.summarize.coherence import Coherence, count_coherence, measure_coherence, measure_likeness
-from slowwave.text.pyramid import Draft, Member
+from slowwave.tasks.summarize.coherence import Coherence, Shown, count_coherence, measure_coherence
 
 NOON = datetime(2026, 11, 2, 12, tzinfo=UTC)
-MEMBERS = (
-    Member("a", "Clara bought 3 herons for the pond.", NOON, speaker="Ada"),
-    Member("b", "The herons ate every frog.", NOON, speaker="Ada"),
-)
-DRAFT = Draft("topic", "t", 0, 0, MEMBERS)
+MEMBERS = {
+    "a": Shown("Clara bought 3 herons for the pond.", "Ada", NOON, [1.0, 0.0]),
+    "b": Shown("The herons ate every frog.", "Ada", NOON, [0.0, 1.0]),
+    "c": Shown("The frog of Braga, a frog among frogs.", "Ben", NOON),
+}
 
 
-def test_coverage_counts_a_word_by_how_many_members_say_it() -> None:
-    # Of the members' words (clara, bought, 3, heron, pond; heron, ate, frog and perhaps "every") "heron" counts twice.
-    little, more = (measure_coherence(DRAFT, text).coverage for text in ("A frog.", "The herons."))
-    assert more == pytest.approx(2 * little)
-    assert measure_coherence(DRAFT, "Sailing is fun.").coverage == 0
-    assert measure_coherence(DRAFT, " ".join(m.text for m in MEMBERS)).coverage == 1
+def row(text: str, members: str = "ab", vector: list[float] | None = None, **more: Any) -> dict[str, Any]:
+    return {"summary_id": "s", "tier": 0, "text": text, "member_ids": [*members], "vector": vector, **more}
+
+
+def measure(text: str, **more: Any) -> Coherence:
+    return measure_coherence([row(text, **more)], MEMBERS)[0]
+
+
+def test_a_word_counts_by_how_many_members_say_it_and_by_how_few_of_all_do() -> None:
+    assert measure("A bird at the pond.").coverage < measure("The herons.").coverage  # both members have herons
+    assert measure("Sailing is fun.").coverage == 0
+    assert measure("Clara bought 3 herons for the pond. They ate every frog.").coverage == pytest.approx(1)
+    frog, clara = (
+        measure_coherence([row(text), row("", "c", summary_id="t")], MEMBERS)[0].coverage
+        for text in ("Frog.", "Clara.")
+    )
+    assert frog < clara  # another summary's member speaks of frogs too
 
 
 def test_what_no_member_says_is_told() -> None:
-    assert measure_coherence(DRAFT, "Clara bought 3 herons.").unfounded is None
-    assert "7" in str(measure_coherence(DRAFT, "Clara bought 7 herons.").unfounded)
+    assert measure("Clara bought 3 herons.").unfounded is None
+    assert "7" in str(measure("Clara bought 7 herons.").unfounded)
+    read_along = measure_coherence([row("Clara bought 7 herons.")], MEMBERS, {"s": "Ada: there are 7 of them"})
+    assert read_along[0].unfounded is None
 
 
-def test_likeness_is_to_the_summaries_below_alone() -> None:
-    vectors = {"top": [1.0, 0.0], "x": [1.0, 0.0], "y": [0.0, 1.0], "lone": [1.0, 0.0]}
-    assert measure_likeness(vectors, {"top": ["x", "y"]}) == pytest.approx([2**-0.5])
-    assert measure_likeness(vectors, {"top": ["x", "a message"], "lone": ["a message"], "none": ["x"]}) == [1.0]
+def test_likeness_is_to_the_members_and_to_the_summary_above() -> None:
+    below = row("low", vector=[1.0, 0.0])
+    above = row("high", "s", [0.6, 0.8], summary_id="top", tier=1)
+    found = measure_coherence([below, above], MEMBERS | {"s": Shown("low", vector=[1.0, 0.0])})
+    assert [one.likeness for one in found] == pytest.approx([2**-0.5, 0.6])
+    assert [one.above for one in found] == [pytest.approx(0.6), None]
+    assert measure("low", members="c", vector=[1.0, 0.0]).likeness is None
 
 
-def test_a_report_has_means_in_percent() -> None:
-    found = [Coherence(0.5, None), Coherence(0.25, "7 is nowhere")]
-    assert list(count_coherence(found, [0.5, 1.0]).values()) == [38, 1, 75]
-    assert count_coherence([], []) == {}
+def test_a_report_has_means_in_percent_by_tier() -> None:
+    found = [Coherence(0, "", 0.5, None, 0.5, 0.4), Coherence(0, "", 0.25, "7 is nowhere", 1.0, None)]
+    assert list(count_coherence([*found, Coherence(-1, "", 1.0, None, None, None)]).items()) == [
+        ("tier 0 by the model", 2),
+        ("tier 0, words of members, percent", 38),
+        ("tier 0, saying what no member says", 1),
+        ("tier 0, likeness to members, percent", 75),
+        ("tier 0, likeness to the tier above, percent", 40),
+        ("masters by the model", 1),
+        ("masters, words of members, percent", 100),
+        ("masters, saying what no member says", 0),
+    ]
+    assert count_coherence([]) == {}

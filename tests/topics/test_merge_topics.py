@@ -14,7 +14,7 @@ from slowwave.flows.report import RunReport
 from slowwave.schemas.settings import Settings, TopicSettings
 from slowwave.schemas.tables import OBSERVATIONS, SUMMARIES, TABLES, TOPIC_HISTORY, TOPICS
 from slowwave.store import Store
-from slowwave.tasks.topics.merge import find_same_topics, measure_topics
+from slowwave.tasks.topics.merge import TopicFigures, find_same_topics, measure_topics
 from tests.llm_scripts import ENTRY, FIRST_NEW, faithful, kind, material
 
 DISHES = ["soup", "bread", "rice", "pasta", "salad", "stew", "cake", "pie", "curry", "omelette"]
@@ -90,11 +90,11 @@ def test_a_chain_of_synonyms_ends_in_one() -> None:
     )
 
 
-def test_shares_and_overlap_are_percents() -> None:
+def test_shares_and_overlap_are_of_all_claims() -> None:
     topics = [topic("a", [1, 0], 3), topic("self", [0, 1], 1, base=True)]
     vectors = np.array([[1, 0], [1, 0], [0, 1], [0, 1]], dtype=np.float32)
-    assert list(measure_topics(topics, ["a", "a", "a", "self"], vectors).values()) == [75, 25, 25]
-    assert measure_topics([], [], np.zeros((0, 0), dtype=np.float32)) == {}
+    assert measure_topics(topics, ["a", "a", "a", "self"], vectors) == TopicFigures(0.75, 0.25, 0.25)
+    assert measure_topics([], [], np.zeros((0, 0), dtype=np.float32)) is None
 
 
 LOOSE = {"batch_claims": 5, "max_claims": 50, "same_topic": 0.5}
