@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from slowwave.tasks.ingest.formats import aider, specstory
 from slowwave.tasks.ingest.formats.registry import detect_reader, find_files
+from slowwave.tasks.ingest.parsing.lines import read_head
 from slowwave.tasks.ingest.parsing.records import Limits, Message, Record, Rejected, Session, Skipped
 
 TOOL = """<tool-use data-tool-type="shell" data-tool-name="Bash"><details>
@@ -338,3 +339,11 @@ def test_no_bytes_raise_and_no_line_is_lost(tmp_path_factory: pytest.TempPathFac
         text = [line.decode() for line in b"\n".join(lines).split(b"\n") if is_utf8(line)]
         assert find_lost([line.replace("\r", "") for line in text if "\r" not in line], records) == []
     path.unlink()
+
+
+def test_an_aider_history_that_somebody_wrote_above_is_one_by_its_name(tmp_path: Path) -> None:
+    text = "-*- mode: fundamental -*-\n> lint failed  \n\n" + AIDER
+    path = put(tmp_path / "barn" / aider.NAME, text)
+    assert detect_reader(path) is aider.READER
+    assert next(one.native_id for one in read(path) if isinstance(one, Session)) == "barn@"
+    assert not aider.sniff(read_head(put(tmp_path / "notes.md", text)))

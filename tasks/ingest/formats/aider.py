@@ -39,9 +39,11 @@ Kind = Literal["human", "tool", "model"]
 
 
 def sniff(head: Head) -> bool:
-    """Return whether the first line that says anything is the program's start."""
-    first = next((line for line in head.data.decode("utf-8", "replace").splitlines() if line.strip()), "")
-    return _START.fullmatch(first.removeprefix("\ufeff")) is not None or (head.path.name == NAME and first[:2] == "> ")
+    """Return whether the first line that says anything is the program's start; in a file of its name, any is."""
+    lines = [line for line in head.data.decode("utf-8", "replace").removeprefix("\ufeff").splitlines() if line.strip()]
+    if head.path.name == NAME:  # a person may have written above, and cut off the start
+        return any(_START.fullmatch(line) for line in lines) or any(line[:2] == "> " for line in lines[:1])
+    return bool(lines) and _START.fullmatch(lines[0]) is not None
 
 
 def read(path: Path, limits: Limits) -> Iterator[Record]:

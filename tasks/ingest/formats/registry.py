@@ -17,10 +17,13 @@ from slowwave.tasks.ingest.formats import (
     generic,
     learnings,
     openai_chat,
+    opencode,
+    openhands,
     pi,
     pmm,
     sharegpt,
     specstory,
+    swe_agent,
 )
 from slowwave.tasks.ingest.formats import slowwave_export as exported
 from slowwave.tasks.ingest.formats.claude_code import reader as claude_code
@@ -33,6 +36,7 @@ from slowwave.tasks.ingest.parsing.records import Head, Reader
 
 READERS: tuple[Reader, ...] = (
     openclaw_sqlite.READER,
+    opencode.READER,
     pmm.READER,
     exported.READER,
     learnings.READER,
@@ -43,6 +47,8 @@ READERS: tuple[Reader, ...] = (
     pi.READER,
     specstory.READER,
     aider.READER,
+    swe_agent.READER,
+    openhands.READER,
     cursor.READER,
     chatgpt.READER,
     claude_ai.READER,
@@ -57,6 +63,7 @@ SUFFIXES = frozenset(
         *(".jsonl", ".ndjson", ".json"),
         *(".parquet", ".arrow", ".feather", ".ipc"),
         *(".sqlite", ".sqlite3", ".db"),
+        swe_agent.SUFFIX,
     }
 )
 JUNK_FOLDERS = frozenset({".git", ".hg", ".svn", ".venv", ".cache", "node_modules", "__pycache__"})

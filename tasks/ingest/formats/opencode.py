@@ -1,0 +1,188 @@
+"""opencode's sessions: its database (`~/.local/share/opencode/opencode.db`), and what `opencode export` prints.
+
+Both hold the same objects: a session's `info`, and messages with their parts. The database belongs to a running
+program: it is opened read-only, in one transaction. A damaged row goes to quarantine under its rowid.
+"""
+
+import sqlite3
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import orjson
+
+from slowwave.tasks.ingest.parsing.documents import has_leading_keys, iter_documents
+from slowwave.tasks.ingest.parsing.records import (
+    Block,
+    Head,
+    Inactive,
+    Limits,
+    Location,
+    Message,
+    Reader,
+    Record,
+    Rejected,
+    Session,
+    Skipped,
+)
+from slowwave.tasks.ingest.parsing.sqlite_readonly import open_read_only
+from slowwave.tasks.ingest.parsing.values import (
+    coerce_dict,
+    coerce_id,
+    coerce_list,
+    coerce_text,
+    coerce_time,
+    encode_json,
+    format_excerpt,
+    join_text_blocks,
+)
+
+MAGIC = b"SQLite format 3\x00"
+_NOISE = frozenset(("step-start", "step-finish", "snapshot", "patch", "agent", "retry", "compaction"))
+"""Parts that tell of the program's own doing."""
+
+Fields = dict[str, object]
+
+
+def sniff(head: Head) -> bool:
+    """Return whether the file is opencode's database, or starts as an export of it."""
+    if not head.data.startswith(MAGIC):
+        return has_leading_keys(head, "info", "projectID", "directory")
+    try:
+        with open_read_only(head.path) as db:
+            return {"session_id", "message_id", "data"} <= _list_columns(db, "part")
+    except (sqlite3.Error, OSError):
+        return False
+
+
+def read(path: Path, limits: Limits) -> Iterator[Record]:
+    """Yield records of each session; `line` is the message's rowid, or the export's number."""
+    with path.open("rb") as stream:
+        is_database = stream.read(len(MAGIC)) == MAGIC
+    if is_database:
+        yield from _read_database(path, limits)
+        return
+    for item in iter_documents(path, limits):
+        if isinstance(item, Rejected):
+            yield item
+            continue
+        number, document = item
+        messages = ((number, coerce_dict(one)) for one in coerce_list(document.get("messages")))
+        yield from _read_session(number, coerce_dict(document.get("info")), messages)
+
+
+def _list_columns(db: sqlite3.Connection, table: str) -> set[str]:
+    return {row[0] for row in db.execute("SELECT name FROM pragma_table_info(?)", (table,))}
+
+
+def _read_database(path: Path, limits: Limits) -> Iterator[Record]:
+    try:
+        with open_read_only(path) as db:
+            db.execute("BEGIN")  # one snapshot, whatever the program writes meanwhile
+            revert = "revert" if "revert" in _list_columns(db, "session") else "NULL"
+            sessions = f"SELECT id, parent_id, directory, title, {revert} FROM session ORDER BY time_created, id"
+            for key, parent, directory, title, reverted in db.execute(sessions).fetchall():
+                info: Fields = {"id": key, "parentID": parent, "directory": directory, "title": title}
+                info["revert"] = _parse_data(reverted)
+                yield from _read_session(0, info, _query_messages(db, key, limits))
+    except (sqlite3.Error, OSError) as error:
+        yield Rejected(0, f"the database cannot be read: {error}")
+
+
+def _query_messages(db: sqlite3.Connection, session: str, limits: Limits) -> Iterator[tuple[int, Fields] | Rejected]:
+    """Yield rowid and message of each, as an export has them."""
+    parts: dict[str, list[object]] = {}
+    for rowid, owner, data in db.execute(
+        "SELECT rowid, message_id, data FROM part WHERE session_id = ? ORDER BY id", (session,)
+    ):
+        if (part := _parse_data(data, limits)) is None:
+            yield Rejected(rowid, f"part of message {owner} is no JSON object, or too long", str(data)[:200])
+        else:
+            parts.setdefault(owner, []).append(part)
+    for rowid, key, data in db.execute(
+        "SELECT rowid, id, data FROM message WHERE session_id = ? ORDER BY time_created, id", (session,)
+    ):
+        if (info := _parse_data(data, limits)) is None:
+            yield Rejected(rowid, f"message {key} is no JSON object, or too long", str(data)[:200])
+        else:
+            yield rowid, {"info": info | {"id": key}, "parts": parts.get(key, [])}
+
+
+def _parse_data(data: object, limits: Limits | None = None) -> Fields | None:
+    if not isinstance(data, str) or (limits and len(data) > limits.max_line_bytes):
+        return None
+    try:
+        value = orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _read_session(line: int, info: Fields, messages: Iterable[tuple[int, Fields] | Rejected]) -> Iterator[Record]:
+    session, parent = coerce_id(info.get("id")), coerce_id(info.get("parentID"))
+    if session is None:
+        yield Rejected(line, "session without an id", format_excerpt(info))
+        return
+    workspace, title = coerce_text(info.get("directory")), coerce_text(info.get("title"))
+    yield Session(session, workspace, title, "subagent" if parent else None, parent)
+    back, is_back = coerce_id(coerce_dict(info.get("revert")).get("messageID")), False
+    for item in messages:
+        record = item if isinstance(item, Rejected) else _parse_message(session, *item)
+        yield record
+        if isinstance(record, Message):
+            is_back = is_back or record.native_id == back
+            if is_back:
+                yield Inactive(session, record.native_id, "reverted")
+
+
+def _parse_message(session: str, line: int, message: Fields) -> Message | Rejected | Skipped:
+    info = coerce_dict(message.get("info"))
+    key, role, parts = coerce_id(info.get("id")), info.get("role"), message.get("parts")
+    if key is None or role not in ("user", "assistant") or not isinstance(parts, list):
+        return Rejected(line, f"message {key!r} of role {role!r}, or without parts", format_excerpt(message))
+    blocks = [block for part in map(coerce_dict, parts) for block in _parse_part(part)]
+    if not blocks:
+        return Skipped("failed answer" if info.get("error") else "empty message", line)
+    text, at = join_text_blocks(blocks), coerce_time(coerce_dict(info.get("time")).get("created"))
+    parent = coerce_id(info.get("parentID"))
+    if role == "user":
+        return Message(session, key, "user", "human" if text else "synthetic", blocks, text, at, parent, line=line)
+    again = info.get("summary") is True  # what was said so far, for the model itself
+    return Message(session, key, "assistant", "synthetic" if again else "model", blocks, text, at, parent, line=line)
+
+
+def _parse_part(part: Fields) -> Iterator[Block]:
+    match kind := coerce_text(part.get("type")) or "unknown":
+        case "text":
+            if text := coerce_text(part.get("text")):  # what the program adds (a file's content) nobody said
+                added = part.get("synthetic") is True or part.get("ignored") is True
+                yield Block("other", text, name="synthetic") if added else Block("text", text)
+        case "reasoning":
+            if thought := coerce_text(part.get("text")):
+                yield Block("thinking", thought)
+        case "tool":
+            yield from _parse_tool(part)
+        case "file":
+            media, name = coerce_text(part.get("mime")), coerce_text(part.get("filename"))
+            yield Block("image" if (media or "").startswith("image/") else "other", name, name="file", media=media)
+        case _ if kind not in _NOISE:
+            yield Block("other", encode_json(part), name=kind)
+
+
+def _parse_tool(part: Fields) -> Iterator[Block]:
+    """Yield a call, and its result where there is one yet."""
+    name, call_id, state = coerce_text(part.get("tool")), coerce_id(part.get("callID")), coerce_dict(part.get("state"))
+    yield Block("tool_call", encode_json(coerce_dict(state.get("input"))), name=name, call_id=call_id)
+    if (status := state.get("status")) in ("completed", "error"):
+        said = coerce_text(state.get("output")) or coerce_text(state.get("error")) or ""
+        exit_code = coerce_dict(state.get("metadata")).get("exit")
+        failed = status == "error" or (isinstance(exit_code, int) and exit_code != 0)
+        yield Block("tool_result", said, name=name, call_id=call_id, is_error=failed)
+
+
+def list_locations(home: Path) -> list[Location]:
+    """Return where opencode keeps its database."""
+    root = home / ".local" / "share" / "opencode"
+    return [Location(root, "opencode*.db", root.is_dir())]
+
+
+READER = Reader("opencode", 1, sniff, read, list_locations)
