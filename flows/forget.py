@@ -19,10 +19,11 @@ from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import MESSAGES, SESSIONS
 from slowwave.store.journal import find_journals
 from slowwave.store.store import Store
+from slowwave.tasks.forget.lineage import make_plan, read_plans, write_plan
 from slowwave.tasks.forget.plan import Plan
 from slowwave.tasks.forget.seal import find_live, seal_plans
 from slowwave.tasks.forget.select import Wanted, select_messages
-from slowwave.tasks.forget.task import erase, make_plan, read_plans, write_plan
+from slowwave.tasks.forget.stages import erase
 from slowwave.tasks.ingest.task import read_transcripts
 from slowwave.tasks.job import Job
 

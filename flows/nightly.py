@@ -19,8 +19,9 @@ from slowwave.schemas.settings import Settings
 from slowwave.store.journal import find_journals
 from slowwave.tasks.boilerplate.task import find_boilerplate
 from slowwave.tasks.dedupe.task import dedupe_observations
+from slowwave.tasks.forget.lineage import read_plans
 from slowwave.tasks.forget.seal import find_live, rewrite_store, seal_plans
-from slowwave.tasks.forget.task import forget_due, read_plans
+from slowwave.tasks.forget.task import forget_due
 from slowwave.tasks.gists.task import write_gists
 from slowwave.tasks.habits.task import find_habits
 from slowwave.tasks.ingest.formats.registry import find_installed

@@ -27,6 +27,7 @@ from slowwave.schemas.vocabulary import RunStatus
 from slowwave.store.lock import writer_lock
 from slowwave.store.private import make_files_private
 from slowwave.store.store import Store
+from slowwave.store.traces import check_not_away
 from slowwave.tasks.isolate import find_failed_steps, is_lasting, note_failed_step, settle_step
 from slowwave.tasks.job import Job, StepReport
 from slowwave.tasks.llm.ask import check_llm, close_models
@@ -76,13 +77,16 @@ def open_run(kind: str, settings: Settings) -> Iterator[tuple[Job, RunReport]]:
 
     Raises:
         StoreLocked: another run is at it.
+        StoreUnreadable: the store is on a disk that is away.
         UsageError: settings name a language model, a prompt or a pack that is not there.
     """
     check_llm(settings)
+    deleted = check_not_away(settings.store, settings.space)
     run_id, started = make_run_id(), datetime.now(UTC)
     job, report = Job(settings, run_id), RunReport(run_id, kind)
     with make_files_private(), writer_lock(settings.store / settings.space, run_id, kind) as died:
         store = job.store
+        report.notes += [deleted] if deleted else []
         if died:
             report.notes.append(f"run {died.run_id} was killed before it ended; what it had written is gone on from")
             since = datetime.fromisoformat(died.since)

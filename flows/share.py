@@ -19,8 +19,9 @@ from slowwave.flows.report import RunReport
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import MESSAGES, OBSERVATIONS
-from slowwave.store.private import make_files_private, make_private_folder
+from slowwave.store.private import make_files_private, make_private_folder, replace_file
 from slowwave.store.snapshot import Snapshot
+from slowwave.store.traces import check_not_away
 from slowwave.tasks.ingest.formats.learnings import KEY
 from slowwave.tasks.publish.learnings import CITED, SCHEMA, build_learnings, render_markdown, select_learnings
 
@@ -89,6 +90,7 @@ def import_learnings(settings: Settings, file: Path, name: str, workspaces: Sequ
     if not _NAME.fullmatch(name) or name.startswith("."):
         raise UsageError(f"--as {name!r}: a name of letters, digits, dots and dashes, at most 64")
     document = _load_document(file)
+    check_not_away(settings.store, settings.space)
     places = _parse_workspaces(workspaces)
     claims = [
         {**one, "workspace": places.get(None) or places.get(str(there := one.get("workspace")), there)}
@@ -97,15 +99,16 @@ def import_learnings(settings: Settings, file: Path, name: str, workspaces: Sequ
     folder = settings.store / settings.space / FOLDER
     with make_files_private():
         make_private_folder(folder)
-        kept, fresh = folder / f"{name}.json", folder / f".{name}.tmp"
+        kept = folder / f"{name}.json"
         text = orjson.dumps({**document, "name": name, "claims": claims}, option=orjson.OPT_INDENT_2)
         if not kept.exists() or kept.read_bytes() != text:
-            fresh.write_bytes(text)
-            fresh.replace(kept)
+            replace_file(kept, text)
     return run_night([kept], settings)
 
 
 def _load_document(file: Path) -> dict[str, Any]:
+    if file.exists() and not file.is_file():  # whoever opens a pipe waits for one who writes
+        raise UsageError(f"{file} is no file")
     try:
         document = orjson.loads(file.read_bytes())
     except OSError as error:

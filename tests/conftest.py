@@ -4,6 +4,7 @@ import logging
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import mkdtemp
 
 import pytest
 
@@ -19,6 +20,9 @@ from tests.killed_nights import SAMPLES, SMALL, digests
 
 for name in ("COLUMNS", "LINES"):  # a worker of pytest-xdist may have both: a console made then keeps to them, and no
     os.environ.pop(name, None)  # test can widen it
+
+
+os.environ["XDG_STATE_HOME"] = mkdtemp(prefix="slowwave-tests-")  # where releases note which stores there are
 
 
 class Failures(logging.Handler):

@@ -28,6 +28,8 @@ OVER_THE_STORE = {
     "slowwave.tasks.publish.graph": "writes a release as a graph",
     "slowwave.tasks.relate.workspaces": "reads which workspaces have to be related",
     "slowwave.tasks.forget.select": "reads which messages are meant",
+    "slowwave.tasks.forget.lineage": "finds by way of the tables what goes, and writes it down",
+    "slowwave.tasks.forget.stages": "the erasing itself",
     "slowwave.tasks.forget.journals": "rewrites what slowwave itself wrote beside the tables",
     "slowwave.tasks.forget.ledger": "reads what is forgotten",
     "slowwave.tasks.forget.seal": "rewrites files, releases the rest, drops every older release",

@@ -5,7 +5,7 @@
 
 Like `recalls.jsonl` these belong to no release and are written without the writer's lock, each line in one append. A
 space's night reads those of its own space. A folder that is not there is made, since a note may come before the first
-night; but not where this machine has had answers from it: then the store is away (a disk that is not mounted), and what
+night; but not where this machine has written or read it: then the store is away (a disk that is not mounted), and what
 was written in its place would be lost under it. Secrets are replaced before anything is written, as a night would.
 """
 
@@ -19,14 +19,10 @@ from pathlib import Path
 from slowwave.schemas.errors import StoreUnreadable, UsageError
 from slowwave.schemas.ids import compute_content_id
 from slowwave.store.private import make_private_folder
-from slowwave.store.snapshot_cache import has_cached_answers
+from slowwave.store.traces import AWAY, was_here
 
 FOLDERS = ("talk", "notes")
 NOTED = "Noted."
-AWAY = (
-    "it answered before and is not there now, so nothing was noted: bring it back (is its disk mounted?), "
-    "or begin a new one with `slowwave run`"
-)
 MAX_NOTE = 10_000
 """Characters of a note: more is a document, and no one thing to be remembered."""
 
@@ -152,7 +148,7 @@ def _format_line(
 def _append_to_file(path: Path, raw: bytes) -> None:
     """Append all of it in one write, for the owner's eyes alone."""
     space_dir = path.parent.parent
-    if not space_dir.is_dir() and has_cached_answers(space_dir.parent, space_dir.name):
+    if not space_dir.is_dir() and was_here(space_dir.parent, space_dir.name):
         raise StoreUnreadable(space_dir, AWAY)
     make_private_folder(path.parent)
     handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)

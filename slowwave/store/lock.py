@@ -11,8 +11,9 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from slowwave.schemas.errors import StoreLocked
+from slowwave.schemas.errors import StoreLocked, StoreUnwritable
 from slowwave.store.private import make_private_folder
+from slowwave.store.trouble import format_error, translate_write_errors
 
 LOCK_FILE = "writer.lock"
 HOLDER_FILE = "writer.json"
@@ -38,16 +39,20 @@ def writer_lock(space_dir: Path, run_id: str, kind: str = "run") -> Iterator[Hol
 
     Raises:
         StoreLocked: another process, or another thread of this one, holds it.
+        StoreUnwritable: there is no room, or no right.
     """
-    make_private_folder(space_dir)
     lock = FileLock(space_dir / LOCK_FILE)
     try:
+        make_private_folder(space_dir)
         lock.acquire(timeout=0)
     except Timeout:
         raise StoreLocked(space_dir, _describe_holder(space_dir)) from None
+    except OSError as trouble:
+        raise StoreUnwritable(space_dir, format_error(trouble)) from trouble
     try:
         died = _read_holder(space_dir)
-        _write_holder(space_dir, Holder(run_id, kind, os.getpid(), socket.gethostname(), _format_now()))
+        with translate_write_errors(space_dir):
+            _write_holder(space_dir, Holder(run_id, kind, os.getpid(), socket.gethostname(), _format_now()))
         yield died
     finally:
         (space_dir / HOLDER_FILE).unlink(missing_ok=True)

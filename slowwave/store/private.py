@@ -30,6 +30,31 @@ def make_private_folder(folder: Path) -> None:
             one.mkdir(mode=FOLDER, exist_ok=True)
 
 
+def replace_file(path: Path, content: bytes) -> None:
+    """Write a file that only its owner may read, beside the old one, and put it in its place once it is durable.
+
+    Raises:
+        OSError: it can't be written; the old one stands.
+    """
+    fresh = path.with_name(f".{path.name}.new")
+    handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(handle, "wb") as out:
+        out.write(content)
+        out.flush()
+        os.fsync(out.fileno())
+    fresh.replace(path)
+    sync_path(path.parent)
+
+
+def sync_path(path: Path) -> None:
+    """Make durable what a file holds, or which files a folder has."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
 def close_to_others(folder: Path) -> None:
     """Close a folder that others may look into, and all that is in it; one that is somebody else's stays as it is."""
     if not folder.stat().st_mode & OTHERS:

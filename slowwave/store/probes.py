@@ -7,6 +7,7 @@ import orjson
 
 from slowwave.schemas.errors import StoreUnreadable, UsageError
 from slowwave.schemas.ids import compute_content_id
+from slowwave.store.private import replace_file
 
 FILE = "probes.jsonl"
 
@@ -65,6 +66,4 @@ def remove_probe(folder: Path, probe_id: str) -> Probe:
 
 
 def _write(folder: Path, probes: list[Probe]) -> None:
-    part = folder / f"{FILE}.part"
-    part.write_bytes(b"".join(orjson.dumps(probe._asdict()) + b"\n" for probe in probes))
-    part.replace(folder / FILE)
+    replace_file(folder / FILE, b"".join(orjson.dumps(probe._asdict()) + b"\n" for probe in probes))

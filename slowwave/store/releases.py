@@ -19,7 +19,9 @@ import pyarrow as pa
 from slowwave.schemas.errors import NoRelease, UsageError
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.tables import RELEASED, RELEASES, Table
+from slowwave.store.private import sync_path
 from slowwave.store.seals import settle_left_seals, settle_seal, write_seal
+from slowwave.store.traces import note_store
 from slowwave.store.trouble import READ_TROUBLE, translate_write_errors
 
 if TYPE_CHECKING:  # readers import this, and lancedb takes a second to import
@@ -157,6 +159,7 @@ def _add_release(store: Store, known: list[Release], release: Release) -> Releas
         store.append(RELEASES, make_ledger_rows([vars(release)]))
         _fsync_tree(store.dir / f"{RELEASES.name}.lance", since=None)
         settle_seal(seal)
+    note_store(store.root, store.space)
     return release
 
 
@@ -194,14 +197,6 @@ def _fsync_tree(directory: Path, since: datetime | None) -> None:
     for folder, _, names in os.walk(directory):
         fresh = [n for n in names if (path := Path(folder, n)).stat().st_mtime >= floor and path.is_file()]
         for name in fresh:
-            _fsync(Path(folder, name))
+            sync_path(Path(folder, name))
         if fresh:
-            _fsync(Path(folder))
-
-
-def _fsync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+            sync_path(Path(folder))

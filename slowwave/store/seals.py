@@ -10,6 +10,7 @@ import os
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import datetime
+from functools import lru_cache
 from hashlib import file_digest, sha256
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -92,11 +93,20 @@ def read_seal(folder: Path, number: int) -> dict[str, Any] | None:
     path = _build_path(folder, number)
     if not path.exists():
         return None
+    found = path.stat()
+    if seal := _parse_seal(path, found.st_mtime_ns, found.st_size):
+        return seal
+    raise StoreUnreadable(folder, f"{FOLDER}/{path.name} is no seal: put it back from a backup, or delete it")
+
+
+@lru_cache(maxsize=2)
+def _parse_seal(path: Path, mtime_ns: int, size: int) -> dict[str, Any] | None:
+    """Return a seal, parsed once for all tables that a reader opens; None where it is none. Nobody changes it."""
     with suppress(orjson.JSONDecodeError, AttributeError):
         seal: dict[str, Any] = orjson.loads(path.read_bytes())
         if seal.keys() >= {"row", "previous", "files"}:
             return seal
-    raise StoreUnreadable(folder, f"{FOLDER}/{path.name} is no seal: put it back from a backup, or delete it")
+    return None
 
 
 def check_ledger_whole(folder: Path, newest: int) -> None:
@@ -120,7 +130,9 @@ def check_files_there(folder: Path, number: int, table: str) -> None:
     Raises:
         StoreUnreadable: one is not.
     """
-    for damage in _compare_files(folder, number, read=False, below=f"{table}.lance/"):
+    files = (read_seal(folder, number) or {"files": {}})["files"]
+    mine = {name: facts for name, facts in files.items() if name.startswith(f"{table}.lance/")}
+    for damage in _compare_files(folder, number, mine, read=False):
         if "/_indices/" in damage.where:
             continue
         raise StoreUnreadable(
@@ -142,22 +154,21 @@ def find_damage(folder: Path, rows: dict[int, dict[str, Any]], *, read: bool = T
         except StoreUnreadable as broken:
             yield Damage(f"r{number}", f"{FOLDER}/r{number}.json", broken.why)
             continue
+        if seal is None:  # dropped since it was listed
+            continue
         before = _build_path(folder, number - 1)
-        if seal and seal["previous"] and before.is_file() and seal["previous"] != _hash_file(before):
+        if seal["previous"] and before.is_file() and seal["previous"] != _hash_file(before):
             yield Damage(f"r{number - 1}", f"{FOLDER}/{before.name}", "is not the seal that the next one follows")
         if number not in rows:
             yield Damage(f"r{number}", "releases", "its row is lost: `slowwave check --repair` puts it back")
-        elif seal and orjson.loads(orjson.dumps(rows[number])) != seal["row"]:
+        elif orjson.loads(orjson.dumps(rows[number])) != seal["row"]:
             yield Damage(f"r{number}", "releases", "its row is not the one that was sealed")
-        yield from _compare_files(folder, number, read)
+        yield from _compare_files(folder, number, seal["files"], read=read)
 
 
-def _compare_files(folder: Path, number: int, read: bool, below: str = "") -> Iterator[Damage]:
-    seal = read_seal(folder, number) or {"files": {}}
-    for name, (size, digest) in seal["files"].items():
+def _compare_files(folder: Path, number: int, files: Files, *, read: bool) -> Iterator[Damage]:
+    for name, (size, digest) in files.items():
         path = folder / name
-        if not name.startswith(below):
-            continue
         if not path.is_file():
             yield Damage(f"r{number}", name, "is gone")
         elif (found := path.stat().st_size) != size:

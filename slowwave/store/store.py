@@ -18,6 +18,7 @@ from slowwave.schemas.errors import BadRows, StoreMissing
 from slowwave.schemas.tables import RELEASES, TABLES, VECTOR, VECTOR_DIM, VECTORS, Table
 from slowwave.store.other_versions import check_tables_exist, find_missing_columns, has_table, load_releases
 from slowwave.store.private import close_to_others, make_private_folder
+from slowwave.store.seals import check_ledger_whole
 from slowwave.store.stand_ins import make_stand_in
 from slowwave.store.trouble import translate_read_errors, translate_write_errors
 from slowwave.store.whole import check_not_torn, restore_last_whole
@@ -57,6 +58,7 @@ class Store:
         if not create and not has_table(directory, RELEASES.name):
             raise StoreMissing(directory)
         known = load_releases(directory) if has_table(directory, RELEASES.name) else []
+        check_ledger_whole(directory, known[-1].number if known else 0)
         check_tables_exist(directory, known)
         if create:
             make_private_folder(directory)

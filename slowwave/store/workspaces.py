@@ -138,6 +138,8 @@ def _read_remote(git: Path) -> str | None:
     none.
     """
     config = configparser.ConfigParser(strict=False, interpolation=None, allow_no_value=True)
+    if not (git / "config").is_file():  # whoever opens a pipe waits for one who writes
+        return None
     try:
         config.read_string((git / "config").read_text(encoding="utf-8"))
     except (OSError, ValueError, configparser.Error):

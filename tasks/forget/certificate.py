@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.tables import FORGOTTEN
+from slowwave.store.private import replace_file
 from slowwave.store.releases import Release
 from slowwave.store.store import Store
 from slowwave.tasks.forget.plan import Plan
@@ -60,9 +61,8 @@ def write_certificate(space_dir: Path, run_id: str, certificate: Plain) -> Path:
     """Write a certificate into the space's folder; returns where."""
     folder = space_dir / FOLDER
     folder.mkdir(mode=0o700, exist_ok=True)
-    path, fresh = folder / f"{run_id}.json", folder / f".{run_id}.new"
-    fresh.write_text(json.dumps(certificate, indent=1) + "\n", encoding="utf-8")
-    fresh.replace(path)
+    path = folder / f"{run_id}.json"
+    replace_file(path, json.dumps(certificate, indent=1).encode() + b"\n")
     return path
 
 
@@ -73,7 +73,7 @@ def load_certificate(path: Path) -> Plain:
         UsageError: the file is none.
     """
     try:
-        plain = json.loads(path.read_text(encoding="utf-8"))
+        plain = json.loads(path.read_text(encoding="utf-8")) if path.is_file() or not path.exists() else None
     except (ValueError, RecursionError):
         plain = None
     if not isinstance(plain, dict) or plain.get("format") != FORMAT:

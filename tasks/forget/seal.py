@@ -9,14 +9,14 @@ from pathlib import Path
 from slowwave.engines.encoders.protocol import hide_url
 from slowwave.schemas.tables import OBSERVATIONS, PASSAGES, SUMMARIES, VECTORS
 from slowwave.store.releases import Release, publish, read_releases
-from slowwave.store.snapshot_cache import KINDS, find_cache_file
 from slowwave.store.store import Store
+from slowwave.store.traces import list_cache_files
 from slowwave.store.upkeep import drop_all_but_live, rewrite_tables
 from slowwave.tasks.forget.canaries import Canaries
 from slowwave.tasks.forget.certificate import build_certificate, write_certificate
+from slowwave.tasks.forget.lineage import drop_plan, read_plans
 from slowwave.tasks.forget.plan import Plan
 from slowwave.tasks.forget.scan import Scan, scan_files
-from slowwave.tasks.forget.task import drop_plan, read_plans
 from slowwave.tasks.job import Job
 from slowwave.tasks.vectors import compute_vector_ids
 
@@ -41,7 +41,7 @@ def release_rest(job: Job) -> None:
 def drop_old(job: Job) -> None:
     """Drop every older release and the answers that this machine keeps of them."""
     drop_all_but_live(job.store)
-    for path in list_caches(job.store):
+    for path in list_cache_files(job.store.root, job.store.space):
         for one in path.parent.glob(f"{path.name}*"):  # SQLite's journals are beside it
             one.unlink(missing_ok=True)
 
@@ -64,14 +64,9 @@ def find_live(store: Store) -> Release | None:
     return next(iter(read_releases(store)[::-1]), None)
 
 
-def list_caches(store: Store) -> list[Path]:
-    """Return the files that this machine keeps of the store, outside of it."""
-    return [find_cache_file(store.root, store.space, kind) for kind in KINDS]
-
-
 def scan_store(store: Store, canaries: Canaries) -> Scan:
     """Look for canaries in the store's space and in what this machine keeps of it."""
-    return scan_files([store.dir, *list_caches(store)], canaries)
+    return scan_files([store.dir, *list_cache_files(store.root, store.space)], canaries)
 
 
 def drop_lone_vectors(store: Store) -> int:

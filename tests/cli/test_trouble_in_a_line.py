@@ -178,3 +178,34 @@ def test_pipes_and_devices_are_quarantined_and_never_waited_for(tmp_path: Path) 
     assert reasons.keys() == asked
     assert all("neither a file nor a folder" in reason for reason in reasons.values())
     assert Snapshot(tmp_path / "store").release.counts["messages"] == 2
+
+
+@pytest.mark.usefixtures("within_seconds")
+def test_a_pipe_for_a_document_or_a_projects_git_settings_is_one_line_or_passed_over(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    os.mkfifo(pipe := tmp_path / "pipe.json")
+    assert in_one_line(typed("import", pipe, "--as", "ann", "--store", root), "is no file")
+    assert in_one_line(typed("forget", "--check", pipe, "--store", root), "is no certificate")
+    (tmp_path / "project" / ".git").mkdir(parents=True)
+    os.mkfifo(tmp_path / "project" / ".git" / "config")
+    monkeypatch.chdir(tmp_path / "project")
+    assert typed("briefing", "--store", root).exit_code == 0
+    export = tmp_path / "export"
+    assert typed("export", export, "--format", "jsonl", "--store", root).exit_code == 0
+    (export / "messages.jsonl").unlink()
+    os.mkfifo(export / "messages.jsonl")
+    assert typed("run", "--plain", export, "--store", tmp_path / "other").exit_code == 0
+    assert "holds no messages" in typed("inspect", "quarantine", "--json", "--store", tmp_path / "other").stdout
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["run", "--plain"], ["remember", "tea"], ["probes", "add", "q", "a"], ["rollback", "r1"],
+     ["promote", "--why", "x"], ["forget", "--match", "tide", "--yes"], ["exclude", "ferry", "--why", "x"], ["export"]],
+    ids=lambda words: words[0],
+)  # fmt: skip
+def test_every_command_that_writes_says_in_a_line_that_there_is_no_room(root: Path, words: list[str]) -> None:
+    place = [root.with_name("out")] if words == ["export"] else []
+    with no_room(for_files_over=0):
+        assert in_one_line(typed(*words, *place, "--store", root), "too large")

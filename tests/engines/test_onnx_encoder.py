@@ -18,7 +18,7 @@ from slowwave.engines.encoders.hash_encoder import HashEncoder
 from slowwave.engines.encoders.load import load_encoder, load_query_encoder
 from slowwave.engines.encoders.onnx_encoder import OnnxEncoder
 from slowwave.engines.encoders.sentence_transformer import SentenceTransformerEncoder
-from slowwave.store.snapshot_cache import find_cache_folder
+from slowwave.store.traces import find_cache_folder
 
 ROOT = Path(__file__).parents[2]
 

@@ -48,8 +48,8 @@ from slowwave.store.journal import Journal, write_note
 from slowwave.store.probes import add_probe, read_probes
 from slowwave.store.recalls import hash_spans, log_recall
 from slowwave.store.releases import read_releases
-from slowwave.store.snapshot_cache import find_cache_file
-from slowwave.tasks.forget import seal, task
+from slowwave.store.traces import find_cache_file
+from slowwave.tasks.forget import seal, stages
 from slowwave.tasks.forget.certificate import load_certificate
 from slowwave.tasks.forget.check import check_certificate
 from slowwave.tasks.forget.select import Wanted
@@ -326,9 +326,9 @@ import os, signal, sys
 from pathlib import Path
 from slowwave.flows import forget
 from slowwave.schemas.settings import Settings
-from slowwave.tasks.forget import select, task
+from slowwave.tasks.forget import select, stages
 
-task.STAGES = (*task.STAGES[:2], lambda *args: os.kill(os.getpid(), signal.SIGKILL))
+stages.STAGES = (*stages.STAGES[:2], lambda *args: os.kill(os.getpid(), signal.SIGKILL))
 settings = Settings(store=Path(sys.argv[1]), encoder="hash-384")
 forget.run_forget(select.Wanted(match="quixelbrandt"), settings, rebuild=False)
 """
@@ -352,14 +352,14 @@ def die_after(part: int, patch: pytest.MonkeyPatch) -> None:
 
         return run
 
-    patch.setattr(task, "STAGES", tuple(map(wrap, task.STAGES)))
+    patch.setattr(stages, "STAGES", tuple(map(wrap, stages.STAGES)))
     patch.setattr(seal, "SEALS", tuple(map(wrap, seal.SEALS)))
     patch.setattr(forget, "write_plan", wrap(forget.write_plan))
 
 
 def test_killed_after_each_part_it_is_finished_by_whoever_comes_next(root: Path) -> None:
     settings = make_settings(root / "store")
-    erasing, sealing = len(task.STAGES), len(seal.SEALS)
+    erasing, sealing = len(stages.STAGES), len(seal.SEALS)
     # The first dies with its plan written, and all others go on by that; what is erased is not erased again.
     for part in (1, *range(1, erasing + 2), *range(2, sealing + 1)):
         with pytest.MonkeyPatch.context() as patch:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import zstandard
 
+from slowwave.tasks.ingest.parsing import lines
 from slowwave.tasks.ingest.parsing.lines import get_inner_suffix, iter_json, open_binary, read_head
 from slowwave.tasks.ingest.parsing.records import Limits, Rejected
 
@@ -25,6 +26,21 @@ def written(path: Path, data: bytes) -> Path:
 def test_lines_are_numbered_from_one_and_blank_ones_left_out(tmp_path: Path) -> None:
     path = written(tmp_path / "a.jsonl", b'{"a":1}\r\n\n  \n{"b":2}')
     assert items(path) == [(1, {"a": 1}), (4, {"b": 2})]
+
+
+@pytest.mark.parametrize("suffix", [".gz", ".zst"])
+def test_a_small_file_that_unpacks_without_end_is_read_no_further_than_talk_can_be_packed(
+    tmp_path: Path, suffix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lines, "FREE_UNPACKED", 1 << 20)
+    line = b'{"a":"' + b"x" * 10_000 + b'"}\n'
+    pack = gzip.compress if suffix == ".gz" else zstandard.compress
+    calm = written(tmp_path / f"calm.jsonl{suffix}", pack(line * 100))
+    assert len(items(calm)) == 100
+    *read, last = items(written(tmp_path / f"bomb.jsonl{suffix}", pack(line * 2_000)))
+    assert 100 < len(read) < 2_000
+    assert isinstance(last, Rejected)
+    assert "unpacks to over 200 times its size" in last.reason
 
 
 def test_torn_last_line_is_quarantined_as_torn(tmp_path: Path) -> None:

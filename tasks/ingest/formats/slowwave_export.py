@@ -70,7 +70,7 @@ def _parse_format(manifest: bytes) -> str | None:
 def read(path: Path, limits: Limits) -> Iterator[Record]:
     """Yield records in order of the messages' rows; a session comes before its first message."""
     messages, sessions = _locate_tables(path)
-    if not messages.exists():
+    if not _is_there(messages):
         yield Rejected(0, f"this export holds no messages: `slowwave export OUT --table {MESSAGES.name}` writes them")
         return
     known: dict[str, Session] = {}
@@ -99,7 +99,7 @@ def _read_table(
     path: Path, table: Table, made: Callable[[int, Mapping[str, object]], Record], limits: Limits
 ) -> Iterator[Record]:
     """Yield what is made of each row of a table's file; a row that is none is rejected with the reason."""
-    if not path.exists():
+    if not _is_there(path):
         return
     for item in iter_json(path, limits) if _is_jsonl_file(path) else columnar.read_rows(path, table.schema.names):
         if isinstance(item, Rejected):
@@ -113,6 +113,11 @@ def _read_table(
             if name
             else made(*item)
         )
+
+
+def _is_there(path: Path) -> bool:
+    """Return whether a table is there, and no pipe: whoever opens one waits for one who writes."""
+    return path.is_file() or path.is_dir()
 
 
 def _is_jsonl_file(path: Path) -> bool:

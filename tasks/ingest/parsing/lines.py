@@ -24,18 +24,56 @@ HEAD = 1 << 16
 BOM = b"\xef\xbb\xbf"
 DAMAGE = (EOFError, gzip.BadGzipFile, zlib.error, zstandard.ZstdError)
 PACKED = (".gz", ".zst", ".zstd")
+MOST_UNPACKED = 200
+"""Times its size that a compressed file may unpack to, above `FREE_UNPACKED`; talk packs 5 to 50 times."""
+FREE_UNPACKED = 64 * 1024 * 1024
+
+
+class BoundedUnpacking(io.BufferedIOBase):
+    """A stream that unpacks a file no further than talk can be packed: two megabytes may hold two gigabytes of nothing.
+
+    Raises:
+        EOFError: on reading over the bound.
+    """
+
+    def __init__(self, packed: IO[bytes], size: int) -> None:
+        self._packed, self._left = cast(io.BufferedReader, packed), max(FREE_UNPACKED, MOST_UNPACKED * size)
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def read(self, size: int | None = -1) -> bytes:
+        """Return so many bytes, or all that are left."""
+        return self._count(self._packed.read(self._left + 1 if size is None or size < 0 else size))
+
+    def read1(self, size: int = -1) -> bytes:
+        """Return what one read gives."""
+        return self._count(self._packed.read1(size))
+
+    def close(self) -> None:
+        """Close the file too."""
+        self._packed.close()
+        super().close()
+
+    def _count(self, data: bytes) -> bytes:
+        self._left -= len(data)
+        if self._left < 0:
+            raise EOFError(f"it unpacks to over {MOST_UNPACKED} times its size; unpacked by hand it is read whole")
+        return data
 
 
 def open_binary(path: Path) -> IO[bytes]:
-    """Open a transcript for reading; `.gz` and `.zst` are decompressed on the way."""
+    """Open a transcript for reading; `.gz` and `.zst` are decompressed on the way, within bounds."""
     match path.suffix.lower():
         case ".gz":
-            return cast(IO[bytes], gzip.open(path, "rb"))
+            packed = cast(IO[bytes], gzip.open(path, "rb"))  # noqa: SIM115 - closed with what is returned
         case ".zst" | ".zstd":
             # Archives written in several frames are one stream to us.
-            return cast(IO[bytes], zstandard.open(path, "rb", dctx=zstandard.ZstdDecompressor()))
+            packed = cast(IO[bytes], zstandard.open(path, "rb", dctx=zstandard.ZstdDecompressor()))
         case _:
             return path.open("rb")
+    return cast(IO[bytes], BoundedUnpacking(packed, path.stat().st_size))
 
 
 def get_inner_suffix(path: Path) -> str:

@@ -1,0 +1,175 @@
+"""What goes with some messages, found by way of the tables and written down as a plan before anything is erased."""
+
+import json
+from collections.abc import Collection, Iterable, Iterator
+from datetime import UTC, datetime
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from slowwave.schemas.tables import (
+    BOILERPLATE,
+    COMPLETIONS,
+    FILES,
+    GISTS,
+    LINES,
+    MESSAGES,
+    OBSERVATIONS,
+    PASSAGES,
+    QUARANTINE,
+    SESSIONS,
+    SUMMARIES,
+    TOPICS,
+)
+from slowwave.store.private import make_private_folder, replace_file
+from slowwave.store.probes import read_probes
+from slowwave.store.recalls import hash_spans
+from slowwave.store.store import Store
+from slowwave.tasks.boilerplate.masks import format_span_id
+from slowwave.tasks.forget.canaries import pick_canaries
+from slowwave.tasks.forget.ledger import read_forgotten
+from slowwave.tasks.forget.plan import (
+    Plan,
+    Row,
+    find_claims,
+    find_completions,
+    find_quarantined,
+    find_summaries,
+)
+
+FOLDER = "forgetting"
+"""Plans that are not carried out yet, in the space's folder."""
+AT_ONCE = 2_000
+SAMPLED = 500
+"""Messages whose texts canaries are drawn from, at most."""
+
+
+def make_plan(
+    store: Store, run_id: str, why: Iterable[str], messages: Collection[str], *, match: str | None = None
+) -> Plan:
+    """Return all that goes with some messages; those that are forgotten already are left out.
+
+    match: words by which also lines in quarantine and probes are meant.
+    """
+    gone = set(messages) - read_forgotten(store, "message")
+    plan = Plan(run_id, datetime.now(UTC).isoformat(), sorted(why), sorted(gone))
+    if match:
+        held = store.read(QUARANTINE, ["quarantine_id", "reason", "excerpt"]).to_pylist()
+        plan.quarantine = [r["quarantine_id"] for r in held if match.casefold() in _join_words(r).casefold()]
+        kept = read_probes(store.dir)
+        plan.probes = [one.probe_id for one in kept if match.casefold() in f"{one.question} {one.answer}".casefold()]
+    if gone:
+        _plan_vault(store, plan, gone)
+        _plan_derived(store, plan, gone)
+    plan.quarantine = sorted(set(plan.quarantine) - read_forgotten(store, "quarantine"))
+    plan.counts = _count_rows(store, plan)
+    return plan
+
+
+def write_plan(space_dir: Path, plan: Plan) -> None:
+    """Write a plan down before anything is erased."""
+    make_private_folder(space_dir / FOLDER)
+    replace_file(space_dir / FOLDER / f"{plan.run_id}.json", json.dumps(plan.as_dict()).encode())
+
+
+def read_plans(space_dir: Path) -> list[Plan]:
+    """Return the plans that are not carried out yet, oldest first: of runs that were killed, and this one's."""
+    paths = sorted((space_dir / FOLDER).glob("*.json"))
+    return [Plan.from_dict(json.loads(path.read_text(encoding="utf-8"))) for path in paths]
+
+
+def drop_plan(space_dir: Path, plan: Plan) -> None:
+    """Note that a plan is carried out."""
+    (space_dir / FOLDER / f"{plan.run_id}.json").unlink(missing_ok=True)
+
+
+def _plan_vault(store: Store, plan: Plan, gone: set[str]) -> None:
+    """Note what the vault holds of the messages, and draw canaries."""
+    natives = {r["session_id"]: r["native_id"] for r in store.read(SESSIONS, ["session_id", "native_id"]).to_pylist()}
+    texts: list[str] = []
+    for row in _iter_rows(store, plan.messages):
+        plan.hashes.append((row["message_id"], row["identity"], row["hash"]))
+        plan.said.append((natives.get(row["session_id"], ""), row["native_id"]))
+        plan.sessions.append(row["session_id"])
+        plan.recalled += hash_spans([row["text"]])
+        texts += _list_texts(row) if len(plan.hashes) % max(1, len(gone) // SAMPLED) == 0 else []
+    plan.sessions, plan.recalled = sorted(set(plan.sessions)), sorted(set(plan.recalled))
+    left = gone | read_forgotten(store, "message")
+    mine = store.read_ids(MESSAGES, plan.sessions, ["message_id", "session_id"], by="session_id").to_pylist()
+    plan.whole = sorted(set(plan.sessions) - {r["session_id"] for r in mine if r["message_id"] not in left})
+    probes = [f"{one.question}\0{one.answer}" for one in read_probes(store.dir) if one.probe_id not in plan.probes]
+    plan.canaries = pick_canaries(texts, chain(probes, _iter_kept_texts(store, gone, set(plan.sessions))))
+
+
+def _plan_derived(store: Store, plan: Plan, gone: set[str]) -> None:
+    """Note what was made of the messages."""
+    sessions = set(plan.sessions)
+    columns = ["observation_id", "session_id", "message_ids", "observer", "canonical_id", "topic_id"]
+    claims = store.read(OBSERVATIONS, columns).to_pylist()
+    lost = find_claims(claims, gone, sessions)
+    plan.claims = sorted(lost)
+    mine = [row for row in claims if row["observation_id"] in lost]
+    plan.shrunk = sorted({row["canonical_id"] for row in mine if row["canonical_id"]} - lost)
+    topics = store.read(TOPICS, ["topic_id", "samples"]).to_pylist()
+    sampled = {row["topic_id"] for row in topics if lost & set(row["samples"])}
+    plan.topics = sorted({row["topic_id"] for row in mine if row["topic_id"]} | sampled)
+    summaries = store.read(SUMMARIES, ["summary_id", "scope", "scope_id", "member_ids"]).to_pylist()
+    plan.summaries = sorted(find_summaries(summaries, sessions, lost))
+    hashes = store.read_ids(LINES, plan.sessions, ["hashes"])["hashes"].to_pylist()
+    plan.spans = sorted({format_span_id(one) for mine in hashes for one in mine})
+    paths = {row["path"] for row in store.read_ids(SESSIONS, plan.sessions, ["path"]).to_pylist()}
+    units = sessions | gone | lost | set(plan.topics)
+    held = store.read(QUARANTINE, ["quarantine_id", "path", "row_id"]).to_pylist()
+    plan.quarantine += find_quarantined(held, paths, units)
+    asked = store.read(COMPLETIONS, ["completion_id", "request_id"]).to_pylist()
+    if asked:
+        every = {row["session_id"] for row in store.read(SESSIONS, ["session_id"]).to_pylist()}
+        every |= set(store.read(MESSAGES, ["message_id"])["message_id"].to_pylist())
+        every |= {row["topic_id"] for row in topics}
+        plan.completions = sorted(find_completions(asked, every - units))
+
+
+def _count_rows(store: Store, plan: Plan) -> dict[str, int]:
+    """Return how many rows of each table go, or are blanked."""
+    return {
+        "messages": len(plan.messages),
+        "sessions": len(plan.whole),
+        "passages": store.read_ids(PASSAGES, plan.messages, ["passage_id"], by="message_id").num_rows,
+        "gists": store.read_ids(GISTS, plan.messages, ["message_id"]).num_rows,
+        "observations": len(plan.claims),
+        "topics": len(plan.topics),
+        "summaries": len(plan.summaries),
+        "boilerplate": store.read_ids(BOILERPLATE, plan.spans, ["span_id"]).num_rows,
+        "quarantine": len(plan.quarantine),
+        "completions": len(plan.completions),
+        "probes": len(plan.probes),
+    }
+
+
+def _iter_rows(store: Store, ids: list[str]) -> Iterator[dict[str, Any]]:
+    for start in range(0, len(ids), AT_ONCE):
+        yield from store.read_ids(MESSAGES, ids[start : start + AT_ONCE]).to_pylist()
+
+
+def _iter_kept_texts(store: Store, gone: set[str], sessions: set[str]) -> Iterator[str]:
+    """Yield all that stays and is text, of people, files and folders."""
+    columns = ["message_id", "text", "speaker", "blocks", "workspace", "native_id"]
+    for batch in store.open_dataset(MESSAGES).to_batches(columns=columns):
+        for row in batch.to_pylist():
+            if row["message_id"] not in gone:
+                yield from (*_list_texts(row), row["workspace"] or "", row["native_id"])
+    for row in store.read(SESSIONS, ["session_id", "path", "title", "workspace", "native_id"]).to_pylist():
+        yield from (row["path"], row["native_id"])
+        if row["session_id"] not in sessions:
+            yield from (row["title"] or "", row["workspace"] or "")
+    yield from store.read(FILES, ["path"])["path"].to_pylist()
+
+
+def _list_texts(row: Row) -> list[str]:
+    """Return the words of a row of MESSAGES."""
+    in_blocks = (value for block in row["blocks"] for value in (block["text"], block["name"]))
+    return [text for text in (row["text"], row["speaker"], *in_blocks) if text]
+
+
+def _join_words(row: Row) -> str:
+    return f"{row['reason']} {row['excerpt'] or ''}"

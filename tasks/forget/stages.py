@@ -1,0 +1,199 @@
+"""The erasing, in stages: each does what the plan says that is not done yet, so a run that is killed is finished by
+doing all again.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Collection
+from datetime import datetime
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from slowwave.schemas.ids import compute_content_id
+from slowwave.schemas.tables import (
+    ACTIONS,
+    BOILERPLATE,
+    COMPLETIONS,
+    FORGOTTEN,
+    GISTS,
+    LINES,
+    MARKS,
+    MERGES,
+    MESSAGES,
+    OBSERVATIONS,
+    PASSAGES,
+    PROTOTYPE_MEMBERS,
+    PROTOTYPES,
+    QUARANTINE,
+    RELATIONS,
+    RUNS,
+    SESSIONS,
+    SUMMARIES,
+    TOPIC_HISTORY,
+    TOPICS,
+    Table,
+)
+from slowwave.schemas.vocabulary import Status
+from slowwave.store.probes import read_probes, remove_probe
+from slowwave.store.store import Store
+from slowwave.tasks.forget.erase import (
+    blank_event,
+    blank_message,
+    blank_quarantine,
+    blank_report,
+    blank_session,
+    blank_topic,
+    free_claims,
+    is_blank,
+)
+from slowwave.tasks.forget.journals import erase_recalled, erase_said
+from slowwave.tasks.forget.lineage import AT_ONCE, write_plan
+from slowwave.tasks.forget.plan import Plan, Row
+
+
+def erase(store: Store, plan: Plan) -> None:
+    """Erase what a plan says, in stages, and note that it is erased: what is made anew then is not erased again."""
+    for stage in STAGES:
+        stage(store, plan)
+    plan.erased = True
+    write_plan(store.dir, plan)
+
+
+def write_ledger(store: Store, plan: Plan) -> None:
+    """Note what is forgotten, before it is: from here on no night reads it again."""
+    rows: list[tuple[str, str, str | None, str | None]] = [("message", *one) for one in plan.hashes]
+    rows += [("title", sid, None, None) for sid in plan.sessions]
+    rows += [("quarantine", one, None, None) for one in plan.quarantine]
+    at = datetime.fromisoformat(plan.at)
+    known = set(store.read(FORGOTTEN, ["forgotten_id"])["forgotten_id"].to_pylist())
+    table = [
+        {
+            "forgotten_id": compute_content_id(kind, row_id),
+            "kind": kind,
+            "row_id": row_id,
+            "identity": identity,
+            "hash": link,
+            "why": ", ".join(plan.why),
+            "run_id": plan.run_id,
+            "at": at,
+        }
+        for kind, row_id, identity, link in rows
+    ]
+    _merge(store, FORGOTTEN, [row for row in table if row["forgotten_id"] not in known])
+
+
+def blank_vault(store: Store, plan: Plan) -> None:
+    """Blank messages, and the titles of their sessions; ids and hashes stay, so that the chain proves the rest."""
+    for start in range(0, len(plan.messages), AT_ONCE):
+        rows = store.read_ids(MESSAGES, plan.messages[start : start + AT_ONCE]).to_pylist()
+        _merge(store, MESSAGES, [blank_message(row) for row in rows if not is_blank(row)])
+    held = store.read_ids(SESSIONS, plan.sessions).to_pylist()
+    whole = set(plan.whole)
+    _merge(store, SESSIONS, [new for row in held if (new := blank_session(row, whole)) != row])
+
+
+def erase_messages_rows(store: Store, plan: Plan) -> None:
+    """Remove passages, gists, actions and what recurs: habits are counted, and the sessions' lines hashed, anew."""
+    _delete_by(store, PASSAGES, "message_id", plan.messages)
+    _delete_by(store, ACTIONS, "message_id", plan.messages)
+    _delete_by(store, GISTS, "message_id", plan.messages)
+    _delete_by(store, BOILERPLATE, "span_id", plan.spans)
+    _delete_by(store, LINES, "session_id", plan.sessions)
+
+
+def erase_claims(store: Store, plan: Plan) -> None:
+    """Free the claims that leaned on those that go, then remove these, with their merges and relations, and
+    prototypes moved by them.
+    """
+    gone = set(plan.claims)
+    lean = [
+        *store.read_ids(OBSERVATIONS, plan.claims, by="canonical_id").to_pylist(),
+        *store.read_ids(OBSERVATIONS, plan.claims, by="superseded_by").to_pylist(),
+        *store.read_ids(OBSERVATIONS, plan.shrunk).to_pylist(),
+    ]
+    rows = {row["observation_id"]: row for row in lean if row["observation_id"] not in gone}
+    members = defaultdict[str, list[Row]](list)
+    for row in store.read_ids(OBSERVATIONS, rows, by="canonical_id").to_pylist():
+        if row["observation_id"] not in gone:
+            members[row["canonical_id"]].append(row)
+    freed = free_claims(rows.values(), gone, members)
+    _merge(store, OBSERVATIONS, [new for new in freed if new != rows[new["observation_id"]]])
+    _delete_by(store, OBSERVATIONS, "observation_id", plan.claims)
+    _delete_by(store, MERGES, "loser_id", plan.claims)
+    _delete_by(store, MERGES, "winner_id", plan.claims)
+    _delete_by(store, RELATIONS, "from_id", plan.claims)
+    _delete_by(store, RELATIONS, "to_id", plan.claims)
+    if store.read_ids(PROTOTYPE_MEMBERS, plan.claims, ["event_id"], by="observation_id").num_rows:
+        # A centroid has moved with each member, and its log says in which order: it is begun anew.
+        for table in (PROTOTYPES, PROTOTYPE_MEMBERS):
+            store.delete_ids(table, store.read(table, [table.key])[table.key].to_pylist())
+
+
+def erase_topics(store: Store, plan: Plan) -> None:
+    """Take names, centres and samples from topics that lose a claim; one without any goes."""
+    columns = ["observation_id", "topic_id", "observed_at"]
+    active = pc.field("status") == Status.ACTIVE
+    said = pl.DataFrame(store.read_ids(OBSERVATIONS, plan.topics, columns, by="topic_id", where=active))
+    left = {
+        str(key[0]): mine["observation_id"].to_list()
+        for key, mine in said.sort("observed_at", "observation_id").group_by(["topic_id"], maintain_order=True)
+    }
+    rows = store.read_ids(TOPICS, plan.topics).to_pylist()
+    kept = [row for row in rows if row["base"] or row["topic_id"] in left]
+    fresh = [blank_topic(row, left.get(row["topic_id"], []), len(row["samples"])) for row in kept]
+    _merge(store, TOPICS, [new for new, old in zip(fresh, kept, strict=True) if new != old])
+    _delete_by(store, TOPICS, "topic_id", [row["topic_id"] for row in rows if row not in kept])
+    topics, claims = set(plan.topics), set(plan.claims)
+    held = store.read(TOPIC_HISTORY).to_pylist()
+    _merge(store, TOPIC_HISTORY, [new for row in held if (new := blank_event(row, topics, claims)) != row])
+
+
+def erase_summaries(store: Store, plan: Plan) -> None:
+    """Remove summaries, and mark the sessions as due: the next steps go through what is left of them."""
+    _delete_by(store, SUMMARIES, "summary_id", plan.summaries)
+    _delete_by(store, MARKS, "unit_id", plan.sessions)
+
+
+def erase_ledgers(store: Store, plan: Plan) -> None:
+    """Remove kept answers and excerpts, and the words of earlier runs' reports."""
+    _delete_by(store, COMPLETIONS, "completion_id", plan.completions)
+    held = store.read_ids(QUARANTINE, plan.quarantine).to_pylist()
+    of_files = [blank_quarantine(row) for row in held if row["path"]]
+    _merge(store, QUARANTINE, [row for row in of_files if row not in held])
+    store.delete_ids(QUARANTINE, [row["quarantine_id"] for row in held if not row["path"]])
+    if plan.messages:
+        runs = store.read(RUNS).to_pylist()
+        _merge(store, RUNS, [new for row in runs if (new := blank_report(row)) != row])
+
+
+def erase_files(store: Store, plan: Plan) -> None:
+    """Take lines out of talks, notes and the log of recalls, and questions out of the probes."""
+    erase_said(store.dir, plan.said)
+    for one in plan.probes:
+        if any(probe.probe_id == one for probe in read_probes(store.dir)):
+            remove_probe(store.dir, one)
+    ids = {*plan.messages, *plan.claims, *plan.summaries, *plan.whole, *("/".join(one) for one in plan.said)}
+    erase_recalled(store.dir, ids, set(plan.recalled))
+
+
+STAGES: tuple[Callable[[Store, Plan], None], ...] = (
+    write_ledger,
+    blank_vault,
+    erase_messages_rows,
+    erase_claims,
+    erase_topics,
+    erase_summaries,
+    erase_ledgers,
+    erase_files,
+)
+
+
+def _merge(store: Store, table: Table, rows: list[Row]) -> None:
+    store.merge(table, pa.Table.from_pylist(rows, schema=table.schema))
+
+
+def _delete_by(store: Store, table: Table, column: str, ids: Collection[str]) -> None:
+    """Remove the rows that are there; none, and no version is made."""
+    found = store.read_ids(table, ids, [table.key], by=column)
+    store.delete_ids(table, found[table.key].to_pylist())
