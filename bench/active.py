@@ -2,15 +2,18 @@
 
     python -m bench.active FILE [--budget TOKENS ...] [--encoder NAME] [--json]
 
-FILE is LoCoMo's. All turns of a conversation are told, then each question is asked; a turn counts where it stands in
-the prompt whole. Beside it: facts told 20, 100 and 500 turns before they are asked for, how much more evidence the
-turns kept at half and at a quarter of the capacity hold than as many drawn by chance, and what a turn costs early and
-late. About a minute a conversation on one core, nearly all of it the encoder's.
+FILE is LoCoMo's; or questions over `data/samples` (`.toml`), whose transcripts are told as one conversation in order of
+time. All turns of a conversation are told, then each question is asked; a turn counts where it stands in the prompt
+whole (of the samples one of those that answer, or the sentence that does). Beside it: facts told 20, 100 and 500 turns
+before they are asked for, how much more evidence the turns kept at half and at a quarter of the capacity hold than as
+many drawn by chance, and what a turn costs early and late. About a minute a conversation on one core, nearly all
+of it the encoder's.
 """
 
 import argparse
 import json
 import time
+import tomllib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import mean, median
@@ -19,13 +22,15 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from bench.locomo_data import Conversation, Question, load_conversations
+from bench.draw_sentences import read_shown_messages
+from bench.locomo_data import Conversation, Question, Turn, load_conversations
 from slowwave.chat.active import ActiveMemory
 from slowwave.chat.turns import Turns
 from slowwave.context.tokens import load_tokenizer
 from slowwave.engines.encoders.load import load_encoder
 from slowwave.engines.encoders.protocol import Encoder, Vectors
 from slowwave.schemas.settings import ActiveSettings, Settings
+from slowwave.schemas.vocabulary import is_turn
 from slowwave.tasks.vectors import encode_once
 
 SYSTEMS = ("latest turns", "cosine", "cosine and latest turns", "slowwave")
@@ -40,6 +45,17 @@ BACK = (20, 100, 500)
 CAPACITIES = (0.5, 0.25)
 
 Count = Callable[[Sequence[str]], list[int]]
+
+
+def load_samples(path: Path) -> Conversation:
+    """Return all that is said in the transcripts beside a file of questions, oldest first, and the questions."""
+    rows = read_shown_messages([path.parent / "samples"]).sort_by([("ts", "ascending"), ("seq", "ascending")])
+    said = [row for row in rows.to_pylist() if is_turn(row) and row["ts"]]
+    turns = [Turn(row["message_id"], 0, row["speaker"] or row["role"], row["whole"], row["ts"]) for row in said]
+    asked = tomllib.loads(path.read_text(encoding="utf-8"))["question"]
+    told = [(one, tuple(turn.id for turn in turns if one["expect"] in turn.text)) for one in asked]
+    questions = tuple(Question(one["question"], one["expect"], 0, evidence) for one, evidence in told)
+    return Conversation("samples", tuple(turns), questions, ())
 
 
 class KnownEncoder:
@@ -86,13 +102,15 @@ def _measure_evidence(
     tokens, vectors = count(texts), encoder.encode(texts)
     places = {turn.id: at for at, turn in enumerate(one.turns)}
     turns = _tell([(turn.speaker, turn.text) for turn in one.turns], encoder, count)
+    of_samples = not any(question.category for question in asked)
     newest = list(reversed(range(len(texts))))
     recent = newest[: turns.settings.recent]
     found: dict[str, list[float]] = {name: [] for name in SYSTEMS}
     for question in asked:
         nearest = np.argsort(-(vectors @ encoder.encode([question.text])[0]), kind="stable").tolist()
         told = turns.recall(question.text, budget)
-        whole = {shown.trace.number for shown in told.shown if not shown.shortened}
+        holds = {shown.trace.number for shown in told.shown if of_samples and question.answer in shown.text}
+        whole = holds | {shown.trace.number for shown in told.shown if not shown.shortened}
         reached = (
             _take(newest, tokens, budget),
             _take(nearest, tokens, budget),
@@ -101,7 +119,8 @@ def _measure_evidence(
         )
         evidence = [places[turn] for turn in question.evidence]
         for name, some in zip(SYSTEMS, reached, strict=True):
-            found[name].append(mean(at in some for at in evidence))
+            reach = [at in some for at in evidence]
+            found[name].append(float(any(reach)) if of_samples else mean(reach))
     return {name: round(100 * mean(shares), 1) for name, shares in found.items()}
 
 
@@ -136,17 +155,17 @@ def _measure_pruning(one: Conversation, asked: Sequence[Question], encoder: Enco
 
 
 def measure_cost(told: Sequence[tuple[str, str]], encoder: Encoder, count: Count) -> dict[int, float]:
-    """Return milliseconds of a turn, told and asked, at about 10 and 1,200 turns; the encoder really runs."""
+    """Return milliseconds of CPU of a turn, told and asked, at about 10 and 1,200 turns; the encoder really runs."""
     turns, found = Turns(Settings(), count, encoder), {}
     for size in (10, 1_200):
         while len(turns.said) < size:
             turns.add(*told[len(turns.said) % len(told)])
         spent = []
         for n in range(5):
-            start = time.perf_counter()
+            start = time.process_time()
             turns.recall(f"{n}: {told[n][1]}", 1_200)
             turns.add("user", f"{n}: {told[n][1]}")
-            spent.append(1_000 * (time.perf_counter() - start))
+            spent.append(1_000 * (time.process_time() - start))
         found[size] = round(median(spent), 1)
     return found
 
@@ -180,7 +199,7 @@ def main() -> None:
     def count(texts: Sequence[str]) -> list[int]:
         return [tokenizer(text) for text in texts]
 
-    read = load_conversations(given.file)
+    read = [load_samples(given.file)] if given.file.suffix == ".toml" else load_conversations(given.file)
     found = [measure_conversation(one, encoder, given.budget, count) for one in read]
     cost = measure_cost([(turn.speaker, turn.text) for turn in read[0].turns], encoder, count)
     if given.as_json:

@@ -1,7 +1,8 @@
 """Active memory: which turns of a long conversation stay in mind, and which of them a question calls up.
 
 A turn leaves a trace. Its *strength* is what it is worth: how much it says, how new it was, what it does to long-term
-memory; it falls by half every so many turns, rises with each use, and is set by who says that it matters. Its
+memory; it falls by half every so many turns, rises with each use, is set by who says that it matters, and of both the
+turns beside it get a part. Its
 *activation* by a question is a weighted sum of its likeness to the question, by meaning and by the question's rare
 words, of its likeness to the last exchanges, its strength, and how recent it is; a part of it spreads to the turns
 beside it, since what is asked and what answers stand next to each other. Beyond capacity the weakest traces go.
@@ -93,19 +94,29 @@ class ActiveMemory:
         """
         if not 0.0 <= strength <= 1.0:
             raise ValueError(f"strength is {strength}; it is 0 to 1")
-        for trace in self.traces:
-            if trace.number == number:
-                trace.strength, trace.set_at = strength, self.heard
-                return True
-        return False
+        at = next((at for at, trace in enumerate(self.traces) if trace.number == number), None)
+        if at is None:
+            return False
+        self._shift_strength(at, strength)
+        return True
 
     def note_used(self, numbers: Iterable[int]) -> None:
         """Raise the strength of turns that were called up for an answer, by a share of the way to 1."""
         used = frozenset(numbers)
-        for trace in self.traces:
+        for at, trace in enumerate(self.traces):
             if trace.number in used:
                 now = self.compute_strength(trace)
-                trace.strength, trace.set_at = now + self.settings.used * (1.0 - now), self.heard
+                self._shift_strength(at, now + self.settings.used * (1.0 - now))
+
+    def _shift_strength(self, at: int, strength: float) -> None:
+        """Set a trace's strength, and let those beside it have their part of what that adds or takes."""
+        one = self.traces[at]
+        part = self.settings.spread * (strength - self.compute_strength(one))
+        one.strength, one.set_at = strength, self.heard
+        for beside in self.traces[max(0, at - 1) : at + 2]:
+            if abs(beside.number - one.number) == 1:
+                beside.strength = min(1.0, max(0.0, self.compute_strength(beside) + part))
+                beside.set_at = self.heard
 
     def compute_activations(self, query: str) -> list[float]:
         """Return how much the query calls up each trace, in their order."""

@@ -2,11 +2,12 @@
 
     running = RunningSummary("chat-1", PyramidSettings())
     running.add("user", "We should leave Redis.")
-    running.master, running.open, running.block()
+    running.master, running.open, running.render_summary()
 
 Every n_sum turns are summarised, read along with the sum_window turns before them; every n_sum_sum summaries go under
 one of the next level, max_sum_lvl levels high; the master is made again with each turn that completes a group. Groups
-once sealed never change. The night that reads the transcript makes the same summaries of the same turns.
+once sealed never change. The night that reads the transcript makes the same summaries of the same turns, where neither
+has a model.
 """
 
 from collections.abc import Iterable
@@ -14,7 +15,17 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from slowwave.schemas.settings import PyramidSettings
-from slowwave.text.pyramid import MASTER, Group, Member, Pyramid, Shape, grow
+from slowwave.text.pyramid import (
+    MASTER,
+    Group,
+    Member,
+    Pyramid,
+    Shape,
+    Writer,
+    grow_by_tier,
+    grow_many,
+    summarize_draft,
+)
 
 
 def build_conversation_shape(settings: PyramidSettings) -> Shape:
@@ -40,13 +51,15 @@ class Level:
 class RunningSummary:
     """The pyramid over one conversation, extended as it goes on."""
 
-    def __init__(self, conversation: str, settings: PyramidSettings) -> None:
+    def __init__(self, conversation: str, settings: PyramidSettings, write: Writer | None = None) -> None:
+        """Begin with no turn; `write` gives each of the drafts a text, extractive by default."""
         self.conversation = conversation
         self.shape = build_conversation_shape(settings)
         self.pyramid = Pyramid()
         self.master: Group | None = None
         """Summary over all that is sealed and all that is open; None before the first turn."""
         self._turns: list[Member] = []
+        self._write = write or (lambda drafts: [summarize_draft(one, settings.max_words) for one in drafts])
 
     def add(self, speaker: str | None, text: str, at: datetime | None = None, id: str | None = None) -> list[Group]:
         """Return one more turn; the groups that it completes, lowest level first, without the master."""
@@ -56,12 +69,14 @@ class RunningSummary:
 
     def extend(self, turns: Iterable[tuple[str | None, str]]) -> list[Group]:
         """Add several turns at once: the same groups as one by one."""
+        before = len(self._turns)
         for speaker, text in turns:
             self._turns.append(Member(f"{self.conversation}-{len(self._turns)}", text, None, speaker=speaker))
-        return self._grow() if self._turns else []
+        return self._grow() if len(self._turns) > before else []
 
     def _grow(self) -> list[Group]:
-        made = grow(self.pyramid, self._turns, self.shape, "session", self.conversation)
+        growth = grow_by_tier(self.pyramid, self._turns, self.shape, "session", self.conversation)
+        made = grow_many([growth], self._write)[0].groups
         self.master = made[-1]
         return [group for group in made if group.tier != MASTER]
 
@@ -83,11 +98,7 @@ class RunningSummary:
         return found
 
     def render_summary(self) -> str:
-        """Return master summary, then what stands for the sealed turns from the oldest on, then the open turns as
-        they are.
-        """
-        lines = [f"Summary: {self.master.text}"] if self.master and self.pyramid.collect_covered_ids(0) else []
-        lines += [f"Earlier: {text}" for level in self.levels for text in level.texts]
-        return "\n".join(
-            [*lines, *(f"{turn.speaker}: {turn.text}" if turn.speaker else turn.text for turn in self.open)]
-        )
+        """Return the master summary, then what stands for the sealed turns, the highest level first."""
+        lines = [f"So far: {self.master.text}"] if self.master else []
+        lines += [f"Level {level.tier + 1}: {text}" for level in self.levels for text in level.texts]
+        return "\n".join(lines)

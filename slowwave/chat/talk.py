@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Protocol
 
 from slowwave.chat.effect import estimate_effect
+from slowwave.chat.narrate import Narrator
 from slowwave.chat.turns import TEMPLATE_TOKENS, Recalled, Turns
 from slowwave.context.build import Context, assemble_context
 from slowwave.context.handed_out import note_block
@@ -107,7 +108,7 @@ class Conversation:
         self.speaker, self.memory, self.settings = speaker, memory, settings
         self.journal, self.web, self.workspace, self.space_dir = journal, web, workspace, space_dir
         self.answer_tokens = answer_tokens
-        self.turns = Turns(settings, speaker.llm.count_tokens, encoder)
+        self.turns = Turns(settings, speaker.llm.count_tokens, encoder, Narrator(speaker.llm))
         self.recalled: TurnContext | None = None
         """What the last turn was answered with; None before the first."""
         self._system: str | None = None
@@ -141,7 +142,7 @@ class Conversation:
     def _estimate_turn_effect(self, said: str) -> float:
         """Return what a message does to long-term memory, by what was just recalled for it."""
         block = self.recalled.block if self.recalled else None
-        return estimate_effect(said, block.relevance if block else None)
+        return estimate_effect(said, block.text if block else None)
 
     def _build_prompt(self, said: str) -> list[Message]:
         """Return the turns that fit, the block with what does not, and the message."""

@@ -2,13 +2,16 @@
 
 The latest go as they are. Of the older ones the most activated by the question are shown (`active.py`), whole while
 they fit and shortened to the sentences that bear on it where they don't, in the order they were said, until the budget
-is full. What was called up and found no room is told by number.
+is full. What was called up and found no room is told by number, and of the foremost of it, where settings give it a
+share, the model writes a recap.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from slowwave.chat.active import ActiveMemory, Trace, format_trace
+from slowwave.chat.narrate import Narrator
 from slowwave.chat.running import RunningSummary
 from slowwave.engines.encoders.protocol import Encoder
 from slowwave.engines.llm.protocol import Message
@@ -25,6 +28,7 @@ LINE_TOKENS = 2
 """What a line adds to its text: a line break, and what a tokenizer makes of a joint."""
 HEADING = "# Earlier in this conversation"
 OMITTED = "…"
+RECAP = "In short, what else was said: "
 LEAST_TOKENS = 24
 """A turn is shortened to no fewer: less says nothing."""
 
@@ -50,21 +54,28 @@ class Recalled:
     """Older ones, in the order they were said."""
     left_out: tuple[tuple[Trace, float], ...] = ()
     """Older ones that found no room, with their activation, the most activated first."""
+    recap: str = ""
+    """What the model tells of the foremost of these."""
 
     @property
     def text(self) -> str:
         """The older turns as a part of a prompt, or nothing."""
-        return "\n".join([HEADING, *(one.text for one in self.shown)]) if self.shown else ""
+        lines = [one.text for one in self.shown] + ([f"{RECAP}{self.recap}"] if self.recap else [])
+        return "\n".join([HEADING, *lines]) if lines else ""
 
 
 class Turns:
     """All turns of one conversation, the latest last."""
 
-    def __init__(self, settings: Settings, count: Counter, encoder: Encoder | None = None) -> None:
+    def __init__(
+        self, settings: Settings, count: Counter, encoder: Encoder | None = None, narrator: Narrator | None = None
+    ) -> None:
         self.said: list[Message] = []
         self.count, self.settings = count, settings.context.active
         self.active = ActiveMemory(encoder, self.settings)
-        self._running, self._summed_up = RunningSummary("conversation", settings.pyramid), 0
+        self.narrator = narrator
+        write = partial(narrator.summarise, max_words=settings.pyramid.max_words) if narrator else None
+        self._running, self._summed_up = RunningSummary("conversation", settings.pyramid, write), 0
         self._tokens: list[int] = []
         """Of each turn; counted once."""
 
@@ -75,10 +86,12 @@ class Turns:
         self._tokens.append(self.count([format_trace(trace)])[0])
 
     def summarise(self) -> str:
-        """Return the master summary of all that was said, as a night would make it; nothing before the first turn."""
+        """Return the master summary of all that was said and those of each level below it, by the model where there
+        is one; nothing before the first turn.
+        """
         self._running.extend((turn["role"], turn["content"]) for turn in self.said[self._summed_up :])
         self._summed_up = len(self.said)
-        return self._running.master.text if self._running.master else ""
+        return self._running.render_summary()
 
     def recall(self, query: str, budget: int) -> Recalled:
         """Return the turns for a question within a budget of tokens.
@@ -90,8 +103,17 @@ class Turns:
             return Recalled(tuple(recent))
         recent = self._select_recent(int(budget * self.settings.recent_share), self.settings.recent)
         room = budget - self._count_recent(len(recent)) - self.count([HEADING])[0] - LINE_TOKENS
-        shown, left_out = self._pack_older(query, len(self.said) - len(recent), room)
-        return Recalled(tuple(recent), tuple(shown), tuple(left_out))
+        kept = int(room * self.settings.recap_share) if self.narrator else 0
+        shown, left_out = self._pack_older(query, len(self.said) - len(recent), room - kept)
+        return Recalled(tuple(recent), tuple(shown), tuple(left_out), self._write_recap(query, left_out, kept))
+
+    def _write_recap(self, query: str, left_out: Sequence[tuple[Trace, float]], room: int) -> str:
+        """Return what the model tells of the foremost turns that found no room; nothing where it does not fit."""
+        if self.narrator is None or not left_out or room < LEAST_TOKENS:
+            return ""
+        foremost = sorted((trace for trace, _ in left_out[: self.settings.recap_turns]), key=lambda one: one.number)
+        recap = self.narrator.recap(query, [(one.speaker, one.text) for one in foremost], room - LINE_TOKENS)
+        return recap if self.count([RECAP + recap])[0] + LINE_TOKENS <= room else ""
 
     def _pack_older(self, query: str, older: int, room: int) -> tuple[list[Shown], list[tuple[Trace, float]]]:
         """Return what of the first `older` turns is shown, and what is left out, the most activated first."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from slowwave.web.search import WebSearch
 
 HELP = """/why     what the last answer was given: web results, memories, earlier turns, and what was left out
-/memory  what is in mind: a summary of this conversation, and its turns, the strongest first
+/memory  what is in mind: summaries of this conversation, level by level, and its turns, the strongest first
 /rate    how much a turn matters, 0 to 1: /rate 0.9 is of your last message, /rate 12 0 of turn 12
 /help    this
 /quit    leave; so does the end of input (Ctrl-D). Ctrl-C stops an answer."""
@@ -174,9 +174,8 @@ def _list_traces(conversation: "Conversation") -> str:
     strongest = sorted(mind.traces, key=lambda trace: (-mind.compute_strength(trace), -trace.number))
     head = f"{len(mind.traces):,} of {mind.heard:,} turns in mind, {mind.settings.capacity:,} at most"
     lines = [f"{mind.compute_strength(trace):.2f}  {_format_listed_turn(trace)}" for trace in strongest[:LISTED]]
-    summary = conversation.turns.summarise()
-    told = [f"So far: {summary}"] if summary else []
-    return "\n".join([*told, f"{head}; the strongest:" if lines else f"{head}.", *lines])
+    summaries = list(filter(None, [conversation.turns.summarise()]))
+    return "\n".join([*summaries, f"{head}; the strongest:" if lines else f"{head}.", *lines])
 
 
 def _format_listed_turn(trace: "Trace") -> str:
@@ -193,6 +192,7 @@ def _explain_turns(recalled: "Recalled") -> list[str]:
         f"  {one.activation:.2f} {_format_listed_turn(one.trace)}{' (shortened)' if one.shortened else ''}"
         for one in called[:LISTED]
     ]
+    lines += [f"The model's recap: {recalled.recap}"] if recalled.recap else []
     lines += [f"{len(recalled.left_out)} turns were left out, the most activated first:"] if recalled.left_out else []
     return lines + [f"  {value:.2f} {_format_listed_turn(trace)}" for trace, value in recalled.left_out[:LISTED]]
 

@@ -46,8 +46,20 @@ def test_strength_is_what_it_says_novelty_and_effect_weighted() -> None:
     assert again.strength == pytest.approx(0.6 * 3 / 4, abs=1e-6)  # nothing new, no effect
 
 
+def test_use_and_ratings_reach_the_turns_beside_and_no_others() -> None:
+    mind = told(*TALK, strength_half_life=10**9, used=0.5, spread=0.5)
+    before = [mind.compute_strength(trace) for trace in mind.traces]
+    assert mind.set_strength(1, 0.0)
+    taken = 0.5 * before[1]
+    now = [mind.compute_strength(trace) for trace in mind.traces]
+    assert now == pytest.approx([max(0, before[0] - taken), 0, max(0, before[2] - taken), *before[3:]])
+    mind.note_used([4])
+    assert mind.compute_strength(mind.traces[3]) == pytest.approx(before[3] + 0.5 * 0.5 * (1 - before[4]))
+    assert mind.compute_strength(mind.traces[2]) == pytest.approx(now[2])
+
+
 def test_strength_fades_rises_with_use_and_is_set() -> None:
-    mind = told(*TALK[:3], strength_half_life=3, used=0.5)
+    mind = told(*TALK[:3], strength_half_life=3, used=0.5, spread=0)
     first = mind.traces[0]
     assert mind.compute_strength(first) == pytest.approx(first.strength / 2)
     faded = mind.compute_strength(first)
@@ -141,33 +153,22 @@ def test_bounds_hold_for_any_talk(texts: list[str], budget: int) -> None:
     assert all(0 <= turns.active.compute_strength(trace) <= 1 for trace in turns.active.traces)
 
 
-def test_the_effect_is_the_share_of_statements_that_are_new_or_change_something() -> None:
-    assert estimate_effect("The harbour wall was built in 1962.", 0.3) == pytest.approx(
-        0.7
-    )  # how far it is from memory
-    assert estimate_effect("Where are the readings kept?", 0.0) == 0.0  # a question states nothing
-    assert estimate_effect("We moved the readings from port 8080 to 9090.", 0.9) == 1.0  # near, and yet a change
-    assert estimate_effect("Is it true? I prefer tea. The wall is old stone.", 0.8) == pytest.approx((1.0 + 0.2) / 2)
-    assert estimate_effect("The harbour wall was built in 1962.", None) == 0.0  # not known
-    assert [estimate_effect(text, 0.0) for text in ("", "Thanks!", "ok", "```\nx = 1\n```")] == [0.0] * 4
-
-
 @pytest.mark.parametrize(
-    ("said", "effect"),
+    ("said", "told", "effect"),
     [
-        ("Please replace foo with bar.", 0.25),
-        ("Now move the port from 8080 to 9090, please.", 0.25),
-        ("Could you switch the test over to pytest.", 0.25),
-        ("That movie moved me to tears.", 0.25),
-        ("My company moved me to Berlin last year.", 1.0),
-        ("We switch to Postgres.", 1.0),
-        ("No, change the port to 9090.", 1.0),
-        ("Please use tabs from now on.", 1.0),
-        ("Please remember that I live in Porto.", 1.0),
+        ("The harbour wall was built in 1962.", "", 1.0),
+        ("The harbour wall was built in 1962.", "The harbour wall was built in 1962 of stone.", 0.0),
+        ("The harbour wall was built in 1963.", "The harbour wall was built in 1962 of stone.", 1 / 4),  # a change
+        ("The harbour wall was built in 1962.", None, 0.0),  # memory was not asked
+        ("Where are the readings kept?", "", 0.0),  # a question states nothing
+        ("Is it true? The wall is old. The rope is blue.", "the old wall", (0.0 + 1.0) / 2),
+        *((text, "", 0.0) for text in ("", "Thanks!", "ok", "```\nx = 1\n```")),
     ],
 )
-def test_a_request_is_no_change_unless_it_is_meant_to_stand(said: str, effect: float) -> None:
-    assert estimate_effect(said, 0.75) == effect
+def test_the_effect_is_the_share_of_what_is_stated_that_memory_does_not_hold(
+    said: str, told: str | None, effect: float
+) -> None:
+    assert estimate_effect(said, told) == pytest.approx(effect)
 
 
 def test_an_effect_that_is_no_share_is_refused() -> None:
