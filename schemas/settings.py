@@ -36,7 +36,7 @@ class ActiveSettings(BaseModel):
     half_life: float = Field(20.0, gt=0, description="Turns after which recency has fallen to one half.")
     strength_half_life: float = Field(2_000.0, gt=0, description="Turns after which strength has fallen to one half.")
     used: float = Field(0.1, ge=0, le=1, description="Share of the way to 1 that a trace's strength rises when used.")
-    spread: float = Field(0.3, ge=0, le=1, description="Part of what use or a rating adds that the turns beside get.")
+    spread: float = Field(0.15, ge=0, le=1, description="Part of what use or a rating adds that the turns beside get.")
     says: float = Field(0.6, ge=0, description="Weight in a trace's strength of how many words of content it has.")
     says_full: int = Field(16, ge=1, description="Distinct words of content that count as 1.")
     novelty: float = Field(0.2, ge=0, description="Weight in a trace's strength of how unlike the turns before it is.")

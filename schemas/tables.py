@@ -63,6 +63,8 @@ class Table:
 
 
 BLOCK_TYPES = ("text", "thinking", "tool_call", "tool_result", "image", "other")
+TAGS = "tags"
+"""Name of the block, of type other, that keeps a message's tags, a line each."""
 
 BLOCK = pa.struct(
     [

@@ -387,6 +387,7 @@ class Memory:
         of_person: bool = True,
         speaker: str | None = None,
         at: datetime | None = None,
+        tags: Sequence[str] = (),
     ) -> str:
         """Write down a note that the space's next night reads; the id of its session. Secrets become placeholders.
 
@@ -396,6 +397,7 @@ class Memory:
             of_person: whether these are the person's own words; else they are an agent's.
             speaker: who says it.
             at: when it was said, aware; now by default.
+            tags: words to keep with it, shown by `slowwave show`.
 
         Raises:
             UsageError: it is empty or over-long.
@@ -406,10 +408,12 @@ class Memory:
 
         place = anchor_workspace(workspace) if workspace else None
         folder, redact = self.root / self.space, self.settings.redact
-        return write_note(folder, text, workspace=place, of_person=of_person, speaker=speaker, at=at, redact=redact)
+        return write_note(
+            folder, text, workspace=place, of_person=of_person, speaker=speaker, at=at, tags=tags, redact=redact
+        )
 
     def begin_conversation(self, workspace: str | None = None, at: datetime | None = None) -> "Journal":
-        """Return a conversation to be written down message by message (`append(role, content, speaker, at)`): the
+        """Return a conversation to be written down message by message (`append(role, content, speaker, at, tags)`): the
         space's next night reads what it holds then.
 
         Args:

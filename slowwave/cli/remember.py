@@ -13,6 +13,9 @@ def remember(
     workspace: Annotated[str | None, typer.Option(help="The project that it belongs to.", show_default=False)] = None,
     of_agent: Annotated[bool, typer.Option("--agent", help="These are an agent's words, not yours.")] = False,
     speaker: Annotated[str | None, typer.Option(help="Who says it.", show_default=False)] = None,
+    tag: Annotated[
+        list[str] | None, typer.Option(help="A word to keep with it; may be repeated.", show_default=False)
+    ] = None,
     store: StoreOption = None,
     space: SpaceOption = None,
 ) -> None:
@@ -31,7 +34,13 @@ def remember(
         folder = settings.store / settings.space
         try:
             session = write_note(
-                folder, said, workspace=place, of_person=not of_agent, speaker=speaker, redact=settings.redact
+                folder,
+                said,
+                workspace=place,
+                of_person=not of_agent,
+                speaker=speaker,
+                tags=tag or (),
+                redact=settings.redact,
             )
         except OSError as refused:
             raise UsageError(f"not noted: {refused}") from None

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from slowwave.recall.related import rank_relation, tell_relation
 from slowwave.schemas.errors import UsageError
-from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, RELATIONS, SESSIONS, SUMMARIES, TOPICS, Table
+from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, RELATIONS, SESSIONS, SUMMARIES, TAGS, TOPICS, Table
 from slowwave.schemas.vocabulary import Status
 from slowwave.store.ratings import write_rating
 from slowwave.store.snapshot import Snapshot
@@ -49,7 +49,7 @@ COLUMNS = {
     "summary": ["summary_id", "scope", "scope_id", "tier", "seq", "title", "text", "member_ids", "first_at", "last_at"],
     "topic": ["topic_id", "name", "purpose", "size", "samples"],
     "session": ["session_id", "native_id", "source", "workspace", "title", "started_at", "ended_at", "messages"],
-    "message": ["message_id", "session_id", "native_id", "role", "origin", "speaker", "text", "ts", "seq"],
+    "message": ["message_id", "session_id", "native_id", "role", "origin", "speaker", "text", "ts", "seq", "blocks"],
 }
 Row = dict[str, Any]
 
@@ -128,6 +128,11 @@ def _get_matching_id(kind: str, row: Row, wanted: str) -> str:
     return key if key.startswith(wanted) else str(row.get("native_id", key))
 
 
+def _collect_tags(blocks: Sequence[Row]) -> list[str]:
+    """Return a message's tags, out of the block that keeps them."""
+    return [tag for block in blocks if block["name"] == TAGS for tag in (block["text"] or "").splitlines()]
+
+
 class _RowReader:
     """One release, read by key."""
 
@@ -177,7 +182,9 @@ class _RowReader:
         """Return the row, and what it stands on."""
         below = tuple(self.build_node(k, r, depth - 1) for k, r in self._find_children(kind, row)) if depth > 0 else ()
         texts = {"observation": "summary", "summary": "text", "message": "text", "topic": "name", "session": "title"}
-        hidden = {KINDS[kind].key, texts[kind], "member_ids", "message_ids", "samples"}
+        hidden = {KINDS[kind].key, texts[kind], "member_ids", "message_ids", "samples", "blocks"}
+        if "blocks" in row:
+            row = {**row, "tags": _collect_tags(row["blocks"])}
         facts = {name: value for name, value in row.items() if name not in hidden and value not in (None, [], "")}
         return Node(kind, str(row[KINDS[kind].key]), str(row[texts[kind]] or ""), facts, below)
 

@@ -12,7 +12,7 @@ was written in its place would be lost under it. Secrets are replaced before any
 import json
 import os
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -48,8 +48,22 @@ class Journal:
         self.path = space_dir / "talk" / f"{self.session}.jsonl"
         self.workspace, self.redact, self.count = workspace, redact, 0
 
-    def append(self, role: str, content: str, speaker: str | None = None, at: datetime | None = None) -> str:
+    def append(
+        self,
+        role: str,
+        content: str,
+        speaker: str | None = None,
+        at: datetime | None = None,
+        tags: Sequence[str] = (),
+    ) -> str:
         """Write down a message; its id.
+
+        Args:
+            role: user or assistant.
+            content: what was said.
+            speaker: who said it.
+            at: when, aware; now by default.
+            tags: words to keep with it.
 
         Raises:
             StoreUnreadable: the store is away.
@@ -57,7 +71,8 @@ class Journal:
         """
         message = f"m{self.count + 1}"
         words = _redact_fields(self.redact, content, self.workspace, speaker)
-        _append_to_file(self.path, _format_line(self.session, message, role, *words, at))
+        kept = _redact_tags(self.redact, tags)
+        _append_to_file(self.path, _format_line(self.session, message, role, *words, at, kept))
         self.count += 1
         return message
 
@@ -70,6 +85,7 @@ def write_note(
     of_person: bool = False,
     speaker: str | None = None,
     at: datetime | None = None,
+    tags: Sequence[str] = (),
     redact: bool = True,
 ) -> str:
     """Write down a note, a session of its own; the session's id.
@@ -81,6 +97,7 @@ def write_note(
         of_person: whether these are the person's own words; else they are an agent's.
         speaker: who says it.
         at: when; now, unless given.
+        tags: words to keep with it.
         redact: whether secrets become placeholders, as the setting of that name says.
 
     Raises:
@@ -91,8 +108,10 @@ def write_note(
     text = note.strip()
     if not text or len(text) > MAX_NOTE:
         raise UsageError(f"a note has 1 to {MAX_NOTE:,} characters, this one has {len(text):,}: nothing was noted")
-    if any(len(name) > MAX_NAME for name in (workspace or "", speaker or "")):
-        raise UsageError(f"a workspace's or a speaker's name has at most {MAX_NAME:,} characters: nothing was noted")
+    if any(len(name) > MAX_NAME for name in (workspace or "", speaker or "", *tags)):
+        raise UsageError(
+            f"a workspace's, a speaker's or a tag's name has at most {MAX_NAME:,} characters: nothing was noted"
+        )
     moment = at or datetime.now(UTC)
     path = space_dir / "notes" / f"{moment:%Y-%m-%d}.jsonl"
     if path.exists() and path.stat().st_size > MAX_DAY:
@@ -100,7 +119,7 @@ def write_note(
     words = _redact_fields(redact, text, workspace, speaker)
     session = f"note-{compute_content_id(words[0], words[1], moment.isoformat())[:16]}"
     role = "user" if of_person else "assistant"
-    said = _format_line(session, "m1", role, *words, moment)
+    said = _format_line(session, "m1", role, *words, moment, _redact_tags(redact, tags))
     answer = _format_line(
         session, "m2", "agent", NOTED, words[1], "slowwave", moment
     )  # one message alone is no session
@@ -123,6 +142,15 @@ def _redact_fields(
     )
 
 
+def _redact_tags(redact: bool, tags: Sequence[str]) -> list[str]:
+    """Return tags without secrets where these are to be left out, each once."""
+    if not redact or not tags:
+        return list(dict.fromkeys(tags))
+    from slowwave.text.redact import redact_text
+
+    return list(dict.fromkeys(map(redact_text, tags)))
+
+
 def _format_line(
     session: str,
     message: str,
@@ -131,8 +159,9 @@ def _format_line(
     workspace: str | None,
     speaker: str | None,
     at: datetime | None,
+    tags: Sequence[str] = (),
 ) -> bytes:
-    fields: Mapping[str, str | None] = {
+    fields: Mapping[str, object] = {
         "session_id": session,
         "message_id": message,
         "role": role,
@@ -140,6 +169,7 @@ def _format_line(
         "ts": (at or datetime.now(UTC)).isoformat(timespec="milliseconds"),
         "workspace": workspace,
         "speaker": speaker,
+        "tags": list(tags) or None,
     }
     known = {name: value for name, value in fields.items() if value is not None}
     return json.dumps(known, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"

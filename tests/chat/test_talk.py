@@ -20,6 +20,7 @@ from slowwave.engines.llm.scripted import ScriptedLLM
 from slowwave.engines.llm.streaming import FallbackSpeaker, WholeAnswerSpeaker, select_speaker
 from slowwave.flows.nightly import run_night
 from slowwave.memory import Memory
+from slowwave.recall.show import show
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings, WebSettings
 from slowwave.store.journal import Journal, find_journals, write_note
@@ -194,12 +195,15 @@ def test_the_next_night_reads_talks_and_notes(settings: Settings) -> None:
 
 def test_what_python_and_the_command_line_note_is_read_by_the_next_night(settings: Settings) -> None:
     memory, store = Memory.open(settings.store), str(settings.store)
-    session = memory.remember("The lifeboat's radio call sign is Kittiwake Nine.", workspace="harbour", speaker="Ann")
+    secret = "ghp_" + "a1B2" * 9
+    said = "The lifeboat's radio call sign is Kittiwake Nine."
+    session = memory.remember(said, workspace="harbour", speaker="Ann", tags=["radio", "safety", "radio", secret])
     talk = memory.begin_conversation("harbour")
-    talk.append("user", "The breakwater lamp was changed to a green LED on 3 November.", "Ann")
+    talk.append("user", "The breakwater lamp was changed to a green LED on 3 November.", "Ann", tags=["lamps"])
     talk.append("assistant", "I see, a green LED for the breakwater lamp.")
     runner = CliRunner()
-    done = runner.invoke(app, ["remember", "-", "--store", store], input="The slipway winch needs oil in April.\n")
+    typed = ["remember", "-", "--store", store, "--tag", "slipway", "--tag", "oil"]
+    done = runner.invoke(app, typed, input="The slipway winch needs oil in April.\n")
     assert done.exit_code == 0, done.output
     assert "Noted as note-" in done.output
     for wrong in ("", "  ", "x" * 20_000):
@@ -213,6 +217,13 @@ def test_what_python_and_the_command_line_note_is_read_by_the_next_night(setting
     assert found["Kittiwake call sign"][0].sources[0].session == session
     assert found["breakwater lamp"][0].sources[0].session == talk.session
     assert found["winch"][0].text == "The slipway winch needs oil in April."
+    tags = {word: show(memory.snapshot, hits[0].id).node.facts.get("tags") for word, hits in found.items()}
+    assert tags["winch"] == ["slipway", "oil"]
+    assert tags["Kittiwake call sign"][:2] == ["radio", "safety"]
+    assert '"tags":["lamps"]' in talk.path.read_text()
+    assert secret not in "".join(path.read_text() for path in (settings.store / settings.space / "notes").iterdir())
+    for wanted in (said, "radio\nsafety"):  # what is said is no tag
+        assert found["Kittiwake call sign"][0].text.count(wanted) == (wanted == said)
 
 
 def test_a_note_that_is_none_is_refused(tmp_path: Path) -> None:

@@ -158,6 +158,15 @@ def test_rows_of_kind_event_are_what_was_said_and_their_hashes_fit(recipe: Manag
     assert [r.kind for r in records if isinstance(r, Skipped)] == ["event"]
 
 
+def test_tags_and_what_else_a_row_holds_stay_with_the_message(tmp_path: Path) -> None:
+    first = next(record for record in read(managed(tmp_path / "pmm.db")) if isinstance(record, Message))
+    kept = {block.name: block.text for block in first.blocks if block.type == "other"}
+    assert kept["tags"] == "a"
+    assert json.loads(kept["meta"] or "")["id"] == "ev1"
+    assert "full" not in json.loads(kept["meta"] or "")
+    assert first.text == "".join(block.text or "" for block in first.blocks if block.type == "text")
+
+
 def test_a_forged_row_among_events_is_named(tmp_path: Path) -> None:
     forged = changed(
         managed(tmp_path / "pmm.db"), "UPDATE events SET content = 'User said: I hate it.' WHERE id IN (1, 4)"

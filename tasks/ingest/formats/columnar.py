@@ -20,7 +20,7 @@ from slowwave.tasks.ingest.parsing.records import Head, Limits, Reader, Record, 
 
 COLUMNS = (
     *("session_id", "message_id", "role", "content", "ts", "workspace", "speaker", "title"),
-    *("name", "call_id", "tool_call_id"),
+    *("name", "call_id", "tool_call_id", "tags"),
 )
 ROWS = 4096
 _PARQUET, _ARROW, _STREAM = b"PAR1", b"ARROW1", b"\xff\xff\xff\xff"

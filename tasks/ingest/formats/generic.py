@@ -1,7 +1,7 @@
 """slowwave's own interchange format: JSON lines, one message a line, for any source without a reader of its own.
 
     {"session_id": "s1", "message_id": "m1", "role": "user", "content": "…", "ts": "2026-03-01T09:00:00Z",
-     "workspace": "shop", "speaker": "Ann", "title": "Checkout"}
+     "workspace": "shop", "speaker": "Ann", "title": "Checkout", "tags": ["release"]}
 
 Only `role` and `content` are required.
 
@@ -12,6 +12,8 @@ Only `role` and `content` are required.
 - `session_id`: where it is missing, the file's name without its suffixes.
 - `message_id`: where it is missing, a hash of session, role, ts, content and how often the same came before, so that
   a re-export is the same message and "ok" said twice is two.
+
+- `tags`: a list of words; kept in a block of the message's, no part of what was said.
 
 A line `{"session_id", "title", "workspace"}` without role and content tells of its session alone.
 """
@@ -40,6 +42,7 @@ from slowwave.tasks.ingest.parsing.values import (
     encode_json,
     format_excerpt,
     join_text_blocks,
+    make_tag_blocks,
     parse_blocks,
     parse_role,
 )
@@ -106,7 +109,7 @@ def _parse_message(
         native_id=coerce_id(fields.get("message_id")) or seen.make_id(session, fields),
         role=role,
         origin=origin,
-        blocks=blocks,
+        blocks=[*blocks, *make_tag_blocks(fields.get("tags"))],
         text=join_text_blocks(blocks),
         ts=coerce_time(fields.get("ts")),
         speaker=coerce_text(fields.get("speaker")),
@@ -143,4 +146,4 @@ class _Occurrences:
         return base if counts[key] == 1 else compute_content_id(base, str(counts[key]))
 
 
-READER = Reader("generic", 1, sniff, read)
+READER = Reader("generic", 2, sniff, read)

@@ -4,7 +4,8 @@ JSON lines of the same fields (github.com/scottonanski, `persistent-mind-model` 
 Its hash chain is checked while it is read (`pmm_chain.py`). Only what was said is read: messages of their own kind, and
 rows of kind `event` whose type is a conversation's or an own expression's, which hold it condensed behind "User said: "
 or "I responded: ". What `meta` keeps of it whole is taken instead; what is condensed is nobody's words. A `meta.role`
-says who speaks. The mind's other events (reflections, commitments, metrics, …) are counted by kind.
+says who speaks; its tags, and what else it holds, stay with the message in blocks of their own. The mind's other events
+(reflections, commitments, metrics, …) are counted by kind.
 """
 
 import json
@@ -14,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from slowwave.schemas.ids import compute_content_id
+from slowwave.schemas.tables import TAGS
 from slowwave.tasks.ingest.formats.pmm_chain import Chain, Event, parse_meta
 from slowwave.tasks.ingest.parsing.documents import decompress_file, iter_documents
 from slowwave.tasks.ingest.parsing.lines import DAMAGE, read_head
@@ -31,7 +33,13 @@ from slowwave.tasks.ingest.parsing.records import (
     Skipped,
 )
 from slowwave.tasks.ingest.parsing.sqlite_readonly import open_read_only
-from slowwave.tasks.ingest.parsing.values import coerce_text, coerce_time, join_text_blocks
+from slowwave.tasks.ingest.parsing.values import (
+    coerce_text,
+    coerce_time,
+    encode_json,
+    join_text_blocks,
+    make_tag_blocks,
+)
 
 COLUMNS = ("id", "ts", "kind", "content", "meta", "prev_hash", "hash")
 _MAGIC = b"SQLite format 3\0"
@@ -160,7 +168,7 @@ def _parse_ledger_row(
     heard[role] = text, event.kind == EVENT
     if by_event != heard[role][1] and before.startswith(text.removesuffix(CUT) if condensed else text):
         return Skipped("message told twice", event.id)
-    blocks = [Block("text", text)]
+    blocks = [Block("text", text), *make_tag_blocks(meta.get(TAGS)), *_keep_meta(meta)]
     # Ids start at 1 in every ledger: the row's hash makes it the same message in a copy, and another in another mind.
     identity = f"{event.ts}:{event.hash}" if event.hash else None
     at = coerce_time(event.ts)
@@ -176,6 +184,12 @@ def _parse_ledger_row(
         identity=identity,
         line=event.id,
     )
+
+
+def _keep_meta(meta: Mapping[str, object]) -> list[Block]:
+    """Return what else a row's meta holds, as JSON in a block; none without anything."""
+    kept = {key: value for key, value in meta.items() if key not in (*FULL, TAGS) and value not in (None, "", [], {})}
+    return [Block("other", encode_json(kept), name="meta")] if kept else []
 
 
 def _get_author(kind: str, meta: Mapping[str, object]) -> tuple[Role, Origin] | None:
@@ -195,4 +209,4 @@ def _extract_said(kind: str, content: str, meta: Mapping[str, object]) -> tuple[
     return text, len(text) >= CONDENSED_TO and text.endswith(CUT)
 
 
-READER = Reader("pmm", 2, sniff, read, suffixes=("", "-wal"))
+READER = Reader("pmm", 3, sniff, read, suffixes=("", "-wal"))

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 
 import orjson
 
+from slowwave.schemas.tables import TAGS
 from slowwave.tasks.ingest.parsing.clean import clean_text
 from slowwave.tasks.ingest.parsing.lines import decode_excerpt
 from slowwave.tasks.ingest.parsing.records import Block, BlockType, Origin, Role
@@ -186,6 +187,13 @@ def find_media_type(fields: Mapping[str, object]) -> str | None:
     url = fields.get("image_url")
     address = coerce_text(coerce_dict(url).get("url")) or coerce_text(url) or ""
     return address[5:].split(";")[0].split(",")[0] or None if address.startswith("data:") else None
+
+
+def make_tag_blocks(tags: object) -> list[Block]:
+    """Return the block that keeps a message's tags, a line each; none without any."""
+    some = tags if isinstance(tags, list) else [tags]
+    told = [" ".join(tag.split()) if isinstance(tag, str) else encode_json(tag) for tag in some if tag is not None]
+    return [Block("other", "\n".join(told), name=TAGS)] if any(told) else []
 
 
 def join_text_blocks(blocks: Iterable[Block]) -> str:
