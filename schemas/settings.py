@@ -17,8 +17,10 @@ class ActiveSettings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     capacity: int = Field(5_000, ge=1, description="Turns kept in mind; beyond it the weakest go.")
+    pruned: float = Field(0.05, ge=0, lt=1, description="Share of the capacity that goes at once: pruning is rare.")
     recent: int = Field(6, ge=0, description="Latest turns that always go along, word for word, while they fit.")
     recent_share: float = Field(0.4, ge=0, le=1, description="Part of the conversation's tokens that they may take.")
+    least_tokens: int = Field(24, ge=1, description="Tokens under which no turn is shortened: less says nothing.")
     recap_share: float = Field(
         0.0, ge=0, le=0.5, description="Part of the older turns' tokens for the model's recap of what found no room."
     )
@@ -43,6 +45,17 @@ class ActiveSettings(BaseModel):
     effect: float = Field(0.2, ge=0, description="Weight in a trace's strength of its effect on long-term memory.")
 
 
+class TalkSettings(BaseModel):
+    """How a talk shares out the model's context window, less the answer."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    answer_tokens: int = Field(1_024, ge=1, description="Tokens of an answer, at most.")
+    block_share: float = Field(0.3, ge=0, le=1, description="Part for web results and memories, at most.")
+    briefing_share: float = Field(0.15, ge=0, le=1, description="Part for the briefing, at most.")
+    turns_share: float = Field(0.6, ge=0, le=1, description="Part of what these leave for the conversation so far.")
+
+
 class ContextSettings(BaseModel):
     """How a block of context is packed for a model."""
 
@@ -60,6 +73,7 @@ class ContextSettings(BaseModel):
     session_messages: int = Field(400, ge=1, description="Messages of one session that are looked at, around its hits.")
     briefing_budget: int = Field(1_000, ge=0, description="Tokens of the briefing, at most.")
     active: ActiveSettings = ActiveSettings()
+    talk: TalkSettings = TalkSettings()
 
 
 class ExtractSettings(BaseModel):

@@ -2,10 +2,10 @@
 
 A turn leaves a trace. Its *strength* is what it is worth: how much it says, how new it was, what it does to long-term
 memory; it falls by half every so many turns, rises with each use, is set by who says that it matters, and of both the
-turns beside it get a part. Its
-*activation* by a question is a weighted sum of its likeness to the question, by meaning and by the question's rare
-words, of its likeness to the last exchanges, its strength, and how recent it is; a part of it spreads to the turns
-beside it, since what is asked and what answers stand next to each other. Beyond capacity the weakest traces go.
+turns beside it get a part. Its *activation* by a question is a weighted sum of its likeness to the question, by meaning
+and by the question's rare words, of its likeness to the last exchanges, its strength, and how recent it is; a part of
+it spreads to the turns beside it, since what is asked and what answers stand next to each other. Beyond capacity the
+weakest traces go.
 
 Decay and spreading activation after Anderson & Schooler (Reflections of the environment in memory, Psychological
 Science 2, 1991); every weight is a setting (`schemas/settings.py`), measured by `bench/active.py`.
@@ -20,9 +20,6 @@ import numpy as np
 from slowwave.engines.encoders.protocol import Encoder, Vectors
 from slowwave.schemas.settings import ActiveSettings
 from slowwave.text.words import compute_smooth_idf, extract_content_words
-
-PRUNED_AT_ONCE = 20
-"""A twentieth of the capacity goes at once: pruning is rare, and a turn costs the same with many before it."""
 
 
 @dataclass(slots=True)
@@ -169,7 +166,7 @@ class ActiveMemory:
 
     def _prune(self) -> None:
         """Prune the weakest, the older of equals first; of the latest turns none, while there are others."""
-        kept = max(1, self.settings.capacity - self.settings.capacity // PRUNED_AT_ONCE)
+        kept = max(1, self.settings.capacity - int(self.settings.capacity * self.settings.pruned))
         latest = self.heard - self.settings.recent
         order = sorted(
             range(len(self.traces)),

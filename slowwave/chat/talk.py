@@ -41,10 +41,6 @@ INSTRUCTIONS = (
     "holds. Say so when you don't know."
 )
 STALE = "the store can't be read: no memories but those of the last answer to the same"
-ANSWER_TOKENS = 1_024
-CONTEXT_SHARE, BRIEFING_SHARE, HISTORY_SHARE = 0.3, 0.15, 0.6
-"""Of what the window leaves beside the answer: at most these for the block and the briefing, and of the rest for the
-conversation, the latest turns and those of the older that the message calls up."""
 
 
 class ContextProvider(Protocol):
@@ -103,11 +99,9 @@ class Conversation:
         workspace: str | None = None,
         space_dir: Path | None = None,
         encoder: Encoder | None = None,
-        answer_tokens: int = ANSWER_TOKENS,
     ) -> None:
         self.speaker, self.memory, self.settings = speaker, memory, settings
         self.journal, self.web, self.workspace, self.space_dir = journal, web, workspace, space_dir
-        self.answer_tokens = answer_tokens
         self.turns = Turns(settings, speaker.llm.count_tokens, encoder, Narrator(speaker.llm))
         self.recalled: TurnContext | None = None
         """What the last turn was answered with; None before the first."""
@@ -129,7 +123,7 @@ class Conversation:
         self._write_down("user", said)
         answer: list[str] = []
         try:
-            for piece in self.speaker.stream(prompt, self.answer_tokens):
+            for piece in self.speaker.stream(prompt, self.settings.context.talk.answer_tokens):
                 answer.append(piece)
                 yield piece
         finally:
@@ -146,14 +140,15 @@ class Conversation:
 
     def _build_prompt(self, said: str) -> list[Message]:
         """Return the turns that fit, the block with what does not, and the message."""
-        room = self.speaker.llm.context_window - self.answer_tokens
+        talk = self.settings.context.talk
+        room = self.speaker.llm.context_window - talk.answer_tokens
         left = (
             room - self._count_tokens(self._build_system_prompt(room)) - self._count_tokens(said) - 4 * TEMPLATE_TOKENS
         )
         if left < 0:
             raise UsageError(f"the message does not fit {self.speaker.llm.model}'s context window: shorten it")
-        budget = min(self.settings.context.budget, int(room * CONTEXT_SHARE), left)
-        self.recalled = self._recall(said, budget, int((left - budget) * HISTORY_SHARE))
+        budget = min(self.settings.context.budget, int(room * talk.block_share), left)
+        self.recalled = self._recall(said, budget, int((left - budget) * talk.turns_share))
         block = self.recalled.text.replace("</context>", "")
         asked = f"<context>\n{block}\n</context>\n\n{said}" if block else said
         return [
@@ -165,7 +160,7 @@ class Conversation:
     def _build_system_prompt(self, room: int) -> str:
         """Return what the model is, and the briefing: made once."""
         if self._system is None:
-            budget = min(self.settings.context.briefing_budget, int(room * BRIEFING_SHARE))
+            budget = min(self.settings.context.briefing_budget, int(room * self.settings.context.talk.briefing_share))
             known = self._fetch_briefing(budget)
             self._system = f"{INSTRUCTIONS}\n\n<context>\n{known}\n</context>" if known else INSTRUCTIONS
         return self._system

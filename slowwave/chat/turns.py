@@ -29,8 +29,6 @@ LINE_TOKENS = 2
 HEADING = "# Earlier in this conversation"
 OMITTED = "…"
 RECAP = "In short, what else was said: "
-LEAST_TOKENS = 24
-"""A turn is shortened to no fewer: less says nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +107,7 @@ class Turns:
 
     def _write_recap(self, query: str, left_out: Sequence[tuple[Trace, float]], room: int) -> str:
         """Return what the model tells of the foremost turns that found no room; nothing where it does not fit."""
-        if self.narrator is None or not left_out or room < LEAST_TOKENS:
+        if self.narrator is None or not left_out or room < self.settings.least_tokens:
             return ""
         foremost = sorted((trace for trace, _ in left_out[: self.settings.recap_turns]), key=lambda one: one.number)
         recap = self.narrator.recap(query, [(one.speaker, one.text) for one in foremost], room - LINE_TOKENS)
@@ -133,7 +131,7 @@ class Turns:
             cost, text = self._tokens[trace.number] + LINE_TOKENS, format_trace(trace)
             if cost <= room:
                 shown.append(Shown(trace, value, text))
-            elif room >= LEAST_TOKENS and (text := self._shorten(trace, asked, room - LINE_TOKENS)):
+            elif room >= self.settings.least_tokens and (text := self._shorten(trace, asked, room - LINE_TOKENS)):
                 cost = self.count([text])[0] + LINE_TOKENS
                 shown.append(Shown(trace, value, text, shortened=True))
             else:

@@ -1,6 +1,7 @@
 """A gist of every spoken message that lacks one. Only run where gists are on: off costs nothing."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import polars as pl
 import pyarrow as pa
@@ -10,7 +11,7 @@ from slowwave.engines.llm.protocol import LASTING, Completion, EngineUnavailable
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.tables import GISTS, MESSAGES
-from slowwave.tasks.gists.gists import VERSION, build_gists
+from slowwave.tasks.gists.gists import VERSION, Gist, build_gists
 from slowwave.tasks.job import Job, StepReport, compute_step_key, fits_model_key, report_step
 from slowwave.tasks.llm.ask import (
     Model,
@@ -21,6 +22,7 @@ from slowwave.tasks.llm.ask import (
     quarantine_rejected,
 )
 from slowwave.tasks.llm.claims import Rejected
+from slowwave.tasks.llm.grounding import GroundingContext, explain_unfounded
 from slowwave.tasks.pending import find_missing_messages, iter_batches, read_inactive_ids, read_spoken_messages
 from slowwave.tasks.progress import show_progress
 from slowwave.tasks.summarize import narrate
@@ -90,10 +92,9 @@ def _merge_changed_gists(job: Job, rows: pa.Table) -> int:
 def _generate_gists(job: Job, messages: pa.Table, key: str, model: Model, report: StepReport) -> pa.Table:
     """Return gists by the model; extractive ones where it failed for good, or for now if the chain says so."""
     answers = _request_gists(job, messages, model)
-    made = {i.split("/")[0]: gist for i, c in answers.items() if c.ok and (gist := narrate.parse_gist(c))}
+    made, rejected = _read_gists(answers, {row["message_id"]: row for row in messages.to_pylist()})
     waiting = {i.split("/")[0] for i, c in answers.items() if model.is_postponed(c)}
     degraded = {i.split("/")[0] for i, c in answers.items() if c.error and c.error not in LASTING} - waiting
-    rejected = [Rejected(i, f"{c.error}: {c.reason}", c.text) for i, c in answers.items() if _is_rejected(c)]
     ids = set(messages["message_id"].to_pylist())
     report.counts["gists left for another night"] += len(waiting)
     report.counts["rows in quarantine"] += quarantine_rejected(job.store, "gists", rejected, ids)
@@ -115,9 +116,25 @@ def _request_gists(job: Job, messages: pa.Table, model: Model) -> Mapping[str, C
     return model.ask(requests, "gists")
 
 
-def _is_rejected(completion: Completion) -> bool:
-    """Return whether an answer goes to quarantine: one that was not asked for lack of budget does not."""
-    return (completion.error or "budget") != "budget" or (completion.ok and narrate.parse_gist(completion) is None)
+def _read_gists(
+    answers: Mapping[str, Completion], rows: Mapping[str, Mapping[str, Any]]
+) -> tuple[dict[str, Gist], list[Rejected]]:
+    """Return the gists that say what their messages say, by message, and what goes to quarantine: any other answer, but
+    for those that were not asked for lack of budget.
+    """
+    made: dict[str, Gist] = {}
+    rejected: list[Rejected] = []
+    for request, answer in answers.items():
+        row = rows[request.split("/")[0]]
+        gist = narrate.parse_gist(answer) if answer.ok else None
+        times = (row["ts"],) if row["ts"] else ()
+        strange = explain_unfounded(gist.summary, GroundingContext(row["text"], row["text"], times)) if gist else None
+        if gist and not strange:
+            made[row["message_id"]] = gist
+        elif answer.error != "budget":
+            reason = strange or (f"{answer.error}: {answer.reason}" if answer.error else "the answer is no gist")
+            rejected.append(Rejected(request, reason, answer.text))
+    return made, rejected
 
 
 def _filter_messages(messages: pa.Table, ids: set[str]) -> pa.Table:

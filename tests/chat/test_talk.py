@@ -22,7 +22,7 @@ from slowwave.flows.nightly import run_night
 from slowwave.memory import Memory
 from slowwave.recall.show import show
 from slowwave.schemas.errors import UsageError
-from slowwave.schemas.settings import Settings, WebSettings
+from slowwave.schemas.settings import ContextSettings, Settings, TalkSettings, WebSettings
 from slowwave.store.journal import Journal, find_journals, write_note
 from slowwave.store.recalls import hash_span, load_recalled_spans
 from slowwave.web.engines import WebResult
@@ -90,9 +90,8 @@ def test_the_opening_stays_the_same_and_turns_go_along(settings: Settings) -> No
 
 def test_a_long_conversation_fits_a_small_window(settings: Settings) -> None:
     model = ScriptedLLM(lambda request: "A long answer about the harbour wall. " * 20, context_window=2_048)
-    talk = Conversation(
-        WholeAnswerSpeaker(model), Memory.open(settings.store), settings, answer_tokens=256, encoder=HashEncoder()
-    )
+    small = settings.model_copy(update={"context": ContextSettings(talk=TalkSettings(answer_tokens=256))})
+    talk = Conversation(WholeAnswerSpeaker(model), Memory.open(settings.store), small, encoder=HashEncoder())
     for n in range(12):
         "".join(talk.say(f"Message {n} about the tide gauge."))
     for request in model.asked:

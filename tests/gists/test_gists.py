@@ -7,9 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slowwave.engines.llm.protocol import Completion
 from slowwave.schemas.tables import GISTS
 from slowwave.tasks.gists.gists import Gist, build_gists
 from slowwave.tasks.gists.summary import MOST
+from slowwave.tasks.gists.task import _read_gists
 
 LONG = (
     "Sure! The nightly job failed because the lock file was left behind by a killed run. "
@@ -66,6 +68,25 @@ def test_a_model_makes_what_it_can_and_the_rest_is_extractive() -> None:
     table = build_gists(messages(LONG, "I live in Lisbon."), "llm", "key", llm)
     assert table["strategy"].to_pylist() == ["llm", "extractive"]
     assert table["summary"].to_pylist() == ["Lock files survived restarts.", "I live in Lisbon"]
+
+
+@pytest.mark.parametrize(
+    ("summary", "reason"),
+    [
+        ("Twelve backups are kept in Porto.", None),
+        ("Backups are kept in Lisbon.", "Lisbon never comes up in the transcript"),
+        ("14 backups are kept.", "the number 14 does not come up near the messages it cites"),
+        (" ", "the answer is no gist"),
+    ],
+)
+def test_a_models_gist_is_held_to_its_message(summary: str, reason: str | None) -> None:
+    rows = {"m": {"message_id": "m", "text": "From now on we keep 12 backups in Porto.", "ts": None}}
+    answer = Completion("m/gist", value={"summary": summary, "keywords": []})
+    made, rejected = _read_gists({"m/gist": answer}, rows)
+    assert [one.reason for one in rejected] == ([reason] if reason else [])
+    assert list(made) == ([] if reason else ["m"])
+    unpaid = Completion("m/gist", error="budget")
+    assert _read_gists({"m/gist": unpaid}, rows) == ({}, [])
 
 
 def test_a_strategy_that_cannot_be_is_refused() -> None:
