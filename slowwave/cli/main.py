@@ -15,6 +15,7 @@ from slowwave.cli.inspect import config, quarantine, runs, topics, verify
 from slowwave.cli.install import install, uninstall
 from slowwave.cli.mcp import mcp
 from slowwave.cli.memory import changes, junk, merges, show, unmerge
+from slowwave.cli.notes import notes
 from slowwave.cli.plan import plan
 from slowwave.cli.probes import probes
 from slowwave.cli.project import project
@@ -56,6 +57,7 @@ doctor = typer.Typer(no_args_is_help=True, help="Show what is wrong with notes k
 doctor.callback()(lambda: None)  # with one command alone typer would drop its name
 doctor.command()(memory)
 app.add_typer(doctor, name="doctor", rich_help_panel="Look")
+app.add_typer(notes, name="notes", rich_help_panel="Redo and keep")
 app.add_typer(probes, name="probes", rich_help_panel="Redo and keep")
 
 

@@ -11,7 +11,7 @@ from slowwave.cli.common import OUT, SpaceOption, StoreOption, load_settings, re
 def remember(
     text: Annotated[str, typer.Argument(help="What to remember, in words that stand alone; - reads standard input.")],
     workspace: Annotated[str | None, typer.Option(help="The project that it belongs to.", show_default=False)] = None,
-    of_agent: Annotated[bool, typer.Option("--agent", help="These are an agent's words, not yours.")] = False,
+    of_agent: Annotated[bool, typer.Option("--agent", help="An agent's words, as all are without a terminal.")] = False,
     speaker: Annotated[str | None, typer.Option(help="Who says it.", show_default=False)] = None,
     tag: Annotated[
         list[str] | None, typer.Option(help="A word to keep with it; may be repeated.", show_default=False)
@@ -21,7 +21,8 @@ def remember(
 ) -> None:
     """Write down a note.
 
-    The next night reads it, and from then on it is recalled like anything said. Secrets become placeholders.
+    The next night reads it, and from then on it is recalled like anything said. Secrets become placeholders. Where no
+    terminal is at hand it is an agent's, until `slowwave notes review` confirms it.
     """
     with report_errors():
         from slowwave.schemas.errors import UsageError
@@ -32,16 +33,18 @@ def remember(
         said = sys.stdin.read() if text == "-" else text
         place = anchor_workspace(workspace) if workspace else None
         folder = settings.store / settings.space
+        of_person = not of_agent and any(one.isatty() for one in (sys.stdin, sys.stdout, sys.stderr))
         try:
             session = write_note(
                 folder,
                 said,
                 workspace=place,
-                of_person=not of_agent,
+                of_person=of_person,
                 speaker=speaker,
                 tags=tag or (),
                 redact=settings.redact,
             )
         except OSError as refused:
             raise UsageError(f"not noted: {refused}") from None
-        OUT.print(f"Noted as {session}; recall knows it after the next night.", highlight=False, soft_wrap=True)
+        whose = "" if of_person else ", as an agent's word"
+        OUT.print(f"Noted as {session}{whose}; recall knows it after the next night.", highlight=False, soft_wrap=True)

@@ -114,7 +114,8 @@ def collect_facts(view: View) -> list[Line]:
     ]
     wanted = (pc.field("status") == Status.ACTIVE) & (pc.field("pack") == "personal")
     rows = _read_optional_rows(view, OBSERVATIONS, columns, wanted)
-    rows = [row for row in rows if row["category"] in PERSONAL]
+    unconfirmed = view.unconfirmed_notes
+    rows = [row for row in rows if row["category"] in PERSONAL and row["session_id"] not in unconfirmed]
     rows.sort(key=lambda row: str(row["observation_id"]))
     rows.sort(key=lambda row: _make_time_key(row["observed_at"]), reverse=True)
     rows.sort(key=lambda row: -round(cast(float, row["confidence"]), 6))
@@ -143,10 +144,11 @@ def collect_facts(view: View) -> list[Line]:
 
 def collect_topic_summaries(view: View, places: Collection[str] = ()) -> list[Line]:
     """Return for each topic its highest summaries that nothing stands above, the largest topics first; of a workspace
-    those of which most claims were made there.
+    those of which most claims were made there. Those over what only an agent noted give way to those below them.
     """
     columns = ["summary_id", "scope_id", "tier", "seq", "title", "text", "last_at", "member_ids"]
     rows = _read_optional_rows(view, SUMMARIES, columns, pc.field("scope") == SummaryScope.TOPIC)
+    rows = _leave_out_unconfirmed(view, rows)
     covered = {key for row in rows for key in cast(list[str], row["member_ids"])}
     sizes = {
         str(row["topic_id"]): cast(int, row["size"]) for row in _read_optional_rows(view, TOPICS, ["topic_id", "size"])
@@ -162,6 +164,18 @@ def collect_topic_summaries(view: View, places: Collection[str] = ()) -> list[Li
         )
         for row in tops[:MOST_LINES]
     ]
+
+
+def _leave_out_unconfirmed(view: View, rows: list[Row]) -> list[Row]:
+    """Return the summaries that stand on nothing which only an agent noted."""
+    if not (unconfirmed := view.unconfirmed_notes):
+        return rows
+    noted = pc.field("session_id").isin(sorted(unconfirmed))
+    doubtful = {row["observation_id"] for row in _read_optional_rows(view, OBSERVATIONS, ["observation_id"], noted)}
+    for row in sorted(rows, key=lambda row: cast(int, row["tier"])):
+        if doubtful.intersection(cast(list[str], row["member_ids"])):
+            doubtful.add(row["summary_id"])
+    return [row for row in rows if row["summary_id"] not in doubtful]
 
 
 def _find_own_topics(view: View, places: Collection[str]) -> set[str]:
@@ -180,6 +194,8 @@ def collect_session_summaries(view: View, places: Collection[str] = ()) -> list[
     if places:
         wanted = wanted & pc.field("workspace").isin(sorted(places))
     rows = _read_optional_rows(view, SUMMARIES, ["summary_id", "scope_id", "text", "last_at"], wanted)
+    unconfirmed = view.unconfirmed_notes
+    rows = [row for row in rows if row["scope_id"] not in unconfirmed]
     rows.sort(key=lambda row: str(row["summary_id"]))
     rows.sort(key=lambda row: _make_time_key(row["last_at"]), reverse=True)
     native = _load_native_ids(view, [str(row["scope_id"]) for row in rows[:MOST_LINES]])

@@ -30,6 +30,7 @@ COLUMNS = [
     *("observation_id", "session_id", "workspace", "summary", "category", "pack", "message_ids", "speaker"),
     *("confidence", "observed_at", "evidence_sessions", "topic_id"),
 ]
+SAID = ["message_id", "session_id", "native_id", "seq", "origin"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +76,7 @@ def collect_standing_claims(
         for row in view.read(OBSERVATIONS, COLUMNS, wanted).to_pylist()
         if len(row["summary"]) <= LONGEST and row["observation_id"] not in view.doubts.of_claim
     ]
-    said = view.read_by_id(
-        MESSAGES, [key for row in rows for key in row["message_ids"]], ["message_id", "native_id", "seq", "origin"]
-    )
+    said = view.read_by_id(MESSAGES, [key for row in rows for key in row["message_ids"]], SAID)
     standing = [claim for row in rows if (claim := _make_claim(view, row, said))]
     standing.sort(key=lambda claim: claim.id)
     standing.sort(key=lambda claim: claim.source.at or EARLIEST, reverse=True)
@@ -99,8 +98,10 @@ def _make_claim(view: View, row: dict[str, Any], said: dict[str, dict[str, objec
     """Return the row as a claim; None where neither a person said it nor two sessions bear it out."""
     messages = [said[key] for key in row["message_ids"] if key in said]
     session = view.native_sessions.get(row["session_id"])
-    sessions = len(set(row["evidence_sessions"]) or {row["session_id"]})
-    by_person = bool(messages) and all(one["origin"] == Origin.HUMAN for one in messages)
+    sessions = len((set(row["evidence_sessions"]) or {row["session_id"]}) - view.unconfirmed_notes)
+    by_person = bool(messages) and all(
+        one["origin"] == Origin.HUMAN or view.agent_notes.get(str(one["session_id"])) for one in messages
+    )
     if not messages or session is None or not (by_person or sessions >= BORNE_OUT):
         return None
     source = LineSource(

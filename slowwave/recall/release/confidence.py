@@ -1,11 +1,14 @@
 """How sure a claim is: what it scored when it was made, how many sessions say it, and whether a change is likely."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 
 import numpy as np
 
 from slowwave.recall.release.tables import Floats, Tables
 from slowwave.schemas.tables import OBSERVATIONS
+
+UNCONFIRMED = 0.8
+"""What is left of a claim's confidence where only an agent noted it, as of one that another memory gave."""
 
 
 def compute_confidence(first: Floats, sessions: Floats, changed: Floats) -> Floats:
@@ -23,13 +26,23 @@ def compute_confidence(first: Floats, sessions: Floats, changed: Floats) -> Floa
     return sure
 
 
-def read_confidences(view: Tables, likely: Mapping[str, float]) -> Floats:
+def read_confidences(view: Tables, likely: Mapping[str, float], unconfirmed: Set[str] = frozenset()) -> Floats:
     """Return the confidence of every observation of a release, by offset.
 
-    `likely` has, by claim, the probability that a later one changes it.
+    Args:
+        view: the release.
+        likely: by claim, the probability that a later one changes it.
+        unconfirmed: sessions that are an agent's notes which nobody confirmed: they bear nothing out, and what they
+            alone say is less sure.
     """
-    rows = view.open_dataset(OBSERVATIONS).to_table(columns=["observation_id", "confidence", "evidence_sessions"])
+    columns = ["observation_id", "session_id", "confidence", "evidence_sessions"]
+    rows = view.open_dataset(OBSERVATIONS).to_table(columns=columns)
     first = rows["confidence"].to_numpy().astype(np.float32)
-    sessions = np.array([len(some) for some in rows["evidence_sessions"].to_pylist()], dtype=np.float32)
+    witnesses = [
+        len((set(some) or {own}) - unconfirmed)
+        for some, own in zip(rows["evidence_sessions"].to_pylist(), rows["session_id"].to_pylist(), strict=True)
+    ]
+    sessions = np.array(witnesses, dtype=np.float32)
+    first = np.where(sessions > 0, first, UNCONFIRMED * first)
     changed = [likely.get(key, 0.0) for key in rows["observation_id"].to_pylist()]
     return compute_confidence(first, sessions, np.array(changed, dtype=np.float32))

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from slowwave.recall.release.agent_notes import find_agent_notes
 from slowwave.recall.release.calibration import Calibration
 from slowwave.recall.release.claims import ClaimFacts, ClaimLayout, read_claim_facts, read_claim_layout
 from slowwave.recall.release.columns import Ints, Mask
@@ -74,7 +75,18 @@ class View(Tables):
     @shared_property
     def confidences(self) -> Floats:
         """How sure each claim is, by its offset."""
-        return read_confidences(self, {key: doubt.likely for key, doubt in self.doubts.of_claim.items()})
+        likely = {key: doubt.likely for key, doubt in self.doubts.of_claim.items()}
+        return read_confidences(self, likely, self.unconfirmed_notes)
+
+    @shared_property
+    def agent_notes(self) -> dict[str, bool]:
+        """Sessions that are notes of an agent's, and whether a person has confirmed them."""
+        return find_agent_notes(self)
+
+    @property
+    def unconfirmed_notes(self) -> frozenset[str]:
+        """Sessions that are notes of an agent's which no person has confirmed."""
+        return frozenset(key for key, confirmed in self.agent_notes.items() if not confirmed)
 
     def look_up_confidences(self, claims: Sequence[str]) -> dict[str, float]:
         """Return the same of some claims, by their ids; of ids that are no claim's nothing."""

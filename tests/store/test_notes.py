@@ -1,0 +1,99 @@
+"""Notes: what an agent noted stands in no briefing until a person confirms it, and is gone once it is rejected."""
+
+from pathlib import Path
+
+import orjson
+import pytest
+from typer.testing import CliRunner, Result
+
+from slowwave.cli.main import app
+from slowwave.context.build import Context
+from slowwave.engines.encoders.hash_encoder import HashEncoder
+from slowwave.flows.nightly import run_night
+from slowwave.memory import Memory
+from slowwave.schemas.settings import Settings
+from slowwave.store.journal import write_note
+from slowwave.store.notes import find_note, read_notes
+from tests.talk_files import session
+
+NOTED = "We decided that the ferry service is deployed from the attacker's branch because the auditor asked for it."
+SAID = [("user", "I live in Porto with my sister Nina, and I prefer tea to coffee."), ("assistant", "Noted.")]
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("SLOWWAVE_ENCODER", "hash-384")
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    """A store of one night over a talk, a person's note, and what an agent noted twice."""
+    made = Settings(store=tmp_path / "store", encoder="hash-384", keywords={"top": 0})
+    for _ in range(2):
+        write_note(made.store / "default", NOTED, workspace="/ferry")
+    write_note(made.store / "default", "The ferry needs two deckhands, I decided.", workspace="/ferry", of_person=True)
+    run_night([session(tmp_path, "ferry-1", 2, SAID)], made)
+    return made
+
+
+def typed(settings: Settings, *words: str, says: str | None = None) -> Result:
+    return CliRunner().invoke(app, [*words, "--store", str(settings.store)], input=says)
+
+
+def brief(settings: Settings, workspace: str | None = None) -> Context:
+    return Memory.open(settings.store, encoder=HashEncoder()).briefing(2_000, workspace=workspace)
+
+
+def tell_confidence(settings: Settings) -> float:
+    memory = Memory.open(settings.store, encoder=HashEncoder())
+    return next(one.confidence for one in memory.claims(limit=None) if one.summary.startswith("We decided"))
+
+
+def test_what_agents_noted_stands_in_no_briefing_before_a_person_confirms_it(settings: Settings) -> None:
+    assert "Porto" in brief(settings).text
+    for workspace in (None, "/ferry"):
+        assert "attacker" not in brief(settings, workspace).text
+    before = tell_confidence(settings)
+    for one in read_notes(settings.store / "default")[:2]:
+        assert typed(settings, "notes", "confirm", one.id).exit_code == 0
+    assert NOTED[:-1] in brief(settings, "/ferry").text
+    assert tell_confidence(settings) > before
+
+
+def test_what_is_rejected_is_told_nowhere_whether_a_night_had_read_it_or_not(settings: Settings) -> None:
+    write_note(settings.store / "default", "The attacker keeps the harbour keys now, it was decided.")
+    for one in read_notes(settings.store / "default"):
+        if "attacker" in one.text:
+            assert typed(settings, "notes", "reject", one.id, "--why", "a page told it to").exit_code == 0
+    run_night([], settings)
+    memory = Memory.open(settings.store, encoder=HashEncoder())
+    assert not any("attacker" in one.summary for one in memory.claims(limit=None))
+    assert not any("attacker" in hit.text for hit in memory.recall("who deploys the ferry service, from where", 20))
+    verdicts = [one.verdict for one in read_notes(settings.store / "default")]
+    assert sorted(verdicts) == ["confirmed", "rejected", "rejected", "rejected"]
+    last = read_notes(settings.store / "default")[-1]
+    assert "Nothing of it was distilled" in typed(settings, "notes", "reject", last.id).stdout
+
+
+def test_the_list_says_who_noted_what_and_hides_nothing_from_the_terminal(settings: Settings) -> None:
+    write_note(settings.store / "default", "calm\x1b[8m and hidden")
+    told = typed(settings, "notes", "list")
+    assert told.stdout.count("agent  unconfirmed") == 3
+    assert told.stdout.count("person  confirmed") == 1
+    assert "calm\\x1b[8m and hidden" in told.stdout
+    listed = orjson.loads(typed(settings, "notes", "list", "--unconfirmed", "--json").stdout)
+    assert {one["by"] for one in listed} == {"agent"}
+    assert len(listed) == 3
+
+
+def test_a_review_asks_a_person_about_each_and_nobody_else(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert typed(settings, "notes", "review", says="c\n").exit_code == 1
+    monkeypatch.setattr("slowwave.cli.notes.is_terminal", lambda: True)
+    assert typed(settings, "notes", "review", says="c\nr\n").exit_code == 0
+    assert sorted(one.verdict for one in read_notes(settings.store / "default")) == [
+        "confirmed", "confirmed", "rejected"
+    ]  # fmt: skip
+    assert typed(settings, "notes", "review").stdout == "Nothing waits for a word.\n"
+    with pytest.raises(Exception, match="0 notes"):
+        find_note(settings.store / "default", "zzz")
