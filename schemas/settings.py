@@ -46,7 +46,7 @@ class ActiveSettings(BaseModel):
 
 
 class TalkSettings(BaseModel):
-    """How a talk shares out the model's context window, less the answer."""
+    """How a talk shares out the model's context window, less the answer, and how long it waits for memory."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -54,6 +54,7 @@ class TalkSettings(BaseModel):
     block_share: float = Field(0.3, ge=0, le=1, description="Part for web results and memories, at most.")
     briefing_share: float = Field(0.15, ge=0, le=1, description="Part for the briefing, at most.")
     turns_share: float = Field(0.6, ge=0, le=1, description="Part of what these leave for the conversation so far.")
+    memory_seconds: float = Field(30.0, gt=0, description="Seconds a message waits for memory; then it goes without.")
 
 
 class ContextSettings(BaseModel):
@@ -161,13 +162,19 @@ class WebSettings(BaseModel):
     )
     results: int = Field(3, ge=1, le=10, description="Results a question is answered with, at most.")
     timeout: float = Field(8.0, gt=0, description="Seconds a search or a page may take, however slowly it drips.")
+    seconds: float = Field(20.0, gt=0, description="Seconds a question waits for the web; then it is answered without.")
     pages: bool = Field(True, description="Fetch the pages found and keep their main text; else their snippets alone.")
     page_chars: int = Field(2_000, ge=100, description="Characters kept of a page.")
     page_bytes: int = Field(2_000_000, ge=1_000, description="Bytes of a page that are read; a larger one is given up.")
     private_pages: bool = Field(False, description="Also fetch pages from private and loopback addresses.")
     interests: tuple[str, ...] = Field((), description="Words and phrases that always make a question one for the web.")
     never_send: tuple[str, ...] = Field((), description="Words and phrases (your name, say) taken out of every query.")
-    ask_model: bool = Field(True, description="Where keywords don't decide, ask the language model yes or no.")
+    sensitivity: Literal["asked", "words", "model"] = Field(
+        "model",
+        description="What sends a question to the web: that it asks for it; its words too; or, where they are mute, a "
+        "model.",
+    )
+    judge: str = Field("", description="That model, as `llm` names it; empty: the one that is talked with.")
 
 
 Engine = Literal["best", "extractive"]

@@ -432,6 +432,13 @@ class Memory:
         except TROUBLE:
             return False
 
+    def list_people(self) -> list[str]:
+        """Return the names of all who speak, or made a claim, as they are written; none while the store is away."""
+        try:
+            return sorted(self._get_view().speakers)
+        except TROUBLE:
+            return []
+
     def refuse_unknown_workspace(self, workspace: str | None) -> None:
         """Refuse a workspace that nothing is known of: for who should hear of a slip of the pen, as a command does.
 

@@ -30,6 +30,7 @@ from slowwave.schemas.errors import SlowwaveError, StoreError, UsageError
 from slowwave.schemas.settings import Settings
 from slowwave.store.journal import Journal
 from slowwave.text.words import extract_distinct_words
+from slowwave.web.aside import Aside, AwaitedWeb
 from slowwave.web.search import WebAnswer, WebSearch
 
 LOG = logging.getLogger(__name__)
@@ -41,6 +42,8 @@ INSTRUCTIONS = (
     "holds. Say so when you don't know."
 )
 STALE = "the store can't be read: no memories but those of the last answer to the same"
+PACKING_SECONDS = 2.0
+"""Memory has these at least once the web has answered: a block is packed of both."""
 
 
 class ContextProvider(Protocol):
@@ -177,27 +180,38 @@ class Conversation:
         return block.text.replace("</context>", "")
 
     def _recall(self, said: str, budget: int, history: int) -> TurnContext:
-        """Ask the web, memory and the conversation so far; what fails leaves a note and no hole.
+        """Ask the web and memory side by side, then the conversation so far; what fails, or takes too long, leaves a
+        note and the others' answers.
 
         `budget` is of the block, `history` of the conversation: what the block leaves goes to it.
         """
-        found = self.web.answer(said) if self.web else WebAnswer()
-        notes, reason, block = found.notes, "there is no memory yet" if self.memory is None else None, None
-        if self.memory is None and found.results:
-            block = assemble_context(said, (), budget, self._count_tokens, self.settings.context, found.results)
-        if self.memory is not None:
+        settings, memory = self.settings.context, self.memory
+        seconds = settings.talk.memory_seconds
+        web = AwaitedWeb(self.web, said)
+        aside = Aside(lambda: self._ask_memory(memory, said, budget, web), seconds) if memory else None
+        found = web.answer
+        notes, block, reason = found.notes, None, "there is no memory yet"
+        if aside:
             try:
-                block = self._ask_memory(self.memory, said, budget, found)
-            except SlowwaveError as trouble:
-                LOG.warning("nothing recalled: %s", trouble)
-                reason = str(trouble)
-            else:
-                self._log_block(block)
-                notes, reason = (*notes, STALE) if block.stale else notes, block.reason
+                block = aside.get(PACKING_SECONDS)
+            except TimeoutError:
+                reason = f"memory took longer than {seconds:g} s"
+            except Exception as trouble:  # whatever ails a store, the conversation goes on
+                reason = str(trouble) if isinstance(trouble, SlowwaveError) else f"{type(trouble).__name__} {trouble}"
+        if block:
+            self._log_block(block)
+            notes = (*notes, STALE) if block.stale else notes
+            why = block.reason
+        else:
+            if aside:
+                LOG.warning("nothing recalled: %s", reason)
+            if found.results:
+                block = assemble_context(said, (), budget, self._count_tokens, settings, found.results)
+            why = reason
         room = history + budget - (block.tokens if block else 0) - 2 * TEMPLATE_TOKENS
-        return TurnContext(said, block, self.turns.recall(said, max(0, room)), found, notes, reason)
+        return TurnContext(said, block, self.turns.recall(said, max(0, room)), found, notes, why)
 
-    def _ask_memory(self, memory: ContextProvider, said: str, budget: int, found: WebAnswer) -> Context:
+    def _ask_memory(self, memory: ContextProvider, said: str, budget: int, web: AwaitedWeb) -> Context:
         """Return the block for a message; for one of few words that calls up nothing on its own, a follow-up, with the
         person's message before it.
         """
@@ -206,7 +220,7 @@ class Conversation:
             return memory.context(
                 query,
                 budget,
-                web=found.results,
+                web=web,
                 tokenizer=self._count_tokens,
                 workspace=self.workspace,
                 automatic=True,

@@ -68,13 +68,13 @@ def _build_conversation(settings: "Settings", workspace: str | None) -> "Convers
 
     workspace = anchor_workspace(workspace) if workspace else None  # it is stored: "." would be another place tomorrow
     speaker = select_speaker(settings.get_llm("talk"), settings.model)
-    folder = settings.store / settings.space
+    folder, memory = settings.store / settings.space, _try_open_memory(settings)
     return Conversation(
         speaker,
-        _try_open_memory(settings),
+        memory,
         settings,
         journal=Journal(folder, workspace, redact=settings.redact),
-        web=_build_web_search(settings, speaker),
+        web=_build_web_search(settings, speaker, memory.list_people() if memory else []),
         workspace=workspace,
         space_dir=folder,
         encoder=_load_encoder(settings),
@@ -104,13 +104,15 @@ def _load_encoder(settings: "Settings") -> "Encoder | None":
         return None
 
 
-def _build_web_search(settings: "Settings", speaker: "Speaker") -> "WebSearch | None":
+def _build_web_search(settings: "Settings", speaker: "Speaker", names: list[str]) -> "WebSearch | None":
     if not settings.web.enabled:
         return None
     from slowwave.engines.llm.checked import CheckedLLM
+    from slowwave.engines.llm.select import select_llm
     from slowwave.web.search import WebSearch, make_llm_judge
 
-    return WebSearch(settings.web, make_llm_judge(CheckedLLM(speaker.llm)))
+    judge = select_llm(settings.web.judge, settings.model).chain if settings.web.judge else CheckedLLM(speaker.llm)
+    return WebSearch(settings.web, make_llm_judge(judge) if judge else None, names=names)
 
 
 def _read_input_lines() -> Iterator[str]:

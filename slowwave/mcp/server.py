@@ -27,12 +27,14 @@ from slowwave.context.handed_out import note_block, note_hits, note_listed
 from slowwave.memory import Memory
 from slowwave.recall.hits import Hit
 from slowwave.recall.show import rate_memory, show
-from slowwave.schemas.errors import SlowwaveError
+from slowwave.schemas.errors import SlowwaveError, UsageError
 from slowwave.schemas.filters import ClaimFilters, Filters, MessageFilters, spell_out_filters
 from slowwave.schemas.settings import Settings
 from slowwave.store.journal import write_note
 from slowwave.store.trouble import READ_TROUBLE, format_error
 from slowwave.text.fence import FENCE_TOKENS, escape_values, fence_block
+from slowwave.web.aside import AwaitedWeb
+from slowwave.web.search import WebSearch
 
 LOG = logging.getLogger(__name__)
 INSTRUCTIONS = (
@@ -158,14 +160,18 @@ class Tools:
         self,
         query: Query,
         budget: Annotated[int, Field(ge=0, le=MAX_BUDGET, description="Tokens of the block, at most.")] = 1_000,
+        web: Annotated[
+            bool, Field(description="Search the public web as well, where the person has switched that on.")
+        ] = False,
         **filters: Unpack[MessageFilters],
     ) -> str:
         """Return a block of what earlier sessions say about a query, packed into a budget of tokens, each line
         sourced.
         """
         with convert_to_tool_errors():
-            room = max(0, budget - FENCE_TOKENS)
-            return self._render_block(self.open_memory().context(query, room, **drop_empty(filters)))
+            room, memory = max(0, budget - FENCE_TOKENS), self.open_memory()
+            results = self._search_web(memory, query) if web else ()
+            return self._render_block(memory.context(query, room, web=results, **drop_empty(filters)))
 
     def briefing(
         self,
@@ -266,6 +272,16 @@ class Tools:
             if self._memory is None:
                 self._memory = Memory.open(self.settings.store, self.settings.space)
             return self._memory
+
+    def _search_web(self, memory: Memory, query: str) -> AwaitedWeb:
+        """Begin to search the web, without the names of those whom the memory knows.
+
+        Raises:
+            UsageError: it is off: no agent switches it on.
+        """
+        if not self.settings.web.enabled:
+            raise UsageError("web search is off here (the setting web.enabled): ask without it")
+        return AwaitedWeb(WebSearch(self.settings.web, names=memory.list_people()), query, asked_for=True)
 
     def _render_block(self, block: Context) -> str:
         """Return the block's text, fenced, which says itself when it is old; its being handed out noted."""

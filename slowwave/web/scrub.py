@@ -28,6 +28,7 @@ IP = re.compile(
 )
 MAC = re.compile(r"(?<![\w:])(?:[0-9a-f]{2}[:-]){5}[0-9a-f]{2}(?![\w:])", re.I)
 HOME = re.compile(r"(?:/home/|/Users/|~|[A-Za-z]:\\Users\\)[\w.\\/@-]*")
+PATH = re.compile(r"(?<![\w./:<>-])/[\w.@-]+(?:/[\w.@-]+)+/?|(?<!\w)[A-Za-z]:\\[\w.\\@-]+")
 ASSIGNED = re.compile(
     r"(?i)\b([\w-]*(?:passw(?:or)?d|passphrase|passcode|pwd|pin|secret|token|api[ _-]?key|credentials?|kennwort))"
     r"(?:[\"']?\s*[:=]+\s*|\s+(?:is|was|ist|lautet)\s+)[\"'`]?[^\s\"'`]+[\"'`]?"
@@ -41,7 +42,15 @@ DATE = re.compile(
     r"\d{4}([-/.])\d{1,2}\1\d{1,2}|\d{1,2}([-/.])\d{1,2}\2\d{2,4}|(?:1[89]|20)\d\d ?[-–/] ?(?:1[89]|20)\d\d"
 )
 MIN_PHONE_DIGITS = 7
-FORMS = (("email", EMAIL), ("iban", IBAN), ("social-security", SSN), ("hardware", MAC), ("ip", IP), ("path", HOME))
+FORMS = (
+    ("email", EMAIL),
+    ("iban", IBAN),
+    ("social-security", SSN),
+    ("hardware", MAC),
+    ("ip", IP),
+    ("path", HOME),
+    ("path", PATH),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,17 +61,19 @@ class ScrubResult:
     removed: Counter[str]
 
 
-def scrub_personal_data(text: str, never: Iterable[str] = ()) -> ScrubResult:
+def scrub_personal_data(text: str, never: Iterable[str] = (), names: Iterable[str] = ()) -> ScrubResult:
     """Return the text in one line, its personal data taken out: what was between stays, in order.
 
     Taken out: secrets, e-mail addresses, phone, card, account and social security numbers, IBANs, IP and hardware
-    addresses, paths below a home folder, what follows `?` or `#` or stands before `@` in a URL, and the words and
-    phrases in `never`, in any case.
+    addresses, absolute paths, what follows `?` or `#` or stands before `@` in a URL, the words and phrases in `never`,
+    in any case, and people's `names`: whole in any case, and each of their parts with its capital.
     """
     removed: Counter[str] = Counter()
     text = URL.sub(lambda url: _strip_url(url[0], removed), text)
     for phrase in filter(None, (one.strip() for one in never)):
         text = _remove_pattern(re.compile(rf"(?<!\w){re.escape(phrase)}(?!\w)", re.I), text, "private word", removed)
+    for name in sorted({" ".join(one.split()) for one in names} - {""}, key=lambda one: (-len(one), one)):
+        text = _remove_name(name.split(), text, removed)
     for kind, pattern in FORMS:
         text = _remove_pattern(pattern, text, kind, removed)
     text = _remove_secrets(text, removed)
@@ -70,6 +81,16 @@ def scrub_personal_data(text: str, never: Iterable[str] = ()) -> ScrubResult:
     text = NUMBERED.sub(lambda found: _replace_match(found[0], True, "number", removed, found[1]), text)
     text = PHONE.sub(lambda found: _replace_match(found[0], _is_phone(found[0]), "phone", removed), text)
     return ScrubResult(" ".join(text.split()), removed)
+
+
+def _remove_name(parts: list[str], text: str, removed: Counter[str]) -> str:
+    """Return a text without a person's name: whole in any case, its parts, or its one word, as a name is written."""
+    if len(parts) > 1:
+        whole = r"\s+".join(map(re.escape, parts))
+        text = _remove_pattern(re.compile(rf"(?<!\w){whole}(?!\w)", re.I), text, "name", removed)
+    for part in (part[0].upper() + part[1:] for part in parts if len(part) > 1):
+        text = _remove_pattern(re.compile(rf"(?<!\w){re.escape(part)}(?!\w)"), text, "name", removed)
+    return text
 
 
 def _remove_secrets(text: str, removed: Counter[str]) -> str:

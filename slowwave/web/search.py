@@ -7,13 +7,13 @@
 A question goes to the web when its words say so: a plain request ("search the web for …"), a word of time ("latest",
 "today"), a request for information ("how much does … cost"), or a subject of the settings' interests. What is about
 this conversation or about the person ("what did we decide") is the memory's. Where no word decides, a judge (a small
-model) is asked, when there is one. Engines are asked in turn until one answers; whatever fails falls through with a
-note, and never stops the conversation.
+model) is asked, when there is one; `web.sensitivity` says how far this goes. Engines are asked in turn until one
+answers; whatever fails falls through with a note, and never stops the conversation.
 """
 
 import logging
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from slowwave.engines.llm.protocol import LLM, Request
@@ -72,10 +72,15 @@ class WebSearch:
     """The web as the settings have it. `engines` take the place of those that the settings name."""
 
     def __init__(
-        self, settings: WebSettings, judge: Judge | None = None, engines: Sequence[WebEngine] | None = None
+        self,
+        settings: WebSettings,
+        judge: Judge | None = None,
+        engines: Sequence[WebEngine] | None = None,
+        names: Iterable[str] = (),
     ) -> None:
-        self.settings = settings
-        self.judge = judge if settings.ask_model else None
+        """Search as the settings say; `names` of people are left out of every query."""
+        self.settings, self.names = settings, tuple(names)
+        self.judge = judge if settings.sensitivity == "model" else None
         self.engines, self.lacking = (list(engines), []) if engines is not None else make_engines(settings)
 
     def answer(self, message: str) -> WebAnswer:
@@ -87,7 +92,7 @@ class WebSearch:
         """Return whether a message needs the web: by its words, else by the judge."""
         if not self.settings.enabled:
             return Decision(False, "web search is off")
-        by_words = decide_by_words(message, self.settings.interests)
+        by_words = decide_by_words(message, self.settings.interests, asked_alone=self.settings.sensitivity == "asked")
         if by_words is not None:
             return by_words
         if self.judge is None:
@@ -102,7 +107,7 @@ class WebSearch:
         """Return what the first engine that answers finds, personal data left out of the query."""
         if not self.settings.enabled:
             return WebAnswer(why="web search is off")
-        clean = scrub_personal_data(message[:MAX_READ], self.settings.never_send)
+        clean = scrub_personal_data(message[:MAX_READ], self.settings.never_send, self.names)
         query = clean.text[:MAX_QUERY].strip()
         notes = [f"left out of the query: {n} {kind}" for kind, n in sorted(clean.removed.items())]
         if not TERM.search(query):
@@ -143,10 +148,14 @@ def _format_error(trouble: Exception) -> str:
     return str(trouble) if isinstance(trouble, SlowwaveError) else f"{type(trouble).__name__} {trouble}".rstrip()
 
 
-def decide_by_words(message: str, interests: Sequence[str] = ()) -> Decision | None:
-    """Return what the words of a message say; None when they say nothing either way."""
+def decide_by_words(message: str, interests: Sequence[str] = (), *, asked_alone: bool = False) -> Decision | None:
+    """Return what the words of a message say; None when they say nothing either way. With `asked_alone` they say yes
+    only where they ask for the web.
+    """
     if found := ASKED.search(message):
         return Decision(True, f"asked for: {found[0]!r}")
+    if asked_alone:
+        return None
     if found := OURS.search(message):
         return Decision(False, f"a matter of the memory: {found[0]!r}")
     for kind, pattern in (("time", TIMELY), ("request for information", INFORMATION)):

@@ -1,4 +1,5 @@
-"""Whole nights with the real vLLM and a real model of half a billion parameters, in process and through its server.
+"""Nights, a talk and a reprocessing with the real vLLM and a real model of half a billion parameters, in process and
+through its server.
 
 Minutes each on a CPU, so `pytest -m vllm` alone runs them. The nights are what a person types, in processes of their
 own: Prefect and all. What so small a model says is of little worth; that it is kept to its quotes is what counts here.
@@ -25,6 +26,7 @@ from slowwave.schemas.tables import (
     OBSERVATIONS,
     QUARANTINE,
     RUNS,
+    SESSIONS,
     SUMMARIES,
     TOPICS,
     Table,
@@ -57,10 +59,10 @@ def folder() -> Path:
 
 @pytest.fixture(scope="module")
 def transcripts(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Part of the samples: two conversations of a personal chat, one of coding."""
+    """Part of the samples: the beginning of a personal chat, and a conversation of coding."""
     part = tmp_path_factory.mktemp("part")
     chat = SAMPLES / "generic" / "marit-and-theo-november.jsonl.gz"
-    (part / "chat.jsonl").write_bytes(gzip.decompress(chat.read_bytes()))
+    (part / "chat.jsonl").write_bytes(b"".join(gzip.decompress(chat.read_bytes()).splitlines(keepends=True)[:16]))
     (coding,) = (SAMPLES / "codex" / "sessions" / "2026" / "09").rglob("*.jsonl")
     (part / coding.name).write_bytes(coding.read_bytes())
     return part
@@ -68,28 +70,33 @@ def transcripts(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def environment(**more: object) -> dict[str, str]:
     sparing = {f"SLOWWAVE_MODEL__{name}": str(value) for name, value in (SPARING | more).items() if value != ""}
-    short = {"EXTRACT__ANSWER_TOKENS": 640, "EXTRACT__MAX_CLAIMS": 3, "PYRAMID__N_SUM": 12, "PYRAMID__MAX_WORDS": 40}
+    short = {"EXTRACT__ANSWER_TOKENS": 448, "EXTRACT__MAX_CLAIMS": 3, "PYRAMID__N_SUM": 12, "PYRAMID__MAX_WORDS": 30}
     sparing |= {f"SLOWWAVE_{name}": str(value) for name, value in short.items()}
     quiet = {"SLOWWAVE_GISTS": "llm", "SLOWWAVE_EXTRACT__GIST_WORDS": "45", "PREFECT_LOGGING_LEVEL": "ERROR"}
     return os.environ | sparing | quiet
 
 
-def night(transcripts: Path, store: Path, llm: str, **more: object) -> "subprocess.Popen[str]":
-    """A night as a person starts it."""
-    command = [sys.executable, "-c", "from slowwave.cli.main import main; main()", "run", str(transcripts)]
+def start(words: list[str], store: Path, llm: str, **more: object) -> "subprocess.Popen[str]":
+    """A command as a person starts it."""
+    command = [sys.executable, "-c", "from slowwave.cli.main import main; main()", *words]
     command += ["--llm", llm, "--store", str(store)]
-    log = subprocess.STDOUT
-    return subprocess.Popen(command, env=environment(**more), stdout=subprocess.PIPE, stderr=log, text=True)
+    both = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "stdin": subprocess.PIPE}
+    return subprocess.Popen(command, env=environment(**more), text=True, **both)  # type: ignore[call-overload,no-any-return]
+
+
+def night(transcripts: Path, store: Path, llm: str, **more: object) -> "subprocess.Popen[str]":
+    return start(["run", str(transcripts)], store, llm, **more)
 
 
 def rows(store: Path, table: Table) -> list[dict[str, object]]:
     return Store.open(store).read(table).to_pylist()
 
 
-def finished(night: "subprocess.Popen[str]") -> None:
-    """Wait for the night's end; it must have gone well."""
-    said, _ = night.communicate(timeout=1_500)
+def finished(night: "subprocess.Popen[str]", typed: str = "") -> str:
+    """Wait for the end, and return what it said; it must have gone well."""
+    said, _ = night.communicate(typed, timeout=1_500)
     assert night.returncode == 0, said[-4_000:]
+    return said
 
 
 def check(store: Path, model: str) -> None:
@@ -137,12 +144,15 @@ def test_a_night_in_process(folder: Path, transcripts: Path, tmp_path: Path) -> 
     assert Store.open(tmp_path).read_versions([OBSERVATIONS, SUMMARIES, COMPLETIONS]) == versions
 
 
-def test_a_night_through_a_server_that_is_killed_in_mid_batch(folder: Path, transcripts: Path, tmp_path: Path) -> None:
+def test_nights_through_a_server_that_is_killed_in_mid_batch_a_talk_and_a_reprocessing(
+    folder: Path, transcripts: Path, tmp_path: Path
+) -> None:
     port = free_port()
+    llm = f"openai:tiny@http://127.0.0.1:{port}/v1"
     with ExitStack() as servers:
         first = servers.enter_context(served(folder, port, WINDOW))
         wait_for(port, first)
-        running = night(transcripts, tmp_path, f"openai:tiny@http://127.0.0.1:{port}/v1", TOKENIZER=folder)
+        running = night(transcripts, tmp_path, llm, TOKENIZER=folder)
         servers.callback(running.kill)
         while generated(port) < 100:  # several are being answered
             assert running.poll() is None
@@ -150,4 +160,23 @@ def test_a_night_through_a_server_that_is_killed_in_mid_batch(folder: Path, tran
         kill(first)
         servers.enter_context(served(folder, port, WINDOW))
         finished(running)
-    check(tmp_path, "tiny")
+        check(tmp_path, "tiny")
+        before = {row["summary_id"]: row for row in rows(tmp_path, SUMMARIES)}
+        talk = start(["talk"], tmp_path, llm, TOKENIZER=folder)
+        told = finished(talk, "I moved the chart plotter to the aft cabin on Sunday.\nWhere is it now?\n/why\n/quit\n")
+        assert "Talking with tiny" in told
+        assert len(list((tmp_path / "default" / "talk").iterdir())) == 1
+        finished(night(transcripts, tmp_path, llm, TOKENIZER=folder))  # a second night, with the talk for news
+        (session,) = [row for row in rows(tmp_path, SESSIONS) if row["source"] == "slowwave"]
+        assert session["messages"] == 4
+        done = asked(tmp_path)
+        assert done["observe"] >= 1
+        after = {row["summary_id"]: row for row in rows(tmp_path, SUMMARIES)}
+        mine = {key for key, row in before.items() if row["scope"] == "session"}
+        assert {key: after[key] for key in mine} == {key: before[key] for key in mine}
+        check(tmp_path, "tiny")
+        for step in ("observe", "summaries"):  # from the answers that are kept: the same rows
+            finished(start(["reprocess", step], tmp_path, llm, TOKENIZER=folder))
+        assert {row["summary_id"]: row["text"] for row in rows(tmp_path, SUMMARIES)} == {
+            key: row["text"] for key, row in after.items()
+        }
