@@ -14,7 +14,8 @@ ROOT = Path(__file__).parent.parent
 DECIDED = ("unseen", "third", "fourth", "fifth", "sixth", "seventh", "eighth")
 ASKED = ("facts", "vehicle")
 CHANGES = ("calm_coding", "facts", "vehicle")
-TALKS = ("coding/chef_chopsky.jsonl", "fixtures/pi/large-session.jsonl", "changes/calm_coding.jsonl")
+CODED = ("coding/chef_chopsky.jsonl", "fixtures/pi/large-session.jsonl")
+TALKS = (*CODED, "changes/calm_coding.jsonl")
 
 
 def list_commands(data: Path | None) -> list[tuple[list[str], Path | None]]:
@@ -44,6 +45,10 @@ def list_commands(data: Path | None) -> list[tuple[list[str], Path | None]]:
         (["bench.sessions", str(locomo)], locomo),
         (["bench.answers", str(locomo), "--sample", "150"], locomo),
         (["bench.answers", *(str(data / "changes" / f"{n}.jsonl") for n in ASKED)], data / "changes"),
+        (
+            ["bench.answers", "data/labelled/coding.queries.json", "--talks", *(str(data / name) for name in CODED)],
+            data / "coding",
+        ),
         (["bench.abstention", str(locomo)], locomo),
         (["bench.keywords", str(data / "keywords" / "inspec")], data / "keywords"),
         (

@@ -1,17 +1,18 @@
 """Does a block answer? How much of what answers a plain question stands in its block of context.
 
-    python -m bench.answers FILE… [--sample N] [--store DIR] [--encoder NAME] [--json]
+    python -m bench.answers FILE… [--talks PATH…] [--sample N] [--store DIR] [--encoder NAME] [--json]
 
 FILEs are LoCoMo's conversations (`.json`), conversations with questions beside them (`X.jsonl`, `X.queries.json`: a
-list of `{workspace, query, gold}` with ids of messages, at times `current` and `stale` of them too), or questions over
-`data/samples` (`.toml`). A real night makes a store of each conversation, kept as DIR/NAME with `--store`.
+list of `{workspace, query, gold}` with ids of messages, at times `current` and `stale` of them too, or `expect`, a
+short answer in their words), such questions alone (`X.queries.json`, asked of a memory of all `--talks`), or questions
+over `data/samples` (`.toml`). A real night makes a store of each conversation, kept as DIR/NAME with `--store`.
 
-What answers are the content words of the gold messages that the question lacks. Columns, at 250, 500 and 1,000 tokens
-of the tokenizer that ships: *whole*, their mean share in recall's top messages packed whole, without a word on where
-they are from; *block*, in the block's lines; *empty*, blocks with none of them; *noise*, lines that hold none of them
-nor are of a gold message's session; *stale first*, blocks that tell what no longer holds before what does, of those
-that tell either. `--sample` takes so many of a file's questions, as many of each kind. About a second a question; a
-night over one of LoCoMo's conversations takes about a minute on one core.
+What answers are the content words of the short answer, else of the gold messages, that the question lacks. Columns, at
+250, 500 and 1,000 tokens of the tokenizer that ships: *whole*, their mean share in recall's top messages packed whole,
+without a word on where they are from; *block*, in the block's lines; *empty*, blocks with none of them; *noise*, lines
+that hold none of them nor are of a gold message's session; *stale first*, blocks that tell what no longer holds before
+what does, of those that tell either. `--sample` takes so many of a file's questions, as many of each kind. About a
+second a question; a night over one of LoCoMo's conversations takes about a minute on one core.
 """
 
 import argparse
@@ -42,6 +43,7 @@ from slowwave.text.words import extract_content_words
 BUDGETS = (250, 500, 1000)
 HITS = 50
 """Messages that the baseline packs from."""
+QUERIES = ".queries.json"
 ADVERSARIAL = 5
 """LoCoMo's questions that nothing answers."""
 
@@ -58,8 +60,9 @@ class Asked:
     """The messages that answer it, by their transcripts' own ids."""
     workspace: str | None = None
     session: str | None = None
-    """Whose messages with the text `expect` answer it, where `gold` is empty; then only this text's words count."""
+    """Whose messages with the text `expect` answer it, where `gold` is empty."""
     expect: str = ""
+    """A short answer: where there is one, its words alone count."""
     current: frozenset[str] = frozenset()
     stale: frozenset[str] = frozenset()
 
@@ -78,15 +81,16 @@ class Answered:
     """None where the block tells neither what holds nor what does not."""
 
 
-Talks = dict[str, Path]
+Talks = dict[str, Sequence[Path]]
 """What each store is made of, by its name."""
 
 
-def read_asked(path: Path, scratch: Path) -> tuple[Talks, list[Asked]]:
+def read_asked(path: Path, scratch: Path, talks: Sequence[Path] = ()) -> tuple[Talks, list[Asked]]:
     """Return the conversations of a file and what is asked of them; LoCoMo's are written to `scratch`."""
-    if path.suffix == ".json":
+    alone = path.name.endswith(QUERIES)
+    if path.suffix == ".json" and not alone:
         read = load_conversations(path)
-        return {talk.id: write_talk(talk, scratch) for talk in read}, [
+        return {talk.id: [write_talk(talk, scratch)] for talk in read}, [
             Asked(talk.id, CATEGORIES[one.category], one.text, frozenset(one.evidence))
             for talk in read
             for one in talk.questions
@@ -94,18 +98,20 @@ def read_asked(path: Path, scratch: Path) -> tuple[Talks, list[Asked]]:
         ]
     if path.suffix == ".toml":
         rows = tomllib.loads(path.read_text(encoding="utf-8"))["question"]
-        return {"samples": path.parent / "samples"}, [
+        return {"samples": [path.parent / "samples"]}, [
             Asked("samples", "all", row["question"], frozenset(), session=row["session"], expect=row["expect"])
             for row in rows
         ]
-    rows = orjson.loads(path.with_suffix(".queries.json").read_bytes())
-    return {path.stem: path}, [
+    rows = orjson.loads((path if alone else path.with_suffix(QUERIES)).read_bytes())
+    name = path.name.removesuffix(QUERIES if alone else path.suffix)
+    return {name: talks if alone else [path]}, [
         Asked(
-            path.stem,
+            name,
             row.get("category", "all"),
             row["query"],
             frozenset(row["gold"]),
             row.get("workspace"),
+            expect=row.get("expect", ""),
             current=frozenset(row.get("current", ())),
             stale=frozenset(row.get("stale", ())),
         )
@@ -150,7 +156,8 @@ def evaluate_question(memory: Memory, messages: dict[str, tuple[str, str]], aske
     golden = [messages[key] for key in asked.gold if key in messages]
     sessions = {session for session, _ in golden} | {asked.session}
     known = extract_words(asked.text)
-    wanted = frozenset[str]().union(*(extract_words(text) for _, text in golden), extract_words(asked.expect)) - known
+    answer = [asked.expect] if asked.expect else [text for _, text in golden]
+    wanted = frozenset[str]().union(*map(extract_words, answer)) - known
     if not wanted:
         return []
     hits = [hit.text for hit in memory.recall(asked.text, HITS, "message", workspace=asked.workspace)]
@@ -209,15 +216,17 @@ def compute_answer_figures(found: Sequence[Answered]) -> dict[str, dict[str, flo
     return figures
 
 
-def evaluate_file(path: Path, stores: Path, scratch: Path, sample: int | None, encoder: str) -> list[Answered]:
+def evaluate_file(
+    path: Path, talks: Sequence[Path], stores: Path, scratch: Path, sample: int | None, encoder: str
+) -> list[Answered]:
     """Ask what is asked of a file, over stores that are there or are made."""
-    talks, asked = read_asked(path, scratch)
+    made_of, asked = read_asked(path, scratch, talks)
     asked = sample_kinds(asked, sample)
     found: list[Answered] = []
     for name in dict.fromkeys(one.talk for one in asked):
         store = stores / name
         if not store.exists():
-            run_night([talks[name].absolute()], Settings(store=store, encoder=encoder))
+            run_night([talk.absolute() for talk in made_of[name]], Settings(store=store, encoder=encoder))
         memory = Memory.open(store)
         messages = load_messages(memory)
         for one in track([one for one in asked if one.talk == name], name, console=Console(stderr=True)):
@@ -238,6 +247,9 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE")
+    parser.add_argument(
+        "--talks", nargs="+", type=Path, default=[], metavar="PATH", help="what X.queries.json is about"
+    )
     parser.add_argument("--sample", type=int, metavar="N", help="so many questions of each file")
     parser.add_argument("--store", type=Path, metavar="DIR", help="where stores are, or are kept")
     parser.add_argument("--encoder", default=Settings().encoder)
@@ -248,7 +260,9 @@ def main() -> None:
         scratch = Path(folder)
         figures = {
             path.name: compute_answer_figures(
-                evaluate_file(path, given.store or scratch / "stores", scratch, given.sample, given.encoder)
+                evaluate_file(
+                    path, given.talks, given.store or scratch / "stores", scratch, given.sample, given.encoder
+                )
             )
             for path in given.files
         }

@@ -1,11 +1,11 @@
 """LoCoMo: how much of a question's evidence recall finds, beside BM25, vectors alone and plain rank fusion.
 
-    python -m bench.locomo FILE [--pool conversation|all] [--json] [--encoder NAME] [--reranker SPEC]
+    python -m bench.locomo FILE [--pool conversation|all] [--json] [--encoder NAME] [--reranker MODULE:CLASS]
 
 Each conversation becomes a released store in a scratch folder and `Memory.recall` answers its questions, kind
 `message`. Figures are the mean share of evidence turns among the first 5, 10, 25 and 50, over questions and over their
-kinds. About 3 minutes a conversation on one core, nearly all of it the encoder's. `--reranker cross-encoder:MODEL` or
-`llm:SPEC` adds a line.
+kinds. About 3 minutes a conversation on one core, nearly all of it the encoder's. `--reranker` adds a line for an
+object of a class of yours, as `Memory.open(reranker=…)` takes it.
 """
 
 import argparse
@@ -15,6 +15,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from pkgutil import resolve_name
 
 import bm25s  # type: ignore[import-untyped]
 import numpy as np
@@ -28,9 +29,8 @@ from rich.table import Table
 from bench.locomo_data import CATEGORIES, Conversation, Question, build_message_rows, load_conversations
 from slowwave.engines.encoders.load import load_encoder
 from slowwave.engines.encoders.protocol import Encoder, Vectors
-from slowwave.engines.rerankers import Reranker, make_reranker
 from slowwave.memory import Memory
-from slowwave.schemas.settings import Settings
+from slowwave.recall.rerank import Reranker
 from slowwave.schemas.tables import MESSAGES, PASSAGES
 from slowwave.store import Store
 from slowwave.store.releases import publish
@@ -199,13 +199,14 @@ def main() -> None:
     parser.add_argument("file", type=Path)
     parser.add_argument("--pool", choices=("conversation", "all"), default="conversation")
     parser.add_argument("--encoder", default="all-MiniLM-L6-v2")
-    parser.add_argument("--reranker", default="", metavar="SPEC")
+    parser.add_argument("--reranker", metavar="MODULE:CLASS")
     parser.add_argument("--json", action="store_true", dest="as_json")
     given = parser.parse_args()
     os.environ["SLOWWAVE_RECALL__CACHED_ANSWERS"] = "0"  # leave no answers in the user's cache
     read = load_conversations(given.file)
     pools = [TurnCollection("all", tuple(read))] if given.pool == "all" else [TurnCollection(c.id, (c,)) for c in read]
-    found = compute_recall_figures(pools, load_encoder(given.encoder), make_reranker(given.reranker, Settings()))
+    reranker = resolve_name(given.reranker)() if given.reranker else None
+    found = compute_recall_figures(pools, load_encoder(given.encoder), reranker)
     if given.as_json:
         print(json.dumps({"cuts": CUTS, "systems": found}, indent=2))
     else:

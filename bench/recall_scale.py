@@ -1,14 +1,14 @@
-"""Recall as the store grows: p50, p95, p99 of a query at 10,000 and 100,000 rows, beside bare LanceDB vector search.
+"""Recall and context as the store grows: p50, p95, p99 at 1,000 and 10,000 sessions, beside bare LanceDB vector search.
 
     python -m bench.recall_scale SCRATCH_FOLDER [--rows 10000 100000] [--queries 50] [--encoder NAME] [--json]
 
-Rows are synthetic: sentences of the samples that ship with two words changed, their vectors real ones with noise.
-Queries are ten words long. Bare search is one flat vector search of the same table with the query's encoding, by the
-same encoder; *overhead* is recall's p50 over its. The ways take turns, so that what else the machine does hits all
-alike; beside the clock's time stands the processor's, which a busy machine disturbs less. Below the table
-(`bench/recall_checks.py`): the share of the ten nearest by brute force that recall's own vectors bring, and what eight
-readers meet while three releases are published. Stores stay in the folder and are used again. About 3 minutes for the
-two sizes, half of it writing rows.
+Rows are synthetic: sentences of the samples that ship with two words changed, their vectors real ones with noise; ten
+are a session. Queries are ten words long, reports four queries; a block of context has 500 tokens. Bare search is one
+flat vector search of the same table with the query's encoding, by the same encoder; *overhead* is recall's p50 over
+its. The ways take turns, so that what else the machine does hits all alike; beside the clock's time stands the
+processor's, which a busy machine disturbs less. Below the table (`bench/recall_checks.py`): the share of the ten
+nearest by brute force that recall's own vectors bring, and what eight readers meet while three releases are published.
+Stores stay in the folder and are used again. About 3 minutes for the two sizes, half of it writing rows.
 """
 
 import argparse
@@ -43,10 +43,13 @@ from slowwave.tasks.vector_columns import build_vector_array
 
 SAMPLES = Path(__file__).resolve().parent.parent / "data" / "samples"
 BATCH = 20_000
-TURNS = 40
+TURNS = 10
 """Messages a session."""
 WORDS = 10
 """Words of a query."""
+REPORT = 4
+"""Queries that make a report, whose block of context is built another way."""
+BUDGET = 500
 PARTS = ("first", "p50", "p95", "p99", "cpu")
 START = datetime(2024, 1, 1, tzinfo=UTC)
 
@@ -142,7 +145,7 @@ def _compute_quantiles(clock: Sequence[float], spent: Sequence[float]) -> dict[s
 
 
 def measure_recall(root: Path, encoder: Encoder, queries: Sequence[str]) -> dict[str, Any]:
-    """Time bare vector search, of recall over messages, and of the encoder's part in both.
+    """Time bare vector search, recall over messages, the encoder's part in both, and blocks of context.
 
     And what must hold.
     """
@@ -157,7 +160,10 @@ def measure_recall(root: Path, encoder: Encoder, queries: Sequence[str]) -> dict
         "encoding alone": lambda query: encoder.encode([query]),
         "bare LanceDB, flat": bare,
         "slowwave": lambda query: memory.recall(query, kinds=("message",)),
+        "context of a question": lambda query: memory.context(query, BUDGET),
+        "context of a report": lambda query: memory.context(reports[query], BUDGET),
     }
+    reports = {query: ". ".join((*queries, *queries)[n : n + REPORT]) for n, query in enumerate(queries)}
     took = measure_timings(asks, queries)
     return {
         "milliseconds": took,

@@ -15,12 +15,10 @@ SlowwaveError
 │   └── NoSuchPath         a path that was given does not exist
 ├── EngineError            a model can't be had or used (slowwave.engines.errors)
 │   ├── ModelNotFound      no model of that name: not a folder, not an installed package, not on the hub
-│   │   ├── EncoderNotFound
-│   │   └── RerankerNotFound
+│   │   └── EncoderNotFound
 │   ├── EncoderFailed      a server of vectors gave none
 │   │   └── TextsRefused   it can't do with these texts
 │   ├── WrongDimension     a model whose vectors do not fit the store's tables
-│   ├── RerankFailed       a reranker gave no scores that can be used
 │   └── EngineUnavailable  a language model's engine can answer nothing (slowwave.engines.llm.protocol)
 ├── NightIncomplete        a step failed, or a session in it; the rest is released (slowwave.flows.report)
 ├── WebTrouble             a search or a page can't be had (slowwave.web.engines)

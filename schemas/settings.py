@@ -320,7 +320,6 @@ class RecallSettings(Section):
     automatic_floor: float = Field(0.9, ge=0, le=1, description="Relevance of each memory that is put in unasked.")
     refresh_seconds: float = Field(1.0, ge=0, description="Least time between two looks for a newer release.")
     cached_answers: int = Field(200, ge=0, description="Last answers kept locally for when the store is away; 0: none.")
-    reranker: str = Field("", description="Who orders the first hits anew: cross-encoder:MODEL, llm:SPEC; empty: none.")
     rerank_top: int = Field(20, ge=2, le=200, description="First hits that a reranker sees; the others stay below.")
     rerank_seconds: float = Field(
         30.0, gt=0, description="Seconds a reranker has for a query; then the answer comes without it."

@@ -23,7 +23,7 @@ from slowwave.recall.live import LiveRelease, make_async_twin
 from slowwave.recall.notes import Notes
 from slowwave.recall.query import Query, build_query, read_once
 from slowwave.recall.release.view import View
-from slowwave.recall.rerank import make_reranking
+from slowwave.recall.rerank import Reranker, Reranking
 from slowwave.recall.retrieve.encoding import QueryVectors
 from slowwave.recall.search import Search
 from slowwave.recall.sessions import SessionHits
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from slowwave.context.build import Context, Turn
     from slowwave.context.rendering import Format
     from slowwave.context.tokens import Tokenizer
-    from slowwave.engines.rerankers import Reranker
     from slowwave.recall.browse import Claim
     from slowwave.recall.habits import Habit
     from slowwave.recall.related import Related
@@ -61,12 +60,12 @@ class Memory:
         root: Path,
         release: str | None,
         encoder: Encoder | None,
-        reranker: "Reranker | None" = None,
+        reranker: Reranker | None = None,
     ) -> None:
         self.settings, self.root, self.space = settings, root, settings.space
         self._notes = Notes()
         self._vectors = QueryVectors(settings.encoder, encoder, self._note)
-        self._reranking = make_reranking(reranker, settings, self._note)
+        self._reranking = None if reranker is None else Reranking(reranker, settings.recall, self._note)
         self._answers = AnswerCache(root, settings.space, settings.recall.cached_answers)
         self._briefings = AnswerCache(root, settings.space, min(settings.recall.cached_answers, BRIEFINGS), "briefings")
         self._live = LiveRelease(root, settings.space, release, settings.recall.refresh_seconds, self._note)
@@ -79,21 +78,20 @@ class Memory:
         release: str | None = None,
         *,
         encoder: Encoder | None = None,
-        reranker: "Reranker | None" = None,
+        reranker: Reranker | None = None,
     ) -> "Memory":
         """Return the live release of a space, or the one of that id or name (`r3`); `store` and `space` default to the
         settings' ones.
 
-        `encoder` takes the place of the model that the release names, `reranker` of the settings' one. A store that
-        can't be reached, but gave answers before, is opened all the same: those answers are told, marked as stale,
+        `encoder` takes the place of the model that the release names, `reranker` orders the first hits anew. A store
+        that can't be reached, but gave answers before, is opened all the same: those answers are told, marked as stale,
         until it is back.
 
         Raises:
             StoreMissing: there is no such store or space.
             StoreUnreadable: what is there is broken.
             NoRelease: nothing is released yet, or not under that name.
-            UsageError: the encoder given is not the one the stored vectors were made with, `space` is no name, or the
-                settings name no reranker.
+            UsageError: the encoder given is not the one the stored vectors were made with, or `space` is no name.
         """
         settings = _load_settings(space)
         memory = cls(settings, Path(store) if store is not None else settings.store, release, encoder, reranker)

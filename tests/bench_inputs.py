@@ -16,17 +16,21 @@ def runs(folder: Path) -> dict[str, list[tuple[Words, str]]]:
     (talk, report, store), (talk2, report2, store2) = decided(folder, 13), decided(folder, 4)
     ferry = some(folder, "amendments_fresh.jsonl", slice(22))
     pay = some(folder, "amendments_fresh4.jsonl", slice(24))
-    told, pairs = locomo(folder), some(folder, "pairs.tsv", slice(4, 12))
+    told, pairs, boat = locomo(folder), some(folder, "pairs.tsv", slice(4, 12)), asked_by_id(folder)
     return {
         "active": [([told, "--budget", 200, *PLAIN], "facts back")],
         "abstention": [([told, "--stride", 1, *PLAIN], "cosine < 0.5"), (["--cases", ferry, pay], "foreign")],
         "all": [([], "skipped: no ")],
         "changes": [
             ([pay, "--misses"], "what changed"),
-            ([asked_by_id(folder), *PLAIN], "100.0%"),
+            ([boat, *PLAIN], "100.0%"),
             ([pay, "--llm", "scripted:tests.llm_scripts:mumbling", "--json"], '"retired":0,'),  # without a model: 2
         ],
-        "answers": [([told, "--sample", 2, *PLAIN], "stale first"), ([asked_by_id(folder), "--json", *PLAIN], "noise")],
+        "answers": [
+            ([told, "--sample", 2, *PLAIN], "stale first"),
+            ([boat, "--json", *PLAIN], "noise"),
+            ([boat.with_suffix(".queries.json"), "--talks", boat, "--json", *PLAIN], '"block": 1.0'),
+        ],
         "context": [([talk, "--reports", report, "--store", store, *PLAIN], "R@1")],
         "dedupe": [([pairs, *PLAIN], "rules and vectors"), ([pairs, "--no-encoder", "--json"], "rules alone")],
         "dedupe_scale": [(["--rows", 40, "--brute", 40], "40")],

@@ -11,9 +11,6 @@ import pytest
 from packaging.utils import canonicalize_name
 
 from bench.packages import find_packages
-from slowwave.recall.rerank import make_reranking
-from slowwave.schemas.errors import UsageError
-from slowwave.schemas.settings import Settings
 from tests.recall_store import build
 
 ROOT = Path(__file__).parent.parent
@@ -157,16 +154,6 @@ def test_commands_that_need_the_night_say_so_in_a_line(store: Path) -> None:
     for words, (code, told, _) in zip(asked, json.loads(out), strict=True):
         assert (words, code, told.count("\n")) == (words, 1, 1)
         assert told.endswith(f"{NEEDS_NIGHT}\n")
-
-
-def test_a_reranker_needs_the_night(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "jsonschema", None)
-    monkeypatch.delitem(sys.modules, "slowwave.engines.rerankers", raising=False)
-    monkeypatch.delitem(sys.modules, "slowwave.engines.llm.answers", raising=False)
-    monkeypatch.delitem(sys.modules, "slowwave.engines.llm.checked", raising=False)
-    settings = Settings(store=store, recall={"reranker": "cross-encoder:x"})
-    with pytest.raises(UsageError, match=r"rerankers need jsonschema: pip install 'slowwave\[night\]'"):
-        make_reranking(None, settings, lambda note: None)
 
 
 def test_agents_are_served_with_the_protocols_package_alone(store: Path) -> None:

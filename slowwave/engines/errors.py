@@ -57,21 +57,3 @@ class WrongDimension(EngineError):
             "written. Go on with the encoder of before, or begin a space with this one: `slowwave export OUT --table "
             "messages --table sessions` and `slowwave run OUT --space NEW`."
         )
-
-
-class RerankerNotFound(ModelNotFound):
-    """No cross-encoder of that name could be loaded."""
-
-    WHAT = "cross-encoder"
-    INSTEAD = (
-        "Name a folder or a hub model in `recall.reranker` (SLOWWAVE_RECALL__RERANKER=cross-encoder:NAME),\n"
-        "or leave it empty: hits then keep recall's own order."
-    )
-
-
-class RerankFailed(EngineError):
-    """A reranker called `name` gave no scores that can be used: `why`."""
-
-    def __init__(self, name: str, why: str) -> None:
-        self.name, self.why = name, why
-        super().__init__(f"{name}: {why}")

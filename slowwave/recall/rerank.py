@@ -1,5 +1,9 @@
 """Where a reranker acts: on the first hits of an answer, and never at the answer's cost.
 
+A hook: none ships, and no model of language or of pairs that a plain install can have orders twenty hits within 300 ms
+on two cores (`docs/decisions/037-a-block-that-answers.md`). A reranker is any object that scores texts by how well they
+answer a query. All queries of a `recall_many` come to it in one call.
+
 By then the floors have decided that something is relevant; afterwards what is stale is put below what holds, as ever.
 A reranker that raises, gives no usable scores or is not done in time is noted, and the answer is what it would have
 been without one. It runs on a thread of its own, one call at a time: queries that come together wait for their turn
@@ -14,76 +18,74 @@ from dataclasses import replace
 from datetime import datetime
 from queue import Empty, SimpleQueue
 from threading import Lock, Thread
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from slowwave.recall.query import Query
 from slowwave.recall.rank import ScoredRow
 from slowwave.recall.retrieve.pools import POOLS
-from slowwave.schemas.errors import UsageError
-from slowwave.schemas.settings import RecallSettings, Settings
-
-if TYPE_CHECKING:
-    from slowwave.engines.rerankers import Reranker
+from slowwave.schemas.settings import RecallSettings
 
 NOTE_CHARS = 300
 """Length of what a note tells of a trouble."""
 
+Asked = Sequence[tuple[str, Sequence[str]]]
+"""Queries, each with the texts of its first hits."""
+Scored = list[list[float]]
+First = Callable[[int], list[ScoredRow]]
+"""So many hits of each kind as one list, best first."""
 
-def make_reranking(given: "Reranker | None", settings: Settings, note: Callable[[str], None]) -> "Reranking | None":
-    """Return the reranker given, else the settings' one; None where there is neither, and then nothing is imported.
 
-    Raises:
-        UsageError: the setting names no reranker, or what rerankers need is not installed.
-    """
-    if given is None and settings.recall.reranker:
-        try:
-            from slowwave.engines.rerankers import make_reranker
-        except ModuleNotFoundError as missing:
-            raise UsageError(f"rerankers need {missing.name}: pip install 'slowwave[night]'") from None
+class Reranker(Protocol):
+    """Anything that scores texts by how well they answer a query."""
 
-        given = make_reranker(settings.recall.reranker, settings)
-    return None if given is None else Reranking(given, settings.recall, note)
+    @property
+    def name(self) -> str:
+        """What notes call it."""
+        ...
+
+    def rerank(self, asked: Asked) -> Sequence[Sequence[float]]:
+        """Return for each query one score a text, in the texts' order; higher is better, equal ones stay in their
+        order.
+
+        Scores of one query compare with each other alone. Called by one thread at a time, not always the same.
+        """
+        ...
 
 
 class Reranking:
     """A reranker, held to its time and its answers; shared by threads."""
 
-    def __init__(self, reranker: "Reranker", settings: RecallSettings, note: Callable[[str], None]) -> None:
+    def __init__(self, reranker: Reranker, settings: RecallSettings, note: Callable[[str], None]) -> None:
         self.reranker, self.top, self.seconds, self._note = reranker, settings.rerank_top, settings.rerank_seconds, note
         self._turn = Lock()
         """Held by the one call there is, from before its thread starts until the reranker comes back."""
         self._due = math.inf
         """When that call should be done; infinite while there is none."""
 
-    def compute_depth(self, query: Query) -> int:
-        """Return hits of each kind that are wanted: more than are shown, so that there is something to bring up."""
-        return max(query.k, self.top)
-
-    def rerank_hits(self, query: Query, first: Callable[[int], list[ScoredRow]]) -> list[ScoredRow]:
-        """Return what was found, its first `top` in the reranker's order; as without one, where that fails.
-
-        Args:
-            first: so many hits of each kind as one list, best first.
+    def rerank_hits(self, asked: Sequence[tuple[Query, First]]) -> list[list[ScoredRow]]:
+        """Return what was found for each query, its first `top` in the reranker's order; as without one, where that
+        fails or there is but one hit.
         """
-        found = first(self.compute_depth(query))
-        scores = (
-            self._score_texts(query.text, [format_for_reranker(one) for one in found[: self.top]])
-            if len(found) > 1
-            else None
-        )
-        return first(query.k) if scores is None else reorder_hits(found, scores)
+        found = [first(max(query.k, self.top)) for query, first in asked]
+        many = [n for n, some in enumerate(found) if len(some) > 1]
+        texts = [(asked[n][0].text, [format_for_reranker(one) for one in found[n][: self.top]]) for n in many]
+        scores = dict(zip(many, self._score_texts(texts) if texts else (), strict=False))
+        return [
+            reorder_hits(found[n], scores[n]) if n in scores else first(query.k)
+            for n, (query, first) in enumerate(asked)
+        ]
 
-    def _score_texts(self, query: str, texts: Sequence[str]) -> list[float] | None:
-        """Return scores of the texts; None, and a note, where there are none."""
-        outcome = self._call_with_timeout(query, texts)
+    def _score_texts(self, asked: Asked) -> Scored:
+        """Return scores of the texts; none, and a note, where that fails."""
+        outcome = self._call_with_timeout(asked)
         if isinstance(outcome, str):
             self._note(
                 f"the reranker {_get_reranker_name(self.reranker)!r} failed ({outcome}): answered in recall's own order"
             )
-            return None
+            return []
         return outcome
 
-    def _call_with_timeout(self, query: str, texts: Sequence[str]) -> list[float] | str:
+    def _call_with_timeout(self, asked: Asked) -> Scored | str:
         """Return scores, or why there are none."""
         due = time.monotonic() + self.seconds
         if time.monotonic() >= self._due:
@@ -92,9 +94,9 @@ class Reranking:
         if not self._turn.acquire(timeout=self.seconds):
             return f"no turn within {self.seconds:g} s: it is busy with earlier queries"
         self._due = due
-        outcomes: SimpleQueue[list[float] | str] = SimpleQueue()
+        outcomes: SimpleQueue[Scored | str] = SimpleQueue()
         # A daemon: no process waits at its end for a reranker that hangs.
-        worker = Thread(target=self._run_reranker, args=(query, texts, outcomes), name="slowwave-rerank", daemon=True)
+        worker = Thread(target=self._run_reranker, args=(asked, outcomes), name="slowwave-rerank", daemon=True)
         try:
             worker.start()
         except RuntimeError as trouble:  # no more threads, or the process is at its end
@@ -105,10 +107,10 @@ class Reranking:
         except Empty:
             return f"no answer within {self.seconds:g} s"
 
-    def _run_reranker(self, query: str, texts: Sequence[str], outcomes: "SimpleQueue[list[float] | str]") -> None:
-        outcome: list[float] | str
+    def _run_reranker(self, asked: Asked, outcomes: "SimpleQueue[Scored | str]") -> None:
+        outcome: Scored | str
         try:
-            outcome = check_scores(self.reranker.rerank(query, texts), len(texts))
+            outcome = check_scores(self.reranker.rerank(asked), [len(texts) for _, texts in asked])
         except BaseException as trouble:  # a reranker may be anybody's code, and no query fails for its sake
             outcome = _describe_trouble(trouble)
         self._release_turn()
@@ -146,16 +148,19 @@ def format_for_reranker(one: ScoredRow) -> str:
     return f"{at:%Y-%m-%d} {said}" if isinstance(at, datetime) else said
 
 
-def check_scores(scores: Sequence[float], texts: int) -> list[float]:
+def check_scores(scores: Sequence[Sequence[float]], texts: Sequence[int]) -> Scored:
     """Return the scores as numbers.
+
+    Args:
+        texts: how many each query has.
 
     Raises:
         ValueError: not one a text, or one that is no number.
     """
-    numbers = [float(score) for score in scores]
-    if len(numbers) != texts:
-        raise ValueError(f"{len(numbers)} scores for {texts} texts")
-    if not all(map(math.isfinite, numbers)):
+    numbers = [[float(score) for score in some] for some in scores]
+    if (got := [len(some) for some in numbers]) != list(texts):
+        raise ValueError(f"{got} scores for {list(texts)} texts")
+    if not all(math.isfinite(score) for some in numbers for score in some):
         raise ValueError("a score that is no finite number")
     return numbers
 

@@ -6,7 +6,8 @@ nothing under it.
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -28,7 +29,7 @@ from slowwave.recall.rank import (
     sort_superseded_last,
 )
 from slowwave.recall.release.view import View
-from slowwave.recall.rerank import Reranking
+from slowwave.recall.rerank import First, Reranking
 from slowwave.recall.retrieve.claims import retrieve_claim_candidates
 from slowwave.recall.retrieve.messages import PassageEvidence, compute_passage_evidence, retrieve_message_candidates
 from slowwave.recall.retrieve.pools import (
@@ -46,6 +47,16 @@ from slowwave.recall.sources import build_hits
 from slowwave.recall.staleness import mark_superseded
 from slowwave.schemas.settings import RecallSettings
 from slowwave.store.trouble import READ_TROUBLE
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a query found, not yet in its last order."""
+
+    query: Query
+    first: First
+    relevance: float
+    """Of the nearest."""
 
 
 class Search:
@@ -71,7 +82,9 @@ class Search:
 
     def answer_queries(self, queries: Sequence[Query], *, automatic: bool = False) -> list[Hits]:
         """Return one answer a query, in order; their texts are encoded together."""
-        return [self._answer_query(plan, automatic) for plan in self._plan_queries(queries)]
+        found = [self._find_rows(plan, automatic) for plan in self._plan_queries(queries)]
+        ordered = iter(self._order_rows([one for one in found if isinstance(one, Found)]))
+        return [one if isinstance(one, Hits) else self._build_hits(one, next(ordered)) for one in found]
 
     def answer_sessions(self, query: Query, *, automatic: bool = False) -> SessionHits:
         """Return the sessions that a query for messages is likeliest about; none, and why, where recall keeps
@@ -98,9 +111,9 @@ class Search:
         vectors = self._encode(sorted(texts)) if texts else {}
         return [replace(one, vector=vectors.get(one.text), whole=vectors.get(one.query.text)) for one in plans]
 
-    def _answer_query(self, plan: Plan, automatic: bool) -> Hits:
-        query = plan.query
-        if reason := explain_empty_filters(self.view, query):
+    def _find_rows(self, plan: Plan, automatic: bool) -> "Found | Hits":
+        """Return what a query finds; nothing, and why, where recall keeps silent."""
+        if reason := explain_empty_filters(self.view, plan.query):
             return Hits(reason=reason)
         answers = self._search_pools(plan.kinds, plan)
         if not any(one.candidates.rows for one in answers):
@@ -108,10 +121,20 @@ class Search:
         reason, best = self._explain_silence(answers, plan, automatic)
         if reason:
             return Hits(reason=reason, relevance=best)
-        kept = self._merge_results(answers, plan, self.settings.automatic_floor if automatic else 0.0)
-        told = demote_echoes(mark_superseded(self.view, kept, query))
-        found = promote_newest(mark_possible_supersessions(self.view, told, query), query)[: _compute_depth(query)]
-        return Hits(build_hits(self.view, sort_superseded_last(found)[: query.k]), relevance=best)
+        least = self.settings.automatic_floor if automatic else 0.0
+        return Found(plan.query, partial(self._merge_results, answers, plan, least), best)
+
+    def _order_rows(self, found: Sequence["Found"]) -> list[list[ScoredRow]]:
+        """Return each query's rows, best first; by the reranker, where there is one."""
+        if self._reranking is None:
+            return [one.first(one.query.k) for one in found]
+        return self._reranking.rerank_hits([(one.query, one.first) for one in found])
+
+    def _build_hits(self, found: "Found", rows: Sequence[ScoredRow]) -> Hits:
+        query = found.query
+        told = demote_echoes(mark_superseded(self.view, rows, query))
+        newest = promote_newest(mark_possible_supersessions(self.view, told, query), query)[: _compute_depth(query)]
+        return Hits(build_hits(self.view, sort_superseded_last(newest)[: query.k]), relevance=found.relevance)
 
     def _explain_silence(self, answers: Sequence[ScoredPool], plan: Plan, automatic: bool) -> tuple[str | None, float]:
         """Return why what was found is not relevant enough to be told, None where it is; and how relevant it is."""
@@ -128,16 +151,11 @@ class Search:
         reached = math.floor(best * 100) / 100  # rounded, it might read as the floor
         return f"nothing relevant: the nearest memory reaches {reached:.2f}, the floor is {floor:.2f}", best
 
-    def _merge_results(self, answers: Sequence[ScoredPool], plan: Plan, least: float) -> list[ScoredRow]:
-        """Return the hits of all kinds as one list, best first; by the reranker, where there is one."""
-        query, anything, telling = plan.query, not plan.is_time_only, self.settings.floor
-
-        def first(depth: int) -> list[ScoredRow]:
-            best = [one.select_best(max(depth, ABOUT)) for one in answers]
-            found = boost_matching_dates(merge_kinds(best, self.settings.rrf_k), telling, query)
-            return [one for one in found if one.relevance >= least and (one.relevance or anything)]
-
-        return first(query.k) if self._reranking is None else self._reranking.rerank_hits(query, first)
+    def _merge_results(self, answers: Sequence[ScoredPool], plan: Plan, least: float, depth: int) -> list[ScoredRow]:
+        """Return so many hits of each kind as one list, best first."""
+        best = [one.select_best(max(depth, ABOUT)) for one in answers]
+        found = boost_matching_dates(merge_kinds(best, self.settings.rrf_k), self.settings.floor, plan.query)
+        return [one for one in found if one.relevance >= least and (one.relevance or not plan.is_time_only)]
 
     def _score_other_kinds(self, plan: Plan) -> float:
         """Return relevance of the best of the kinds not asked for: a summary may say what a terse claim is about."""

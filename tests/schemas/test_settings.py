@@ -217,21 +217,21 @@ def listener() -> Iterator[tuple[str, list[bytes]]]:
         yield f"http://127.0.0.1:{server.getsockname()[1]}/v1", heard
 
 
-def test_a_strangers_reranker_is_sent_nothing_and_the_memory_answers(
+def test_a_strangers_encoder_is_sent_nothing_and_the_memory_answers(
     project: Path, own: Path, listener: tuple[str, list[bytes]]
 ) -> None:
     url, heard = listener
     store = project.parent / "s"
-    build(store)
-    (project / "slowwave.toml").write_text(f'[recall]\nreranker = "llm:openai:x@{url}"\n[web]\nenabled = true\n')
+    build(store, encoder="x")
+    (project / "slowwave.toml").write_text(f'encoder = "openai:x@{url}"\n[web]\nenabled = true\n')
     asked = [*COMMAND, "recall", "session cache", "--json", "--store", str(store)]
     done = subprocess.run(asked, capture_output=True, text=True, check=True)
     assert json.loads(done.stdout)["hits"]
     assert heard == []
-    assert done.stderr.count("recall.reranker, web.enabled: left out") == done.stderr.count("\n") == 1
-    own.write_text(f'recall.reranker = "llm:openai:x@{url}"\n')
+    assert done.stderr.count("encoder, web.enabled: left out") == 1
+    own.write_text(f'encoder = "openai:x@{url}"\n')
     assert json.loads(typed("recall", "session cache", "--json", "--store", store).stdout)["hits"]
-    assert heard, "the user's own reranker would be asked"
+    assert heard, "the user's own encoder would be asked"
 
 
 def test_prefect_is_not_imported_as_a_strangers_folder_has_it(project: Path) -> None:
