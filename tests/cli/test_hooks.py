@@ -74,6 +74,23 @@ def test_the_documented_event_gets_the_documented_answer(
     assert "heron" not in told["additionalContext"]
 
 
+@pytest.mark.parametrize("client", ["claude-code-settings", "codex-hooks", "cursor-hooks"])
+def test_the_commands_in_a_clients_file_are_run_as_they_stand_there(
+    store: Path, project: Path, tmp_path: Path, client: str
+) -> None:
+    program = tmp_path / "slowwave"
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m slowwave "$@"\n')
+    program.chmod(0o755)
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "SLOWWAVE_STORE": str(store), "XDG_CONFIG_HOME": str(store)}
+    environment |= {"PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"}
+    for event, entries in json.loads((EXAMPLES / f"{client}.json").read_text())["hooks"].items():
+        name = "session-start" if event.casefold() == "sessionstart" else "user-prompt"
+        given = json.dumps(example(f"{client.rpartition('-')[0]}-{name}", project)).encode()
+        for command in (one["command"] for entry in entries for one in entry.get("hooks", [entry])):
+            done = subprocess.run(command, shell=True, input=given, env=environment, capture_output=True, check=True)
+            assert b"PostgreSQL keeps the gauge readings" in done.stdout, (event, done.stderr)
+
+
 def test_cursor_gets_its_own_answer_and_what_was_told_is_noted(store: Path, project: Path) -> None:
     (store / "default" / "recalls.jsonl").unlink(missing_ok=True)
     done = call("session-start", given=example("cursor-session-start", project), store=store)

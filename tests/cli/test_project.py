@@ -10,12 +10,16 @@ from typer.testing import CliRunner, Result
 from slowwave.cli.main import app
 from slowwave.context.projection import make_harmless
 from slowwave.context.standing import LONGEST
+from slowwave.flows.report import RunReport
+from slowwave.memory import Memory
+from slowwave.recall.show import show
 from slowwave.schemas.tables import MERGES, OBSERVATIONS
 from slowwave.store.recalls import hash_span, load_recalled_spans
 from slowwave.store.releases import publish
 from slowwave.store.store import Store
 from tests.recall_store import add, build, observation
 
+EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "tidepool" / "AGENTS.md"
 MADE_BY_PERSON = "ses-a-m0"
 MADE_BY_MODEL = "ses-a-m1"
 STANDS = "Sessions never go into Redis again."
@@ -88,6 +92,22 @@ def test_only_what_stands_is_told_each_line_with_its_source(store: Path, tmp_pat
     assert len(rows) == len(ids) == 3
     recalled = load_recalled_spans(store / "default")
     assert (hash_span(GOTCHA) in recalled, hash_span(STEERS) in recalled) == (True, False)
+
+
+def test_the_example_is_what_the_command_writes_and_each_line_stands_on_messages(
+    samples_night: tuple[Path, RunReport], tmp_path: Path
+) -> None:
+    done = typed("--out", "AGENTS.md", "--workspace", "/home/ada/tidepool", "--store", samples_night[0])
+    assert done.exit_code == 0, done.output
+    text = (tmp_path / "AGENTS.md").read_text(encoding="utf-8")
+    assert text == EXAMPLE.read_text(encoding="utf-8")
+    snapshot = Memory.open(samples_night[0]).snapshot
+    lines = [line for line in text.splitlines() if line.startswith("- ")]
+    for line in lines:
+        said = show(snapshot, line.rpartition(", ")[2].removesuffix(")"))
+        assert said.node.kind == "observation"
+        assert {one.kind for one in said.node.below} == {"message"}
+    assert len(lines) > 5
 
 
 def test_the_same_claims_give_the_same_bytes_in_a_later_release(store: Path, tmp_path: Path) -> None:

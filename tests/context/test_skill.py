@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
+import skills_ref
 import yaml
 from typer.testing import CliRunner, Result
 
@@ -51,6 +52,15 @@ def test_it_is_valid_and_each_lines_source_is_there(store: Path) -> None:
         found, holder = show(snapshot, message, 0).node, show(snapshot, session, 0).node
         assert (found.kind, found.facts["session_id"]) == ("message", holder.id)
     assert len(SOURCE.findall(body)) == len(lines)
+
+
+def test_the_formats_own_library_validates_it_and_loads_it(store: Path, tmp_path: Path) -> None:
+    assert typed(store, "--workspace", TIDEPOOL, "--out", tmp_path / "tidepool").exit_code == 0
+    for folder in (tmp_path / "tidepool", Path("docs/examples/tidepool")):
+        assert skills_ref.validate(folder) == []
+        told = skills_ref.read_properties(folder)
+        assert told.name == "tidepool"
+        assert told.description in skills_ref.to_prompt([folder]).replace("&#x27;", "'")
 
 
 def test_what_a_person_wrote_stays_and_the_same_release_gives_the_same_bytes(store: Path, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import time
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, get_type_hints
@@ -100,6 +101,10 @@ def test_the_tools_over_stdio(store: Path) -> None:
                 "context": text_of(await client.call_tool("context", {"query": "tide gauge readings", "budget": 200})),
                 "briefing": [text_of(await client.call_tool("briefing")) for _ in range(2)],
                 "show": json.loads(text_of(await client.call_tool("show", {"id": found[0]["id"]}))),
+                "claims": await client.call_tool("claims", {"limit": 5}),
+                "related": await client.call_tool("related", {"wanted": "PostgreSQL"}),
+                "habits": await client.call_tool("habits", {"files": ["db.py"]}),
+                "rate": text_of(await client.call_tool("rate", {"id": found[0]["id"], "verdict": "good"})),
                 "remember": text_of(
                     await client.call_tool("remember", {"note": "The ferry's new berth is number seven."})
                 ),
@@ -134,6 +139,11 @@ def test_the_tools_over_stdio(store: Path) -> None:
     assert got["briefing"][0] == got["briefing"][1]
     assert got["show"]["id"] == got["hits"][0]["id"]
     assert got["remember"].startswith("Noted as note-")
+    claims = got["claims"].structured_content["claims"]
+    assert [one["id"] for one in claims] == [one["id"] for one in got["related"].structured_content["related"]]
+    assert "PostgreSQL 17" in claims[0]["summary"]
+    assert got["habits"].structured_content == {"release": "r1", "habits": []}
+    assert got["rate"].startswith("Noted as good: ")
     assert all(result.is_error for result in got["bad"])
     assert "no words to search for" in got["bad"][0].content[0].text
     assert "no such row" not in got["bad"][2].content[0].text
@@ -144,6 +154,27 @@ def test_the_tools_over_stdio(store: Path) -> None:
         ("assistant", "The ferry's new berth is number seven."),
         ("agent", "Noted."),
     ]
+
+
+@pytest.mark.parametrize("name", ["claude-code-mcp.json", "codex-config.toml", "cursor-mcp.json"])
+def test_the_server_in_a_clients_file_is_started_as_it_stands_there(store: Path, tmp_path: Path, name: str) -> None:
+    program = tmp_path / "slowwave"
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m slowwave "$@"\n')
+    program.chmod(0o755)
+    text = (Path(__file__).parents[2] / "deployments" / "hooks" / name).read_text()
+    told = tomllib.loads(text)["mcp_servers"] if name.endswith(".toml") else json.loads(text)["mcpServers"]
+    more = {"PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"}
+    command = StdioServerParameters(
+        command=shutil.which(told["slowwave"]["command"], path=more["PATH"]) or "",
+        args=told["slowwave"]["args"],
+        env=environment(store) | more,
+    )
+
+    async def use() -> CallToolResult:
+        async with Client(command) as client:
+            return await client.call_tool("claims", {})
+
+    assert json.loads(text_of(asyncio.run(use())))["claims"]
 
 
 def test_the_conditions_of_recall_and_context(store: Path, inside: Callable[[Path], MCPServer[Any]]) -> None:
