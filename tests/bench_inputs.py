@@ -37,6 +37,7 @@ def runs(folder: Path) -> dict[str, list[tuple[Words, str]]]:
         "draw_sentences": [([talk, "--count", 2], '"speaker":"person"')],
         "encoder": [([talk, "--rounds", 1, "--json"], "beside_plain")],
         "extraction": [([told, "--sessions", 1], "extractive")],
+        "faults": [(["--stride", 5_000, "--start", 0, "--case", "night"], "fault")],
         "fit_changes": [([ferry, pay, "--none", told, "--json"], "amendments_fresh4")],
         "fit_statements": [([talk, report, talk2, report2, "--stores", store, store2], "did not see")],
         "golden": [([talk, "--write", folder / "golden.json"], "none differs")],

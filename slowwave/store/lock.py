@@ -4,7 +4,7 @@ import json
 import os
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,7 +12,8 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from slowwave.schemas.errors import StoreLocked, StoreUnwritable
-from slowwave.store.private import make_private_folder
+from slowwave.store.durable import begin_sync, go_back, mark_synced, read_boot
+from slowwave.store.private import make_private_folder, sync_path
 from slowwave.store.trouble import format_error, translate_write_errors
 
 LOCK_FILE = "writer.lock"
@@ -21,27 +22,29 @@ HOLDER_FILE = "writer.json"
 
 @dataclass(frozen=True)
 class Holder:
-    """Who writes: a run, its kind and its process, and since when (ISO, UTC)."""
+    """Who writes: a run, its kind and its process, since when (ISO, UTC), and on which start of the machine."""
 
     run_id: str
     kind: str
     pid: int
     host: str
     since: str
+    boot: str | None = None
 
 
 @contextmanager
 def writer_lock(space_dir: Path, run_id: str, kind: str = "run") -> Iterator[Holder | None]:
     """Hold the space's writer lock; yields who died holding it, if somebody did.
 
-    The holder file says who writes. It is removed when the run ends, also by an error, so one that is still there
-    when the lock is free belongs to a run that was killed.
+    The holder file says who writes. It is removed when all that was written is synced, so one that is still there when
+    the lock is free belongs to a run that was killed; where the machine was started since, power may have been lost,
+    and the tables go back to what was synced.
 
     Raises:
         StoreLocked: another process, or another thread of this one, holds it.
-        StoreUnwritable: there is no room, or no right.
+        StoreUnwritable: there is no room, or no right; or what was written can't be synced.
     """
-    lock = FileLock(space_dir / LOCK_FILE)
+    lock, path = FileLock(space_dir / LOCK_FILE), space_dir / HOLDER_FILE
     try:
         make_private_folder(space_dir)
         lock.acquire(timeout=0)
@@ -50,21 +53,41 @@ def writer_lock(space_dir: Path, run_id: str, kind: str = "run") -> Iterator[Hol
     except OSError as trouble:
         raise StoreUnwritable(space_dir, format_error(trouble)) from trouble
     try:
-        died = _read_holder(space_dir)
         with translate_write_errors(space_dir):
-            _write_holder(space_dir, Holder(run_id, kind, os.getpid(), socket.gethostname(), _format_now()))
+            left, died = path.exists(), _read_holder(space_dir)
+            if left and (died is None or died.boot != read_boot()):
+                go_back(space_dir)
+            begin_sync(space_dir, known=not left)
+            _write_holder(path, Holder(run_id, kind, os.getpid(), socket.gethostname(), _format_now(), read_boot()))
         yield died
+    except BaseException:
+        with suppress(StoreUnwritable):  # what went wrong first is what is told
+            _let_go(space_dir)
+        raise
+    else:
+        _let_go(space_dir)
     finally:
-        (space_dir / HOLDER_FILE).unlink(missing_ok=True)
         lock.release()
+
+
+def _let_go(space_dir: Path) -> None:
+    """Sync what was written, and say that nobody writes any more."""
+    with translate_write_errors(space_dir):
+        mark_synced(space_dir)
+        (space_dir / HOLDER_FILE).unlink(missing_ok=True)
 
 
 def _format_now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-def _write_holder(space_dir: Path, holder: Holder) -> None:
-    (space_dir / HOLDER_FILE).write_text(json.dumps(asdict(holder)), encoding="utf-8")
+def _write_holder(path: Path, holder: Holder) -> None:
+    """Write it durably: after a loss of power it alone says that a run was under way."""
+    with path.open("w", encoding="utf-8") as file:
+        json.dump(asdict(holder), file)
+        file.flush()
+        os.fsync(file.fileno())
+    sync_path(path.parent)
 
 
 def _read_holder(space_dir: Path) -> Holder | None:

@@ -15,12 +15,12 @@ from slowwave.schemas.tables import MESSAGES, RELEASES, SESSIONS, TABLES, VECTOR
 from slowwave.store.releases import Release, parse_releases
 from slowwave.store.seals import check_ledger_whole
 from slowwave.store.trouble import translate_read_errors
-from slowwave.store.whole import load_last_whole
+from slowwave.store.whole import list_manifests, load_last_whole
 
 
 def has_table(folder: Path, name: str) -> bool:
-    """Return whether a space's folder holds this table."""
-    return (folder / f"{name}.lance" / "_versions").is_dir()
+    """Return whether a space's folder holds this table; one that was killed before its first version is none."""
+    return bool(list_manifests(folder / f"{name}.lance"))
 
 
 def find_missing_columns(table: Table, found: pa.Schema) -> list[pa.Field]:

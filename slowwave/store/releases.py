@@ -1,12 +1,11 @@
 """Releases: one row that pins a version of every table, written last.
 
-There is no transaction over several tables. A night writes them all, fsyncs them, and then adds one row to `releases`;
+There is no transaction over several tables. A night writes them all, syncs them, and then adds one row to `releases`;
 readers open the versions that the highest-numbered row names, so a half-done night is invisible.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
@@ -19,7 +18,7 @@ import pyarrow as pa
 from slowwave.schemas.errors import NoRelease, UsageError
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.tables import RELEASED, RELEASES, Table
-from slowwave.store.private import sync_path
+from slowwave.store.durable import mark_synced, sync_changes
 from slowwave.store.seals import settle_left_seals, settle_seal, write_seal
 from slowwave.store.traces import note_store
 from slowwave.store.trouble import READ_TROUBLE, translate_write_errors
@@ -153,12 +152,12 @@ def _draft_release(
 def _add_release(store: Store, known: list[Release], release: Release) -> Release:
     with translate_write_errors(store.dir):
         _pin_versions(store, release)
-        _fsync_tree(store.dir, since=known[-1].created_at if known else None)
         settle_left_seals(store.dir, {one.number for one in known})
         seal = write_seal(store.dir, release.number, vars(release))
+        mark_synced(store.dir)
         store.append(RELEASES, make_ledger_rows([vars(release)]))
-        _fsync_tree(store.dir / f"{RELEASES.name}.lance", since=None)
-        settle_seal(seal)
+        sync_changes(store.dir)
+        settle_seal(seal)  # never on the disk before the row: that would be a lost row
     note_store(store.root, store.space)
     return release
 
@@ -189,14 +188,3 @@ def unpin(table: LanceTable, release: Release) -> None:
     """Let a release's version of one table be cleaned up."""
     if release.name in table.tags.list():
         table.tags.delete(release.name)
-
-
-def _fsync_tree(directory: Path, since: datetime | None) -> None:
-    """Make new files and the folders they stand in durable: Lance itself syncs nothing."""
-    floor = since.timestamp() - 60 if since else 0.0
-    for folder, _, names in os.walk(directory):
-        fresh = [n for n in names if (path := Path(folder, n)).stat().st_mtime >= floor and path.is_file()]
-        for name in fresh:
-            sync_path(Path(folder, name))
-        if fresh:
-            sync_path(Path(folder))

@@ -19,11 +19,10 @@ import lance
 import orjson
 
 from slowwave.schemas.errors import StoreUnreadable
+from slowwave.store.whole import list_manifests
 
 FOLDER = "seals"
 PART = ".part"
-LAST_VERSION = 2**64 - 1
-"""Lance names the manifest of version 3 by this number less 3, so that the newest sorts first; older stores by 3."""
 
 Files = dict[str, list[Any]]
 """Path inside the space's folder -> its bytes, its SHA-256 in hex."""
@@ -198,8 +197,7 @@ def list_pinned_files(folder: Path, versions: dict[str, int]) -> list[str]:
 def _list_version(folder: Path, name: str, version: int) -> Iterator[Path]:
     root = folder / f"{name}.lance"
     dataset = lance.dataset(str(root), version=version)
-    manifests = (root / "_versions" / f"{n}.manifest" for n in (LAST_VERSION - version, version))
-    yield next(path for path in manifests if path.is_file())
+    yield list_manifests(root)[version]
     for fragment in dataset.get_fragments():
         yield from (root / "data" / file.path for file in fragment.metadata.files)
         if deleted := fragment.deletion_file():

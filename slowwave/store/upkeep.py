@@ -6,6 +6,7 @@ from datetime import timedelta
 import lance
 
 from slowwave.schemas.tables import RELEASED, TABLES, Table
+from slowwave.store.durable import mark_synced, sync_changes
 from slowwave.store.releases import read_releases, unpin
 from slowwave.store.seals import drop_seals
 from slowwave.store.store import Store
@@ -52,6 +53,7 @@ def compact_store(store: Store, fragments: int) -> list[str]:
         StoreUnwritable: no room, no right, or a table that is broken.
     """
     with translate_write_errors(store.dir):
+        mark_synced(store.dir)  # what is compacted may be cleaned up, and there must be something to go back to
         touched = [t.name for t in TABLES.values() if compact_table(store, t, fragments)]
         touched += [t.name for t in RELEASED if index_text(store, t)]
         for table in TABLES.values():
@@ -114,12 +116,16 @@ def drop_all_but_live(store: Store) -> int:
     kept = read_releases(store)[-1:]
     live = {release.name for release in kept}
     with translate_write_errors(store.dir):
+        mark_synced(store.dir)
         drop_seals(store.dir, first=kept[0].number if kept else 0)
         for table in TABLES.values():
             tags = store.open_table(table).tags
             for name in set(tags.list()) - live:
                 tags.delete(name)
-    return sum(drop_versions_at_once(store, table) for table in TABLES.values())
+    freed = sum(drop_versions_at_once(store, table) for table in TABLES.values())
+    with translate_write_errors(store.dir):
+        sync_changes(store.dir)  # what is gone does not come back
+    return freed
 
 
 def drop_versions_at_once(store: Store, table: Table) -> int:

@@ -4,6 +4,7 @@ Of a small file that a full disk takes but in part Lance says nothing: it commit
 write is looked at, and a writer takes back what an earlier one could not finish.
 """
 
+from contextlib import suppress
 from pathlib import Path
 
 import lance
@@ -12,6 +13,8 @@ from slowwave.schemas.errors import StoreUnreadable
 from slowwave.schemas.tables import Table
 from slowwave.store.trouble import READ_TROUBLE
 
+LAST_VERSION = 2**64 - 1
+"""Lance names the manifest of version 3 by this number less 3, so that the newest sorts first; older stores by 3."""
 STEPS_BACK = 8
 """Versions that one write and the upkeep after it may have made."""
 
@@ -37,13 +40,31 @@ def find_torn_file(dataset: lance.LanceDataset) -> str | None:
     return None
 
 
+def list_manifests(path: Path) -> dict[int, Path]:
+    """Return the file that names what a version of a table consists of, for each version that is there."""
+    numbers = {one: int(one.stem) for one in (path / "_versions").glob("*.manifest") if one.stem.isdigit()}
+    return {LAST_VERSION - n if n > LAST_VERSION // 2 else n: one for one, n in numbers.items()}
+
+
+def is_whole(path: Path, version: int) -> bool:
+    """Return whether a version of a table can be read; all of it is."""
+    try:
+        found = lance.dataset(str(path), version=version)
+        return find_torn_file(found) is None and found.to_table().num_rows >= 0
+    except READ_TROUBLE:
+        return False
+
+
 def load_last_whole(path: Path) -> lance.LanceDataset:
     """Return a table as it is, or as it was before a last write that was not finished."""
-    newest = lance.dataset(str(path))
-    if find_torn_file(newest) is None or newest.version == 1:
-        return newest
-    before = lance.dataset(str(path), version=newest.version - 1)
-    return newest if find_torn_file(before) else before
+    with suppress(*READ_TROUBLE):
+        newest = lance.dataset(str(path))
+        if find_torn_file(newest) is None:
+            return newest
+    for version in sorted(list_manifests(path), reverse=True)[1:2]:
+        if is_whole(path, version):
+            return lance.dataset(str(path), version=version)
+    return lance.dataset(str(path))
 
 
 def restore_last_whole(folder: Path, table: Table, released: int) -> None:

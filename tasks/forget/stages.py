@@ -35,6 +35,7 @@ from slowwave.schemas.tables import (
     Table,
 )
 from slowwave.schemas.vocabulary import Status
+from slowwave.store.durable import mark_synced
 from slowwave.store.probes import read_probes, remove_probe
 from slowwave.store.store import Store
 from slowwave.tasks.forget.erase import (
@@ -56,6 +57,7 @@ def erase(store: Store, plan: Plan) -> None:
     """Erase what a plan says, in stages, and note that it is erased: what is made anew then is not erased again."""
     for stage in STAGES:
         stage(store, plan)
+    mark_synced(store.dir)  # else a loss of power could bring it back under a plan that says it is gone
     plan.erased = True
     write_plan(store.dir, plan)
 

@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pyarrow.compute as pc
 
 from slowwave.schemas.tables import COMPLETIONS, FILES, QUARANTINE
+from slowwave.store.durable import mark_synced
 from slowwave.store.store import Store
 from slowwave.store.upkeep import drop_versions_at_once, rewrite_tables
 from slowwave.tasks.forget.journals import erase_old_recalls
@@ -53,6 +54,7 @@ def _drop_due_ledgers(job: Job, now: datetime) -> dict[str, int]:
         if due:
             job.store.delete_ids(COMPLETIONS, due)
             rewrite_tables(job.store, [COMPLETIONS])
+            mark_synced(job.store.dir)
             drop_versions_at_once(job.store, COMPLETIONS)
         dropped["completions forgotten"] = len(due)
     return dropped

@@ -25,6 +25,7 @@ from slowwave.tasks.ingest.parsing.records import (
     Role,
     Session,
     Skipped,
+    reject_failing,
 )
 from slowwave.tasks.ingest.parsing.values import (
     coerce_dict,
@@ -62,9 +63,9 @@ def read(path: Path, limits: Limits) -> Iterator[Record]:
         if isinstance(item, Rejected):
             yield item
         elif "chunkedPrompt" in item[1]:
-            yield from _read_studio_prompt(path, *item)
+            yield from reject_failing(item[0], _read_studio_prompt(path, *item))
         else:
-            yield from _read_cli_document(*item)
+            yield from reject_failing(item[0], _read_cli_document(*item))
 
 
 def _read_studio_prompt(path: Path, number: int, conversation: dict[str, object]) -> Iterator[Record]:

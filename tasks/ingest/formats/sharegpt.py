@@ -24,6 +24,7 @@ from slowwave.tasks.ingest.parsing.records import (
     Role,
     Session,
     Skipped,
+    reject_failing,
 )
 from slowwave.tasks.ingest.parsing.values import (
     coerce_dict,
@@ -80,7 +81,7 @@ def read(path: Path, limits: Limits) -> Iterator[Record]:
         if isinstance(item, Rejected):
             yield item
         else:
-            yield from _read_conversation(*item)
+            yield from reject_failing(item[0], _read_conversation(*item))
 
 
 def _read_conversation(number: int, conversation: dict[str, object]) -> Iterator[Record]:

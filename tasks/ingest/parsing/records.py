@@ -4,7 +4,7 @@ A reader is a generator of these records, in the order of the file. It keeps no 
 messages in memory, so that a file of any size streams through.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -122,6 +122,14 @@ class Skipped:
 
 
 Record = Session | Message | Inactive | Rejected | Skipped
+
+
+def reject_failing(line: int, records: Iterable[Record]) -> Iterator[Record]:
+    """Yield what a line gives; where its reader can't bear it, a `Rejected`, so that the rest of the file is read."""
+    try:
+        yield from records
+    except Exception as error:  # deliberately broad: whatever it is, it is this line's
+        yield Rejected(line, f"the reader can't bear it: {type(error).__name__}: {error}")
 
 
 @dataclass(slots=True, frozen=True)

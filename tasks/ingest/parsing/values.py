@@ -5,6 +5,7 @@ Nothing here raises on odd input: what has the wrong type counts as absent, and 
 
 import json
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 
 import orjson
@@ -94,12 +95,17 @@ def _parse_time_text(text: str) -> datetime | None:
 
 def encode_json(value: object) -> str:
     """Return the value as compact JSON; a string that is given as JSON already stays as it is."""
-    if isinstance(value, str):
-        return value
+    return value if isinstance(value, str) else dump_json(value)
+
+
+def dump_json(value: object) -> str:
+    """Return the value as compact JSON, whatever it is."""
     try:
-        return orjson.dumps(value).decode()
-    except (TypeError, orjson.JSONEncodeError):  # an integer over 64 bits, a lone surrogate, a date
-        return json.dumps(value, default=str)
+        return orjson.dumps(value, default=str).decode()
+    except (TypeError, orjson.JSONEncodeError):  # an integer over 64 bits, a lone surrogate, nested over 254 deep
+        with suppress(RecursionError):
+            return json.dumps(value, default=str)
+        return '"nested too deep"'
 
 
 def parse_blocks(content: object) -> list[Block] | None:

@@ -5,10 +5,9 @@ Shared by Claude Code's transcripts and whatever else stores messages in the sha
 
 from collections.abc import Iterator
 
-import orjson
-
 from slowwave.tasks.ingest.parsing.clean import clean_text, drop_base64, strip_tags
 from slowwave.tasks.ingest.parsing.records import Block
+from slowwave.tasks.ingest.parsing.values import dump_json
 
 AGENT_TAGS = ("task-notification", "teammate-message")
 """Envelopes around another agent's words, delivered in the user's turn."""
@@ -104,7 +103,7 @@ def _format_arguments(value: object) -> str:
 
 
 def _dump_json(value: object) -> str:
-    return drop_base64(orjson.dumps(value, default=str).decode())
+    return drop_base64(dump_json(value))
 
 
 def _stringify(value: object) -> str:

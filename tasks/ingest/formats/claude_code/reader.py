@@ -50,6 +50,7 @@ from slowwave.tasks.ingest.parsing.records import (
     Rejected,
     Role,
     Skipped,
+    reject_failing,
 )
 from slowwave.tasks.ingest.parsing.tree import MESSAGE, TYPED, Tree
 
@@ -114,7 +115,7 @@ def read(path: Path, limits: Limits) -> Iterator[Record]:
         if isinstance(item, Rejected):
             yield item
         else:
-            yield from transcript.feed(*item)
+            yield from reject_failing(item[0], transcript.feed(*item))
     yield from transcript.finish()
 
 

@@ -6,7 +6,7 @@ import orjson
 
 from slowwave.tasks.ingest.parsing.clean import clean_text, drop_base64, extract_tag_body, strip_tags
 from slowwave.tasks.ingest.parsing.records import Block
-from slowwave.tasks.ingest.parsing.values import coerce_text
+from slowwave.tasks.ingest.parsing.values import coerce_text, dump_json
 
 Json = dict[str, object]
 
@@ -118,7 +118,7 @@ def extract_reasoning(item: Json) -> list[str]:
 
 def stringify(value: object) -> str:
     """Return text as it is, nothing as "", anything else as JSON."""
-    return value if isinstance(value, str) else "" if value is None else orjson.dumps(value, default=str).decode()
+    return value if isinstance(value, str) else "" if value is None else dump_json(value)
 
 
 def _parse_part(part: object) -> Block:

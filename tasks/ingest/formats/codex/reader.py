@@ -52,6 +52,7 @@ from slowwave.tasks.ingest.parsing.records import (
     Role,
     Session,
     Skipped,
+    reject_failing,
 )
 
 NAME = "codex"
@@ -93,7 +94,7 @@ def read(path: Path, limits: Limits) -> Iterator[Record]:
         if isinstance(item, Rejected):
             yield item
         else:
-            yield from rollout.feed(*item)
+            yield from reject_failing(item[0], rollout.feed(*item))
     yield from rollout.finish()
 
 

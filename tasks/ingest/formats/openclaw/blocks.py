@@ -2,11 +2,9 @@
 
 from typing import Any
 
-import orjson
-
 from slowwave.tasks.ingest.parsing.clean import drop_base64
 from slowwave.tasks.ingest.parsing.records import Block
-from slowwave.tasks.ingest.parsing.values import coerce_text
+from slowwave.tasks.ingest.parsing.values import coerce_text, dump_json
 
 
 def parse_openclaw_content(content: object) -> list[Block]:
@@ -76,8 +74,3 @@ def join_openclaw_text(blocks: list[Block]) -> str:
     """Return the text blocks' text, nothing else."""
     texts = [block.text for block in blocks if block.type == "text" and block.text]
     return texts[0] if len(texts) == 1 else "\n\n".join(texts)
-
-
-def dump_json(value: object) -> str:
-    """Compact JSON."""
-    return orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS).decode()

@@ -11,7 +11,6 @@ from typing import Any
 
 from slowwave.schemas.ids import compute_content_id
 from slowwave.tasks.ingest.formats.openclaw.blocks import (
-    dump_json,
     join_openclaw_text,
     parse_bash_execution,
     parse_openclaw_content,
@@ -32,8 +31,9 @@ from slowwave.tasks.ingest.parsing.records import (
     Role,
     Session,
     Skipped,
+    reject_failing,
 )
-from slowwave.tasks.ingest.parsing.values import coerce_text
+from slowwave.tasks.ingest.parsing.values import coerce_text, dump_json
 
 Event = dict[str, Any]
 
@@ -75,7 +75,7 @@ def read_events(
         if event.get("type") == "session" and current.is_new_session(event):
             yield from current.finish()
             current = Transcript(Session(str(event["id"])), dialect, pinned)
-        yield from current.feed(line, event)
+        yield from reject_failing(line, current.feed(line, event))
     yield from current.finish()
 
 
@@ -140,7 +140,7 @@ class Transcript:
         name = kind if isinstance(kind, str) else "no type"
         if kind == "session_info" and coerce_text(event.get("name")):
             yield Session(self.session.native_id, title=clean_text(event["name"]))
-        key = "summary" if kind in SUMMARIES else "content" if kind == "custom_message" else ""
+        key = "summary" if str(kind) in SUMMARIES else "content" if kind == "custom_message" else ""
         yield self._handle_system(line, event, event.get(key), name)
 
     def _handle_system(self, line: int, event: Event, content: object, kind: str) -> Record:

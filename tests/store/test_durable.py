@@ -1,0 +1,60 @@
+"""After a loss of power the tables go back to what was synced; after a kill they stay."""
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from slowwave.schemas.tables import COMPLETIONS, LINES, MESSAGES, Table
+from slowwave.store import Store
+from slowwave.store import lock as locks
+from slowwave.store.durable import mark_synced
+from slowwave.store.lock import HOLDER_FILE, writer_lock
+
+
+def add(store: Store, table: Table, key: str) -> None:
+    plain: dict[str, Any] = {"string": key, "int64": 1, "int32": 1}
+    row = {field.name: plain.get(str(field.type), []) for field in table.schema}
+    store.append(table, pa.Table.from_pylist([row], schema=table.schema))
+
+
+def write_and_die(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run that syncs one line, writes another, and is killed."""
+    with monkeypatch.context() as dying:
+        dying.setattr(locks, "_let_go", lambda folder: None)
+        with writer_lock(root / "default", "r", "nightly"):
+            store = Store.open(root, create=True)
+            add(store, LINES, "synced")
+            mark_synced(store.dir)
+            add(store, LINES, "not synced")
+            (store.dir / "lines.lance" / "_refs" / "tags").mkdir(parents=True, exist_ok=True)
+            (store.dir / "lines.lance" / "_refs" / "tags" / "r1.json").touch()  # an empty file, as a loss leaves
+    assert (root / "default" / HOLDER_FILE).exists()
+
+
+def keys(root: Path) -> set[str]:
+    return set(Store.open(root).read(LINES)[LINES.key].to_pylist())
+
+
+@pytest.mark.parametrize(("boot", "left"), [("another start", 1), (None, 2)])
+def test_what_was_not_synced_goes_when_the_machine_was_started_anew(
+    boot: str | None, left: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_and_die(tmp_path, monkeypatch)
+    if boot:
+        monkeypatch.setattr(locks, "read_boot", lambda: boot)
+    with writer_lock(tmp_path / "default", "s") as died:
+        assert died is not None
+        assert len(keys(tmp_path)) == left
+        tags = list((tmp_path / "default" / "lines.lance" / "_refs" / "tags").iterdir())
+        assert len(tags) == left - 1
+
+
+def test_a_table_whose_making_was_killed_is_made(tmp_path: Path) -> None:
+    Store.open(tmp_path, create=True)
+    folder = tmp_path / "default" / f"{MESSAGES.name}.lance" / "_versions"
+    for file in folder.iterdir():
+        file.unlink()
+    assert Store.open(tmp_path, create=True).count(MESSAGES) == 0
+    assert Store.open(tmp_path).count(COMPLETIONS) == 0
