@@ -18,6 +18,7 @@ from slowwave.schemas.errors import SlowwaveError
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import MESSAGES, SESSIONS
 from slowwave.store.journal import find_journals
+from slowwave.store.other_versions import load_releases
 from slowwave.store.store import Store
 from slowwave.tasks.forget.lineage import make_plan, read_plans, write_plan
 from slowwave.tasks.forget.plan import Plan
@@ -96,7 +97,7 @@ def take_in_notes(settings: Settings, call: Caller = run_as_function) -> None:
         StoreMissing: there is no such store or space.
         StoreLocked: a run is at it.
     """
-    Store.open(settings.store, settings.space)
+    load_releases(settings.store / settings.space)
     with open_run("forget", settings) as (job, report):
         run_step(call, report, read_transcripts, job, find_journals(job.store.dir))
 

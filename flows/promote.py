@@ -7,7 +7,7 @@ from slowwave.flows.report import RunReport
 from slowwave.flows.run import open_run
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings
-from slowwave.store.store import Store
+from slowwave.store.other_versions import load_releases
 from slowwave.tasks.publish.task import find_run_release, publish_release
 
 
@@ -21,7 +21,7 @@ def promote_candidate(why: str, settings: Settings) -> RunReport:
     """
     if not why.strip():
         raise UsageError("a reason is needed: it is kept with the run")
-    Store.open(settings.store, settings.space)  # there must be one: this makes none
+    load_releases(settings.store / settings.space)  # there must be one: this makes none
     with open_run("promote", settings) as (job, report):
         report.notes.append(f"promoted: {why}")
         report.steps.append(publish_release(job))

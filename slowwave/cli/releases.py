@@ -60,11 +60,11 @@ def rollback(
     """
     with report_errors():
         from slowwave.flows.run import open_run
+        from slowwave.store.other_versions import load_releases
         from slowwave.store.releases import roll_back
-        from slowwave.store.store import Store
 
         settings = load_settings(store, space)
-        Store.open(settings.store, settings.space)  # there must be one: this command makes none
+        load_releases(settings.store / settings.space)  # there must be one: this command makes none
         with open_run("rollback", settings) as (job, report):
             made = report.release = roll_back(job.store, release, job.run_id)
         OUT.print(f"Live now: {made.name}, with the tables of {release}.", highlight=False)
