@@ -8,21 +8,17 @@ machine last started goes back to these versions; after a mere kill nothing is l
 
 import json
 import os
-import shutil
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from slowwave.schemas.tables import COMPLETIONS, RELEASES
+from slowwave.store.manifests import list_manifests
 from slowwave.store.private import replace_file, sync_path
-from slowwave.store.whole import is_whole, list_manifests
 
 SYNCED_FILE = "synced.json"
 OWN = (SYNCED_FILE, "writer.json", "writer.lock")
 """Files of the lock, that say nothing about the tables."""
 BOOT = Path("/proc/sys/kernel/random/boot_id")
-STANDING = (RELEASES.name, COMPLETIONS.name)
-"""Tables of which the newest whole version stands: releases are synced one by one, answers depend on nothing else."""
 
 State = dict[Path, tuple[int, ...]]
 _states: dict[Path, State] = {}
@@ -73,41 +69,6 @@ def sync_changes(folder: Path) -> bool:
     _sync_all(sorted(folders | {path for path in changed if path.is_dir()}, reverse=True))
     _states[folder] = now
     return bool(folders)
-
-
-def go_back(folder: Path) -> None:
-    """Take the tables back to what they were when they were last synced.
-
-    Raises:
-        OSError: the disk can't.
-    """
-    try:
-        synced = json.loads((folder / SYNCED_FILE).read_text(encoding="utf-8"))
-    except (OSError, ValueError):  # never synced by this version: there is nothing to go back to
-        return
-    for table in sorted(folder.glob("*.lance")):
-        manifests, kept = list_manifests(table), synced.get(table.stem, 0)
-        later = sorted((version for version in manifests if version > kept), reverse=True)
-        if table.stem not in synced:
-            shutil.rmtree(table)
-            continue
-        for version in later:
-            if table.stem in STANDING and is_whole(table, version):
-                break
-            manifests[version].unlink()
-        for hint in (table / "_versions").glob("*.json"):
-            hint.unlink()
-        for tag in (table / "_refs" / "tags").glob("*"):
-            if not _is_json(tag):
-                tag.unlink()
-
-
-def _is_json(path: Path) -> bool:
-    try:
-        json.loads(path.read_bytes())
-    except ValueError:
-        return False
-    return True
 
 
 def _list_state(folder: Path) -> State:

@@ -12,9 +12,10 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from slowwave.schemas.errors import StoreLocked, StoreUnwritable
-from slowwave.store.durable import begin_sync, go_back, mark_synced, read_boot
+from slowwave.store.durable import begin_sync, mark_synced, read_boot
 from slowwave.store.private import make_private_folder, sync_path
 from slowwave.store.trouble import format_error, translate_write_errors
+from slowwave.store.whole import go_back_to_synced
 
 LOCK_FILE = "writer.lock"
 HOLDER_FILE = "writer.json"
@@ -56,7 +57,7 @@ def writer_lock(space_dir: Path, run_id: str, kind: str = "run") -> Iterator[Hol
         with translate_write_errors(space_dir):
             left, died = path.exists(), _read_holder(space_dir)
             if left and (died is None or died.boot != read_boot()):
-                go_back(space_dir)
+                go_back_to_synced(space_dir)
             begin_sync(space_dir, known=not left)
             _write_holder(path, Holder(run_id, kind, os.getpid(), socket.gethostname(), _format_now(), read_boot()))
         yield died

@@ -19,7 +19,7 @@ import lance
 import orjson
 
 from slowwave.schemas.errors import StoreUnreadable
-from slowwave.store.whole import list_manifests
+from slowwave.store.manifests import list_manifests
 
 FOLDER = "seals"
 PART = ".part"

@@ -4,17 +4,21 @@ Of a small file that a full disk takes but in part Lance says nothing: it commit
 write is looked at, and a writer takes back what an earlier one could not finish.
 """
 
+import json
+import shutil
 from contextlib import suppress
 from pathlib import Path
 
 import lance
 
 from slowwave.schemas.errors import StoreUnreadable
-from slowwave.schemas.tables import Table
+from slowwave.schemas.tables import COMPLETIONS, RELEASES, Table
+from slowwave.store.durable import SYNCED_FILE
+from slowwave.store.manifests import list_manifests
 from slowwave.store.trouble import READ_TROUBLE
 
-LAST_VERSION = 2**64 - 1
-"""Lance names the manifest of version 3 by this number less 3, so that the newest sorts first; older stores by 3."""
+STANDING = (RELEASES.name, COMPLETIONS.name)
+"""Tables of which the newest whole version stands: releases are synced one by one, answers depend on nothing else."""
 STEPS_BACK = 8
 """Versions that one write and the upkeep after it may have made."""
 
@@ -38,12 +42,6 @@ def find_torn_file(dataset: lance.LanceDataset) -> str | None:
             if file.file_size_bytes and not (path.is_file() and path.stat().st_size == file.file_size_bytes):
                 return path.name
     return None
-
-
-def list_manifests(path: Path) -> dict[int, Path]:
-    """Return the file that names what a version of a table consists of, for each version that is there."""
-    numbers = {one: int(one.stem) for one in (path / "_versions").glob("*.manifest") if one.stem.isdigit()}
-    return {LAST_VERSION - n if n > LAST_VERSION // 2 else n: one for one, n in numbers.items()}
 
 
 def is_whole(path: Path, version: int) -> bool:
@@ -97,3 +95,38 @@ def restore_last_whole(folder: Path, table: Table, released: int) -> None:
 
 def _build_path(folder: Path, table: Table) -> str:
     return str(folder / f"{table.name}.lance")
+
+
+def go_back_to_synced(folder: Path) -> None:
+    """Take the tables back to what they were when they were last synced.
+
+    Raises:
+        OSError: the disk can't.
+    """
+    try:
+        synced = json.loads((folder / SYNCED_FILE).read_text(encoding="utf-8"))
+    except (OSError, ValueError):  # never synced by this version: there is nothing to go back to
+        return
+    for table in sorted(folder.glob("*.lance")):
+        manifests, kept = list_manifests(table), synced.get(table.stem, 0)
+        later = sorted((version for version in manifests if version > kept), reverse=True)
+        if table.stem not in synced:
+            shutil.rmtree(table)
+            continue
+        for version in later:
+            if table.stem in STANDING and is_whole(table, version):
+                break
+            manifests[version].unlink()
+        for hint in (table / "_versions").glob("*.json"):
+            hint.unlink()
+        for tag in (table / "_refs" / "tags").glob("*"):
+            if not _is_json(tag):
+                tag.unlink()
+
+
+def _is_json(path: Path) -> bool:
+    try:
+        json.loads(path.read_bytes())
+    except ValueError:
+        return False
+    return True
