@@ -45,7 +45,12 @@ class Labelled:
     project: str
     text: str
     numbers: tuple[float, ...]
-    is_worth: bool
+    label: str
+
+    @property
+    def is_worth(self) -> bool:
+        """Whether it is worth remembering, by itself or with its neighbours."""
+        return self.label in WORTH
 
 
 @dataclass(frozen=True)
@@ -74,13 +79,13 @@ def collect_labelled(paths: Sequence[Path], labels: dict[str, tuple[str, str]]) 
         for _, turns in groupby(filter(is_turn, rows), key=itemgetter("session_id")):
             for one in list_sentences(list(turns)):
                 if told := wanted.get((one.turn.row["message_id"], one.text)):
-                    is_worth = labels[told["hash"]][0] in WORTH
-                    found.setdefault(told["hash"], Labelled(told["project"], one.text, one.numbers, is_worth))
+                    label = labels[told["hash"]][0]
+                    found.setdefault(told["hash"], Labelled(told["project"], one.text, one.numbers, label))
     return list(found.values())
 
 
-def fit_worth_model(sentences: Sequence[Labelled]) -> WorthModel:
-    """Return a model of labelled sentences."""
+def fit_worth_model(sentences: Sequence[Labelled], labels: Sequence[bool] | None = None) -> WorthModel:
+    """Return a model of labelled sentences: of whether they are worth it, or of the `labels`."""
     from scipy.sparse import csr_matrix, hstack
     from sklearn.feature_extraction.text import CountVectorizer
     from sklearn.linear_model import LogisticRegression
@@ -93,7 +98,7 @@ def fit_worth_model(sentences: Sequence[Labelled]) -> WorthModel:
     stands_for = np.sqrt(np.expm1(numbers[:, CROWD]))
     fitted = LogisticRegression(C=STRENGTH, max_iter=5000).fit(
         hstack([words, csr_matrix((numbers - means) / scales)], format="csr"),
-        [one.is_worth for one in sentences],
+        labels if labels is not None else [one.is_worth for one in sentences],
         sample_weight=stands_for / stands_for.mean(),
     )
     names, weights = counter.get_feature_names_out().tolist(), fitted.coef_[0]

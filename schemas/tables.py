@@ -252,6 +252,8 @@ PATTERNS = Table(
 
 CODING = ("decision", "pattern", "gotcha", "convention", "context")
 PERSONAL = ("fact", "preference", "event", "plan", "relationship")
+GATES = ("reusable", "non_trivial", "specific")
+"""Columns of OBSERVATIONS in which a claim may be shut."""
 
 OBSERVATIONS = Table(
     name="observations",

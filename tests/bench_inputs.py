@@ -44,6 +44,7 @@ def runs(folder: Path) -> dict[str, list[tuple[Words, str]]]:
         "house": [([], "longest chain")],
         "keywords": [([abstracts(folder)], "same keywords")],
         "locomo": [([told, *PLAIN], "plain RRF")],
+        "narration": [([ROOT / "data" / "samples" / name for name in ("claude-code", "openclaw")], "tier")],
         "night": [([talk, *PLAIN], "nothing changed")],
         "observe": [([told], "first person")],
         "packages": [([], "slowwave[night]")],
@@ -53,6 +54,7 @@ def runs(folder: Path) -> dict[str, list[tuple[Words, str]]]:
         "redaction": [([rules(folder)], "redacted 1.0")],
         "sessions": [([talk, told, "--store", folder / "sessions", *PLAIN], "Memory.sessions")],
         "topics": [([some(folder, "topics.tsv", slice(12)), "--orders", 1, *PLAIN], "purity")],
+        "fit_gates": [([ROOT / "data" / "samples" / name for name in ("claude-code", "openclaw")], "specific")],
         "fit_worth": [([ROOT / "data" / "samples"], "tidepool")],
         "worth": [([ROOT / "data" / "samples" / "generic"], "friends"), ([talk, "--json"], '"claims": 0')],
     }

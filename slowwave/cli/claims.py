@@ -56,5 +56,6 @@ def _format_claim(claim: "Claim") -> str:
     said = f"{claim.sessions} sessions" if claim.sessions > 1 else f"session {claim.session}"
     facts = [claim.category, f"{claim.confidence:.0%} sure", said, claim.speaker, claim.topic, claim.workspace]
     facts += [", ".join(claim.files[:3])] if claim.files else []
+    facts += [f"not {gate}" for gate in claim.shut]
     text = " ".join((claim.summary if not claim.detail else f"{claim.summary}: {claim.detail}").split())
     return f"{claim.id[:12]}  {when}{stale}  {text}\n{' ' * 14}{' · '.join(filter(None, facts))}"

@@ -18,7 +18,7 @@ from slowwave.context.rendering import Format, Line, LineSource, Part, get_rende
 from slowwave.context.standing import STANDING, collect_standing_claims, take_in_turn
 from slowwave.context.tokens import Tokenizer, cache_counts
 from slowwave.recall.release.view import View
-from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, PERSONAL, SESSIONS, SUMMARIES, TOPICS, Table
+from slowwave.schemas.tables import GATES, MESSAGES, OBSERVATIONS, PERSONAL, SESSIONS, SUMMARIES, TOPICS, Table
 from slowwave.schemas.vocabulary import Origin, Status, SummaryScope
 
 MASTER = -1
@@ -99,8 +99,8 @@ def order_briefing_lines(kinds: Kinds, chosen: Sequence[Line]) -> list[Line]:
 
 
 def collect_facts(view: View) -> list[Line]:
-    """Return what people said of themselves, as active claims: a person's words before an agent's account of them, then
-    the surest first, of equals the latest.
+    """Return what people said of themselves, as active claims with no gate shut: a person's words before an agent's
+    account of them, then the surest first, of equals the latest.
     """
     columns = [
         "observation_id",
@@ -111,11 +111,13 @@ def collect_facts(view: View) -> list[Line]:
         "observed_at",
         "speaker",
         "message_ids",
+        *GATES,
     ]
     wanted = (pc.field("status") == Status.ACTIVE) & (pc.field("pack") == "personal")
     rows = _read_optional_rows(view, OBSERVATIONS, columns, wanted)
     unconfirmed = view.unconfirmed_notes
     rows = [row for row in rows if row["category"] in PERSONAL and row["session_id"] not in unconfirmed]
+    rows = [row for row in rows if not any(row[gate] is False for gate in GATES)]
     rows.sort(key=lambda row: str(row["observation_id"]))
     rows.sort(key=lambda row: _make_time_key(row["observed_at"]), reverse=True)
     rows.sort(key=lambda row: -round(cast(float, row["confidence"]), 6))

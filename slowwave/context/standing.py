@@ -1,7 +1,8 @@
 """What stands about a project or a person without being asked for: claims fit for a text that is read each time.
 
 A claim stands when it holds (active, nothing later doubts it), when a person said it or two sessions bear it out, when
-it is likely enough, and when it is a statement: what is longer is a log or a report that somebody pasted.
+it is likely enough, when no gate of it is shut, and when it is a statement: what is longer is a log or a report that
+somebody pasted.
 """
 
 from collections.abc import Collection, Iterable, Iterator
@@ -14,7 +15,7 @@ import pyarrow.compute as pc
 
 from slowwave.context.rendering import Line, LineSource
 from slowwave.recall.release.view import View
-from slowwave.schemas.tables import MESSAGES, OBSERVATIONS
+from slowwave.schemas.tables import GATES, MESSAGES, OBSERVATIONS
 from slowwave.schemas.vocabulary import Origin, Status
 
 LONGEST = 300
@@ -69,6 +70,8 @@ def collect_standing_claims(
     if not view.count(OBSERVATIONS):
         return []
     wanted = (pc.field("status") == Status.ACTIVE) & (pc.field("confidence") >= least)
+    for gate in GATES:
+        wanted = wanted & pc.if_else(pc.field(gate).is_valid(), pc.field(gate), True)
     for column, values in (("workspace", places), ("category", categories)):
         wanted = wanted & pc.field(column).isin(sorted(values)) if values else wanted
     rows = [

@@ -95,7 +95,7 @@ class ClaimsResult(BaseModel):
 
     claims: list[dict[str, Any]]
     """Newest first: id, summary, detail, category, confidence, files, quote, workspace, speaker, observed_at, status,
-    superseded_by, topic, session, sessions, keywords.
+    superseded_by, topic, session, sessions, keywords, shut (what it is not, of reusable, non_trivial, specific).
     """
 
 

@@ -13,12 +13,12 @@ from slowwave.recall.query import parse_bound, parse_share
 from slowwave.recall.release.view import View
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.filters import ClaimFilters, refuse_unknown_filters
-from slowwave.schemas.tables import OBSERVATIONS, TOPICS, UTC_US
+from slowwave.schemas.tables import GATES, OBSERVATIONS, TOPICS, UTC_US
 from slowwave.schemas.vocabulary import Status
 from slowwave.store.workspaces import anchor_workspace, require_workspaces
 
 COLUMNS = ["observation_id", "session_id", "summary", "detail", "category", "files", "quote", "workspace", "speaker"]
-COLUMNS += ["observed_at", "status", "superseded_by", "topic_id", "evidence_sessions", "keywords"]
+COLUMNS += ["observed_at", "status", "superseded_by", "topic_id", "evidence_sessions", "keywords", *GATES]
 LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 
@@ -46,6 +46,8 @@ class Claim:
     sessions: int
     """How many say it."""
     keywords: tuple[str, ...]
+    shut: tuple[str, ...] = ()
+    """The gates that are: what it is not, of reusable, non_trivial and specific."""
 
     def as_dict(self) -> dict[str, object]:
         """Return plain values, ready for JSON."""
@@ -104,4 +106,5 @@ def _make_claim(row: dict[str, Any], confidence: float, topics: dict[str, str], 
         sessions.get(row["session_id"], row["session_id"]),
         len(row["evidence_sessions"]),
         tuple(row["keywords"]),
+        tuple(gate for gate in GATES if row[gate] is False),
     )

@@ -26,6 +26,7 @@ from slowwave.recall.release.tables import Row
 from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.pools import POOLS, Candidates, Scores, select_best_per_owner
 from slowwave.recall.times import QueryTimes, convert_datetimes
+from slowwave.schemas.tables import GATES
 from slowwave.schemas.vocabulary import Status
 from slowwave.text.words import extract_content_words, extract_stems, stem
 
@@ -33,7 +34,8 @@ NEARNESS = 0.5
 """What the place by cosine among all kinds weighs against the place within the own."""
 
 CLAIM = 0.0001
-"""What a claim has over a message of the same places, less than half a place: it was distilled to be told."""
+"""What a claim has over a message of the same places, less than half a place: it was distilled to be told. One with a
+gate shut has so much less."""
 TIMELY = 0.01
 """What a row of the time that a query names has over another: of two reciprocal ranks, that is a hundred places."""
 SAME = 70.0
@@ -99,15 +101,17 @@ def merge_kinds(found: Sequence[Sequence[ScoredRow]], k: int) -> list[ScoredRow]
     near = sorted(chain(*some), key=lambda one: (-one.cosine if one.cosine == one.cosine else 2.0, one.id))
     by_cosine = {(one.kind, one.id): rank for rank, one in enumerate(near, 1)}
     scored = [
-        replace(one, score=_score_place(one.kind, rank, by_cosine[one.kind, one.id], k))
+        replace(one, score=_score_place(one, rank, by_cosine[one.kind, one.id], k))
         for ranking in some
         for rank, one in enumerate(ranking, 1)
     ]
     return sorted(scored, key=lambda one: (-one.score, KINDS.index(one.kind), one.id))
 
 
-def _score_place(kind: Kind, place: int, by_cosine: int, k: int) -> float:
-    return 1 / (k + place) + NEARNESS / (k + by_cosine) + (CLAIM if kind == "observation" else 0.0)
+def _score_place(one: ScoredRow, place: int, by_cosine: int, k: int) -> float:
+    shut = any(one.row.get(gate) is False for gate in GATES)
+    edge = (-CLAIM if shut else CLAIM) if one.kind == "observation" else 0.0
+    return 1 / (k + place) + NEARNESS / (k + by_cosine) + edge
 
 
 def demote_echoes(found: Sequence[ScoredRow]) -> list[ScoredRow]:

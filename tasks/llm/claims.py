@@ -38,10 +38,9 @@ from slowwave.tasks.llm.quotes import (
     normalise_text,
 )
 from slowwave.tasks.observe.extract import CONFIDENCE, Part
-from slowwave.tasks.observe.observe import COLUMNS, GOES_ON
+from slowwave.tasks.observe.observe import COLUMNS, GATE_COLUMNS, GOES_ON
 
-GATES = ("reusable", "non_trivial", "specific", "verified", "gate_reasons")
-SCHEMA = pa.schema([OBSERVATIONS.schema.field(c) for c in (*COLUMNS, *GATES)])
+SCHEMA = pa.schema([OBSERVATIONS.schema.field(c) for c in (*COLUMNS, *GATE_COLUMNS)])
 SAME = 85.0
 """token_sort_ratio of two summaries on one quote from which they are one claim."""
 SURE = 97.0

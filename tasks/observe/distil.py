@@ -23,8 +23,6 @@ from slowwave.tasks.observe.extract import Part, Plan, plan_requests
 from slowwave.tasks.observe.observe import observe
 
 Answers = Mapping[str, Completion]
-NOT_JUDGED = {"reusable": None, "non_trivial": None, "specific": None, "verified": True, "gate_reasons": None}
-"""The gates of an extractive claim: its quote is cut from its message, and nobody looked at the others."""
 
 
 @dataclass
@@ -184,12 +182,12 @@ def _observe_part(part: Part, settings: Settings) -> list[dict[str, Any]]:
     rows = {turn.row["message_id"]: dict(turn.row) for turn in part.chunk.turns}
     table = pa.Table.from_pylist(list(rows.values()), schema=MESSAGES.schema)
     seen = observe(table, settings.observe.model_copy(update={"min_messages": 1}))
-    return [_add_gates(claim, rows[claim["message_ids"][0]]) for claim in seen.claims.to_pylist()]
+    return [_add_place(claim, rows[claim["message_ids"][0]]) for claim in seen.claims.to_pylist()]
 
 
-def _add_gates(claim: dict[str, Any], row: Mapping[str, Any]) -> dict[str, Any]:
+def _add_place(claim: dict[str, Any], row: Mapping[str, Any]) -> dict[str, Any]:
     start = max(0, row["text"].find(claim["quote"]))
-    return {**claim, **NOT_JUDGED, "span": (start, start + len(claim["quote"])), "place": (row["seq"], start)}
+    return {**claim, "span": (start, start + len(claim["quote"])), "place": (row["seq"], start)}
 
 
 def _observe_without_model(messages: pa.Table, settings: Settings, model: Model, why: str) -> ExtractionResult:
@@ -201,7 +199,7 @@ def _observe_without_model(messages: pa.Table, settings: Settings, model: Model,
         done.rejected = [Rejected(f"{session}/all", why, "") for session in sessions]
         return done
     seen = observe(messages, settings.observe)
-    done.claims = [{**claim, **NOT_JUDGED} for claim in seen.claims.to_pylist()]
+    done.claims = seen.claims.to_pylist()
     done.notes = {**dict.fromkeys(sessions, f"extractive: {why}"), **seen.skipped}
     done.degraded = set(sessions)
     return done

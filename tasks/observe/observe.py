@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.settings import ObserveSettings
-from slowwave.schemas.tables import OBSERVATIONS
+from slowwave.schemas.tables import GATES, OBSERVATIONS
 from slowwave.schemas.vocabulary import Origin, is_turn
 from slowwave.tasks.observe import lexicon as lex
 from slowwave.tasks.observe.categories import classify_personal, find_coding_category
@@ -30,6 +30,7 @@ from slowwave.tasks.observe.coding import (
     is_refusal,
 )
 from slowwave.tasks.observe.cues import Strength, find_cue, is_complaint
+from slowwave.tasks.observe.gates import compute_gates_digest, judge_gates
 from slowwave.tasks.observe.scores import (
     ScoredSentence,
     count_words,
@@ -40,7 +41,7 @@ from slowwave.tasks.observe.scores import (
 from slowwave.tasks.observe.units import MIN_WORDS, Unit, collect_speakers, extract_units, is_adjacent, strip_emphasis
 from slowwave.tasks.observe.worth import compute_worth_digest, load_worth_model
 
-VERSION = 8
+VERSION = 9
 """Raised when the method changes: every claim made under an older one is pending again."""
 
 OBSERVER = "extractive"
@@ -82,7 +83,10 @@ COLUMNS = (
     "observed_at",
     "observer",
 )
-SCHEMA = pa.schema([OBSERVATIONS.schema.field(c) for c in COLUMNS])
+GATE_COLUMNS = (*GATES, "verified", "gate_reasons")
+NOT_JUDGED: dict[str, Any] = dict.fromkeys(GATE_COLUMNS) | {"verified": True}
+"""Gates of a claim whose quote is verbatim, as all are that no model made, and that nobody judged besides."""
+SCHEMA = pa.schema([OBSERVATIONS.schema.field(c) for c in (*COLUMNS, *GATE_COLUMNS)])
 NEEDED = ["message_id", "session_id", "seq", "role", "origin", "speaker", "blocks", "text", "ts", "workspace", "source"]
 GOES_ON = re.compile(r"^(?:it|it['’]s|they|they['’]re|he|she|that|that['’]s|this|these|those)\b", re.I)
 NAME_PREFIX = re.compile(r"^([A-Z][\w.'-]*(?: [A-Z][\w.'-]*)?): ")
@@ -93,7 +97,7 @@ class ObserveResult:
     """What `observe` made, and what it left out."""
 
     claims: pa.Table
-    """Columns COLUMNS of OBSERVATIONS, in order of session, then of speech."""
+    """Columns COLUMNS and GATE_COLUMNS of OBSERVATIONS, in order of session, then of speech."""
     skipped: dict[str, str]
     """Session to the reason nothing was picked from it."""
 
@@ -124,12 +128,12 @@ class Candidate:
 def observe(messages: pa.Table, settings: ObserveSettings) -> ObserveResult:
     """Return claims of the sessions in `messages`.
 
-    In: rows of MESSAGES, the active ones, of whole sessions, in any order. Out: one row a claim, columns COLUMNS;
-    `quote` is a verbatim piece of the first message in `message_ids`; a second one is the turn that the claim answers,
-    and `detail` is from there. `confidence` is the score as a probability. Words of summaries are about `max_share` of
-    those spoken in everyday talk, more of a list of facts and less of a log, and MIN_BUDGET at least. A session's
-    claims depend on its own messages alone. Sessions of fewer than `min_messages` spoken messages, and those without a
-    claim, are in `skipped`.
+    In: rows of MESSAGES, the active ones, of whole sessions, in any order. Out: one row a claim, columns COLUMNS and
+    GATE_COLUMNS; `quote` is a verbatim piece of the first message in `message_ids`; a second one is the turn that the
+    claim answers, and `detail` is from there. `confidence` is the score as a probability. Words of summaries are about
+    `max_share` of those spoken in everyday talk, more of a list of facts and less of a log, and MIN_BUDGET at least. A
+    session's claims depend on its own messages alone. Sessions of fewer than `min_messages` spoken messages, and those
+    without a claim, are in `skipped`.
     """
     rows: list[dict[str, Any]] = []
     skipped: dict[str, str] = {}
@@ -148,7 +152,8 @@ def observe(messages: pa.Table, settings: ObserveSettings) -> ObserveResult:
 
 def compute_observe_key(settings: ObserveSettings) -> str:
     """Return hash of what the claims depend on besides the messages: the method's version and the settings."""
-    return compute_content_id("observe", OBSERVER, str(VERSION), compute_worth_digest(), settings.model_dump_json())
+    learnt = (compute_worth_digest(), compute_gates_digest())
+    return compute_content_id("observe", OBSERVER, str(VERSION), *learnt, settings.model_dump_json())
 
 
 def _iter_sessions(messages: pa.Table) -> Iterator[tuple[str, list[dict[str, Any]]]]:
@@ -180,7 +185,14 @@ def _build_claims(spoken: list[dict[str, Any]], coding: bool, max_share: float) 
     kept = {id(s) for s in select_within_budget(others, left, CODING_THRIFT if coding else PERSONAL_THRIFT)}
     chosen = sorted((c for c in candidates if c.stated or id(c.scored) in kept), key=lambda c: c.place)
     told = {(c.row["message_id"], c.scored.sentence.position) for c in chosen}
-    return [_build_observation_row(*group, told) for group in _join_continuations(chosen)]
+    groups = list(_join_continuations(chosen))
+    rows = [_build_observation_row(*group, told) for group in groups]
+    # What was labelled are bare sentences: with its heading or the next one a claim may say more.
+    judged = judge_gates([claim.unit.text for claim, _ in groups], [claim.unit.numbers for claim, _ in groups])
+    return [
+        row | NOT_JUDGED | (gates if claim.pack == "coding" and row["summary"] == claim.unit.text else {})
+        for row, gates, (claim, _) in zip(rows, judged, groups, strict=True)
+    ]
 
 
 def _find_personal_candidates(spoken: list[dict[str, Any]]) -> Iterator[Candidate]:
@@ -209,7 +221,8 @@ def _find_coding_candidates(spoken: list[dict[str, Any]]) -> Iterator[Candidate]
         elif scored.probability >= (MIN_CODING_STATED if stated or (short and human) else least):
             if unit.row["message_id"] in refused and is_proposal(text):
                 continue
-            yield Candidate(unit, scored, find_coding_category(text, human=human), "coding", stated)
+            category = find_coding_category(text, human=human, words=count_words(unit.row["text"]))
+            yield Candidate(unit, scored, category, "coding", stated)
 
 
 def has_stated_change(text: str) -> bool:

@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.vocabulary import SHARED
 from slowwave.tasks.ingest.formats.learnings import LEARNING
-from slowwave.tasks.observe.distil import NOT_JUDGED
+from slowwave.tasks.observe.observe import NOT_JUDGED
 
 TRUST = 0.8
 """What another memory's confidence is worth here."""

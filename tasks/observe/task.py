@@ -25,10 +25,10 @@ from slowwave.tasks.llm.ask import (
     quarantine_rejected,
     resolve_pack_names,
 )
-from slowwave.tasks.llm.claims import GATES, build_claims_table
+from slowwave.tasks.llm.claims import build_claims_table
 from slowwave.tasks.observe import extract
-from slowwave.tasks.observe.distil import NOT_JUDGED, ExtractionResult, extract_claims
-from slowwave.tasks.observe.observe import COLUMNS, OBSERVER, compute_observe_key, observe
+from slowwave.tasks.observe.distil import ExtractionResult, extract_claims
+from slowwave.tasks.observe.observe import COLUMNS, GATE_COLUMNS, OBSERVER, compute_observe_key, observe
 from slowwave.tasks.observe.shared import build_shared_claims, split_shared
 from slowwave.tasks.pending import BY_MODEL, find_pending_sessions, group_sessions, mark_done
 from slowwave.tasks.progress import show_progress
@@ -44,7 +44,7 @@ from slowwave.tasks.vectors import (
 )
 
 MESSAGES_AT_ONCE = 2_000
-CLAIM = (*COLUMNS, *GATES, "keywords", "vector", "step_key")
+CLAIM = (*COLUMNS, *GATE_COLUMNS, "keywords", "vector", "step_key")
 """The columns this step writes; the others belong to dedupe and assign, and are kept as they are."""
 
 
@@ -199,7 +199,7 @@ def _extract_group_claims(job: Job, shown: pa.Table, model: Model | None, report
     if model is None:
         seen = observe(shown, job.settings.observe)
         report.counts["sessions skipped"] += len(seen.skipped)
-        return ExtractionResult([{**claim, **NOT_JUDGED} for claim in seen.claims.to_pylist()], seen.skipped)
+        return ExtractionResult(seen.claims.to_pylist(), seen.skipped)
     try:
         return extract_claims(shown, job.settings, model, report)
     finally:

@@ -64,6 +64,10 @@ CODE = re.compile(r"`[^`]*`")
 ADDRESS = re.compile(r"https?://\S+")
 PATH = re.compile(r"\S*[/\\]\S+|\b[\w-]+\.[a-z]{1,5}\b")
 FIGURE = re.compile(r"\d+")
+LOGGED = re.compile(r"^\W*\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d")
+"""How a line of a log begins: nobody says a time to the second before what he has to say."""
+NEVER = -20.0
+"""Log-odds of what a program printed."""
 WORD = re.compile(r"[\w']+|[!?…]")
 
 
@@ -163,10 +167,13 @@ class WorthModel:
     bias: float
 
     def compute_worth(self, texts: Sequence[str], numbers: Sequence[Sequence[float]]) -> list[float]:
-        """Return of each sentence the log-odds that it is worth remembering; `numbers`: of each its NUMBERS."""
+        """Return of each sentence the log-odds that it is worth remembering; `numbers`: of each its NUMBERS.
+
+        A line of a log never is, whoever pastes it.
+        """
         dense = np.array(numbers, dtype=np.float64).reshape(len(texts), len(NUMBERS)) @ self.numbers + self.bias
         known = [fsum(self.words.get(gram, 0.0) for gram in list_grams(text)) for text in texts]
-        return [float(a + b) for a, b in zip(dense, known, strict=True)]
+        return [NEVER if LOGGED.match(text) else float(a + b) for text, a, b in zip(texts, dense, known, strict=True)]
 
     def save(self, path: Path) -> None:
         """Write it, to be read by `load_worth_model`."""

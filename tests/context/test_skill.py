@@ -126,6 +126,17 @@ def test_a_models_reasons_are_told_and_nothing_that_steers(tmp_path: Path) -> No
     ]
 
 
+def test_a_claim_with_a_gate_shut_is_no_line_and_one_that_nobody_judged_is(tmp_path: Path) -> None:
+    made = build(tmp_path / "store", index=False)
+    claims = [("o-1", "Sessions live in PostgreSQL.", None), ("o-2", "It was moved there.", False)]
+    rows = [observation(key, text, "x", "ses-a-m0", specific=specific) for key, text, specific in claims]
+    add(made, OBSERVATIONS, rows)
+    publish(made, "run", "hash-384")
+    told = [line.text for line in collect_skill_lines(Memory.open(made.root)._get_view(), {"api"}, has_injection)]
+    assert any(text.startswith("Sessions live in PostgreSQL.") for text in told)
+    assert not any(text.startswith("It was moved there.") for text in told)
+
+
 def test_the_example_is_what_the_command_prints(store: Path) -> None:
     example = Path("docs/examples/tidepool/SKILL.md").read_text(encoding="utf-8")
     assert typed(store, "--workspace", TIDEPOOL).output == example

@@ -1,6 +1,7 @@
 from datetime import UTC, datetime, timedelta
 from statistics import mean
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -9,10 +10,12 @@ from hypothesis import strategies as st
 from bench.locomo_data import build_message_rows, load_conversations
 from bench.observe import observe_claims, score_claims
 from slowwave.schemas.settings import ObserveSettings
-from slowwave.schemas.tables import CODING, MESSAGES, PERSONAL
+from slowwave.schemas.tables import CODING, GATES, MESSAGES, PERSONAL
 from slowwave.tasks.observe.categories import STATEMENT
 from slowwave.tasks.observe.coding import extract_file_paths
+from slowwave.tasks.observe.gates import Gate
 from slowwave.tasks.observe.observe import SCHEMA, compute_observe_key, observe
+from slowwave.tasks.observe.worth import NUMBERS, WorthModel
 from slowwave.text.sentences import split_sentences
 
 START = datetime(2026, 3, 1, 9, tzinfo=UTC)
@@ -223,3 +226,33 @@ def test_a_session_that_is_all_facts_keeps_most_of_its_words():
     table = said(*((*HUMAN, "Ada", line) for line in FACTS.splitlines()))
     kept = sum(len(f"{claim['summary']} {claim['detail'] or ''}".split()) for claim in claims_of(table))
     assert kept >= 0.8 * len(FACTS.split()) > 100
+
+
+def test_lines_of_a_pasted_log_are_no_claims() -> None:
+    lines = "\n".join(f"2026-03-01T09:00:0{n}.12Z The importer always writes readings as UTC." for n in range(5))
+    rule = "We always store readings as UTC."
+    assert [row["summary"] for row in claims_of(said((*HUMAN, None, lines), (*HUMAN, None, rule), source="codex"))] == [
+        rule.rstrip(".")
+    ]
+
+
+def test_a_long_report_decides_nothing() -> None:
+    decided = "We decided to keep readings in SQLite."
+    report = f"{decided} " + " ".join(f"Step {n} copied table t{n} to the new file." for n in range(40))
+    short, long = (
+        claims_of(said((*HUMAN, None, text), (*MODEL, None, "OK."), source="codex")) for text in (decided, report)
+    )
+    assert {row["category"] for row in short} == {"decision"}
+    assert "decision" not in {row["category"] for row in long}
+
+
+def test_a_gate_is_open_or_shut_only_where_that_is_sure() -> None:
+    gate = Gate(WorthModel({"sure": 5.0, "perhaps": 0.0, "never": -5.0}, np.zeros(len(NUMBERS)), 0.0), 0.1, 0.9)
+    assert gate.judge(["sure", "perhaps", "never"], [[0.0] * len(NUMBERS)] * 3) == [True, None, False]
+
+
+def test_a_shut_gate_says_why_and_what_people_say_of_their_days_is_not_judged() -> None:
+    for row in claims_of(CHAT):
+        assert [row[gate] for gate in GATES] == [None] * 3
+    for row in claims_of(CODE):
+        assert [one.split(":")[0] for one in row["gate_reasons"] or ()] == [g for g in GATES if row[g] is False]
