@@ -69,6 +69,12 @@ class ContextSettings(BaseModel):
     web_share: float = Field(0.2, ge=0, description="Part of the budget for web results; what is not used moves on.")
     memory_share: float = Field(0.5, ge=0, description="Part of the budget for memories.")
     conversation_share: float = Field(0.3, ge=0, description="Part of the budget for the current conversation.")
+    summary_share: float = Field(
+        0.0,
+        ge=0,
+        le=1,
+        description="Part of the budget for summaries of the sessions, of what memories leave; 0: none.",
+    )
     hits: int = Field(50, ge=1, description="Messages that recall hands to the packing.")
     sessions: int = Field(5, ge=1, description="Most relevant sessions that are read whole.")
     session_messages: int = Field(400, ge=1, description="Messages of one session that are looked at, around its hits.")
@@ -309,6 +315,21 @@ class PyramidSettings(Section):
     n_sum_sum: int = Field(3, ge=2, description="Session summaries under one summary of the next level.")
     max_sum_lvl: int = Field(3, ge=1, description="Levels of session summaries below the master summary.")
     max_words: int = Field(60, ge=10, description="Words in a summary.")
+    level_words: tuple[int, ...] = Field(
+        (), description="Words in a summary by level, from the first; the last is of all above; empty: max_words."
+    )
+    master_words: int = Field(0, ge=0, description="Words in a session's master summary; 0: max_words.")
+
+    def get_words(self, tier: int) -> int:
+        """Return how many words a summary of a tier may have; -1 is the master's."""
+        if tier < 0:
+            return self.master_words or self.max_words
+        return self.level_words[min(tier, len(self.level_words) - 1)] if self.level_words else self.max_words
+
+    def describe(self) -> str:
+        """Return what summaries depend on; the words by level only where they are set."""
+        unset = {name for name in ("level_words", "master_words") if not getattr(self, name)}
+        return self.model_dump_json(exclude=unset)
 
 
 class RecallSettings(Section):

@@ -1,7 +1,7 @@
 """What a language model writes of a running conversation: its summaries, and a recap of what a message called up."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from slowwave.engines.llm.checked import CheckedLLM
 from slowwave.engines.llm.protocol import LLM, EngineUnavailable, Request
@@ -26,8 +26,11 @@ class Narrator:
     def __init__(self, llm: LLM) -> None:
         self.llm = CheckedLLM(llm)
 
-    def summarise(self, drafts: Sequence[Draft], max_words: int) -> list[str]:
-        """Return a text for each of the pyramid's drafts; where the model gives none, an extractive one."""
+    def summarise(self, drafts: Sequence[Draft], get_words: Callable[[int], int]) -> list[str]:
+        """Return a text for each of the pyramid's drafts, in as many words as its tier may have; where the model gives
+        none, an extractive one.
+        """
+        words = [get_words(draft.tier) for draft in drafts]
         told = [
             [
                 *(format_entry(f"before, {one.speaker}:", one.text) for one in draft.context),
@@ -35,8 +38,11 @@ class Narrator:
             ]
             for draft in drafts
         ]
-        texts = self._ask([_build_request(f"summary {n}", some, max_words) for n, some in enumerate(told)])
-        return [text or summarize_draft(draft, max_words) for text, draft in zip(texts, drafts, strict=True)]
+        asked = [_build_request(f"summary {n}", some, words[n]) for n, some in enumerate(told)]
+        return [
+            text or summarize_draft(draft, most)
+            for text, draft, most in zip(self._ask(asked), drafts, words, strict=True)
+        ]
 
     def recap(self, query: str, turns: Sequence[tuple[str, str]], tokens: int) -> str:
         """Return what of some turns bears on a message, within about so many tokens; nothing where no answer comes.

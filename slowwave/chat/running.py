@@ -59,7 +59,7 @@ class RunningSummary:
         self.master: Group | None = None
         """Summary over all that is sealed and all that is open; None before the first turn."""
         self._turns: list[Member] = []
-        self._write = write or (lambda drafts: [summarize_draft(one, settings.max_words) for one in drafts])
+        self._write = write or (lambda drafts: [summarize_draft(one, settings.get_words(one.tier)) for one in drafts])
 
     def add(self, speaker: str | None, text: str, at: datetime | None = None, id: str | None = None) -> list[Group]:
         """Return one more turn; the groups that it completes, lowest level first, without the master."""

@@ -72,7 +72,7 @@ class Turns:
         self.count, self.settings = count, settings.context.active
         self.active = ActiveMemory(encoder, self.settings)
         self.narrator = narrator
-        write = partial(narrator.summarise, max_words=settings.pyramid.max_words) if narrator else None
+        write = partial(narrator.summarise, get_words=settings.pyramid.get_words) if narrator else None
         self._running, self._summed_up = RunningSummary("conversation", settings.pyramid, write), 0
         self._tokens: list[int] = []
         """Of each turn; counted once."""

@@ -3,15 +3,15 @@
     block = Memory.open().context("why does the import fail?", budget=500)
     block.text, block.tokens, block.parts
 
-The order is web, memories, conversation; in each part what is more relevant stands nearer to the end, where the query
-comes. But beside a direct question the memories are recall's best messages, whole, the best first (`direct.py`), and to
-one about a stretch of time summaries of its sessions, the newest first (`stretches.py`). Each part has its share of the
-budget (settings); what one doesn't use goes to the others. What does not fit is recapped: the sentences that cover most
-of what matters are kept, of long memories their clauses, with an ellipsis where something is left out. Nothing is cut
-within one."""
+The order is web, what the memories' sessions were about (`masters.py`), memories, conversation; in each part what is
+more relevant stands nearer to the end, where the query comes. But beside a direct question the memories are recall's
+best messages, whole, the best first (`direct.py`), and to one about a stretch of time summaries of its sessions, the
+newest first (`stretches.py`). Each part has its share of the budget (settings); what one doesn't use goes to the
+others. What does not fit is recapped: the sentences that cover most of what matters are kept, of long memories their
+clauses, with an ellipsis where something is left out. Nothing is cut within one."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from numbers import Integral
 
 from slowwave.context.direct import Told, arrange_lines, pack_messages
@@ -107,6 +107,23 @@ def assemble_context(
     }
     shares = {"web": settings.web_share, "memories": settings.memory_share, "conversation": settings.conversation_share}
     return block.fill({name: (some, shares[name]) for name, some in said.items() if some})
+
+
+def add_summaries(
+    block: Context, said: Sequence[Summarised], room: int, budget: int, count: Tokenizer, format: Format
+) -> Context:
+    """Return a block with sessions' summaries before its memories, in at most `room` more tokens; the same where none
+    fits.
+    """
+    own = _Block("", budget, cache_counts(count), format)
+    lines = own.build_summary_lines(said, min(room, budget - block.tokens) - TITLE)
+    while lines:
+        at = next(n for n, part in enumerate(block.parts) if part.name == "memories")
+        parts = (*block.parts[:at], Part("summaries", lines), *block.parts[at:])
+        if (tokens := own.count_part_tokens(parts)) <= min(budget, block.tokens + room):
+            return replace(block, text=own.render(parts), tokens=tokens, parts=parts)
+        lines = lines[:-1]
+    return block
 
 
 def check_block(budget: int, format: str) -> None:

@@ -27,14 +27,15 @@ from slowwave.text.fence import escape_line, escape_text, escape_values
 Format = Literal["markdown", "json"]
 Speaker = Literal["person", "model"]
 """What said something."""
-Name = Literal["web", "memories", "conversation", "briefing"]
+Name = Literal["web", "summaries", "memories", "conversation", "briefing"]
 TITLES: dict[Name, str] = {
     "web": "# Web",
+    "summaries": "# Sessions",
     "memories": "# Memories",
     "conversation": "# Conversation",
     "briefing": "# Known",
 }
-OF_MEMORY: frozenset[Name] = frozenset({"memories", "briefing"})
+OF_MEMORY: frozenset[Name] = frozenset({"summaries", "memories", "briefing"})
 """Parts that are old in the block of an old answer; web and conversation never are."""
 STALE = "(from before: the store can't be read now)"
 

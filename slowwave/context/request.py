@@ -12,10 +12,11 @@ from slowwave.context.briefing import (
     pack_briefing,
     serialize_lines,
 )
-from slowwave.context.build import Context, Turn, assemble_context, build_memory_snippets, check_block
+from slowwave.context.build import Context, Turn, add_summaries, assemble_context, build_memory_snippets, check_block
 from slowwave.context.direct import Told, is_direct, rank_messages
 from slowwave.context.gather import collect_clauses
-from slowwave.context.rendering import Format, LineSource
+from slowwave.context.masters import find_masters
+from slowwave.context.rendering import Format, LineSource, Part
 from slowwave.context.snippets import Snippet
 from slowwave.context.stretches import Summarised, find_stretch
 from slowwave.context.tokens import Tokenizer, resolve_tokenizer
@@ -55,7 +56,10 @@ def build_context(
         memories, hits = _collect_memories(memory, query, automatic, filters)
         notes = memory._notes.answer_notes
     block = assemble_context(query, memories, room, count, settings, web, conversation, format, stale=hits.stale)
-    held = any(part.name == "memories" for part in block.parts)
+    told = next((part for part in block.parts if part.name == "memories"), None)
+    if told and not hits.stale and (rest := min(int(room * settings.summary_share), room - block.tokens)) > 0:
+        block = add_summaries(block, _collect_masters(memory, query, told, filters), rest, room, count, format)
+    held = told is not None
     why = hits.reason or ("what was found does not fit the budget" if memories else "nothing found bears on it")
     return replace(block, reason=None if held else why, relevance=None if hits.stale else hits.relevance, notes=notes)
 
@@ -122,6 +126,15 @@ def _collect_memories(
     except TROUBLE as trouble:
         memory._notes.replace_notes(f"{explain_unreadable(trouble)}: answered with what was just found, and no more")
         return _build_stale_snippets(hits), Hits(hits, hits.reason, stale=True)
+
+
+def _collect_masters(memory: "Memory", query: str, told: Part, filters: MessageFilters) -> list[Summarised]:
+    """Return what is summed up of the sessions of some lines; nothing where the store can't be read any more."""
+    try:
+        view = memory._get_view()
+        return find_masters(view, build_query(query, 1, ("message",), **filters), told, view.session_tags)
+    except TROUBLE:
+        return []
 
 
 def _build_stale_snippets(hits: Hits) -> list[Snippet]:

@@ -132,7 +132,7 @@ def _tell(
         return None
     native = str(about.get("native_id") or session)
     title = about.get("title") or kept[0]["title"]
-    sentences = (one for row in kept for one in _split(str(row["text"])))
+    sentences = (one for row in kept for one in split_whole_sentences(str(row["text"])))
     at = min(cast(datetime, one["first_at"]) for one in kept)
     return Summarised(
         str(title) if title else None,
@@ -141,7 +141,7 @@ def _tell(
     )
 
 
-def _split(text: str) -> list[str]:
+def split_whole_sentences(text: str) -> list[str]:
     """Return a text's sentences, each with what ends it."""
     starts = [one.start for one in split_sentences(text)]
     return [" ".join(text[start:end].split()) for start, end in pairwise([*starts, len(text)])]

@@ -73,13 +73,14 @@ class Library:
 
     folder: Path | None = None
 
-    def load_prompt(self, name: str) -> Prompt:
-        """Return the prompt of that name.
+    def load_prompt(self, name: str, level: int | None = None) -> Prompt:
+        """Return the prompt of that name; of a level the one of its own, `NAME_LEVEL.md`, where the folder has it.
 
         Raises:
             UsageError: there is none, it lacks one of its parts, or has a `$` that stands for none of its values.
         """
-        path, text = self._read_text("prompts", self._list_candidates(f"{name}.md", "prompts"))
+        of_level = [self.folder.expanduser() / f"{name}_{level}.md"] if self.folder and level is not None else []
+        path, text = self._read_text("prompts", of_level + self._list_candidates(f"{name}.md", "prompts"))
         return _parse_prompt(name, str(path), text)
 
     def load_pack(self, name: str) -> Pack:
@@ -93,10 +94,16 @@ class Library:
         )
 
     def compute_digest(self, names: Iterable[str], packs: Iterable[str] = ()) -> str:
-        """Return hash of these prompts and packs: whatever was made with them is pending again when one changes."""
-        return compute_content_id(
-            *(self.load_prompt(n).digest for n in names), *(self.load_pack(p).digest for p in packs)
-        )
+        """Return hash of these prompts, of all levels, and packs: whatever was made with them is pending again when one
+        changes.
+        """
+        prompts = [prompt for n in names for prompt in (self.load_prompt(n), *self._load_levels(n))]
+        return compute_content_id(*(prompt.digest for prompt in prompts), *(self.load_pack(p).digest for p in packs))
+
+    def _load_levels(self, name: str) -> list[Prompt]:
+        """Return the prompts of that name that are of one level alone."""
+        paths = sorted(self.folder.expanduser().glob(f"{name}_[0-9]*.md")) if self.folder else []
+        return [_parse_prompt(name, str(path), path.read_text(encoding="utf-8")) for path in paths]
 
     def _list_candidates(self, own: str, shelf: str, shipped: str | None = None) -> list[Path]:
         mine = [self.folder.expanduser() / own] if self.folder else []

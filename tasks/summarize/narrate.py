@@ -128,7 +128,7 @@ def build_summary_request(
     """Return what to ask for a draft's summary; `about` is a topic's, None for a session's."""
     titled = draft.tier == MASTER and about is None
     schema = build_summary_schema(max_words, titled=titled)
-    prompt = library.load_prompt("narrate_topic" if about else "narrate_session")
+    prompt = library.load_prompt("narrate_topic" if about else "narrate_session", draft.tier)
     values: dict[str, object] = {"max_words": max_words}
     if titled:
         prompt = library.load_prompt("master")

@@ -138,7 +138,7 @@ def roll_up(job: Job, only: frozenset[str] | None = None) -> StepReport:
 def compute_summaries_key(job: Job, model: Model | None) -> str:
     """Return what a summary depends on besides its members."""
     encoder = describe_encoder(job.settings)
-    key = compute_step_key("rollup", 1, job.settings.pyramid, encoder)
+    key = compute_step_key("rollup", 1, job.settings.pyramid.describe(), encoder)
     if model is None:
         return compute_content_id(key, compute_worth_digest())
     return compute_model_key(model, "rollup", narrate.VERSION, narrate.SUMMARY_PROMPTS, key)
@@ -189,13 +189,13 @@ def _grow_and_store(
     job: Job, key: str, scopes: list[Scope], narrator: SummaryWriter | None, report: StepReport
 ) -> set[str]:
     """Grow these pyramids together, store them, and return the ids of those that have to wait for a summary."""
-    max_words = job.settings.pyramid.max_words
+    get_words = job.settings.pyramid.get_words
 
     def extract(drafts: list[Draft]) -> list[str | None]:
         theirs = [d.previous is not None and is_model_key(d.previous.key) for d in drafts]
         small = [d.scope == SummaryScope.TOPIC and d.tier == MASTER for d in drafts]  # its few claims say it themselves
         left = [a or b for a, b in zip(theirs, small, strict=True)]
-        return [None if kept else summarize_draft(d, max_words) for d, kept in zip(drafts, left, strict=True)]
+        return [None if kept else summarize_draft(d, get_words(d.tier)) for d, kept in zip(drafts, left, strict=True)]
 
     grown = grow_many([scope.growth for scope in scopes], narrator.write if narrator else extract)
     titles = narrator.titles if narrator else {}

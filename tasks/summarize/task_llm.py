@@ -29,7 +29,7 @@ class SummaryWriter:
 
     def __init__(self, job: Job, model: Model, report: StepReport, topics: Mapping[str, TopicInfo]) -> None:
         self.model, self.report, self.topics = model, report, topics
-        self.max_words = job.settings.pyramid.max_words
+        self.get_words = job.settings.pyramid.get_words
         self.titles: dict[str, str] = {}
         """Session to the title of its master summary."""
         self.written: set[str] = set()
@@ -51,7 +51,9 @@ class SummaryWriter:
         try:
             window = model.llm.context_window
             requests = [
-                build_summary_request(d, self._get_topic_info(d), self.max_words, model.library, model.count, window)
+                build_summary_request(
+                    d, self._get_topic_info(d), self.get_words(d.tier), model.library, model.count, window
+                )
                 for d in drafts
             ]
         except EngineUnavailable as error:
@@ -69,13 +71,14 @@ class SummaryWriter:
             if completion.error != "budget":
                 self._reject(completion)
             return None
-        account = parse_summary(completion, self.max_words) if completion.ok else None
+        max_words = self.get_words(draft.tier)
+        account = parse_summary(completion, max_words) if completion.ok else None
         if account is None:
             self._reject(completion)
             if draft.previous and is_model_key(draft.previous.key):
                 return None
             self.report.counts["summaries made without the model"] += 1
-            return summarize_draft(draft, self.max_words)
+            return summarize_draft(draft, max_words)
         self.settled.add(completion.id)
         self.report.counts["summaries by the model"] += 1
         self.written.add(completion.id)

@@ -47,8 +47,8 @@ def memory(tmp_path_factory: pytest.TempPathFactory) -> Memory:
 
 
 def lines(memory: Memory, query: str, budget: int = 400) -> list[str]:
-    (part,) = memory.context(query, budget).parts
-    return [line.text for line in part.lines]
+    parts = {part.name: part.lines for part in memory.context(query, budget).parts}
+    return [line.text for line in parts["memories"]]
 
 
 def told(text: str, n: int = 0, *, opens: bool = True) -> Told:

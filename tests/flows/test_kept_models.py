@@ -47,7 +47,7 @@ def write_talks(folder: Path, sessions: int = 4, upto: int = len(SAID)) -> Path:
 
 
 def settings(store: Path, script: str | None = "faithful", **more: Any) -> Settings:
-    model = {"llm": f"scripted:tests.llm_scripts:{script}", "gists": "llm"} if script else {}
+    model = {"llm": f"scripted:tests.llm_scripts:{script}", "gists": "llm"} if script else {"gists": "extractive"}
     small = {"pyramid": {"step": 4, "n_sum": 3, "n_sum_sum": 2}, "extract": {"gist_words": 5}}
     return Settings(store=store, encoder="hash-384", **{**small, **model, **more})
 

@@ -116,6 +116,7 @@ def test_no_command_without_the_model_changes_a_row_of_its(
     store = after[0]
     monkeypatch.setenv("SLOWWAVE_ENCODER", "hash-384")
     monkeypatch.setenv("SLOWWAVE_KEYWORDS__TOP", "0")
+    monkeypatch.setenv("SLOWWAVE_GISTS", "extractive")
     before, root = read_models_rows(store), store.dir.parent
     assert {name.split()[0] for name in before} == {"observations", "gists", "summaries", "topics"}
     said = str(root.parent / "said")

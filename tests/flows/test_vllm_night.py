@@ -167,7 +167,7 @@ def test_nights_through_a_server_that_is_killed_in_mid_batch_a_talk_and_a_reproc
         assert "Talking with tiny" in told
         assert len(list((tmp_path / "default" / "talk").iterdir())) == 1
         finished(night(transcripts, tmp_path, llm, TOKENIZER=folder))  # a second night, with the talk for news
-        (session,) = [row for row in rows(tmp_path, SESSIONS) if row["source"] == "slowwave"]
+        (session,) = [row for row in rows(tmp_path, SESSIONS) if str(row["native_id"]).startswith("talk-")]
         assert session["messages"] == 4
         done = asked(tmp_path)
         assert done["observe"] >= 1
