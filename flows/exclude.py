@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from slowwave.flows.nightly import run_steps_after_read
 from slowwave.flows.report import RunReport
-from slowwave.flows.run import Caller, open_run, run_as_function
+from slowwave.flows.run import Caller, is_held, open_run, run_as_function
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import EXCLUSIONS, MESSAGES, SESSIONS
@@ -61,6 +61,26 @@ def run_exclude(names: list[str], why: str, settings: Settings, call: Caller = r
         report.notes.append(f"left out: {_tell(sessions)}: {why}")
         run_steps_after_read(job, report, call)
     return report
+
+
+def run_reject(why: str, settings: Settings, call: Caller = run_as_function) -> RunReport:
+    """Leave out what came with a night that is held back, and make anew what leaned on it.
+
+    What is outside the bounds without it too stays held back.
+
+    Raises:
+        UsageError: no reason is given, nothing is held back, or no session came with it.
+        StoreLocked: another run is at it.
+    """
+    store = Store.open(settings.store, settings.space)
+    if not is_held(store):
+        raise UsageError("nothing is held back")
+    if not _find_new_sessions(store, CANDIDATE):
+        raise UsageError(
+            "no session came with what is held back: `slowwave diff --candidate` shows what would change, "
+            "`slowwave revert` takes a claim back, `slowwave reprocess` makes a step's rows anew"
+        )
+    return run_exclude([CANDIDATE], why, settings, call)
 
 
 def run_include(names: list[str], settings: Settings, call: Caller = run_as_function) -> RunReport:

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from slowwave.flows.report import RunReport
-from slowwave.flows.run import Caller, open_run, run_as_function, run_step
-from slowwave.schemas.errors import SlowwaveError
+from slowwave.flows.run import Caller, is_held, open_run, run_as_function, run_step
+from slowwave.schemas.errors import SlowwaveError, UsageError
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import MESSAGES, SESSIONS
 from slowwave.store.journal import find_journals
@@ -70,9 +70,10 @@ def run_forget(
     forgetting is carried through all the same.
 
     Raises:
-        UsageError: nothing is asked for, or what the vault does not hold.
+        UsageError: nothing is asked for, what the vault does not hold, or a night is held back.
         StoreLocked: another run is at it.
     """
+    check_not_held(Store.open(settings.store, settings.space))
     take_in_notes(settings, call)
     select_messages(Store.open(settings.store, settings.space), wanted)  # what can't be is no run that failed
     with open_run("forget", settings) as (job, report):
@@ -88,6 +89,18 @@ def run_forget(
         if pending:
             report.release = find_live(job.store)
     return report, certificates
+
+
+def check_not_held(store: Store) -> None:
+    """Check that no night is held back: a forgetting drops every release but the one that it makes of the tables.
+
+    Raises:
+        UsageError: one is.
+    """
+    if is_held(store):
+        raise UsageError(
+            "a night is held back, and a forgetting would make it live: `slowwave promote` or `reject` first"
+        )
 
 
 def take_in_notes(settings: Settings, call: Caller = run_as_function) -> None:

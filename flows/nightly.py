@@ -14,7 +14,7 @@ from typing import Any
 
 from slowwave.flows.forget import erase_plans
 from slowwave.flows.report import RunReport
-from slowwave.flows.run import Caller, open_run, run_as_function, run_step
+from slowwave.flows.run import Caller, is_held, open_run, run_as_function, run_step
 from slowwave.schemas.settings import Settings
 from slowwave.store.journal import find_journals
 from slowwave.tasks.boilerplate.task import find_boilerplate
@@ -60,7 +60,9 @@ def run_night(paths: list[Path], settings: Settings, call: Caller = run_as_funct
         written = find_journals(job.store.dir)  # talks and notes of the space itself
         erase_plans(job, report)
         run_step(call, report, read_transcripts, job, [*(paths or collect_transcript_roots()), *written])
-        if settings.retention.has_limits:
+        if settings.retention.has_limits and is_held(job.store):
+            report.notes.append("what is due to be forgotten waits until the night that is held back is decided on")
+        elif settings.retention.has_limits:
             run_step(call, report, forget_due, job)
         run_steps_after_read(job, report, call, gated=not read_plans(job.store.dir))
         if seal_plans(job):
@@ -72,8 +74,10 @@ def run_steps_after_read(job: Job, report: RunReport, call: Caller, *, gated: bo
     """Run everything after reading, on whatever lacks it: the part that every kind of run shares.
 
     A step that fails leaves what it had made before, and the next ones go on with that; but for `publish`. What nobody
-    asked for by hand is `gated`: outside the bounds of `gates` the live release stays.
+    asked for by hand is `gated`: outside the bounds of `gates` the live release stays. So is all while a night is held
+    back: what is asked for by hand makes nothing of that live.
     """
+    gated = gated or is_held(job.store)
     for step in STEPS:
         if step is not write_gists or job.settings.gists != "off":
             run_step(call, report, step, job)

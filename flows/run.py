@@ -133,6 +133,13 @@ def run_step(call: Caller, report: RunReport, step: Callable[..., StepReport], j
     report.steps.append(done)
 
 
+def is_held(store: Store) -> bool:
+    """Return whether a gate holds back what the tables have: no release was made since a night was held."""
+    rows = store.read(RUNS, ["kind", "status", "started_at", "release_id"]).sort_by("started_at").to_pylist()
+    made = [row for row in rows if row["kind"] != "rollback" and (row["status"] == RunStatus.HELD or row["release_id"])]
+    return bool(made) and made[-1]["status"] == RunStatus.HELD
+
+
 def _write_run(
     store: Store, run_id: str, kind: str, started: datetime, ended: datetime | None, status: str, report: RunReport
 ) -> None:

@@ -380,6 +380,17 @@ class GateSettings(Section):
     min_claims: int = Field(100, ge=1, description="Claims in the live release from which shares are looked at.")
     max_retired: float = Field(0.25, ge=0, le=1, description="Share of the claims that one night may retire or merge.")
     max_lost: float = Field(0.25, ge=0, le=1, description="Share of the claims that one night may withdraw or lose.")
+    max_silent: float = Field(
+        0.1, ge=0, le=1, description="Share of the probes that would get no hit at all, and do get one."
+    )
+    min_rows: int = Field(100, ge=1, description="New rows from which the shares of these are looked at.")
+    max_quarantined: float = Field(0.25, ge=0, le=1, description="Share of new transcript lines that can't be used.")
+    max_rejected: float = Field(
+        0.5, ge=0, le=1, description="Share of a model's new claims that are not kept, as for a quote nobody said."
+    )
+    max_junk: float = Field(0.9, ge=0, le=1, description="Share of new claims that their own model finds of no use.")
+    max_growth: float = Field(5.0, ge=1, description="Times as many new claims a new message as the live release has.")
+    max_tokens: int = Field(0, ge=0, description="Tokens that models may take for one release; 0: any.")
     max_base_topic: float = Field(0.5, ge=0, le=1, description="Share of all claims in one base topic of a model's.")
     max_overlap: float = Field(
         0.75, ge=0, le=1, description="Share of all claims that another topic is nearer to, where a model placed them."
@@ -397,7 +408,10 @@ class GateSettings(Section):
 class StoreSettings(Section):
     """How the store is kept."""
 
-    keep_releases: int = Field(14, ge=1, description="Releases kept on disk for reading and roll-back.")
+    keep_releases: int = Field(14, ge=1, description="Newest releases kept on disk for reading and roll-back.")
+    keep_daily: int = Field(0, ge=0, description="Days of which the last release is kept besides.")
+    keep_weekly: int = Field(0, ge=0, description="Weeks of which the last release is kept besides.")
+    keep_monthly: int = Field(0, ge=0, description="Months of which the last release is kept besides.")
     compact_fragments: int = Field(20, ge=2, description="A table of more small files is compacted.")
 
 

@@ -497,6 +497,19 @@ EXCLUSIONS = Table(
     ),
 )
 
+REVERTS = Table(
+    name="reverts",
+    key="observation_id",
+    volatile=frozenset({"at"}),
+    fields=(
+        string_field("observation_id"),  # a claim that a person took back, for good
+        string_field("session_id", null=False),
+        string_field("said", null=False),  # hash of its workspace and words: nobody else's word brings it back either
+        string_field("why", null=False),  # a person's reason
+        pa.field("at", UTC_US, nullable=False),
+    ),
+)
+
 FORGOTTEN = Table(
     name="forgotten",
     key="forgotten_id",
@@ -565,6 +578,17 @@ RELEASED: tuple[Table, ...] = (
     PROTOTYPES,
     PROTOTYPE_MEMBERS,
 )
-LEDGERS: tuple[Table, ...] = (MARKS, VECTORS, LINES, ACTIONS, COMPLETIONS, FORGOTTEN, EXCLUSIONS, RUNS, RELEASES)
+LEDGERS: tuple[Table, ...] = (
+    MARKS,
+    VECTORS,
+    LINES,
+    ACTIONS,
+    COMPLETIONS,
+    FORGOTTEN,
+    EXCLUSIONS,
+    REVERTS,
+    RUNS,
+    RELEASES,
+)
 
 TABLES: dict[str, Table] = {t.name: t for t in (*RELEASED, *LEDGERS)}

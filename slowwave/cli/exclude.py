@@ -49,6 +49,45 @@ def include(
         end_run(report)
 
 
+def revert(
+    row: Annotated[str, typer.Argument(metavar="ID", help="A claim, or a merge or change, by its first characters.")],
+    why: Annotated[str, typer.Option("--why", help="Your reason; it is kept.")] = "",
+    undo: Annotated[bool, typer.Option("--undo", help="Let a claim that was taken back count again.")] = False,
+    store: StoreOption = None,
+    space: SpaceOption = None,
+) -> None:
+    """Take one claim back, for good, with all that repeats it; or a merge.
+
+    No later night brings it back, neither from its session nor in the same words from another.
+    """
+    with report_errors_and_progress():
+        from slowwave.flows.revert import run_restore, run_revert
+
+        settings = load_settings(store, space)
+        report = run_restore(row, settings) if undo else run_revert(row, why, settings)
+        report.print(OUT)
+        end_run(report)
+
+
+def reverted(as_json: JsonOption = False, store: StoreOption = None, space: SpaceOption = None) -> None:
+    """List the claims that were taken back, and why."""
+    with report_errors():
+        from slowwave.schemas.tables import OBSERVATIONS, REVERTS
+
+        opened = open_store(store, space)
+        rows = opened.read(REVERTS, ["observation_id", "why", "at"]).sort_by("at").to_pylist()
+        claims = opened.read_ids(OBSERVATIONS, [row["observation_id"] for row in rows], ["observation_id", "summary"])
+        said = {row["observation_id"]: row["summary"] for row in claims.to_pylist()}
+        told = [{**row, "at": row["at"].isoformat(), "summary": said.get(row["observation_id"])} for row in rows]
+        if as_json:
+            OUT.print_json(data=told)
+            return
+        for row in told:
+            typer.echo(f"{row['observation_id'][:12]}  {row['at'][:10]}  {row['why']}\n    {row['summary']}")
+        if not told:
+            typer.echo("Nothing is taken back.")
+
+
 def excluded(as_json: JsonOption = False, store: StoreOption = None, space: SpaceOption = None) -> None:
     """List the sessions that are left out, and why."""
     with report_errors():

@@ -7,7 +7,7 @@ import typer
 from slowwave.cli.claims import claims
 from slowwave.cli.context import briefing, context
 from slowwave.cli.doctor import memory
-from slowwave.cli.exclude import exclude, excluded, include
+from slowwave.cli.exclude import exclude, excluded, include, revert, reverted
 from slowwave.cli.forget import forget
 from slowwave.cli.habits import habits
 from slowwave.cli.hook import NeverBlocking, hook
@@ -21,7 +21,7 @@ from slowwave.cli.probes import probes
 from slowwave.cli.project import project
 from slowwave.cli.recall import recall
 from slowwave.cli.related import related
-from slowwave.cli.releases import check, diff, promote, releases, rollback
+from slowwave.cli.releases import check, diff, gc, promote, reject, releases, rollback
 from slowwave.cli.remember import remember
 from slowwave.cli.reprocess import reprocess
 from slowwave.cli.run import export, import_bundle, run, sources
@@ -39,10 +39,23 @@ COMMANDS = {
     "Every day": (run, recall, context, briefing, claims, related, show, remember, rate, talk, mcp),
     "Where agents look": (project, skill, install, uninstall),
     "Look": (habits, sources, plan, verify, check, diff, stats, config),
-    "Redo and keep": (reprocess, unmerge, promote, rollback, exclude, include, forget, export, import_bundle),
+    "Redo and keep": (
+        reprocess,
+        unmerge,
+        promote,
+        reject,
+        rollback,
+        revert,
+        exclude,
+        include,
+        forget,
+        gc,
+        export,
+        import_bundle,
+    ),
 }
 """By the heading that `slowwave --help` lists them under; `inspect` is with those that look."""
-LEDGERS = (releases, runs, quarantine, topics, merges, changes, junk, excluded)
+LEDGERS = (releases, runs, quarantine, topics, merges, changes, junk, excluded, reverted)
 """What `slowwave inspect` shows."""
 
 ledgers = typer.Typer(no_args_is_help=True, help="List releases, runs, merges, changes, junk and more.")

@@ -13,6 +13,7 @@ from slowwave.cli.common import (
     JsonOption,
     SpaceOption,
     StoreOption,
+    end_run,
     load_settings,
     open_store,
     report_errors,
@@ -29,6 +30,7 @@ class DiffFormat(StrEnum):
     TEXT = "text"
     MARKDOWN = "md"
     JSON = "json"
+    HTML = "html"
 
 
 def releases(as_json: JsonOption = False, store: StoreOption = None, space: SpaceOption = None) -> None:
@@ -101,6 +103,11 @@ def diff(
         if form == DiffFormat.JSON:
             OUT.print_json(data={**names, "differences": [one._asdict() for one in found]})
             return
+        if form == DiffFormat.HTML:
+            from slowwave.cli.diff_page import render_page
+
+            typer.echo(render_page(names["old"], names["new"], found), nl=False)
+            return
         told = Counter(one.kind for one in found)
         counts = ", ".join(f"{told[kind]:,} {kind}" for kind in KINDS if told[kind]) or "the same claims"
         head, below = ("## ", "\n") if form == DiffFormat.MARKDOWN else ("", "")
@@ -136,6 +143,49 @@ def promote(
 
         report = promote_candidate(why, load_settings(store, space))
         OUT.print(report.format_verdict(), highlight=False)
+
+
+def gc(
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be freed; nothing is deleted.")] = False,
+    store: StoreOption = None,
+    space: SpaceOption = None,
+) -> None:
+    """Drop the releases that `storage` does not keep, and free what none needs; each night does the same.
+
+    What is younger than a day is left to readers that have it open.
+    """
+    with report_errors():
+        from slowwave.store.lock import writer_lock
+        from slowwave.store.releases import read_releases
+        from slowwave.store.upkeep import drop_old_versions, measure_garbage, pick_kept
+
+        settings, opened = load_settings(store, space), open_store(store, space)
+        found = read_releases(opened)
+        kept = pick_kept(found, settings.storage)
+        names = ", ".join(one.name for one in kept) or "none"
+        if dry_run:
+            sizes = measure_garbage(opened, settings.storage)
+            for name, size in sorted(sizes.items(), key=lambda pair: -pair[1]):
+                OUT.print(f"{size / 1e6:>10,.1f} MB  {name}", highlight=False)
+            OUT.print(f"{sum(sizes.values()) / 1e6:,.1f} MB would be freed; kept are {names}.", highlight=False)
+            return
+        with writer_lock(opened.dir, "gc", "gc"):
+            freed = drop_old_versions(opened, settings.storage)
+        OUT.print(f"{freed / 1e6:,.1f} MB freed; kept are {names}.", highlight=False)
+
+
+def reject(
+    why: Annotated[str, typer.Option("--why", help="Your reason; it is kept.")],
+    store: StoreOption = None,
+    space: SpaceOption = None,
+) -> None:
+    """Leave out what came with a night that a gate held back."""
+    with report_errors_and_progress():
+        from slowwave.flows.exclude import run_reject
+
+        report = run_reject(why, load_settings(store, space))
+        report.print(OUT)
+        end_run(report)
 
 
 def check(

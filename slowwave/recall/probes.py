@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime
 from functools import partial
+from typing import NamedTuple
 
 from slowwave.recall.hits import KINDS
 from slowwave.recall.query import build_query
@@ -16,8 +17,22 @@ FIRST = 5
 """Hits among which the answer must stand."""
 
 
+class Asked(NamedTuple):
+    """What became of probes."""
+
+    answered: set[Probe]
+    """Their answer stands in one of the first hits, whatever its case and spaces."""
+    told: set[Probe]
+    """They get a hit at all."""
+
+
 def find_answered(view: View, settings: Settings, probes: Sequence[Probe], now: datetime) -> set[Probe]:
-    """Return the probes whose answer stands, whatever its case and spaces, in one of a release's first hits."""
+    """Return the probes whose answer stands in one of a release's first hits."""
+    return ask_probes(view, settings, probes, now).answered
+
+
+def ask_probes(view: View, settings: Settings, probes: Sequence[Probe], now: datetime) -> Asked:
+    """Ask a release all probes at once."""
 
     def note(_: str) -> None:
         """Leave what could not be used unsaid: it is the same for both releases."""
@@ -25,8 +40,9 @@ def find_answered(view: View, settings: Settings, probes: Sequence[Probe], now: 
     vectors = QueryVectors(settings.encoder, None, note)
     search = Search(view, settings.recall, partial(vectors.encode_texts, view.release.encoder), note)
     answers = search.answer_queries([build_query(probe.question, FIRST, KINDS, now=now) for probe in probes])
-    told = [" ".join(_fold(hit.text) for hit in hits) for hits in answers]
-    return {probe for probe, text in zip(probes, told, strict=True) if _fold(probe.answer) in text}
+    hits = list(zip(probes, answers, strict=True))
+    answered = {probe for probe, found in hits if _fold(probe.answer) in " ".join(_fold(hit.text) for hit in found)}
+    return Asked(answered, {probe for probe, found in hits if found})
 
 
 def _fold(text: str) -> str:

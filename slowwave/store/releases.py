@@ -182,9 +182,3 @@ def _pin_versions(store: Store, release: Release) -> None:
 
 def _has_version(table: LanceTable, version: int) -> bool:
     return any(kept["version"] == version for kept in table.list_versions())
-
-
-def unpin(table: LanceTable, release: Release) -> None:
-    """Let a release's version of one table be cleaned up."""
-    if release.name in table.tags.list():
-        table.tags.delete(release.name)

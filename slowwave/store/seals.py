@@ -7,7 +7,7 @@ find damage; whoever may write the store may write them too.
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from contextlib import suppress
 from datetime import datetime
 from functools import lru_cache
@@ -71,10 +71,10 @@ def settle_left_seals(folder: Path, numbers: set[int]) -> None:
             part.unlink()
 
 
-def drop_seals(folder: Path, first: int) -> None:
-    """Drop the seals of releases before `first`: their files are gone."""
+def drop_seals(folder: Path, kept: Container[int]) -> None:
+    """Drop the seals of all releases but some: the files of the others are gone."""
     for number in list_sealed(folder):
-        if number < first:
+        if number not in kept:
             _build_path(folder, number).unlink()
 
 

@@ -1,18 +1,22 @@
 """Upkeep at the end of a run: full-text indexes over what is new, small files compacted, old versions dropped."""
 
-from collections.abc import Iterable
-from datetime import timedelta
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import lance
 
+from slowwave.schemas.settings import StoreSettings
 from slowwave.schemas.tables import RELEASED, TABLES, Table
 from slowwave.store.durable import mark_synced, sync_changes
-from slowwave.store.releases import read_releases, unpin
-from slowwave.store.seals import drop_seals
+from slowwave.store.releases import Release, read_releases
+from slowwave.store.seals import drop_seals, list_pinned_files
 from slowwave.store.store import Store
-from slowwave.store.trouble import translate_write_errors
+from slowwave.store.trouble import translate_read_errors, translate_write_errors
 from slowwave.store.whole import check_not_torn
 
+GRACE = timedelta(days=1)
+"""A reader that opened a version an hour ago still finds its files."""
 SMALL_ROWS = 100_000
 """Rows of a file that is not worth another rewriting."""
 
@@ -61,8 +65,21 @@ def compact_store(store: Store, fragments: int) -> list[str]:
         return touched
 
 
-def drop_old_versions(store: Store, keep: int) -> int:
-    """Unpin all but the newest releases and delete the versions that none pins; returns the bytes freed.
+def pick_kept(releases: Sequence[Release], settings: StoreSettings) -> list[Release]:
+    """Return the releases that settings keep, oldest first: the newest, and the last of so many days, weeks, months."""
+    kept = {one.number for one in releases[-settings.keep_releases :]}
+    for count, period in (
+        (settings.keep_daily, "%Y-%m-%d"),
+        (settings.keep_weekly, "%G-%V"),
+        (settings.keep_monthly, "%Y-%m"),
+    ):
+        last = {f"{one.created_at:{period}}": one.number for one in releases}
+        kept |= {last[name] for name in sorted(last)[len(last) - count :]} if count else set()
+    return [one for one in releases if one.number in kept]
+
+
+def drop_old_versions(store: Store, settings: StoreSettings) -> int:
+    """Unpin all releases that settings don't keep, and delete the versions that none pins; returns the bytes freed.
 
     `lancedb`'s own clean-up stops at the first tagged version, so this goes through `lance`.
 
@@ -70,21 +87,51 @@ def drop_old_versions(store: Store, keep: int) -> int:
         StoreUnwritable: no right, or a table that is broken.
     """
     found = read_releases(store)
-    old = found[:-keep]
+    kept = {one.number for one in pick_kept(found, settings)}
+    old = [one for one in found if one.number not in kept]
     if not old:
         return 0
     with translate_write_errors(store.dir):
-        drop_seals(store.dir, first=found[len(old)].number)
+        drop_seals(store.dir, kept)
         for table in RELEASED:
-            for release in old:
-                unpin(store.open_table(table), release)
+            opened = store.open_table(table)
+            tagged = opened.tags.list()
+            for name in (one.name for one in old if one.name in tagged):
+                opened.tags.delete(name)
         return sum(_delete_old_versions(store, table) for table in TABLES.values())
+
+
+def measure_garbage(store: Store, settings: StoreSettings, now: datetime | None = None) -> dict[str, int]:
+    """Return by table the bytes that `drop_old_versions` would free; nothing is written.
+
+    A version is kept that a kept release pins, that is the newest, or that is younger than a day.
+
+    Raises:
+        StoreUnreadable: a table is broken.
+    """
+    kept, young = pick_kept(read_releases(store), settings), (now or datetime.now(UTC)) - GRACE
+    garbage: dict[str, int] = {}
+    with translate_read_errors(store.dir):
+        for table in TABLES.values():
+            dataset = store.open_dataset(table)
+            pinned = {one.versions[table.name] for one in kept if table.name in one.versions} | {dataset.version}
+            there = [(int(v["version"]), datetime.fromisoformat(str(v["timestamp"]))) for v in dataset.versions()]
+            needed = [one for one, made in there if one in pinned or made.astimezone(UTC) >= young]
+            names = {name for version in needed for name in list_pinned_files(store.dir, {table.name: version})}
+            every = (path for path in (store.dir / f"{table.name}.lance").rglob("*") if path.is_file())
+            lone = (path for path in every if "_refs" not in path.parts and _name_file(store, path) not in names)
+            old = (path.stat() for path in lone)
+            garbage[table.name] = sum(one.st_size for one in old if one.st_mtime < young.timestamp())
+    return {name: size for name, size in garbage.items() if size}
+
+
+def _name_file(store: Store, path: Path) -> str:
+    return path.relative_to(store.dir).as_posix()
 
 
 def _delete_old_versions(store: Store, table: Table) -> int:
     dataset = lance.dataset(str(store.dir / f"{table.name}.lance"))
-    # A day of grace: a reader that opened a version an hour ago still finds its files.
-    return int(dataset.cleanup_old_versions(timedelta(days=1), error_if_tagged_old_versions=False).bytes_removed)
+    return int(dataset.cleanup_old_versions(GRACE, error_if_tagged_old_versions=False).bytes_removed)
 
 
 def rewrite_tables(store: Store, tables: Iterable[Table] = TABLES.values()) -> None:
@@ -117,7 +164,7 @@ def drop_all_but_live(store: Store) -> int:
     live = {release.name for release in kept}
     with translate_write_errors(store.dir):
         mark_synced(store.dir)
-        drop_seals(store.dir, first=kept[0].number if kept else 0)
+        drop_seals(store.dir, {release.number for release in kept})
         for table in TABLES.values():
             tags = store.open_table(table).tags
             for name in set(tags.list()) - live:

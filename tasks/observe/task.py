@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slowwave.engines.errors import EncoderFailed
-from slowwave.schemas.tables import MESSAGES, OBSERVATIONS
+from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, REVERTS
 from slowwave.schemas.vocabulary import SHARED, WITHDRAWN, Origin, Status
 from slowwave.store.store import Store
 from slowwave.tasks.boilerplate.task import Mask, restore_verbatim_quotes
@@ -29,6 +29,7 @@ from slowwave.tasks.llm.claims import build_claims_table
 from slowwave.tasks.observe import extract
 from slowwave.tasks.observe.distil import ExtractionResult, extract_claims
 from slowwave.tasks.observe.observe import COLUMNS, GATE_COLUMNS, OBSERVER, compute_observe_key, observe
+from slowwave.tasks.observe.reverts import add_reverts, leave_out_reverted
 from slowwave.tasks.observe.shared import build_shared_claims, split_shared
 from slowwave.tasks.pending import BY_MODEL, find_pending_sessions, group_sessions, mark_done
 from slowwave.tasks.progress import show_progress
@@ -61,7 +62,8 @@ def observe_sessions(job: Job) -> StepReport:
         mask = Mask(job)
         keep = keeps_model_rows(job, model)
         basis = compute_step_key("observe", 1, job.settings.keywords, describe_encoder(job.settings))
-        sessions = find_pending_sessions(job.store, "observe", key, mask.by_session, basis, keep=keep)
+        also = add_reverts(mask.by_session, job.store.read(REVERTS))
+        sessions = find_pending_sessions(job.store, "observe", key, also, basis, keep=keep)
         _complete_claims(job, report)
         if keep:
             sessions = _note_unmarked_models(job, sessions, report)
@@ -151,7 +153,9 @@ def _observe_group(
     made = build_observation_rows(job, claims, key, report)
     if is_encoder_away(job):
         made = _carry_over(made, held)
-    fresh = select_changed_rows(pa.concat_tables([made, _keep_rows(job, held, kept, report)]), held)
+    now = pa.concat_tables([made, _keep_rows(job, held, kept, report)])
+    now = leave_out_reverted(now, job.store.read(REVERTS))
+    fresh = select_changed_rows(now, held)
     report.rows_out += job.store.merge(OBSERVATIONS, fresh)
     report.counts["claims withdrawn"] += pc.sum(pc.equal(fresh["reason"], WITHDRAWN)).as_py() or 0
     if model:

@@ -13,12 +13,13 @@ from slowwave.recall.release.calibration import fit_calibration
 from slowwave.recall.release.view import View
 from slowwave.schemas.tables import OBSERVATIONS, SUMMARIES
 from slowwave.schemas.vocabulary import Status
-from slowwave.store.probes import Probe, read_probes
+from slowwave.store.probes import read_probes
 from slowwave.store.releases import Release, publish, read_releases
 from slowwave.store.snapshot import Snapshot
 from slowwave.store.upkeep import compact_store, drop_old_versions
 from slowwave.tasks.job import Job, StepReport, fits_model_key, report_step
 from slowwave.tasks.publish.gates import ReleaseHeld, check_gates
+from slowwave.tasks.publish.news import check_news, collect_news
 from slowwave.tasks.summarize.coherence import Coherence
 from slowwave.tasks.summarize.task_llm import MEASURED, measure_summaries
 from slowwave.tasks.topics.merge import TopicFigures
@@ -39,6 +40,7 @@ def publish_release(job: Job, gated: bool = False) -> StepReport:
         return calibration
 
     with report_step("publish") as report:
+        before = read_releases(job.store)
         touched = compact_store(job.store, job.settings.storage.compact_fragments)
         encoder = hide_url(job.settings.encoder) if job.settings.embeddings else None
         try:
@@ -49,8 +51,9 @@ def publish_release(job: Job, gated: bool = False) -> StepReport:
         if release is None:
             return report
         report.rows_out = sum(release.counts.values())
+        report.notes += describe_end_of_roll_back(before, release)
         report.counts["tables indexed or compacted"] = len(touched)
-        report.counts["bytes freed"] = drop_old_versions(job.store, job.settings.storage.keep_releases)
+        report.counts["bytes freed"] = drop_old_versions(job.store, job.settings.storage)
     return report
 
 
@@ -74,10 +77,12 @@ def check_candidate(job: Job, draft: Release) -> None:
     live = live.filter(pc.invert(pc.is_in(live["session_id"], observed_anew)))
     active = live["status"].to_pylist().count(Status.ACTIVE)
     became = [(one.kind, one.summary) for one in compare_claims(live, newest)]
-    lost = [(probe.question, probe.answer) for probe in _find_lost_probes(job, releases[-1], draft)]
+    lost, silent = _ask_probes(job, releases[-1], draft)
     counts = releases[-1].counts, draft.counts
     topics, summaries = _measure_model_rows(job, releases[-1])
+    news = collect_news(job.store, releases[-1], observed_anew.to_pylist())
     reasons = check_gates(job.settings.gates, active, became, counts, lost, topics, summaries)
+    reasons += [*silent, *check_news(job.settings.gates, news)]
     if reasons:
         raise ReleaseHeld(reasons)
 
@@ -95,15 +100,34 @@ def _measure_model_rows(job: Job, live: Release) -> tuple[TopicFigures | None, l
     return topics, measure_summaries(job.store, new, job.settings.pyramid.sum_window)
 
 
-def _find_lost_probes(job: Job, live: Release, draft: Release) -> list[Probe]:
-    """Return the probes that the live release answers and the one to be does not; each on its own scale."""
+def _ask_probes(job: Job, live: Release, draft: Release) -> tuple[list[tuple[str, str]], list[str]]:
+    """Return the probes that the live release answers and the one to be does not, each on its own scale; and a line
+    where too many would get no hit at all.
+    """
     probes, now = read_probes(job.store.dir), datetime.now(UTC)
     if not probes:
-        return []
-    from slowwave.recall.probes import find_answered  # all of recall, for which a night without probes has no use
+        return [], []
+    from slowwave.recall.probes import ask_probes  # all of recall, for which a night without probes has no use
 
-    before, after = (find_answered(View(job.store.dir, one), job.settings, probes, now) for one in (live, draft))
-    return [probe for probe in probes if probe in before - after]
+    before, after = (ask_probes(View(job.store.dir, one), job.settings, probes, now) for one in (live, draft))
+    lost = [(one.question, one.answer) for one in probes if one in before.answered - after.answered]
+    silent, bound = before.told - after.told, job.settings.gates.max_silent
+    if len(silent) <= bound * len(probes):
+        return lost, []
+    asked = "; ".join(one.question[:100] for one in probes if one in silent)
+    why = f"{len(silent)} of {len(probes)} probes would get no hit, gates.max_silent allows {bound:.0%}"
+    return lost, [f"{why}: {asked[:320]}"]
+
+
+def describe_end_of_roll_back(before: list[Release], made: Release) -> list[str]:
+    """Return what to say where a release takes the place of a roll-back, and so brings back what it took away."""
+    if not before or before[-1].restores is None:
+        return []
+    back = next((one.name for one in before if one.release_id == before[-1].restores), "an earlier release")
+    return [
+        f"the roll-back to {back} ends with {made.name}, which has all that came since {back}: "
+        f"`slowwave diff {back} {made.name}` shows it, `slowwave exclude` leaves out what should not come back"
+    ]
 
 
 def _calibrate_release(job: Job, draft: Release, report: StepReport) -> str | None:

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from slowwave.schemas.errors import StoreUnreadable
+from slowwave.schemas.settings import StoreSettings
 from slowwave.schemas.tables import RELEASES, TOPICS
 from slowwave.store import Snapshot, Store
 from slowwave.store.check import check_store, repair_ledger
@@ -111,7 +112,7 @@ def test_releases_made_before_seals_are_counted_and_not_called_damaged(store: St
 
 def test_seals_go_with_their_releases_and_a_roll_back_is_sealed(store: Store) -> None:
     roll_back(store, "r1", "back")
-    drop_old_versions(store, keep=2)
+    drop_old_versions(store, StoreSettings(keep_releases=2))
     assert list_sealed(store.dir) == [2, 3]
     assert check_store(store.dir) == ([], 2, 0)
     assert [one.name for one in read_releases(store)] == ["r1", "r2", "r3"]

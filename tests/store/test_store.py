@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 import pytest
 
 from slowwave.schemas.errors import BadRows, NewerStore, NoRelease, StoreLocked, StoreMissing
+from slowwave.schemas.settings import StoreSettings
 from slowwave.schemas.tables import RELEASED, SUMMARIES, TABLES, TOPICS, VECTOR_DIM
 from slowwave.store import Snapshot, Store, writer_lock
 from slowwave.store.digest import compute_table_digest
@@ -157,7 +158,7 @@ def test_old_releases_are_dropped_and_kept_ones_stay_readable(store: Store) -> N
     for name in "abc":
         store.merge(TOPICS, topics(name))
         publish(store, name, None)
-    drop_old_versions(store, keep=2)
+    drop_old_versions(store, StoreSettings(keep_releases=2))
     tags = store.open_table(TOPICS).tags.list()
     assert sorted(tags) == ["r2", "r3"]
     assert Snapshot(store.root, release="r2").open_dataset(TOPICS).count_rows() == 2

@@ -1,0 +1,123 @@
+"""One claim taken back, for good; a night that is held back rejected; and what by hand makes nothing of it live."""
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from slowwave.cli.main import app
+from slowwave.flows.nightly import run_night
+from slowwave.flows.revert import run_restore, run_revert
+from slowwave.schemas.errors import UsageError
+from slowwave.schemas.settings import Settings
+from slowwave.schemas.tables import OBSERVATIONS
+from slowwave.store import Store
+from slowwave.store.probes import add_probe
+from slowwave.store.releases import read_releases
+from tests.flows.test_gates import lose, write_talk
+
+RUNNER = CliRunner()
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    """A store of one night whose shares are looked at from ten claims on."""
+    made = Settings(
+        store=tmp_path / "store", encoder="hash-384", keywords={"top": 0}, gates={"min_claims": 10, "max_lost": 0.2}
+    )
+    run_night([write_talk(tmp_path / "a.jsonl", 0, 12)], made).check_complete()
+    return made
+
+
+def find_claims(settings: Settings, word: str) -> list[str]:
+    rows = Store.open(settings.store).read(OBSERVATIONS, ["observation_id", "summary", "status"]).to_pylist()
+    return [row["observation_id"] for row in rows if word in row["summary"] and row["status"] == "active"]
+
+
+def test_a_claim_taken_back_comes_back_neither_by_its_session_nor_by_anothers_words(
+    settings: Settings, tmp_path: Path
+) -> None:
+    wanted = find_claims(settings, "unit3x service")[0]
+    run_revert(wanted[:10], "it was made up", settings).check_complete()
+    again = write_talk(tmp_path / "a.jsonl", 0, 12).read_text()
+    (tmp_path / "b.jsonl").write_text(again.replace('"s3', '"other3'))
+    changed = settings.model_copy(update={"keywords": settings.keywords.model_copy(update={"top": 1})})  # all pending
+    run_night([tmp_path / "b.jsonl"], changed).check_complete()
+    assert find_claims(settings, "unit3x service") == []
+    assert find_claims(settings, "unit4x service")
+    where = ["--store", str(settings.store)]
+    assert "it was made up" in RUNNER.invoke(app, ["inspect", "reverted", *where]).stdout
+    with pytest.raises(UsageError, match="taken back already"):
+        run_revert(wanted, "again", settings)
+    run_restore(wanted, settings).check_complete()
+    assert len(find_claims(settings, "unit3x service")) == 1
+
+
+def test_what_can_not_be_taken_back_is_refused_in_a_line(settings: Settings) -> None:
+    where = ["--store", str(settings.store)]
+    for words, told in (
+        (["zzzzzz", "--why", "x"], "0 claims"),
+        (["abc", "--why", "x"], "6 characters"),
+        (["zzzzzz"], "reason"),
+    ):
+        result = RUNNER.invoke(app, ["revert", *words, *where])
+        assert (result.exit_code, told in result.stderr) == (1, True)
+
+
+def hold(settings: Settings, tmp_path: Path) -> Path:
+    """A night held back: it loses claims, and brings sessions of its own."""
+    lose(settings, 0.5)
+    poison = write_talk(tmp_path / "poison.jsonl", 20, 3)
+    assert run_night([poison], settings).held
+    return poison
+
+
+def test_nothing_by_hand_makes_live_what_is_held_back_and_forgetting_waits(settings: Settings, tmp_path: Path) -> None:
+    hold(settings, tmp_path)
+    where = ["--store", str(settings.store)]
+    forgotten = RUNNER.invoke(app, ["forget", "--match", "unit5x", "--yes", *where])
+    assert (forgotten.exit_code, "a night is held back" in forgotten.stderr) == (1, True)
+    due = settings.model_copy(update={"retention": settings.retention.model_copy(update={"messages_days": 1})})
+    assert any("waits until the night that is held back" in note for note in run_night([], due).notes)
+    run_revert(find_claims(settings, "unit2")[0], "wrong", settings)
+    assert [one.name for one in read_releases(Store.open(settings.store))] == ["r1"]
+    RUNNER.invoke(app, ["promote", "--why", "test data", *where])
+    assert RUNNER.invoke(app, ["forget", "--match", "unit5x", "--yes", *where]).exit_code == 0
+
+
+def test_a_rejected_night_leaves_nothing_of_what_came_with_it(settings: Settings, tmp_path: Path) -> None:
+    store, where = Store.open(settings.store), ["--store", str(settings.store)]
+    assert RUNNER.invoke(app, ["reject", "--why", "x", *where]).exit_code == 1  # nothing is held back
+    add_probe(store.dir, "which port does the unit21x service listen on", "no such answer")
+    flooded = settings.model_copy(
+        update={"gates": settings.gates.model_copy(update={"min_rows": 5, "max_quarantined": 0.1})}
+    )
+    poison = write_talk(tmp_path / "poison.jsonl", 20, 3)
+    with poison.open("a") as file:
+        file.write("no JSON\n" * 5)
+    (reason,) = run_night([poison], flooded).held
+    assert "of the new rows could not be used, gates.max_quarantined allows 10%: invalid JSON" in reason
+    done = RUNNER.invoke(app, ["reject", "--why", "it is no transcript", *where])
+    assert done.exit_code == 0, done.output
+    assert find_claims(settings, "unit21x") == []
+    assert len(read_releases(store)) == 2
+    assert run_night([poison], flooded).held == []
+
+
+def test_the_end_of_a_roll_back_is_said(settings: Settings, tmp_path: Path) -> None:
+    run_night([write_talk(tmp_path / "b.jsonl", 20, 3)], settings).check_complete()
+    assert RUNNER.invoke(app, ["rollback", "r1", "--store", str(settings.store)]).exit_code == 0
+    assert run_night([], settings).release is None
+    report = run_night([write_talk(tmp_path / "c.jsonl", 30, 3)], settings)
+    assert any("the roll-back to r1 ends with r4" in note for note in report.collect_notes())
+
+
+def test_a_diff_is_a_page_that_runs_nothing_of_what_was_said(settings: Settings, tmp_path: Path) -> None:
+    talk = write_talk(tmp_path / "b.jsonl", 20, 3)
+    talk.write_text(talk.read_text().replace("unit21x", "<script>alert(1)</script>"))
+    run_night([talk], settings).check_complete()
+    page = RUNNER.invoke(app, ["diff", "--format", "html", "--store", str(settings.store)]).stdout
+    assert page.startswith("<!doctype html>")
+    assert "&lt;script&gt;" in page
+    assert "<script" not in page
+    assert "default-src 'none'" in page

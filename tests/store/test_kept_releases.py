@@ -1,0 +1,52 @@
+"""Which releases are kept, and what dropping the others frees: as much as was said before."""
+
+import os
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from typer.testing import CliRunner
+
+from slowwave.cli.main import app
+from slowwave.schemas.settings import StoreSettings
+from slowwave.schemas.tables import TOPICS
+from slowwave.store import Store
+from slowwave.store.releases import Release, publish
+from slowwave.store.upkeep import drop_old_versions, measure_garbage, pick_kept
+from tests.store.test_store import topics
+
+START = datetime(2026, 1, 1, 3, tzinfo=UTC)
+
+
+def release(number: int, day: int) -> Release:
+    return Release(f"id{number}", number, START + timedelta(days=day), None, {}, {}, None, None)
+
+
+def test_the_newest_are_kept_and_the_last_of_each_day_week_and_month() -> None:
+    nights = [release(number, day) for number, day in enumerate([0, 0, 1, 10, 31, 33, 33, 34], 1)]
+    kept = pick_kept(nights, StoreSettings(keep_releases=1, keep_daily=2, keep_monthly=9))
+    assert [one.number for one in kept] == [4, 7, 8]  # the last of January; of 3 February; the newest
+    assert [one.number for one in pick_kept(nights, StoreSettings(keep_releases=2))] == [7, 8]
+    weekly = pick_kept(nights, StoreSettings(keep_releases=1, keep_weekly=2))
+    assert [one.number for one in weekly] == [5, 8]  # Sunday 1 and Wednesday 4 February
+
+
+def test_a_dry_run_says_what_is_freed_and_deletes_nothing(tmp_path: Path) -> None:
+    store = Store.open(tmp_path, create=True)
+    for name in ("a", "b", "c"):
+        store.merge(TOPICS, topics(name))
+        publish(store, name, None)
+    store.open_table(TOPICS).optimize()
+    publish(store, "d", None)
+    few, later = StoreSettings(keep_releases=1), datetime.now(UTC) + timedelta(days=3)
+    before = sorted(store.dir.rglob("*"))
+    assert measure_garbage(store, few) == {}  # all is younger than a day
+    told = measure_garbage(store, few, later)
+    assert told["topics"] > 0
+    assert sorted(store.dir.rglob("*")) == before
+    printed = CliRunner().invoke(app, ["gc", "--dry-run", "--store", str(tmp_path)])
+    assert (printed.exit_code, "would be freed; kept are r1, r2, r3, r4" in printed.stdout) == (0, True)
+    past = (later - timedelta(days=10)).timestamp()
+    for path in store.dir.rglob("*"):
+        os.utime(path, (past, past))
+    assert drop_old_versions(store, few) >= 0
+    assert store.read(TOPICS).num_rows == 3
