@@ -110,7 +110,8 @@ class Turns:
         if self.narrator is None or not left_out or room < self.settings.least_tokens:
             return ""
         foremost = sorted((trace for trace, _ in left_out[: self.settings.recap_turns]), key=lambda one: one.number)
-        recap = self.narrator.recap(query, [(one.speaker, one.text) for one in foremost], room - LINE_TOKENS)
+        left = room - LINE_TOKENS - self.count([RECAP])[0]
+        recap = self.narrator.recap(query, [(one.speaker, one.text) for one in foremost], left)
         return recap if self.count([RECAP + recap])[0] + LINE_TOKENS <= room else ""
 
     def _pack_older(self, query: str, older: int, room: int) -> tuple[list[Shown], list[tuple[Trace, float]]]:

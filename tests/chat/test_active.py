@@ -91,6 +91,18 @@ def test_rare_words_weigh_more_and_the_turn_beside_gets_its_part() -> None:
     assert spread == pytest.approx([0, 0, 0.5, 1.0, 0.5])
 
 
+def test_what_is_like_the_last_exchanges_is_called_up_where_there_are_vectors() -> None:
+    only = {"likeness": 0, "strength": 0, "recency": 0, "words": 0, "neighbours": 0, "exchange": 1, "exchange_turns": 2}
+    said = ("gauge reads metres", "dinner with Clara", "the gauge in Porto", "metres of the gauge")
+    activations = told(*said, **only).compute_activations("and then?")
+    assert activations[0] > 0.5 > activations[1]
+    assert max(activations) == max(activations[2:])  # they are the last exchanges themselves
+    mind = ActiveMemory(None, ActiveSettings(**only))  # type: ignore[arg-type]
+    for text in said:
+        mind.add_turn("Ada", text)
+    assert mind.compute_activations("and then?") == [0, 0, 0, 0]
+
+
 def test_a_gap_left_by_pruning_is_no_neighbourhood() -> None:
     only = {"likeness": 0, "exchange": 0, "strength": 0, "recency": 0, "words": 1, "neighbours": 0.5}
     mind = told("rope", "hm", "lamp and mast and sail", capacity=2, recent=0, says_full=4, **only)
@@ -129,6 +141,17 @@ def test_the_latest_are_forced_and_older_ones_come_by_activation_in_order() -> N
     assert len(numbers) + len(recalled.left_out) == 40
     assert GAUGE in recalled.text
     assert turns.active.compute_strength(turns.active.traces[0]) > turns.active.compute_strength(turns.active.traces[1])
+
+
+def test_the_latest_go_along_in_one_piece_and_no_more_than_settings_say() -> None:
+    said = ("short", "yes", "long " * 100, "yes", "two", "yes")
+    roles = ("user", "assistant") * 3
+    cost = [count([f"{role}: {text}"])[0] + TEMPLATE_TOKENS for role, text in zip(roles, said, strict=True)]
+    for budget, kept in ((sum(cost[3:]), 2), (sum(cost[4:]), 2), (sum(cost[4:]) - 1, 0), (sum(cost[2:]) - 1, 2)):
+        recent = turns_of(said, recent=6, recent_share=1).recall("x", budget).recent
+        assert [turn["content"] for turn in recent] == list(said[len(said) - kept :]), budget
+    many = turns_of(tuple(f"{n}" for n in range(20)), recent=4, recent_share=1).recall("x", 200)
+    assert [turn["content"] for turn in many.recent] == ["16", "17", "18", "19"]
 
 
 def test_what_does_not_fit_whole_is_shortened_to_what_bears_on_the_question() -> None:

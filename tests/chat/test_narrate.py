@@ -55,6 +55,16 @@ def test_the_recap_is_of_the_foremost_turns_without_room_and_within_its_share() 
     assert asked.max_tokens <= 0.4 * 150 - LINE_TOKENS
 
 
+def test_a_recap_as_long_as_it_may_be_fits_and_the_whole_keeps_to_the_budget() -> None:
+    model = ScriptedLLM(lambda request: "word" * request.max_tokens)
+    turns = talk(model, recap_share=0.5)
+    for budget in range(120, 220, 7):
+        told = turns.recall("Which station reports every 7 minutes?", budget)
+        recent = sum(turns.count([turn["content"]])[0] for turn in told.recent)
+        assert told.recap, budget
+        assert recent + turns.count([told.text])[0] <= budget
+
+
 def test_there_is_no_recap_unless_it_is_wanted_there_is_something_to_tell_and_it_fits() -> None:
     model = ScriptedLLM(lambda request: "A very long recap of it all. " * 40)
     assert talk(model).recall("Which station?", 150).recap == ""
