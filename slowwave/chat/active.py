@@ -122,9 +122,8 @@ class ActiveMemory:
         one, vectors = self.settings, self._vectors[: len(self.traces)]
         ages = self.heard - 1 - np.array([trace.number for trace in self.traces])
         own = one.likeness * (vectors @ self._encode(query)) + one.words * self._compute_shared_words(query)
-        if one.exchange and self.encoder:
-            latest = vectors[-one.exchange_turns :].mean(axis=0)
-            own += one.exchange * (vectors @ (latest / (np.linalg.norm(latest) or 1.0)))
+        latest = vectors[-one.exchange_turns :].mean(axis=0)
+        own += one.exchange * (vectors @ (latest / (np.linalg.norm(latest) or 1.0)))
         own += one.strength * np.array([self.compute_strength(trace) for trace in self.traces])
         own += one.recency * 0.5 ** (ages / one.half_life)
         spread = own.copy()

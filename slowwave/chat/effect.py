@@ -25,12 +25,12 @@ def estimate_effect(text: str, told: str | None) -> float:
     if told is None:
         return 0.0
     known = frozenset(extract_content_words(told))
-    said = [one.text for one in split_sentences(text) if not ASKS.search(_get_sentence_ending(text, one.end))]
+    said = [one.text for one in split_sentences(text) if not ASKS.search(one.text + get_closing_marks(text, one.end))]
     stated = [words for one in said if len(words := frozenset(extract_content_words(one))) >= LEAST_WORDS]
     return sum(len(words - known) / len(words) for words in stated) / len(stated) if stated else 0.0
 
 
-def _get_sentence_ending(text: str, end: int) -> str:
-    """Return a sentence's last characters with the marks that close it: a sentence's span leaves some out."""
+def get_closing_marks(text: str, end: int) -> str:
+    """Return the marks that close the sentence whose span ends there: a span leaves some out."""
     marks = re.match(r"[^\w\s]*", text[end:])
-    return text[max(0, end - 1) : end] + (marks[0] if marks else "")
+    return marks[0] if marks else ""

@@ -53,7 +53,7 @@ class Narrator:
             tokens: how many the recap may have.
         """
         about = f"Tell what bears on this message, and nothing else: {escape_line(query)}\n"
-        words = max(1, tokens // TOKENS_A_WORD)
+        words = tokens // TOKENS_A_WORD
         said = [format_entry(f"{speaker}:", text) for speaker, text in turns]
         return self._ask([_build_request("recap", said, words, about)])[0]
 

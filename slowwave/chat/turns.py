@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from slowwave.chat.active import ActiveMemory, Trace, format_trace
+from slowwave.chat.effect import get_closing_marks
 from slowwave.chat.narrate import Narrator
 from slowwave.chat.running import RunningSummary
 from slowwave.engines.encoders.protocol import Encoder
@@ -144,7 +145,8 @@ class Turns:
 
     def _shorten(self, trace: Trace, asked: frozenset[str], room: int) -> str:
         """Return the sentences of a turn that hold most of what is asked, in their order; nothing where none fits."""
-        sentences = [" ".join(one.text.split()) for one in split_sentences(trace.text)]
+        spans = split_sentences(trace.text)
+        sentences = [" ".join(one.text.split()) + get_closing_marks(trace.text, one.end) for one in spans]
         if len(sentences) < 2:
             return ""
         near = [len(asked & frozenset(extract_content_words(one))) for one in sentences]

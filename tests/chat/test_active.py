@@ -164,6 +164,19 @@ def test_what_does_not_fit_whole_is_shortened_to_what_bears_on_the_question() ->
     assert "Snow" not in shown.text
 
 
+def test_a_shortened_turn_has_an_ellipsis_wherever_something_is_left_out_and_fits_to_the_token() -> None:
+    told = "The gauge is in Porto. It rained. The gauge is old. It snowed. " + "Nobody came to the harbour. " * 20
+    turns = turns_of((told, "noted", "and now", "yes"), recent=2)
+    whole = "user: The gauge is in Porto. … The gauge is old. …"
+    fits = count([whole])[0]
+    trace = turns.active.traces[0]
+    assert turns._shorten(trace, frozenset({"gauge"}), fits) == whole
+    assert turns._shorten(trace, frozenset({"gauge"}), fits - 1) == "user: The gauge is in Porto. …"
+    assert turns._shorten(trace, frozenset({"rain", "gauge", "rained"}), 100).startswith(
+        "user: The gauge is in Porto. It rained. The gauge is old. …"
+    )
+
+
 @settings(max_examples=40, deadline=None)
 @given(texts=st.lists(st.text(min_size=1, max_size=60), max_size=14), budget=st.integers(0, 90))
 def test_bounds_hold_for_any_talk(texts: list[str], budget: int) -> None:

@@ -1,5 +1,7 @@
 """What a model writes of a running conversation: its levels, its master, a recap; extractive where it gives nothing."""
 
+import pytest
+
 from slowwave.chat.narrate import Narrator
 from slowwave.chat.turns import HEADING, LINE_TOKENS, RECAP, Turns
 from slowwave.engines.llm.protocol import Completion, EngineUnavailable, Request
@@ -27,17 +29,19 @@ def test_each_level_and_the_master_are_the_models() -> None:
     assert turns.summarise().split("\n") == ["So far: Account 5.", "Level 2: Account 4."]  # 3 groups of 6, 1 of them
     assert [SAID[5] in request.messages[0]["content"] for request in model.asked] == [True, True, False, False, False]
     assert f"before, assistant: {SAID[5]}" in model.asked[1].messages[0]["content"]
+    assert "\n- Account 1.\n- Account 2." in model.asked[3].messages[0]["content"]
     assert turns.summarise() == turns.summarise()
     turns.add("user", "One more.")
     assert turns.summarise().startswith("So far: Account 6.")  # what is sealed is not asked about again
 
 
-def test_what_the_model_does_not_write_is_extractive() -> None:
+def test_what_the_model_does_not_write_is_extractive(caplog: pytest.LogCaptureFixture) -> None:
     plain = Turns(Settings(), ScriptedLLM().count_tokens)
     for n, text in enumerate(SAID):
         plain.add("assistant" if n % 2 else "user", text)
     for silent in (ScriptedLLM(gone), ScriptedLLM(lambda request: Completion(request.id, error="cut"))):
         assert talk(silent).summarise() == plain.summarise() != ""
+    assert "it is away" in caplog.text
 
 
 def test_the_recap_is_of_the_foremost_turns_without_room_and_within_its_share() -> None:
