@@ -4,8 +4,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from slowwave import Memory
+from slowwave.cli.main import app
 from slowwave.engines.encoders.hash_encoder import HashEncoder
 from slowwave.flows.reprocess import run_reprocess
 from slowwave.flows.selection import Selection
@@ -77,6 +79,14 @@ def test_an_unknown_one_is_told_with_the_nearest(memory: Memory, folder: Path) -
     assert not memory.has_workspace("apo")
     with pytest.raises(UsageError, match="the nearest"):
         memory.refuse_unknown_workspace("apo")
+
+
+@pytest.mark.parametrize("command", ["recall", "context", "claims", "briefing", "habits"])
+def test_a_command_ends_with_an_error_for_an_unknown_one(root: Path, command: str) -> None:
+    words = [ASKED] if command in ("recall", "context") else []
+    done = CliRunner().invoke(app, [command, *words, "--workspace", "apo", "--store", str(root)])
+    assert done.exit_code != 0
+    assert "no workspace 'apo' is known here; the nearest:" in done.stderr
 
 
 def test_a_briefing_of_a_project_is_not_the_one_of_all(memory: Memory, root: Path, folder: Path) -> None:
