@@ -23,15 +23,15 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.draw_sentences import read_shown_messages
-from bench.locomo_data import Conversation, Question, Turn, load_conversations
 from slowwave.chat.active import ActiveMemory
 from slowwave.chat.turns import Turns
 from slowwave.context.tokens import load_tokenizer
+from slowwave.engines.encoders.known import KnownEncoder
 from slowwave.engines.encoders.load import load_encoder
-from slowwave.engines.encoders.protocol import Encoder, Vectors
+from slowwave.engines.encoders.protocol import Encoder
 from slowwave.schemas.settings import ActiveSettings, Settings
 from slowwave.schemas.vocabulary import is_turn
-from slowwave.tasks.vectors import encode_once
+from slowwave.tasks.experiment.locomo import Conversation, Question, Turn, load_conversations
 
 SYSTEMS = ("latest turns", "cosine", "cosine and latest turns", "slowwave")
 FACTS = (
@@ -56,20 +56,6 @@ def load_samples(path: Path) -> Conversation:
     told = [(one, tuple(turn.id for turn in turns if one["expect"] in turn.text)) for one in asked]
     questions = tuple(Question(one["question"], one["expect"], 0, evidence) for one, evidence in told)
     return Conversation("samples", tuple(turns), questions, ())
-
-
-class KnownEncoder:
-    """An encoder that has read all texts at once, and looks them up."""
-
-    def __init__(self, encoder: Encoder, texts: Sequence[str]) -> None:
-        self.name, self.dim, self.encoder = encoder.name, encoder.dim, encoder
-        self.known = dict(zip(texts, encode_once(texts, encoder).vectors, strict=True))
-
-    def encode(self, texts: Sequence[str]) -> Vectors:
-        """Return vectors; of a text that is new, by the encoder."""
-        new = [text for text in texts if text not in self.known]
-        self.known |= dict(zip(new, self.encoder.encode(new), strict=True)) if new else {}
-        return np.array([self.known[text] for text in texts], dtype=np.float32)
 
 
 def measure_conversation(

@@ -4,7 +4,7 @@ import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
@@ -54,12 +54,13 @@ TAKEN_BACK = tuple(table for table in (*RELEASED, MARKS, LINES, ACTIONS) if tabl
 encoded and paid for stays; but the first vectors of a store, of another dimension than it was made for, go with the
 tables that were made to fit them.
 """
+Result = TypeVar("Result")
 Caller = Callable[..., StepReport]
 """Runs a step: as the plain function that it is, or as a task of Prefect's."""
 
 
-def run_as_function(step: Callable[..., StepReport], *args: Any) -> StepReport:
-    """Run a step as a plain function: no server, no client, no Prefect."""
+def run_as_function(step: Callable[..., Result], *args: Any) -> Result:
+    """Run a step, or a trial, as a plain function: no server, no client, no Prefect."""
     return step(*args)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from copy import copy
 from functools import wraps
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from prefect import Flow, Task, flow
 from prefect.artifacts import create_markdown_artifact
@@ -23,7 +23,9 @@ from slowwave.flows.report import NightIncomplete, RunReport
 from slowwave.flows.run import STEP_NAMES
 from slowwave.flows.selection import Selection
 from slowwave.schemas.settings import Settings
-from slowwave.tasks.job import StepReport
+
+if TYPE_CHECKING:
+    from slowwave.tasks.experiment.findings import Findings
 
 Result = TypeVar("Result")
 
@@ -80,9 +82,30 @@ def run_night_under_prefect(paths: list[str], overrides: dict[str, Any]) -> RunR
         return incomplete.report
 
 
-def run_as_task(step: Callable[..., StepReport], *args: Any) -> StepReport:
-    """Run a step under Prefect; where Prefect fails, as the plain function that it is."""
-    wrapped = Task(step, name=STEP_NAMES[step.__name__], cache_policy=NO_CACHE)
+@flow(name="experiment", validate_parameters=False)
+def experiment(file: str, overrides: dict[str, Any] | None = None) -> "Findings":
+    """Run an experiment under Prefect, its trials as tasks, what it found as an artifact."""
+    from slowwave.flows.experiment import run_experiment
+
+    found = run_experiment(Path(file), overrides or {}, run_as_task)
+    save_artifact(found, "experiment-report", "What the experiment found")
+    return found
+
+
+def run_experiment_under_prefect(file: str, overrides: dict[str, Any]) -> "Findings":
+    """Run `experiment`, or the same without Prefect where Prefect fails before it has begun.
+
+    Raises:
+        UsageError, StoreLocked: as `run_experiment`.
+    """
+    from slowwave.flows.experiment import run_experiment
+
+    return run_under_prefect(experiment, lambda *_: run_experiment(Path(file), overrides), file, overrides)
+
+
+def run_as_task(step: Callable[..., Result], *args: Any) -> Result:
+    """Run a step, or a trial, under Prefect; where Prefect fails, as the plain function that it is."""
+    wrapped = Task(step, name=STEP_NAMES.get(step.__name__, step.__name__), cache_policy=NO_CACHE)
     return run_under_prefect(wrapped, step, *args)
 
 
@@ -131,7 +154,7 @@ def run_under_prefect(
     return plain(*args)
 
 
-def save_artifact(report: RunReport, key: str, description: str) -> None:
+def save_artifact(report: "RunReport | Findings", key: str, description: str) -> None:
     """Keep the report with the flow's run; where Prefect can't, say so: the work is done all the same."""
     try:
         create_markdown_artifact(report.render_markdown(), key=key, description=description)

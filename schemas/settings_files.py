@@ -35,7 +35,7 @@ def find_user_file() -> Path | None:
     named = os.environ.get("SLOWWAVE_CONFIG")
     if named:
         return Path(named).expanduser()
-    return path if (path := _get_default_path()).is_file() else None
+    return path if (path := get_default_path()).is_file() else None
 
 
 def find_project_file() -> Path | None:
@@ -87,7 +87,7 @@ def load_project_excludes(model: type[BaseModel]) -> list[str]:
         more = f" and {len(refused) - NAMED} more" if len(refused) > NAMED else ""
         _warn_once(
             f"{path} is a project's settings file and may not set {', '.join(refused[:NAMED])}{more}: left out; "
-            f"if you mean it, set it in {find_user_file() or _get_default_path()}"
+            f"if you mean it, set it in {find_user_file() or get_default_path()}"
         )
     return [glob for pattern in patterns for glob in _expand_glob(path.parent, pattern)]
 
@@ -106,7 +106,8 @@ def load_file_settings(model: type[BaseModel]) -> dict[str, Any]:
     return {**own, "read": {**read, "exclude": [*kept, *excluded]}}
 
 
-def _get_default_path() -> Path:
+def get_default_path() -> Path:
+    """Return where the user's own settings file is, unless it is named."""
     return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "slowwave" / NAME
 
 

@@ -13,7 +13,10 @@ from slowwave.store.store import Store
 from tests.talk_files import session
 
 ROOT = Path(__file__).parent.parent
-HEAVY = ("torch", "transformers", "sentence_transformers", "prefect", "sklearn", "scipy", "keybert", "polars", "onnx")
+HEAVY = (
+    *("torch", "transformers", "sentence_transformers", "prefect", "sklearn", "scipy", "keybert", "polars", "onnx"),
+    *("optuna", "matplotlib", "tomlkit"),
+)
 SHOWN = """
 import json, sys
 from slowwave.cli.main import main

@@ -8,6 +8,7 @@ from slowwave.cli.claims import claims
 from slowwave.cli.context import briefing, context
 from slowwave.cli.doctor import memory
 from slowwave.cli.exclude import exclude, excluded, include, revert, reverted
+from slowwave.cli.experiment import experiment
 from slowwave.cli.forget import forget
 from slowwave.cli.habits import habits
 from slowwave.cli.hook import NeverBlocking, hook
@@ -72,6 +73,7 @@ doctor.command()(memory)
 app.add_typer(doctor, name="doctor", rich_help_panel="Look")
 app.add_typer(notes, name="notes", rich_help_panel="Redo and keep")
 app.add_typer(probes, name="probes", rich_help_panel="Redo and keep")
+app.add_typer(experiment, name="experiment", rich_help_panel="Look")
 
 
 def print_version(asked: bool) -> None:

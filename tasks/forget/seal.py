@@ -3,6 +3,7 @@
 Then every file is looked through for canaries, and a certificate says what was found. Each part may be done again.
 """
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from slowwave.store.releases import Release, publish, read_releases
 from slowwave.store.store import Store
 from slowwave.store.traces import list_cache_files
 from slowwave.store.upkeep import drop_all_but_live, rewrite_tables
+from slowwave.tasks.experiment.definition import FOLDER
 from slowwave.tasks.forget.canaries import Canaries
 from slowwave.tasks.forget.certificate import build_certificate, write_certificate
 from slowwave.tasks.forget.lineage import drop_plan, read_plans
@@ -26,6 +28,7 @@ ENCODED = ((PASSAGES, "text"), (OBSERVATIONS, "summary"), (SUMMARIES, "text"))
 
 def rewrite_store(job: Job) -> None:
     """Remove what rows no longer stand for from the files: vectors of texts that no row has, deleted rows, words."""
+    shutil.rmtree(job.store.dir / FOLDER, ignore_errors=True)  # stores of an experiment's trials, copies of the vault
     drop_lone_vectors(job.store)
     rewrite_tables(job.store)
 

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench.locomo_data import build_message_rows, load_conversations
 from bench.observe import observe_claims, score_claims
 from slowwave.schemas.settings import ObserveSettings
 from slowwave.schemas.tables import CODING, GATES, MESSAGES, PERSONAL
+from slowwave.tasks.experiment.locomo import build_message_rows, load_conversations
 from slowwave.tasks.observe.categories import STATEMENT
 from slowwave.tasks.observe.coding import extract_file_paths
 from slowwave.tasks.observe.gates import Gate

@@ -1,0 +1,1 @@
+"""Experiments: which settings answer best, on labelled sets or on one's own past. Run by `flows/experiment.py`."""

@@ -1,0 +1,192 @@
+"""A backtest on one's own past: what people asked, told again or corrected after a day, and the vault as of that day.
+
+What is found rests on claims, which a night takes from what is worth remembering: "thanks" is near nothing. A later
+message is about an older claim of another session where that claim's words and vector are near; it corrects it where
+the night found a change, or a doubt, between the two. No word is looked for. What is told again could have been spared
+where memory shows the older claim beside what the person said just before. Else the message itself is what is asked.
+
+The store of all days tells which questions there are and what no longer held. The memory that is asked knows nothing of
+it: it is made of the messages before the day alone.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from slowwave.engines.encoders.protocol import Vectors
+from slowwave.schemas.tables import MESSAGES, SESSIONS
+from slowwave.schemas.vocabulary import Status
+from slowwave.tasks.experiment.questions import Kind, Question
+from slowwave.text.sentences import split_sentences
+from slowwave.text.words import compute_smooth_idf, extract_content_words
+
+QUERY_CHARS = 2_000
+"""Of a long message, that are asked."""
+EVIDENCE = 3
+"""Older claims that a question may be about, the nearest."""
+LOOKED_AT = 20
+
+
+@dataclass(frozen=True)
+class Past:
+    """All that was said and made of it, in order of time."""
+
+    turns: pl.DataFrame
+    """What is spoken: message_id, session_id, name (`name_message`), person, text, ts, workspace."""
+    claims: pl.DataFrame
+    """observation_id, session_id, message_ids, quote, summary, status, canonical_id, superseded_by, at."""
+    vectors: Vectors
+    """Of the claims, in their order."""
+    doubts: frozenset[tuple[str, str]]
+    """Earlier and later claim of each change that the night was not sure of."""
+    asking: Mapping[str, tuple[str, Vectors]]
+    """What each asking message asks, and its vector, by message_id."""
+
+
+def pick_cuts(turns: pl.DataFrame, count: int) -> list[datetime]:
+    """Return days, at midnight, that part what people said into pieces of about equal size; each once."""
+    times = turns.filter("person")["ts"].drop_nulls().sort()
+    if not len(times):
+        return []
+    at = (times[len(times) * (n + 1) // (count + 1)] for n in range(count))
+    days = dict.fromkeys(one.replace(hour=0, minute=0, second=0, microsecond=0) for one in at)
+    return [day for day in days if day > times[0]]
+
+
+def cut_vault(messages: pa.Table, sessions: pa.Table, cut: datetime) -> tuple[pa.Table, pa.Table]:
+    """Return the rows of MESSAGES and SESSIONS that there were before a moment; a session without any is left out.
+
+    What a session that went on took back is not known to have been taken back then.
+    """
+    times = pl.DataFrame(messages.select(["message_id", "session_id", "seq", "ts"])).sort("session_id", "seq")
+    filled = times.with_columns(pl.col("ts").forward_fill().cum_max().over("session_id").alias("known"))
+    kept = filled.filter(pl.col("known") < cut)
+    before = messages.filter(pc.is_in(messages["message_id"], pa.array(kept["message_id"].to_list(), pa.string())))
+    whole = set(filled.group_by("session_id").agg(pl.col("known").max()).filter(pl.col("known") < cut)["session_id"])
+    rows = [
+        row if row["session_id"] in whole else {**row, "inactive": []}
+        for row in sessions.to_pylist()
+        if row["session_id"] in set(kept["session_id"])
+    ]
+    return before.cast(MESSAGES.schema), pa.Table.from_pylist(rows, schema=SESSIONS.schema)
+
+
+def find_asking(turns: pl.DataFrame) -> dict[str, str]:
+    """Return what each person's message asks, by its id: its sentences that end in a question mark."""
+    found = {}
+    for row in turns.filter("person").iter_rows(named=True):
+        asks = " ".join(one.text.strip() for one in split_sentences(row["text"]) if one.text.rstrip().endswith("?"))
+        if extract_content_words(asks):
+            found[row["message_id"]] = asks[:QUERY_CHARS]
+    return found
+
+
+def find_questions(past: Past, cut: datetime, horizon: int, near: float, until: datetime | None) -> list[Question]:
+    """Return what people asked, told again and corrected in the days after a cut, of what was said before it.
+
+    Args:
+        past: all of it.
+        cut: the day as of which a memory will be asked.
+        horizon: days after it.
+        near: likeness from which a message is about a claim: mean of the cosine and of the words that both have.
+        until: the next cut, where that comes sooner.
+    """
+    ends = min(cut + timedelta(days=horizon), until or datetime.max.replace(tzinfo=cut.tzinfo))
+    judge = _Judge(past, cut, near)
+    found, said = [], past.turns.filter("person", pl.col("ts").is_between(cut, ends, closed="left"))
+    for row in said.sort("ts", "session_id", "seq").iter_rows(named=True):
+        kind, claims = judge.find_claims(row)
+        query = judge.before.get(row["message_id"], "") if kind == "retold" else row["text"]
+        evidence = tuple(dict.fromkeys(judge.names[one] for claim in claims for one in claim if one in judge.names))
+        if evidence and extract_content_words(query):
+            text, group = query[:QUERY_CHARS], f"{cut:%Y-%m-%d}"
+            own = row["session_id"]
+            found.append(Question(text, group, row["ts"], kind, evidence, True, stale=judge.stale, cluster=own))
+    return found
+
+
+class _Judge:
+    """Tells which older claims a message is about, as of one cut."""
+
+    def __init__(self, past: Past, cut: datetime, near: float) -> None:
+        self.past, self.near = past, near
+        rows = past.claims.to_dicts()
+        self.words = [frozenset(extract_content_words(row["summary"])) for row in rows]
+        self.holding = Counter(word for words in self.words for word in words)
+        self.rows, self.place = rows, {row["observation_id"]: at for at, row in enumerate(rows)}
+        self.older = [at for at, row in enumerate(rows) if row["at"] is not None and row["at"] < cut]
+        self.of_message: dict[str, list[int]] = {}
+        for at, row in enumerate(rows):
+            for message in row["message_ids"]:
+                self.of_message.setdefault(message, []).append(at)
+        self.names = dict(past.turns.select("message_id", "name").iter_rows())
+        self.before = _find_previous(past.turns)
+        later = {row["observation_id"]: row["superseded_by"] for row in rows if row["status"] == Status.SUPERSEDED}
+        self.changes = {(old, new) for old, new in later.items() if new in self.place}
+        known = {self.rows[at]["observation_id"] for at in self.older}
+        gone = (old for old, new in self.changes if {old, new} <= known)
+        self.stale = tuple(sorted(self.rows[self.place[old]]["quote"] for old in gone))
+
+    def find_claims(self, message: Mapping[str, object]) -> tuple[Kind, list[Sequence[str]]]:
+        """Return what a message does, and the messages of each older claim that it does it to."""
+        mine = self.of_message.get(str(message["message_id"]), [])
+        other = [at for at in self.older if self.rows[at]["session_id"] != message["session_id"]]
+        changed = [at for at in other if any(self._has_changed(at, one) for one in mine)]
+        if changed:
+            return "corrected", [self.rows[at]["message_ids"] for at in changed]
+        asked = self.past.asking.get(str(message["message_id"]))
+        if asked is not None:
+            words, vector = frozenset(extract_content_words(asked[0])), asked[1]
+            return "asked", self._take_nearest({at: self._liken(vector, words, at) for at in self._look(vector, other)})
+        told: dict[int, float] = {}
+        for one in mine:
+            for at in self._look(self.past.vectors[one], other):
+                told[at] = max(told.get(at, 0.0), self._liken_claims(one, at))
+        return "retold", self._take_nearest(told)
+
+    def _has_changed(self, old: int, new: int) -> bool:
+        """Return whether a claim changes an older one: the night is sure, or thinks it likely and they are near."""
+        pair = (self.rows[old]["observation_id"], self.rows[new]["observation_id"])
+        return pair in self.changes or (pair in self.past.doubts and self._liken_claims(new, old) >= self.near)
+
+    def _look(self, vector: Vectors, other: Sequence[int]) -> list[int]:
+        """Return the nearest by vector: they alone are held against a message word by word."""
+        near = self.past.vectors[list(other)] @ vector
+        return [other[at] for at in np.argsort(-near, kind="stable")[:LOOKED_AT]]
+
+    def _take_nearest(self, likeness: Mapping[int, float]) -> list[Sequence[str]]:
+        order = sorted((at for at, value in likeness.items() if value >= self.near), key=lambda at: -likeness[at])
+        return [self.rows[at]["message_ids"] for at in order[:EVIDENCE]]
+
+    def _liken_claims(self, one: int, other: int) -> float:
+        if self.rows[one]["canonical_id"] == (self.rows[other]["canonical_id"] or self.rows[other]["observation_id"]):
+            return 1.0  # the night held the two to be one
+        return self._liken(self.past.vectors[one], self.words[one], other, whole=True)
+
+    def _liken(self, vector: Vectors, words: frozenset[str], other: int, *, whole: bool = False) -> float:
+        """Return mean of the cosine and of the share of words that both have, a rare one weighing more: of the
+        message's words that the claim has, or of both ones'.
+        """
+        shared, theirs = self._weigh(words & self.words[other]), self._weigh(self.words[other])
+        share = 2 * shared / ((self._weigh(words) + theirs) or 1.0) if whole else shared / (self._weigh(words) or 1.0)
+        return float((vector @ self.past.vectors[other] + share) / 2)
+
+    def _weigh(self, words: frozenset[str]) -> float:
+        return sum(compute_smooth_idf(max(1, self.holding[word]), len(self.words)) for word in words)
+
+
+def _find_previous(turns: pl.DataFrame) -> dict[str, str]:
+    """Return what the person said just before in the session, by the id of what was said then."""
+    previous: dict[str, str] = {}
+    said: dict[str, str] = {}
+    for row in turns.filter("person").sort("session_id", "seq").iter_rows(named=True):
+        if row["session_id"] in said:
+            previous[row["message_id"]] = said[row["session_id"]]
+        said[row["session_id"]] = row["text"]
+    return previous

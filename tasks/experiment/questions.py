@@ -1,0 +1,187 @@
+"""What an experiment asks: questions with what answers them, in units that share a memory; splits; labelled sets."""
+
+import json
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+import polars as pl
+import pyarrow as pa
+
+from slowwave.schemas.errors import UsageError
+from slowwave.schemas.ids import compute_content_id
+from slowwave.tasks.experiment.locomo import build_message_rows, load_conversations
+
+Kind = Literal["labelled", "asked", "retold", "corrected"]
+"""Of one's own past: what was asked, what was told again, what was corrected."""
+SPLITS = ("train", "validation", "test")
+LONG_AGO = datetime.min.replace(tzinfo=UTC)
+QUERY, EXPECT = ("question", "query", "report"), ("expect", "amended", "answer")
+"""What labelled sets call a question, and the words that stand in a right answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question of one unit, and what a memory would have to show."""
+
+    text: str
+    group: str = ""
+    """The conversation, workspace or day: what a split by group keeps together."""
+    at: datetime | None = None
+    kind: Kind = "labelled"
+    evidence: tuple[str, ...] = ()
+    """Messages that answer it, as `name_message` has them."""
+    any: bool = False
+    """One of them is enough."""
+    expect: str = ""
+    """Words that stand in a right answer, one after the other."""
+    words: str = ""
+    """A decision that an answer tells; its words of content count."""
+    stale: tuple[str, ...] = ()
+    """Messages, or words, that no longer hold when it is asked."""
+    cluster: str = ""
+    """What is drawn as one for intervals: the session that it is about, or that it was asked in."""
+
+    @property
+    def id(self) -> str:
+        """Hash of all that it is."""
+        return compute_content_id(*(str(getattr(self, name)) for name in self.__slots__))
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """Questions that are put to one memory, and what that has been told (rows of MESSAGES and SESSIONS)."""
+
+    name: str
+    questions: tuple[Question, ...]
+    messages: pa.Table
+    sessions: pa.Table | None = None
+    """As their transcripts tell of them; None: made from the messages."""
+    names: Mapping[str, str] = field(default_factory=dict)
+    """Our session id -> the transcript's own, where they differ."""
+
+    @property
+    def digest(self) -> str:
+        """Hash of what is told and asked."""
+        told = sorted(self.messages.column("hash").to_pylist())
+        return compute_content_id(self.name, *told, *(question.id for question in self.questions))
+
+
+def name_message(session: str, message: str) -> str:
+    """Return how a message is named here, by the transcript's own ids."""
+    return f"{session} {message}"
+
+
+def split_questions(
+    questions: Sequence[Question], how: Literal["time", "group"], shares: Sequence[float]
+) -> dict[str, list[Question]]:
+    """Return the questions of train, validation and test.
+
+    By time the earlier ones train; what was asked at one moment stays together. By group whole groups go one way, each
+    to the split that is furthest below its share, the larger groups first.
+
+    Raises:
+        UsageError: there are too few for three splits.
+    """
+    parts: dict[str, list[Question]] = {name: [] for name in SPLITS}
+    for some in _order_parts(questions, how):
+        if how == "time":
+            done = sum(map(len, parts.values())) / len(questions) + 1e-9
+            name = SPLITS[0 if done < shares[0] else 1 if done < shares[0] + shares[1] else 2]
+        else:
+            name = min(zip(SPLITS, shares, strict=True), key=lambda one: len(parts[one[0]]) / one[1])[0]
+        parts[name] += some
+    if empty := [name for name in SPLITS if not parts[name]]:
+        counts = f"{len(questions)} questions in {len({one.group for one in questions})} groups"
+        raise UsageError(f"{counts} leave {empty[0]} empty when split by {how}: there must be more, or another split")
+    return parts
+
+
+def _order_parts(questions: Sequence[Question], how: Literal["time", "group"]) -> list[list[Question]]:
+    parts: dict[object, list[Question]] = {}
+    for one in questions:
+        parts.setdefault(one.group if how == "group" else one.at or LONG_AGO, []).append(one)
+    if how == "group":
+        return [parts[key] for key in sorted(parts, key=lambda key: (-len(parts[key]), str(key)))]
+    return [parts[key] for key in sorted(parts, key=str)]
+
+
+def read_locomo(paths: Iterable[Path]) -> list[Unit]:
+    """Return LoCoMo's conversations, and their questions that have evidence, as units."""
+    units = []
+    for one in (one for path in paths for one in load_conversations(path)):
+        said = {turn.id: turn for turn in one.turns}
+        asked = tuple(
+            Question(
+                question.text,
+                one.id,
+                max(said[turn].ts for turn in question.evidence),
+                evidence=tuple(name_message(f"{one.id}/{said[turn].session}", turn) for turn in question.evidence),
+                cluster=f"{one.id}/{said[question.evidence[0]].session}",
+            )
+            for question in one.questions
+            if question.evidence
+        )
+        units.append(Unit(one.id, asked, build_message_rows(one)))
+    return units
+
+
+def read_labelled(paths: Iterable[Path], messages: pl.DataFrame) -> list[Question]:
+    """Return the questions of labelled files: TOML, a JSON list, or lines of JSON, also between a transcript's own.
+
+    A row asks (`question`, `query` or `report`) and says what is right: `expect`, `amended` or `answer` (words that
+    stand there), `decision` (words of content that count), or `gold` (ids of messages); and what is `stale`.
+
+    Args:
+        paths: the files.
+        messages: all that is told; columns session (the transcript's own id), native_id, ts, workspace.
+
+    Raises:
+        UsageError: nothing is asked there, or nothing of a question says what is right.
+    """
+    told = {row["native_id"]: row for row in messages.iter_rows(named=True)}
+    last = {row["session"]: row for row in messages.sort("ts").iter_rows(named=True)}
+    rows = [(path, row) for path in paths for row in _read_rows(path) if any(row.get(name) for name in QUERY)]
+    if not rows:
+        raise UsageError("nothing is asked there: a question has `question`, `query` or `report`")
+    return [_build_question(path, row, told, last) for path, row in rows]
+
+
+def _read_rows(path: Path) -> list[dict[str, Any]]:
+    try:
+        text = path.read_text(encoding="utf-8")
+        if path.suffix == ".toml":
+            return [row for rows in tomllib.loads(text).values() if isinstance(rows, list) for row in rows]
+        if path.suffix == ".json":
+            rows = json.loads(text)
+            return [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+        return [json.loads(line) for line in text.splitlines() if line.strip()]
+    except ValueError as error:
+        raise UsageError(f"{path} can't be read: {error}") from None
+
+
+def _build_question(
+    path: Path, row: Mapping[str, Any], told: Mapping[str, Mapping[str, Any]], last: Mapping[str, Mapping[str, Any]]
+) -> Question:
+    gold = [told[one] for one in row.get("gold", ()) if one in told]
+    session = str(row.get("session") or row.get("session_id") or (gold[-1]["session"] if gold else ""))
+    about = told.get(str(row.get("message_id"))) or last.get(session) or (gold[-1] if gold else {})
+    expect = next((str(row[name]) for name in EXPECT if row.get(name)), "") if not gold else ""
+    evidence = tuple(name_message(one["session"], one["native_id"]) for one in gold)
+    if not (evidence or expect or row.get("decision")):
+        raise UsageError(f"{path}: nothing says what answers {next(row[n] for n in QUERY if row.get(n))!r:.80}")
+    stale = row.get("stale") or ()
+    return Question(
+        str(next(row[name] for name in QUERY if row.get(name))),
+        str(row.get("workspace") or about.get("workspace") or session),
+        about.get("ts"),
+        evidence=evidence,
+        any=True,
+        expect=expect,
+        words=str(row.get("decision") or ""),
+        stale=(stale,) if isinstance(stale, str) else tuple(map(str, stale)),
+        cluster=session,
+    )

@@ -1,0 +1,165 @@
+"""Experiments as a user runs them: real stores of the plain encoder, the command, a kill in the middle, a backtest."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from slowwave.cli.main import app
+from slowwave.engines.encoders.protocol import Encoder
+from slowwave.flows.experiment import load_units, read_experiments
+from slowwave.flows.nightly import run_night
+from slowwave.flows.trials import Lab
+from slowwave.schemas.settings import Settings
+from slowwave.schemas.tables import RELEASED, TRIALS
+from slowwave.store.digest import compute_table_digest
+from slowwave.store.store import Store
+from slowwave.tasks.experiment.definition import load_experiment
+from tests.experiment_files import write_experiment
+from tests.talk_files import session
+
+ROOT = Path(__file__).parents[2]
+PLAIN = {"encoder": "hash-384", "gists": "off", "keywords": {"top": 0}}
+
+
+def base(folder: Path) -> dict[str, object]:
+    return {**PLAIN, "store": str(folder / "store")}
+
+
+def read_trials(folder: Path) -> dict[str, object]:
+    rows = Store.open(folder / "store").read(TRIALS).to_pylist()
+    return {row["trial_id"]: row["at"] for row in rows}
+
+
+def test_a_setting_that_only_a_question_reads_makes_no_store_anew(tmp_path: Path) -> None:
+    one = load_experiment(write_experiment(tmp_path, '"context.budget" = [5]'))
+    units, seed = load_units(one, Settings(**base(tmp_path)), tmp_path / "lab")  # type: ignore[arg-type]
+    lab = Lab(one, base(tmp_path), units, tmp_path / "lab", seed)
+    asked = units[0].questions
+    for budget, evidence in ((5, 0.0), (400, 1.0)):
+        assert {score.evidence for score in lab.score_questions({"context.budget": budget}, asked)} == {evidence}
+    assert lab.made == 1
+
+
+def test_a_variant_made_from_a_copy_is_what_it_would_be_from_nothing(tmp_path: Path) -> None:
+    one = load_experiment(write_experiment(tmp_path, '"pyramid.step" = [2]'))
+    digests = []
+    for name, before in (("copied", [{}]), ("alone", [])):
+        units, seed = load_units(one, Settings(**base(tmp_path)), tmp_path / name)  # type: ignore[arg-type]
+        lab = Lab(one, base(tmp_path), units, tmp_path / name, seed)
+        for params in (*before, {"pyramid.step": 2, "observe.max_share": 0.9}):
+            lab.score_questions(params, units[0].questions)  # type: ignore[arg-type]
+        assert lab.made == len(before) + 1
+        last = max(
+            (path for path in (tmp_path / name).iterdir() if (path / "made").exists()),
+            key=lambda path: (path / "made").stat().st_mtime_ns,
+        )
+        store = Store.open(last)
+        digests.append({table.name: compute_table_digest(table, store.read(table)) for table in RELEASED})
+    assert digests[0] == digests[1]
+
+
+def test_an_experiment_by_the_command_line_is_listed_compared_and_adopted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine = tmp_path / "slowwave.toml"
+    mine.write_text('encoder = "hash-384"\ngists = "off"  # none\n\n[context]\nbudget = 5  # too low\n')
+    monkeypatch.setenv("SLOWWAVE_CONFIG", str(mine))
+    monkeypatch.setenv("SLOWWAVE_STORE", str(tmp_path / "store"))
+
+    def call(*words: object, answer: str = "") -> str:
+        done = CliRunner().invoke(app, ["experiment", *map(str, words)], input=answer, catch_exceptions=False)
+        assert done.exit_code == 0, done.output
+        return done.output
+
+    file = write_experiment(tmp_path, '"context.budget" = [5, 400]')
+    said = call(file, "--plain")
+    (ident,) = re.findall(r"experiment adopt (\w{8})", said)
+    assert "context.budget = 400: evidence +1.000 (+1.000 to +1.000) on validation" in said
+    page = file.with_suffix(".html").read_text()
+    assert page.count("<svg") == 3
+    assert not re.search(r'(?:src|href)="(?!#)', page.replace("xlink:href", "href"))
+    assert "http" not in re.sub(r'xmlns(?::xlink)?="[^"]*"', "", page)
+    assert f"{ident}  ferry: 2 tried; context.budget = 400; evidence +1.000" in call("list")
+    first = read_trials(tmp_path)
+    assert call(file, "--plain") == said  # it asks nothing again
+    assert read_trials(tmp_path) == first
+
+    before = mine.read_text()
+    done = CliRunner().invoke(app, ["experiment", "adopt", ident], input="n\n")
+    assert "-budget = 5  # too low\n+budget = 400  # too low" in done.output
+    assert mine.read_text() == before  # never without a yes
+    call("adopt", ident, "--yes")
+    assert mine.read_text() == before.replace("= 5", "= 400")
+
+    other = write_experiment(tmp_path, '"context.budget" = [399, 401]').rename(tmp_path / "other.toml")
+    assert "there is nothing to adopt" in call(other, "--plain")
+    (second,) = {one.experiment_id[:8] for one in read_experiments(Settings())} - {ident}
+    told = call("compare", ident, second)
+    assert "evidence: the second's less the first's +0.000 (+0.000 to +0.000), p 1.000" in told
+    done = CliRunner().invoke(app, ["experiment", "adopt", second, "--yes"])
+    assert done.exit_code == 1
+    assert "nothing is written" in done.output
+
+
+def test_a_killed_experiment_goes_on_and_repeats_no_trial(tmp_path: Path) -> None:
+    values = ", ".join(str(n / 100) for n in range(30))
+    file = write_experiment(tmp_path, f'"recall.floor" = [{values}]')
+    code = "from slowwave.cli.main import main; main()"
+    words = [sys.executable, "-c", code, "experiment", str(file), "--plain", "--store", str(tmp_path / "store")]
+    given = {
+        "SLOWWAVE_ENCODER": "hash-384",
+        "SLOWWAVE_GISTS": "off",
+        "SLOWWAVE_KEYWORDS__TOP": "0",
+        "PYTHONPATH": str(ROOT),
+    }
+    run = subprocess.Popen(words, env=os.environ | given, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    space = tmp_path / "store" / "default"
+    while run.poll() is None and len(list((space / "trials.lance" / "_versions").glob("*"))) < 5:
+        time.sleep(0.02)
+    run.send_signal(signal.SIGKILL)
+    assert run.wait() == -signal.SIGKILL
+    before = read_trials(tmp_path)
+    assert 3 <= len(before) < 30
+    assert [path for path in (space / "experiments").iterdir() if (path / "made").exists()]
+    again = subprocess.run(words, env=os.environ | given, capture_output=True, text=True, check=False)
+    assert again.returncode == 0, again.stderr
+    after = read_trials(tmp_path)
+    assert {one: after[one] for one in before} == before
+    assert len(after) > 30
+    assert not (space / "experiments").exists()
+
+
+def test_a_backtest_asks_a_memory_that_knows_nothing_of_later_days(tmp_path: Path, encoder: Encoder) -> None:
+    told = tmp_path / "told"
+    told.mkdir()
+    days = {
+        1: [("user", "The dentist is Dr. Amaral in Rua das Flores. We pay her in cash."), ("assistant", "Noted.")],
+        2: [("user", "Our van is insured with Fenwick Mutual, policy 5512."), ("assistant", "Noted.")],
+        10: [("user", "Good morning, a letter about the van came."), ("assistant", "What does it say?"),
+             ("user", "The van is insured with Fenwick Mutual, policy 5512, it says."), ("assistant", "Good.")],
+        11: [("user", "Which dentist is it in Rua das Flores?"), ("assistant", "Dr. Amaral.")],
+        12: [("user", "Thanks, that is all for today."), ("assistant", "You are welcome.")],
+        13: [("user", "Lovely weather, is it not?"), ("assistant", "It is.")],
+    }  # fmt: skip
+    for day, said in days.items():
+        session(told, f"s{day}", day, said)
+    settings = Settings(store=tmp_path / "own", gists="off")
+    run_night([told], settings).check_complete()
+    file = tmp_path / "past.toml"
+    file.write_text('name = "past"\n[data]\nkind = "backtest"\ncuts = 1\n[space]\n"context.hits" = [10]\n')
+    units, _ = load_units(load_experiment(file), settings, tmp_path / "lab")
+    (unit,) = units
+    assert unit.name == "2026-03-10"
+    assert [(one.kind, one.text, one.evidence) for one in unit.questions] == [
+        ("retold", "Good morning, a letter about the van came.", ("s2 s2-0",)),
+        ("asked", "Which dentist is it in Rua das Flores?", ("s1 s1-0",)),
+    ]
+    assert unit.messages.num_rows == 4  # nothing of the days after
+    assert {text[:7] for text in unit.messages["text"].to_pylist()} == {"The den", "Our van", "Noted."}
