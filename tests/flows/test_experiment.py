@@ -76,14 +76,14 @@ def test_an_experiment_by_the_command_line_is_listed_compared_and_adopted(
     def call(*words: object, answer: str = "") -> str:
         done = CliRunner().invoke(app, ["experiment", *map(str, words)], input=answer, catch_exceptions=False)
         assert done.exit_code == 0, done.output
-        return done.output
+        return done.stdout
 
     file = write_experiment(tmp_path, '"context.budget" = [5, 400]')
     said = call(file, "--plain")
     (ident,) = re.findall(r"experiment adopt (\w{8})", said)
     assert "context.budget = 400: evidence +1.000 (+1.000 to +1.000) on validation" in said
     page = file.with_suffix(".html").read_text()
-    assert page.count("<svg") == 3
+    assert page.count("<svg") == 4
     assert not re.search(r'(?:src|href)="(?!#)', page.replace("xlink:href", "href"))
     assert "http" not in re.sub(r'xmlns(?::xlink)?="[^"]*"', "", page)
     assert f"{ident}  ferry: 2 tried; context.budget = 400; evidence +1.000" in call("list")
