@@ -21,7 +21,6 @@ PROMPTS = ("relate",)
 CLAIMS_AT_ONCE = 10
 TOKENS_A_CLAIM = 24
 CLAIM_CHARS = 400
-LABELLED = (RelationKind.SUPPORTS, RelationKind.DEPENDS_ON)
 ASKED = (RelationKind.SAME_FILE, RelationKind.SAME_THING, RelationKind.FOLLOWS)
 """Kinds whose pairs are asked about."""
 
