@@ -397,7 +397,7 @@ class GateSettings(Section):
     )
     min_summaries: int = Field(20, ge=1, description="New summaries of a model's from which they are looked at.")
     min_coverage: float = Field(
-        0.05, ge=0, le=1, description="Mean share of their members' words, the rare ones more, in a model's summaries."
+        0.03, ge=0, le=1, description="Mean share of their members' words, the rare ones more, in a model's summaries."
     )
     max_unfounded: float = Field(
         0.6, ge=0, le=1, description="Share of a model's summaries that say what none of their members says."

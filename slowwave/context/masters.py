@@ -64,11 +64,9 @@ def _read_retired(view: View, where: pc.Expression) -> set[str]:
 
 
 def _is_open(first: datetime | None, last: datetime | None, query: Query) -> bool:
-    if query.since is None and query.until is None:
-        return True
-    known = first is not None and last is not None
-    starts = query.since is None or cast(datetime, first) >= query.since if known else False
-    return starts and (query.until is None or cast(datetime, last) <= query.until)
+    if first is None or last is None:
+        return query.since is None and query.until is None
+    return (query.since is None or first >= query.since) and (query.until is None or last <= query.until)
 
 
 def _tell(

@@ -71,8 +71,7 @@ def _check_shares(settings: GateSettings, active: int, became: Sequence[tuple[st
     ):
         share = sum(counts[kind] for kind in kinds) / active
         if share > bound:
-            examples = [claim for kind, claim in became if kind in kinds][:EXAMPLES]
-            told = _show_texts(examples)
+            told = _show_texts([claim for kind, claim in became if kind in kinds][:EXAMPLES])
             which = " or ".join(kinds)
             yield f"{share:.0%} of {active:,} claims {which}, gates.{name} allows {bound:.0%}: {told}"
 
@@ -88,20 +87,18 @@ def _check_topics(settings: GateSettings, topics: TopicFigures) -> Iterator[str]
 
 def _check_summaries(settings: GateSettings, summaries: Sequence[Coherence]) -> Iterator[str]:
     """Yield what is amiss with a model's new summaries, with the worst of them."""
-    coverage = compute_mean(one.coverage for one in summaries)
-    if coverage < settings.min_coverage:
-        worst = sorted(summaries, key=lambda one: one.coverage)
-        why = f"{coverage:.0%} of their members' words, gates.min_coverage asks for {settings.min_coverage:.0%}"
-        yield _name_worst(f"new summaries have {why}", worst)
+    covered = sorted(((one.coverage, one) for one in summaries if one.coverage is not None), key=lambda pair: pair[0])
+    if covered and (mean := compute_mean(share for share, _ in covered)) < settings.min_coverage:
+        why = f"{mean:.0%} of their members' words, gates.min_coverage asks for {settings.min_coverage:.0%}"
+        yield _name_worst(f"new summaries have {why}", [one for _, one in covered])
     unfounded = [one for one in summaries if one.unfounded]
     if (share := len(unfounded) / len(summaries)) > settings.max_unfounded:
         why = f"say what no member says, gates.max_unfounded allows {settings.max_unfounded:.0%}"
         yield _name_worst(f"{share:.0%} of the {len(summaries):,} new summaries {why}", unfounded)
-    alike = [(one.likeness, one) for one in summaries if one.likeness is not None]
+    alike = sorted(((one.likeness, one) for one in summaries if one.likeness is not None), key=lambda pair: pair[0])
     if alike and (mean := compute_mean(likeness for likeness, _ in alike)) < settings.min_likeness:
-        worst = [one for _, one in sorted(alike, key=lambda pair: pair[0])]
         why = f"a cosine of {mean:.2f} to their members, gates.min_likeness asks for {settings.min_likeness:.2f}"
-        yield _name_worst(f"new summaries have {why}", worst)
+        yield _name_worst(f"new summaries have {why}", [one for _, one in alike])
 
 
 def _name_worst(why: str, worst: Sequence[Coherence]) -> str:

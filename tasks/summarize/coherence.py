@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slowwave.tasks.llm.grounding import GroundingContext, explain_unfounded
+from slowwave.tasks.llm.quotes import is_unspaced
 from slowwave.text.pyramid import MASTER
 from slowwave.text.words import compute_smooth_idf, extract_stems
 
@@ -39,8 +40,8 @@ class Coherence:
 
     tier: int
     text: str
-    coverage: float
-    """0 to 1."""
+    coverage: float | None
+    """0 to 1; None where the members have no words to be told apart, as in a script without spaces."""
     unfounded: str | None
     """What it says that no member says; None where all of it comes from somewhere."""
     likeness: float | None
@@ -77,7 +78,7 @@ def measure_coherence(
             Coherence(
                 row["tier"],
                 row["text"],
-                covered / (sum(weights.values()) or 1.0),
+                covered / sum(weights.values()) if weights and not is_unspaced(everything) else None,
                 explain_unfounded(row["text"], ground),
                 _compute_likeness(row["vector"], [m.vector for m in mine if m.vector is not None]),
                 _compute_likeness(row["vector"], [v for v in (holders.get(row["summary_id"]),) if v is not None]),
@@ -102,7 +103,8 @@ def count_coherence(found: Sequence[Coherence]) -> dict[str, int]:
         some = [one for one in found if one.tier == tier]
         name = "masters" if tier == MASTER else f"tier {tier}"
         figures[f"{name} by the model"] = len(some)
-        figures[f"{name}, words of members, percent"] = round(100 * compute_mean(one.coverage for one in some))
+        if known := [one.coverage for one in some if one.coverage is not None]:
+            figures[f"{name}, words of members, percent"] = round(100 * compute_mean(known))
         figures[f"{name}, saying what no member says"] = sum(one.unfounded is not None for one in some)
         for values, of in (
             ((one.likeness for one in some), "members"),

@@ -178,6 +178,8 @@ def test_summaries_that_say_what_nobody_said_are_told_with_examples() -> None:
         "Account 0; Account 1; Account 2"
     ]
     assert check_gates(GateSettings(), 5, [], ({}, {}), summaries=[*wrong, *right[1:]]) == []  # too few to tell
+    mute = [Coherence(0, "今日は", None, None, None, None)] * 20  # no words, no vectors: nothing is known of them
+    assert check_gates(GateSettings(), 5, [], ({}, {}), summaries=mute) == []
     unlike = [Coherence(0, "Off the point", 0.5, None, 0.1, None)] * 20
     assert (
         "gates.min_likeness asks for 0.20: Off the point"

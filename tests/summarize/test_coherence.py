@@ -24,14 +24,20 @@ def measure(text: str, **more: Any) -> Coherence:
 
 
 def test_a_word_counts_by_how_many_members_say_it_and_by_how_few_of_all_do() -> None:
-    assert measure("A bird at the pond.").coverage < measure("The herons.").coverage  # both members have herons
+    pond, herons = (measure(text).coverage or 0 for text in ("A bird at the pond.", "The herons."))
+    assert pond < herons  # both members have herons
     assert measure("Sailing is fun.").coverage == 0
     assert measure("Clara bought 3 herons for the pond. They ate every frog.").coverage == pytest.approx(1)
     frog, clara = (
         measure_coherence([row(text), row("", "c", summary_id="t")], MEMBERS)[0].coverage
         for text in ("Frog.", "Clara.")
     )
-    assert frog < clara  # another summary's member speaks of frogs too
+    assert (frog or 0) < (clara or 0)  # another summary's member speaks of frogs too
+
+
+def test_a_script_without_spaces_has_no_words_to_count() -> None:
+    eastern = {"a": Shown("昨日、港の水位計が壊れて修理しました。", "Ada", NOON)}
+    assert measure_coherence([row("水位計が壊れた。", "a")], eastern)[0].coverage is None
 
 
 def test_what_no_member_says_is_told() -> None:
