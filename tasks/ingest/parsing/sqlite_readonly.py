@@ -2,7 +2,8 @@
 
 `mode=ro` alone is not enough: opening a database in WAL mode that nobody has open creates `-wal` and `-shm` files
 and leaves them. So: no write-ahead log means nobody writes, and the file is opened as immutable; log and index
-mean a live writer, and we join it; a log without its index (a crash, a copy) is read from a copy of our own.
+mean a live writer, and we join it; a log without its index (a crash, a copy) is read from a copy of our own. Nor is
+it trusted: nothing is read by way of a view.
 """
 
 import shutil
@@ -62,7 +63,13 @@ def _connect_live(path: Path) -> sqlite3.Connection | None:
 def _connect(path: Path, options: str) -> sqlite3.Connection:
     db = sqlite3.connect(f"{path.as_uri()}?{options}", uri=True, isolation_level=None, timeout=5)
     db.text_factory = _decode_lenient
+    db.set_authorizer(_refuse_views)
     return db
+
+
+def _refuse_views(action: int, one: str | None, two: str | None, base: str | None, through: str | None) -> int:
+    """Refuse what is read by way of a view: in place of a table it can run a query that never ends."""
+    return sqlite3.SQLITE_OK if through is None else sqlite3.SQLITE_DENY
 
 
 def _decode_lenient(raw: bytes) -> str:
