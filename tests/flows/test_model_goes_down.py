@@ -1,0 +1,61 @@
+"""The language model's server goes down at each kind of request: the night is released, and the next one mends it."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tests.llm_scripts as scripts
+from slowwave.engines.llm.protocol import Request
+from slowwave.flows.nightly import run_night
+from slowwave.schemas.settings import Settings
+from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, RELEASED, SUMMARIES
+from slowwave.store import Store
+from slowwave.store.digest import compute_table_digest
+from tests.killed_nights import SAMPLES
+
+KINDS = ("claims", "gist", "account", "master", "topics", "purpose")
+
+
+def make_settings(root: Path) -> Settings:
+    spec = "scripted:tests.llm_scripts:faithful"
+    return Settings(store=root, encoder="hash-384", llm=spec, gists="llm")
+
+
+def digests(root: Path) -> dict[str, str]:
+    store = Store.open(root)
+    return {table.name: compute_table_digest(table, store.read(table)) for table in (MESSAGES, OBSERVATIONS, SUMMARIES)}
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    root = tmp_path_factory.mktemp("whole")
+    run_night([SAMPLES / "generic"], make_settings(root))
+    return digests(root)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_server_that_goes_down_at_a_stage_costs_no_night(
+    kind: str, whole: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    down, faithful = list[str](), scripts.faithful
+
+    def answer(request: Request) -> Any:
+        if down or scripts.kind(request) == kind:
+            down.append(kind)
+            return scripts.absent(request)
+        return faithful(request)
+
+    with monkeypatch.context() as trouble:
+        trouble.setattr(scripts, "faithful", answer)
+        first = run_night([SAMPLES / "generic"], make_settings(tmp_path))
+    assert first.release is not None
+    assert down
+    second = run_night([SAMPLES / "generic"], make_settings(tmp_path))
+    assert second.failures == []
+    store = Store.open(tmp_path)
+    for table in RELEASED:
+        keys = store.read(table, [table.key])[table.key].to_pylist()
+        assert len(set(keys)) == len(keys)
+    assert digests(tmp_path) == whole
+    assert run_night([SAMPLES / "generic"], make_settings(tmp_path)).release is None
