@@ -8,34 +8,28 @@ but for the two ledgers, never written; stores of trials lie in its folder `expe
 import shutil
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import orjson
-import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slowwave.engines.encoders.load import load_query_encoder
-from slowwave.engines.encoders.protocol import Vectors
-from slowwave.flows.nightly import run_night
-from slowwave.flows.run import make_run_id, open_run, run_as_function, run_step
-from slowwave.schemas.errors import StoreLocked, UsageError
+from slowwave.flows.experiment_data import load_units
+from slowwave.flows.run import make_run_id, run_as_function
+from slowwave.schemas.errors import StoreLocked
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.settings import Settings
-from slowwave.schemas.tables import EXCLUSIONS, EXPERIMENTS, MERGES, MESSAGES, OBSERVATIONS, SESSIONS, TRIALS
-from slowwave.schemas.vocabulary import LedgerKind, Origin
+from slowwave.schemas.tables import EXPERIMENTS, TRIALS
 from slowwave.store.lock import writer_lock
 from slowwave.store.private import make_files_private, make_private_folder
 from slowwave.store.store import Store
 from slowwave.tasks.experiment.definition import (
     FOLDER,
-    Experiment,
     Params,
     build_settings,
     compute_settings_key,
@@ -55,20 +49,13 @@ from slowwave.tasks.experiment.findings import (
     summarise,
 )
 from slowwave.tasks.experiment.intervals import compute_chance, compute_interval
-from slowwave.tasks.experiment.past import Past, cut_vault, find_asking, find_questions, pick_cuts
 from slowwave.tasks.experiment.questions import (
     SPLITS,
     Question,
-    Unit,
-    name_message,
-    read_labelled,
-    read_locomo,
     split_questions,
 )
 from slowwave.tasks.experiment.score import METRICS, Score
 from slowwave.tasks.experiment.search import run_search, select_finalists
-from slowwave.tasks.ingest.task import read_transcripts
-from slowwave.tasks.pending import read_spoken_messages
 
 if TYPE_CHECKING:
     from slowwave.flows.trials import Lab
@@ -262,92 +249,3 @@ def compare_experiments(settings: Settings, a: Findings, b: Findings) -> str:
         gain, chance = compute_interval(gains, a.clusters), compute_chance(gains, a.clusters)
         lines.append(f"{name}: the second's less the first's {format_gain(gain)}, p {chance:.3f}")
     return "\n".join(lines)
-
-
-def load_units(experiment: Experiment, settings: Settings, folder: Path) -> tuple[list[Unit], Store | None]:
-    """Return what memories are told and asked, and a store whose vectors they may have.
-
-    Raises:
-        UsageError: nothing is asked there, or a backtest has no vectors, or no past.
-    """
-    data = experiment.data
-    if data.kind == "locomo":
-        return read_locomo(data.paths), None
-    whole = settings
-    if data.paths:
-        whole = settings.model_copy(
-            update={"store": folder / f"read-{compute_settings_key(settings)[:12]}", "space": "default"}
-        )
-        if data.kind == "backtest":
-            run_night(list(data.paths), whole).check_complete()
-        else:
-            with open_run("experiment", whole) as (job, report):
-                run_step(run_as_function, report, read_transcripts, job, list(data.paths))
-    store = Store.open(whole.store, whole.space)
-    left_out = store.read(EXCLUSIONS, ["session_id"])["session_id"].combine_chunks()
-    messages, sessions = (
-        rows.filter(pc.invert(pc.is_in(rows["session_id"], left_out)))
-        for rows in (store.read(MESSAGES), store.read(SESSIONS))
-    )
-    names = dict(zip(sessions["session_id"].to_pylist(), sessions["native_id"].to_pylist(), strict=True))
-    if data.kind == "questions":
-        told = pl.DataFrame(messages.select(["session_id", "native_id", "ts", "workspace"]))
-        told = told.with_columns(pl.col("session_id").replace(names).alias("session"))
-        questions = read_labelled([data.questions] if data.questions else data.paths, told)
-        return [Unit("all", tuple(questions), messages, sessions, names)], store
-    return build_past_units(experiment, settings, store, messages, sessions, names), store
-
-
-def build_past_units(
-    experiment: Experiment,
-    settings: Settings,
-    store: Store,
-    messages: pa.Table,
-    sessions: pa.Table,
-    names: dict[str, str],
-) -> list[Unit]:
-    """Return a backtest's units: as of each cut what had been said, and what was asked in the days after.
-
-    Raises:
-        UsageError: nobody asked, told again or corrected anything there, or there are no vectors.
-    """
-    data, past = experiment.data, read_past(store, settings, names)
-    cuts, units = pick_cuts(past.turns, data.cuts), list[Unit]()
-    for cut, until in zip(cuts, [*cuts[1:], None], strict=True):
-        questions = find_questions(past, cut, data.horizon, data.near, until)
-        if questions:
-            told = cut_vault(messages, sessions, cut)
-            units.append(Unit(f"{cut:%Y-%m-%d}", tuple(questions), *told, names))
-    if not units:
-        raise UsageError("of what was said after each cut nothing is near what was said before: lower `near`, or wait")
-    return units
-
-
-def read_past(store: Store, settings: Settings, names: Mapping[str, str]) -> Past:
-    """Return what was said, and what the nights of a store made of it.
-
-    Raises:
-        UsageError: its claims have no vectors.
-    """
-    said = read_spoken_messages(store, ["native_id", "origin", "role", "text", "ts", "workspace"])
-    turns = said.filter(pl.col("ts").is_not_null()).with_columns(
-        (pl.col("origin") == Origin.HUMAN).alias("person"),
-        pl.struct("session_id", "native_id")
-        .map_elements(
-            lambda one: name_message(names.get(one["session_id"], one["session_id"]), one["native_id"]), pl.String
-        )
-        .alias("name"),
-    )
-    columns = ["observation_id", "session_id", "message_ids", "quote", "summary", "status", "canonical_id"]
-    rows = store.read(OBSERVATIONS, [*columns, "superseded_by", "observed_at", "vector"])
-    rows = rows.filter(pc.is_valid(rows["vector"]))
-    if not rows.num_rows or not settings.embeddings:
-        raise UsageError("a backtest needs claims with vectors: `slowwave run` makes them")
-    vectors = np.stack(rows["vector"].to_numpy(zero_copy_only=False)).astype(np.float32)
-    doubted = store.read(MERGES, ["loser_id", "winner_id", "undone"], pc.field("kind") == LedgerKind.DOUBT).to_pylist()
-    doubts = frozenset((row["loser_id"], row["winner_id"]) for row in doubted if not row["undone"])
-    asked = find_asking(turns)
-    encoded: Iterable[Vectors] = load_query_encoder(settings.encoder).encode(list(asked.values())) if asked else ()
-    claims = pl.DataFrame(rows.drop_columns(["vector"])).rename({"observed_at": "at"})
-    asking = {message: (text, vector) for (message, text), vector in zip(asked.items(), encoded, strict=True)}
-    return Past(turns, claims, vectors, doubts, asking)

@@ -13,7 +13,8 @@ from typer.testing import CliRunner
 
 from slowwave.cli.main import app
 from slowwave.engines.encoders.protocol import Encoder
-from slowwave.flows.experiment import load_units, read_experiments
+from slowwave.flows.experiment import read_experiments
+from slowwave.flows.experiment_data import load_units
 from slowwave.flows.nightly import run_night
 from slowwave.flows.trials import Lab
 from slowwave.schemas.settings import Settings
@@ -21,6 +22,8 @@ from slowwave.schemas.tables import RELEASED, TRIALS
 from slowwave.store.digest import compute_table_digest
 from slowwave.store.store import Store
 from slowwave.tasks.experiment.definition import load_experiment
+from slowwave.tasks.forget.seal import rewrite_store
+from slowwave.tasks.job import Job
 from tests.experiment_files import write_experiment
 from tests.talk_files import session
 
@@ -163,3 +166,12 @@ def test_a_backtest_asks_a_memory_that_knows_nothing_of_later_days(tmp_path: Pat
     ]
     assert unit.messages.num_rows == 4  # nothing of the days after
     assert {text[:7] for text in unit.messages["text"].to_pylist()} == {"The den", "Our van", "Noted."}
+
+
+def test_what_is_forgotten_goes_from_an_experiment_that_was_killed_too(tmp_path: Path) -> None:
+    job = Job(Settings(store=tmp_path, encoder="hash-384"), "r")
+    left = job.store.dir / "experiments" / "a-store" / "messages.lance"
+    left.mkdir(parents=True)
+    rewrite_store(job)
+    assert job.store.dir.exists()
+    assert not left.parents[1].exists()
