@@ -51,8 +51,10 @@ def score_answer(question: Question, answer: Answer) -> Score:
     """Return the figures of an answer."""
     texts = [_normalise(item.text) for item in answer.items]
     found = _find_evidence(question, answer, texts)
-    stale = [
-        any(old in item.messages or _normalise(old) in text for old in question.stale) and not item.marked
+    holds = _normalise(question.expect)
+    stale = [  # a message that says what holds may name what it replaces
+        any(old in item.messages or _normalise(old) in text for old in question.stale)
+        and not (item.marked or (holds and holds in text))
         for item, text in zip(answer.items, texts, strict=True)
     ]
     retold = question.kind == "retold"

@@ -116,6 +116,8 @@ def test_an_answer_is_scored_by_what_it_shows_and_what_no_longer_holds() -> None
     marked = Answer((Item("Port 7070.", (old,), True),), 4)
     assert score_answer(one, marked).stale == 0.0
     assert score_answer(Question("Which port?", expect="port 8200"), both).evidence == 1.0
+    change = Answer((Item("Port 8200 in place of port 7070.", (new,)),), 8)
+    assert score_answer(Question("Which port?", expect="port 8200", stale=("port 7070",)), change).stale == 0.0
     assert score_answer(Question("Which port?", words="the port is 8200, on Tuesdays"), both).evidence == pytest.approx(
         2 / 3
     )
