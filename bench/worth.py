@@ -12,7 +12,7 @@ those whose category is the label's. Rows: projects, speakers, labels ("is …")
 Sentences were drawn evenly by message, so claims of long messages count less than they are many.
 
 `--draw` prints so many claims to be read by hand, evenly by project: `data/labelled/claims_read.tsv` has what was made
-of 200, by their hash (useful, context: useful with its neighbours, noise, or wrong out of its context).
+of 341, by their hash (useful, context: useful with its neighbours, noise, or wrong out of its context).
 """
 
 import argparse

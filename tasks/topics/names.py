@@ -10,8 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
+from slowwave.text.dates import MONTHS, WEEKDAYS
 from slowwave.text.words import ENGLISH_STOP, TERM, compute_smooth_idf, stem
 
+HASH = re.compile(r"(?=\w*\d)(?=\w*[^\W\d_])\w{12,}")
 WORD = re.compile(r"[^\W\d_][\w'’.-]*[^\W_]")
 
 
@@ -26,6 +28,8 @@ class TopicClaim:
     """Its words count where it has none."""
 
 
+SHARED = 2
+"""Claims that say a term for it to be the topic's: what one alone says names it only where nothing else does."""
 PHRASE = 2.0
 """What a keyword of several words counts for beside one of a single word."""
 
@@ -38,14 +42,19 @@ def name_topics(topics: Mapping[str, Sequence[TopicClaim]], terms: int = 3) -> d
         overall.update(counts)
     average = overall.total() / max(1, len(counted))
     found: dict[str, tuple[str, str]] = {}
+    taken: set[str] = set()
     for topic, claims in topics.items():
         weights = {
             t: n * compute_smooth_idf(overall[t], average) * (PHRASE if " " in t else 1.0)
             for t, n in counted[topic].items()
         }
-        best = _select_distinct(sorted(weights, key=lambda t: (-round(weights[t], 9), t)), terms)
+        foremost = sorted(weights, key=lambda t: (-round(weights[t], 9), t))
+        shared_first = sorted(foremost, key=lambda t: counted[topic][t] < SHARED)
         place = _find_common_workspace(claims)
-        name = ", ".join(best) or f"{place} {claims[0].category}".strip()
+        plain = f"{place} {claims[0].category}".strip()
+        names = [", ".join(_select_distinct(some, terms)) or plain for some in (shared_first, foremost)]
+        name = next((one for one in names if one not in taken), names[-1])
+        taken.add(name)
         where = f" in {place}" if place else ""
         found[topic] = (name, f"{_describe_categories(claims)}{where} about {name}")
     return found
@@ -54,7 +63,7 @@ def name_topics(topics: Mapping[str, Sequence[TopicClaim]], terms: int = 3) -> d
 def _count_terms(claims: Sequence[TopicClaim]) -> Counter[str]:
     """Return each keyword of the claims, or each of their words where they have none, with how many claims say it."""
     own = ({word.casefold() for word in claim.keywords} or _extract_words(claim) for claim in claims)
-    terms = {term: tuple(_list_stems(term)) for term in sorted({term for some in own for term in some})}
+    terms = {t: tuple(_list_stems(t)) for t in sorted({t for some in own for t in some}) if _names_something(t)}
     wanted = set(terms.values())
     longest = max(map(len, wanted), default=0)
     said: Counter[tuple[str, ...]] = Counter()
@@ -63,6 +72,12 @@ def _count_terms(claims: Sequence[TopicClaim]) -> Counter[str]:
         runs = {tuple(stems[at : at + size]) for size in range(1, longest + 1) for at in range(len(stems))}
         said.update(runs & wanted)
     return Counter({term: max(1, said[stems]) for term, stems in terms.items() if stems})
+
+
+def _names_something(term: str) -> bool:
+    """Return whether a term is more than days, months and figures, and no path or hash."""
+    timeless = [w for w in TERM.findall(term) if not (w[0].isdigit() or w in MONTHS or w in WEEKDAYS)]
+    return bool(timeless) and "/" not in term and not HASH.search(term)
 
 
 def _list_stems(text: str) -> list[str]:

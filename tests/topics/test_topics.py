@@ -197,6 +197,12 @@ def test_names_are_keywords_and_of_those_what_several_words_say() -> None:
     assert name_topics(claims, terms=2)["a"][0] == "gauge readings, own row"
 
 
+def test_a_topic_is_not_named_by_days_figures_paths_or_hashes_nor_first_by_what_one_claim_says() -> None:
+    words = ["december", "12 friday", "var/tide.db", "l4171l3n219xwq", "ferry", "rare storm warning"]
+    claims = [TopicClaim(f"The ferry sails {word}", "fact", None, words) for word in (*words, "again")]
+    assert name_topics({"a": claims})["a"][0] == "ferry, rare storm warning"
+
+
 @pytest.fixture(scope="module")
 def night(tmp_path_factory: pytest.TempPathFactory) -> Settings:
     # Topics that merge at once and may not hold more than a tenth: so the samples have to be cut.
