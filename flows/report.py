@@ -33,7 +33,8 @@ class NightIncomplete(SlowwaveError):
 
     def __init__(self, report: "RunReport") -> None:
         self.report = report
-        super().__init__(f"{report.format_verdict()} {'; '.join([*report.failures, *report.held])}")
+        # What failed quotes what was read, and a server keeps the words of errors: the run's row has it, in the store.
+        super().__init__(f"{report.format_verdict()} `slowwave inspect runs` has run {report.run_id}")
 
 
 @dataclass
@@ -141,7 +142,7 @@ class RunReport:
         console.print(self.format_verdict(), highlight=False, soft_wrap=True)
 
     def render_markdown(self) -> str:
-        """Return the report as Markdown."""
+        """Return the report's figures as Markdown, for a server that no forgetting reaches: notes may quote."""
         lines = [
             f"# {self.kind} `{self.run_id}`",
             "",
@@ -159,7 +160,9 @@ class RunReport:
                 "|---|---:|---:|---:|---:|---:|---:|---|",
             ]
             lines += ["| " + " | ".join(line) + " |" for line in spent]
-        return "\n".join([*lines, "", *(f"- {note}" for note in self.collect_notes())])
+        notes = len(self.collect_notes())
+        more = [f"{notes} notes: `slowwave inspect runs` has them, and a forgetting takes them out."] if notes else []
+        return "\n".join([*lines, "", *more])
 
 
 def format_counts(step: StepReport) -> str:

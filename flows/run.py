@@ -24,6 +24,7 @@ from slowwave.schemas.tables import (
     VECTORS,
 )
 from slowwave.schemas.vocabulary import RunStatus
+from slowwave.store.encryption import check_encrypted
 from slowwave.store.lock import writer_lock
 from slowwave.store.private import make_files_private
 from slowwave.store.store import Store
@@ -82,6 +83,8 @@ def open_run(kind: str, settings: Settings) -> Iterator[tuple[Job, RunReport]]:
         UsageError: settings name a language model, a prompt or a pack that is not there.
     """
     check_llm(settings)
+    if settings.storage.require_encrypted:
+        check_encrypted(settings.store)
     deleted = check_not_away(settings.store, settings.space)
     run_id, started = make_run_id(), datetime.now(UTC)
     job, report = Job(settings, run_id), RunReport(run_id, kind)

@@ -412,6 +412,7 @@ class StoreSettings(Section):
     keep_daily: int = Field(0, ge=0, description="Days of which the last release is kept besides.")
     keep_weekly: int = Field(0, ge=0, description="Weeks of which the last release is kept besides.")
     keep_monthly: int = Field(0, ge=0, description="Months of which the last release is kept besides.")
+    require_encrypted: bool = Field(False, description="Write only where the disk is known to be encrypted (Linux).")
     compact_fragments: int = Field(20, ge=2, description="A table of more small files is compacted.")
 
 

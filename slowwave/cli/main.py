@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from slowwave.cli.backup import backup, restore, spaces
 from slowwave.cli.claims import claims
 from slowwave.cli.context import briefing, context
 from slowwave.cli.doctor import memory
@@ -51,6 +52,8 @@ COMMANDS = {
         include,
         forget,
         gc,
+        backup,
+        restore,
         export,
         import_bundle,
     ),
@@ -72,6 +75,7 @@ doctor.callback()(lambda: None)  # with one command alone typer would drop its n
 doctor.command()(memory)
 app.add_typer(doctor, name="doctor", rich_help_panel="Look")
 app.add_typer(notes, name="notes", rich_help_panel="Redo and keep")
+app.add_typer(spaces, name="spaces", rich_help_panel="Redo and keep")
 app.add_typer(probes, name="probes", rich_help_panel="Redo and keep")
 app.add_typer(experiment, name="experiment", rich_help_panel="Look")
 

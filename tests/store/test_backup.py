@@ -1,0 +1,135 @@
+"""A space as a file and back; spaces as walls; disks that are encrypted. Real files, cut and altered for real."""
+
+import hashlib
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from slowwave.cli.main import app
+from slowwave.flows.nightly import run_night
+from slowwave.flows.run import open_run
+from slowwave.memory import Memory
+from slowwave.schemas.errors import StoreUnreadable
+from slowwave.schemas.settings import Settings
+from slowwave.store.encryption import find_encryption
+from tests.talk_files import session
+
+SAID = [("user", "I live in Porto with my sister Nina, and I prefer tea to coffee."), ("assistant", "Noted.")]
+OTHER = [("user", "I live in Oslo with my brother Ulrik, and I prefer milk to coffee."), ("assistant", "Noted.")]
+OF_RUNS = ("writer.lock", "writer.json", "synced.json")
+PHRASE = "correct horse battery"
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("SLOWWAVE_ENCODER", "hash-384")
+    monkeypatch.delenv("SLOWWAVE_BACKUP_KEY", raising=False)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    run_night([session(tmp_path, "ferry-1", 2, SAID)], make_settings(tmp_path, "default"))
+    return tmp_path / "store"
+
+
+def make_settings(folder: Path, space: str) -> Settings:
+    return Settings(store=folder / "store", space=space, encoder="hash-384", keywords={"top": 0})
+
+
+def typed(*words: object) -> Result:
+    return CliRunner().invoke(app, [str(word) for word in words])
+
+
+def digest(folder: Path) -> dict[str, str]:
+    files = (path for path in folder.rglob("*") if path.is_file() and path.name not in OF_RUNS)
+    return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+@pytest.mark.parametrize("phrase", [None, PHRASE])
+def test_a_restored_space_has_the_same_bytes_passes_every_check_and_goes_on(
+    store: Path, tmp_path: Path, phrase: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if phrase:
+        monkeypatch.setenv("SLOWWAVE_BACKUP_KEY", phrase)
+    file, other = tmp_path / "one.slowwave", tmp_path / "other"
+    assert typed("backup", file, "--store", store).exit_code == 0
+    assert file.stat().st_mode & 0o077 == 0
+    done = typed("restore", file, "--store", other)
+    assert done.exit_code == 0, done.output
+    assert digest(other / "default") == digest(store / "default")
+    for command in (["check", "--full"], ["verify"]):
+        assert typed(*command, "--store", other).exit_code == 0
+    assert "Porto" in typed("recall", "where does Nina live", "--store", other).stdout
+    run_night(
+        [session(tmp_path, "ferry-2", 3, OTHER)], make_settings(tmp_path, "default").model_copy(update={"store": other})
+    )
+    assert Memory.open(other).release.name == "r2"
+
+
+def test_what_is_altered_cut_foreign_or_locked_restores_nothing(store: Path, tmp_path: Path) -> None:
+    plain, sealed, key = tmp_path / "plain", tmp_path / "sealed", tmp_path / "key"
+    key.write_text(PHRASE)
+    assert typed("backup", plain, "--store", store).exit_code == 0
+    assert typed("backup", sealed, "--key-file", key, "--store", store).exit_code == 0
+    assert typed("backup", plain, "--store", store).exit_code == 1  # it is there already
+    assert b"Porto" not in sealed.read_bytes()
+    whole, other = sealed.read_bytes(), tmp_path / "other"
+    (tmp_path / "wrong").write_text("another passphrase")
+    altered = bytearray(whole)
+    altered[len(whole) // 2] ^= 1
+    for name, content in {"altered": bytes(altered), "cut": whole[:-9], "foreign": b"no backup"}.items():
+        (tmp_path / name).write_bytes(content)
+        told = typed("restore", tmp_path / name, "--key-file", key, "--store", other)
+        assert (told.exit_code, told.stderr.count("\n")) == (1, 1), told.output
+    (tmp_path / "half").write_bytes(plain.read_bytes()[:-2_000])
+    assert "nothing was restored" in typed("restore", tmp_path / "half", "--store", other).stderr
+    assert "passphrase is wrong" in typed("restore", sealed, "--key-file", tmp_path / "wrong", "--store", other).stderr
+    assert "is encrypted" in typed("restore", sealed, "--store", other).stderr
+    assert "already" in typed("restore", plain, "--store", store).stderr
+    assert list(other.glob("*")) == []
+
+
+def test_a_space_is_a_wall_one_reads_none_of_another_and_outlives_it(tmp_path: Path) -> None:
+    for space, said in (("ann", SAID), ("ben", OTHER)):
+        (tmp_path / space).mkdir()
+        run_night([session(tmp_path / space, "ferry-1", 2, said)], make_settings(tmp_path, space))
+        Memory.open(tmp_path / "store", space).recall("who lives where, and prefers what?")
+    store, before = tmp_path / "store", digest(tmp_path / "store" / "ben")
+    for place in (store / "ben", *(tmp_path / "cache").rglob("answers-*")):
+        files = [path for path in (place.rglob("*") if place.is_dir() else [place]) if path.is_file()]
+        both = [path for path in files if b"Oslo" in path.read_bytes() and b"Porto" in path.read_bytes()]
+        assert both == []
+    assert not any(b"Porto" in path.read_bytes() for path in (store / "ben").rglob("*") if path.is_file())
+    for word in ("Porto", "Nina"):
+        told = Memory.open(store, "ben").recall(f"{word}?", 20)
+        assert not any(word in hit.text for hit in told)
+    assert [row.split()[0] for row in typed("spaces", "list", "--store", store).stdout.splitlines()] == ["ann", "ben"]
+    assert typed("spaces", "remove", "ann", "--yes", "--store", store).exit_code == 0
+    assert not (store / "ann").exists()
+    assert digest(store / "ben") == before
+    assert not any(b"Porto" in path.read_bytes() for path in (tmp_path / "cache").rglob("*") if path.is_file())
+
+
+def test_an_encrypted_disk_is_known_by_its_mount_and_one_that_is_none_takes_no_night(tmp_path: Path) -> None:
+    mounts, sys = tmp_path / "mountinfo", tmp_path / "sys"
+    line = "36 35 {} / {} rw - {} /dev/x rw\n"
+    block = sys / "dev" / "block"
+    for device, uuid in (("253:0", "CRYPT-LUKS2-ab"), ("253:1", "LVM-ab"), ("8:1", "")):
+        (block / device / "dm").mkdir(parents=True)
+        (block / device / "dm" / "uuid").write_text(uuid)
+    (block / "253:1" / "slaves").mkdir()
+    (block / "253:1" / "slaves" / "dm-0").symlink_to(block / "253:0")
+    for device, kind, told in (
+        *(("253:0", "ext4", "dm-crypt"), ("253:1", "ext4", "dm-crypt"), ("8:1", "ext4", None)),
+        ("0:9", "fuse.gocryptfs", "gocryptfs"),
+    ):
+        mounts.write_text(line.format("8:1", "/", "ext4") + line.format(device, tmp_path, kind))
+        assert find_encryption(tmp_path / "not" / "made" / "yet", mounts, sys) == told
+    asked = make_settings(tmp_path, "default")
+    asked = asked.model_copy(update={"storage": asked.storage.model_copy(update={"require_encrypted": True})})
+    if find_encryption(tmp_path) is None:
+        with pytest.raises(StoreUnreadable, match="no encryption is known"), open_run("nightly", asked):
+            pass
+        assert not (tmp_path / "store").exists()
