@@ -69,6 +69,13 @@ What was broken on purpose, and what came of it: `python -m bench.faults --write
 {table}
 
 {durability}
+
+What else is broken on purpose, by tests: a night killed after each step and at random times, also under Prefect
+(`tests/flows/test_crash.py`, `tests/flows/test_crash_under_prefect.py`); a session, a step, a model's server that fails
+(`tests/flows/test_failures.py`, `tests/flows/test_model_goes_down.py`); writers and readers at once
+(`tests/flows/test_all_at_once.py`); transcripts of any shape (`tests/ingest/test_readers_bear_anything.py`,
+`tests/ingest/test_hostile_files.py`); altered bytes (`tests/store/test_seals.py`). `python -m bench.soak` lives
+through a year of nights beside a reader.
 """
 DURABILITY = """A release is durable once the night says "Released": all that was written is synced before its row is,
 and the row before the night goes on. So a loss of power leaves the release before it or the new one, whole, and what
