@@ -1,5 +1,6 @@
 """Active memory: traces with strength that fades, is raised by use and set; activation by a question; pruning."""
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -96,7 +97,9 @@ def test_what_is_like_the_last_exchanges_is_called_up_where_there_are_vectors() 
     said = ("gauge reads metres", "dinner with Clara", "the gauge in Porto", "metres of the gauge")
     activations = told(*said, **only).compute_activations("and then?")
     assert activations[0] > 0.5 > activations[1]
-    assert max(activations) == max(activations[2:])  # they are the last exchanges themselves
+    vectors = HashEncoder().encode([f"Ada: {text}" for text in said])
+    latest = vectors[2] + vectors[3]
+    assert activations == pytest.approx((vectors @ latest / np.linalg.norm(latest)).tolist(), abs=1e-6)
     mind = ActiveMemory(None, ActiveSettings(**only))  # type: ignore[arg-type]
     for text in said:
         mind.add_turn("Ada", text)
