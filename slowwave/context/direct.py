@@ -34,7 +34,7 @@ FADES = 1.3
 OTHERS, ASKS, FOLLOWS = 0.3, 0.6, 0.6
 """Of the likelihood, for a message that another said than the question names; for one that asks something; and of the
 asking one's for what was said next."""
-LARGEST = 0.25
+LARGEST = 0.18
 """Of the budget, what a message may have however much room is left; with more than twice as much left it may have half
 of that."""
 ONE_SENTENCE = 1.5
