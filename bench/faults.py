@@ -65,6 +65,7 @@ CALLS = ("write", "fsync", "rename", "unlink", "create")
 PAGE = """# Reliability
 
 What was broken on purpose, and what came of it: `python -m bench.faults --write docs/reliability.md` makes this page.
+Of the calls that a run makes one in {stride} was failed, the first drawn by chance.
 
 {table}
 
@@ -386,7 +387,7 @@ def main() -> int:
     table = format_table(outcomes)
     print(json.dumps([asdict(one) for one in outcomes]) if given.as_json else table)
     if given.write:
-        given.write.write_text(PAGE.format(table=table, durability=DURABILITY), encoding="utf-8")
+        given.write.write_text(PAGE.format(stride=given.stride, table=table, durability=DURABILITY), encoding="utf-8")
     return any(outcome.broken for outcome in outcomes)
 
 

@@ -38,6 +38,7 @@ from slowwave.schemas.vocabulary import Status
 from slowwave.store.durable import mark_synced
 from slowwave.store.probes import read_probes, remove_probe
 from slowwave.store.store import Store
+from slowwave.store.trouble import translate_write_errors
 from slowwave.tasks.forget.erase import (
     blank_event,
     blank_message,
@@ -57,9 +58,10 @@ def erase(store: Store, plan: Plan) -> None:
     """Erase what a plan says, in stages, and note that it is erased: what is made anew then is not erased again."""
     for stage in STAGES:
         stage(store, plan)
-    mark_synced(store.dir)  # else a loss of power could bring it back under a plan that says it is gone
     plan.erased = True
-    write_plan(store.dir, plan)
+    with translate_write_errors(store.dir):
+        mark_synced(store.dir)  # else a loss of power could bring it back under a plan that says it is gone
+        write_plan(store.dir, plan)
 
 
 def write_ledger(store: Store, plan: Plan) -> None:
