@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from hmac import compare_digest
 from pathlib import Path
 from threading import Lock
-from typing import Annotated, Any, Literal, TypeVar, Unpack, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, Unpack, cast
 
 from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
@@ -33,8 +33,9 @@ from slowwave.schemas.settings import Settings
 from slowwave.store.journal import write_note
 from slowwave.store.trouble import READ_TROUBLE, format_error
 from slowwave.text.fence import FENCE_TOKENS, escape_values, fence_block
-from slowwave.web.aside import AwaitedWeb
-from slowwave.web.search import WebSearch
+
+if TYPE_CHECKING:
+    from slowwave.web.aside import AwaitedWeb
 
 LOG = logging.getLogger(__name__)
 INSTRUCTIONS = (
@@ -273,14 +274,19 @@ class Tools:
                 self._memory = Memory.open(self.settings.store, self.settings.space)
             return self._memory
 
-    def _search_web(self, memory: Memory, query: str) -> AwaitedWeb:
+    def _search_web(self, memory: Memory, query: str) -> "AwaitedWeb":
         """Begin to search the web, without the names of those whom the memory knows.
 
         Raises:
-            UsageError: it is off: no agent switches it on.
+            UsageError: it is off (no agent switches it on), or what it needs is not installed.
         """
         if not self.settings.web.enabled:
             raise UsageError("web search is off here (the setting web.enabled): ask without it")
+        try:
+            from slowwave.web.aside import AwaitedWeb
+            from slowwave.web.search import WebSearch
+        except ModuleNotFoundError as missing:  # serving a memory needs none of the web's packages
+            raise UsageError(f"web search needs {missing.name}: pip install 'slowwave[web]'") from missing
         return AwaitedWeb(WebSearch(self.settings.web, names=memory.list_people()), query, asked_for=True)
 
     def _render_block(self, block: Context) -> str:

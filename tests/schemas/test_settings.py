@@ -72,7 +72,7 @@ def other_value(kind: Any, now: Any) -> Any:
     if get_origin(kind) is dict:
         return {} if now else {"codex": 1}
     if kind in (bool, int, float):
-        return {bool: not now, int: (now or 0) + 1, float: (now or 0) * 0.8 + 0.03}[kind]
+        return {bool: not now, int: (now or 0) + 1, float: (now or 0) * 0.8 + 0.0123}[kind]
     return "elsewhere"
 
 
