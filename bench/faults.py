@@ -88,7 +88,10 @@ boot id that the machine was started anew; elsewhere it can't tell, and takes su
 are counted over all tables that a release pins and those that the next night goes by. A row is lost when it is missing
 after the next run, wrong when it is another than without the fault. Unavailable is a store of which readers see no
 whole release, until the next run has ended. The disk is one in memory, and the calls are the system's own, met by a
-seccomp filter (`bench/disk_faults.c`): a disk that lies about what it has synced is not part of it."""
+seccomp filter (`bench/disk_faults.c`): a disk that lies about what it has synced is not part of it.
+
+A forgetting is carried through though a step after it fails: until the next night its release is without what went, and
+without what is made anew in its place. It drops older releases at once: who has one open is told so, and asks again."""
 
 
 @dataclass
