@@ -42,7 +42,7 @@ def restore(
     key_file: KeyFile = None,
     store: StoreOption = None,
 ) -> None:
-    """Make a space of a backup, once all of it was compared with its hashes."""
+    """Make a space of a backup that is as its hashes say."""
     with report_errors():
         from slowwave.store.backup import restore as bring_back
         from slowwave.store.sealed_stream import read_passphrase

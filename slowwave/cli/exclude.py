@@ -56,7 +56,7 @@ def revert(
     store: StoreOption = None,
     space: SpaceOption = None,
 ) -> None:
-    """Take one claim back, for good, with all that repeats it; or a merge.
+    """Take a claim back for good, with what repeats it; or a merge.
 
     No later night brings it back, neither from its session nor in the same words from another.
     """

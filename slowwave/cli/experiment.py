@@ -35,7 +35,7 @@ class RunsFiles(TyperGroup):
 
 
 experiment = typer.Typer(
-    cls=RunsFiles, no_args_is_help=True, help="Find out which settings answer best: `slowwave experiment FILE.toml`."
+    cls=RunsFiles, no_args_is_help=True, help="Find out which settings answer best (`FILE.toml` says what)."
 )
 IdArgument = Annotated[str, typer.Argument(metavar="ID", help="An experiment's id, or its first characters.")]
 

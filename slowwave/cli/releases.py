@@ -150,7 +150,7 @@ def gc(
     store: StoreOption = None,
     space: SpaceOption = None,
 ) -> None:
-    """Drop the releases that `storage` does not keep, and free what none needs; each night does the same.
+    """Drop the releases that `storage` does not keep, as each night does.
 
     What is younger than a day is left to readers that have it open.
     """
