@@ -150,7 +150,7 @@ def gc(
     store: StoreOption = None,
     space: SpaceOption = None,
 ) -> None:
-    """Drop the releases that `storage` does not keep, as each night does.
+    """Drop the releases that `storage` does not keep, as nights do.
 
     What is younger than a day is left to readers that have it open.
     """
