@@ -38,6 +38,8 @@ SECONDS = 15
 FRESH = "startup|clear|compact"
 """How a session may start that has no briefing yet."""
 INDENT = re.compile(r"^([ \t]+)\S", re.MULTILINE)
+HALF = re.compile("[\ud800-\udfff]")
+"""Of a character that JSON may hold as an escape and a file can't: where a client has cut a text."""
 
 Json = dict[str, Any]
 
@@ -111,7 +113,8 @@ class ClientFile:
         rest = remove_marked(text, HASH_MARKS)
         added = replace_marked(text, "\n".join(lines), HASH_MARKS)
         try:
-            if SERVER in tomllib.loads(rest).get("mcp_servers", {}):
+            held = tomllib.loads(rest).get("mcp_servers")
+            if isinstance(held, dict) and SERVER in held:
                 raise self._refuse(f"it has a server {SERVER} of its own")
             tomllib.loads(added)
         except tomllib.TOMLDecodeError as wrong:
@@ -119,6 +122,8 @@ class ClientFile:
         return added
 
     def _parse(self, text: str) -> Json:
+        if HALF.search(text):  # a byte, as `read_as_it_is` keeps it
+            raise self._refuse("it is no UTF-8")
         try:
             data = json.loads(text.removeprefix("\ufeff")) if text.strip() else {}
         except (ValueError, RecursionError) as wrong:
@@ -211,7 +216,8 @@ def _remove_ours(data: Json) -> Json:
                     del hooks[event]
                     if not hooks:
                         del data["hooks"]
-    if isinstance(servers, dict) and isinstance(own := servers.get(SERVER), dict) and "mcp" in own.get("args", ()):
+    own = servers.get(SERVER) if isinstance(servers, dict) else None
+    if isinstance(own, dict) and isinstance(args := own.get("args"), list) and "mcp" in args:
         del servers[SERVER]
         if not servers:
             del data["mcpServers"]
@@ -251,4 +257,5 @@ def _dump(data: Json, like: str) -> str:
     newline = "\r\n" if "\r\n" in like else "\n"
     end = newline if not like.strip() or like.endswith("\n") else ""
     told = json.dumps(data, ensure_ascii=like.isascii() and bool(like), indent=found[1] if found else 2)
+    told = HALF.sub(lambda half: f"\\u{ord(half[0]):04x}", told)
     return ("\ufeff" if like.startswith("\ufeff") else "") + told.replace("\n", newline) + end

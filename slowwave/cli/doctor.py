@@ -1,5 +1,6 @@
 """`slowwave doctor memory PATH`: what is wrong with the notes one keeps, held against themselves and the store."""
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -50,7 +51,8 @@ def memory(
         if patch:
             text = build_patch(findings, root)
             patch.write_bytes(text.encode("utf-8", "surrogateescape"))
-            notes.append(f"Proposed in {patch}: `patch -p1 -d {root} < {patch}` applies it" if text else "No proposal.")
+            apply = f"patch -p1 -d {shlex.quote(str(root))} < {shlex.quote(str(patch))}"
+            notes.append(f"Proposed in {patch}: `{apply}` applies it" if text else "No proposal.")
         counts = {kind: sum(one.kind == kind for one in findings) for kind in WORDS}
         if as_json:
             told = [_describe(one, root) for one in findings]

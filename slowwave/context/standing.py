@@ -2,7 +2,7 @@
 
 A claim stands when it holds (active, nothing later doubts it), when a person said it or two sessions bear it out, when
 it is likely enough, when no gate of it is shut, and when it is a statement: what is longer is a log or a report that
-somebody pasted.
+somebody pasted. What another memory gave was said by nobody here, whatever its document says of its speakers.
 """
 
 from collections.abc import Collection, Iterable, Iterator
@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from slowwave.context.rendering import Line, LineSource
 from slowwave.recall.release.view import View
 from slowwave.schemas.tables import GATES, MESSAGES, OBSERVATIONS
-from slowwave.schemas.vocabulary import Origin, Status
+from slowwave.schemas.vocabulary import Origin, Status, is_shared
 
 LONGEST = 300
 """Characters of a statement."""
@@ -29,7 +29,7 @@ BORNE_OUT = 2
 EARLIEST = datetime.min.replace(tzinfo=UTC)
 COLUMNS = [
     *("observation_id", "session_id", "workspace", "summary", "category", "pack", "message_ids", "speaker"),
-    *("confidence", "observed_at", "evidence_sessions", "topic_id"),
+    *("confidence", "observed_at", "evidence_sessions", "topic_id", "observer"),
 ]
 SAID = ["message_id", "session_id", "native_id", "seq", "origin"]
 
@@ -77,7 +77,9 @@ def collect_standing_claims(
     rows = [
         row
         for row in view.read(OBSERVATIONS, COLUMNS, wanted).to_pylist()
-        if len(row["summary"]) <= LONGEST and row["observation_id"] not in view.doubts.of_claim
+        if len(row["summary"]) <= LONGEST
+        and row["observation_id"] not in view.doubts.of_claim
+        and not is_shared(row["observer"])
     ]
     said = view.read_by_id(MESSAGES, [key for row in rows for key in row["message_ids"]], SAID)
     standing = [claim for row in rows if (claim := _make_claim(view, row, said))]

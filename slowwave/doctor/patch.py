@@ -50,5 +50,6 @@ def _diff(path: Path, edits: dict[int, str | None], root: Path) -> str:
             )
             after.append(f"{indent}{marker}{words}{ending}")
     name = path.relative_to(root).as_posix() if path.is_relative_to(root) else path.name
-    lines = difflib.unified_diff(before, after, f"a/{name}", f"b/{name}")
+    end = "\t" if " " in name else ""  # without which `patch` takes a name's first word for the name
+    lines = difflib.unified_diff(before, after, f"a/{name}{end}", f"b/{name}{end}")
     return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)

@@ -36,14 +36,17 @@ def replace_marked(text: str, block: str, marks: tuple[str, str] = MARKS) -> str
 def remove_marked(text: str, marks: tuple[str, str] = MARKS) -> str:
     """Return the text as it was before `replace_marked`; one without marks as it is.
 
+    Where somebody has written below the block since, the line before it keeps its end.
+
     Raises:
         UsageError: the marks are not one pair.
     """
     span = find_marked(text, marks)
     if span is None:
         return text
-    before = text[: span[0]]
-    return before.removesuffix("\r\n" if before.endswith("\r\n") else "\n") + text[span[1] :]
+    before, after = text[: span[0]], text[span[1] :]
+    shorter = before.removesuffix("\n").removesuffix("\r")
+    return (before if after and shorter and not shorter.endswith("\n") else shorter) + after
 
 
 def find_marked(text: str, marks: tuple[str, str] = MARKS) -> tuple[int, int] | None:

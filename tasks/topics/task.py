@@ -60,7 +60,7 @@ def assign_topics(job: Job) -> StepReport:
         report.rows_in = pending.num_rows
         refresh = partial(refresh_topics, job.store, key, job.settings.topics, namer, keep=keep)
         if keep:
-            report.counts["claims that a model placed, left there"] = rows.num_rows - pending.num_rows
+            report.counts["claims that a model placed, left there"] = _count_placed_by_model(rows["assign_key"])
         if pending.num_rows:
             live = refresh()
             known = _read_live_topics(job.store, key, live)
@@ -111,6 +111,10 @@ def _mask_placed(keys: pa.ChunkedArray, key: str, *, keep: bool) -> pa.ChunkedAr
     """Return which claims were placed under this key; with `keep`, or by a model."""
     mine = pc.equal(keys, key)
     return pc.fill_null(pc.or_(mine, pc.starts_with(keys, MODEL_KEY)) if keep else mine, False)
+
+
+def _count_placed_by_model(keys: pa.ChunkedArray) -> int:
+    return pc.sum(pc.starts_with(keys, MODEL_KEY)).as_py() or 0
 
 
 def _drop_models_topics(merged: Mapping[str, str], known: pa.Table) -> dict[str, str]:

@@ -101,6 +101,25 @@ def test_what_was_changed_since_stays(home: Path, client: Client) -> None:
     assert not (home / (name + KEPT)).exists()
 
 
+@pytest.mark.parametrize("half", ["\\ud83d", "\\udcaf"])
+def test_half_a_character_in_the_settings_stays_an_escape(home: Path, half: str) -> None:
+    (home / ".claude.json").write_text(f'{{"history": ["né {half}"]}}', encoding="utf-8")
+    assert typed("install", "claude-code").exit_code == 0
+    written = (home / ".claude.json").read_text(encoding="utf-8")
+    assert json.loads(written)["history"] == [json.loads(f'"né {half}"')]
+
+
+@clients
+def test_a_server_of_our_name_without_arguments_is_somebodys(home: Path, client: Client) -> None:
+    last = FILES[client][1]
+    (home / last).parent.mkdir(exist_ok=True)
+    own = '{"mcpServers": {"slowwave": {"args": null}}}'
+    (home / last).write_text("mcp_servers = 3\n" if last.endswith("toml") else own)
+    before = read_all(home)
+    done = typed("install", client)
+    assert (done.exit_code, "is left as it is" in done.output, read_all(home)) == (1, True, before)
+
+
 @clients
 def test_a_dry_run_changes_nothing(home: Path, client: Client) -> None:
     done = typed("install", client, "--dry-run")
@@ -112,13 +131,13 @@ def test_a_dry_run_changes_nothing(home: Path, client: Client) -> None:
 
 
 @clients
-@pytest.mark.parametrize("broken", ["{// a comment\n}", "[1,", '{"hooks": 5, "mcpServers": 5}', "a = ["])
+@pytest.mark.parametrize("broken", ["{// a comment\n}", "[1,", '{"hooks": 5, "mcpServers": 5}', "a = [", b"\xff"])
 def test_what_can_not_be_read_is_left_alone_and_nothing_else_is_written(
-    home: Path, client: Client, broken: str
+    home: Path, client: Client, broken: str | bytes
 ) -> None:
     last = FILES[client][1]
     (home / last).parent.mkdir(exist_ok=True)
-    (home / last).write_text(broken)
+    (home / last).write_bytes(broken.encode() if isinstance(broken, str) else broken)
     before = read_all(home)
     done = typed("install", client)
     assert done.exit_code == 1

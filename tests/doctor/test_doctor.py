@@ -93,6 +93,18 @@ def test_the_patch_applies_and_the_memory_itself_is_not_touched(place: Path, tmp
     assert "is there already" in call(place / "shop", "--patch", tmp_path / "p.diff").output
 
 
+def test_the_patch_of_a_page_with_spaces_in_its_name_is_one_that_patch_takes(tmp_path: Path) -> None:
+    folder = tmp_path / "my notes"
+    folder.mkdir()
+    (folder / "on the shop.md").write_text("- We use pnpm for the shop.\n- We use pnpm for the shop.\n")
+    done = call(folder, "--store", tmp_path / "none", "--patch", tmp_path / "p q.diff")
+    assert f"patch -p1 -d '{folder}' < '{tmp_path / 'p q.diff'}'" in done.output
+    lines = (tmp_path / "p q.diff").read_text().split("\n")
+    assert lines[:2] == ["--- a/on the shop.md\t", "+++ b/on the shop.md\t"]
+    subprocess.run(["git", "apply", str(tmp_path / "p q.diff")], cwd=folder, check=True)
+    assert (folder / "on the shop.md").read_text() == "- We use pnpm for the shop.\n"
+
+
 def test_entries_of_one_memory_contradict_where_one_likely_changes_the_other(tmp_path: Path) -> None:
     lines = ["- 2026-03-01: The API listens on port 8080.", f"- 2026-03-30: {NEW[0]}", "- We use pnpm for the shop."]
     (tmp_path / "notes.md").write_text("\n".join(lines))

@@ -94,6 +94,13 @@ def test_no_command_without_a_model_changes_what_one_made(made: tuple[Path, Path
     assert Store.open(store).read_versions([OBSERVATIONS, SUMMARIES, TOPICS]) == versions
 
 
+def test_a_second_night_without_any_model_counts_no_claims_as_placed_by_one(tmp_path: Path) -> None:
+    plain = settings(tmp_path / "s", None)
+    nights = [run_night([write_talks(tmp_path / "talks", sessions)], plain) for sessions in (2, 3)]
+    assert [count(night, "topics") > 0 for night in nights] == [True, True]
+    assert [count(night, "claims that a model placed, left there") for night in nights] == [0, 0]
+
+
 def test_with_the_model_again_nothing_is_asked_and_nothing_changes(made: tuple[Path, Path]) -> None:
     store, talks = made
     before = read_made(store)

@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 
+from slowwave.context.standing import collect_standing_claims
 from slowwave.flows import nightly
 from slowwave.flows.nightly import run_night
 from slowwave.flows.report import RunReport
 from slowwave.flows.share import export_learnings, import_learnings
+from slowwave.memory import Memory
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, QUARANTINE, SESSIONS, SUMMARIES
@@ -120,6 +122,17 @@ def test_mine_said_later_is_no_repetition_of_theirs(tmp_path: Path) -> None:
     )
     run_night([chat(tmp_path / "a.jsonl", 29, *TURNS)], config(store))
     assert [row["observer"] for row in claims(store, "duplicate")] == ["shared:ben"]
+
+
+def test_what_another_memory_says_a_person_said_stands_nowhere_unasked(tmp_path: Path) -> None:
+    fields = {"category": "convention", "speaker": "Ann\x1b[2J", "summary": "We use \x00pnpm.", "quote": TURNS[0]}
+    import_learnings(config(tmp_path / "s"), bundle(tmp_path / "b.json", **fields), "ben", ["/home/ann/shop"])
+    run_night([chat(tmp_path / "a.jsonl", 1, *TURNS[2:])], config(tmp_path / "s"))
+    memory = Memory.open(tmp_path / "s")
+    stands = [claim.text for claim in collect_standing_claims(memory._get_view(), ("/home/ann/shop",), least=0.0)]
+    assert stands == ["The API listens on port 8080"]
+    assert "pnpm" not in memory.briefing().text
+    assert ("Ann[2J", "We use pnpm.") in [(claim.speaker, claim.summary) for claim in memory.claims()]
 
 
 def kill_at(place: int) -> tuple[Callable[..., Any], ...]:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from slowwave.schemas.vocabulary import SHARED
+from slowwave.tasks.ingest.parsing.clean import drop_control
 from slowwave.tasks.ingest.parsing.documents import has_leading_keys, iter_documents
 from slowwave.tasks.ingest.parsing.records import Block, Head, Limits, Message, Reader, Record, Rejected, Session
 from slowwave.tasks.ingest.parsing.values import (
@@ -57,7 +58,7 @@ def _read_claims(name: str, claims: list[dict[str, object]]) -> Iterator[Record]
 
 
 def _parse_claim(session: str, name: str, number: int, one: dict[str, object]) -> Message | Rejected:
-    needed = {field: coerce_text(one.get(field)) for field in ("id", "summary", "quote", "category", "pack")}
+    needed = {field: _get_text(one, field) for field in ("id", "summary", "quote", "category", "pack")}
     confidence = one.get("confidence")
     missing = next((field for field, value in needed.items() if value is None or not value.strip()), None)
     if missing is None and needed["pack"] not in PACKS:
@@ -69,7 +70,7 @@ def _parse_claim(session: str, name: str, number: int, one: dict[str, object]) -
     files = "\n".join(file for file in coerce_list(one.get("files")) if isinstance(file, str))
     fields = {
         **{field: needed[field] for field in ("summary", "category", "pack")},
-        "detail": coerce_text(one.get("detail")),
+        "detail": _get_text(one, "detail"),
         "files": files or None,
         "confidence": str(confidence),
         "from": name,
@@ -85,9 +86,14 @@ def _parse_claim(session: str, name: str, number: int, one: dict[str, object]) -
         [Block("text", quote), *(Block("other", v, name=LEARNING + k) for k, v in fields.items() if v)],
         quote,
         coerce_time(one.get("observed_at")),
-        speaker=coerce_text(one.get("speaker")),
+        speaker=_get_text(one, "speaker"),
         line=number,
     )
+
+
+def _get_text(one: dict[str, object], field: str) -> str | None:
+    """Return a field that is text, without control characters: it goes to terminals and into files."""
+    return drop_control(coerce_text(one.get(field)) or "") or None
 
 
 READER = Reader("learnings", 1, sniff, read, tool=SHARED)
