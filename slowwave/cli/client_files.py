@@ -216,8 +216,7 @@ def _remove_ours(data: Json) -> Json:
                     del hooks[event]
                     if not hooks:
                         del data["hooks"]
-    own = servers.get(SERVER) if isinstance(servers, dict) else None
-    if isinstance(own, dict) and isinstance(args := own.get("args"), list) and "mcp" in args:
+    if isinstance(servers, dict) and _is_our_server(servers.get(SERVER)):
         del servers[SERVER]
         if not servers:
             del data["mcpServers"]
@@ -238,6 +237,10 @@ def _drop_our_hooks(groups: list[Any]) -> list[Any]:
 
 def _is_ours(entry: object) -> bool:
     return isinstance(entry, dict) and bool(OURS.search(str(entry.get("command", ""))))
+
+
+def _is_our_server(entry: object) -> bool:
+    return isinstance(entry, dict) and isinstance(entry.get("args"), list) and "mcp" in entry["args"]
 
 
 def _prune(data: Json) -> Json:
