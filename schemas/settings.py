@@ -388,8 +388,10 @@ class GateSettings(Section):
     max_rejected: float = Field(
         0.5, ge=0, le=1, description="Share of a model's new claims that are not kept, as for a quote nobody said."
     )
-    max_junk: float = Field(0.9, ge=0, le=1, description="Share of new claims that their own model finds of no use.")
-    max_growth: float = Field(5.0, ge=1, description="Times as many new claims a new message as the live release has.")
+    max_junk: float = Field(0.9, ge=0, le=1, description="Share of new claims that are found to be of no use.")
+    max_growth: float = Field(
+        0.0, ge=0, description="Times as many new claims a new message as the live release has; 0: any."
+    )
     max_tokens: int = Field(0, ge=0, description="Tokens that models may take for one release; 0: any.")
     max_base_topic: float = Field(0.5, ge=0, le=1, description="Share of all claims in one base topic of a model's.")
     max_overlap: float = Field(

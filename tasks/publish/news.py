@@ -17,7 +17,7 @@ from slowwave.store.store import Store
 
 EXAMPLES = 3
 OF_USE = ("reusable", "non_trivial", "specific")
-"""What a language model says of each of its claims; null where none did."""
+"""What a language model, or else the labels, say of a claim; null where nobody is sure."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class News:
     rejected: list[str] = field(default_factory=list)
     """Reasons of a model's claims that were not kept: most often a quote that stands in no message."""
     junk: list[str] = field(default_factory=list)
-    """New claims that their own model found trivial, vague or of no use later."""
+    """New claims that were found trivial, vague or of no use later."""
     tokens: int = 0
 
 
@@ -85,7 +85,7 @@ def check_news(settings: GateSettings, news: News) -> Iterator[str]:
             yield f"{len(bad) / total:.0%} {what}, gates.{name} allows {bound:.0%}: {told[:320]}"
     if news.claims >= settings.min_rows and news.messages_before and news.claims_before >= settings.min_claims:
         times = (news.claims / max(news.messages, 1)) / (news.claims_before / news.messages_before)
-        if times > settings.max_growth:
+        if 0 < settings.max_growth < times:
             why = f"{times:.1f} times as many a message as are live, gates.max_growth allows {settings.max_growth:g}"
             yield f"{news.claims:,} claims of {news.messages:,} new messages: {why}"
     if settings.max_tokens and news.tokens > settings.max_tokens:
