@@ -7,6 +7,7 @@ SlowwaveError
 │   ├── StoreUnwritable    no room, no right, or a table that is broken
 │   ├── StoreLocked        another run is writing
 │   ├── NoRelease          nothing has been released yet, or not under that name
+│   │   └── ReleaseDropped  it was, and is no longer kept
 │   ├── SchemaMismatch     a table on disk has columns that this version can't use
 │   ├── NewerStore         the store was written by a newer slowwave
 │   └── BadRows            rows that can't be stored: a null or repeated key
@@ -75,6 +76,18 @@ class NoRelease(StoreError):
         self.path, self.release = path, release
         what = f"no release {release!r} in" if release else "nothing has been released yet in"
         super().__init__(f"{what} {path}: `slowwave run` makes one, `slowwave inspect releases` lists them")
+
+
+class ReleaseDropped(NoRelease):
+    """A release that was made, and is no longer kept."""
+
+    def __init__(self, path: Path, release: str) -> None:
+        self.path, self.release = path, release
+        StoreError.__init__(
+            self,
+            f"{release} of {path} is no longer kept: `storage` says how many releases are, and forgetting drops all "
+            "but its own; `slowwave inspect releases` says which are left",
+        )
 
 
 class SchemaMismatch(StoreError):

@@ -10,6 +10,9 @@ from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSett
 
 from slowwave.schemas.settings_files import OF_PROJECT, load_file_settings
 
+SPACE_NAME = r"^[a-z0-9][a-z0-9_-]{0,62}$"
+"""What a space may be called: its name is a folder's, and must not lead out of the store."""
+
 
 class ActiveSettings(BaseModel):
     """What of a running conversation stays in mind and is called up. All are 0 to 1 before they are weighted."""
@@ -432,9 +435,7 @@ class Settings(BaseSettings):
     store: Path = Field(
         default_factory=find_default_store, description="Folder of the store; a space is a folder in it."
     )
-    space: str = Field(
-        "default", pattern=r"^[a-z0-9][a-z0-9_-]{0,62}$", description="Whose memory; no query crosses it."
-    )
+    space: str = Field("default", pattern=SPACE_NAME, description="Whose memory; no query crosses it.")
     llm: str = Field("off", description="Language model: off, vllm:MODEL, openai:MODEL@URL, or a chain joined by >.")
     engine: Engine = Field(
         "best",

@@ -46,11 +46,19 @@ def restore(
     with report_errors():
         from slowwave.store.backup import restore as bring_back
         from slowwave.store.sealed_stream import read_passphrase
+        from slowwave.tasks.forget.certificate import list_certificates
 
         settings = load_settings(store, name)
         made = bring_back(settings.store, name, file, read_passphrase(key_file))
         told = f"{len(made['files']):,} files compared; live is {made['release']} of {made['made_at'][:10]}."
         OUT.print(told, highlight=False, soft_wrap=True)
+        since = list_certificates(settings.store / made["space"], made["made_at"])
+        known = f", as {', '.join(one.name for one in since)} of space {made['space']} did" if since else ""
+        OUT.print(
+            f"What was forgotten after {made['made_at']}{known}, stands in it again: `slowwave forget` it there too.",
+            highlight=False,
+            soft_wrap=True,
+        )
 
 
 @spaces.command("list")

@@ -36,16 +36,20 @@ class DiffFormat(StrEnum):
 def releases(as_json: JsonOption = False, store: StoreOption = None, space: SpaceOption = None) -> None:
     """List the releases, newest first; the first one is live."""
     with report_errors():
-        from slowwave.store.releases import read_releases
+        from slowwave.store.releases import is_dropped, read_releases
 
-        found = read_releases(open_store(store, space))[::-1]
+        opened = open_store(store, space)
+        found = read_releases(opened)[::-1]
+        dropped = {r.number for r in found[1:] if is_dropped(opened.dir, r)}
         if as_json:
-            OUT.print_json(data=[{**vars(r), "created_at": r.created_at.isoformat(), "name": r.name} for r in found])
+            told = [{**vars(r), "name": r.name, "kept": r.number not in dropped} for r in found]
+            OUT.print_json(data=told, default=lambda at: at.isoformat())
             return
         table = Table("release", "made", "messages", "observations", "summaries", "")
         by_id = {r.release_id: r.name for r in found}
         for i, r in enumerate(found):
-            notes = ["live"] * (i == 0) + ([f"back to {by_id.get(r.restores, r.restores)}"] if r.restores else [])
+            notes = ["live"] * (i == 0) + ["no longer kept"] * (r.number in dropped)
+            notes += [f"back to {by_id.get(r.restores, r.restores)}"] if r.restores else []
             counts = [f"{r.counts.get(name, 0):,}" for name in ("messages", "observations", "summaries")]
             table.add_row(r.name, f"{r.created_at:%Y-%m-%d %H:%M:%S}", *counts, ", ".join(notes))
         OUT.print(table)
@@ -156,12 +160,12 @@ def gc(
     """
     with report_errors():
         from slowwave.store.lock import writer_lock
-        from slowwave.store.releases import read_releases
+        from slowwave.store.releases import is_dropped, read_releases
         from slowwave.store.upkeep import drop_old_versions, measure_garbage, pick_kept
 
         settings, opened = load_settings(store, space), open_store(store, space)
         found = read_releases(opened)
-        kept = pick_kept(found, settings.storage)
+        kept = [one for one in pick_kept(found, settings.storage) if not is_dropped(opened.dir, one)]
         names = ", ".join(one.name for one in kept) or "none"
         if dry_run:
             sizes = measure_garbage(opened, settings.storage)

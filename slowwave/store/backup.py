@@ -5,6 +5,7 @@ so no run changes the tables meanwhile; what readers append to their logs meanwh
 """
 
 import io
+import re
 import shutil
 import tarfile
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ import orjson
 import zstandard
 
 from slowwave.schemas.errors import StoreUnreadable, UsageError
+from slowwave.schemas.settings import SPACE_NAME
 from slowwave.store.check import check_store
 from slowwave.store.durable import SYNCED_FILE
 from slowwave.store.lock import HOLDER_FILE, LOCK_FILE, writer_lock
@@ -36,13 +38,15 @@ def back_up(root: Path, space: str, file: Path, phrase: bytes | None = None) -> 
     """Write a space into a file, encrypted where there is a passphrase; return what is in it.
 
     Raises:
-        UsageError: the file is there already.
+        UsageError: the file is there already, or would lie in the space.
         StoreMissing, StoreUnreadable, StoreLocked: as every writer; also for a space whose files are damaged.
     """
     folder = root / space
     releases = load_releases(folder)
     if file.exists():
         raise UsageError(f"{file} is there already: name a file that is new")
+    if folder.resolve() in file.resolve().parents:
+        raise UsageError(f"{file} would lie in the space itself, and go with it: name a file elsewhere")
     part = file.with_name(f"{file.name}.part")
     with make_files_private(), writer_lock(folder, "backup", "backup"):
         _check_whole(folder)
@@ -98,8 +102,12 @@ def _unpack(file: Path, fresh: Path, phrase: bytes | None) -> Manifest:
             first = packed.next()
             held = packed.extractfile(first) if first and first.name == MANIFEST else None
             manifest: Manifest = orjson.loads(held.read()) if held else {}
-            if manifest.get("format") != FORMAT:
+            if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
                 raise UsageError(f"{file} is no backup of slowwave's")
+            if not re.fullmatch(
+                SPACE_NAME, named := str(manifest.get("space"))
+            ):  # a file from elsewhere names any place
+                raise UsageError(f"{file} names the space {named!r}, which is no name: nothing was restored")
             for member in packed:
                 if member is first:
                     continue

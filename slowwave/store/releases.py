@@ -15,17 +15,16 @@ from typing import TYPE_CHECKING, Any
 import lance
 import pyarrow as pa
 
-from slowwave.schemas.errors import NoRelease, UsageError
+from slowwave.schemas.errors import NoRelease, ReleaseDropped, UsageError
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.tables import RELEASED, RELEASES, Table
 from slowwave.store.durable import mark_synced, sync_changes
-from slowwave.store.seals import settle_left_seals, settle_seal, write_seal
+from slowwave.store.manifests import list_manifests
+from slowwave.store.seals import list_sealed, settle_left_seals, settle_seal, write_seal
 from slowwave.store.traces import note_store
 from slowwave.store.trouble import READ_TROUBLE, translate_write_errors
 
 if TYPE_CHECKING:  # readers import this, and lancedb takes a second to import
-    from lancedb.table import LanceTable
-
     from slowwave.store.store import Store
 
 
@@ -67,11 +66,21 @@ def pick_release(found: list[Release], name: str | None, path: Path) -> Release:
 
     Raises:
         NoRelease: there is none, or not under that name.
+        ReleaseDropped: it is no longer kept.
     """
     for release in reversed(found):
         if name is None or name in (release.release_id, release.name, str(release.number)):
+            if release is not found[-1] and is_dropped(path, release):
+                raise ReleaseDropped(path, release.name)
             return release
     raise NoRelease(path, name)
+
+
+def is_dropped(folder: Path, release: Release) -> bool:
+    """Return whether a release is no longer kept: its seal was dropped, and a version that it pins is gone."""
+    if release.number in list_sealed(folder):
+        return False
+    return any(version not in list_manifests(folder / f"{name}.lance") for name, version in release.versions.items())
 
 
 def publish(
@@ -122,16 +131,13 @@ def roll_back(store: Store, name: str, run_id: str) -> Release:
     """Make an earlier release live again, as a new release; the tables keep their newer versions.
 
     Raises:
-        NoRelease: there is none of that name.
+        NoRelease, ReleaseDropped: there is none of that name, or no longer.
         UsageError: it is live.
     """
     known = read_releases(store)
     old = pick_release(known, name, store.dir)
     if old.release_id in (known[-1].release_id, known[-1].restores):
         raise UsageError(f"{name} is live already: nothing was done")
-    for table in RELEASED:
-        if table.name in old.versions and not _has_version(store.open_table(table), old.versions[table.name]):
-            raise NoRelease(store.dir, f"{name} (cleaned up: storage.keep_releases says how many are kept)")
     draft = _draft_release(store, known, run_id, old.versions, old.counts, old.encoder)
     return _add_release(store, known, replace(draft, restores=old.release_id, calibration=old.calibration))
 
@@ -178,7 +184,3 @@ def _pin_versions(store: Store, release: Release) -> None:
             tags.update(release.name, release.versions[table.name])
         else:
             tags.create(release.name, release.versions[table.name])
-
-
-def _has_version(table: LanceTable, version: int) -> bool:
-    return any(kept["version"] == version for kept in table.list_versions())

@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Iterable
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -64,6 +65,15 @@ def write_certificate(space_dir: Path, run_id: str, certificate: Plain) -> Path:
     path = folder / f"{run_id}.json"
     replace_file(path, json.dumps(certificate, indent=1).encode() + b"\n")
     return path
+
+
+def list_certificates(space_dir: Path, since: str) -> list[Path]:
+    """Return the certificates of a space that were made after a time (ISO, UTC), the oldest first; no broken one."""
+    found = []
+    for path in sorted((space_dir / FOLDER).glob("*.json")):
+        with suppress(UsageError):
+            found += [path] if load_certificate(path)["made_at"] > since else []
+    return found
 
 
 def load_certificate(path: Path) -> Plain:

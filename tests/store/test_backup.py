@@ -1,9 +1,14 @@
 """A space as a file and back; spaces as walls; disks that are encrypted. Real files, cut and altered for real."""
 
 import hashlib
+import io
+import json
+import tarfile
+import time
 from pathlib import Path
 
 import pytest
+import zstandard
 from typer.testing import CliRunner, Result
 
 from slowwave.cli.main import app
@@ -12,6 +17,7 @@ from slowwave.flows.run import open_run
 from slowwave.memory import Memory
 from slowwave.schemas.errors import StoreUnreadable
 from slowwave.schemas.settings import Settings
+from slowwave.store.backup import FORMAT, MANIFEST
 from slowwave.store.encryption import find_encryption
 from tests.talk_files import session
 
@@ -89,6 +95,51 @@ def test_what_is_altered_cut_foreign_or_locked_restores_nothing(store: Path, tmp
     assert "is encrypted" in typed("restore", sealed, "--store", other).stderr
     assert "already" in typed("restore", plain, "--store", store).stderr
     assert list(other.glob("*")) == []
+
+
+def test_a_backup_that_names_a_place_outside_the_store_is_refused_and_none_is_made_inside_its_own_space(
+    store: Path, tmp_path: Path
+) -> None:
+    inside = store / "default" / "mine"
+    assert "would lie in the space itself" in typed("backup", inside, "--store", store).stderr
+    assert not inside.exists()
+    listed: object
+    for listed, told in (({"format": FORMAT, "space": "../out", "files": {}}, "is no name"), ([], "is no backup")):
+        with zstandard.open(tmp_path / told, "wb") as out, tarfile.open(fileobj=out, mode="w|") as packed:
+            head = tarfile.TarInfo(MANIFEST)
+            head.size = len(raw := json.dumps(listed).encode())
+            packed.addfile(head, io.BytesIO(raw))
+        done = typed("restore", tmp_path / told, "--store", tmp_path / "other")
+        assert (done.exit_code, told in done.stderr) == (1, True), done.output
+    assert not (tmp_path / "out").exists()
+
+
+def test_what_was_forgotten_since_a_backup_is_told_when_it_is_restored(store: Path, tmp_path: Path) -> None:
+    assert typed("backup", tmp_path / "old", "--store", store).exit_code == 0
+    time.sleep(1)  # certificates and backups tell their second
+    assert typed("forget", "--match", "Porto", "--yes", "--store", store).exit_code == 0
+    (made,) = (store / "default" / "certificates").glob("*.json")
+    done = typed("restore", tmp_path / "old", "--as", "again", "--store", store)
+    assert done.exit_code == 0, done.output
+    assert f"as {made.name} of space default did, stands in it again" in done.stdout
+    assert "forgotten after" in typed("restore", tmp_path / "old", "--store", tmp_path / "other").stdout
+
+
+def test_what_was_forgotten_left_no_release_before_and_all_commands_say_so(
+    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert typed("forget", "--match", "Nina", "--yes", "--store", store).exit_code == 0
+    for command in (
+        *(["diff", "r1", "r2"], ["export", tmp_path / "out", "--release", "r1"], ["rollback", "r1"]),
+        ["recall", "Porto", "--release", "r1"],
+    ):
+        told = typed(*command, "--store", store)
+        assert (told.exit_code, "r1 of" in told.stderr and "no longer kept" in told.stderr) == (1, True), told.output
+    listed = json.loads(typed("inspect", "releases", "--json", "--store", store).stdout)
+    assert [(one["name"], one["kept"]) for one in listed] == [("r2", True), ("r1", False)]
+    monkeypatch.setenv("COLUMNS", "120")
+    assert "no longer kept" in typed("inspect", "releases", "--store", store).stdout
+    assert "kept are r2." in typed("gc", "--dry-run", "--store", store).stdout
 
 
 def test_a_space_is_a_wall_one_reads_none_of_another_and_outlives_it(tmp_path: Path) -> None:
