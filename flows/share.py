@@ -22,11 +22,10 @@ from slowwave.schemas.tables import MESSAGES, OBSERVATIONS
 from slowwave.store.private import make_files_private, make_private_folder, replace_file
 from slowwave.store.snapshot import Snapshot
 from slowwave.store.traces import check_not_away
-from slowwave.tasks.ingest.formats.learnings import KEY
+from slowwave.tasks.ingest.formats.learnings import FOLDER, KEY
 from slowwave.tasks.publish.learnings import CITED, SCHEMA, build_learnings, render_markdown, select_learnings
 
 FORMATS = ("json", "md")
-FOLDER = "shared"
 _NAME = re.compile(r"[\w.-]{1,64}")
 
 

@@ -44,7 +44,9 @@ def forget(
     note: Annotated[
         list[str] | None, typer.Option(help="Notes, by the id that they were noted under.", show_default=False)
     ] = None,
-    source: Annotated[str | None, typer.Option(help="What this format's transcripts say.", show_default=False)] = None,
+    source: Annotated[
+        str | None, typer.Option(help="What this format's transcripts say; shared:NAME.", show_default=False)
+    ] = None,
     check: Annotated[
         Path | None, typer.Option(help="Hold a certificate against the store as it is.", show_default=False)
     ] = None,

@@ -1,4 +1,5 @@
-"""Lines out of the files that slowwave itself wrote: talks, notes, and the log of what recall handed out.
+"""Lines out of the files that slowwave itself wrote: talks, notes, and the log of what recall handed out; and claims
+out of the documents of other memories that it keeps.
 
 A file is written anew beside the old and renamed over it. Who appends to it meanwhile holds no lock, so what came to
 the old file after it was read is brought over.
@@ -12,9 +13,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import orjson
+
 from slowwave.store.journal import find_journals
+from slowwave.store.private import replace_file
 from slowwave.store.ratings import FILE as RATINGS
 from slowwave.store.recalls import FILE
+from slowwave.tasks.ingest.formats.learnings import FOLDER as SHARED_FOLDER
+from slowwave.tasks.ingest.formats.learnings import read as read_learnings
+from slowwave.tasks.ingest.parsing.records import Limits, Message
 
 Line = dict[str, Any]
 AGENT = "agent"
@@ -45,6 +52,29 @@ def _name_line(line: Line) -> tuple[str, str]:
 def _keep_said(line: Line, hit: Set[tuple[str, str]], silent: Set[str]) -> Line | None:
     named = _name_line(line)
     return None if named in hit or named[0] in silent else line
+
+
+def erase_shared(space_dir: Path, gone: Collection[tuple[str, str]]) -> int:
+    """Take claims out of the documents of other memories; returns how many went. A document without claims goes.
+
+    gone: native ids of session and message. With a claim goes what of its document is no claim: nobody can tell whose
+    it is.
+    """
+    # By the memory's name: the session's has the workspace too, where the document has several.
+    wanted, count = {(session.split("/")[0], message) for session, message in gone}, 0
+    for path in sorted((space_dir / SHARED_FOLDER).glob("*.json")):
+        records = [record for record in read_learnings(path, Limits()) if isinstance(record, Message)]
+        kept = {record.line for record in records if (path.stem, record.native_id) not in wanted}
+        if len(kept) == len(records):
+            continue
+        document = orjson.loads(path.read_bytes())
+        claims = [one for number, one in enumerate(document["claims"], 1) if number in kept]
+        count += len(document["claims"]) - len(claims)
+        if claims:
+            replace_file(path, orjson.dumps({**document, "claims": claims}, option=orjson.OPT_INDENT_2))
+        else:
+            path.unlink()
+    return count
 
 
 def erase_recalled(space_dir: Path, ids: Collection[str], spans: Collection[str]) -> int:

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import RetentionSettings
 from slowwave.schemas.tables import MESSAGES, SESSIONS
+from slowwave.schemas.vocabulary import SHARED
 from slowwave.store.store import Store
 
 COLUMNS = ["message_id", "session_id", "native_id", "speaker", "ts", "workspace", "source"]
@@ -32,6 +33,7 @@ class Wanted:
     notes: tuple[str, ...] = ()
     """Notes and talks, by the id that `remember` gave."""
     source: str | None = None
+    """A format's name; `shared:NAME` for what one other memory gave."""
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -59,11 +61,11 @@ def select_messages(store: Store, wanted: Wanted) -> set[str]:
     wanted.check()
     sessions = store.read(SESSIONS, ["session_id", "native_id", "path", "workspace"]).to_pylist()
     ids = _find_sessions(sessions, (*wanted.sessions, *wanted.notes), only_noted=bool(wanted.notes))
-    places = {row["session_id"]: row["workspace"] for row in sessions}
+    held = {row["session_id"]: row for row in sessions}
     chosen = {
         row["message_id"]
         for row in _iter_messages(store, with_blocks=wanted.match is not None, sessions=ids)
-        if _is_meant(row, wanted, places)
+        if _is_meant(row, wanted, held.get(row["session_id"], {}))
     }
     missing = [one for one in wanted.messages if not any(_names_message(one, row) for row in _iter_messages(store))]
     if missing:
@@ -108,19 +110,24 @@ def _find_sessions(rows: list[Row], names: tuple[str, ...], *, only_noted: bool)
     return set(found)
 
 
-def _is_meant(row: Row, wanted: Wanted, places: Mapping[str, str | None]) -> bool:
-    """Return whether a message is meant; its session is."""
+def _is_meant(row: Row, wanted: Wanted, session: Mapping[str, Any]) -> bool:
+    """Return whether a message is meant; its session, whose row of SESSIONS this is, is."""
     if wanted.messages and not any(_names_message(one, row) for one in wanted.messages):
         return False
     if wanted.speakers and (row["speaker"] or "").casefold() not in {one.casefold() for one in wanted.speakers}:
         return False
-    if wanted.workspace and wanted.workspace not in (row["workspace"], places.get(row["session_id"])):
+    if wanted.workspace and wanted.workspace not in (row["workspace"], session.get("workspace")):
         return False
-    if wanted.source and row["source"] != wanted.source:
+    if wanted.source and wanted.source not in (row["source"], _name_memory(row, session)):
         return False
     if wanted.before and not (row["ts"] and row["ts"] < _convert_to_utc(wanted.before)):
         return False
     return wanted.match is None or has_text(row, wanted.match.casefold())
+
+
+def _name_memory(row: Row, session: Mapping[str, Any]) -> str | None:
+    """Return the observer of another memory's claims, as `shared:ann` of its sessions `ann` and `ann/shop`."""
+    return f"{SHARED}:{session.get('native_id', '').split('/')[0]}" if row["source"] == SHARED else None
 
 
 def _names_message(one: str, row: Row) -> bool:

@@ -49,7 +49,7 @@ from slowwave.tasks.forget.erase import (
     free_claims,
     is_blank,
 )
-from slowwave.tasks.forget.journals import erase_recalled, erase_said
+from slowwave.tasks.forget.journals import erase_recalled, erase_said, erase_shared
 from slowwave.tasks.forget.lineage import AT_ONCE, write_plan
 from slowwave.tasks.forget.plan import Plan, Row
 
@@ -172,8 +172,9 @@ def erase_ledgers(store: Store, plan: Plan) -> None:
 
 
 def erase_files(store: Store, plan: Plan) -> None:
-    """Take lines out of talks, notes and the log of recalls, and questions out of the probes."""
+    """Take lines out of talks, notes, what was imported and the log of recalls, and questions out of the probes."""
     erase_said(store.dir, plan.said)
+    erase_shared(store.dir, plan.said)
     for one in plan.probes:
         if any(probe.probe_id == one for probe in read_probes(store.dir)):
             remove_probe(store.dir, one)

@@ -10,6 +10,7 @@ import pytest
 
 from slowwave.context.standing import collect_standing_claims
 from slowwave.flows import nightly
+from slowwave.flows.forget import run_forget
 from slowwave.flows.nightly import run_night
 from slowwave.flows.report import RunReport
 from slowwave.flows.share import export_learnings, import_learnings
@@ -18,6 +19,9 @@ from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, QUARANTINE, SESSIONS, SUMMARIES
 from slowwave.store.store import Store
+from slowwave.tasks.forget.certificate import load_certificate
+from slowwave.tasks.forget.check import check_certificate
+from slowwave.tasks.forget.select import Wanted
 from tests.killed_nights import digests
 
 SAME = ("summary", "detail", "category", "pack", "quote", "speaker", "observed_at")
@@ -133,6 +137,29 @@ def test_what_another_memory_says_a_person_said_stands_nowhere_unasked(tmp_path:
     assert stands == ["The API listens on port 8080"]
     assert "pnpm" not in memory.briefing().text
     assert ("Ann[2J", "We use pnpm.") in [(claim.speaker, claim.summary) for claim in memory.claims()]
+
+
+def test_what_one_gave_goes_with_one_forgetting_and_out_of_what_is_kept_of_it(tmp_path: Path) -> None:
+    kept = tmp_path / "s" / "default" / "shared"
+    for name, more in (("ben", "pier"), ("eve", "yard")):
+        path = bundle(tmp_path / "b.json", summary=f"We paint the {more} green.", quote=f"We paint the {more} green.")
+        document = json.loads(path.read_text())
+        document["claims"].append(
+            document["claims"][0] | {"id": "c2", "workspace": "dock", "quote": f"No {more} in rain."}
+        )
+        path.write_text(json.dumps(document))
+        import_learnings(config(tmp_path / "s"), path, name)
+    run_forget(Wanted(source="shared:ben"), config(tmp_path / "s"))
+    assert [path.name for path in kept.iterdir()] == ["eve.json"]
+    assert {row["observer"] for row in claims(tmp_path / "s")} == {"shared:eve"}
+    run_forget(Wanted(match="no yard in rain"), config(tmp_path / "s"))
+    assert [one["id"] for one in json.loads((kept / "eve.json").read_text())["claims"]] == ["c1"]
+    assert not any(b"No yard" in path.read_bytes() for path in (tmp_path / "s").rglob("*") if path.is_file())
+    assert len(claims(tmp_path / "s")) == 1
+    _, [certificate] = run_forget(Wanted(source="shared:eve"), config(tmp_path / "s"))
+    assert not list(kept.iterdir())
+    findings = check_certificate(Store.open(tmp_path / "s", "default"), load_certificate(certificate))
+    assert all(finding.holds for finding in findings)
 
 
 def kill_at(place: int) -> tuple[Callable[..., Any], ...]:

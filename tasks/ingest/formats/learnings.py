@@ -21,6 +21,8 @@ from slowwave.tasks.ingest.parsing.values import (
     parse_role,
 )
 
+FOLDER = "shared"
+"""Of a space: the documents that were imported, `NAME.json`."""
 KEY = "slowwave_learnings"
 """What the document begins with; its value is the version of the document."""
 LEARNING = "learning."
