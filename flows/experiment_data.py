@@ -1,6 +1,7 @@
 """What an experiment's memories are told and asked, out of LoCoMo's files, labelled transcripts, or one's own past."""
 
 from collections.abc import Iterable, Mapping
+from itertools import zip_longest
 from pathlib import Path
 
 import numpy as np
@@ -73,7 +74,7 @@ def build_past_units(
     """
     data, past = experiment.data, read_past(store, settings, names)
     cuts, units = pick_cuts(past.turns, data.cuts), list[Unit]()
-    for cut, until in zip(cuts, [*cuts[1:], None], strict=True):
+    for cut, until in zip_longest(cuts, cuts[1:]):
         questions = find_questions(past, cut, data.horizon, data.near, until)
         if questions:
             told = cut_vault(messages, sessions, cut)

@@ -86,3 +86,14 @@ def test_the_commands_leave_out_list_and_take_in(settings: Settings) -> None:
     assert "s20  " in run.invoke(app, ["inspect", "excluded", *where]).stdout
     assert run.invoke(app, ["include", "s20", *where]).exit_code == 0
     assert run.invoke(app, ["inspect", "excluded", *where]).stdout == "Nothing is left out.\n"
+
+
+def test_all_that_there_is_may_be_left_out_and_the_next_night_goes_on(tmp_path: Path) -> None:
+    settings = Settings(store=tmp_path / "store", encoder="hash-384", keywords={"top": 0})
+    run_night([write_talk(tmp_path / "a.jsonl", 0, 1)], settings).check_complete()
+    run_exclude([str(tmp_path / "a.jsonl")], "it was made up", settings).check_complete()
+    assert [row for row in list_claims(settings) if row[1] == "active"] == []
+    assert not Memory.open(settings.store, encoder=HashEncoder()).recall("which port does the unit0x service listen on")
+    report = run_night([write_talk(tmp_path / "b.jsonl", 5, 1)], settings)
+    assert report.release is not None
+    assert find_claims(settings, "unit5x")

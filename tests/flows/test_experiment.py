@@ -17,6 +17,7 @@ from slowwave.flows.experiment import read_experiments
 from slowwave.flows.experiment_data import load_units
 from slowwave.flows.nightly import run_night
 from slowwave.flows.trials import Lab
+from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import RELEASED, TRIALS
 from slowwave.store.digest import compute_table_digest
@@ -166,6 +167,16 @@ def test_a_backtest_asks_a_memory_that_knows_nothing_of_later_days(tmp_path: Pat
     ]
     assert unit.messages.num_rows == 4  # nothing of the days after
     assert {text[:7] for text in unit.messages["text"].to_pylist()} == {"The den", "Our van", "Noted."}
+
+
+def test_a_past_of_one_day_is_too_short_for_a_backtest_and_told_so(tmp_path: Path, encoder: Encoder) -> None:
+    settings = Settings(store=tmp_path / "own", gists="off")
+    said = [("user", "Our van is insured with Fenwick Mutual, policy 5512."), ("assistant", "Noted.")]
+    run_night([session(tmp_path, "s1", 1, said)], settings).check_complete()
+    file = tmp_path / "past.toml"
+    file.write_text('name = "past"\n[data]\nkind = "backtest"\n[space]\n"context.hits" = [10]\n')
+    with pytest.raises(UsageError, match="nothing is near what was said before"):
+        load_units(load_experiment(file), settings, tmp_path / "lab")
 
 
 def test_what_is_forgotten_goes_from_an_experiment_that_was_killed_too(tmp_path: Path) -> None:

@@ -141,4 +141,4 @@ def sample_vectors(view: Tables, table: Table) -> Vectors:
     if active:
         known &= np.array([status == Status.ACTIVE for status in taken["status"].to_pylist()], dtype=bool)
     column = taken["vector"].combine_chunks().filter(known)
-    return np.asarray(column.flatten(), dtype=np.float32).reshape(len(column), -1)
+    return np.asarray(column.flatten(), dtype=np.float32).reshape(len(column), column.type.list_size)
