@@ -73,9 +73,10 @@ def run_forget(
         UsageError: nothing is asked for, what the vault does not hold, or a night is held back.
         StoreLocked: another run is at it.
     """
-    check_not_held(Store.open(settings.store, settings.space))
-    take_in_notes(settings, call)
-    select_messages(Store.open(settings.store, settings.space), wanted)  # what can't be is no run that failed
+    take_in_notes(settings, call)  # a writer's, so that a table that a loss of power left torn is mended from here on
+    store = Store.open(settings.store, settings.space)
+    check_not_held(store)
+    select_messages(store, wanted)  # what can't be is no run that failed
     with open_run("forget", settings) as (job, report):
         erase_plans(job, report)
         plan = _plan(job.store, job.run_id, wanted)

@@ -54,12 +54,12 @@ def is_whole(path: Path, version: int) -> bool:
 
 
 def load_last_whole(path: Path) -> lance.LanceDataset:
-    """Return a table as it is, or as it was before a last write that was not finished."""
+    """Return a table as it is, or as it was before a last write, and the upkeep after it, that were not finished."""
     with suppress(*READ_TROUBLE):
         newest = lance.dataset(str(path))
         if find_torn_file(newest) is None:
             return newest
-    for version in sorted(list_manifests(path), reverse=True)[1:2]:
+    for version in sorted(list_manifests(path), reverse=True)[1 : 1 + STEPS_BACK]:
         if is_whole(path, version):
             return lance.dataset(str(path), version=version)
     return lance.dataset(str(path))

@@ -6,11 +6,18 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from slowwave.schemas.tables import COMPLETIONS, LINES, MESSAGES, Table
+from slowwave.flows.forget import run_forget
+from slowwave.flows.nightly import run_night
+from slowwave.schemas.settings import Settings
+from slowwave.schemas.tables import COMPLETIONS, LINES, MESSAGES, RELEASES, Table
 from slowwave.store import Store
 from slowwave.store import lock as locks
 from slowwave.store.durable import mark_synced
 from slowwave.store.lock import HOLDER_FILE, writer_lock
+from slowwave.store.manifests import list_manifests
+from slowwave.store.snapshot import Snapshot
+from slowwave.store.upkeep import rewrite_tables
+from slowwave.tasks.forget.select import Wanted
 
 
 def add(store: Store, table: Table, key: str) -> None:
@@ -49,6 +56,30 @@ def test_what_was_not_synced_goes_when_the_machine_was_started_anew(
         assert len(keys(tmp_path)) == left
         tags = list((tmp_path / "default" / "lines.lance" / "_refs" / "tags").iterdir())
         assert len(tags) == left - 1
+
+
+def test_power_lost_in_a_forgetting_leaves_the_release_and_the_forgetting_can_be_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    talk, settings = tmp_path / "talk.jsonl", Settings(store=tmp_path / "store", encoder="hash-384")
+    for said in ("We moved the ferry to Hoy.", "We moved the ferry to Rousay."):  # two releases, which are compacted
+        with talk.open("a") as file:
+            file.write(f'{{"session_id": "s", "role": "user", "content": "{said}"}}\n')
+        run_night([talk], settings)
+    with monkeypatch.context() as dying:
+        dying.setattr(locks, "_let_go", lambda folder: None)
+        with writer_lock(settings.store / "default", "r", "forget"):
+            store = Store.open(settings.store)
+            before = {table: set(list_manifests(store.dir / f"{table.name}.lance")) for table in (RELEASES, MESSAGES)}
+            store.delete_ids(MESSAGES, ["no such row"])
+            rewrite_tables(store, before)
+            for table, known in before.items():
+                made = list_manifests(store.dir / f"{table.name}.lance")
+                for version in made.keys() - known:  # an empty file, as a loss leaves
+                    made[version].write_bytes(b"")
+    assert Snapshot(settings.store).release.name == "r2"
+    monkeypatch.setattr(locks, "read_boot", lambda: "another start")
+    assert run_forget(Wanted(sessions=("s",)), settings)[1]
 
 
 def test_a_table_whose_making_was_killed_is_made(tmp_path: Path) -> None:
