@@ -44,6 +44,7 @@ def runs(folder: Path) -> dict[str, list[tuple[Words, str]]]:
         "house": [([], "longest chain")],
         "keywords": [([abstracts(folder)], "same keywords")],
         "locomo": [([told, *PLAIN], "plain RRF")],
+        "model_nights": [([talk, "--nights", 2, "--llm", "scripted:tests.llm_scripts:mumbling", *PLAIN], "night 2: ")],
         "mutate": [(["slowwave/chat/effect.py", "--tests", "tests/chat/test_active.py", "--count", 1], "not reached")],
         "narration": [([ROOT / "data" / "samples" / name for name in ("claude-code", "openclaw")], "tier")],
         "night": [([talk, *PLAIN], "nothing changed")],

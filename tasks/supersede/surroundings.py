@@ -4,7 +4,7 @@ A terse claim ("30 days, then delete.") says little of its matter, and what was 
 one matter mostly stand in talk of one matter.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from datetime import datetime
 from functools import cache
@@ -41,7 +41,7 @@ class Surroundings:
             self.rows[place].append(row)
             self.of_session[place[0]].append(row)
         self._direct = cache(self._compute_direction)
-        self._beside = cache(self._collect_nearby_stems)
+        self._nearby = cache(self._count_nearby_stems)
         self._detail = cache(self._collect_detail_stems)
 
     def compute_features(self, old: int, new: int, *, vectors: bool) -> dict[str, float]:
@@ -52,8 +52,8 @@ class Surroundings:
         detail, later_detail = self._detail(old), self._detail(new)
         share = self.idf.compute_containment
         found = {
-            "earlier's words around the later": share(words, self._beside(new)),
-            "later's words around the earlier": share(later, self._beside(old)),
+            "earlier's words around the later": share(words, self._find_beside(new, words)),
+            "later's words around the earlier": share(later, self._find_beside(old, later)),
             "earlier's words in the later's detail": share(words, later_detail | later),
             "later's words in the earlier's detail": share(later, detail | words),
             "shared with details": share(detail | words, later_detail | later),
@@ -96,10 +96,16 @@ class Surroundings:
         length = float(np.linalg.norm(total))
         return total / length if length else total
 
-    def _collect_nearby_stems(self, row: int) -> frozenset[str]:
-        """Return stems of what was claimed in the same turn and the next ones, beside the claim."""
-        around = self._find_neighbours(self.sessions[row], self.turns[row], 1)
-        return frozenset(stem for mate in around if mate != row for stem in self.claims[mate].content)
+    def _find_beside(self, row: int, stems: frozenset[str]) -> frozenset[str]:
+        """Return those of some stems that were claimed in the same turn and the next ones, beside the claim."""
+        count, own = self._nearby(self.sessions[row], self.turns[row]), set(self.claims[row].content)
+        return frozenset(stem for stem in stems if count[stem] > (stem in own))
+
+    def _count_nearby_stems(self, session: str, turn: int) -> Counter[str]:
+        """Return how many claims of a turn and the next ones have each stem; one count a turn, however many claims."""
+        return Counter(
+            stem for row in self._find_neighbours(session, turn, 1) for stem in set(self.claims[row].content)
+        )
 
     def _collect_detail_stems(self, row: int) -> frozenset[str]:
         return frozenset(normalise_claim(self.details[row] or "").content)

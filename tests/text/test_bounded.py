@@ -4,22 +4,29 @@ Where work grew with the square the ratio would be 256; times are held against e
 """
 
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from time import thread_time
+from typing import TypeVar
 
+import pyarrow as pa
 import pytest
 
+from slowwave.engines.encoders.load import load_query_encoder
 from slowwave.engines.llm.answers import parse_json
 from slowwave.recall.times import MOST_TIMES, parse_times
+from slowwave.schemas.tables import OBSERVATIONS
 from slowwave.tasks.boilerplate.masks import extract_spans
 from slowwave.tasks.observe.cues import find_cue
+from slowwave.tasks.supersede.supersede import supersede
 from slowwave.text.redact import redact
 from slowwave.text.sentences import split_sentences
+from tests.claim_rows import DAY, observation
 
 TIMES = 16
 MOST = 80
 """Ratio of the times, under a millisecond taken for one: between growth with the text and with its square."""
 NOW = datetime(2026, 11, 24, tzinfo=UTC)
+Given = TypeVar("Given")
 
 READERS: dict[str, Callable[[str], object]] = {
     "boilerplate": lambda text: extract_spans(text, 8),
@@ -41,12 +48,12 @@ TEXTS = {
 }
 
 
-def measure(read: Callable[[str], object], text: str) -> float:
+def measure(read: Callable[[Given], object], given: Given) -> float:
     """Seconds of this thread's own work, so that a busy machine does not count; of three tries the shortest."""
     took = []
     for _ in range(3):
         begun = thread_time()
-        read(text)
+        read(given)
         took.append(thread_time() - begun)
     return min(took)
 
@@ -57,6 +64,25 @@ def test_sixteen_times_the_text_is_about_sixteen_times_the_work(name: str, piece
     read(piece * 20)
     short = measure(read, "a" + piece * 300 + "b")
     assert measure(read, "a" + piece * 300 * TIMES + "b") < MOST * max(short, 1e-3)
+
+
+@pytest.mark.parametrize("turns", [2, 1_000])
+def test_sixteen_times_the_claims_all_of_figures_is_about_sixteen_times_the_work(turns: int) -> None:
+    encoder = load_query_encoder("hash-384")
+
+    def tell(count: int) -> pa.Table:
+        said = [" ".join(str((n * 7_919 + k * 104_729) % 9_973) for k in range(20)) for n in range(count)]
+        rows = [
+            observation(n, text, vector=vector, session_id=f"s{n % turns}", observed_at=DAY + timedelta(n % turns))
+            for n, (text, vector) in enumerate(zip(said, encoder.encode(said), strict=True))
+        ]
+        return pa.Table.from_pylist(rows, schema=OBSERVATIONS.schema)
+
+    def judge(rows: pa.Table) -> object:
+        return supersede(rows, "k")
+
+    judge(tell(20))
+    assert measure(judge, tell(25 * TIMES)) < MOST * measure(judge, tell(25))
 
 
 def test_a_query_of_dates_is_held_against_a_few() -> None:
