@@ -22,7 +22,9 @@ from slowwave.schemas.tables import MESSAGES, OBSERVATIONS
 from slowwave.store.private import make_files_private, make_private_folder, replace_file
 from slowwave.store.snapshot import Snapshot
 from slowwave.store.traces import check_not_away
-from slowwave.tasks.ingest.formats.learnings import FOLDER, KEY
+from slowwave.store.workspaces import anchor_workspace
+from slowwave.tasks.ingest.formats.learnings import FOLDER, KEY, WITHDRAWN, read, read_claims
+from slowwave.tasks.ingest.parsing.records import Inactive, Limits, Message
 from slowwave.tasks.publish.learnings import CITED, SCHEMA, build_learnings, render_markdown, select_learnings
 
 FORMATS = ("json", "md")
@@ -79,7 +81,8 @@ def import_learnings(settings: Settings, file: Path, name: str, workspaces: Sequ
     Args:
         settings: whose memory.
         file: what `export_learnings` wrote as JSON.
-        name: whose learnings they are; a later import under the same name is read as that source's newer state.
+        name: whose learnings they are; a later import under the same name is that source's newer state, and what
+            is no longer in it is taken back.
         workspaces: `NAME=PATH`, or one `PATH` for all, by which the claims' workspaces are named here.
 
     Raises:
@@ -99,10 +102,19 @@ def import_learnings(settings: Settings, file: Path, name: str, workspaces: Sequ
     with make_files_private():
         make_private_folder(folder)
         kept = folder / f"{name}.json"
-        text = orjson.dumps({**document, "name": name, "claims": claims}, option=orjson.OPT_INDENT_2)
+        now = {**document, "name": name, "claims": claims, WITHDRAWN: _list_withdrawn(kept, name, claims)}
+        text = orjson.dumps(now, option=orjson.OPT_INDENT_2)
         if not kept.exists() or kept.read_bytes() != text:
             replace_file(kept, text)
     return run_night([kept], settings)
+
+
+def _list_withdrawn(kept: Path, name: str, claims: list[dict[str, Any]]) -> list[dict[str, str]]:
+    """Return session and id of what was in NAME's documents until now, and is not in these claims."""
+    before = read(kept, Limits()) if kept.exists() else ()
+    held = {(one.session, one.native_id) for one in before if isinstance(one, Message | Inactive)}
+    now = {(one.session, one.native_id) for one in read_claims(name, claims) if isinstance(one, Message)}
+    return [{"session": session, "id": native} for session, native in sorted(held - now)]
 
 
 def _load_document(file: Path) -> dict[str, Any]:
@@ -125,4 +137,4 @@ def _parse_workspaces(given: Sequence[str]) -> dict[str | None, str]:
     pairs = [one.partition("=") for one in given]
     if any(not here for _, sign, here in pairs if sign) or ("" in {sign for _, sign, _ in pairs} and len(pairs) > 1):
         raise UsageError("--workspace takes one PATH for all claims, or NAME=PATH for each workspace")
-    return {name if sign else None: here if sign else name for name, sign, here in pairs}
+    return {name if sign else None: anchor_workspace(here if sign else name) for name, sign, here in pairs}

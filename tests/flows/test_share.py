@@ -162,6 +162,23 @@ def test_what_one_gave_goes_with_one_forgetting_and_out_of_what_is_kept_of_it(tm
     assert all(finding.holds for finding in findings)
 
 
+def test_what_is_no_longer_in_a_later_document_of_the_same_name_is_taken_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = bundle(tmp_path / "b.json", summary=TURNS[0], quote=TURNS[0])
+    whole = json.loads(path.read_text())
+    more = whole["claims"][0] | {"id": "c2", "quote": TURNS[2], "summary": TURNS[2]}
+    documents = {n: json.dumps(whole | {"claims": [whole["claims"][0], more][:n]}) for n in (1, 2)}
+    held = []
+    for n in (2, 1, 1, 2):
+        path.write_text(documents[n])
+        import_learnings(config(tmp_path / "s"), path, "ann", ["."]).check_complete()
+        held.append(sorted(row["quote"] for row in claims(tmp_path / "s")))
+    assert held == [[TURNS[2], TURNS[0]], [TURNS[0]], [TURNS[0]], [TURNS[2], TURNS[0]]]
+    assert {row["workspace"] for row in claims(tmp_path / "s")} == {str(tmp_path)}
+
+
 def kill_at(place: int) -> tuple[Callable[..., Any], ...]:
     def die(job: object) -> None:
         raise KeyboardInterrupt

@@ -11,7 +11,17 @@ from pathlib import Path
 from slowwave.schemas.vocabulary import SHARED
 from slowwave.tasks.ingest.parsing.clean import drop_control
 from slowwave.tasks.ingest.parsing.documents import has_leading_keys, iter_documents
-from slowwave.tasks.ingest.parsing.records import Block, Head, Limits, Message, Reader, Record, Rejected, Session
+from slowwave.tasks.ingest.parsing.records import (
+    Block,
+    Head,
+    Inactive,
+    Limits,
+    Message,
+    Reader,
+    Record,
+    Rejected,
+    Session,
+)
 from slowwave.tasks.ingest.parsing.values import (
     coerce_dict,
     coerce_list,
@@ -25,6 +35,8 @@ FOLDER = "shared"
 """Of a space: the documents that were imported, `NAME.json`."""
 KEY = "slowwave_learnings"
 """What the document begins with; its value is the version of the document."""
+WITHDRAWN = "withdrawn"
+"""What an earlier document of the same name had and this one has not: session and id."""
 LEARNING = "learning."
 """Before a field's name in a block's: one block a field, so that redaction of one breaks no other."""
 PACKS = frozenset(("coding", "personal"))
@@ -46,10 +58,15 @@ def read(path: Path, limits: Limits) -> Iterator[Record]:
             yield Rejected(0, f"learnings of version {document.get(KEY)!r:.20}: this slowwave reads version 1")
             continue
         name = coerce_text(document.get("name")) or path.name.split(".")[0]
-        yield from _read_claims(name, [coerce_dict(one) for one in coerce_list(document.get("claims"))])
+        yield from read_claims(name, [coerce_dict(one) for one in coerce_list(document.get("claims"))])
+        for gone in map(coerce_dict, coerce_list(document.get(WITHDRAWN))):
+            session, native = coerce_text(gone.get("session")), coerce_text(gone.get("id"))
+            if session and native and session.split("/")[0] == name:
+                yield Inactive(session, native, "no longer shared")
 
 
-def _read_claims(name: str, claims: list[dict[str, object]]) -> Iterator[Record]:
+def read_claims(name: str, claims: list[dict[str, object]]) -> Iterator[Record]:
+    """Yield the records of what a memory of that name claims."""
     places = dict.fromkeys(coerce_text(one.get("workspace")) for one in claims)
     for place in places:
         session = name if len(places) == 1 else f"{name}/{place or ''}"
