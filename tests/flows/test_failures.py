@@ -254,7 +254,8 @@ def test_a_flow_of_which_a_step_failed_ends_as_failed_and_is_released(talk: Path
     why = "assign failed, what it had made before stands: KeyError: 'x'"
     assert first.startswith("Failed ")
     assert "Released r1" in first
-    assert why in first
+    assert "Not everything was done" in first
+    assert "KeyError" not in first  # an error may quote what was said, and Prefect's server is no part of the store
     assert second == str([why])
     report: RunReport = run_night([talk], settings(root))
     assert report.failures == []
