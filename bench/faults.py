@@ -82,8 +82,8 @@ DURABILITY = """A release is durable once the night says "Released": all that wa
 and the row before the night goes on. So a loss of power leaves the release before it or the new one, whole, and what
 was forgotten does not come back. What a night that is under way has written since may be lost, torn or empty, each
 file by itself (Lance syncs nothing): the next run goes back to what was synced and makes it again. It knows by Linux's
-boot id that the machine was started anew; elsewhere it can't tell, and takes such a run for one that was killed. Until a
-run has begun, a command that looks at the newest rows before it writes (`revert`, `exclude`, `forget --dry-run`) may
+boot id that the machine was started anew; elsewhere it can't tell, and takes such a run for one that was killed. Until
+a run has begun, a command that looks at the newest rows before it writes (`revert`, `exclude`, `forget --dry-run`) may
 say that the store can't be read.
 
 "Killed" means that no change reaches the disk from that call on; `tests/flows/test_crash.py` sends real SIGKILLs. Rows

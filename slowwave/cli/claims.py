@@ -8,6 +8,7 @@ import typer
 
 from slowwave.cli.common import JsonOption, ReleaseOption, SpaceOption, StoreOption, report_errors
 from slowwave.schemas.filters import ClaimFilters, spell_out_filters
+from slowwave.schemas.vocabulary import is_shared
 
 if TYPE_CHECKING:
     from slowwave.recall.browse import Claim
@@ -23,7 +24,7 @@ def make_filter_option(name: str, about: str) -> object:
 @spell_out_filters(make_filter_option)
 def claims(
     count_keywords: Annotated[bool, typer.Option("--keywords", help="Count the keywords of these claims.")] = False,
-    limit: Annotated[int, typer.Option(help="How many claims, at most.")] = 20,
+    limit: Annotated[int, typer.Option(min=1, help="How many claims, at most.")] = 20,
     as_json: JsonOption = False,
     store: StoreOption = None,
     space: SpaceOption = None,
@@ -57,5 +58,6 @@ def _format_claim(claim: "Claim") -> str:
     facts = [claim.category, f"{claim.confidence:.0%} sure", said, claim.speaker, claim.topic, claim.workspace]
     facts += [", ".join(claim.files[:3])] if claim.files else []
     facts += [f"not {gate}" for gate in claim.shut]
+    facts += [claim.observer] if is_shared(claim.observer) else []
     text = " ".join((claim.summary if not claim.detail else f"{claim.summary}: {claim.detail}").split())
     return f"{claim.id[:12]}  {when}{stale}  {text}\n{' ' * 14}{' · '.join(filter(None, facts))}"

@@ -66,12 +66,13 @@ def skill(
             note_skill_lines(memory.root / memory.space, told)
             return
         before = read_as_it_is(file)
-        if before and not force and find_marked(before) is None:
-            raise UsageError(f"{file} has no marks of slowwave's: --force adds the block below what stands there")
         try:
+            marked = find_marked(before) is not None
             text = replace_marked(before if before.startswith("---") else front + before, block)
         except UsageError as broken:
             raise UsageError(f"{file}: {broken}") from None
+        if before and not force and not marked:
+            raise UsageError(f"{file} has no marks of slowwave's: --force adds the block below what stands there")
         changed = bool(before or told) and write_whole(file, text)
         if changed:
             note_skill_lines(memory.root / memory.space, told)

@@ -18,7 +18,7 @@ from slowwave.schemas.vocabulary import Status
 from slowwave.store.workspaces import anchor_workspace, require_workspaces
 
 COLUMNS = ["observation_id", "session_id", "summary", "detail", "category", "files", "quote", "workspace", "speaker"]
-COLUMNS += ["observed_at", "status", "superseded_by", "topic_id", "evidence_sessions", "keywords", *GATES]
+COLUMNS += ["observed_at", "status", "superseded_by", "topic_id", "evidence_sessions", "keywords", "observer", *GATES]
 LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 
@@ -46,6 +46,8 @@ class Claim:
     sessions: int
     """How many say it."""
     keywords: tuple[str, ...]
+    observer: str
+    """Who distilled it: extractive, a model's name, or `shared:NAME` for what another memory gave."""
     shut: tuple[str, ...] = ()
     """The gates that are: what it is not, of reusable, non_trivial and specific."""
 
@@ -106,5 +108,6 @@ def _make_claim(row: dict[str, Any], confidence: float, topics: dict[str, str], 
         sessions.get(row["session_id"], row["session_id"]),
         len(row["evidence_sessions"]),
         tuple(row["keywords"]),
+        row["observer"],
         tuple(gate for gate in GATES if row[gate] is False),
     )

@@ -88,6 +88,12 @@ def test_a_file_without_marks_is_left_alone_unless_forced(store: Path, tmp_path:
     assert "\nMy own words.\n" in file.read_text()
 
 
+def test_a_file_whose_marks_are_no_pair_is_named(store: Path, tmp_path: Path) -> None:
+    (tmp_path / "SKILL.md").write_text("<!-- slowwave:end -->\n")
+    refused = typed(store, "--workspace", TIDEPOOL, "--out", tmp_path)
+    assert (refused.exit_code, f"{tmp_path / 'SKILL.md'}: its marks" in refused.stderr) == (1, True)
+
+
 @pytest.mark.parametrize("words", [["--workspace", "nowhere"], ["--workspace", TIDEPOOL, "--name", "No Name"]])
 def test_what_is_refused_is_said_in_a_line(store: Path, words: list[str]) -> None:
     refused = typed(store, *words)

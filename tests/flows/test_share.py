@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from slowwave.cli.main import app
 from slowwave.context.standing import collect_standing_claims
 from slowwave.flows import nightly
 from slowwave.flows.forget import run_forget
@@ -136,7 +138,10 @@ def test_what_another_memory_says_a_person_said_stands_nowhere_unasked(tmp_path:
     stands = [claim.text for claim in collect_standing_claims(memory._get_view(), ("/home/ann/shop",), least=0.0)]
     assert stands == ["The API listens on port 8080"]
     assert "pnpm" not in memory.briefing().text
-    assert ("Ann[2J", "We use pnpm.") in [(claim.speaker, claim.summary) for claim in memory.claims()]
+    told = {claim.summary: (claim.speaker, claim.observer) for claim in memory.claims()}
+    assert told["We use pnpm."] == ("Ann[2J", "shared:ben")
+    listed = CliRunner().invoke(app, ["claims", "--store", str(tmp_path / "s")]).stdout
+    assert listed.count("· shared:ben\n") == 1
 
 
 def test_what_one_gave_goes_with_one_forgetting_and_out_of_what_is_kept_of_it(tmp_path: Path) -> None:
