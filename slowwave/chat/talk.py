@@ -152,8 +152,8 @@ class Conversation:
             raise UsageError(f"the message does not fit {self.speaker.llm.model}'s context window: shorten it")
         budget = min(self.settings.context.budget, int(room * talk.block_share), left)
         self.recalled = self._recall(said, budget, int((left - budget) * talk.turns_share))
-        block = self.recalled.text.replace("</context>", "")
-        asked = f"<context>\n{block}\n</context>\n\n{said}" if block else said
+        block = self.recalled.text
+        asked = f"{_enclose(block)}\n\n{said}" if block else said
         return [
             {"role": "system", "content": self._build_system_prompt(room)},
             *self.recalled.turns.recent,
@@ -165,7 +165,7 @@ class Conversation:
         if self._system is None:
             budget = min(self.settings.context.briefing_budget, int(room * self.settings.context.talk.briefing_share))
             known = self._fetch_briefing(budget)
-            self._system = f"{INSTRUCTIONS}\n\n<context>\n{known}\n</context>" if known else INSTRUCTIONS
+            self._system = f"{INSTRUCTIONS}\n\n{_enclose(known)}" if known else INSTRUCTIONS
         return self._system
 
     def _fetch_briefing(self, budget: int) -> str:
@@ -177,7 +177,7 @@ class Conversation:
             LOG.warning("no briefing: %s", trouble)
             return ""
         self._log_block(block)
-        return block.text.replace("</context>", "")
+        return block.text
 
     def _recall(self, said: str, budget: int, history: int) -> TurnContext:
         """Ask the web and memory side by side, then the conversation so far; what fails, or takes too long, leaves a
@@ -252,3 +252,10 @@ class Conversation:
     def _count_tokens(self, text: str) -> int:
         """Return tokens by the model that reads them."""
         return self.speaker.llm.count_tokens([text])[0]
+
+
+def _enclose(block: str) -> str:
+    """Return a block as the instructions name it. A mark that ends it is altered, not cut out: what is left of
+    `</con</context>text>` would be one.
+    """
+    return f"<context>\n{block.replace('</context>', '(/context)')}\n</context>"
