@@ -5,6 +5,7 @@ at the probability from which a claim is retired. What it finds from LIKELY on i
 a patch: notes lack the talk around them, by which a change is told, so hardly any pair of notes alone gets to .9.
 """
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -102,10 +103,17 @@ def check_entries(entries: Sequence[Entry], rows: pa.Table, known: pa.Table) -> 
 
 
 def _find_duplicates(entries: Sequence[Entry], rows: pa.Table, place: dict[str, int]) -> list[Finding]:
-    merges = dedupe(rows, rows.slice(0, 0), DedupeSettings(), KEY).merges.to_pylist()
-    pairs = ((entries[place[m["loser_id"]]], entries[place[m["winner_id"]]], m["reason"]) for m in merges)
-    ordered = ((b, a, why) if (a.path, a.line) < (b.path, b.line) else (a, b, why) for a, b, why in pairs)
-    return [Finding("duplicate", entry, why or "", other=other) for entry, other, why in ordered]
+    """Return the entries of each group but the one that stands first, which the others repeat."""
+    groups: dict[str, dict[str, str]] = defaultdict(dict)
+    for merge in dedupe(rows, rows.slice(0, 0), DedupeSettings(), KEY).merges.to_pylist():
+        groups[merge["winner_id"]][merge["loser_id"]] = merge["reason"] or ""
+    found = []
+    for winner, reasons in groups.items():
+        first, *rest = sorted((winner, *reasons), key=lambda oid: (entries[place[oid]].path, place[oid]))
+        for oid in rest:  # of the winner, why the first is one with it
+            why = reasons.get(oid) or reasons[first]
+            found.append(Finding("duplicate", entries[place[oid]], why, other=entries[place[first]]))
+    return found
 
 
 def _find_taken_back(

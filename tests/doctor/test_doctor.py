@@ -105,6 +105,17 @@ def test_the_patch_of_a_page_with_spaces_in_its_name_is_one_that_patch_takes(tmp
     assert (folder / "on the shop.md").read_text() == "- We use pnpm for the shop.\n"
 
 
+def test_what_is_said_three_times_repeats_its_first_place_and_one_patch_leaves_that(tmp_path: Path) -> None:
+    page, line = tmp_path / "notes" / "a.md", "We use pnpm for the shop.\n"
+    page.parent.mkdir()
+    page.write_text(f"- {line}- {line}- 2020-01-01: {line}")
+    done = call(page.parent, "--store", tmp_path / "none", "--patch", tmp_path / "p.diff", "--json")
+    found = [(one["place"], one["other"]["place"]) for one in json.loads(done.stdout)["findings"]]
+    assert found == [("a.md:2", "a.md:1"), ("a.md:3", "a.md:1")]
+    subprocess.run(["git", "apply", str(tmp_path / "p.diff")], cwd=page.parent, check=True)
+    assert page.read_text() == f"- {line}"
+
+
 def test_entries_of_one_memory_contradict_where_one_likely_changes_the_other(tmp_path: Path) -> None:
     lines = ["- 2026-03-01: The API listens on port 8080.", f"- 2026-03-30: {NEW[0]}", "- We use pnpm for the shop."]
     (tmp_path / "notes.md").write_text("\n".join(lines))
