@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from slowwave.engines.encoders import sentence_transformer
 from slowwave.engines.encoders.hash_encoder import HashEncoder
 from slowwave.engines.encoders.load import load_encoder
 from slowwave.engines.encoders.protocol import Encoder, Vectors
@@ -143,3 +144,15 @@ def test_nulls_among_vectors_are_rows_of_zeros() -> None:
     assert build_vector_matrix(column).tolist() == [[0, 0], [1, 2], [3, 4], [0, 0]]
     assert build_vector_matrix(column.slice(2, 1)).tolist() == [[3, 4]]
     assert build_vector_matrix(pa.nulls(3, VECTOR)).shape == (3, 0)
+
+
+def test_without_a_network_the_hub_is_not_waited_for_but_a_proxy_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    def resolve(host: str, port: None) -> list[object]:
+        raise OSError(host)
+
+    for name in ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(sentence_transformer, "getaddrinfo", resolve)
+    assert not sentence_transformer.knows_hub()
+    monkeypatch.setenv("https_proxy", "http://127.0.0.1:9")
+    assert sentence_transformer.knows_hub()

@@ -7,7 +7,10 @@ encoded with, to the last bit on a CPU.
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from socket import getaddrinfo
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+from urllib.request import getproxies
 
 import numpy as np
 
@@ -33,18 +36,32 @@ def load_folder(folder: Path, name: str) -> "SentenceTransformerEncoder":
 
 
 def load_from_hub(name: str, tried: list[str]) -> "SentenceTransformerEncoder":
-    """Return the model from the hub's cache on disk or, unless HF_HUB_OFFLINE is set, the hub.
+    """Return the model from the hub's cache on disk or, unless HF_HUB_OFFLINE is set or there is no network, the hub.
 
     Raises:
         EncoderNotFound: it could not be had.
         ModuleNotFoundError: sentence-transformers is not installed.
     """
     try:
-        return SentenceTransformerEncoder(_load_model(name, local=False), Path(name).name)
+        return SentenceTransformerEncoder(_load_model(name, local=not knows_hub()), Path(name).name)
     except (OSError, ValueError) as error:  # unreachable, unknown or malformed, by huggingface_hub and transformers
         lines = str(error).strip().splitlines()
         tried.append(f"hub {name}: {lines[0] if lines else type(error).__name__}")
         raise EncoderNotFound(name, tried) from error
+
+
+def knows_hub() -> bool:
+    """Return whether the hub's address can be had, or a proxy is asked for it: its client tries each file for half a
+    minute where there is no network, before it looks into its cache.
+    """
+    from huggingface_hub.constants import ENDPOINT
+
+    if getproxies():
+        return True
+    try:
+        return bool(getaddrinfo(urlsplit(ENDPOINT).hostname, None))
+    except OSError:
+        return False
 
 
 class SentenceTransformerEncoder:
