@@ -222,6 +222,7 @@ class Store:
         with translate_write_errors(self.dir):
             for chunk in _split_chunks(gone, IDS_AT_ONCE):
                 self.open_table(table).delete(col(table.key).isin(chunk))
+            check_not_torn(self.dir, table)
 
     def read_versions(self, tables: Iterable[Table]) -> dict[str, int]:
         """Return newest version of each table."""

@@ -19,6 +19,8 @@ from slowwave.store.trouble import READ_TROUBLE
 
 STANDING = (RELEASES.name, COMPLETIONS.name)
 """Tables of which the newest whole version stands: releases are synced one by one, answers depend on nothing else."""
+ARROW_END = b"ARROW1"
+"""Ends each file of Arrow's."""
 STEPS_BACK = 8
 """Versions that one write and the upkeep after it may have made."""
 
@@ -34,14 +36,23 @@ def check_not_torn(folder: Path, table: Table) -> None:
 
 
 def find_torn_file(dataset: lance.LanceDataset) -> str | None:
-    """Return a data file of a version that is shorter than it was meant to be, or gone; None when all are whole."""
+    """Return a file of a version that is shorter than it was meant to be, or gone; None when all are whole."""
     data = Path(dataset.uri) / "data"
     for fragment in dataset.get_fragments():
         for file in fragment.metadata.files:
             path = data / file.path
             if file.file_size_bytes and not (path.is_file() and path.stat().st_size == file.file_size_bytes):
                 return path.name
+        deleted = fragment.deletion_file()
+        if deleted and not _is_whole_deletion(path := Path(dataset.uri) / deleted):
+            return path.name
     return None
+
+
+def _is_whole_deletion(path: Path) -> bool:
+    """Return whether a file of deleted rows is there to its end; of its length a version says nothing."""
+    found = path.read_bytes() if path.is_file() else b""
+    return found.endswith(ARROW_END) if path.suffix == ".arrow" else bool(found)
 
 
 def is_whole(path: Path, version: int) -> bool:
@@ -115,7 +126,7 @@ def go_back_to_synced(folder: Path) -> None:
             continue
         for version in later:
             if table.stem in STANDING and is_whole(table, version):
-                break
+                continue  # one below it may be torn all the same, and a clean-up reads every one
             manifests[version].unlink()
         for hint in (table / "_versions").glob("*.json"):
             hint.unlink()

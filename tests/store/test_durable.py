@@ -17,6 +17,7 @@ from slowwave.store.lock import HOLDER_FILE, writer_lock
 from slowwave.store.manifests import list_manifests
 from slowwave.store.snapshot import Snapshot
 from slowwave.store.upkeep import rewrite_tables
+from slowwave.store.whole import check_not_torn, go_back_to_synced
 from slowwave.tasks.forget.select import Wanted
 
 
@@ -89,3 +90,29 @@ def test_a_table_whose_making_was_killed_is_made(tmp_path: Path) -> None:
         file.unlink()
     assert Store.open(tmp_path, create=True).count(MESSAGES) == 0
     assert Store.open(tmp_path).count(COMPLETIONS) == 0
+
+
+def test_a_deletion_that_is_torn_is_told_and_taken_back(tmp_path: Path) -> None:
+    store = Store.open(tmp_path, create=True)
+    for key in "ab":
+        add(store, LINES, key)
+    rewrite_tables(store, [LINES])  # of one file, of which a row goes
+    store.delete_ids(LINES, ["a"])
+    (torn,) = (store.dir / "lines.lance" / "_deletions").iterdir()
+    torn.write_bytes(b"")
+    with pytest.raises(OSError, match="only a part"):
+        check_not_torn(store.dir, LINES)
+    Store.open(tmp_path, create=True)
+    assert keys(tmp_path) == {"a", "b"}
+
+
+def test_no_torn_version_stays_below_one_that_is_whole(tmp_path: Path) -> None:
+    store = Store.open(tmp_path, create=True)
+    mark_synced(store.dir)
+    for key in "ab":
+        add(store, COMPLETIONS, key)
+    newest, torn, *older = sorted(list_manifests(store.dir / "completions.lance").items(), reverse=True)
+    torn[1].write_bytes(b"")
+    go_back_to_synced(store.dir)
+    assert list_manifests(store.dir / "completions.lance") == dict([newest, *older])
+    assert store.count(COMPLETIONS) == 2
