@@ -77,13 +77,14 @@ def reverted(as_json: JsonOption = False, store: StoreOption = None, space: Spac
         opened = open_store(store, space)
         rows = opened.read(REVERTS, ["observation_id", "why", "at"]).sort_by("at").to_pylist()
         claims = opened.read_ids(OBSERVATIONS, [row["observation_id"] for row in rows], ["observation_id", "summary"])
-        said = {row["observation_id"]: row["summary"] for row in claims.to_pylist()}
-        told = [{**row, "at": row["at"].isoformat(), "summary": said.get(row["observation_id"])} for row in rows]
+        known = {row["observation_id"]: row["summary"] for row in claims.to_pylist()}
+        told = [{**row, "at": row["at"].isoformat(), "summary": known.get(row["observation_id"])} for row in rows]
         if as_json:
             OUT.print_json(data=told)
             return
         for row in told:
-            typer.echo(f"{row['observation_id'][:12]}  {row['at'][:10]}  {row['why']}\n    {row['summary']}")
+            said = row["summary"] or "forgotten since"
+            typer.echo(f"{row['observation_id'][:12]}  {row['at'][:10]}  {row['why']}\n    {said}")
         if not told:
             typer.echo("Nothing is taken back.")
 

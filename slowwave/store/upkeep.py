@@ -118,11 +118,21 @@ def measure_garbage(store: Store, settings: StoreSettings, now: datetime | None 
             there = [(int(v["version"]), datetime.fromisoformat(str(v["timestamp"]))) for v in dataset.versions()]
             needed = [one for one, made in there if one in pinned or made.astimezone(UTC) >= young]
             names = {name for version in needed for name in list_pinned_files(store.dir, {table.name: version})}
-            every = (path for path in (store.dir / f"{table.name}.lance").rglob("*") if path.is_file())
+            files = (store.dir / f"{table.name}.lance").rglob("*")
+            every = (path for path in files if path.is_file() and not _is_log_of(path, needed))
             lone = (path for path in every if "_refs" not in path.parts and _name_file(store, path) not in names)
             old = (path.stat() for path in lone)
             garbage[table.name] = sum(one.st_size for one in old if one.st_mtime < young.timestamp())
     return {name: size for name, size in garbage.items() if size}
+
+
+def _is_log_of(path: Path, versions: Sequence[int]) -> bool:
+    """Return whether a file is Lance's log of what made one of some versions (`4-….txn`: the fifth of the fourth), or
+    its hint at which is the newest.
+    """
+    if path.suffix == ".txn":
+        return path.name.partition("-")[0] in {str(one - 1) for one in versions}
+    return path.parent.name == "_versions" and path.suffix == ".json"
 
 
 def _name_file(store: Store, path: Path) -> str:
