@@ -22,8 +22,10 @@ from slowwave.tasks.forget.select import Wanted
 
 
 def add(store: Store, table: Table, key: str) -> None:
-    plain: dict[str, Any] = {"string": key, "int64": 1, "int32": 1}
-    row = {field.name: plain.get(str(field.type), []) for field in table.schema}
+    plain: dict[str, Any] = {"string": key}
+    row = {
+        field.name: plain.get(str(field.type), [] if pa.types.is_nested(field.type) else 1) for field in table.schema
+    }
     store.append(table, pa.Table.from_pylist([row], schema=table.schema))
 
 
