@@ -46,7 +46,7 @@ def scan_files(paths: Iterable[Path], canaries: Canaries) -> Scan:
         except OSError as trouble:
             result.unread.append(f"{path}: {trouble.strerror}")
             continue
-        if path.suffix == ".lance":
+        if path.suffix == ".lance" and path.stat().st_size:  # of an empty one, which a power cut leaves, Lance panics
             try:
                 found |= _scan_decoded(path, canaries)
                 result.decoded += 1

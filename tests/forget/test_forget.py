@@ -50,8 +50,10 @@ from slowwave.store.recalls import hash_spans, log_recall
 from slowwave.store.releases import read_releases
 from slowwave.store.traces import find_cache_file
 from slowwave.tasks.forget import seal, stages
+from slowwave.tasks.forget.canaries import Canaries
 from slowwave.tasks.forget.certificate import load_certificate
 from slowwave.tasks.forget.check import check_certificate
+from slowwave.tasks.forget.scan import Scan, scan_files
 from slowwave.tasks.forget.select import Wanted
 from slowwave.tasks.ingest.verify import find_broken_chains
 from slowwave.tasks.vectors import compute_vector_id
@@ -426,3 +428,8 @@ def test_a_note_of_today_that_no_night_has_read_can_be_forgotten(root: Path) -> 
     assert done.exit_code == 0, done.output
     assert not find_word(root / "store", "zanzibarion")
     assert any(kept in path.read_text() for path in (root / "store" / "default" / "notes").iterdir())
+
+
+def test_an_empty_file_of_a_table_ends_no_scan(tmp_path: Path) -> None:
+    (tmp_path / "torn.lance").touch()
+    assert scan_files([tmp_path], Canaries("", {})) == Scan(files=1)
