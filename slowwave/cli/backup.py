@@ -101,7 +101,7 @@ def remove(
     with report_errors():
         from slowwave.store.lock import writer_lock
         from slowwave.store.store import Store
-        from slowwave.store.traces import drop_note, list_cache_files
+        from slowwave.store.traces import drop_cache_files, drop_note
 
         settings = load_settings(store, name)
         opened = Store.open(settings.store, settings.space)
@@ -111,7 +111,5 @@ def remove(
             pass  # nobody writes
         shutil.rmtree(opened.dir)
         drop_note(settings.store, settings.space)
-        for path in list_cache_files(settings.store, settings.space):
-            for one in path.parent.glob(f"{path.name}*"):  # SQLite's journals are beside it
-                one.unlink(missing_ok=True)
+        drop_cache_files(settings.store, settings.space)
         OUT.print(f"{opened.dir} is removed.", highlight=False, soft_wrap=True)

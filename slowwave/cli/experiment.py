@@ -139,18 +139,13 @@ def adopt(
 
 
 def _write(path: Path, text: str) -> None:
-    """Write a file in one piece: a reader sees the old or the new."""
-    import os
-
-    from slowwave.store.private import make_private_folder
+    """Write a file in one piece, with the rights that it has: a reader sees the old or the new."""
+    from slowwave.store.private import make_private_folder, replace_file
 
     make_private_folder(path.parent)
-    new = path.with_name(f".{path.name}.new")
-    with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as stream:
-        stream.write(text)
-    if path.exists():
-        new.chmod(path.stat().st_mode & 0o777)
-    new.replace(path)
+    mode = path.stat().st_mode & 0o777 if path.exists() else 0o600
+    replace_file(path, text.encode())
+    path.chmod(mode)
 
 
 def _read(settings: "Settings") -> "list[Findings]":

@@ -34,6 +34,13 @@ def list_cache_files(store: Path, space: str) -> list[Path]:
     return [find_cache_file(store, space, kind) for kind in KINDS]
 
 
+def drop_cache_files(store: Path, space: str) -> None:
+    """Remove the answers that this machine keeps of a space."""
+    for path in list_cache_files(store, space):
+        for one in path.parent.glob(f"{path.name}*"):  # SQLite's journals are beside it
+            one.unlink(missing_ok=True)
+
+
 def note_store(store: Path, space: str) -> None:
     """Note where a space is; a home that can't be written to costs the guard and nothing else."""
     path, note = _find_note(store, space), f"{_get_device(store)} {store.absolute() / space}\n"

@@ -46,10 +46,11 @@ def scan_files(paths: Iterable[Path], canaries: Canaries) -> Scan:
         except OSError as trouble:
             result.unread.append(f"{path}: {trouble.strerror}")
             continue
-        if path.suffix == ".lance" and path.stat().st_size:  # of an empty one, which a power cut leaves, Lance panics
+        if path.suffix == ".lance":
             try:
-                found |= _scan_decoded(path, canaries)
-                result.decoded += 1
+                if path.stat().st_size:  # of an empty one, which a power cut leaves, Lance panics
+                    found |= _scan_decoded(path, canaries)
+                    result.decoded += 1
             except READ_TROUBLE as trouble:
                 result.unread.append(f"{path}: {type(trouble).__name__}")
         if found:

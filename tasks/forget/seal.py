@@ -11,7 +11,7 @@ from slowwave.engines.encoders.protocol import hide_url
 from slowwave.schemas.tables import OBSERVATIONS, PASSAGES, SUMMARIES, VECTORS
 from slowwave.store.releases import Release, publish, read_releases
 from slowwave.store.store import Store
-from slowwave.store.traces import list_cache_files
+from slowwave.store.traces import drop_cache_files, list_cache_files
 from slowwave.store.upkeep import drop_all_but_live, rewrite_tables
 from slowwave.tasks.experiment.definition import FOLDER
 from slowwave.tasks.forget.canaries import Canaries
@@ -44,9 +44,7 @@ def release_rest(job: Job) -> None:
 def drop_old(job: Job) -> None:
     """Drop every older release and the answers that this machine keeps of them."""
     drop_all_but_live(job.store)
-    for path in list_cache_files(job.store.root, job.store.space):
-        for one in path.parent.glob(f"{path.name}*"):  # SQLite's journals are beside it
-            one.unlink(missing_ok=True)
+    drop_cache_files(job.store.root, job.store.space)
 
 
 SEALS: tuple[Callable[[Job], None], ...] = (rewrite_store, release_rest, drop_old)
