@@ -30,7 +30,7 @@ from bench.amendment_cases import NoCases, read_cases
 from slowwave import Memory
 from slowwave.context.rendering import Line
 from slowwave.flows.nightly import run_night
-from slowwave.flows.run import open_run
+from slowwave.flows.parts.run import open_run
 from slowwave.recall.hits import Hit
 from slowwave.schemas.settings import Settings, SupersedeSettings
 from slowwave.schemas.tables import MERGES, OBSERVATIONS

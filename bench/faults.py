@@ -40,9 +40,9 @@ from slowwave.schemas.errors import NoRelease, SlowwaveError, StoreMissing, Usag
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import ACTIONS, MARKS, MESSAGES, OBSERVATIONS, RELEASED, VECTORS, Table
 from slowwave.store import Store
-from slowwave.store.digest import compute_table_digest
+from slowwave.store.integrity.digest import compute_table_digest
+from slowwave.store.integrity.seals import find_damage
 from slowwave.store.releases import read_releases
-from slowwave.store.seals import find_damage
 from slowwave.store.snapshot import Snapshot
 from slowwave.tasks.forget.canaries import pick_canaries
 from slowwave.tasks.forget.scan import scan_files

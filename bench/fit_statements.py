@@ -7,8 +7,8 @@ store, or, with as many `--stores`, into these, which are kept. A sentence of a 
 share of its words that stand in the decision; a word matters when it stands there. Two ridge regressions, logistic: the
 first weighs the sentences' signs and each dimension of their vectors, the second, over its log-odds, the words' signs.
 Every case weighs alike. The first table is of sets that the fit did not see: each by weights from the others. Last come
-the weights from all sets, which `--write` puts into `slowwave/context/weights.json`. Some 2 minutes a set, most of it
-the night's.
+the weights from all sets, which `--write` puts into `slowwave/context/reports/weights.json`. Some 2 minutes a set, most
+of it the night's.
 """
 
 import argparse
@@ -27,9 +27,9 @@ from sklearn.linear_model import LogisticRegression
 
 from bench.context import BUDGETS, COUNT, compute_word_share
 from slowwave.context.build import assemble_context, build_memory_snippets
-from slowwave.context.features import SENTENCE_SIGNS, WORD_SIGNS, Matrix, SessionFeatures, compute_word_features
-from slowwave.context.gather import collect_clauses, load_candidate_sessions
-from slowwave.context.statements import Weights, select_unretracted_clauses
+from slowwave.context.reports.features import SENTENCE_SIGNS, WORD_SIGNS, Matrix, SessionFeatures, compute_word_features
+from slowwave.context.reports.gather import collect_clauses, load_candidate_sessions
+from slowwave.context.reports.statements import Weights, select_unretracted_clauses
 from slowwave.flows.nightly import run_night
 from slowwave.memory import Memory
 from slowwave.recall.query import Query, build_query

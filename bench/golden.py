@@ -18,7 +18,7 @@ from slowwave import Memory
 from slowwave.flows.nightly import run_night
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import RELEASED
-from slowwave.store.digest import compute_table_digest
+from slowwave.store.integrity.digest import compute_table_digest
 from slowwave.store.snapshot import Snapshot
 
 QUESTIONS = Path(__file__).parent.parent / "data" / "questions.toml"

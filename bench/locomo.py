@@ -29,7 +29,7 @@ from rich.table import Table
 from slowwave.engines.encoders.load import load_encoder
 from slowwave.engines.encoders.protocol import Encoder, Vectors
 from slowwave.memory import Memory
-from slowwave.recall.rerank import Reranker
+from slowwave.recall.ranking.rerank import Reranker
 from slowwave.schemas.tables import MESSAGES, PASSAGES
 from slowwave.store import Store
 from slowwave.store.releases import publish

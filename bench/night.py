@@ -24,7 +24,7 @@ from bench import mem0_night
 from slowwave.engines.encoders.load import PACKAGED, find_packaged_folder, load_encoder
 from slowwave.engines.encoders.protocol import Vectors
 from slowwave.flows.nightly import run_night
-from slowwave.flows.report import RunReport
+from slowwave.flows.parts.report import RunReport
 from slowwave.schemas.settings import Settings
 from slowwave.tasks import vectors
 from slowwave.tasks.ingest.task import read_transcripts

@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slowwave.flows.nightly import run_steps_after_read
-from slowwave.flows.report import RunReport
-from slowwave.flows.run import Caller, is_held, open_run, run_as_function
+from slowwave.flows.parts.report import RunReport
+from slowwave.flows.parts.run import Caller, is_held, open_run, run_as_function
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import EXCLUSIONS, MESSAGES, SESSIONS

@@ -19,8 +19,8 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slowwave.flows.experiment_data import load_units
-from slowwave.flows.run import make_run_id, run_as_function
+from slowwave.flows.parts.experiment_data import load_units
+from slowwave.flows.parts.run import make_run_id, run_as_function
 from slowwave.schemas.errors import StoreLocked
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.settings import Settings
@@ -58,7 +58,7 @@ from slowwave.tasks.experiment.score import METRICS, Score
 from slowwave.tasks.experiment.search import run_search, select_finalists
 
 if TYPE_CHECKING:
-    from slowwave.flows.trials import Lab
+    from slowwave.flows.parts.trials import Lab
 
 CallTrial = Callable[..., Values]
 """Runs a trial: as the plain function that it is, or as a task of Prefect's."""
@@ -151,7 +151,7 @@ def run_experiment(file: Path, base: Mapping[str, Any], call: CallTrial = run_as
         UsageError: the file is no experiment, or too little is asked to part it.
         StoreLocked: another experiment of this space is at it.
     """
-    from slowwave.flows.trials import Lab  # a memory, which who lists experiments has no use for
+    from slowwave.flows.parts.trials import Lab  # a memory, which who lists experiments has no use for
 
     experiment, settings = load_experiment(file), build_settings(base, {})
     for name, one in experiment.space.items():  # a value that no setting takes is told before anything is made

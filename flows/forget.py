@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from slowwave.flows.report import RunReport
-from slowwave.flows.run import Caller, is_held, open_run, run_as_function, run_step
+from slowwave.flows.parts.report import RunReport
+from slowwave.flows.parts.run import Caller, is_held, open_run, run_as_function, run_step
 from slowwave.schemas.errors import SlowwaveError, UsageError
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import MESSAGES, SESSIONS
-from slowwave.store.journal import find_journals
+from slowwave.store.journals.journal import find_journals
 from slowwave.store.other_versions import load_releases
 from slowwave.store.store import Store
 from slowwave.tasks.forget.lineage import make_plan, read_plans, write_plan

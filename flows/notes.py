@@ -5,10 +5,10 @@ slowwave notes confirm ID, slowwave notes reject ID
 
 from slowwave.flows.exclude import run_exclude
 from slowwave.flows.forget import take_in_notes
-from slowwave.flows.report import RunReport
+from slowwave.flows.parts.report import RunReport
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import EXCLUSIONS, SESSIONS
-from slowwave.store.notes import Note, review_note
+from slowwave.store.journals.notes import Note, review_note
 from slowwave.store.store import Store
 
 

@@ -22,7 +22,7 @@ from slowwave.tasks.ingest.task import VaultIndex, iter_new_rows
 from slowwave.tasks.ingest.transcripts import find_pending
 from slowwave.tasks.job import Job
 from slowwave.tasks.llm.ask import NIGHTLY, Model, check_llm, close_models, find_answered, get_model
-from slowwave.tasks.observe import extract
+from slowwave.tasks.observe.by_model import extract
 from slowwave.tasks.observe.task import compute_observations_key
 from slowwave.tasks.pending import (
     find_missing_messages,

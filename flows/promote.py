@@ -3,8 +3,8 @@
 slowwave promote --why REASON
 """
 
-from slowwave.flows.report import RunReport
-from slowwave.flows.run import open_run
+from slowwave.flows.parts.report import RunReport
+from slowwave.flows.parts.run import open_run
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings
 from slowwave.store.other_versions import load_releases

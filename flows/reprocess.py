@@ -15,9 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slowwave.flows.nightly import run_steps_after_read
-from slowwave.flows.report import RunReport
-from slowwave.flows.run import Caller, open_run, run_as_function, run_step
-from slowwave.flows.selection import Selection
+from slowwave.flows.parts.report import RunReport
+from slowwave.flows.parts.run import Caller, open_run, run_as_function, run_step
+from slowwave.flows.parts.selection import Selection
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.settings import ModelTask, Settings

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slowwave.flows.nightly import run_steps_after_read
-from slowwave.flows.report import RunReport
-from slowwave.flows.run import Caller, open_run, run_as_function
+from slowwave.flows.parts.report import RunReport
+from slowwave.flows.parts.run import Caller, open_run, run_as_function
 from slowwave.flows.unmerge import run_unmerge
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings

@@ -15,7 +15,7 @@ import orjson
 import pyarrow.compute as pc
 
 from slowwave.flows.nightly import run_night
-from slowwave.flows.report import RunReport
+from slowwave.flows.parts.report import RunReport
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import MESSAGES, OBSERVATIONS
@@ -23,7 +23,7 @@ from slowwave.store.private import make_files_private, make_private_folder, repl
 from slowwave.store.snapshot import Snapshot
 from slowwave.store.traces import check_not_away
 from slowwave.store.workspaces import anchor_workspace
-from slowwave.tasks.ingest.formats.learnings import FOLDER, KEY, WITHDRAWN, read, read_claims
+from slowwave.tasks.ingest.formats.own.learnings import FOLDER, KEY, WITHDRAWN, read, read_claims
 from slowwave.tasks.ingest.parsing.records import Inactive, Limits, Message
 from slowwave.tasks.publish.learnings import CITED, SCHEMA, build_learnings, render_markdown, select_learnings
 

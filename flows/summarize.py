@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from slowwave.flows.report import RunReport
-from slowwave.flows.run import Caller, open_run, run_as_function
-from slowwave.flows.selection import Selection
+from slowwave.flows.parts.report import RunReport
+from slowwave.flows.parts.run import Caller, open_run, run_as_function
+from slowwave.flows.parts.selection import Selection
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import SUMMARIES

@@ -19,9 +19,9 @@ from prefect.cache_policies import NO_CACHE
 
 from slowwave.flows.export import export_tables
 from slowwave.flows.nightly import run_night
-from slowwave.flows.report import NightIncomplete, RunReport
-from slowwave.flows.run import STEP_NAMES
-from slowwave.flows.selection import Selection
+from slowwave.flows.parts.report import NightIncomplete, RunReport
+from slowwave.flows.parts.run import STEP_NAMES
+from slowwave.flows.parts.selection import Selection
 from slowwave.schemas.settings import Settings
 
 if TYPE_CHECKING:

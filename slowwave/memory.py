@@ -22,8 +22,8 @@ from slowwave.recall.last_answers import AnswerCache, LastAnswers
 from slowwave.recall.live import LiveRelease, make_async_twin
 from slowwave.recall.notes import Notes
 from slowwave.recall.query import Query, build_query, read_once
+from slowwave.recall.ranking.rerank import Reranker, Reranking
 from slowwave.recall.release.view import View
-from slowwave.recall.rerank import Reranker, Reranking
 from slowwave.recall.retrieve.encoding import QueryVectors
 from slowwave.recall.search import Search
 from slowwave.recall.sessions import SessionHits
@@ -38,11 +38,11 @@ if TYPE_CHECKING:
     from slowwave.context.build import Context, Turn
     from slowwave.context.rendering import Format
     from slowwave.context.tokens import Tokenizer
-    from slowwave.recall.browse import Claim
-    from slowwave.recall.habits import Habit
-    from slowwave.recall.related import Related
-    from slowwave.recall.themes import Theme
-    from slowwave.store.journal import Journal
+    from slowwave.recall.views.browse import Claim
+    from slowwave.recall.views.habits import Habit
+    from slowwave.recall.views.related import Related
+    from slowwave.recall.views.themes import Theme
+    from slowwave.store.journals.journal import Journal
     from slowwave.store.snapshot import Snapshot
 
 SESSION = "session"
@@ -315,7 +315,7 @@ class Memory:
         return build_briefing(self, budget, tokenizer=tokenizer, format=format, workspace=workspace)
 
     def claims(self, limit: int | None = None, **filters: Unpack[ClaimFilters]) -> "list[Claim]":
-        """Return the claims that hold, newest first: `slowwave.recall.browse.list_claims` of the live release.
+        """Return the claims that hold, newest first: `slowwave.recall.views.browse.list_claims` of the live release.
 
         Raises:
             TypeError: an unknown filter.
@@ -323,34 +323,34 @@ class Memory:
                 none.
             StoreError: the store can't be read.
         """
-        from slowwave.recall.browse import list_claims
+        from slowwave.recall.views.browse import list_claims
 
         with translate_read_errors(self.root / self.space):
             return list_claims(self._get_view(), limit, **filters)
 
     def topics(self, weeks: int = 12) -> "list[Theme]":
-        """Return the topics, the strongest first, each with its claims a week: `slowwave.recall.themes.list_themes` of
-        the live release.
+        """Return the topics, the strongest first, each with its claims a week, out of the live release:
+        `slowwave.recall.views.themes.list_themes`.
 
         Raises:
             UsageError: `weeks` under 1.
             StoreError: the store can't be read.
         """
-        from slowwave.recall.themes import list_themes
+        from slowwave.recall.views.themes import list_themes
 
         with translate_read_errors(self.root / self.space):
             return list_themes(self._get_view(), weeks)
 
     def related(self, wanted: str, depth: int = 1, *, limit: int | None = None) -> "list[Related]":
         """Return the claims that hang together with one, by its id; or that speak of a file, person, project or tool,
-        by its name: `slowwave.recall.related.find_related` of the live release.
+        by its name: `slowwave.recall.views.related.find_related` of the live release.
 
         Raises:
             UsageError: nothing has that id or speaks of it, or several ids begin so; a depth outside 1 to 5, a limit
                 under 1.
             StoreError: the store can't be read.
         """
-        from slowwave.recall.related import find_related
+        from slowwave.recall.views.related import find_related
 
         with translate_read_errors(self.root / self.space):
             return find_related(self._get_view(), wanted, depth, limit)
@@ -370,7 +370,7 @@ class Memory:
             UsageError: an unknown kind or workspace, or files with a kind that has none.
             StoreError: the store can't be read.
         """
-        from slowwave.recall.habits import find_habits
+        from slowwave.recall.views.habits import find_habits
 
         place = anchor_workspace(workspace) if workspace is not None else None
         return find_habits(self._get_view(), place, kind, (files,) if isinstance(files, str) else tuple(files))
@@ -402,7 +402,7 @@ class Memory:
             StoreUnreadable: the store is away.
             OSError: the folder can't be written to.
         """
-        from slowwave.store.journal import write_note
+        from slowwave.store.journals.journal import write_note
 
         place = anchor_workspace(workspace) if workspace else None
         folder, redact = self.root / self.space, self.settings.redact
@@ -418,7 +418,7 @@ class Memory:
             workspace: the project it belongs to.
             at: when it began, aware; now by default.
         """
-        from slowwave.store.journal import Journal
+        from slowwave.store.journals.journal import Journal
 
         place = anchor_workspace(workspace) if workspace else None
         return Journal(self.root / self.space, place, at, redact=self.settings.redact)

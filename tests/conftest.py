@@ -13,7 +13,7 @@ from slowwave.engines.encoders.load import load_encoder, load_original
 from slowwave.engines.encoders.protocol import Encoder
 from slowwave.engines.encoders.sentence_transformer import SentenceTransformerEncoder
 from slowwave.flows.nightly import run_night
-from slowwave.flows.report import RunReport
+from slowwave.flows.parts.report import RunReport
 from slowwave.schemas.settings import Settings
 from slowwave.tasks.isolate import LOG
 from tests.killed_nights import SAMPLES, SMALL, digests

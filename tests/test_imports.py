@@ -1,6 +1,7 @@
 """The rules of who imports whom, that docs/architecture.md states, read from the sources."""
 
 import ast
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +17,8 @@ LAYERS = ["schemas", "text", "engines", "store", "recall", "context", "memory", 
 PIPELINE = ("tasks", "flows")
 LONGEST_CHAIN = 16
 """Modules of the longest chain of imports; 12 is the aim."""
+BIGGEST_FOLDER = 16
+"""Modules of the fullest folder, `__init__` among them; what is more goes into folders by subject."""
 OVER_THE_STORE = {
     "slowwave.tasks.job": "opens the store of a run",
     "slowwave.tasks.isolate": "puts into quarantine what failed alone",
@@ -108,6 +111,11 @@ def test_no_circle_of_imports() -> None:
     while free := {name for name, imported in left.items() if not imported & left.keys()}:
         left = {name: imported for name, imported in left.items() if name not in free}
     assert left == {}
+
+
+def test_no_folder_holds_more_modules_than_a_reader_keeps_in_mind() -> None:
+    folders = Counter(path.parent.relative_to(ROOT) for path in MODULES.values())
+    assert {str(folder): count for folder, count in folders.items() if count > BIGGEST_FOLDER} == {}
 
 
 def test_the_longest_chain_of_imports() -> None:

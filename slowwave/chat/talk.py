@@ -1,4 +1,4 @@
-"""A conversation with a language model that remembers: no terminal in it (that is `slowwave/cli/talk.py`).
+"""A conversation with a language model that remembers: no terminal in it (that is `slowwave/cli/asking/talk.py`).
 
     talk = Conversation(speaking(settings.llm), Memory.open(), settings)
     for piece in talk.say("Why did we leave Redis?"): print(piece, end="")
@@ -28,7 +28,7 @@ from slowwave.engines.llm.protocol import Message
 from slowwave.engines.llm.streaming import Speaker
 from slowwave.schemas.errors import SlowwaveError, StoreError, UsageError
 from slowwave.schemas.settings import Settings
-from slowwave.store.journal import Journal
+from slowwave.store.journals.journal import Journal
 from slowwave.text.words import extract_distinct_words
 from slowwave.web.aside import Aside, AwaitedWeb
 from slowwave.web.search import WebAnswer, WebSearch

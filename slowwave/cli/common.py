@@ -16,7 +16,7 @@ from rich.console import Console
 from slowwave.schemas.errors import SlowwaveError, UsageError
 
 if TYPE_CHECKING:
-    from slowwave.flows.report import RunReport
+    from slowwave.flows.parts.report import RunReport
     from slowwave.schemas.settings import Settings
     from slowwave.store.store import Store
 

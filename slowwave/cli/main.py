@@ -4,32 +4,32 @@ from typing import Annotated
 
 import typer
 
-from slowwave.cli.backup import backup, restore, spaces
-from slowwave.cli.claims import claims
-from slowwave.cli.context import briefing, context
-from slowwave.cli.doctor import memory
-from slowwave.cli.exclude import exclude, excluded, include, revert, reverted
-from slowwave.cli.experiment import experiment
-from slowwave.cli.forget import forget
-from slowwave.cli.habits import habits
-from slowwave.cli.hook import NeverBlocking, hook
-from slowwave.cli.inspect import config, quarantine, runs, topics, verify
-from slowwave.cli.install import install, uninstall
-from slowwave.cli.mcp import mcp
-from slowwave.cli.memory import changes, junk, merges, show, unmerge
-from slowwave.cli.notes import notes
-from slowwave.cli.plan import plan
-from slowwave.cli.probes import probes
-from slowwave.cli.project import project
-from slowwave.cli.recall import recall
-from slowwave.cli.related import related
-from slowwave.cli.releases import check, diff, gc, promote, reject, releases, rollback
-from slowwave.cli.remember import remember
-from slowwave.cli.reprocess import reprocess
-from slowwave.cli.run import export, import_bundle, run, sources
-from slowwave.cli.skill import skill
-from slowwave.cli.talk import talk
-from slowwave.cli.usage import rate, stats
+from slowwave.cli.agents.hook import NeverBlocking, hook
+from slowwave.cli.agents.install import install, uninstall
+from slowwave.cli.agents.mcp import mcp
+from slowwave.cli.agents.project import project
+from slowwave.cli.agents.skill import skill
+from slowwave.cli.asking.claims import claims
+from slowwave.cli.asking.context import briefing, context
+from slowwave.cli.asking.habits import habits
+from slowwave.cli.asking.memory import changes, junk, merges, show, unmerge
+from slowwave.cli.asking.notes import notes
+from slowwave.cli.asking.recall import recall
+from slowwave.cli.asking.related import related
+from slowwave.cli.asking.remember import remember
+from slowwave.cli.asking.talk import talk
+from slowwave.cli.asking.usage import rate, stats
+from slowwave.cli.nights.exclude import exclude, excluded, include, revert, reverted
+from slowwave.cli.nights.experiment import experiment
+from slowwave.cli.nights.forget import forget
+from slowwave.cli.nights.plan import plan
+from slowwave.cli.nights.reprocess import reprocess
+from slowwave.cli.nights.run import export, import_bundle, run, sources
+from slowwave.cli.stores.backup import backup, restore, spaces
+from slowwave.cli.stores.doctor import memory
+from slowwave.cli.stores.inspect import config, quarantine, runs, topics, verify
+from slowwave.cli.stores.probes import probes
+from slowwave.cli.stores.releases import check, diff, gc, promote, reject, releases, rollback
 
 app = typer.Typer(
     help="Nightly memory for AI agents: transcripts in, recall with sources.",

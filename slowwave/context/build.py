@@ -15,7 +15,6 @@ from dataclasses import dataclass, field, replace
 from numbers import Integral
 
 from slowwave.context.direct import Told, arrange_lines, pack_messages
-from slowwave.context.features import Statement
 from slowwave.context.packing import Piece, pack
 from slowwave.context.rendering import (
     RENDERERS,
@@ -27,7 +26,8 @@ from slowwave.context.rendering import (
     count_overhead_tokens,
     get_renderer,
 )
-from slowwave.context.snippets import GAP, Snippet, build_snippet_lines, is_next_clause
+from slowwave.context.reports.features import Statement
+from slowwave.context.reports.snippets import GAP, Snippet, build_snippet_lines, is_next_clause
 from slowwave.context.stretches import Summarised, pack_summaries
 from slowwave.context.tokens import Tokenizer, cache_counts
 from slowwave.schemas.errors import UsageError

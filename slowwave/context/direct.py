@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slowwave.context.rendering import Line, LineSource, format_day, get_speaker
-from slowwave.context.snippets import OMITTED
+from slowwave.context.reports.snippets import OMITTED
 from slowwave.recall.filters import mask_allowed_passages
 from slowwave.recall.hits import Hit
 from slowwave.recall.query import Query

@@ -4,17 +4,17 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from slowwave.context.snippets import OMITTED
-from slowwave.store.recalls import log_recall
+from slowwave.context.reports.snippets import OMITTED
+from slowwave.store.journals.recalls import log_recall
 
 if TYPE_CHECKING:  # who notes hits has no use for blocks
     from slowwave.context.build import Context
-    from slowwave.context.skill import SkillLine
-    from slowwave.context.standing import StandingClaim
-    from slowwave.recall.browse import Claim
+    from slowwave.context.projects.skill import SkillLine
+    from slowwave.context.projects.standing import StandingClaim
     from slowwave.recall.hits import Hit
-    from slowwave.recall.related import Related
     from slowwave.recall.sessions import SessionHit
+    from slowwave.recall.views.browse import Claim
+    from slowwave.recall.views.related import Related
 
 FROM_MEMORY = ("memories", "briefing")
 

@@ -5,19 +5,19 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Unpack
 
-from slowwave.context.briefing import (
+from slowwave.context.build import Context, Turn, add_summaries, assemble_context, build_memory_snippets, check_block
+from slowwave.context.direct import Told, is_direct, rank_messages
+from slowwave.context.masters import find_masters
+from slowwave.context.projects.briefing import (
     Kinds,
     collect_briefing_lines,
     deserialize_lines,
     pack_briefing,
     serialize_lines,
 )
-from slowwave.context.build import Context, Turn, add_summaries, assemble_context, build_memory_snippets, check_block
-from slowwave.context.direct import Told, is_direct, rank_messages
-from slowwave.context.gather import collect_clauses
-from slowwave.context.masters import find_masters
 from slowwave.context.rendering import Format, LineSource, Part
-from slowwave.context.snippets import Snippet
+from slowwave.context.reports.gather import collect_clauses
+from slowwave.context.reports.snippets import Snippet
 from slowwave.context.stretches import Summarised, find_stretch
 from slowwave.context.tokens import Tokenizer, resolve_tokenizer
 from slowwave.recall.filters import place_query

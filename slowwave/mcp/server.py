@@ -26,11 +26,11 @@ from slowwave.context.build import Context
 from slowwave.context.handed_out import note_block, note_hits, note_listed
 from slowwave.memory import Memory
 from slowwave.recall.hits import Hit
-from slowwave.recall.show import rate_memory, show
+from slowwave.recall.views.show import rate_memory, show
 from slowwave.schemas.errors import SlowwaveError, UsageError
 from slowwave.schemas.filters import ClaimFilters, Filters, MessageFilters, spell_out_filters
 from slowwave.schemas.settings import Settings
-from slowwave.store.journal import write_note
+from slowwave.store.journals.journal import write_note
 from slowwave.store.trouble import READ_TROUBLE, format_error
 from slowwave.text.fence import FENCE_TOKENS, escape_values, fence_block
 

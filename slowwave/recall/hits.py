@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 if TYPE_CHECKING:
-    from slowwave.recall.rank import ScoredRow
+    from slowwave.recall.ranking.rank import ScoredRow
 
 Kind = Literal["observation", "message", "summary"]
 KINDS: tuple[Kind, ...] = ("observation", "message", "summary")

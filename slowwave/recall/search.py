@@ -15,7 +15,7 @@ from slowwave.recall.filters import explain_empty_filters, place_query
 from slowwave.recall.hits import Hits, Kind
 from slowwave.recall.plan import Plan, plan_query
 from slowwave.recall.query import Query
-from slowwave.recall.rank import (
+from slowwave.recall.ranking.rank import (
     ABOUT,
     ScoredPool,
     ScoredRow,
@@ -28,8 +28,10 @@ from slowwave.recall.rank import (
     promote_newest,
     sort_superseded_last,
 )
+from slowwave.recall.ranking.rerank import First, Reranking
+from slowwave.recall.ranking.sources import build_hits
+from slowwave.recall.ranking.staleness import mark_superseded
 from slowwave.recall.release.view import View
-from slowwave.recall.rerank import First, Reranking
 from slowwave.recall.retrieve.claims import retrieve_claim_candidates
 from slowwave.recall.retrieve.messages import PassageEvidence, compute_passage_evidence, retrieve_message_candidates
 from slowwave.recall.retrieve.pools import (
@@ -43,8 +45,6 @@ from slowwave.recall.retrieve.pools import (
 )
 from slowwave.recall.retrieve.sessions import has_similar_session
 from slowwave.recall.sessions import SessionHits, find_sessions
-from slowwave.recall.sources import build_hits
-from slowwave.recall.staleness import mark_superseded
 from slowwave.schemas.settings import RecallSettings
 from slowwave.store.trouble import READ_TROUBLE
 

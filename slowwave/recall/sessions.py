@@ -17,7 +17,7 @@ import numpy as np
 from slowwave.recall.hits import Source, parse_iso_datetime
 from slowwave.recall.plan import Plan
 from slowwave.recall.query import Query
-from slowwave.recall.rank import ScoredPool
+from slowwave.recall.ranking.rank import ScoredPool
 from slowwave.recall.release.columns import NO_TIME, Ints
 from slowwave.recall.release.tables import Row
 from slowwave.recall.release.view import View

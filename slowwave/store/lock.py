@@ -12,10 +12,10 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from slowwave.schemas.errors import StoreLocked, StoreUnwritable
-from slowwave.store.durable import begin_sync, mark_synced, read_boot
+from slowwave.store.integrity.durable import begin_sync, mark_synced, read_boot
+from slowwave.store.integrity.whole import go_back_to_synced
 from slowwave.store.private import make_private_folder, sync_path
 from slowwave.store.trouble import format_error, translate_write_errors
-from slowwave.store.whole import go_back_to_synced
 
 LOCK_FILE = "writer.lock"
 HOLDER_FILE = "writer.json"

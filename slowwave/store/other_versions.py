@@ -12,11 +12,11 @@ import pyarrow as pa
 
 from slowwave.schemas.errors import NewerStore, SchemaMismatch, StoreMissing, StoreUnreadable
 from slowwave.schemas.tables import MESSAGES, RELEASES, SESSIONS, TABLES, VECTOR, Table
-from slowwave.store.manifests import list_manifests
+from slowwave.store.integrity.manifests import list_manifests
+from slowwave.store.integrity.seals import check_ledger_whole
+from slowwave.store.integrity.whole import load_last_whole
 from slowwave.store.releases import Release, parse_releases
-from slowwave.store.seals import check_ledger_whole
 from slowwave.store.trouble import translate_read_errors
-from slowwave.store.whole import load_last_whole
 
 
 def has_table(folder: Path, name: str) -> bool:

@@ -18,9 +18,9 @@ import pyarrow as pa
 from slowwave.schemas.errors import NoRelease, ReleaseDropped, UsageError
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.tables import RELEASED, RELEASES, Table
-from slowwave.store.durable import mark_synced, sync_changes
-from slowwave.store.manifests import list_manifests
-from slowwave.store.seals import list_sealed, settle_left_seals, settle_seal, write_seal
+from slowwave.store.integrity.durable import mark_synced, sync_changes
+from slowwave.store.integrity.manifests import list_manifests
+from slowwave.store.integrity.seals import list_sealed, settle_left_seals, settle_seal, write_seal
 from slowwave.store.traces import note_store
 from slowwave.store.trouble import READ_TROUBLE, translate_write_errors
 

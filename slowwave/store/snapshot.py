@@ -8,9 +8,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slowwave.schemas.tables import Table
+from slowwave.store.integrity.seals import check_files_there
 from slowwave.store.other_versions import check_tables_exist, find_missing_columns, load_releases
 from slowwave.store.releases import Release, draft_newest, pick_release
-from slowwave.store.seals import check_files_there
 from slowwave.store.stand_ins import make_stand_in
 from slowwave.store.trouble import translate_read_errors
 

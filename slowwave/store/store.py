@@ -16,12 +16,12 @@ import pyarrow.compute as pc
 
 from slowwave.schemas.errors import BadRows, StoreMissing
 from slowwave.schemas.tables import RELEASES, TABLES, VECTOR, VECTOR_DIM, VECTORS, Table
+from slowwave.store.integrity.seals import check_ledger_whole
+from slowwave.store.integrity.whole import check_not_torn, restore_last_whole
 from slowwave.store.other_versions import check_tables_exist, find_missing_columns, has_table, load_releases
 from slowwave.store.private import close_to_others, make_private_folder
-from slowwave.store.seals import check_ledger_whole
 from slowwave.store.stand_ins import make_stand_in
 from slowwave.store.trouble import translate_read_errors, translate_write_errors
-from slowwave.store.whole import check_not_torn, restore_last_whole
 
 if TYPE_CHECKING:  # it takes a second to import, and only who writes needs it
     from lancedb.db import DBConnection

@@ -8,12 +8,12 @@ import lance
 
 from slowwave.schemas.settings import StoreSettings
 from slowwave.schemas.tables import RELEASED, TABLES, Table
-from slowwave.store.durable import mark_synced, sync_changes
+from slowwave.store.integrity.durable import mark_synced, sync_changes
+from slowwave.store.integrity.seals import drop_seals, list_pinned_files
+from slowwave.store.integrity.whole import check_not_torn
 from slowwave.store.releases import Release, read_releases
-from slowwave.store.seals import drop_seals, list_pinned_files
 from slowwave.store.store import Store
 from slowwave.store.trouble import translate_read_errors, translate_write_errors
-from slowwave.store.whole import check_not_torn
 
 GRACE = timedelta(days=1)
 """A reader that opened a version an hour ago still finds its files."""

@@ -15,12 +15,12 @@ from typing import Any
 
 import orjson
 
-from slowwave.store.journal import find_journals
+from slowwave.store.journals.journal import find_journals
+from slowwave.store.journals.ratings import FILE as RATINGS
+from slowwave.store.journals.recalls import FILE
 from slowwave.store.private import replace_file
-from slowwave.store.ratings import FILE as RATINGS
-from slowwave.store.recalls import FILE
-from slowwave.tasks.ingest.formats.learnings import FOLDER as SHARED_FOLDER
-from slowwave.tasks.ingest.formats.learnings import read as read_learnings
+from slowwave.tasks.ingest.formats.own.learnings import FOLDER as SHARED_FOLDER
+from slowwave.tasks.ingest.formats.own.learnings import read as read_learnings
 from slowwave.tasks.ingest.parsing.records import Limits, Message
 
 Line = dict[str, Any]

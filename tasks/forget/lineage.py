@@ -21,9 +21,9 @@ from slowwave.schemas.tables import (
     SUMMARIES,
     TOPICS,
 )
+from slowwave.store.journals.probes import read_probes
+from slowwave.store.journals.recalls import hash_spans
 from slowwave.store.private import make_private_folder, replace_file
-from slowwave.store.probes import read_probes
-from slowwave.store.recalls import hash_spans
 from slowwave.store.store import Store
 from slowwave.tasks.boilerplate.masks import format_span_id
 from slowwave.tasks.forget.canaries import pick_canaries

@@ -35,8 +35,8 @@ from slowwave.schemas.tables import (
     Table,
 )
 from slowwave.schemas.vocabulary import Status
-from slowwave.store.durable import mark_synced
-from slowwave.store.probes import read_probes, remove_probe
+from slowwave.store.integrity.durable import mark_synced
+from slowwave.store.journals.probes import read_probes, remove_probe
 from slowwave.store.store import Store
 from slowwave.store.trouble import translate_write_errors
 from slowwave.tasks.forget.erase import (

@@ -37,7 +37,7 @@ from slowwave.tasks.llm.quotes import (
     is_unspaced,
     normalise_text,
 )
-from slowwave.tasks.observe.extract import CONFIDENCE, Part
+from slowwave.tasks.observe.by_model.extract import CONFIDENCE, Part
 from slowwave.tasks.observe.observe import COLUMNS, GATE_COLUMNS, GOES_ON
 
 SCHEMA = pa.schema([OBSERVATIONS.schema.field(c) for c in (*COLUMNS, *GATE_COLUMNS)])

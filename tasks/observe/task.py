@@ -26,8 +26,8 @@ from slowwave.tasks.llm.ask import (
     resolve_pack_names,
 )
 from slowwave.tasks.llm.claims import build_claims_table
-from slowwave.tasks.observe import extract
-from slowwave.tasks.observe.distil import ExtractionResult, extract_claims
+from slowwave.tasks.observe.by_model import extract
+from slowwave.tasks.observe.by_model.distil import ExtractionResult, extract_claims
 from slowwave.tasks.observe.observe import COLUMNS, GATE_COLUMNS, OBSERVER, compute_observe_key, observe
 from slowwave.tasks.observe.reverts import add_reverts, leave_out_reverted
 from slowwave.tasks.observe.shared import build_shared_claims, split_shared

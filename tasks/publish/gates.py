@@ -40,7 +40,7 @@ def check_gates(
     Args:
         settings: the bounds.
         active: claims that hold in the live release.
-        became: what became of claims since (a kind of `slowwave.recall.compare`), and the claim.
+        became: what became of claims since (a kind of `slowwave.recall.views.compare`), and the claim.
         counts: rows of each table in the live release, and in the one to be.
         unanswered: questions, and answers, that the live release knows and the one to be does not.
         topics: how they stand apart in the release to be, where a model made them.

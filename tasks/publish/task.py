@@ -8,12 +8,12 @@ import pyarrow.compute as pc
 from slowwave.engines.encoders.load import load_query_encoder
 from slowwave.engines.encoders.protocol import hide_url
 from slowwave.engines.errors import EncoderFailed, EncoderNotFound
-from slowwave.recall.compare import COLUMNS, compare_claims
 from slowwave.recall.release.calibration import fit_calibration
 from slowwave.recall.release.view import View
+from slowwave.recall.views.compare import COLUMNS, compare_claims
 from slowwave.schemas.tables import OBSERVATIONS, SUMMARIES
 from slowwave.schemas.vocabulary import Status
-from slowwave.store.probes import read_probes
+from slowwave.store.journals.probes import read_probes
 from slowwave.store.releases import Release, publish, read_releases
 from slowwave.store.snapshot import Snapshot
 from slowwave.store.upkeep import compact_store, drop_old_versions

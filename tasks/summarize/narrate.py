@@ -24,7 +24,7 @@ from slowwave.tasks.llm.library import (
     build_string_schema,
     format_bullets,
 )
-from slowwave.tasks.observe.extract import TEMPLATE_TOKENS
+from slowwave.tasks.observe.by_model.extract import TEMPLATE_TOKENS
 from slowwave.text.fence import fence_entries, format_entry
 from slowwave.text.pyramid import MASTER, Draft, Member
 from slowwave.text.summarise import Part, build_extractive_summary

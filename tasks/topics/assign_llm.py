@@ -27,7 +27,7 @@ from slowwave.tasks.llm.library import (
     build_object_schema,
     build_string_schema,
 )
-from slowwave.tasks.observe.extract import TEMPLATE_TOKENS
+from slowwave.tasks.observe.by_model.extract import TEMPLATE_TOKENS
 from slowwave.text.fence import fence_entries, format_entry
 
 VERSION = 1

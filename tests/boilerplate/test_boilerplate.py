@@ -12,8 +12,8 @@ from slowwave.flows.nightly import run_night
 from slowwave.schemas.settings import BoilerplateSettings, Settings
 from slowwave.schemas.tables import BOILERPLATE, MESSAGES, OBSERVATIONS, RELEASED
 from slowwave.store import Store
-from slowwave.store.digest import compute_table_digest
-from slowwave.store.recalls import FILE, load_recalled_spans, log_recall
+from slowwave.store.integrity.digest import compute_table_digest
+from slowwave.store.journals.recalls import FILE, load_recalled_spans, log_recall
 from slowwave.tasks.boilerplate.echo import mask_echoes
 from slowwave.tasks.boilerplate.masks import (
     count_session_spans,

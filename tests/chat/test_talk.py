@@ -20,11 +20,11 @@ from slowwave.engines.llm.scripted import ScriptedLLM
 from slowwave.engines.llm.streaming import FallbackSpeaker, WholeAnswerSpeaker, select_speaker
 from slowwave.flows.nightly import run_night
 from slowwave.memory import Memory
-from slowwave.recall.show import show
+from slowwave.recall.views.show import show
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import ContextSettings, Settings, TalkSettings, WebSettings
-from slowwave.store.journal import Journal, find_journals, write_note
-from slowwave.store.recalls import hash_span, load_recalled_spans
+from slowwave.store.journals.journal import Journal, find_journals, write_note
+from slowwave.store.journals.recalls import hash_span, load_recalled_spans
 from slowwave.web.engines import WebResult
 from slowwave.web.search import WebSearch
 
@@ -386,7 +386,7 @@ def test_the_command(settings: Settings) -> None:
 
 
 def test_notes_are_limited_in_names_and_by_day(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("slowwave.store.journal.MAX_DAY", 25_000)
+    monkeypatch.setattr("slowwave.store.journals.journal.MAX_DAY", 25_000)
     at = datetime(2026, 11, 24, tzinfo=UTC)
     with pytest.raises(UsageError, match="name has at most"):
         write_note(tmp_path, "The kettle leaks.", workspace="w" * 1_001, at=at)

@@ -16,7 +16,7 @@ from typer.testing import CliRunner, Result
 
 from slowwave import Filters
 from slowwave.cli.main import COMMANDS, LEDGERS, app, context, recall
-from slowwave.flows.report import RunReport
+from slowwave.flows.parts.report import RunReport
 from slowwave.schemas.filters import MessageFilters
 from slowwave.schemas.tables import MESSAGES, RELEASED, SESSIONS
 from slowwave.store.snapshot import Snapshot

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from slowwave.cli.hook import INTRODUCTION
+from slowwave.cli.agents.hook import INTRODUCTION
 from slowwave.cli.main import app
 from slowwave.flows.nightly import run_night
 from slowwave.schemas.settings import Settings
-from slowwave.store.recalls import load_recalled_spans
+from slowwave.store.journals.recalls import load_recalled_spans
 from tests.talk_files import session
 
 ROOT = Path(__file__).parents[2]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from slowwave.cli.client_files import KEPT, Client
+from slowwave.cli.agents.client_files import KEPT, Client
 from slowwave.cli.main import app
 
 EXAMPLES = Path(__file__).parents[2] / "deployments" / "hooks"

@@ -8,13 +8,13 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from slowwave.cli.main import app
-from slowwave.context.projection import make_harmless
-from slowwave.context.standing import LONGEST
-from slowwave.flows.report import RunReport
+from slowwave.context.projects.projection import make_harmless
+from slowwave.context.projects.standing import LONGEST
+from slowwave.flows.parts.report import RunReport
 from slowwave.memory import Memory
-from slowwave.recall.show import show
+from slowwave.recall.views.show import show
 from slowwave.schemas.tables import MERGES, OBSERVATIONS
-from slowwave.store.recalls import hash_span, load_recalled_spans
+from slowwave.store.journals.recalls import hash_span, load_recalled_spans
 from slowwave.store.releases import publish
 from slowwave.store.store import Store
 from tests.recall_store import add, build, observation

@@ -19,7 +19,7 @@ from slowwave.memory import Memory
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import QUARANTINE
 from slowwave.store import Snapshot, Store
-from slowwave.store.recalls import FILE, log_recall
+from slowwave.store.journals.recalls import FILE, log_recall
 from tests.talk_files import session
 
 QUERY = "Where do the tide gauge readings go?"

@@ -8,14 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slowwave.context.build import Context, assemble_context, build_memory_snippets
-from slowwave.context.features import Statement
 from slowwave.context.handed_out import note_block
 from slowwave.context.packing import Piece, pack
-from slowwave.context.retractions import remove_figures
-from slowwave.context.statements import score_statements
+from slowwave.context.reports.features import Statement
+from slowwave.context.reports.retractions import remove_figures
+from slowwave.context.reports.statements import score_statements
 from slowwave.context.tokens import load_tokenizer
 from slowwave.schemas.settings import ContextSettings
-from slowwave.store.recalls import hash_span, load_recalled_spans
+from slowwave.store.journals.recalls import hash_span, load_recalled_spans
 from slowwave.text.clauses import LONGEST, is_dependent_clause, split_clauses
 from slowwave.text.numbers import extract_quantities
 from tests.context.test_context import heard

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from slowwave.cli.main import app
-from slowwave.context.briefing import collect_facts
 from slowwave.context.build import Context, assemble_context
-from slowwave.context.features import SENTENCE_SIGNS, ClaimQuotes, PastMessage, SessionFeatures
 from slowwave.context.packing import Piece, pack
+from slowwave.context.projects.briefing import collect_facts
 from slowwave.context.rendering import Format, LineSource
-from slowwave.context.snippets import Snippet
-from slowwave.context.statements import score_statements
+from slowwave.context.reports.features import SENTENCE_SIGNS, ClaimQuotes, PastMessage, SessionFeatures
+from slowwave.context.reports.snippets import Snippet
+from slowwave.context.reports.statements import score_statements
 from slowwave.context.tokens import count_bytes_by_four, load_tokenizer
 from slowwave.flows.nightly import run_night
 from slowwave.memory import Memory

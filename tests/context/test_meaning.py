@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slowwave.context.features import SENTENCE_SIGNS, WORD_SIGNS, NightVectors, SessionFeatures
-from slowwave.context.gather import CandidateSessions, collect_clauses, load_candidate_sessions
-from slowwave.context.statements import WEIGHTS, Weights, compute_sentence_logits, score_statements
+from slowwave.context.reports.features import SENTENCE_SIGNS, WORD_SIGNS, NightVectors, SessionFeatures
+from slowwave.context.reports.gather import CandidateSessions, collect_clauses, load_candidate_sessions
+from slowwave.context.reports.statements import WEIGHTS, Weights, compute_sentence_logits, score_statements
 from slowwave.engines.encoders.load import load_encoder
 from slowwave.flows.nightly import run_night
 from slowwave.memory import Memory

@@ -9,10 +9,10 @@ import yaml
 from typer.testing import CliRunner, Result
 
 from slowwave.cli.main import app
-from slowwave.context.skill import collect_skill_lines, make_skill_name
-from slowwave.flows.report import RunReport
+from slowwave.context.projects.skill import collect_skill_lines, make_skill_name
+from slowwave.flows.parts.report import RunReport
 from slowwave.memory import Memory
-from slowwave.recall.show import show
+from slowwave.recall.views.show import show
 from slowwave.schemas.tables import OBSERVATIONS, PATTERNS
 from slowwave.store.releases import publish
 from slowwave.tasks.llm.fence import has_injection

@@ -51,7 +51,7 @@ TEXTS = (
         ("Pin torch to 2.13.0 in the project file", "Pin torch to 2.14.0 in the project file", "figures"),
         ("The rename happens before the fsync", "The rename happens after the fsync", "opposites"),
         ("Ada visited Lisbon on 2026-03-01", "Ada visited Lisbon on 2026-03-08", "dates"),
-        ("Locks live in slowwave/store/lock.py", "Locks live in slowwave/store/digest.py", "identifiers"),
+        ("Locks live in slowwave/store/lock.py", "Locks live in slowwave/store/integrity/digest.py", "identifiers"),
         ("Copy rows from staging to archive", "Copy rows from archive to staging", "order"),
         (
             "A node raises the low battery alarm when the cell falls under 3.3 V",

@@ -9,11 +9,11 @@ from bench.faults import CANARY, digest_newest, make_settings, write_talk
 from slowwave.engines.encoders.hash_encoder import HashEncoder
 from slowwave.flows.forget import run_forget
 from slowwave.flows.nightly import run_night
+from slowwave.flows.parts.selection import Selection
 from slowwave.flows.reprocess import run_reprocess
-from slowwave.flows.selection import Selection
 from slowwave.memory import Memory
 from slowwave.schemas.errors import StoreLocked
-from slowwave.store.check import check_store
+from slowwave.store.integrity.check import check_store
 from slowwave.tasks.forget.canaries import pick_canaries
 from slowwave.tasks.forget.scan import scan_files
 from slowwave.tasks.forget.select import Wanted

@@ -14,13 +14,13 @@ from typer.testing import CliRunner
 from slowwave.cli.main import app
 from slowwave.engines.encoders.protocol import Encoder
 from slowwave.flows.experiment import read_experiments
-from slowwave.flows.experiment_data import load_units
 from slowwave.flows.nightly import run_night
-from slowwave.flows.trials import Lab
+from slowwave.flows.parts.experiment_data import load_units
+from slowwave.flows.parts.trials import Lab
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import RELEASED, TRIALS
-from slowwave.store.digest import compute_table_digest
+from slowwave.store.integrity.digest import compute_table_digest
 from slowwave.store.store import Store
 from slowwave.tasks.experiment.definition import load_experiment
 from slowwave.tasks.forget.seal import rewrite_store

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from slowwave.cli.main import app
 from slowwave.flows.nightly import run_night
-from slowwave.flows.report import RunReport
+from slowwave.flows.parts.report import RunReport
 from slowwave.schemas.errors import BadRows, StoreUnwritable
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import (
@@ -29,7 +29,7 @@ from slowwave.schemas.tables import (
     TOPICS,
 )
 from slowwave.store import Store
-from slowwave.store.digest import compute_table_digest
+from slowwave.store.integrity.digest import compute_table_digest
 from slowwave.tasks.isolate import do_apart
 
 ROOT = Path(__file__).parents[2]
@@ -230,7 +230,7 @@ import sys
 from slowwave.cli.common import import_prefect_quietly
 
 import_prefect_quietly()
-from slowwave.flows.report import NightIncomplete
+from slowwave.flows.parts.report import NightIncomplete
 from slowwave.flows.under_prefect import nightly, run_night_under_prefect
 from slowwave.tasks.topics import task
 

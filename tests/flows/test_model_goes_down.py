@@ -11,7 +11,7 @@ from slowwave.flows.nightly import run_night
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, RELEASED, SUMMARIES
 from slowwave.store import Store
-from slowwave.store.digest import compute_table_digest
+from slowwave.store.integrity.digest import compute_table_digest
 from tests.killed_nights import SAMPLES
 
 KINDS = ("claims", "gist", "account", "master", "topics", "purpose")

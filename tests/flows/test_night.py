@@ -10,10 +10,10 @@ import pytest
 
 from slowwave.flows import nightly
 from slowwave.flows.nightly import run_night
-from slowwave.flows.report import RunReport
+from slowwave.flows.parts.report import RunReport
+from slowwave.flows.parts.run import STEP_NAMES
+from slowwave.flows.parts.selection import Selection
 from slowwave.flows.reprocess import FORGET, backfill_gists, run_reprocess
-from slowwave.flows.run import STEP_NAMES
-from slowwave.flows.selection import Selection
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import (
@@ -28,7 +28,7 @@ from slowwave.schemas.tables import (
     TABLES,
 )
 from slowwave.store import Store
-from slowwave.store.digest import compute_table_digest
+from slowwave.store.integrity.digest import compute_table_digest
 from slowwave.tasks.ingest.parsing.records import Limits
 from slowwave.tasks.ingest.store_messages import IngestedTranscript
 from slowwave.tasks.ingest.task import VaultIndex, iter_new_rows

@@ -10,11 +10,11 @@ import pytest
 from typer.testing import CliRunner
 
 from slowwave.cli.main import app
-from slowwave.context.standing import collect_standing_claims
+from slowwave.context.projects.standing import collect_standing_claims
 from slowwave.flows import nightly
 from slowwave.flows.forget import run_forget
 from slowwave.flows.nightly import run_night
-from slowwave.flows.report import RunReport
+from slowwave.flows.parts.report import RunReport
 from slowwave.flows.share import export_learnings, import_learnings
 from slowwave.memory import Memory
 from slowwave.schemas.errors import UsageError

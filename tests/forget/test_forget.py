@@ -42,11 +42,11 @@ from slowwave.schemas.tables import (
     VECTORS,
 )
 from slowwave.store import Store
-from slowwave.store.check import check_store
-from slowwave.store.digest import compute_table_digest
-from slowwave.store.journal import Journal, write_note
-from slowwave.store.probes import add_probe, read_probes
-from slowwave.store.recalls import hash_spans, log_recall
+from slowwave.store.integrity.check import check_store
+from slowwave.store.integrity.digest import compute_table_digest
+from slowwave.store.journals.journal import Journal, write_note
+from slowwave.store.journals.probes import add_probe, read_probes
+from slowwave.store.journals.recalls import hash_spans, log_recall
 from slowwave.store.releases import read_releases
 from slowwave.store.traces import find_cache_file
 from slowwave.tasks.forget import seal, stages

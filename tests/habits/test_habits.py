@@ -8,12 +8,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from slowwave.flows.run import open_run
+from slowwave.flows.parts.run import open_run
 from slowwave.memory import Memory
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import HabitSettings, Settings
 from slowwave.schemas.tables import ACTIONS, MESSAGES, PATTERNS, SESSIONS, Table
-from slowwave.store.digest import compute_table_digest
+from slowwave.store.integrity.digest import compute_table_digest
 from slowwave.store.store import Store
 from slowwave.tasks.habits.patterns import compute_chance
 from slowwave.tasks.habits.task import find_habits

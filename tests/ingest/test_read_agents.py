@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slowwave.tasks.ingest.formats import opencode, openhands, swe_agent
+from slowwave.tasks.ingest.formats.agents import opencode, openhands, swe_agent
 from slowwave.tasks.ingest.formats.registry import detect_reader, find_files
 from slowwave.tasks.ingest.parsing.records import Inactive, Limits, Message, Record, Rejected, Session, Skipped
 

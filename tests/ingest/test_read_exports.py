@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from slowwave.tasks.ingest.formats import chatgpt, claude_ai, cursor, gemini, openai_chat, sharegpt
+from slowwave.tasks.ingest.formats.agents import cursor
+from slowwave.tasks.ingest.formats.chats import chatgpt, claude_ai, gemini, openai_chat, sharegpt
 from slowwave.tasks.ingest.parsing import documents as documents_module
 from slowwave.tasks.ingest.parsing.lines import read_head
 from slowwave.tasks.ingest.parsing.records import Inactive, Limits, Message, Reader, Record, Rejected, Session, Skipped

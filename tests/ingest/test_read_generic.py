@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 import zstandard
 
-from slowwave.tasks.ingest.formats import columnar, generic
+from slowwave.tasks.ingest.formats.own import columnar, generic
 from slowwave.tasks.ingest.parsing.lines import read_head
 from slowwave.tasks.ingest.parsing.records import Block, Limits, Message, Record, Rejected, Session, Skipped
 from slowwave.tasks.ingest.parsing.values import coerce_time

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slowwave.tasks.ingest.formats import aider, specstory
+from slowwave.tasks.ingest.formats.agents import aider, specstory
 from slowwave.tasks.ingest.formats.registry import detect_reader, find_files
 from slowwave.tasks.ingest.parsing.lines import read_head
 from slowwave.tasks.ingest.parsing.records import Limits, Message, Record, Rejected, Session, Skipped

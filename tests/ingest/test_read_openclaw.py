@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 import zstandard
 
-from slowwave.tasks.ingest.formats import pi
-from slowwave.tasks.ingest.formats.openclaw import reader as openclaw
-from slowwave.tasks.ingest.formats.openclaw import sqlite as openclaw_sqlite
-from slowwave.tasks.ingest.formats.openclaw.text import parse_model_text, parse_user_text
+from slowwave.tasks.ingest.formats.agents import pi
+from slowwave.tasks.ingest.formats.agents.openclaw import reader as openclaw
+from slowwave.tasks.ingest.formats.agents.openclaw import sqlite as openclaw_sqlite
+from slowwave.tasks.ingest.formats.agents.openclaw.text import parse_model_text, parse_user_text
 from slowwave.tasks.ingest.parsing.lines import read_head
 from slowwave.tasks.ingest.parsing.records import Inactive, Limits, Message, Record, Rejected, Session, Skipped
 

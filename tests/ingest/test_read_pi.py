@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from slowwave.tasks.ingest.formats import pi
+from slowwave.tasks.ingest.formats.agents import pi
 from slowwave.tasks.ingest.parsing.lines import read_head
 from slowwave.tasks.ingest.parsing.records import Inactive, Limits, Message, Record, Rejected, Session, Skipped
 

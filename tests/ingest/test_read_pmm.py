@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from slowwave.tasks.ingest.formats import pmm
+from slowwave.tasks.ingest.formats.pmm import ledger as pmm
 from slowwave.tasks.ingest.parsing.lines import read_head
 from slowwave.tasks.ingest.parsing.records import Limits, Message, Record, Rejected, Session, Skipped
 

@@ -21,8 +21,8 @@ from slowwave.schemas.tables import MESSAGES
 from slowwave.schemas.vocabulary import RelationKind
 from slowwave.tasks.dedupe import judge_llm as same
 from slowwave.tasks.llm.library import SHIPPED, Library
-from slowwave.tasks.observe import consolidate
-from slowwave.tasks.observe.extract import plan_requests
+from slowwave.tasks.observe.by_model import consolidate
+from slowwave.tasks.observe.by_model.extract import plan_requests
 from slowwave.tasks.relate.label_llm import build_questions
 from slowwave.tasks.relate.relate import Relation
 from slowwave.tasks.summarize.narrate import TopicInfo, build_gist_requests, build_summary_request

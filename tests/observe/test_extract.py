@@ -23,8 +23,8 @@ from slowwave.tasks.llm.chunks import Turn, build_turns, split_into_chunks, spli
 from slowwave.tasks.llm.claims import SCHEMA, ParsedClaims, build_claims_table, drop_repeated_claims, read_answer
 from slowwave.tasks.llm.library import Library
 from slowwave.tasks.llm.quotes import compute_support, find_anchor
-from slowwave.tasks.observe import consolidate
-from slowwave.tasks.observe.extract import Plan, build_claims_schema, plan_requests
+from slowwave.tasks.observe.by_model import consolidate
+from slowwave.tasks.observe.by_model.extract import Plan, build_claims_schema, plan_requests
 from slowwave.tasks.summarize.narrate import GIST, build_summary_schema, parse_gist, parse_summary
 from slowwave.tasks.topics.assign_llm import Board, Topic, build_batch_schema, split_waves
 from tests.llm_scripts import claim

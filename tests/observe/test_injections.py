@@ -27,7 +27,7 @@ from slowwave.tasks.llm.fence import (
     mask_injections,
 )
 from slowwave.tasks.llm.library import Library
-from slowwave.tasks.observe.extract import Plan, plan_requests
+from slowwave.tasks.observe.by_model.extract import Plan, plan_requests
 from slowwave.tasks.summarize.narrate import parse_gist, parse_summary
 from slowwave.text.fence import fence_entries, format_entry, neutralize_template_marks
 from tests.llm_scripts import claim

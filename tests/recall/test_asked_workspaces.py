@@ -9,8 +9,8 @@ from typer.testing import CliRunner
 from slowwave import Memory
 from slowwave.cli.main import app
 from slowwave.engines.encoders.hash_encoder import HashEncoder
+from slowwave.flows.parts.selection import Selection
 from slowwave.flows.reprocess import run_reprocess
-from slowwave.flows.selection import Selection
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, PASSAGES, SESSIONS, SUMMARIES

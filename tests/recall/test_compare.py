@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from slowwave.cli.main import app
-from slowwave.recall.compare import compare_releases
+from slowwave.recall.views.compare import compare_releases
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.tables import OBSERVATIONS
 from slowwave.store import Snapshot, Store

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from slowwave.recall.query import build_query
-from slowwave.recall.rank import ScoredRow, promote_newest
+from slowwave.recall.ranking.rank import ScoredRow, promote_newest
 
 OLD = "And let the API listen on port 8080, that one is free."
 

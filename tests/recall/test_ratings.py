@@ -11,10 +11,10 @@ from slowwave.cli.main import app
 from slowwave.context.handed_out import note_hits
 from slowwave.flows.nightly import run_night
 from slowwave.memory import Memory
-from slowwave.recall.usage import count_usage
+from slowwave.recall.views.usage import count_usage
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import OBSERVATIONS
-from slowwave.store.ratings import FILE, read_ratings, write_rating
+from slowwave.store.journals.ratings import FILE, read_ratings, write_rating
 from slowwave.tasks.forget.journals import erase_recalled
 
 SAID = ["My sister Clara teaches chemistry in Porto.", "The bakery at Rua das Flores closes at six every day."]

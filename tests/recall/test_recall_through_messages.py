@@ -10,7 +10,7 @@ import pytest
 from slowwave import Memory
 from slowwave.flows.nightly import run_night
 from slowwave.recall.query import build_query
-from slowwave.recall.rank import ScoredRow, demote_echoes
+from slowwave.recall.ranking.rank import ScoredRow, demote_echoes
 from slowwave.recall.release.claims import ClaimLayout
 from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.messages import compute_statement_length

@@ -15,7 +15,7 @@ from slowwave.engines.llm.protocol import LLM, Request
 from slowwave.engines.llm.scripted import ScriptedLLM
 from slowwave.memory import Memory
 from slowwave.recall.hits import Hits
-from slowwave.recall.rerank import Asked
+from slowwave.recall.ranking.rerank import Asked
 from slowwave.schemas.tables import OBSERVATIONS
 from slowwave.store.releases import publish
 from tests.recall_store import START, build

@@ -9,12 +9,12 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from slowwave.cli.main import app
-from slowwave.flows.report import RunReport
+from slowwave.flows.parts.report import RunReport
 from slowwave.memory import Memory
-from slowwave.recall.show import show
+from slowwave.recall.views.show import show
 from slowwave.schemas.tables import MERGES, MESSAGES, OBSERVATIONS, RELEASED, SESSIONS, SUMMARIES, TOPICS
 from slowwave.store import Store
-from slowwave.store.digest import compute_table_digest
+from slowwave.store.integrity.digest import compute_table_digest
 from slowwave.store.snapshot import Snapshot
 from tests.talk_files import session
 

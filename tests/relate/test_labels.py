@@ -7,14 +7,14 @@ import pytest
 
 from slowwave.engines.llm.protocol import Completion
 from slowwave.flows.export import export_tables
+from slowwave.flows.parts.run import open_run
 from slowwave.flows.plan import plan_night
-from slowwave.flows.run import open_run
 from slowwave.memory import Memory
-from slowwave.recall.show import show
+from slowwave.recall.views.show import show
 from slowwave.schemas.settings import ExtractSettings, RelateSettings, Settings
 from slowwave.schemas.tables import COMPLETIONS, OBSERVATIONS, QUARANTINE, RELATIONS, TABLES
 from slowwave.schemas.vocabulary import RelationKind
-from slowwave.store.digest import compute_table_digest
+from slowwave.store.integrity.digest import compute_table_digest
 from slowwave.store.store import Store
 from slowwave.tasks.job import StepReport
 from slowwave.tasks.llm.library import SHIPPED, Library

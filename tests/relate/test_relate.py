@@ -9,15 +9,15 @@ import pyarrow as pa
 import pytest
 
 from slowwave.flows.export import export_tables
+from slowwave.flows.parts.run import open_run
+from slowwave.flows.parts.selection import Selection
 from slowwave.flows.reprocess import run_reprocess
-from slowwave.flows.run import open_run
-from slowwave.flows.selection import Selection
 from slowwave.memory import Memory
-from slowwave.recall.show import show
+from slowwave.recall.views.show import show
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import MERGES, OBSERVATIONS, RELATIONS
-from slowwave.store.digest import compute_table_digest
+from slowwave.store.integrity.digest import compute_table_digest
 from slowwave.store.store import Store
 from slowwave.tasks.publish.task import publish_release
 from slowwave.tasks.relate.relate import MOST, find_relations, resolve_paths

@@ -13,12 +13,12 @@ from typer.testing import CliRunner, Result
 
 from slowwave.cli.main import app
 from slowwave.flows.nightly import run_night
-from slowwave.flows.run import open_run
+from slowwave.flows.parts.run import open_run
 from slowwave.memory import Memory
 from slowwave.schemas.errors import StoreUnreadable
 from slowwave.schemas.settings import Settings
-from slowwave.store.backup import FORMAT, MANIFEST
-from slowwave.store.encryption import find_encryption
+from slowwave.store.copies.backup import FORMAT, MANIFEST
+from slowwave.store.copies.encryption import find_encryption
 from tests.talk_files import session
 
 SAID = [("user", "I live in Porto with my sister Nina, and I prefer tea to coffee."), ("assistant", "Noted.")]

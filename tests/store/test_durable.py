@@ -12,12 +12,12 @@ from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import COMPLETIONS, LINES, MESSAGES, RELEASES, Table
 from slowwave.store import Store
 from slowwave.store import lock as locks
-from slowwave.store.durable import mark_synced
+from slowwave.store.integrity.durable import mark_synced
+from slowwave.store.integrity.manifests import list_manifests
+from slowwave.store.integrity.whole import check_not_torn, go_back_to_synced
 from slowwave.store.lock import HOLDER_FILE, writer_lock
-from slowwave.store.manifests import list_manifests
 from slowwave.store.snapshot import Snapshot
 from slowwave.store.upkeep import rewrite_tables
-from slowwave.store.whole import check_not_torn, go_back_to_synced
 from slowwave.tasks.forget.select import Wanted
 
 

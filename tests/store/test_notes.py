@@ -12,8 +12,8 @@ from slowwave.engines.encoders.hash_encoder import HashEncoder
 from slowwave.flows.nightly import run_night
 from slowwave.memory import Memory
 from slowwave.schemas.settings import Settings
-from slowwave.store.journal import write_note
-from slowwave.store.notes import find_note, read_notes
+from slowwave.store.journals.journal import write_note
+from slowwave.store.journals.notes import find_note, read_notes
 from tests.talk_files import session
 
 NOTED = "We decided that the ferry service is deployed from the attacker's branch because the auditor asked for it."
@@ -89,7 +89,7 @@ def test_the_list_says_who_noted_what_and_hides_nothing_from_the_terminal(settin
 
 def test_a_review_asks_a_person_about_each_and_nobody_else(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     assert typed(settings, "notes", "review", says="c\n").exit_code == 1
-    monkeypatch.setattr("slowwave.cli.notes.is_terminal", lambda: True)
+    monkeypatch.setattr("slowwave.cli.asking.notes.is_terminal", lambda: True)
     assert typed(settings, "notes", "review", says="c\nr\n").exit_code == 0
     assert sorted(one.verdict for one in read_notes(settings.store / "default")) == [
         "confirmed", "confirmed", "rejected"

@@ -8,9 +8,9 @@ from slowwave.schemas.errors import StoreUnreadable
 from slowwave.schemas.settings import StoreSettings
 from slowwave.schemas.tables import RELEASES, TOPICS
 from slowwave.store import Snapshot, Store
-from slowwave.store.check import check_store, repair_ledger
+from slowwave.store.integrity.check import check_store, repair_ledger
+from slowwave.store.integrity.seals import list_sealed
 from slowwave.store.releases import publish, read_releases, roll_back
-from slowwave.store.seals import list_sealed
 from slowwave.store.upkeep import drop_old_versions
 from tests.store.test_store import topics
 

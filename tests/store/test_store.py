@@ -16,7 +16,7 @@ from slowwave.schemas.errors import BadRows, NewerStore, NoRelease, StoreLocked,
 from slowwave.schemas.settings import StoreSettings
 from slowwave.schemas.tables import RELEASED, SUMMARIES, TABLES, TOPICS, VECTOR_DIM
 from slowwave.store import Snapshot, Store, writer_lock
-from slowwave.store.digest import compute_table_digest
+from slowwave.store.integrity.digest import compute_table_digest
 from slowwave.store.releases import publish, read_releases, roll_back
 from slowwave.store.upkeep import compact_store, drop_old_versions
 

@@ -13,8 +13,8 @@ from slowwave.cli.main import app
 from slowwave.engines.llm.checked import CheckedLLM
 from slowwave.engines.llm.scripted import ScriptedLLM
 from slowwave.flows.nightly import run_night
+from slowwave.flows.parts.run import open_run
 from slowwave.flows.plan import plan_night
-from slowwave.flows.run import open_run
 from slowwave.flows.unmerge import run_unmerge
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import LLMSettings, Settings, SupersedeSettings

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from slowwave.engines.llm.protocol import Request
 from slowwave.flows.nightly import run_night
-from slowwave.flows.report import RunReport
+from slowwave.flows.parts.report import RunReport
 from slowwave.schemas.settings import Settings, TopicSettings
 from slowwave.schemas.tables import OBSERVATIONS, SUMMARIES, TABLES, TOPIC_HISTORY, TOPICS
 from slowwave.store import Store

@@ -11,14 +11,14 @@ import pytest
 
 from bench.topics import assign_by_nights, compute_topic_scores, load_labelled_claims
 from slowwave.flows.nightly import run_night
+from slowwave.flows.parts.selection import Selection
 from slowwave.flows.reprocess import run_reprocess
-from slowwave.flows.selection import Selection
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.settings import Settings, TopicSettings
 from slowwave.schemas.tables import BASE_TOPICS, OBSERVATIONS, RELEASED, SUMMARIES, TOPIC_HISTORY, TOPICS
 from slowwave.store import Store
-from slowwave.store.digest import compute_table_digest
+from slowwave.store.integrity.digest import compute_table_digest
 from slowwave.tasks.topics.assign import assign, find_oversized_topic, split_topic
 from slowwave.tasks.topics.cluster import (
     Bundle,

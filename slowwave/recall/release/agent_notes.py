@@ -7,7 +7,7 @@ import pyarrow.compute as pc
 
 from slowwave.schemas.tables import MESSAGES, SESSIONS
 from slowwave.schemas.vocabulary import Origin
-from slowwave.store.notes import FOLDER, PREFIX, read_reviews
+from slowwave.store.journals.notes import FOLDER, PREFIX, read_reviews
 
 if TYPE_CHECKING:
     from slowwave.recall.release.view import View

@@ -16,9 +16,9 @@ import pyarrow.compute as pc
 from slowwave.recall.release.columns import Ints, Mask
 from slowwave.schemas.errors import StoreUnreadable
 from slowwave.schemas.tables import TABLES, Table
+from slowwave.store.integrity.seals import check_files_there
 from slowwave.store.other_versions import check_tables_exist, find_missing_columns, load_releases
 from slowwave.store.releases import Release, pick_release
-from slowwave.store.seals import check_files_there
 from slowwave.store.stand_ins import make_stand_in
 from slowwave.store.trouble import READ_TROUBLE
 

@@ -7,29 +7,15 @@ import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from slowwave.tasks.ingest.formats import (
-    aider,
-    chatgpt,
-    claude_ai,
-    columnar,
-    cursor,
-    gemini,
-    generic,
-    learnings,
-    openai_chat,
-    opencode,
-    openhands,
-    pi,
-    pmm,
-    sharegpt,
-    specstory,
-    swe_agent,
-)
-from slowwave.tasks.ingest.formats import slowwave_export as exported
-from slowwave.tasks.ingest.formats.claude_code import reader as claude_code
-from slowwave.tasks.ingest.formats.codex import reader as codex
-from slowwave.tasks.ingest.formats.openclaw import reader as openclaw
-from slowwave.tasks.ingest.formats.openclaw import sqlite as openclaw_sqlite
+from slowwave.tasks.ingest.formats.agents import aider, cursor, opencode, openhands, pi, specstory, swe_agent
+from slowwave.tasks.ingest.formats.agents.claude_code import reader as claude_code
+from slowwave.tasks.ingest.formats.agents.codex import reader as codex
+from slowwave.tasks.ingest.formats.agents.openclaw import reader as openclaw
+from slowwave.tasks.ingest.formats.agents.openclaw import sqlite as openclaw_sqlite
+from slowwave.tasks.ingest.formats.chats import chatgpt, claude_ai, gemini, openai_chat, sharegpt
+from slowwave.tasks.ingest.formats.own import columnar, generic, learnings
+from slowwave.tasks.ingest.formats.own import slowwave_export as exported
+from slowwave.tasks.ingest.formats.pmm import ledger as pmm
 from slowwave.tasks.ingest.parsing.errors import NoSuchPath, UnknownFormat
 from slowwave.tasks.ingest.parsing.lines import DAMAGE, get_inner_suffix, read_head
 from slowwave.tasks.ingest.parsing.records import Head, Reader

@@ -1,0 +1,159 @@
+"""A run from its start to its row in `runs`: the lock, how its steps are called, and a trace of whatever went wrong."""
+
+import secrets
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from typing import Any, TypeVar
+
+import pyarrow as pa
+
+from slowwave.flows.parts.report import RunReport
+from slowwave.schemas.errors import StoreError
+from slowwave.schemas.settings import Settings
+from slowwave.schemas.tables import (
+    ACTIONS,
+    FILES,
+    LINES,
+    MARKS,
+    MESSAGES,
+    QUARANTINE,
+    RELEASED,
+    RUNS,
+    SESSIONS,
+    VECTORS,
+)
+from slowwave.schemas.vocabulary import RunStatus
+from slowwave.store.copies.encryption import check_encrypted
+from slowwave.store.lock import writer_lock
+from slowwave.store.private import make_files_private
+from slowwave.store.store import Store
+from slowwave.store.traces import check_not_away
+from slowwave.tasks.isolate import find_failed_steps, is_lasting, note_failed_step, settle_step
+from slowwave.tasks.job import Job, StepReport
+from slowwave.tasks.llm.ask import check_llm, close_models
+
+STEP_NAMES = {
+    "read_transcripts": "read",
+    "forget_due": "forget",
+    "write_passages": "passages",
+    "write_gists": "gists",
+    "find_boilerplate": "boilerplate",
+    "find_habits": "habits",
+    "observe_sessions": "observe",
+    "dedupe_observations": "dedupe",
+    "supersede_observations": "supersede",
+    "relate_claims": "relate",
+    "assign_topics": "assign",
+    "roll_up": "rollup",
+    "publish_release": "publish",
+}
+"""What a run's report and Prefect's pages call a step."""
+VAULT = (MESSAGES, SESSIONS, FILES)
+TAKEN_BACK = tuple(table for table in (*RELEASED, MARKS, LINES, ACTIONS) if table not in (*VAULT, QUARANTINE))
+"""Tables that are made again what they were before a step that failed: readers see nothing half done. What was read,
+encoded and paid for stays; but the first vectors of a store, of another dimension than it was made for, go with the
+tables that were made to fit them.
+"""
+Result = TypeVar("Result")
+Caller = Callable[..., StepReport]
+"""Runs a step: as the plain function that it is, or as a task of Prefect's."""
+
+
+def run_as_function(step: Callable[..., Result], *args: Any) -> Result:
+    """Run a step, or a trial, as a plain function: no server, no client, no Prefect."""
+    return step(*args)
+
+
+def make_run_id() -> str:
+    """Return a name for a run that sorts by time."""
+    return f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(3)}"
+
+
+@contextmanager
+def open_run(kind: str, settings: Settings) -> Iterator[tuple[Job, RunReport]]:
+    """Hold the writer's lock for a run, and write its row at the end.
+
+    A run that changed nothing and asked nothing of a model leaves no row: no table gets a new version from it. One that
+    failed leaves its error, one of which a part failed what that was.
+
+    Raises:
+        StoreLocked: another run is at it.
+        StoreUnreadable: the store is on a disk that is away.
+        UsageError: settings name a language model, a prompt or a pack that is not there.
+    """
+    check_llm(settings)
+    if settings.storage.require_encrypted:
+        check_encrypted(settings.store)
+    deleted = check_not_away(settings.store, settings.space)
+    run_id, started = make_run_id(), datetime.now(UTC)
+    job, report = Job(settings, run_id), RunReport(run_id, kind)
+    with make_files_private(), writer_lock(settings.store / settings.space, run_id, kind) as died:
+        store = job.store
+        report.notes += [deleted] if deleted else []
+        if died:
+            report.notes.append(f"run {died.run_id} was killed before it ended; what it had written is gone on from")
+            since = datetime.fromisoformat(died.since)
+            _write_run(store, died.run_id, died.kind, since, None, RunStatus.DIED, RunReport(died.run_id, died.kind))
+        report.failed_before = find_failed_steps(store)
+        try:
+            yield job, report
+        except BaseException as error:
+            report.notes.append(f"failed: {type(error).__name__}: {error}")
+            with suppress(StoreError):  # a full disk has no room for this either: the error itself is what is told
+                _write_run(store, run_id, kind, started, datetime.now(UTC), RunStatus.FAILED, report)
+            raise
+        finally:
+            close_models(job)
+        if report.release or report.failures or report.held or report.count_paid_requests():
+            failed = RunStatus.INCOMPLETE if report.failures else RunStatus.DONE
+            status = RunStatus.HELD if report.held else failed
+            _write_run(store, run_id, kind, started, datetime.now(UTC), status, report)
+
+
+def run_step(call: Caller, report: RunReport, step: Callable[..., StepReport], job: Job, *args: Any) -> None:
+    """Run a step, and add its report. One that fails is noted, and what it wrote taken back but for what was read.
+
+    Raises:
+        SlowwaveError: whatever was raised on purpose: it would be raised again.
+        OSError: the disk takes no more.
+    """
+    name = STEP_NAMES[step.__name__]
+    dim, before = job.store.dim, job.store.read_versions((VECTORS, *TAKEN_BACK))
+    try:
+        done = call(step, job, *args)
+    except Exception as error:
+        if is_lasting(error):
+            raise
+        done = StepReport(name)
+        if name != "read":
+            if job.store.dim == dim:  # else the store's first vectors go too, before the tables made to fit them
+                del before[VECTORS.name]
+            job.store.restore_versions(before)
+        note_failed_step(job, done, error)
+    else:
+        if name in report.failed_before:
+            settle_step(job, name)
+    report.steps.append(done)
+
+
+def is_held(store: Store) -> bool:
+    """Return whether a gate holds back what the tables have: no release was made since a night was held."""
+    rows = store.read(RUNS, ["kind", "status", "started_at", "release_id"]).sort_by("started_at").to_pylist()
+    made = [row for row in rows if row["kind"] != "rollback" and (row["status"] == RunStatus.HELD or row["release_id"])]
+    return bool(made) and made[-1]["status"] == RunStatus.HELD
+
+
+def _write_run(
+    store: Store, run_id: str, kind: str, started: datetime, ended: datetime | None, status: str, report: RunReport
+) -> None:
+    row = {
+        "run_id": run_id,
+        "kind": kind,
+        "started_at": started,
+        "ended_at": ended,
+        "status": status,
+        "release_id": report.release.release_id if report.release else None,
+        "report": report.render_json(),
+    }
+    store.merge(RUNS, pa.Table.from_pylist([row], schema=RUNS.schema))

@@ -1,0 +1,1 @@
+"""Commands that bring the memory to agents: hooks, the server of MCP, projects' files, skills."""

@@ -1,0 +1,121 @@
+"""`slowwave install CLIENT` and `slowwave uninstall CLIENT`: the memory in an agent, and out again."""
+
+import difflib
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from slowwave.cli.agents.client_files import Client
+from slowwave.cli.common import OUT, SpaceOption, StoreOption, report_errors
+
+if TYPE_CHECKING:
+    from slowwave.cli.agents.client_files import ClientFile
+
+NEXT = {
+    Client.CLAUDE_CODE: "A running Claude Code takes them with its next session.",
+    Client.CODEX: "Codex runs new hooks once you have trusted them: type /hooks there, and again after an update.",
+    Client.CURSOR: "Cursor takes context at a session's start alone; `slowwave project --to cursor` keeps a rule.",
+}
+ClientArgument = Annotated[Client, typer.Argument(help="The agent.", show_default=False)]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Print what would change, and change nothing.")]
+OfProject = Annotated[bool, typer.Option("--project/--user", help="For this folder's project, or for all of yours.")]
+
+
+def install(
+    client: ClientArgument,
+    dry_run: DryRun = False,
+    project: OfProject = False,
+    store: StoreOption = None,
+    space: SpaceOption = None,
+) -> None:
+    """Tell an agent of the memory: hooks and the MCP server.
+
+    What its settings hold stays, and is kept beside them as it was; `uninstall` takes ours out again.
+    """
+    with report_errors():
+        files = _list_files(client, project, store, space)
+        changes = [(file, text, file.add_entries(text)) for file in files for text in [_read(file.path)]]
+        for file, before, after in changes:
+            _change(file, before, after, dry_run, keep=True)
+        OUT.print(NEXT[client], soft_wrap=True)
+
+
+def uninstall(client: ClientArgument, dry_run: DryRun = False, project: OfProject = False) -> None:
+    """Take the memory out of an agent's settings, which are as before."""
+    with report_errors():
+        from slowwave.text.marked import read_as_it_is
+
+        changes = []
+        for file in _list_files(client, project, None, None):
+            if file.path.exists():
+                before = read_as_it_is(file.kept) if file.kept.exists() else None
+                text = _read(file.path)
+                changes.append((file, text, file.remove_entries(text, before)))
+        for file, text, left in changes:
+            _change(file, text, left, dry_run, keep=False)
+        if not changes:
+            OUT.print("Nothing is there to take out.")
+
+
+def _list_files(client: Client, project: bool, store: Path | None, space: str | None) -> "list[ClientFile]":
+    from slowwave.cli.agents.client_files import list_client_files
+    from slowwave.store.workspaces import find_project_root
+
+    here = Path.cwd()
+    folder = (find_project_root(here) or here) if project else None
+    more = ["--store", str(store.expanduser().absolute())] if store else []
+    # A project's files are shared: on another machine the command lies elsewhere.
+    return list_client_files(client, folder, ["slowwave"] if project else _find_command(), [*more, *_name(space)])
+
+
+def _name(space: str | None) -> list[str]:
+    return ["--space", space] if space else []
+
+
+def _find_command() -> list[str]:
+    """Return what starts slowwave from anywhere: clients have a search path of their own."""
+    beside = Path(sys.executable).with_name("slowwave")
+    found = str(beside) if beside.exists() else shutil.which("slowwave")
+    return [found] if found else [sys.executable, "-m", "slowwave"]
+
+
+def _read(path: Path) -> str:
+    from slowwave.text.marked import read_as_it_is
+
+    return read_as_it_is(path)
+
+
+def _change(file: "ClientFile", before: str, after: str | None, dry_run: bool, *, keep: bool) -> None:
+    """Write a file, or take it away where nothing is left of it; say so.
+
+    Args:
+        file: which.
+        before: as it is.
+        after: as it is to be; None for none.
+        dry_run: print the difference alone.
+        keep: put the bytes of before beside it, unless some are there; else take those away.
+    """
+    from slowwave.text.marked import write_whole
+
+    if dry_run:
+        lines = difflib.unified_diff(before.splitlines(), (after or "").splitlines(), lineterm="", n=0)
+        OUT.print("\n".join([str(file.path), *list(lines)[2:]]), soft_wrap=True)
+        return
+    if not keep and after == before:
+        file.kept.unlink(missing_ok=True)
+    if after == before:
+        OUT.print(f"{file.path}: as it was.", soft_wrap=True)
+        return
+    if keep and file.path.exists() and not file.kept.exists():
+        write_whole(file.kept, before, like=file.path)
+    if after is None:
+        file.path.unlink()
+    else:
+        write_whole(file.path, after)
+    if not keep:
+        file.kept.unlink(missing_ok=True)
+    beside = f"; as it was before: {file.kept.name}" if keep and file.kept.exists() else ""
+    OUT.print(f"{file.path}: {'written' if after is not None else 'taken away'}{beside}.", soft_wrap=True)

@@ -1,0 +1,1 @@
+"""Commands that ask the memory, show what it holds, or tell it something."""

@@ -1,0 +1,224 @@
+"""`slowwave talk`: a chat in the terminal with a language model that remembers."""
+
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from importlib import import_module
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from slowwave.cli.common import ERR, OUT, SpaceOption, StoreOption, load_settings, report_errors
+
+if TYPE_CHECKING:
+    from slowwave.chat.active import Trace
+    from slowwave.chat.talk import Conversation
+    from slowwave.chat.turns import Recalled
+    from slowwave.engines.encoders.protocol import Encoder
+    from slowwave.engines.llm.streaming import Speaker
+    from slowwave.memory import Memory
+    from slowwave.schemas.settings import Settings
+    from slowwave.web.search import WebSearch
+
+HELP = """/why     what the last answer was given: web results, memories, earlier turns, and what was left out
+/memory  what is in mind: summaries of this conversation, level by level, and its turns, the strongest first
+/rate    how much a turn matters, 0 to 1: /rate 0.9 is of your last message, /rate 12 0 of turn 12
+/help    this
+/quit    leave; so does the end of input (Ctrl-D). Ctrl-C stops an answer."""
+LISTED = 20
+"""Turns that /memory and /why list."""
+SHOWN_CHARS = 100
+"""Of a turn that is listed."""
+
+
+def talk(
+    llm: Annotated[
+        str | None, typer.Option(help="The language model, as in the setting llm.", show_default=False)
+    ] = None,
+    web: Annotated[
+        bool | None, typer.Option("--web/--no-web", help="Ask the web where needed.", show_default=False)
+    ] = None,
+    workspace: Annotated[
+        str | None, typer.Option(help="Only memories of this workspace; it becomes the talk's.", show_default=False)
+    ] = None,
+    store: StoreOption = None,
+    space: SpaceOption = None,
+) -> None:
+    """Chat with a language model that has the memory at hand.
+
+    The next night reads what was said.
+    """
+    with report_errors():
+        more: dict[str, dict[str, object]] = {"web": {"enabled": web}} if web is not None else {}
+        if llm:
+            more["models"] = {"talk": ""}
+        settings = load_settings(store, space, llm=llm, **more)
+        conversation = _build_conversation(settings, workspace)
+        OUT.print(f"Talking with {conversation.speaker.llm.model}. /help lists what else there is.", highlight=False)
+        for said in _read_input_lines():
+            if said in ("/quit", "/exit"):
+                return
+            _print_answer(conversation, said)
+
+
+def _build_conversation(settings: "Settings", workspace: str | None) -> "Conversation":
+    from slowwave.chat.talk import Conversation
+    from slowwave.engines.llm.streaming import select_speaker
+    from slowwave.store.journals.journal import Journal
+    from slowwave.store.workspaces import anchor_workspace
+
+    workspace = anchor_workspace(workspace) if workspace else None  # it is stored: "." would be another place tomorrow
+    speaker = select_speaker(settings.get_llm("talk"), settings.model)
+    folder, memory = settings.store / settings.space, _try_open_memory(settings)
+    return Conversation(
+        speaker,
+        memory,
+        settings,
+        journal=Journal(folder, workspace, redact=settings.redact),
+        web=_build_web_search(settings, speaker, memory.list_people() if memory else []),
+        workspace=workspace,
+        space_dir=folder,
+        encoder=_load_encoder(settings),
+    )
+
+
+def _try_open_memory(settings: "Settings") -> "Memory | None":
+    """Return the memory; none, with a word about it, before the first night or where it can't be read."""
+    from slowwave.memory import Memory
+    from slowwave.schemas.errors import StoreError
+
+    try:
+        return Memory.open(settings.store, settings.space)
+    except StoreError as missing:
+        ERR.print(f"slowwave: talking without a memory: {missing}", highlight=False, soft_wrap=True)
+        return None
+
+
+def _load_encoder(settings: "Settings") -> "Encoder | None":
+    """Return what tells which turns are in mind; none where it is switched off or can't be had."""
+    from slowwave.engines.encoders.load import load_query_encoder
+    from slowwave.engines.errors import EncoderNotFound
+
+    try:
+        return load_query_encoder(settings.encoder) if settings.embeddings else None
+    except EncoderNotFound:
+        return None
+
+
+def _build_web_search(settings: "Settings", speaker: "Speaker", names: list[str]) -> "WebSearch | None":
+    if not settings.web.enabled:
+        return None
+    from slowwave.engines.llm.checked import CheckedLLM
+    from slowwave.engines.llm.select import select_llm
+    from slowwave.web.search import WebSearch, make_llm_judge
+
+    judge = select_llm(settings.web.judge, settings.model).chain if settings.web.judge else CheckedLLM(speaker.llm)
+    return WebSearch(settings.web, make_llm_judge(judge) if judge else None, names=names)
+
+
+def _read_input_lines() -> Iterator[str]:
+    """Yield what is typed, line by line, until the input ends."""
+    with suppress(ImportError):
+        import_module("readline")  # arrow keys and history
+    while True:
+        try:
+            line = input("> ").strip()
+        except (EOFError, KeyboardInterrupt):
+            OUT.print()
+            return
+        if line:
+            yield line
+
+
+def _print_answer(conversation: "Conversation", said: str) -> None:
+    """Print the answer as it comes; a turn that fails costs that turn alone."""
+    from slowwave.schemas.errors import SlowwaveError
+
+    if said.startswith("/"):
+        OUT.print(_run_talk_command(conversation, said), highlight=False, markup=False, soft_wrap=True)
+        return
+    try:
+        with closing(conversation.say(said)) as pieces:
+            for piece in pieces:
+                OUT.print(piece, end="", highlight=False, markup=False, soft_wrap=True)
+    except KeyboardInterrupt:
+        OUT.print(" … stopped", end="")
+    except SlowwaveError as trouble:
+        ERR.print(f"slowwave: {trouble}", style="red", highlight=False, markup=False, soft_wrap=True)
+    OUT.print(_format_block_counts(conversation), style="dim", highlight=False, markup=False)
+
+
+def _run_talk_command(conversation: "Conversation", said: str) -> str:
+    """Return what a command of the chat answers."""
+    name, *given = said.split()
+    if name == "/rate":
+        return _rate_turn(conversation, given)
+    if name == "/memory":
+        return _list_traces(conversation)
+    return _explain_last_answer(conversation) if name == "/why" else HELP
+
+
+def _rate_turn(conversation: "Conversation", given: list[str]) -> str:
+    """Set how much a turn matters; the person's last message, unless one is named."""
+    turns = conversation.turns.said
+    latest = max((n for n, turn in enumerate(turns, 1) if turn["role"] == "user"), default=0)
+    try:
+        number = int(given[0]) if len(given) == 2 else latest
+        strength = float(given[-1])
+        known = conversation.turns.active.set_strength(number - 1, strength)
+    except (ValueError, IndexError):
+        return "A rating is 0 to 1, of a turn by its number: /rate 0.9, or /rate 12 0."
+    return f"Turn {number} now has strength {strength:.2f}." if known else f"Turn {number} is not in mind."
+
+
+def _list_traces(conversation: "Conversation") -> str:
+    """Return the state of active memory, the strongest turns first."""
+    mind = conversation.turns.active
+    strongest = sorted(mind.traces, key=lambda trace: (-mind.compute_strength(trace), -trace.number))
+    head = f"{len(mind.traces):,} of {mind.heard:,} turns in mind, {mind.settings.capacity:,} at most"
+    lines = [f"{mind.compute_strength(trace):.2f}  {_format_listed_turn(trace)}" for trace in strongest[:LISTED]]
+    summaries = list(filter(None, [conversation.turns.summarise()]))
+    return "\n".join([*summaries, f"{head}; the strongest:" if lines else f"{head}.", *lines])
+
+
+def _format_listed_turn(trace: "Trace") -> str:
+    text = " ".join(trace.text.split())
+    return f"{trace.number + 1} {trace.speaker}: {text[:SHOWN_CHARS]}{'…' if len(text) > SHOWN_CHARS else ''}"
+
+
+def _explain_turns(recalled: "Recalled") -> list[str]:
+    """Return which turns went along and how activated the older ones were, and what found no room."""
+    lines = [f"{len(recalled.recent)} latest turns went along as they are."] if recalled.recent else []
+    called = sorted(recalled.shown, key=lambda one: -one.activation)
+    lines += [f"{len(called)} earlier turns were called up, the most activated first:"] if called else []
+    lines += [
+        f"  {one.activation:.2f} {_format_listed_turn(one.trace)}{' (shortened)' if one.shortened else ''}"
+        for one in called[:LISTED]
+    ]
+    lines += [f"The model's recap: {recalled.recap}"] if recalled.recap else []
+    lines += [f"{len(recalled.left_out)} turns were left out, the most activated first:"] if recalled.left_out else []
+    return lines + [f"  {value:.2f} {_format_listed_turn(trace)}" for trace, value in recalled.left_out[:LISTED]]
+
+
+def _format_block_counts(conversation: "Conversation") -> str:
+    """Return what the answer was given, in a line of its own; an empty one where it was given nothing."""
+    block = conversation.recalled.block if conversation.recalled else None
+    names = {"memories": "from memory", "web": "from the web"}
+    counts = [f"{len(part.lines)} {names[part.name]}" for part in block.parts if part.name in names] if block else []
+    return f"\n[{', '.join(counts)}: /why]" if counts else "\n"
+
+
+def _explain_last_answer(conversation: "Conversation") -> str:
+    """Return what the last answer was given."""
+    recalled = conversation.recalled
+    if recalled is None:
+        return "Nothing was asked yet."
+    tokens = f"{recalled.block.tokens:,} tokens\n" if recalled.block and recalled.text else ""
+    lines = [tokens + recalled.text] if recalled.text else []
+    if recalled.reason:
+        lines.append(f"No memory was recalled: {recalled.reason.rstrip('.')}.")
+    if recalled.web.query:
+        lines.append(f"The web was asked for {recalled.web.query!r} ({recalled.web.why}).")
+    elif recalled.web.why:
+        lines.append(f"The web was not asked: {recalled.web.why}.")
+    lines += _explain_turns(recalled.turns)
+    return "\n".join([*lines, *(f"Note: {note}" for note in recalled.notes)])

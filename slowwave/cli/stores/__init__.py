@@ -1,0 +1,1 @@
+"""Commands on stores as a whole: releases, ledgers, checks, copies, settings, probes."""

@@ -1,0 +1,238 @@
+"""The briefing for a session's start: facts, topics and the latest sessions, collected, ordered and packed into lines.
+
+That of a project has what stands about it for facts, and its own sessions and topics. A session is called by as much of
+its id as tells it from all others of the store.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from datetime import UTC, datetime
+from itertools import zip_longest
+from typing import Any, cast
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from slowwave.context.build import Context
+from slowwave.context.projects.standing import STANDING, collect_standing_claims, take_in_turn
+from slowwave.context.rendering import Format, Line, LineSource, Part, get_renderer
+from slowwave.context.tokens import Tokenizer, cache_counts
+from slowwave.recall.release.view import View
+from slowwave.schemas.tables import GATES, MESSAGES, OBSERVATIONS, PERSONAL, SESSIONS, SUMMARIES, TOPICS, Table
+from slowwave.schemas.vocabulary import Origin, Status, SummaryScope
+
+MASTER = -1
+EARLIEST = datetime.min.replace(tzinfo=UTC)
+MOST_LINES = 200
+"""Lines that are looked at of each kind: the foremost ones."""
+
+Row = dict[str, object]
+Kinds = Sequence[Sequence[Line]]
+"""What a briefing is made of: facts, topics, sessions."""
+
+
+def collect_briefing_lines(view: View, places: Collection[str] = ()) -> Kinds:
+    """Return all lines that a briefing may have, the foremost of each kind first.
+
+    Args:
+        view: the release.
+        places: names of the one workspace that it is of; none for all that is known.
+    """
+    facts = collect_project_facts(view, places) if places else collect_facts(view)
+    return [facts, collect_topic_summaries(view, places), collect_session_summaries(view, places)]
+
+
+def collect_project_facts(view: View, places: Collection[str]) -> list[Line]:
+    """Return what stands about a project, each category in turn."""
+    here = collect_standing_claims(view, places, (*STANDING, *PERSONAL))
+    return [claim.as_line() for claim in take_in_turn(here)][:MOST_LINES]
+
+
+def serialize_lines(kinds: Kinds) -> list[list[dict[str, object]]]:
+    """Return the lines as plain values, for the cache."""
+    return [[{"text": one.text, **one.source.as_dict(), "short": one.source.short} for one in kind] for kind in kinds]
+
+
+def deserialize_lines(plain: Sequence[Sequence[Mapping[str, Any]]]) -> Kinds:
+    """Return the lines that `serialize_lines` wrote down."""
+    return [[_deserialize_line(dict(one)) for one in kind] for kind in plain]
+
+
+def _deserialize_line(line: dict[str, Any]) -> Line:
+    text, at = str(line.pop("text")), line.pop("at", None)
+    return Line(text, LineSource(**line, at=datetime.fromisoformat(at) if at else None))
+
+
+def pack_briefing(
+    kinds: Kinds, budget: int, count: Tokenizer, format: Format = "markdown", *, stale: bool = False
+) -> Context:
+    """Return the block, at most `budget` tokens: facts, topics and sessions in turn, as many as fit whole.
+
+    Args:
+        kinds: what may stand in it.
+        budget: by `count`.
+        count: tokens of a text.
+        format: how it reads.
+        stale: what may stand in it is of the last briefing.
+    """
+    in_turn = [line for round_ in zip_longest(*kinds) for line in round_ if line is not None]
+    render = get_renderer(format, stale=stale)
+    counted = cache_counts(count)
+
+    def size(lines: Sequence[Line]) -> int:
+        return counted(render([Part("briefing", tuple(lines))])) if lines else 0
+
+    chosen: list[Line] = []
+    for line in in_turn:
+        if size(order_briefing_lines(kinds, [*chosen, line])) <= budget:
+            chosen.append(line)
+    part = Part("briefing", tuple(order_briefing_lines(kinds, chosen)))
+    parts = (part,) if part.lines else ()
+    return Context(render(parts), size(part.lines), parts, stale)
+
+
+def order_briefing_lines(kinds: Kinds, chosen: Sequence[Line]) -> list[Line]:
+    """Return the lines chosen: topics, then sessions from the oldest on, then facts nearest to the end."""
+    taken = set(map(id, chosen))
+    facts_, topics, sessions = ([line for line in kind if id(line) in taken] for kind in kinds)
+    return [*topics, *reversed(sessions), *facts_]
+
+
+def collect_facts(view: View) -> list[Line]:
+    """Return what people said of themselves, as active claims with no gate shut: a person's words before an agent's
+    account of them, then the surest first, of equals the latest.
+    """
+    columns = [
+        "observation_id",
+        "session_id",
+        "summary",
+        "category",
+        "confidence",
+        "observed_at",
+        "speaker",
+        "message_ids",
+        *GATES,
+    ]
+    wanted = (pc.field("status") == Status.ACTIVE) & (pc.field("pack") == "personal")
+    rows = _read_optional_rows(view, OBSERVATIONS, columns, wanted)
+    unconfirmed = view.unconfirmed_notes
+    rows = [row for row in rows if row["category"] in PERSONAL and row["session_id"] not in unconfirmed]
+    rows = [row for row in rows if not any(row[gate] is False for gate in GATES)]
+    rows.sort(key=lambda row: str(row["observation_id"]))
+    rows.sort(key=lambda row: _make_time_key(row["observed_at"]), reverse=True)
+    rows.sort(key=lambda row: -round(cast(float, row["confidence"]), 6))
+    columns = ["message_id", "native_id", "seq", "origin"]
+    said = view.read_by_id(MESSAGES, [_get_first_message_id(row) for row in rows], columns)
+    rows.sort(key=lambda row: said.get(_get_first_message_id(row), {}).get("origin") != Origin.HUMAN)
+    rows = rows[:MOST_LINES]
+    native = _load_native_ids(view, [str(row["session_id"]) for row in rows])
+    tags = view.session_tags
+    return [
+        _make_line(
+            str(row["summary"]),
+            LineSource(
+                native[str(row["session_id"])],
+                str(said[_get_first_message_id(row)]["native_id"]),
+                cast(int, said[_get_first_message_id(row)]["seq"]),
+                _get_time(row["observed_at"]),
+                str(row["speaker"]) if row["speaker"] else None,
+                short=tags.get(native[str(row["session_id"])]),
+            ),
+        )
+        for row in rows
+        if str(row["session_id"]) in native and _get_first_message_id(row) in said
+    ]
+
+
+def collect_topic_summaries(view: View, places: Collection[str] = ()) -> list[Line]:
+    """Return for each topic its highest summaries that nothing stands above, the largest topics first; of a workspace
+    those of which most claims were made there. Those over what only an agent noted give way to those below them.
+    """
+    columns = ["summary_id", "scope_id", "tier", "seq", "title", "text", "last_at", "member_ids"]
+    rows = _read_optional_rows(view, SUMMARIES, columns, pc.field("scope") == SummaryScope.TOPIC)
+    rows = _leave_out_unconfirmed(view, rows)
+    covered = {key for row in rows for key in cast(list[str], row["member_ids"])}
+    sizes = {
+        str(row["topic_id"]): cast(int, row["size"]) for row in _read_optional_rows(view, TOPICS, ["topic_id", "size"])
+    }
+    tops = [row for row in rows if row["summary_id"] not in covered]
+    if places:
+        own = _find_own_topics(view, places)
+        tops = [row for row in tops if row["scope_id"] in own]
+    tops.sort(key=lambda row: (-sizes.get(str(row["scope_id"]), 0), str(row["scope_id"]), -cast(int, row["tier"])))
+    return [
+        _make_line(
+            str(row["text"]), LineSource(at=_get_time(row["last_at"]), topic=str(row["title"] or row["scope_id"]))
+        )
+        for row in tops[:MOST_LINES]
+    ]
+
+
+def _leave_out_unconfirmed(view: View, rows: list[Row]) -> list[Row]:
+    """Return the summaries that stand on nothing which only an agent noted."""
+    if not (unconfirmed := view.unconfirmed_notes):
+        return rows
+    noted = pc.field("session_id").isin(sorted(unconfirmed))
+    doubtful = {row["observation_id"] for row in _read_optional_rows(view, OBSERVATIONS, ["observation_id"], noted)}
+    for row in sorted(rows, key=lambda row: cast(int, row["tier"])):
+        if doubtful.intersection(cast(list[str], row["member_ids"])):
+            doubtful.add(row["summary_id"])
+    return [row for row in rows if row["summary_id"] not in doubtful]
+
+
+def _find_own_topics(view: View, places: Collection[str]) -> set[str]:
+    """Return the topics of which more than half the claims were made in a workspace."""
+    rows = _read_optional_rows(
+        view, OBSERVATIONS, ["topic_id", "workspace"], pc.field("status") == pa.scalar(Status.ACTIVE)
+    )
+    here = Counter(str(row["topic_id"]) for row in rows if row["workspace"] in places)
+    every = Counter(str(row["topic_id"]) for row in rows)
+    return {topic for topic, count in here.items() if 2 * count > every[topic]}
+
+
+def collect_session_summaries(view: View, places: Collection[str] = ()) -> list[Line]:
+    """Return sessions' master summaries, the latest first."""
+    wanted = (pc.field("scope") == SummaryScope.SESSION) & (pc.field("tier") == MASTER)
+    if places:
+        wanted = wanted & pc.field("workspace").isin(sorted(places))
+    rows = _read_optional_rows(view, SUMMARIES, ["summary_id", "scope_id", "text", "last_at"], wanted)
+    unconfirmed = view.unconfirmed_notes
+    rows = [row for row in rows if row["scope_id"] not in unconfirmed]
+    rows.sort(key=lambda row: str(row["summary_id"]))
+    rows.sort(key=lambda row: _make_time_key(row["last_at"]), reverse=True)
+    native = _load_native_ids(view, [str(row["scope_id"]) for row in rows[:MOST_LINES]])
+    tags = view.session_tags
+    return [
+        _make_line(str(row["text"]), LineSource(session, at=_get_time(row["last_at"]), short=tags.get(session)))
+        for row in rows[:MOST_LINES]
+        if row["text"] and (session := native.get(str(row["scope_id"])))
+    ]
+
+
+def _make_line(text: str, source: LineSource) -> Line:
+    return Line(" ".join(text.split()), source)
+
+
+def _get_first_message_id(row: Row) -> str:
+    """Return the first message a claim stands on."""
+    return (cast(list[str], row["message_ids"]) or [""])[0]
+
+
+def _get_time(at: object) -> datetime | None:
+    return at if isinstance(at, datetime) else None
+
+
+def _make_time_key(at: object) -> datetime:
+    return at if isinstance(at, datetime) else EARLIEST
+
+
+def _load_native_ids(view: View, sessions: Sequence[str]) -> dict[str, str]:
+    """Return the transcripts' own ids of the sessions."""
+    rows = view.read_by_id(SESSIONS, sorted(set(sessions)), ["session_id", "native_id"])
+    return {key: str(row["native_id"]) for key, row in rows.items()}
+
+
+def _read_optional_rows(view: View, table: Table, columns: list[str], where: pc.Expression | None = None) -> list[Row]:
+    """Return rows of a table; none of one that the release lacks."""
+    rows: list[Row] = view.read(table, columns, where).to_pylist() if view.count(table) else []
+    return rows

@@ -1,0 +1,149 @@
+"""What stands, where agents look: a block for CLAUDE.md, AGENTS.md or a rule of Cursor's, and a folder of small pages.
+
+Such a file is obeyed, not quoted. So each line is what a person said or two sessions bear out, nothing doubts it, it
+does not address its reader, and nothing in it ends the block or pulls in a file. Of the same claims come the same
+bytes, whatever the release is called and whenever that is written.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from itertools import islice
+from pathlib import PurePath
+
+from slowwave.context.projects.standing import LIKELY, STANDING, StandingClaim, collect_standing_claims, take_in_turn
+from slowwave.context.tokens import Tokenizer
+from slowwave.recall.release.view import View
+from slowwave.schemas.ids import compute_content_id
+from slowwave.schemas.tables import PERSONAL, TOPICS
+
+HEADINGS = {
+    "decision": "Decisions",
+    "convention": "Conventions",
+    "gotcha": "Gotchas",
+    "pattern": "Patterns",
+    "preference": "Preferences",
+    "fact": "Facts",
+    "relationship": "Relations",
+    "event": "Events",
+    "plan": "Plans",
+}
+"""In the order they stand in."""
+FOLDERS = ("decisions", "gotchas", "people", "projects")
+"""Of the pages."""
+INTRODUCTION = (
+    "Distilled by slowwave from earlier sessions: what a person said, or two sessions bear out. Later words hold over "
+    "these. `slowwave show ID` prints where a line comes from."
+)
+ID_CHARS = 12
+"""Of a claim's id, as `slowwave show` prints and takes it."""
+MENTION = re.compile(r"(?<!\S)@\S+")
+UNSAFE = re.compile(r"[^\w.-]+")
+MOST_LINES = 200
+"""Claims of a page."""
+
+Steers = Callable[[str], bool]
+Pages = dict[str, str]
+"""Text by path, relative to the folder of the pages."""
+
+
+def collect_told_claims(
+    view: View, places: Collection[str], categories: Iterable[str], steers: Steers, least: float = LIKELY
+) -> list[StandingClaim]:
+    """Return the standing claims that may be written where they are obeyed.
+
+    Args:
+        view: the release.
+        places: names of the workspace; none for any.
+        categories: those wanted.
+        steers: whether a text addresses who reads it.
+        least: confidence from which a claim stands.
+    """
+    return [
+        claim for claim in collect_standing_claims(view, places, tuple(categories), least) if not steers(claim.text)
+    ]
+
+
+def build_block(
+    claims: Sequence[StandingClaim], title: str, budget: int, count: Tokenizer
+) -> tuple[str, list[StandingClaim]]:
+    """Return the block about a project, its categories in turn as far as the budget goes, and the claims in it; the
+    block is empty without any.
+
+    Args:
+        claims: the foremost of each category first.
+        title: of the block.
+        budget: tokens by `count`, at most.
+        count: tokens of a text.
+    """
+    chosen: list[StandingClaim] = []
+    for claim in islice(take_in_turn(claims), MOST_LINES):
+        if count(_render([*chosen, claim], title)) <= budget:
+            chosen.append(claim)
+    return _render(chosen, title), chosen
+
+
+def build_pages(
+    view: View, places: Collection[str], steers: Steers, least: float = LIKELY
+) -> tuple[Pages, list[StandingClaim]]:
+    """Return the pages that are due, of one workspace or of all, and the claims that may stand in them.
+
+    `decisions/` and `gotchas/` are by topic, `people/` by who speaks, `projects/` by workspace; none without content.
+    """
+    claims = collect_told_claims(view, places, (*STANDING, *PERSONAL), steers, least)
+    topics = _read_topic_names(view)
+    groups: dict[tuple[str, str], list[StandingClaim]] = defaultdict(list)
+    for claim in claims:
+        if claim.category in ("decision", "gotcha"):
+            groups[f"{claim.category}s", topics.get(claim.topic or "", "") or "other"].append(claim)
+        if claim.category in PERSONAL and claim.source.speaker:
+            groups["people", claim.source.speaker].append(claim)
+        if claim.workspace:
+            groups["projects", claim.workspace].append(claim)
+    paths = _name_files(groups)
+    return {paths[key]: _render(some[:MOST_LINES], key[1]) for key, some in sorted(groups.items())}, claims
+
+
+def _read_topic_names(view: View) -> dict[str, str]:
+    rows = view.read(TOPICS, ["topic_id", "name"]).to_pylist() if view.count(TOPICS) else []
+    return {row["topic_id"]: row["name"] for row in rows}
+
+
+def _name_files(groups: Iterable[tuple[str, str]]) -> Mapping[tuple[str, str], str]:
+    """Return a file name for each page that a person can read; where two would have one, with some of its hash."""
+    paths = {(folder, name): f"{folder}/{_make_slug(name, folder)}" for folder, name in groups}
+    taken = list(paths.values())
+    return {
+        key: f"{path}{'-' + compute_content_id(*key)[:6] if taken.count(path) > 1 else ''}.md"
+        for key, path in paths.items()
+    }
+
+
+def _make_slug(name: str, folder: str) -> str:
+    plain = PurePath(name.replace("\\", "/")).name if folder == "projects" else name
+    return UNSAFE.sub("-", plain.casefold()).strip("-.")[:60] or "other"
+
+
+def _render(claims: Sequence[StandingClaim], title: str) -> str:
+    """Return the claims by category under a title, each line with its day and id; empty without any."""
+    lines = [f"# {make_harmless(title)}", "", INTRODUCTION] if claims else []
+    for category, heading in HEADINGS.items():
+        some = [claim for claim in claims if claim.category == category]
+        lines += ["", f"## {heading}", "", *(_format_claim(claim, title) for claim in some)] if some else []
+    return "\n".join(lines)
+
+
+def _format_claim(claim: StandingClaim, title: str) -> str:
+    day = f"{claim.source.at:%Y-%m-%d}, " if claim.source.at else ""
+    speaker = claim.source.speaker if claim.pack == "personal" else None
+    who = f"{speaker}: " if speaker not in (None, title) else ""
+    return f"- {make_harmless(who + claim.text)} ({day}{claim.id[:ID_CHARS]})"
+
+
+def make_harmless(text: str) -> str:
+    """Return one line that ends no comment and pulls in no file: in CLAUDE.md `@path` does, but not within code."""
+    line = " ".join(text.split()).replace("<!--", "<! --").replace("-->", "-- >")
+    pieces = line.split("`")
+    if len(pieces) % 2 == 0:  # a backtick without its other
+        pieces = ["".join(pieces)]
+    return "`".join(MENTION.sub(r"`\g<0>`", piece) if n % 2 == 0 else piece for n, piece in enumerate(pieces))

@@ -1,0 +1,180 @@
+"""What a project goes by, as a skill that agents load: SKILL.md of the Agent Skills format (agentskills.io).
+
+A skill is obeyed, not quoted: its claims are those of `slowwave/context/projects/projection.py`, which a person said or
+two sessions bear out. Its commands, and the files that change together, are counted in the agents' own calls. Each line
+ends in a comment that names session and message, as `slowwave show` takes them. Of one release come the same bytes.
+"""
+
+import json
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from itertools import islice, zip_longest
+from pathlib import PurePath
+from typing import cast
+
+from slowwave.context.projects.projection import ID_CHARS, MOST_LINES, Steers, collect_told_claims, make_harmless
+from slowwave.context.projects.standing import LIKELY, STANDING, StandingClaim
+from slowwave.context.tokens import Tokenizer
+from slowwave.recall.release.view import View
+from slowwave.recall.views.habits import Habit, find_habits
+from slowwave.schemas.tables import OBSERVATIONS
+from slowwave.schemas.vocabulary import ActionKind, CommandRole, HabitKind
+
+SECTIONS = {
+    "decision": "Key Decisions",
+    "convention": "Conventions",
+    "pattern": "Patterns",
+    "gotcha": "Gotchas",
+    HabitKind.CO_EDIT: "Files Often Changed Together",
+    HabitKind.SEQUENCE: "Common Workflows",
+    HabitKind.COMMAND: "Testing and Build",
+}
+"""In the order they stand in, by category of claim or kind of habit."""
+CHECKED = (CommandRole.TEST, CommandRole.BUILD, CommandRole.LINT, CommandRole.FORMAT, CommandRole.RUN)
+LOOKS = (ActionKind.READ, ActionKind.SEARCH, ActionKind.EDIT)
+LONGEST_NAME, LONGEST_DESCRIPTION = 64, 1024
+"""Characters, as the format has it."""
+NOT_IN_NAMES = re.compile(r"[^a-z0-9]+")
+INTRODUCTION = (
+    "Distilled by slowwave from earlier sessions: what a person said or two sessions bear out, and what was done over "
+    "and over. Later words hold over these. Behind each line stand its session and message: `slowwave show` takes both."
+)
+MOST_HABITS = 10
+"""Of each kind."""
+MOST_FILES = 3
+"""Of a claim."""
+EXTRACTIVE = "extractive"
+"""The observer of a claim that no model wrote."""
+
+
+@dataclass(frozen=True, slots=True)
+class SkillLine:
+    """A line, and where it comes from."""
+
+    section: str
+    text: str
+    session: str
+    """Its tag, as blocks have it."""
+    message: str
+    """The first characters of its id."""
+    claim: str | None = None
+    """The id of the claim that it tells; None of a habit."""
+    said: str = ""
+    """The claim's own words."""
+
+
+def collect_skill_lines(
+    view: View, places: Collection[str], steers: Steers, least: float = LIKELY, days: int | None = None
+) -> list[SkillLine]:
+    """Return what may stand in a project's skill, the foremost of each section first.
+
+    Args:
+        view: the release.
+        places: names of the workspace.
+        steers: whether a text addresses who reads it.
+        least: confidence from which a claim is told.
+        days: only what was said or done in so many days before the release; None for all.
+    """
+    since = view.release.created_at - timedelta(days=days) if days is not None else None
+    claims = collect_told_claims(view, places, STANDING, steers, least)
+    claims = [one for one in claims if since is None or (one.source.at is not None and one.source.at >= since)]
+    habits = [one for one in find_habits(view) if one.workspace in places]
+    habits = [one for one in habits if since is None or (one.last_at is not None and one.last_at >= since)]
+    lines = [*_tell_claims(view, claims), *(line for kind in HabitKind for line in _tell_habits(view, habits, kind))]
+    return [line for line in lines if not steers(line.text)]
+
+
+def build_skill(lines: Sequence[SkillLine], title: str, budget: int, count: Tokenizer) -> tuple[str, list[SkillLine]]:
+    """Return the skill's text below its front matter, each section in turn as far as the budget goes; and its lines.
+
+    Args:
+        lines: the foremost of each section first.
+        title: of the skill.
+        budget: tokens by `count`, at most.
+        count: tokens of a text.
+    """
+    chosen: list[SkillLine] = []
+    by_section = ([line for line in lines if line.section == section] for section in SECTIONS)
+    in_turn = (line for turn in zip_longest(*by_section) for line in turn if line is not None)
+    for line in islice(in_turn, MOST_LINES):
+        if count(_render([*chosen, line], title)) <= budget:
+            chosen.append(line)
+    return _render(chosen, title), chosen
+
+
+def make_skill_name(wanted: str) -> str:
+    """Return a name as the format wants it: a-z, 0-9 and single hyphens, 64 characters at most."""
+    last = PurePath(wanted.replace("\\", "/").rstrip("/")).name
+    return NOT_IN_NAMES.sub("-", last.casefold()).strip("-")[:LONGEST_NAME].rstrip("-") or "project"
+
+
+def build_front_matter(name: str, lines: Sequence[SkillLine]) -> str:
+    """Return what a skill begins with: its name, and when it is of use. YAML, its text quoted as in JSON."""
+    kinds = [heading.lower() for section, heading in SECTIONS.items() if any(line.section == section for line in lines)]
+    listed = f"{', '.join(kinds[:-1])} and {kinds[-1]}" if len(kinds) > 1 else "".join(kinds) or "what was settled"
+    told = (
+        f"What earlier sessions settled about {name}: {listed}. Use when working on {name}, before changing its code."
+    )
+    return f"---\nname: {name}\ndescription: {json.dumps(told[:LONGEST_DESCRIPTION])}\n---\n"
+
+
+def _tell_claims(view: View, claims: Sequence[StandingClaim]) -> list[SkillLine]:
+    """Return the claims as lines; with its reasons what a model wrote, without one they are what stands around it."""
+    more = view.read_by_id(OBSERVATIONS, [one.id for one in claims], ["detail", "files", "observer", "message_ids"])
+    lines = []
+    for one in claims:
+        row = more[one.id]
+        detail = " ".join(str(row["detail"] or "").split()) if row["observer"] != EXTRACTIVE else ""
+        files = [file for file in cast(list[str], row["files"])[:MOST_FILES] if file not in one.text]
+        because = f" — {detail}" if detail and detail.casefold() not in one.text.casefold() else ""
+        named = f" ({', '.join(f'`{file}`' for file in files)})" if files else ""
+        text = make_harmless(f"{one.text}{because}{named}")
+        session = one.source.short or one.source.session or ""
+        message = cast(list[str], row["message_ids"])[0][:ID_CHARS]
+        lines.append(SkillLine(one.category, text, session, message, one.id, one.text))
+    return lines
+
+
+def _tell_habits(view: View, habits: Sequence[Habit], kind: HabitKind) -> list[SkillLine]:
+    """Return the foremost habits of a kind that tell somebody who works here what to do."""
+    some = [one for one in habits if one.kind == kind and one.sources and not any("`" in item for item in one.items)]
+    if kind is HabitKind.COMMAND:
+        some = [one for one in some if one.role in CHECKED]
+        some.sort(key=lambda one: CHECKED.index(CommandRole(str(one.role))))
+    if kind is HabitKind.SEQUENCE:  # to look before one edits is nothing of this project
+        some = [one for one in some if any(item not in LOOKS for item in one.items)]
+    first = {one.items: one for one in reversed(some)}  # of two checkouts the one with more of it
+    some = [one for one in some if first[one.items] is one][:MOST_HABITS]
+    return [
+        SkillLine(
+            kind,
+            make_harmless(_format_habit(one)),
+            view.session_tags.get(source.session, source.session),
+            source.id[:ID_CHARS],
+        )
+        for one in some
+        for source in one.sources[:1]
+    ]
+
+
+def _format_habit(one: Habit) -> str:
+    if one.kind == HabitKind.CO_EDIT:
+        return f"{' and '.join(f'`{item}`' for item in one.items)}: {one.count}"
+    if one.kind == HabitKind.SEQUENCE:
+        return f"{' → '.join(item if item in LOOKS else f'`{item}`' for item in one.items)}: {one.count}"
+    line = one.line if one.line and "`" not in one.line else one.items[0]
+    return f"{str(one.role).capitalize()}: `{line}` ({one.count})"
+
+
+def _render(lines: Sequence[SkillLine], title: str) -> str:
+    told = [f"# {make_harmless(title)}", "", INTRODUCTION if lines else "Nothing stands about it yet."]
+    for section, heading in SECTIONS.items():
+        some = [_format_line(line) for line in lines if line.section == section]
+        told += ["", f"## {heading}", "", *some] if some else []
+    return "\n".join(told)
+
+
+def _format_line(line: SkillLine) -> str:
+    return f"- {line.text} <!-- {make_harmless(line.session).replace('`', '')}/{line.message} -->"

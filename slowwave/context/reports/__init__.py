@@ -1,0 +1,1 @@
+"""What a long report's block may show: clauses of past sessions, and how likely each matters."""

@@ -1,0 +1,157 @@
+"""What of a session matters to a query: its sentences, and for each of their words the probability that it does.
+
+A sentence matters when its session does and it settles something. That
+it settles something is told by its features (`features.py`). A word matters when sentences that hold it do, more so if
+several messages hold it, if it comes up late, and if it has a figure. What was superseded, or the session itself takes
+back later (`retractions.py`), is left out. Sentences come in clauses, each with its sentence's
+log-odds.
+
+Weights are log-odds, by `bench/fit_statements.py` from the sets of bug reports in `data/labelled`;
+what they are worth on sets that the fit did not see stands in `docs/decisions/`.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from importlib.resources import files
+
+import numpy as np
+import orjson
+
+from slowwave.context.reports.features import (
+    SENTENCE_SIGNS,
+    WORD_SIGNS,
+    ClaimQuotes,
+    NightVectors,
+    PastMessage,
+    SessionFeatures,
+    Statement,
+    compute_word_features,
+)
+from slowwave.context.reports.retractions import find_retractions, remove_figures
+from slowwave.engines.encoders.blas import limit_blas_threads
+from slowwave.text.clauses import is_dependent_clause, split_clauses
+from slowwave.text.words import extract_content_words
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """Log-odds for each sign, of a sentence to settle something and of a word to matter."""
+
+    sentence_bias: float
+    sentence: Mapping[str, float]
+    """By the names of `SENTENCE_SIGNS`."""
+    word_bias: float
+    word: Mapping[str, float]
+    """By the names of `WORD_SIGNS`."""
+    encoder: str = ""
+    """Whose dimensions `direction` has."""
+    direction: tuple[float, ...] = ()
+    """Of what settles something, among the vectors of a session; by each dimension of the encoder. Empty: meaning
+    counts for nothing."""
+
+    def to_json(self) -> bytes:
+        """As `weights.json` keeps them."""
+        return orjson.dumps(asdict(self), option=orjson.OPT_APPEND_NEWLINE)
+
+    @classmethod
+    def from_json(cls, text: bytes) -> "Weights":
+        """As `to_json` wrote them."""
+        told = orjson.loads(text)
+        return cls(**told | {"direction": tuple(told["direction"])})
+
+
+WEIGHTS = Weights.from_json(files("slowwave.context.reports").joinpath("weights.json").read_bytes())
+"""Those that ship, by `python -m bench.fit_statements`."""
+
+
+def score_statements(
+    messages: Sequence[PastMessage],
+    probability: float,
+    closeness: Mapping[str, float],
+    claims: Mapping[str, ClaimQuotes],
+    rarity: Mapping[str, float] | None = None,
+    weights: Weights = WEIGHTS,
+    vectors: NightVectors | None = None,
+) -> list[Statement]:
+    """Return clauses of one session's messages, in order, without what is superseded or taken back.
+
+    Args:
+        messages: of one session, in order.
+        probability: that the query is about this session.
+        closeness: message_id -> how near its vector is to the query's, standardised over all messages looked at.
+        claims: message_id -> what the night made of it.
+        rarity: stem -> its inverse document frequency among the sessions looked at; 1 for one that isn't there.
+        weights: of the signs.
+        vectors: what the night encoded, by the encoder that `weights` knows; None: meaning counts for nothing.
+    """
+    talk = SessionFeatures(messages, claims, closeness, rarity or {}, vectors)
+    kept = select_unretracted_clauses(talk, weights)
+    matters = compute_word_probabilities([one for one, _ in kept], [logit for _, logit in kept], messages, weights)
+    return [
+        replace(
+            one,
+            relevance=probability * _sigmoid(logit),
+            worths={word: probability * matters[word] for word in sorted(one.words)},
+        )
+        for one, logit in kept
+    ]
+
+
+def select_unretracted_clauses(talk: SessionFeatures, weights: Weights) -> list[tuple[Statement, float]]:
+    """Return what the session does not take back, each clause with its sentence's log-odds to settle something."""
+    parts = [
+        (part, logit)
+        for one, logit in zip(talk.found, compute_sentence_logits(talk, weights), strict=True)
+        for part in split_statement(one)
+    ]
+    back = find_retractions([part for part, _ in parts])
+    kept: list[tuple[Statement, float]] = []
+    gone = False
+    for n, (part, logit) in enumerate(parts):
+        left = remove_figures(part, back[n]) if n in back else part
+        gone = left is None or (gone and part.leans)
+        if left is not None and not gone:
+            kept.append((left, logit))
+    return kept
+
+
+def split_statement(one: Statement) -> list[Statement]:
+    """Return a sentence's clauses, each as a statement; a question stays whole, and one with a clause of idle words."""
+    texts = [one.text] if one.asks else split_clauses(one.text)
+    if len(texts) == 1:
+        return [one]
+    told = [frozenset(extract_content_words(text)) for text in texts]
+    if not all(told):
+        return [one]
+    found, start, last = [], one.start, len(texts) - 1
+    for n, (text, words) in enumerate(zip(texts, told, strict=True)):
+        leaning = n > 0 and is_dependent_clause(text)
+        found.append(replace(one, start=start, text=text, words=words, clause=n, ends=n == last, leans=leaning))
+        start += len(text) + 1
+    return found
+
+
+def compute_sentence_logits(talk: SessionFeatures, weights: Weights) -> list[float]:
+    """Return the log-odds that each sentence settles something, if the query is about its session."""
+    told = np.array([weights.sentence.get(name, 0.0) for name in SENTENCE_SIGNS])
+    total = weights.sentence_bias + talk.compute_features() @ told
+    meaning = talk.compute_centered_vectors() if weights.direction else None
+    if meaning is not None:
+        with limit_blas_threads():
+            total = total + meaning @ np.array(weights.direction)
+    logits: list[float] = total.tolist()
+    return logits
+
+
+def compute_word_probabilities(
+    found: Sequence[Statement], logits: Sequence[float], messages: Sequence[PastMessage], weights: Weights
+) -> dict[str, float]:
+    """Return for each word of the sentences the probability that it matters, if the query is about their session."""
+    words, signs = compute_word_features(found, logits, max((message.seq for message in messages), default=0))
+    told = weights.word_bias + signs @ np.array([weights.word.get(name, 0.0) for name in WORD_SIGNS])
+    return {word: _sigmoid(logit) for word, logit in zip(words, told.tolist(), strict=True)}
+
+
+def _sigmoid(logit: float) -> float:
+    return 1.0 / (1.0 + math.exp(-logit))

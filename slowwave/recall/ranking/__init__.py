@@ -1,0 +1,1 @@
+"""What was found, put in order: kinds merged, what changed marked, sources, a reranker."""

@@ -1,0 +1,128 @@
+"""From hits down to the messages they stand on, in the transcript's own ids."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain, zip_longest
+from typing import cast
+
+import numpy as np
+
+from slowwave.recall.hits import Fragment, Hit, Message, build_hit
+from slowwave.recall.ranking.rank import ScoredRow
+from slowwave.recall.release.tables import Row
+from slowwave.recall.release.view import View
+from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, SUMMARIES, TOPICS
+
+CLAIM_COLUMNS = ["category", "detail", "files", "topic_id"]
+MESSAGE_COLUMNS = ["session_id", "native_id", "role", "text"]
+
+MAX_SOURCES = 5
+"""Messages named under one summary; more are reached by drilling down."""
+
+
+def build_hits(view: View, found: Sequence[ScoredRow]) -> list[Hit]:
+    """Return what was found as hits, all their messages looked up at once."""
+    below = collect_message_ids_below(view, {one.id: one.row for one in found if one.kind == "summary"})
+    ids = {one.id: _get_message_ids(one, below) for one in found}
+    messages = read_messages_by_id(view, [key for one in found if one.kind != "message" for key in ids[one.id]])
+    said = _read_exchanges(view, [one for one in found if one.kind == "message"])
+    stands_on = [
+        said[one.id] if one.kind == "message" else ([messages[i] for i in ids[one.id] if i in messages], ())
+        for one in found
+    ]
+    hits = [build_hit(one, *below) for one, below in zip(found, stands_on, strict=True)]
+    return _add_claim_facts(view, hits)
+
+
+def _add_claim_facts(view: View, hits: Sequence[Hit]) -> list[Hit]:
+    """Return the hits, claims with what the table knows of them."""
+    rows = view.read_by_id(OBSERVATIONS, [hit.id for hit in hits if hit.kind == "observation"], CLAIM_COLUMNS)
+    sure = view.look_up_confidences(list(rows))
+    names = view.read_by_id(TOPICS, [str(row["topic_id"]) for row in rows.values() if row["topic_id"]], ["name"])
+    return [
+        replace(
+            hit,
+            category=str(row["category"]),
+            detail=cast(str | None, row["detail"]),
+            files=tuple(_list_strings(row["files"])),
+            confidence=round(sure[hit.id], 3),
+            topic=cast(str | None, names.get(str(row["topic_id"]), {}).get("name")),
+        )
+        if hit.kind == "observation" and (row := rows.get(hit.id))
+        else hit
+        for hit in hits
+    ]
+
+
+def _get_message_ids(one: ScoredRow, below: Mapping[str, list[str]]) -> list[str]:
+    return below[one.id] if one.kind == "summary" else _list_strings(one.row.get("message_ids"))
+
+
+def _read_exchanges(view: View, found: Sequence[ScoredRow]) -> dict[str, tuple[list[Message], tuple[Fragment, ...]]]:
+    """Return for each message that was found itself and its exchange, taken from where they stand."""
+    if not found:
+        return {}
+    layout = view.passages
+    exchanges = {one.id: layout.message[layout.find_exchange(cast(int, one.row["position"]))] for one in found}
+    own = {one.id: int(layout.message[cast(int, one.row["position"])]) for one in found}
+    wanted = np.unique(np.concatenate([*exchanges.values(), list(own.values())]))
+    wanted = wanted[wanted >= 0]
+    rows = view.take(MESSAGES, wanted, MESSAGE_COLUMNS).to_pylist()
+    messages = dict(zip(wanted.tolist(), _build_messages(view, rows), strict=True))
+    fragments = {at: message.make_fragment() for at, message in messages.items()}
+    return {
+        key: (
+            [messages[own[key]]] if own[key] in messages else [],
+            tuple(fragments[at] for at in places.tolist() if at in fragments),
+        )
+        for key, places in exchanges.items()
+    }
+
+
+def read_messages_by_id(view: View, ids: Iterable[str]) -> dict[str, Message]:
+    """Return the messages of these ids, with their sessions' native ids."""
+    rows = view.read_by_id(MESSAGES, list(ids), MESSAGE_COLUMNS)
+    return dict(zip(rows, _build_messages(view, list(rows.values())), strict=True))
+
+
+def _build_messages(view: View, rows: Sequence[Row]) -> list[Message]:
+    names = view.native_sessions
+    return [
+        Message(
+            names.get(str(row["session_id"]), str(row["session_id"])),
+            str(row["native_id"]),
+            str(row["text"]),
+            str(row["role"]),
+        )
+        for row in rows
+    ]
+
+
+def collect_message_ids_below(view: View, summaries: Mapping[str, Row]) -> dict[str, list[str]]:
+    """Return up to MAX_SOURCES messages below each summary (rows by id, with `member_ids`), spread over its members.
+
+    Members are summaries of the tier below, observations or messages; each round takes all hits one tier down.
+    """
+    frontier = {key: _list_strings(row["member_ids"]) for key, row in summaries.items()}
+    while frontier:
+        below = view.read_by_id(SUMMARIES, list(chain(*frontier.values())), ["summary_id", "member_ids"])
+        if not below:
+            break
+        frontier = {
+            key: _descend_one_tier(ids, {k: _list_strings(row["member_ids"]) for k, row in below.items()})
+            for key, ids in frontier.items()
+        }
+    claims = view.read_by_id(OBSERVATIONS, list(chain(*frontier.values())), ["observation_id", "message_ids"])
+    said = {key: _list_strings(row["message_ids"]) for key, row in claims.items()}
+    return {key: _descend_one_tier(ids, said)[:MAX_SOURCES] for key, ids in frontier.items()}
+
+
+def _descend_one_tier(ids: Sequence[str], members: Mapping[str, list[str]]) -> list[str]:
+    """Return each id replaced by its members (or itself, where it has none), one of each in turn."""
+    lists = [members.get(key, [key]) for key in ids[: MAX_SOURCES * 4]]
+    spread = (key for turn in zip_longest(*lists) for key in turn if key is not None)
+    return list(dict.fromkeys(spread))[: MAX_SOURCES * 4]
+
+
+def _list_strings(value: object) -> list[str]:
+    return [str(item) for item in value] if isinstance(value, list) else []

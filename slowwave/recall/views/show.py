@@ -1,0 +1,266 @@
+"""Drill down and up: any row of the memory by its id, what it stands on down to the messages, and what holds it.
+
+Ids may be cut to their first characters, as long as they are unique. Sessions and messages are also found by their
+transcript's own id, a session's cut like the others: what stands over the lines of a context block. Reads one release.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+import pyarrow.compute as pc
+
+from slowwave.recall.views.related import rank_relation, tell_relation
+from slowwave.schemas.errors import UsageError
+from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, RELATIONS, SESSIONS, SUMMARIES, TAGS, TOPICS, Table
+from slowwave.schemas.vocabulary import Status
+from slowwave.store.journals.ratings import write_rating
+from slowwave.store.snapshot import Snapshot
+from slowwave.text.redact import redact_text
+
+KINDS: dict[str, Table] = {
+    "observation": OBSERVATIONS,
+    "summary": SUMMARIES,
+    "topic": TOPICS,
+    "session": SESSIONS,
+    "message": MESSAGES,
+}
+NATIVE = ("message", "session")
+"""What transcripts give ids of their own."""
+SHORTEST = 6
+"""Characters of an id that name a row."""
+COLUMNS = {
+    "observation": [
+        *(
+            "observation_id",
+            "summary",
+            "detail",
+            "category",
+            "quote",
+            "message_ids",
+            "speaker",
+            "observed_at",
+            "status",
+        ),
+        *(
+            "observer",
+            "reason",
+            "canonical_id",
+            "superseded_by",
+            "valid_from",
+            "valid_to",
+            "evidence_sessions",
+            "topic_id",
+        ),
+        *("workspace", "keywords", "files"),
+    ],
+    "summary": ["summary_id", "scope", "scope_id", "tier", "seq", "title", "text", "member_ids", "first_at", "last_at"],
+    "topic": ["topic_id", "name", "purpose", "size", "samples"],
+    "session": ["session_id", "native_id", "source", "workspace", "title", "started_at", "ended_at", "messages"],
+    "message": ["message_id", "session_id", "native_id", "role", "origin", "speaker", "text", "ts", "seq", "blocks"],
+}
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Node:
+    """One row, and the rows below it."""
+
+    kind: str
+    id: str
+    text: str
+    facts: dict[str, Any]
+    below: tuple["Node", ...] = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values, ready for JSON."""
+        facts = {k: v.isoformat() if isinstance(v, datetime) else v for k, v in self.facts.items()}
+        below = [node.as_dict() for node in self.below]
+        return {"kind": self.kind, "id": self.id, "text": self.text, **facts, **({"below": below} if below else {})}
+
+
+@dataclass(frozen=True)
+class NodeLineage:
+    """A row with what lies below and, nearest first, what holds it."""
+
+    node: Node
+    above: tuple[Node, ...] = field(default=())
+    related: tuple[Node, ...] = field(default=())
+    """Of a claim those that hang together with it, the closest first; `relation` and `reason` say how."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values, ready for JSON."""
+        related = {"related": [node.as_dict() for node in self.related]} if self.related else {}
+        return {**self.node.as_dict(), "above": [node.as_dict() for node in self.above], **related}
+
+
+def show(snapshot: Snapshot, wanted: str, depth: int | None = None) -> NodeLineage:
+    """Return the row of this id.
+
+    Args:
+        snapshot: a release.
+        wanted: an id or its first characters, or a transcript's own id of a message or session; a session's may be cut.
+        depth: how many levels down; None: to the messages.
+
+    Raises:
+        UsageError: no row of that id, or several.
+    """
+    view = _RowReader(snapshot)
+    kind, row = view.find_row(wanted)
+    return NodeLineage(
+        view.build_node(kind, row, depth if depth is not None else 99),
+        tuple(view.find_ancestors(kind, row)),
+        tuple(view.find_related(row["observation_id"])) if kind == "observation" else (),
+    )
+
+
+def rate_memory(snapshot: Snapshot, wanted: str, verdict: str, why: str = "", *, redact: bool = True) -> Node:
+    """Note that a row is good or bad, and why; return it.
+
+    Raises:
+        UsageError: no row of that id, or several; or a verdict that is neither.
+        StoreUnwritable: the space's folder takes no more.
+    """
+    node = show(snapshot, wanted, 0).node
+    write_rating(snapshot.dir, node.id, node.kind, verdict, redact_text(why) if redact else why)
+    return node
+
+
+def _has_id_prefix(row: Row, wanted: str) -> bool:
+    return any(str(value).startswith(wanted) for value in row.values())
+
+
+def _get_matching_id(kind: str, row: Row, wanted: str) -> str:
+    """Return a candidate's id: the one that begins as wanted."""
+    key = str(row[KINDS[kind].key])
+    return key if key.startswith(wanted) else str(row.get("native_id", key))
+
+
+def _collect_tags(blocks: Sequence[Row]) -> list[str]:
+    """Return a message's tags, out of the block that keeps them."""
+    return [tag for block in blocks if block["name"] == TAGS for tag in (block["text"] or "").splitlines()]
+
+
+class _RowReader:
+    """One release, read by key."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self.snapshot = snapshot
+
+    def find_row(self, wanted: str) -> tuple[str, Row]:
+        """Return kind and row of an id; one that a row has whole is no cut one of others."""
+        found = list(self._find_exact(wanted))
+        if not found and len(wanted) < SHORTEST:
+            raise UsageError(f"id {wanted!r} is too short: {SHORTEST} characters at least")
+        found = found or list(self._find_by_prefix(wanted))
+        if not found:
+            raise UsageError(f"nothing in release {self.snapshot.release.name} has the id {wanted!r}")
+        if len(found) > 1:
+            some = ", ".join(f"{kind} {_get_matching_id(kind, row, wanted)}" for kind, row in found[:5])
+            raise UsageError(f"{len(found)} rows have ids that begin with {wanted!r}: {some}")
+        return found[0]
+
+    def _find_exact(self, wanted: str) -> Iterator[tuple[str, Row]]:
+        """Yield the rows that have just this id, their own or their transcript's."""
+        for kind, table in KINDS.items():
+            yield from ((kind, row) for row in self.read_rows(kind, [wanted]))
+            for row in self.read_rows(kind, [wanted], by="native_id") if kind in NATIVE else ():
+                if row[table.key] != wanted:
+                    yield kind, row
+
+    def _find_by_prefix(self, wanted: str) -> Iterator[tuple[str, Row]]:
+        """Yield the rows whose ids begin so; of the transcripts' own those of sessions."""
+        for kind, table in KINDS.items():
+            columns = [table.key, *(["native_id"] if kind == "session" else [])]
+            ids = [
+                row[table.key] for row in self.snapshot.read(table, columns).to_pylist() if _has_id_prefix(row, wanted)
+            ]
+            yield from ((kind, row) for row in self.read_rows(kind, ids))
+
+    def read_rows(self, kind: str, ids: Sequence[str], by: str | None = None) -> list[Row]:
+        """Return rows by key or another column, in the order of the ids."""
+        if not ids:
+            return []
+        key = by or KINDS[kind].key
+        found = self.snapshot.read(KINDS[kind], COLUMNS[kind], pc.field(key).isin(sorted(set(ids)))).to_pylist()
+        place = {one: at for at, one in enumerate(ids)}
+        return sorted(found, key=lambda row: (place[row[key]], str(row[KINDS[kind].key])))
+
+    def build_node(self, kind: str, row: Row, depth: int) -> Node:
+        """Return the row, and what it stands on."""
+        below = tuple(self.build_node(k, r, depth - 1) for k, r in self._find_children(kind, row)) if depth > 0 else ()
+        texts = {"observation": "summary", "summary": "text", "message": "text", "topic": "name", "session": "title"}
+        hidden = {KINDS[kind].key, texts[kind], "member_ids", "message_ids", "samples", "blocks"}
+        if "blocks" in row:
+            row = {**row, "tags": _collect_tags(row["blocks"])}
+        facts = {name: value for name, value in row.items() if name not in hidden and value not in (None, [], "")}
+        return Node(kind, str(row[KINDS[kind].key]), str(row[texts[kind]] or ""), facts, below)
+
+    def _find_children(self, kind: str, row: Row) -> list[tuple[str, Row]]:
+        if kind == "observation":
+            return [("message", one) for one in self.read_rows("message", row["message_ids"])]
+        if kind == "summary":
+            below: list[tuple[str, Row]] = []
+            for one in ("summary", "observation", "message"):
+                below += [(one, found) for found in self.read_rows(one, row["member_ids"])]
+            place = {member: at for at, member in enumerate(row["member_ids"])}
+            return sorted(below, key=lambda pair: place[pair[1][KINDS[pair[0]].key]])
+        return self._find_roots(kind, row) if kind in ("topic", "session") else []
+
+    def _find_roots(self, kind: str, row: Row) -> list[tuple[str, Row]]:
+        """Return a topic's or a session's summaries that no other one holds, and a topic's claims that none holds
+        yet.
+        """
+        scope_id = str(row[KINDS[kind].key])
+        summaries = self._read_summaries(scope_id)
+        held = {member for one in summaries for member in one["member_ids"]}
+        roots = [("summary", one) for one in summaries if one["summary_id"] not in held]
+        if kind == "topic":
+            where = (pc.field("topic_id") == scope_id) & (pc.field("status") == Status.ACTIVE)
+            claims = self.snapshot.read(OBSERVATIONS, COLUMNS["observation"], where).to_pylist()
+            loose = [one for one in claims if one["observation_id"] not in held]
+            roots += [("observation", one) for one in sorted(loose, key=lambda c: str(c["observed_at"]))]
+        return roots
+
+    def _read_summaries(self, scope_id: str) -> list[Row]:
+        found = self.snapshot.read(SUMMARIES, COLUMNS["summary"], pc.field("scope_id") == scope_id).to_pylist()
+        return sorted(found, key=lambda one: (-int(one["tier"]), int(one["seq"])))
+
+    def find_ancestors(self, kind: str, row: Row) -> Iterator[Node]:
+        """Yield what holds the row, nearest first: claims that cite it, summaries up to the top, its topic or
+        session.
+        """
+        key = str(row[KINDS[kind].key])
+        if kind == "message":
+            where = pc.field("session_id") == row["session_id"]
+            claims = self.snapshot.read(OBSERVATIONS, COLUMNS["observation"], where).to_pylist()
+            yield from (self.build_node("observation", one, 0) for one in claims if key in one["message_ids"])
+        scopes = {"message": "session_id", "observation": "topic_id", "summary": "scope_id"}
+        scope_id = row.get(scopes.get(kind, ""))
+        if scope_id is None:
+            return
+        yield from (self.build_node("summary", one, 0) for one in self._find_ancestor_summaries(key, str(scope_id)))
+        for scope in ("topic", "session"):
+            yield from (self.build_node(scope, one, 0) for one in self.read_rows(scope, [str(scope_id)]))
+
+    def find_related(self, key: str) -> Iterator[Node]:
+        """Yield the claims that hang together with a claim, each by its closest relation."""
+        ends = (pc.field("from_id") == key) | (pc.field("to_id") == key)
+        pairs = self.snapshot.read(RELATIONS, ["kind", "from_id", "to_id", "weight", "reason"], ends).to_pylist()
+        pairs.sort(key=rank_relation)
+        ways: dict[str, Row] = {}
+        for pair in pairs:
+            ways.setdefault(pair["to_id"] if pair["from_id"] == key else pair["from_id"], pair)
+        for row in self.read_rows("observation", list(ways)):
+            pair = ways[row["observation_id"]]
+            relation = tell_relation(pair["kind"], from_start=pair["from_id"] == key)
+            facts = {"relation": relation, "reason": pair["reason"], "status": row["status"]}
+            yield Node("observation", row["observation_id"], row["summary"], {k: v for k, v in facts.items() if v})
+
+    def _find_ancestor_summaries(self, key: str, scope_id: str) -> Iterator[Row]:
+        summaries, level = self._read_summaries(scope_id), {key}
+        while level:
+            holders = [one for one in summaries if level.intersection(one["member_ids"])]
+            yield from holders
+            level = {one["summary_id"] for one in holders}

@@ -1,0 +1,180 @@
+"""A space as one file, each of its files with its SHA-256, and back: nothing counts before all of it was compared.
+
+The archive is a tar, packed with Zstandard, whose first member is `manifest.json`. It is made under the writer's lock,
+so no run changes the tables meanwhile; what readers append to their logs meanwhile is cut at the length of then.
+"""
+
+import io
+import re
+import shutil
+import tarfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from hashlib import sha256
+from pathlib import Path
+from typing import IO, Any, cast
+
+import orjson
+import zstandard
+
+from slowwave.schemas.errors import StoreUnreadable, UsageError
+from slowwave.schemas.settings import SPACE_NAME
+from slowwave.store.copies.sealed_stream import MAGIC, OpeningReader, SealingWriter
+from slowwave.store.integrity.check import check_store
+from slowwave.store.integrity.durable import SYNCED_FILE
+from slowwave.store.lock import HOLDER_FILE, LOCK_FILE, writer_lock
+from slowwave.store.other_versions import load_releases
+from slowwave.store.private import make_files_private, make_private_folder
+from slowwave.store.traces import note_store
+
+FORMAT = "slowwave-backup/1"
+MANIFEST = "manifest.json"
+PIECE = 1 << 20
+Manifest = dict[str, Any]
+
+
+def back_up(root: Path, space: str, file: Path, phrase: bytes | None = None) -> Manifest:
+    """Write a space into a file, encrypted where there is a passphrase; return what is in it.
+
+    Raises:
+        UsageError: the file is there already, or would lie in the space.
+        StoreMissing, StoreUnreadable, StoreLocked: as every writer; also for a space whose files are damaged.
+    """
+    folder = root / space
+    releases = load_releases(folder)
+    if file.exists():
+        raise UsageError(f"{file} is there already: name a file that is new")
+    if folder.resolve() in file.resolve().parents:
+        raise UsageError(f"{file} would lie in the space itself, and go with it: name a file elsewhere")
+    part = file.with_name(f"{file.name}.part")
+    with make_files_private(), writer_lock(folder, "backup", "backup"):
+        _check_whole(folder)
+        own = (LOCK_FILE, HOLDER_FILE, SYNCED_FILE)
+        paths = [path for path in sorted(folder.rglob("*")) if path.is_file() and path.name not in own]
+        manifest: Manifest = {
+            "format": FORMAT,
+            "space": space,
+            "release": releases[-1].name if releases else None,
+            "made_at": datetime.now(UTC).isoformat(timespec="seconds"),
+            "files": {path.relative_to(folder).as_posix(): _measure(path) for path in paths},
+        }
+        try:
+            with part.open("wb") as out, _open_for_writing(out, phrase) as packed:
+                _add(packed, MANIFEST, raw := orjson.dumps(manifest), len(raw))
+                for name, (size, _) in manifest["files"].items():
+                    _add(packed, name, folder / name, size)
+            part.replace(file)
+        finally:
+            part.unlink(missing_ok=True)
+    return manifest
+
+
+def restore(root: Path, space: str | None, file: Path, phrase: bytes | None = None) -> Manifest:
+    """Make a space of what `back_up` wrote, under its own name or another; return what was in it.
+
+    Raises:
+        UsageError: the file is none, was altered or cut, the passphrase is wrong, or there is such a space already. The
+            store is as it was.
+    """
+    if not file.is_file():
+        raise UsageError(f"{file} is no file")
+    fresh = root / f".restoring-{file.name}"
+    with make_files_private():
+        make_private_folder(root)
+        shutil.rmtree(fresh, ignore_errors=True)
+        try:
+            manifest = _unpack(file, fresh, phrase)
+            target = root / (space or manifest["space"])
+            if target.exists():
+                raise UsageError(f"there is a space at {target} already: nothing was restored; --as NAME names another")
+            _check_whole(fresh)
+            fresh.rename(target)
+        finally:
+            shutil.rmtree(fresh, ignore_errors=True)
+    note_store(root, target.name)
+    return manifest
+
+
+def _unpack(file: Path, fresh: Path, phrase: bytes | None) -> Manifest:
+    try:
+        with file.open("rb") as source, _open_for_reading(source, phrase) as packed:
+            first = packed.next()
+            held = packed.extractfile(first) if first and first.name == MANIFEST else None
+            manifest: Manifest = orjson.loads(held.read()) if held else {}
+            if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+                raise UsageError(f"{file} is no backup of slowwave's")
+            if not re.fullmatch(
+                SPACE_NAME, named := str(manifest.get("space"))
+            ):  # a file from elsewhere names any place
+                raise UsageError(f"{file} names the space {named!r}, which is no name: nothing was restored")
+            for member in packed:
+                if member is first:
+                    continue
+                if member.name not in manifest["files"]:
+                    raise UsageError(f"{file} holds {member.name!r}, which it does not list: nothing was restored")
+                packed.extract(member, fresh, filter="data")
+    except (tarfile.TarError, zstandard.ZstdError, orjson.JSONDecodeError, EOFError) as broken:
+        raise UsageError(f"{file} is no backup of slowwave's, or was cut: {broken}; nothing was restored") from broken
+    wrong = [name for name, facts in manifest["files"].items() if not _fits(fresh / name, facts)]
+    if wrong:
+        raise UsageError(f"{file}: {wrong[0]} is not what it was ({len(wrong)} files): nothing was restored")
+    return manifest
+
+
+@contextmanager
+def _open_for_writing(out: IO[bytes], phrase: bytes | None) -> Iterator[tarfile.TarFile]:
+    sealed = SealingWriter(out, phrase) if phrase else None
+    target = cast(IO[bytes], sealed) if sealed else out
+    with (
+        zstandard.ZstdCompressor(level=3).stream_writer(target, closefd=False) as packer,
+        tarfile.open(fileobj=cast(IO[bytes], packer), mode="w|") as tar,
+    ):
+        yield tar
+    if sealed:
+        sealed.close()
+
+
+@contextmanager
+def _open_for_reading(source: IO[bytes], phrase: bytes | None) -> Iterator[tarfile.TarFile]:
+    is_sealed = source.read(len(MAGIC)) == MAGIC
+    source.seek(0)
+    if is_sealed and not phrase:
+        raise UsageError("this backup is encrypted: name its passphrase by --key-file or SLOWWAVE_BACKUP_KEY")
+    stream = io.BufferedReader(OpeningReader(source, phrase)) if is_sealed and phrase else source
+    with (
+        zstandard.ZstdDecompressor().stream_reader(stream, read_across_frames=True) as plain,
+        tarfile.open(fileobj=cast(IO[bytes], plain), mode="r|") as tar,
+    ):
+        yield tar
+
+
+def _add(tar: tarfile.TarFile, name: str, content: bytes | Path, size: int) -> None:
+    member = tarfile.TarInfo(name)
+    member.size, member.mode = size, 0o600
+    if isinstance(content, bytes):
+        tar.addfile(member, io.BytesIO(content))
+        return
+    member.mtime = int(content.stat().st_mtime)
+    with content.open("rb") as file:
+        tar.addfile(member, file)
+
+
+def _check_whole(folder: Path) -> None:
+    if damage := check_store(folder).damage:
+        raise StoreUnreadable(folder, f"{damage[0]}: `slowwave check` lists all; nothing was written")
+
+
+def _measure(path: Path) -> list[Any]:
+    """Return size and SHA-256; what is appended meanwhile is not in either."""
+    size = left = path.stat().st_size
+    digest = sha256()
+    with path.open("rb") as file:
+        while left and (piece := file.read(min(left, PIECE))):
+            digest.update(piece)
+            left -= len(piece)
+    return [size, digest.hexdigest()]
+
+
+def _fits(path: Path, facts: list[Any]) -> bool:
+    return path.is_file() and _measure(path) == facts

@@ -1,0 +1,1 @@
+"""Whether the files of a store are whole: seals, digests, what was synced, what a power cut left."""

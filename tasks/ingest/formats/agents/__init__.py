@@ -1,0 +1,1 @@
+"""Agents' transcripts: one module or folder a program."""

@@ -1,0 +1,1 @@
+"""Chats' exports: one module a service."""

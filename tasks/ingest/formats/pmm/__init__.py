@@ -1,0 +1,1 @@
+"""The Persistent Mind Model's ledgers."""
