@@ -81,6 +81,9 @@ class ContextSettings(BaseModel):
     hits: int = Field(50, ge=1, description="Messages that recall hands to the packing.")
     sessions: int = Field(5, ge=1, description="Most relevant sessions that are read whole.")
     session_messages: int = Field(400, ge=1, description="Messages of one session that are looked at, around its hits.")
+    message_share: float = Field(
+        0.18, ge=0, le=1, description="Part of a block that one message may have; or half of the room left, if more."
+    )
     briefing_budget: int = Field(1_000, ge=0, description="Tokens of the briefing, at most.")
     active: ActiveSettings = ActiveSettings()
     talk: TalkSettings = TalkSettings()
@@ -342,6 +345,11 @@ class RecallSettings(Section):
     rrf_k: int = Field(60, ge=1, description="The constant of reciprocal rank fusion.")
     floor: float = Field(0.7, ge=0, le=1, description="Relevance from which a search answers; 0: always.")
     automatic_floor: float = Field(0.9, ge=0, le=1, description="Relevance of each memory that is put in unasked.")
+    vector: float = Field(0.6, ge=0, description="Weight of a message's vector; the words around it have 1.")
+    fade: float = Field(0.75, ge=0, le=1, description="What is left of a word one passage further on.")
+    claim_vector: float = Field(1.0, ge=0, description="Weight of a claim's vector; the words around it have 1.")
+    claim_message: float = Field(1.0, ge=0, description="Weight of the vector of the message a claim is made of.")
+    later: float = Field(0.75, ge=0, description="What the latest claim of a workspace has over the first.")
     refresh_seconds: float = Field(1.0, ge=0, description="Least time between two looks for a newer release.")
     cached_answers: int = Field(200, ge=0, description="Last answers kept locally for when the store is away; 0: none.")
     rerank_top: int = Field(20, ge=2, le=200, description="First hits that a reranker sees; the others stay below.")

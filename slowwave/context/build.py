@@ -99,7 +99,7 @@ def assemble_context(
         UsageError: a budget that is none, an unknown format, a turn or result without text.
     """
     check_block(budget, format)
-    block = _Block(query, budget, cache_counts(count), format, stale)
+    block = _Block(query, budget, settings.message_share, cache_counts(count), format, stale)
     said: dict[Name, Said] = {
         "web": build_web_snippets(web, query),
         "memories": memories,
@@ -115,7 +115,7 @@ def add_summaries(
     """Return a block with sessions' summaries before its memories, in at most `room` more tokens; the same where none
     fits.
     """
-    own = _Block("", budget, cache_counts(count), format)
+    own = _Block("", budget, 1.0, cache_counts(count), format)
     lines = own.build_summary_lines(said, min(room, budget - block.tokens) - TITLE)
     while lines:
         at = next(n for n, part in enumerate(block.parts) if part.name == "memories")
@@ -141,8 +141,11 @@ def check_block(budget: int, format: str) -> None:
 class _Block:
     """A block being filled."""
 
-    def __init__(self, query: str, budget: int, count: Tokenizer, format: Format, stale: bool = False) -> None:
-        self.query, self.budget, self.count, self.format, self.stale = query, budget, count, format, stale
+    def __init__(
+        self, query: str, budget: int, share: float, count: Tokenizer, format: Format, stale: bool = False
+    ) -> None:
+        self.query, self.budget, self.share, self.count = query, budget, share, count
+        self.format, self.stale = format, stale
         self.render = get_renderer(format, stale=stale)
 
     def fill(self, said: Mapping[Name, tuple[Said, float]]) -> Context:
@@ -187,7 +190,7 @@ class _Block:
         def head(source: LineSource) -> int:
             return count_overhead_tokens(source, self.format, self.count)[1]
 
-        chosen = pack_messages(said, self.query, budget - TITLE, price, head)
+        chosen = pack_messages(said, self.query, budget - TITLE, self.share, price, head)
         while chosen and self.count_part_tokens([Part(name, arrange_lines(chosen))]) > budget:
             chosen.pop()
         return Part(name, arrange_lines(chosen))

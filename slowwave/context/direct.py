@@ -34,11 +34,8 @@ FADES = 1.3
 OTHERS, ASKS, FOLLOWS = 0.3, 0.6, 0.6
 """Of the likelihood, for a message that another said than the question names; for one that asks something; and of the
 asking one's for what was said next."""
-LARGEST = 0.18
-"""Of the budget, what a message may have however much room is left; with more than twice as much left it may have half
-of that."""
 ONE_SENTENCE = 1.5
-"""Times that, where its best sentence alone has more."""
+"""Times what a message may have, where its best sentence alone has more."""
 TELLING = 2
 """New words that a line has at least which neither has any that is asked for nor answers the line before it."""
 THEN = ", then: "
@@ -181,7 +178,12 @@ def _format_change(hit: Hit, told: str) -> str:
 
 
 def pack_messages(
-    said: Sequence[Told], query: str, budget: int, price: Callable[[Line], int], head: Callable[[LineSource], int]
+    said: Sequence[Told],
+    query: str,
+    budget: int,
+    share: float,
+    price: Callable[[Line], int],
+    head: Callable[[LineSource], int],
 ) -> list[Line]:
     """Return lines that have at most `budget` tokens by their prices, the likeliest first.
 
@@ -189,6 +191,7 @@ def pack_messages(
         said: what may be shown, the likeliest first.
         query: whose words tell nothing where they are asked again.
         budget: tokens.
+        share: of the budget, what a message may have however little room is left.
         price: of a line.
         head: price of the heading over the first line of a group.
     """
@@ -199,7 +202,7 @@ def pack_messages(
     for one in said:
         opening = 0 if one.source.group in groups else head(one.source)
         left = room - opening
-        most = max(int(budget * LARGEST), left // 2)
+        most = max(int(budget * share), left // 2)
         line = shorten(one, asked, most, price) or shorten(one, asked, int(most * ONE_SENTENCE), price)
         if line is None or price(line) > left:
             continue

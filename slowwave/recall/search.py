@@ -168,12 +168,12 @@ class Search:
 
     def _compute_evidence(self, plan: Plan) -> PassageEvidence:
         """Return what is heard at every passage; where full text turns out to be broken, without it."""
-        pool = POOLS["message"]
+        pool, fade = POOLS["message"], self.settings.fade
         try:
-            return compute_passage_evidence(self.view, pool, plan.query, plan.vector, self._has_full_text(pool))
+            return compute_passage_evidence(self.view, pool, plan.query, plan.vector, fade, self._has_full_text(pool))
         except READ_TROUBLE as trouble:
             self._note_broken_index(pool, trouble)
-            return compute_passage_evidence(self.view, pool, plan.query, plan.vector, full_text=False)
+            return compute_passage_evidence(self.view, pool, plan.query, plan.vector, fade, full_text=False)
 
     def _score_pool(self, pool: Pool, plan: Plan, said: PassageEvidence | None) -> ScoredPool:
         """Return a pool's candidates with their scores and relevance."""
@@ -206,17 +206,19 @@ class Search:
 
     def _score_candidates(self, pool: Pool, plan: Plan, said: PassageEvidence | None) -> tuple[Candidates, Scores]:
         """Return candidates and scores; where full text turns out to be broken, once more without it."""
-        query, named = plan.query, plan.named
+        query, named, settings = plan.query, plan.named, self.settings
         vector = plan.whole if pool.kind == "summary" else plan.vector
-        limit = max(self.settings.candidates, 2 * query.k)
+        limit = max(settings.candidates, 2 * query.k)
         if pool.kind == "message" and said is not None:
-            return retrieve_message_candidates(self.view, pool, query, limit, vector, said, named)
+            return retrieve_message_candidates(self.view, pool, query, limit, vector, said, settings, named)
 
         def scored(full_text: bool) -> tuple[Candidates, Scores]:
             if said is not None and pool.kind == "observation":
-                return retrieve_claim_candidates(self.view, pool, query, limit, vector, said, full_text, named)
+                return retrieve_claim_candidates(
+                    self.view, pool, query, limit, vector, said, full_text, settings, named
+                )
             found = retrieve_candidates(self.view, pool, query, limit, vector, full_text)
-            return found, fuse_reciprocal_ranks(found, self.settings.rrf_k)
+            return found, fuse_reciprocal_ranks(found, settings.rrf_k)
 
         full_text = self._has_full_text(pool)
         try:

@@ -69,6 +69,18 @@ def test_a_block_says_when_who_and_in_which_session(memory: Memory) -> None:
     assert memory.context(ASKED, 400).text.startswith(f"# Memories\n9 Mar 2026 · day-9\nperson: {TALK[9][0][1]}\n")
 
 
+def test_a_message_may_have_the_share_of_the_block_that_is_set() -> None:
+    said = [
+        told(" ".join(f"The {word} of pier {n} is new." for word in ("gauge", "crane", "lamp", "rope")), n)
+        for n in (1, 2, 3)
+    ]
+
+    def count_whole(share: float) -> int:
+        return assemble_context("Which?", said, 110, COUNT, ContextSettings(message_share=share)).text.count("rope")
+
+    assert count_whole(0.1) < count_whole(0.6)
+
+
 def test_the_budget_is_kept(memory: Memory) -> None:
     assert all(memory.context(PORT, budget).tokens <= budget for budget in range(10, 120, 10))
     assert MOVED in lines(memory, PORT, 100)

@@ -195,7 +195,7 @@ def test_words_are_heard_over_neighbouring_messages(memory: Memory) -> None:
     view, pool = View.open(memory.root, "default"), POOLS["message"]
     layout = view.passages
     (bakery,), (surfs,) = [scores for _, scores in search_words(view, pool, asked, layout)]
-    heard = compute_word_evidence(view, pool, asked, layout, layout.mask_allowed(asked))
+    heard = compute_word_evidence(view, pool, asked, layout, layout.mask_allowed(asked), 0.75)
     place = view.read(PASSAGES, ["message_id"])["message_id"].to_pylist().index("ses-b-m0")
     first = layout.offsets.tolist().index(place)
     expected = [bakery + 0.75**2 * surfs, 0.75 * (bakery + surfs), 0.75**2 * bakery + surfs]
@@ -210,7 +210,7 @@ def test_the_share_of_words_heard_leaves_out_idle_words_and_names_of_speakers(me
 
     def share(text: str) -> float:
         asked = build_query(text, 3, "message")
-        return float(compute_word_evidence(view, pool, asked, layout, layout.mask_allowed(asked)).share.max())
+        return float(compute_word_evidence(view, pool, asked, layout, layout.mask_allowed(asked), 0.75).share.max())
 
     assert share("Who does Ann say surfs?") == pytest.approx(share("surfs says")) == pytest.approx(share("say surfs"))
     assert share("What is it that surfs?") == 1.0

@@ -1,12 +1,19 @@
 """Observations are told apart by who said them: a claim in the first person does not name its speaker."""
 
 import json
+from functools import partial
 
 import pytest
 
 from slowwave import Memory
+from slowwave.engines.encoders.hash_encoder import HashEncoder
 from slowwave.flows.nightly import run_night
-from slowwave.schemas.settings import Settings
+from slowwave.recall.hits import Kind
+from slowwave.recall.query import build_query
+from slowwave.recall.release.view import View
+from slowwave.recall.retrieve.encoding import QueryVectors
+from slowwave.recall.search import Search
+from slowwave.schemas.settings import RecallSettings, Settings
 
 SAID = {
     "Paul": ["I drink green tea in the morning.", "I moved to Porto in March.", "I bought a red bicycle yesterday."],
@@ -19,6 +26,7 @@ def memory(tmp_path_factory: pytest.TempPathFactory) -> Memory:
     folder = tmp_path_factory.mktemp("claims")
     lines = [
         {"session_id": "chat", "message_id": f"{who}-{i}", "role": "user", "speaker": who, "content": said[i]}
+        | {"ts": f"2026-03-0{i + 1}T09:00:00Z"}
         for i in range(3)
         for who, said in SAID.items()
     ]
@@ -46,3 +54,26 @@ def test_who_is_named_is_who_answers(memory: Memory, query: str, word: str) -> N
 def test_a_query_without_a_name_is_answered_by_everybody(memory: Memory) -> None:
     hits = memory.recall("Who moved in March?", kinds="observation", k=2)
     assert {word for hit in hits for word in ("Porto", "Turin") if word in hit.text} == {"Porto", "Turin"}
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("vector", "message"),
+        ("fade", "message"),
+        ("claim_vector", "observation"),
+        ("claim_message", "observation"),
+        ("later", "observation"),
+    ],
+)
+def test_each_weight_among_the_settings_moves_the_scores_of_its_kind(memory: Memory, name: str, kind: Kind) -> None:
+    asked, view = build_query("Who drinks tea in the morning?", 5, kind), View.open(memory.root, "default")
+
+    def score(recall: dict[str, float]) -> list[float]:
+        vectors = QueryVectors("hash-384", HashEncoder(), print)
+        search = Search(view, RecallSettings(**recall), partial(vectors.encode_texts, view.release.encoder), print)  # type: ignore[arg-type]
+        (plan,) = search._plan_queries([asked])
+        (pool,) = search._search_pools([kind], plan)
+        return pool.scores.tolist()
+
+    assert score({}) == score({name: RecallSettings.model_fields[name].default}) != score({name: 0.1})

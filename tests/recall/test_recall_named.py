@@ -64,7 +64,7 @@ def test_an_unanswerable_question_is_not_answered_for_the_name_in_it(view: View)
     def share(text: str) -> float:
         return float(
             compute_word_evidence(
-                view, POOLS["message"], asked(text), layout, layout.mask_allowed(asked(text))
+                view, POOLS["message"], asked(text), layout, layout.mask_allowed(asked(text)), 0.75
             ).share.max()
         )
 
@@ -78,7 +78,7 @@ def test_without_full_text_nobody_knows_what_is_said_and_the_name_stays(view: Vi
 
 def test_the_name_of_a_workspace_is_heard_all_over_it(view: View) -> None:
     layout, query = view.passages, asked("gale")
-    heard = compute_word_evidence(view, POOLS["message"], query, layout, layout.mask_allowed(query))
+    heard = compute_word_evidence(view, POOLS["message"], query, layout, layout.mask_allowed(query), 0.75)
     here = layout.mask_workspace("gale")
     assert here.sum() == 2
     assert heard.worth[here] == pytest.approx(2.2 * compute_idf(int(here.sum()), view.count(PASSAGES)))

@@ -31,13 +31,12 @@ from slowwave.recall.retrieve.pools import (
     fuse_standardised,
     search_full_text,
 )
+from slowwave.schemas.settings import RecallSettings
 from slowwave.schemas.tables import PASSAGES
 from slowwave.text.words import compute_word_share
 
-WEIGHTS = {"lexical": 1.0, "vector": 1.0, "message": 1.0, "words": 0.3, "speaker": 0.35, "length": 0.5}
-"""Of each signal, after it has been standardised."""
-LATER = 0.75
-"""What the latest claim of a workspace has over the first: what was said last mostly holds."""
+WEIGHTS = {"lexical": 1.0, "words": 0.3, "speaker": 0.35, "length": 0.5}
+"""Of each signal, after it has been standardised; the vectors' are settings."""
 
 
 def retrieve_claim_candidates(
@@ -48,6 +47,7 @@ def retrieve_claim_candidates(
     vector: Vector | None,
     said: PassageEvidence,
     full_text: bool,
+    settings: RecallSettings,
     whole: Vector | None = None,
 ) -> tuple[Candidates, Scores]:
     """Return candidates among the observations, and their scores.
@@ -57,6 +57,7 @@ def retrieve_claim_candidates(
         vector: of the query without names of speakers and workspaces; None without an encoder.
         said: what is heard at the passages.
         full_text: whether the observations' own full text may be asked; it is where something else is missing.
+        settings: weights.
         whole: of the query with the names; it ranks nothing, but tells how relevant a claim is.
     """
     layout = view.claims
@@ -84,7 +85,8 @@ def retrieve_claim_candidates(
     if whole is not None and found.cosine is not None:
         named = compute_stored_cosines(view, pool, claims, whole)
         found.cosine = np.fmax(found.cosine, compute_cosines(rows["vector"], whole) if named is None else named)
-    return found, fuse_standardised(signals, WEIGHTS) + LATER * layout.compute_recency(claims)
+    weights = {**WEIGHTS, "vector": settings.claim_vector, "message": settings.claim_message}
+    return found, fuse_standardised(signals, weights) + settings.later * layout.compute_recency(claims)
 
 
 def _find_nearest_claims(

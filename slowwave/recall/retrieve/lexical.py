@@ -28,8 +28,7 @@ ROWS_A_WORD = 1_000
 """Passages a word brings, at most: a word in more of them tells little."""
 
 REACH = 6
-FADE = 0.75
-"""How far a passage hears its neighbours, and what a step of distance leaves."""
+"""How far a passage hears its neighbours."""
 
 SATURATED = 2.2
 """What BM25 gives at most, in units of a word's rarity, to a passage that names it again and again (k1 + 1)."""
@@ -46,7 +45,7 @@ class WordEvidence:
 
 
 def compute_word_evidence(
-    view: View, pool: Pool, query: Query, layout: Layout, allowed: Mask, of_time: Set[str] = frozenset()
+    view: View, pool: Pool, query: Query, layout: Layout, allowed: Mask, fade: float, of_time: Set[str] = frozenset()
 ) -> WordEvidence:
     """Look the query's words up, and hear them over neighbouring passages.
 
@@ -60,7 +59,7 @@ def compute_word_evidence(
     total, told, best = (np.zeros(len(layout.row_ids)) for _ in range(3))
     rarest, bound = compute_idf(0, len(total)), 0.0
     for word, (positions, scores) in zip(words, lanes, strict=True):
-        heard = _spread_to_neighbours(positions, scores, layout, best)
+        heard = _spread_to_neighbours(positions, scores, layout, best, fade)
         if word in layout.workspace_words:
             heard = np.concatenate([heard, _spread_to_workspace(word, layout, best)])
         total[heard] += best[heard]  # once a position, however often it is named
@@ -94,12 +93,12 @@ def _spread_to_workspace(word: str, layout: Layout, best: Scores) -> Ints:
     return positions
 
 
-def _spread_to_neighbours(positions: Ints, scores: Scores, layout: Layout, best: Scores) -> Ints:
+def _spread_to_neighbours(positions: Ints, scores: Scores, layout: Layout, best: Scores, fade: float) -> Ints:
     """Return the positions within reach of a word's, some named again; `best` gets what each hears of it."""
     touched = []
     for offset in range(-REACH, REACH + 1):
         moved, same = _shift_positions(layout, positions, offset)
-        np.maximum.at(best, moved[same], scores[same] * FADE ** abs(offset))
+        np.maximum.at(best, moved[same], scores[same] * fade ** abs(offset))
         touched.append(moved[same])
     return np.concatenate(touched)
 

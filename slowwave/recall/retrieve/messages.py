@@ -4,7 +4,7 @@
     the nearest passages by vector                                        → candidates, each with every signal
     passages said on a date that the query names                          → standardised, weighted, summed
 
-Weights were found on LoCoMo's open part and kept round; `bench/locomo.py` measures them.
+Weights were found on LoCoMo's open part and kept round; those that are settings `slowwave experiment` compares.
 """
 
 from dataclasses import dataclass
@@ -20,11 +20,12 @@ from slowwave.recall.release.passages import Layout
 from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.lexical import compute_word_evidence
 from slowwave.recall.retrieve.pools import Candidates, Pool, Scores, Vector, find_nearest_rows, fuse_standardised
+from slowwave.schemas.settings import RecallSettings
 from slowwave.text.cues import QUESTION
 from slowwave.text.words import TERM, compute_idf
 
-WEIGHTS = {"lexical": 1.0, "vector": 0.6, "speaker": 0.35, "length": 0.6}
-"""Of each signal, after it has been standardised."""
+WEIGHTS = {"lexical": 1.0, "speaker": 0.35, "length": 0.6}
+"""Of each signal, after it has been standardised; the vector's is a setting."""
 
 DATED = 2.0
 """What a date weighs against a word as rare."""
@@ -68,19 +69,20 @@ class PassageEvidence:
 
 
 def compute_passage_evidence(
-    view: View, pool: Pool, query: Query, vector: Vector | None, full_text: bool
+    view: View, pool: Pool, query: Query, vector: Vector | None, fade: float, full_text: bool
 ) -> PassageEvidence:
     """Return the evidence for a query over all passages.
 
     Args:
         vector: the query's; None without an encoder.
+        fade: what is left of a word one passage further on.
         full_text: whether the index of full text may be asked.
     """
     layout = view.passages
     allowed = mask_allowed_passages(view, query)
     dated = _score_dates(query, layout, allowed)
     of_time = query.times.words if query.times and dated is not None else frozenset[str]()
-    words = compute_word_evidence(view, pool, query, layout, allowed, of_time) if full_text else None
+    words = compute_word_evidence(view, pool, query, layout, allowed, fade, of_time) if full_text else None
     lexical, share = (words.worth, words.share) if words else (np.zeros(len(allowed)), None)
     cosine = None if vector is None else compute_stored_cosines(view, pool, layout.offsets, vector)
     return PassageEvidence(layout, allowed, lexical, share, dated, cosine)
@@ -93,6 +95,7 @@ def retrieve_message_candidates(
     limit: int,
     vector: Vector | None,
     said: PassageEvidence,
+    settings: RecallSettings,
     whole: Vector | None = None,
 ) -> tuple[Candidates, Scores]:
     """Return candidates for a query, and their scores.
@@ -101,6 +104,7 @@ def retrieve_message_candidates(
         limit: candidates each index brings.
         vector: the query's; None: full text alone.
         said: the evidence for the query.
+        settings: weights.
         whole: of the query with the names of speakers and workspaces in it. It ranks nothing: greetings are nearest to
             it. But it tells whether the memory knows whom the query names, and so how relevant a passage is.
     """
@@ -121,7 +125,7 @@ def retrieve_message_candidates(
         found.nearest = -1.0 if every is None else float(np.nanmax(every[said.allowed], initial=-1.0))
         named = compute_cosines(rows["vector"], whole) if every is None else every[positions]
         found.cosine = np.fmax(found.cosine, named)
-    return found, fuse_standardised(signals, WEIGHTS)
+    return found, fuse_standardised(signals, {**WEIGHTS, "vector": settings.vector})
 
 
 def compute_stored_cosines(view: View, pool: Pool, offsets: Ints, vector: Vector) -> Scores | None:
