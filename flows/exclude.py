@@ -66,7 +66,8 @@ def run_exclude(names: list[str], why: str, settings: Settings, call: Caller = r
 def run_reject(why: str, settings: Settings, call: Caller = run_as_function) -> RunReport:
     """Leave out what came with a night that is held back, and make anew what leaned on it.
 
-    What is outside the bounds without it too stays held back.
+    What is outside the bounds without it too stays held back; what could not be used, was not kept or was paid for is
+    decided on, since leaving sessions out takes none of it away.
 
     Raises:
         UsageError: no reason is given, nothing is held back, or no session came with it.
@@ -80,7 +81,9 @@ def run_reject(why: str, settings: Settings, call: Caller = run_as_function) -> 
             "no session came with what is held back: `slowwave diff --candidate` shows what would change, "
             "`slowwave revert` takes a claim back, `slowwave reprocess` makes a step's rows anew"
         )
-    return run_exclude([CANDIDATE], why, settings, call)
+    decided = {"max_quarantined": 1.0, "max_rejected": 1.0, "max_tokens": 0}
+    bounds = settings.gates.model_copy(update=decided)
+    return run_exclude([CANDIDATE], why, settings.model_copy(update={"gates": bounds}), call)
 
 
 def run_include(names: list[str], settings: Settings, call: Caller = run_as_function) -> RunReport:
@@ -125,8 +128,9 @@ def _find_new_sessions(store: Store, name: str) -> set[str]:
     """Return ids of the sessions that a release has and the one before it has not; none where there is no such."""
     releases = read_releases(store)
     at = next((n for n, release in enumerate(releases) if name in (release.name, release.release_id)), None)
-    if name == CANDIDATE:
-        return set(_list_sessions(store)) - _list_released(store, releases[-1] if releases else None)
+    if name == CANDIDATE:  # what came before a roll-back came with another night
+        made = [release for release in releases if release.restores is None]
+        return set(_list_sessions(store)) - _list_released(store, made[-1] if made else None)
     if at is None:
         return set()
     return _list_released(store, releases[at]) - _list_released(store, releases[at - 1] if at else None)

@@ -4,10 +4,10 @@ slowwave promote --why REASON
 """
 
 from slowwave.flows.parts.report import RunReport
-from slowwave.flows.parts.run import open_run
+from slowwave.flows.parts.run import is_held, open_run
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings
-from slowwave.store.other_versions import load_releases
+from slowwave.store.store import Store
 from slowwave.tasks.publish.task import find_run_release, publish_release
 
 
@@ -15,13 +15,14 @@ def promote_candidate(why: str, settings: Settings) -> RunReport:
     """Release the newest tables, whatever the gates say.
 
     Raises:
-        UsageError: no reason is given.
+        UsageError: no reason is given, or nothing is held back.
         StoreMissing: there is no such store or space.
         StoreLocked: another run is at it.
     """
     if not why.strip():
         raise UsageError("a reason is needed: it is kept with the run")
-    load_releases(settings.store / settings.space)  # there must be one: this makes none
+    if not is_held(Store.open(settings.store, settings.space)):
+        raise UsageError("nothing is held back")
     with open_run("promote", settings) as (job, report):
         report.notes.append(f"promoted: {why}")
         report.steps.append(publish_release(job))

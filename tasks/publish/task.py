@@ -69,14 +69,14 @@ def check_candidate(job: Job, draft: Release) -> None:
     releases = read_releases(job.store)
     if not releases:
         return
-    columns = [*COLUMNS, "session_id", "step_key"]
+    columns = [*COLUMNS, "step_key"]
     live = Snapshot(job.settings.store, job.settings.space, releases[-1].release_id).read(OBSERVATIONS, columns)
     newest = job.store.read(OBSERVATIONS, columns)
     other_rules = pc.invert(pc.is_in(newest["step_key"], live["step_key"].combine_chunks()))
     observed_anew = newest["session_id"].filter(other_rules).combine_chunks()
     live = live.filter(pc.invert(pc.is_in(live["session_id"], observed_anew)))
     active = live["status"].to_pylist().count(Status.ACTIVE)
-    became = [(one.kind, one.summary) for one in compare_claims(live, newest)]
+    became = [(one.kind, one.summary) for one in compare_claims(live, newest, {})]
     lost, silent = _ask_probes(job, releases[-1], draft)
     counts = releases[-1].counts, draft.counts
     topics, summaries = _measure_model_rows(job, releases[-1])

@@ -91,6 +91,8 @@ def test_a_night_that_loses_claims_is_held_until_a_person_promotes_it(settings: 
     assert "\ngone (1 of " in shown
     assert RUNNER.invoke(app, ["promote", "--why", " ", *where]).exit_code == 1
     assert RUNNER.invoke(app, ["promote", "--why", "these were test data", *where]).exit_code == 0
+    again = RUNNER.invoke(app, ["promote", "--why", "once more", *where])
+    assert (again.exit_code, "nothing is held back" in again.stderr) == (1, True)
     assert [one.name for one in read_releases(store)] == ["r1", "r2"]
     kept = orjson.loads(store.read(RUNS).sort_by("started_at")["report"].to_pylist()[-1])
     assert kept["notes"] == ["promoted: these were test data"]

@@ -6,6 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from slowwave.cli.main import app
+from slowwave.flows.exclude import run_exclude, run_reject
 from slowwave.flows.nightly import run_night
 from slowwave.flows.revert import run_restore, run_revert
 from slowwave.schemas.errors import UsageError
@@ -97,11 +98,33 @@ def test_a_rejected_night_leaves_nothing_of_what_came_with_it(settings: Settings
         file.write("no JSON\n" * 5)
     (reason,) = run_night([poison], flooded).held
     assert "of the new rows could not be used, gates.max_quarantined allows 10%: invalid JSON" in reason
-    done = RUNNER.invoke(app, ["reject", "--why", "it is no transcript", *where])
-    assert done.exit_code == 0, done.output
+    run_reject("it is no transcript", flooded).check_complete()
     assert find_claims(settings, "unit21x") == []
     assert len(read_releases(store)) == 2
     assert run_night([poison], flooded).held == []
+
+
+def test_what_a_roll_back_took_away_did_not_come_with_a_night_that_is_rejected(
+    settings: Settings, tmp_path: Path
+) -> None:
+    run_night([write_talk(tmp_path / "b.jsonl", 20, 3)], settings).check_complete()
+    where = ["--store", str(settings.store)]
+    RUNNER.invoke(app, ["rollback", "r1", *where])
+    lose(settings, 0.4)
+    assert run_night([write_talk(tmp_path / "c.jsonl", 30, 3)], settings).held
+    report = run_reject("it was made up", settings)
+    assert find_claims(settings, "unit31x") == []
+    assert find_claims(settings, "unit21x")
+    assert report.held  # what was lost is lost without it too
+
+
+def test_a_diff_says_why_a_person_took_a_claim_back_and_left_a_session_out(settings: Settings) -> None:
+    run_revert(find_claims(settings, "unit3x service")[0], "it was a joke", settings).check_complete()
+    run_exclude(["s5"], "a test of Ann's", settings).check_complete()
+    told = RUNNER.invoke(app, ["diff", "r1", "r3", "--store", str(settings.store)]).stdout
+    assert told.startswith("r1 to r3: 4 withdrawn\n")
+    assert told.count("\n    taken back: it was a joke\n") == 1
+    assert told.count("\n    its session was left out: a test of Ann's\n") == 3
 
 
 def test_the_end_of_a_roll_back_is_said(settings: Settings, tmp_path: Path) -> None:

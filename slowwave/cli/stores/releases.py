@@ -90,19 +90,16 @@ def diff(
     Which claims were added, changed, superseded, merged or withdrawn, came back, or are gone.
     """
     with report_errors():
-        from slowwave.recall.views.compare import KINDS, compare_releases
+        from slowwave.recall.views.compare import KINDS, compare_releases, read_decisions
         from slowwave.schemas.errors import NoRelease
         from slowwave.store.snapshot import CANDIDATE, Snapshot
 
-        settings = load_settings(store, space)
-        if candidate:
-            later = Snapshot.of_newest(open_store(store, space))
-        else:
-            later = Snapshot(settings.store, settings.space, new)
+        settings, opened = load_settings(store, space), open_store(store, space)
+        later = Snapshot.of_newest(opened) if candidate else Snapshot(settings.store, settings.space, new)
         if old is None and later.release.number == 1:
             raise NoRelease(later.dir, "before r1")
         earlier = Snapshot(settings.store, settings.space, old or f"r{later.release.number - 1}")
-        found = compare_releases(earlier, later)
+        found = compare_releases(earlier, later, read_decisions(opened))
         names = {"old": earlier.release.name, "new": CANDIDATE if candidate else later.release.name}
         if form == DiffFormat.JSON:
             OUT.print_json(data={**names, "differences": [one._asdict() for one in found]})

@@ -1,17 +1,20 @@
 """What one release says otherwise than another: claims that came, went, changed, and what took their place."""
 
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
-from slowwave.schemas.tables import OBSERVATIONS
+from slowwave.schemas.tables import EXCLUSIONS, OBSERVATIONS, REVERTS
 from slowwave.schemas.vocabulary import Status
 from slowwave.store.snapshot import Snapshot
 
+if TYPE_CHECKING:  # of a store there are only rows read
+    from slowwave.store.store import Store
+
 KINDS = ("added", "returned", "changed", "superseded", "merged", "withdrawn", "gone")
 """What may have become of a claim, in the order in which it is told."""
-COLUMNS = ["observation_id", "summary", "detail", "category", "quote", "workspace", "status"]
+COLUMNS = ["observation_id", "session_id", "summary", "detail", "category", "quote", "workspace", "status"]
 COLUMNS += ["superseded_by", "canonical_id", "reason"]
 TOLD = ("summary", "detail", "category")
 """Columns of which another value is a change; the rest is upkeep."""
@@ -36,19 +39,29 @@ class Difference(NamedTuple):
     by_summary: str | None
 
 
-def compare_releases(old: Snapshot, new: Snapshot) -> list[Difference]:
+def read_decisions(store: "Store") -> dict[str, str]:
+    """Return why a person took claims back and left sessions out, by the ids of these."""
+    reverts, exclusions = (store.read(table, [table.key, "why"]).to_pylist() for table in (REVERTS, EXCLUSIONS))
+    told = {row["session_id"]: f"its session was left out: {row['why']}" for row in exclusions}
+    return told | {row["observation_id"]: f"taken back: {row['why']}" for row in reverts}
+
+
+def compare_releases(old: Snapshot, new: Snapshot, decided: Mapping[str, str] | None = None) -> list[Difference]:
     """Return the claims that hold in one of two releases and not in the other, or not in the same words.
+
+    decided: from `read_decisions`, told of claims that were withdrawn.
 
     Raises:
         StoreUnreadable: a table is broken or gone.
     """
-    return compare_claims(old.read(OBSERVATIONS, COLUMNS), new.read(OBSERVATIONS, COLUMNS))
+    return compare_claims(old.read(OBSERVATIONS, COLUMNS), new.read(OBSERVATIONS, COLUMNS), decided or {})
 
 
-def compare_claims(old: pa.Table, new: pa.Table) -> list[Difference]:
+def compare_claims(old: pa.Table, new: pa.Table, decided: Mapping[str, str]) -> list[Difference]:
     """Compare observations, with `COLUMNS`, of two releases; by kind, then by id. What holds in neither is left out."""
     before, after = _index_claims(old), _index_claims(new)
-    found = [one for key in before.keys() | after.keys() for one in _compare(before.get(key), after.get(key), after)]
+    keys = before.keys() | after.keys()
+    found = [one for key in keys for one in _compare(before.get(key), after.get(key), after, decided)]
     return sorted(found, key=lambda one: (KINDS.index(one.kind), one.claim_id))
 
 
@@ -56,7 +69,9 @@ def _index_claims(rows: pa.Table) -> dict[str, Row]:
     return {row["observation_id"]: row for row in rows.to_pylist()}
 
 
-def _compare(before: Row | None, after: Row | None, all_after: dict[str, Row]) -> Iterator[Difference]:
+def _compare(
+    before: Row | None, after: Row | None, all_after: dict[str, Row], decided: Mapping[str, str]
+) -> Iterator[Difference]:
     held, holds = _is_active(before), _is_active(after)
     if after is None:
         if before and held:
@@ -64,10 +79,11 @@ def _compare(before: Row | None, after: Row | None, all_after: dict[str, Row]) -
     elif holds and not held:
         yield _tell("returned" if before else "added", after)
     elif held and not holds:
-        by = after["superseded_by"] or after["canonical_id"]
         merged = after["status"] == Status.DUPLICATE
-        kind = "merged" if merged else "superseded" if after["superseded_by"] else "withdrawn"
-        yield _tell(kind, after, after["reason"], by, all_after.get(by, {}).get("summary") if by else None)
+        by = after["canonical_id"] if merged else after["superseded_by"]
+        kind = "merged" if merged else "superseded" if by else "withdrawn"
+        why = decided.get(after["observation_id"]) or decided.get(after["session_id"]) if not by else None
+        yield _tell(kind, after, why or after["reason"], by, all_after.get(by, {}).get("summary") if by else None)
     elif before and holds and any(before[name] != after[name] for name in TOLD):
         yield _tell("changed", after, f"was {before['category']}: {before['summary']}")
 

@@ -8,6 +8,8 @@ import io
 import re
 import shutil
 import tarfile
+import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -79,10 +81,12 @@ def restore(root: Path, space: str | None, file: Path, phrase: bytes | None = No
     """
     if not file.is_file():
         raise UsageError(f"{file} is no file")
-    fresh = root / f".restoring-{file.name}"
     with make_files_private():
         make_private_folder(root)
-        shutil.rmtree(fresh, ignore_errors=True)
+        for left in root.glob(".restoring-*"):  # of one that was killed: what is younger may be under way
+            if left.stat().st_mtime < time.time() - 86_400:
+                shutil.rmtree(left, ignore_errors=True)
+        fresh = Path(tempfile.mkdtemp(prefix=".restoring-", dir=root))
         try:
             manifest = _unpack(file, fresh, phrase)
             target = root / (space or manifest["space"])
