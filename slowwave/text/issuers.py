@@ -59,7 +59,7 @@ ISSUED: tuple[Issued, ...] = (
     ("slack-token", ("xapp-",), "[0-9]-[A-Za-z0-9]{1,20}-[0-9]{1,20}-[A-Za-z0-9]{1,80}"),
     ("sourcegraph-token", ("sgp_",), "(?:[A-Fa-f0-9]{16}_|local_)?[a-fA-F0-9]{40}"),
     ("square-token", ("sq0atp-", "sq0idp-"), _WORD + "{22,60}"),
-    ("square-token", ("EAAA",), "(?=[A-Za-z_-]*[0-9])" + _WORD + "{22,60}"),
+    ("square-token", ("EAAA",), "(?=[A-Za-z_-]{0,60}[0-9])" + _WORD + "{22,60}"),
     ("stripe-key", tuple(f"{k}k_{env}_" for k in "sr" for env in ("test", "live", "prod")), _ALNUM + "{10,99}"),
     ("twilio-key", ("SK",), "[0-9a-fA-F]{32}"),
     ("typeform-token", ("tfp_",), _DOTTED + "{40,}"),

@@ -32,15 +32,17 @@ _QUOTES = str.maketrans(dict.fromkeys("\"'`\\", "_"))
 _LOWER = str.maketrans(ascii_uppercase, ascii_lowercase)
 BEFORE = 60
 """How much of the text before a name is looked at."""
+MOST_PASSES = 16
+"""So many secrets may have run together; a chain of names alone gave up one a pass, and held a night for hours."""
 
 
 def redact(text: str) -> tuple[str, Counter[str]]:
     """Return the text with a placeholder for each secret, and how many of each kind there were."""
     text, found = _redact_once(text)
-    more = found
-    while more:  # a placeholder may part what ran together, so that a second secret shows
+    more, passes = found, 1
+    while more and passes < MOST_PASSES:  # a placeholder may part what ran together, so that a second secret shows
         text, more = _redact_once(text)
-        found = found + more
+        found, passes = found + more, passes + 1
     return text, found
 
 

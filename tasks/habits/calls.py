@@ -15,7 +15,7 @@ from slowwave.schemas.vocabulary import ActionKind
 from slowwave.tasks.habits.commands import find_edited_in_place, read_command
 from slowwave.tasks.habits.shell import SimpleCommand, parse_script, tell_outcomes
 
-PATCH_FILE = re.compile(r"^\*\*\* (?:(?:Add|Update|Delete) File|Move to): (.+?)\s*$", re.MULTILINE)
+PATCH_FILE = re.compile(r"^\*\*\* (?:(?:Add|Update|Delete) File|Move to): (.*\S)\s*$", re.MULTILINE)
 """Lines of Codex's patches that name a file."""
 PATCH = "*** Begin Patch"
 DRIVE = re.compile(r"[A-Za-z]:[\\/]")

@@ -16,6 +16,8 @@ from slowwave.engines.llm.answers import parse_json
 from slowwave.recall.times import MOST_TIMES, parse_times
 from slowwave.schemas.tables import OBSERVATIONS
 from slowwave.tasks.boilerplate.masks import extract_spans
+from slowwave.tasks.habits.calls import PATCH_FILE
+from slowwave.tasks.ingest.formats.openclaw.text import parse_model_text
 from slowwave.tasks.observe.cues import find_cue
 from slowwave.tasks.supersede.supersede import supersede
 from slowwave.text.redact import redact
@@ -34,6 +36,8 @@ READERS: dict[str, Callable[[str], object]] = {
     "cues": find_cue,
     "secrets": redact,
     "times": lambda text: parse_times(text, NOW),
+    "patches": lambda text: PATCH_FILE.findall(f"*** Add File: {text}"),
+    "tags": parse_model_text,
     "answers": lambda text: parse_json(
         f'```json\n"{"".join(text.split())}"\n{"".join(c for c in text if c.isspace())}```'
     ),
@@ -42,8 +46,10 @@ TEXTS = {
     "boilerplate": ("!", "!\n", "!a", ".)", " ", "a b\n"),
     "sentences": ("```\n", "好。", " ", "`a. ", "wow, ", ", ", "\n"),
     "cues": (" ", "because of a ", "for now ", "switched from ", "\n", "a, "),
-    "secrets": ("key=", "-eyJ", "://a:", "curl -u a", "PuTTY-User-Key-File-2:", "password is ", "sk-ant-", "key>a"),
+    "secrets": ("key=", "-eyJ", "://a:", "curl -u a", "PuTTY-User-Key-File-2:", "password is ", "sk-ant-", "key>a", "EAAA_", "AccountKey="),
     "answers": ("\n", " "),
+    "patches": (" ",),
+    "tags": ("[[reply_to:a",),
     "times": ("7 May 2023 ", "in May ", "since ", "1 to ", "may "),
 }
 

@@ -23,6 +23,8 @@ _TURN = re.compile(r"_\*\*(User|Assistant|Agent|)( - sidechain)?(?: \((.*)\))?\*
 _SESSION = re.compile(r"<!-- .+ Session (\S+) \((.*)\) -->\s*")
 _MESSAGE_ID = re.compile(r"<!-- message-id: (\S+) -->\s*")
 _TITLE = re.compile(r"#{1,2} (.*?)(?:\s*\(([^()]*\d[^()]*)\))?\s*")
+HEADER_CHARS = 500
+"""A longer title is cut."""
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?")
 _NAMED = re.compile(r"(\d{4}-\d\d-\d\d)_(\d\d)-(\d\d)(?:-(\d\d))?Z?(?:-|$)")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
@@ -118,10 +120,11 @@ class _Turns:
         return turn if self.role is None or timed or self.above == "---" or _TURN.fullmatch(self.above) else None
 
     def _take_header(self, number: int, line: str) -> None:
-        if found := _SESSION.fullmatch(line):
+        told = line[:HEADER_CHARS]
+        if found := _SESSION.fullmatch(told):
             self.session = found[1]
             self.time = self.time or coerce_time(found[2].strip())
-        elif (found := _TITLE.fullmatch(line)) and self.title is None:
+        elif (found := _TITLE.fullmatch(told)) and self.title is None:
             stamp = _TIME.search(line)
             self.time = self.time or (coerce_time(stamp[0]) if stamp else None)
             title = _TIME.sub("", found[1]).strip()
