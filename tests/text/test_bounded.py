@@ -17,7 +17,7 @@ from slowwave.recall.times import MOST_TIMES, parse_times
 from slowwave.schemas.tables import OBSERVATIONS
 from slowwave.tasks.boilerplate.masks import extract_spans
 from slowwave.tasks.habits.calls import PATCH_FILE
-from slowwave.tasks.ingest.formats.openclaw.text import parse_model_text
+from slowwave.tasks.ingest.formats.agents.openclaw.text import parse_model_text
 from slowwave.tasks.observe.cues import find_cue
 from slowwave.tasks.supersede.supersede import supersede
 from slowwave.text.redact import redact
@@ -35,6 +35,7 @@ READERS: dict[str, Callable[[str], object]] = {
     "sentences": split_sentences,
     "cues": find_cue,
     "secrets": redact,
+    "tokens": redact,
     "times": lambda text: parse_times(text, NOW),
     "patches": lambda text: PATCH_FILE.findall(f"*** Add File: {text}"),
     "tags": parse_model_text,
@@ -46,7 +47,8 @@ TEXTS = {
     "boilerplate": ("!", "!\n", "!a", ".)", " ", "a b\n"),
     "sentences": ("```\n", "好。", " ", "`a. ", "wow, ", ", ", "\n"),
     "cues": (" ", "because of a ", "for now ", "switched from ", "\n", "a, "),
-    "secrets": ("key=", "-eyJ", "://a:", "curl -u a", "PuTTY-User-Key-File-2:", "password is ", "sk-ant-", "key>a", "EAAA_", "AccountKey="),
+    "secrets": ("key=", "-eyJ", "://a:", "curl -u a", "PuTTY-User-Key-File-2:", "password is ", "sk-ant-", "key>a"),
+    "tokens": ("EAAA_", "AccountKey="),
     "answers": ("\n", " "),
     "patches": (" ",),
     "tags": ("[[reply_to:a",),
