@@ -17,45 +17,30 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from slowwave.flows.parts.experiment_data import load_units
 from slowwave.flows.parts.run import make_run_id, run_as_function
 from slowwave.schemas.errors import StoreLocked
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.settings import Settings
-from slowwave.schemas.tables import EXPERIMENTS, TRIALS
+from slowwave.schemas.tables import EXPERIMENTS, TRIALS, Table
 from slowwave.store.lock import writer_lock
 from slowwave.store.private import make_files_private, make_private_folder
 from slowwave.store.store import Store
-from slowwave.tasks.experiment.definition import (
-    FOLDER,
-    Params,
-    build_settings,
-    compute_settings_key,
-    load_experiment,
-)
+from slowwave.tasks.experiment.definition import FOLDER, Params, build_settings, compute_settings_key, load_experiment
 from slowwave.tasks.experiment.findings import (
     Findings,
     Trial,
     Values,
-    calibrate,
     compare_trials,
-    format_gain,
     format_interval,
     format_params,
-    number_clusters,
     rate_mean,
-    summarise,
+    render_table,
 )
-from slowwave.tasks.experiment.intervals import compute_chance, compute_interval
-from slowwave.tasks.experiment.questions import (
-    SPLITS,
-    Question,
-    split_questions,
-)
+from slowwave.tasks.experiment.intervals import compute_calibration, compute_chance, compute_interval
+from slowwave.tasks.experiment.questions import SPLITS, Question, split_questions
 from slowwave.tasks.experiment.score import METRICS, Score
-from slowwave.tasks.experiment.search import run_search, select_finalists
+from slowwave.tasks.experiment.search import run_search
 
 if TYPE_CHECKING:
     from slowwave.flows.parts.trials import Lab
@@ -66,77 +51,74 @@ PATIENCE = 3_600
 """Seconds that a ledger waits for a night that holds the store."""
 
 
-def run_trial(trials: "Trials", params: Params, split: str, share: float) -> Values:
-    """Return the figures of settings on questions, by name a list; from the ledger where it has them."""
-    return trials.measure(params, split, share)
+def run_trial(trials: "Trials", trial_id: str, params: Params, questions: Sequence[Question]) -> Values:
+    """Return the figures of settings on questions, by name a list; kept in the ledger."""
+    start = time.perf_counter()
+    scores = trials.lab.score_questions(params, questions)
+    found = {name: [float(getattr(one, name)) for one in scores] for name in Score._fields}
+    told = {"params": orjson.dumps(params).decode(), "scores": orjson.dumps(found).decode()}
+    when = {"seconds": round(time.perf_counter() - start, 3), "at": datetime.now(UTC)}
+    keep_row(trials.settings, TRIALS, {"trial_id": trial_id, **told, **when})
+    return found
 
 
 class Trials:
     """The trials of one experiment: each is run once, ever."""
 
-    def __init__(self, settings: Settings, lab: "Lab", parts: Mapping[str, list[Question]]) -> None:
-        self.settings, self.lab, self.parts, self.ran = settings, lab, parts, 0
+    def __init__(self, settings: Settings, lab: "Lab", parts: Mapping[str, list[Question]], call: CallTrial) -> None:
+        self.settings, self.lab, self.parts, self.call = settings, lab, parts, call
 
-    def select(self, split: str, share: float) -> list[Question]:
-        """Return the first so many of a split's questions."""
-        some = self.parts[split]
-        return some[: max(1, round(share * len(some)))]
-
-    def compute_id(self, params: Params, questions: Sequence[Question]) -> str:
-        """Return hash of all that a trial depends on."""
-        one, settings = self.lab.experiment, build_settings(self.lab.base, params)
+    def measure(self, params: Params, split: str, share: float = 1.0) -> tuple[Trial, Values]:
+        """Return a trial of settings on the first so many of a split's questions; run where the ledger lacks it."""
+        questions = self.parts[split][: max(1, round(share * len(self.parts[split])))]
+        one, key = self.lab.experiment, compute_settings_key(build_settings(self.lab.base, params))
         asked = (part for question in questions for part in (question.id, self.lab.units[question.id].digest))
         limits = (one.target, str(one.k), str(one.budget), version("slowwave"))
-        return compute_content_id(compute_settings_key(settings), *limits, *asked)
-
-    def measure(self, params: Params, split: str, share: float) -> Values:
-        """Return the figures of a trial; run and kept where it is new."""
-        questions = self.select(split, share)
-        trial_id = self.compute_id(params, questions)
-        if (known := find_trial(self.settings, trial_id)) is not None:
-            return known
-        start = time.perf_counter()
-        scores = self.lab.score_questions(params, questions)
-        found = {name: [float(getattr(one, name)) for one in scores] for name in Score._fields}
-        row = {
-            "trial_id": trial_id,
-            "params": orjson.dumps(params).decode(),
-            "scores": orjson.dumps(found).decode(),
-            "seconds": round(time.perf_counter() - start, 3),
-            "at": datetime.now(UTC),
-        }
-        with hold_ledger(self.settings) as store:
-            store.merge(TRIALS, pa.Table.from_pylist([row], schema=TRIALS.schema))
-        self.ran += 1
-        return found
+        trial_id = compute_content_id(key, *limits, *asked)
+        values = find_trial(self.settings, trial_id) or self.call(run_trial, self, trial_id, params, questions)
+        clusters = [question.cluster for question in questions]
+        figures = {name: compute_interval(values[name], clusters) for name in METRICS}
+        return Trial(trial_id=trial_id, params=params, share=share, figures=figures), values
 
 
 def find_trial(settings: Settings, trial_id: str) -> Values | None:
-    """Return a kept trial's figures."""
+    """Return a kept trial's figures; None where there is none, or one of fewer figures."""
     rows = Store.open(settings.store, settings.space).read_ids(TRIALS, [trial_id], ["scores"]).to_pylist()
-    if not rows:
+    found = orjson.loads(rows[0]["scores"]) if rows else {}
+    if found.keys() != set(Score._fields):
         return None
-    found = orjson.loads(rows[0]["scores"])
     return {name: [float("nan") if one is None else one for one in values] for name, values in found.items()}
 
 
-@contextmanager
-def hold_ledger(settings: Settings) -> Iterator[Store]:
-    """Hold the space's lock for the moment that writing takes; a night that has it is waited for.
+def keep_row(settings: Settings, table: Table, row: Mapping[str, Any]) -> None:
+    """Write a row of a ledger, holding the space's lock for that moment; a night that has it is waited for.
 
     Raises:
         StoreLocked: it was held for an hour.
     """
-    space = settings.store / settings.space
     for left in range(PATIENCE, -1, -1):
         try:
-            with make_files_private(), writer_lock(space, make_run_id(), "experiment"):
-                yield Store.open(settings.store, settings.space, create=True)
+            with make_files_private(), writer_lock(settings.store / settings.space, make_run_id(), "experiment"):
+                store = Store.open(settings.store, settings.space, create=True)
+                store.merge(table, pa.Table.from_pylist([row], schema=table.schema))
                 return
         except StoreLocked:
             if not left:
                 raise
             time.sleep(1)
+
+
+@contextmanager
+def hold_folder(folder: Path) -> Iterator[None]:
+    """Hold the folder of trials' stores, and remove it at the end; after what went wrong it stays, to be gone on from.
+
+    Raises:
+        StoreLocked: another experiment of this space is at it.
+    """
+    make_private_folder(folder)
+    with make_files_private(), writer_lock(folder, make_run_id(), "experiment"):
+        yield
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def run_experiment(file: Path, base: Mapping[str, Any], call: CallTrial = run_as_function) -> Findings:
@@ -149,30 +131,27 @@ def run_experiment(file: Path, base: Mapping[str, Any], call: CallTrial = run_as
 
     Raises:
         UsageError: the file is no experiment, or too little is asked to part it.
+        StoreMissing: there is no such store or space, and none is made.
         StoreLocked: another experiment of this space is at it.
     """
-    from slowwave.flows.parts.trials import Lab  # a memory, which who lists experiments has no use for
+    from slowwave.flows.parts.experiment_data import load_units  # a memory, for which who lists experiments
+    from slowwave.flows.parts.trials import Lab  # has no use
 
     experiment, settings = load_experiment(file), build_settings(base, {})
     for name, one in experiment.space.items():  # a value that no setting takes is told before anything is made
         for value in one if isinstance(one, tuple) else (one.low, one.high):
             build_settings(base, {name: value})
-    with hold_ledger(settings):
-        pass  # the space is there from here on
-    folder = settings.store / settings.space / FOLDER
-    make_private_folder(folder)
-    with make_files_private(), writer_lock(folder, make_run_id(), "experiment"):
+    known = {one.experiment_id: one for one in read_experiments(settings)}
+    with hold_folder(folder := settings.store / settings.space / FOLDER):
         units, seed = load_units(experiment, settings, folder)
         questions = {question.id: question for unit in units for question in unit.questions}
         parts = split_questions(list(questions.values()), experiment.data.split, experiment.data.shares)
         parts = {name: sorted(some, key=lambda one: one.id) for name, some in parts.items()}  # a share is of all over
-        found = search_settings(Trials(settings, Lab(experiment, base, units, folder, seed), parts), call)
-    shutil.rmtree(folder, ignore_errors=True)
-    told = found.render_json()
-    if [told] != _read_findings(settings, [found.experiment_id]):
+        found = search_settings(Trials(settings, Lab(experiment, base, units, folder, seed), parts, call))
+    told = found.model_dump_json()
+    if found.experiment_id not in known or known[found.experiment_id].model_dump_json() != told:
         row = {"experiment_id": found.experiment_id, "name": found.name, "at": datetime.now(UTC), "findings": told}
-        with hold_ledger(settings) as store:
-            store.merge(EXPERIMENTS, pa.Table.from_pylist([row], schema=EXPERIMENTS.schema))
+        keep_row(settings, EXPERIMENTS, row)
     return found
 
 
@@ -182,70 +161,67 @@ def read_experiments(settings: Settings) -> list[Findings]:
     Raises:
         StoreMissing: there is no such store or space.
     """
-    return [Findings.parse(told) for told in _read_findings(settings)]
+    rows = Store.open(settings.store, settings.space).read(EXPERIMENTS).sort_by("at")
+    return [Findings.model_validate_json(told) for told in rows["findings"].to_pylist()]
 
 
-def _read_findings(settings: Settings, ids: Sequence[str] | None = None) -> list[str]:
-    rows = Store.open(settings.store, settings.space).read(EXPERIMENTS)
-    kept = rows if ids is None else rows.filter(pc.is_in(rows["experiment_id"], pa.array(ids)))
-    return kept.sort_by("at")["findings"].to_pylist()  # type: ignore[no-any-return]
-
-
-def search_settings(trials: Trials, call: CallTrial) -> Findings:
+def search_settings(trials: Trials) -> Findings:
     """Return the findings: settings tried on training, the best of them on validation, the best of these on test."""
-    experiment, trained = trials.lab.experiment, list[Trial]()
-    metric = experiment.metric
+    experiment, parts, trained = trials.lab.experiment, trials.parts, list[Trial]()
+    metric, clusters = experiment.metric, {split: [one.cluster for one in some] for split, some in parts.items()}
 
-    def measure(params: Params, split: str, share: float = 1.0) -> tuple[Trial, Values]:
-        questions = trials.select(split, share)
-        values = call(run_trial, trials, params, split, share)
-        figures = summarise(values, [one.cluster for one in questions])
-        return Trial(trials.compute_id(params, questions), params, share, figures), values
+    def rate(trial: Trial) -> float:
+        return rate_mean(metric, trial.figures[metric].mean)
 
     def evaluate(params: Params, share: float) -> float:
-        trained.append(measure(params, "train", share)[0])
-        return rate_mean(metric, trained[-1].figures[metric].mean)
+        trained.append(trials.measure(params, "train", share)[0])
+        return rate(trained[-1])
 
-    tried = run_search(experiment.search, experiment.space, experiment.seed, evaluate)
-    clusters = {split: [one.cluster for one in some] for split, some in trials.parts.items()}
-    before = {split: measure({}, split) for split in SPLITS}
-    looked_at = [measure(params, "validation") for params in select_finalists(tried, experiment.search.finalists)]
-    validated = compare_trials(looked_at, before["validation"], clusters["validation"], metric)
+    run_search(experiment.search, experiment.space, experiment.seed, evaluate)
+    before = {split: trials.measure({}, split) for split in SPLITS}
+    whole = sorted((one for one in trained if one.share == 1.0 and one.params), key=rate, reverse=True)
+    looked_at = [trials.measure(one.params, "validation") for one in whole[: experiment.search.finalists]]
+    validated = compare_trials(looked_at, before["validation"][1], clusters["validation"], metric)
     best = max(validated, key=lambda one: one.gain.mean, default=None)
     adopted = best.trial.params if best and best.gain.mean > 0 else {}
-    tested = compare_trials([measure(adopted, "test")], before["test"], clusters["test"], metric) if adopted else []
-    everything = [one for some in trials.parts.values() for one in some]
+    tested = [trials.measure(adopted, "test")] if adopted else []
     definition = experiment.model_dump_json(exclude={"data": {"paths", "questions"}})
+    numbers = {name: str(n) for n, name in enumerate(dict.fromkeys(clusters["test"]))}  # names are nobody's business
     return Findings(
-        compute_content_id(definition, *(one.trial_id for one, _ in before.values())),
-        *(experiment.name, experiment.target, metric, experiment.search.method, experiment.data.kind),
-        experiment.data.split,
-        {split: len(some) for split, some in trials.parts.items()},
-        dict(Counter(one.kind for one in everything)),
-        trained,
-        validated,
-        [before["validation"][0], before["test"][0]],
-        adopted,
-        tested[0] if tested else None,
-        compute_content_id(*(one.id for one in trials.parts["test"])),
-        number_clusters(clusters["test"]),
-        calibrate(before["train"][1]),
+        experiment_id=compute_content_id(definition, *(one.trial_id for one, _ in before.values())),
+        **experiment.model_dump(include={"name", "target", "metric"}),
+        method=experiment.search.method,
+        data=experiment.data.kind,
+        split=experiment.data.split,
+        questions={split: len(some) for split, some in parts.items()},
+        kinds=Counter(one.kind for some in parts.values() for one in some),
+        trained=trained,
+        validated=validated,
+        before=[before["validation"][0], before["test"][0]],
+        adopted=adopted,
+        tested=next(iter(compare_trials(tested, before["test"][1], clusters["test"], metric)), None),
+        asked=compute_content_id(*(one.id for one in parts["test"])),
+        clusters=[numbers[name] for name in clusters["test"]],
+        calibration=compute_calibration(before["train"][1]["relevance"], before["train"][1]["evidence"]),
     )
 
 
 def compare_experiments(settings: Settings, a: Findings, b: Findings) -> str:
     """Return what two experiments ended with, on test: adopted settings, or those in force where none were."""
     ends = [one.tested.trial if one.tested else one.before[1] for one in (a, b)]
-    heads = [name for name in METRICS if any(one.figures[name].asked for one in ends)]
-    lines = [f"| on test | {' | '.join(heads)} |", f"|---|{'---|' * len(heads)}"]
-    for one, end in zip((a, b), ends, strict=True):
-        figures = " | ".join(format_interval(end.figures[name]) for name in heads)
-        lines.append(f"| {one.experiment_id[:8]} {one.name}: {format_params(end.params)} | {figures} |")
-    values = [find_trial(settings, end.trial_id) for end in ends]
-    if a.asked != b.asked or values[0] is None or values[1] is None:
-        return "\n".join([*lines, "", "They asked different questions: no difference is computed."])
+    heads = [name for name in METRICS if name in {*a.heads, *b.heads}]
+    rows = [
+        [f"{one.experiment_id[:8]} {one.name}: {format_params(end.params)}"]
+        + [format_interval(end.figures[name]) for name in heads]
+        for one, end in zip((a, b), ends, strict=True)
+    ]
+    table = render_table(["on test", *heads], rows)
+    old, new = (find_trial(settings, end.trial_id) for end in ends)
+    if a.asked != b.asked or old is None or new is None:
+        return f"{table}\n\nThey asked different questions: no difference is computed."
+    said = []
     for name in heads:
-        gains = [new - old for old, new in zip(values[0][name], values[1][name], strict=True)]
+        gains = [after - before for before, after in zip(old[name], new[name], strict=True)]
         gain, chance = compute_interval(gains, a.clusters), compute_chance(gains, a.clusters)
-        lines.append(f"{name}: the second's less the first's {format_gain(gain)}, p {chance:.3f}")
-    return "\n".join(lines)
+        said.append(f"{name}: the second's less the first's {format_interval(gain, '+')}, p {chance:.3f}")
+    return "\n".join([table, *said])

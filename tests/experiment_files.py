@@ -3,13 +3,15 @@
 import json
 from pathlib import Path
 
+from slowwave.store.store import Store
 from tests.talk_files import session
 
 FACTS = ["heron", "otter", "badger", "lynx", "marten", "weasel", "beaver", "stoat"]
 
 
 def write_experiment(folder: Path, space: str, search: str = "") -> Path:
-    """Eight days' talk, a question about each, and an experiment over them."""
+    """Eight days' talk, a question about each, an experiment over them, and an empty store that keeps its trials."""
+    Store.open(folder / "store", create=True)
     told, questions = folder / "told", []
     told.mkdir(exist_ok=True)
     for day, animal in enumerate(FACTS, 1):

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from slowwave.engines.encoders.load import load_query_encoder
@@ -26,19 +25,18 @@ from slowwave.tasks.pending import read_spoken_messages
 
 
 def load_units(experiment: Experiment, settings: Settings, folder: Path) -> tuple[list[Unit], Store | None]:
-    """Return what memories are told and asked, and a store whose vectors they may have.
+    """Return what memories are told and asked, and a store whose vectors they may have. A backtest has a unit a cut:
+    what had been said before it, and what was asked in the days after.
 
     Raises:
         UsageError: nothing is asked there, or a backtest has no vectors, or no past.
     """
-    data = experiment.data
+    data, whole = experiment.data, settings
     if data.kind == "locomo":
-        return read_locomo(data.paths), None
-    whole = settings
+        return read_locomo(data.paths, data.foreign), None
     if data.paths:
-        whole = settings.model_copy(
-            update={"store": folder / f"read-{compute_settings_key(settings)[:12]}", "space": "default"}
-        )
+        place = {"store": folder / f"read-{compute_settings_key(settings)[:12]}", "space": "default"}
+        whole = settings.model_copy(update=place)
         if data.kind == "backtest":
             run_night(list(data.paths), whole).check_complete()
         else:
@@ -54,34 +52,16 @@ def load_units(experiment: Experiment, settings: Settings, folder: Path) -> tupl
     if data.kind == "questions":
         told = pl.DataFrame(messages.select(["session_id", "native_id", "ts", "workspace"]))
         told = told.with_columns(pl.col("session_id").replace(names).alias("session"))
-        questions = read_labelled([data.questions] if data.questions else data.paths, told)
-        return [Unit("all", tuple(questions), messages, sessions, names)], store
-    return build_past_units(experiment, settings, store, messages, sessions, names), store
-
-
-def build_past_units(
-    experiment: Experiment,
-    settings: Settings,
-    store: Store,
-    messages: pa.Table,
-    sessions: pa.Table,
-    names: dict[str, str],
-) -> list[Unit]:
-    """Return a backtest's units: as of each cut what had been said, and what was asked in the days after.
-
-    Raises:
-        UsageError: nobody asked, told again or corrected anything there, or there are no vectors.
-    """
-    data, past = experiment.data, read_past(store, settings, names)
+        asked = read_labelled([data.questions] if data.questions else data.paths, told)
+        return [Unit("all", tuple(asked), messages, sessions, names)], store
+    past = read_past(store, settings, names)
     cuts, units = pick_cuts(past.turns, data.cuts), list[Unit]()
     for cut, until in zip_longest(cuts, cuts[1:]):
-        questions = find_questions(past, cut, data.horizon, data.near, until)
-        if questions:
-            told = cut_vault(messages, sessions, cut)
-            units.append(Unit(f"{cut:%Y-%m-%d}", tuple(questions), *told, names))
+        if found := find_questions(past, cut, data.horizon, data.near, until):
+            units.append(Unit(f"{cut:%Y-%m-%d}", tuple(found), *cut_vault(messages, sessions, cut), names))
     if not units:
         raise UsageError("of what was said after each cut nothing is near what was said before: lower `near`, or wait")
-    return units
+    return units, store
 
 
 def read_past(store: Store, settings: Settings, names: Mapping[str, str]) -> Past:
@@ -91,24 +71,23 @@ def read_past(store: Store, settings: Settings, names: Mapping[str, str]) -> Pas
         UsageError: its claims have no vectors.
     """
     said = read_spoken_messages(store, ["native_id", "origin", "role", "text", "ts", "workspace"])
-    turns = said.filter(pl.col("ts").is_not_null()).with_columns(
+    keys = said.select("session_id", "native_id").iter_rows()
+    turns = said.with_columns(
         (pl.col("origin") == Origin.HUMAN).alias("person"),
-        pl.struct("session_id", "native_id")
-        .map_elements(
-            lambda one: name_message(names.get(one["session_id"], one["session_id"]), one["native_id"]), pl.String
-        )
-        .alias("name"),
-    )
+        pl.Series("name", [name_message(names.get(session, session), one) for session, one in keys], pl.String),
+    ).filter(pl.col("ts").is_not_null())
     columns = ["observation_id", "session_id", "message_ids", "quote", "summary", "status", "canonical_id"]
     rows = store.read(OBSERVATIONS, [*columns, "superseded_by", "observed_at", "vector"])
     rows = rows.filter(pc.is_valid(rows["vector"]))
     if not rows.num_rows or not settings.embeddings:
         raise UsageError("a backtest needs claims with vectors: `slowwave run` makes them")
-    vectors = np.stack(rows["vector"].to_numpy(zero_copy_only=False)).astype(np.float32)
     doubted = store.read(MERGES, ["loser_id", "winner_id", "undone"], pc.field("kind") == LedgerKind.DOUBT).to_pylist()
-    doubts = frozenset((row["loser_id"], row["winner_id"]) for row in doubted if not row["undone"])
     asked = find_asking(turns)
     encoded: Iterable[Vectors] = load_query_encoder(settings.encoder).encode(list(asked.values())) if asked else ()
-    claims = pl.DataFrame(rows.drop_columns(["vector"])).rename({"observed_at": "at"})
-    asking = {message: (text, vector) for (message, text), vector in zip(asked.items(), encoded, strict=True)}
-    return Past(turns, claims, vectors, doubts, asking)
+    return Past(
+        turns,
+        pl.DataFrame(rows.drop_columns(["vector"])).rename({"observed_at": "at"}),
+        np.stack(rows["vector"].to_numpy(zero_copy_only=False)).astype(np.float32),
+        frozenset((row["loser_id"], row["winner_id"]) for row in doubted if not row["undone"]),
+        {message: (text, vector) for (message, text), vector in zip(asked.items(), encoded, strict=True)},
+    )

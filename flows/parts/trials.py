@@ -2,11 +2,12 @@
 and questions answered from them by recall, by a block of context, or by a conversation's working memory.
 
 A setting that only a question reads makes no store anew. Another store begins as a copy of the unit's first, so the
-steps make again what depends on the setting and no more; what was encoded and paid for goes back to the first.
+steps make again what depends on the setting and no more; what was encoded and paid for goes from store to store.
 """
 
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,6 @@ from slowwave.engines.encoders.load import load_query_encoder
 from slowwave.flows.nightly import run_steps_after_read
 from slowwave.flows.parts.run import open_run, run_as_function
 from slowwave.memory import Memory
-from slowwave.recall.hits import Hit
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import COMPLETIONS, MESSAGES, SESSIONS, VECTORS
 from slowwave.schemas.vocabulary import Status, is_spoken
@@ -62,52 +62,50 @@ class Lab:
             UsageError: a value that is none of its setting's.
         """
         settings, scores = build_settings(self.base, params), dict[str, Score]()
-        by_unit: dict[str, list[Question]] = {}
+        by_unit: dict[str, list[Question]] = defaultdict(list)
         for question in questions:
-            by_unit.setdefault(self.units[question.id].name, []).append(question)
+            by_unit[self.units[question.id].name].append(question)
         for some in by_unit.values():
             answers = self._answer(self.units[some[0].id], settings, some)
             scores |= {one.id: score_answer(one, answer) for one, answer in zip(some, answers, strict=True)}
         return [scores[question.id] for question in questions]
 
     def _answer(self, unit: Unit, settings: Settings, questions: Sequence[Question]) -> Iterable[Answer]:
+        one = self.experiment
         encoder = self._load_encoder(settings.encoder) if settings.embeddings else None
-        if self.experiment.target == "talk":
-            return _answer_by_talk(unit, settings, questions, encoder, self.experiment.budget)
+        count = load_counter(settings.context.tokenizer)
+        if one.target == "talk":
+            room = one.budget or int(settings.context.budget * settings.context.conversation_share)
+            return _answer_by_talk(unit, settings, questions, encoder, room, count)
         mine = self._prepare(unit, settings)
         memory = Memory(mine, mine.store, None, encoder)
-        if self.experiment.target == "recall":
-            return [_recall(memory, question, self.experiment.k) for question in questions]
-        return [_ask_for_context(memory, question, self.experiment.budget) for question in questions]
+        if one.target == "recall":
+            return [_recall(memory, question, one.k, count) for question in questions]
+        return [_ask_for_context(memory, question, one.budget) for question in questions]
 
     def _prepare(self, unit: Unit, settings: Settings) -> Settings:
         """Return the settings with the store of a unit that was made under them; made now where there is none."""
         place = self.folder / f"{unit.digest[:12]}-{compute_settings_key(settings, writing=True)[:12]}"
         quiet = settings.recall.model_copy(update={"cached_answers": 0})
         mine = settings.model_copy(update={"store": place, "space": "default", "recall": quiet})
-        like = (unit.name, settings.encoder, settings.embeddings)
+        first = self._first.setdefault((unit.name, settings.encoder, settings.embeddings), place)
         if not (place / MADE).exists():
-            self._make_store(unit, mine, self._first.get(like))
-            self.made += 1
-        self._first.setdefault(like, place)
+            self._make_store(unit, mine, first)
         return mine
 
-    def _make_store(self, unit: Unit, settings: Settings, first: Path | None) -> None:
+    def _make_store(self, unit: Unit, settings: Settings, first: Path) -> None:
         shutil.rmtree(settings.store, ignore_errors=True)  # a run that was killed left a part of it
-        if first is not None:
+        if first != settings.store:
             shutil.copytree(first, settings.store, ignore=shutil.ignore_patterns(MADE))
         with open_run("experiment", settings) as (job, report):
-            if first is None:
+            if first == settings.store:
                 tell_store(job.store, unit)
-                if self.seed is not None:
-                    share_made(self.seed, job.store)
+            if self.seed is not None:
+                share_made(self.seed, job.store)
             run_steps_after_read(job, report, run_as_function)
         report.check_complete()
-        if first is not None:
-            share_made(job.store, Store.open(first))
-        else:
-            self.seed = job.store
         (settings.store / MADE).touch()
+        self.seed, self.made = job.store, self.made + 1
 
 
 def tell_store(store: Store, unit: Unit) -> None:
@@ -120,25 +118,22 @@ def tell_store(store: Store, unit: Unit) -> None:
 
 def share_made(one: Store, other: Store) -> None:
     """Give a store the vectors and completions of another that it lacks."""
-    if one.dim != other.dim:
-        return
-    for table in (VECTORS, COMPLETIONS):
+    for table in (VECTORS, COMPLETIONS) if one.dim == other.dim else ():
         rows, known = one.read(table), other.read(table, [table.key])[table.key]
         other.append(table, rows.filter(pc.invert(pc.is_in(rows[table.key], known.combine_chunks()))))
 
 
-def _recall(memory: Memory, question: Question, k: int) -> Answer:
+def _recall(memory: Memory, question: Question, k: int, count: Callable[[str], int]) -> Answer:
     hits = memory.recall(question.text, k, KINDS, automatic=question.kind == "retold", now=question.at)
-    count = _count_tokens(memory.settings)
     items = tuple(
-        Item(hit.text, tuple(name_message(one.session, one.message) for one in hit.sources), _is_marked(hit))
+        Item(
+            hit.text,
+            tuple(name_message(one.session, one.message) for one in hit.sources),
+            hit.status != Status.ACTIVE or hit.successor is not None,
+        )
         for hit in hits
     )
     return Answer(items, sum(count(item.text) for item in items), hits.relevance)
-
-
-def _is_marked(hit: Hit) -> bool:
-    return hit.status != Status.ACTIVE or hit.successor is not None
 
 
 def _ask_for_context(memory: Memory, question: Question, budget: int | None) -> Answer:
@@ -152,47 +147,38 @@ def _ask_for_context(memory: Memory, question: Question, budget: int | None) -> 
 
 
 def _answer_by_talk(
-    unit: Unit, settings: Settings, questions: Sequence[Question], encoder: KnownEncoder | None, budget: int | None
+    unit: Unit,
+    settings: Settings,
+    questions: Sequence[Question],
+    encoder: KnownEncoder | None,
+    room: int,
+    count: Callable[[str], int],
 ) -> Iterable[Answer]:
     """Yield what of the unit, told as one conversation, reaches the prompt of each question; none moves another's."""
-    count = _count_tokens(settings)
-    room = budget or int(settings.context.budget * settings.context.conversation_share)
-    said = _list_turns(unit)
+    rows = unit.messages.sort_by([("ts", "ascending"), ("session_id", "ascending"), ("seq", "ascending")]).to_pylist()
+    said = [(row["speaker"] or row["role"], row["text"]) for row in rows if is_spoken(row)]
+    name = [
+        name_message(unit.names.get(row["session_id"], row["session_id"]), row["native_id"])
+        for row in rows
+        if is_spoken(row)
+    ]
     if encoder is not None:
-        encoder.encode([f"{speaker}: {text}" for speaker, text, _ in said])  # at once; one by one it takes far longer
+        encoder.encode([f"{speaker}: {text}" for speaker, text in said])  # at once; one by one it takes far longer
     turns = Turns(settings, lambda texts: [count(text) for text in texts], encoder)
-    for speaker, text, _ in said:
+    for speaker, text in said:
         turns.add(speaker, text)
     strengths = [(trace, trace.strength, trace.set_at) for trace in turns.active.traces]
     for question in questions:
         told = turns.recall(question.text, room)
         for trace, strength, set_at in strengths:
             trace.strength, trace.set_at = strength, set_at
-        latest = said[len(said) - len(told.recent) :]
-        items = [Item(text, (name,)) for _, text, name in latest]
-        items += [Item(one.text, () if one.shortened else (said[one.trace.number][2],)) for one in told.shown]
-        yield Answer(tuple(items), count(told.text) + sum(count(text) for _, text, _ in latest))
-
-
-def _list_turns(unit: Unit) -> list[tuple[str, str, str]]:
-    """Return speaker, words and name of each turn of a unit, in order of time."""
-    rows = unit.messages.sort_by([("ts", "ascending"), ("session_id", "ascending"), ("seq", "ascending")]).to_pylist()
-    names = unit.names
-    return [
-        (
-            row["speaker"] or row["role"],
-            row["text"],
-            name_message(names.get(row["session_id"], row["session_id"]), row["native_id"]),
-        )
-        for row in rows
-        if is_spoken(row)
-    ]
-
-
-def _count_tokens(settings: Settings) -> Any:
-    return _load_counter(settings.context.tokenizer)
+        latest = range(len(said) - len(told.recent), len(said))
+        items = [Item(said[at][1], (name[at],)) for at in latest]
+        items += [Item(one.text, () if one.shortened else (name[one.trace.number],)) for one in told.shown]
+        yield Answer(tuple(items), count(told.text) + sum(count(said[at][1]) for at in latest))
 
 
 @cache
-def _load_counter(name: str) -> Any:
+def load_counter(name: str) -> Callable[[str], int]:
+    """Return what counts tokens, by a tokenizer's name."""
     return cache_counts(load_tokenizer(name))

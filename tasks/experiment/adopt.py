@@ -1,7 +1,5 @@
 """A tuned setting in the user's slowwave.toml, all else in it as it was: comments, order, spaces."""
 
-import difflib
-
 from slowwave.schemas.errors import UsageError
 from slowwave.tasks.experiment.definition import Params
 
@@ -14,7 +12,6 @@ def set_in_toml(text: str, params: Params) -> str:
     """
     try:
         import tomlkit
-        from tomlkit.exceptions import TOMLKitError
     except ModuleNotFoundError:
         raise UsageError("to write settings needs tomlkit: pip install 'slowwave[experiment]'") from None
     try:
@@ -23,16 +20,8 @@ def set_in_toml(text: str, params: Params) -> str:
             *above, last = name.split(".")
             inner = document
             for depth, part in enumerate(above):
-                if part not in inner:
-                    inner[part] = tomlkit.table(is_super_table=depth < len(above) - 1)
-                inner = inner[part]
+                inner = inner.setdefault(part, tomlkit.table(is_super_table=depth < len(above) - 1))
             inner[last] = value
         return tomlkit.dumps(document)
-    except (TOMLKitError, TypeError) as error:
+    except (tomlkit.exceptions.TOMLKitError, TypeError, AttributeError) as error:
         raise UsageError(f"slowwave.toml can't be changed: {error}") from None
-
-
-def render_change(before: str, after: str, name: str) -> str:
-    """Return what changes in a file, as `diff -u` has it."""
-    lines = difflib.unified_diff(before.splitlines(), after.splitlines(), name, name, lineterm="")
-    return "\n".join(lines)

@@ -1,19 +1,11 @@
 """An experiment as its file puts it: what is asked of which data, which settings are tried, and how.
 
-name = "working memory"
-target = "talk"                      # recall, context, or talk: a running conversation's working memory
-[data]
-kind = "locomo"                      # questions, locomo, backtest
-paths = ["locomo.json"]
-[search]
-method = "grid"                      # grid, random, halving, optuna
-[space]                              # any setting by its dotted name: values, or a range
-"context.active.words" = [0.3, 0.6, 1.0]
-"context.active.likeness" = { low = 0.5, high = 2.0 }
+`docs/experiments.md` has examples.
 """
 
 import tomllib
 from collections.abc import Mapping
+from operator import attrgetter
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -29,6 +21,7 @@ FIXED = ("store", "space", "retention", "web", "redact", "read")
 """No experiment varies where a memory is, what leaves it, or what may be read."""
 READING = frozenset({"recall", "context"})
 """Settings that no step of a night reads: the store stays as it is."""
+Metric = Literal["evidence", "saved", "stale", "silence", "right", "tokens"]
 Value = bool | int | float | str
 Params = dict[str, Value]
 """Settings by dotted name that one trial has otherwise."""
@@ -67,6 +60,7 @@ class Data(Part):
     kind: Literal["questions", "locomo", "backtest"]
     paths: tuple[Path, ...] = Field((), description="Transcripts, or LoCoMo's files; backtest without: the own space.")
     questions: Path | None = Field(None, description="Questions apart from the transcripts: TOML, JSON or JSONL.")
+    foreign: bool = Field(False, description="LoCoMo: ask each memory another's questions too, which it can't know.")
     split: Literal["time", "group"] = Field("time", description="By when it is asked; or by conversation, workspace.")
     shares: tuple[float, float, float] = Field((0.5, 0.25, 0.25), description="Of train, validation and test.")
     cuts: int = Field(4, ge=1, description="Backtest: days as of which the memory is built, evenly over the messages.")
@@ -97,7 +91,7 @@ class Experiment(Part):
 
     name: str = Field(min_length=1, max_length=80)
     target: Literal["recall", "context", "talk"] = "context"
-    metric: Literal["evidence", "saved", "stale", "tokens"] = Field("evidence", description="What is made better.")
+    metric: Metric = Field("evidence", description="What is made better.")
     k: int = Field(10, ge=1, le=100, description="Hits, where recall is asked.")
     budget: int | None = Field(None, ge=1, description="Tokens of context or talk; by default the settings'.")
     seed: int = 0
@@ -125,8 +119,7 @@ def load_experiment(path: Path) -> Experiment:
     questions = here / data.questions.expanduser() if data.questions else None
     if lost := [one for one in (*paths, questions) if one and not one.exists()]:
         raise UsageError(f"{path} names {lost[0]}, which is not there")
-    found = data.model_copy(update={"paths": paths, "questions": questions})
-    return experiment.model_copy(update={"data": found})
+    return experiment.model_copy(update={"data": data.model_copy(update={"paths": paths, "questions": questions})})
 
 
 def check_name(name: str) -> None:
@@ -136,14 +129,14 @@ def check_name(name: str) -> None:
         UsageError: the message says which.
     """
     model: Any = Settings
-    for part in (parts := name.split(".")):
+    for part in name.split("."):
         field = getattr(model, "model_fields", {}).get(part)
-        if field is None:
-            raise UsageError(f"there is no setting {name}: `slowwave config` lists all")
-        model = field.annotation
+        model = field.annotation if field else None
+    if model is None:
+        raise UsageError(f"there is no setting {name}: `slowwave config` lists all")
     if hasattr(model, "model_fields"):
         raise UsageError(f"{name} is a section: an experiment varies the settings in it")
-    if parts[0] in FIXED:
+    if name.split(".")[0] in FIXED:
         raise UsageError(f"{name} is not for experiments: {', '.join(FIXED)} stay as they are")
 
 
@@ -164,17 +157,13 @@ def build_settings(base: Mapping[str, Any], params: Params) -> Settings:
         return Settings(**nested)
     except ValidationError as error:
         first = error.errors()[0]
-        raise UsageError(
-            f"setting {'.'.join(map(str, first['loc']))}: {first['msg']}, got {first['input']!r}"
-        ) from None
+        told = f"setting {'.'.join(map(str, first['loc']))}: {first['msg']}, got {first['input']!r}"
+        raise UsageError(told) from None
 
 
 def get_value(settings: Settings, name: str) -> Any:
     """Return a setting by its dotted name."""
-    value: Any = settings
-    for part in name.split("."):
-        value = getattr(value, part)
-    return value
+    return attrgetter(name)(settings)
 
 
 def compute_settings_key(settings: Settings, *, writing: bool = False) -> str:

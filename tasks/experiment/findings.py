@@ -4,39 +4,34 @@ What is tried is picked on the training questions, what is adopted on validation
 the test's, which nothing was picked on.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any, Self
+from collections.abc import Iterable, Mapping, Sequence
 
-import orjson
+from pydantic import BaseModel
 
-from slowwave.tasks.experiment.definition import Params
+from slowwave.tasks.experiment.definition import Metric, Params
 from slowwave.tasks.experiment.intervals import (
+    Figure,
     Interval,
-    compute_calibration,
     compute_chance,
     compute_interval,
     correct_by_holm,
 )
-from slowwave.tasks.experiment.score import LESS_IS_BETTER, METRICS, Metric
+from slowwave.tasks.experiment.score import LESS_IS_BETTER, METRICS
 
 Values = Mapping[str, Sequence[float]]
 """By figure, one a question."""
-Figures = dict[str, Interval]
 
 
-@dataclass(frozen=True)
-class Trial:
+class Trial(BaseModel, frozen=True):
     """Settings that were put to some questions."""
 
     trial_id: str
     params: Params
     share: float
-    figures: Figures
+    figures: dict[str, Interval]
 
 
-@dataclass(frozen=True)
-class Finalist:
+class Finalist(BaseModel, frozen=True):
     """Settings held against those in force, on the same questions."""
 
     trial: Trial
@@ -48,8 +43,7 @@ class Finalist:
     """The same, for all that were looked at together (Holm)."""
 
 
-@dataclass(frozen=True)
-class Findings:
+class Findings(BaseModel, frozen=True):
     """All of it, in figures and settings alone."""
 
     experiment_id: str
@@ -74,71 +68,74 @@ class Findings:
     """Hash of what test asks."""
     clusters: list[str]
     """Of its questions, each one's."""
-    calibration: list[tuple[float, float, int]] = field(default_factory=list)
+    calibration: list[tuple[Figure, Figure, int]] = []
     """Relevance that the memory told, share of evidence shown, questions: of the settings in force, on training."""
-    notes: list[str] = field(default_factory=list)
 
     @property
     def tried(self) -> int:
         """How many settings were tried besides those in force."""
         return len({repr(trial.params) for trial in self.trained if trial.params})
 
-    def render_json(self) -> str:
-        """Return it for its row."""
-        return orjson.dumps(asdict(self)).decode()
-
-    @classmethod
-    def parse(cls, text: str) -> Self:
-        """Return what `render_json` wrote."""
-        plain = orjson.loads(text)
-        return cls(
-            **{
-                **plain,
-                "trained": [_parse_trial(one) for one in plain["trained"]],
-                "before": [_parse_trial(one) for one in plain["before"]],
-                "validated": [_parse_finalist(one) for one in plain["validated"]],
-                "tested": _parse_finalist(plain["tested"]) if plain["tested"] else None,
-                "calibration": [tuple(one) for one in plain["calibration"]],
-            }
-        )
-
-    def render_markdown(self) -> str:
-        """Return the whole as a person reads it, for a terminal and for Prefect."""
-        asked = ", ".join(f"{count} {name}" for name, count in self.questions.items())
-        lines = [f"# {self.name}", "", f"{self.experiment_id[:8]}: {self.target}, {self.data}; questions: {asked}", ""]
-        heads = [name for name in METRICS if self.trained[0].figures[name].asked]
-        lines += [f"| settings | split | {' | '.join(heads)} |", f"|---|---|{'---|' * len(heads)}"]
-        best = max(self.trained[1:], key=lambda one: (one.share, self.rate(one)), default=None)
-        rows = [("train", self.trained[0]), *([("train", best)] if best else []), ("validation", self.before[0])]
-        rows += [("validation", one.trial) for one in self.validated]
-        rows += [("test", self.before[1]), *([("test", self.tested.trial)] if self.tested else [])]
-        for split, trial in rows:
-            figures = " | ".join(format_interval(trial.figures[name]) for name in heads)
-            lines.append(f"| {format_params(trial.params)} | {split} | {figures} |")
-        return "\n".join([*lines, "", *self.collect_verdicts()])
+    @property
+    def heads(self) -> list[str]:
+        """The figures that were measured."""
+        figures = self.trained[0].figures
+        one = ("right",) if not figures["silence"].asked else ()  # it is evidence's, then
+        return [name for name in METRICS if figures[name].asked and name not in one]
 
     def rate(self, trial: Trial) -> float:
         """Return a trial's figure that was to be made better; more is better whichever it is."""
         return rate_mean(self.metric, trial.figures[self.metric].mean)
 
+    def list_best(self) -> list[Trial]:
+        """Return what was tried on training, the best first."""
+        return sorted(self.trained, key=lambda one: (-one.share, -self.rate(one)))
+
+    def render_markdown(self) -> str:
+        """Return what came of it as a person reads it, for a terminal, for Prefect and for the page."""
+        asked, kinds = (
+            ", ".join(f"{count} {name}" for name, count in some.items()) for some in (self.questions, self.kinds)
+        )
+        about = f"{self.experiment_id[:8]}: {self.target}, {self.data} ({kinds}), split by {self.split}: {asked}."
+        best = next((one for one in self.list_best() if one.params), None)
+        rows: list[tuple[str, Trial | Finalist | None]] = [("train", self.trained[0]), ("train", best)]
+        rows += [("validation", self.before[0]), *(("validation", one) for one in self.validated)]
+        rows += [("test", self.before[1]), ("test", self.tested)]
+        verdicts = [f"- {said}" for said in self.collect_verdicts()]
+        table = render_table(
+            ["settings", "split", *self.heads, "gain", "p, by Holm"],
+            (self._format_row(split, one) for split, one in rows if one),
+        )
+        return "\n".join([f"# {self.name}", "", about, "", table, "", *verdicts])
+
+    def render_trials(self, most: int) -> str:
+        """Return a table of what was tried on training, the best of it."""
+        rows = ([format_params(one.params), f"{one.share:.2f}", *self._format(one)] for one in self.list_best()[:most])
+        return render_table(["settings", "share", *self.heads], rows)
+
+    def _format_row(self, split: str, one: Trial | Finalist) -> list[str]:
+        trial = one if isinstance(one, Trial) else one.trial
+        sure = ["", ""] if isinstance(one, Trial) else [format_interval(one.gain, "+"), f"{one.corrected:.3f}"]
+        return [format_params(trial.params), split, *self._format(trial), *sure]
+
+    def _format(self, trial: Trial) -> list[str]:
+        return [format_interval(trial.figures[name]) for name in self.heads]
+
     def collect_verdicts(self) -> list[str]:
         """Return what follows, a sentence each."""
-        said = [
-            f"{self.tried} settings were tried on training ({self.method}), "
-            f"{len(self.validated)} looked at on validation."
-        ]
+        tried = f"{self.tried} settings were tried on training ({self.method})"
+        said = [f"{tried}, {len(self.validated)} looked at on validation."]
         if self.tested is None:
-            said.append("None was better on validation than the settings in force: there is nothing to adopt.")
-        else:
-            best = next(one for one in self.validated if one.trial.params == self.adopted)
-            said.append(
-                f"{format_params(self.adopted)}: {self.metric} {format_gain(best.gain)} on validation "
-                f"(p {best.corrected:.3f}, by Holm for all {len(self.validated)}), {format_gain(self.tested.gain)} "
-                f"on test (p {self.tested.chance:.3f}; the one setting that test saw)."
-            )
-            if self.tested.gain.low <= 0:
-                said.append("On test that is no more than chance may do: the interval holds 0.")
-        return [*said, *self.notes]
+            return [*said, "None was better on validation than the settings in force: there is nothing to adopt."]
+        best = next(one for one in self.validated if one.trial.params == self.adopted)
+        gain, test = (format_interval(one.gain, "+") for one in (best, self.tested))
+        said.append(
+            f"{format_params(self.adopted)}: {self.metric} {gain} on validation (p {best.corrected:.3f}, by Holm for "
+            f"all {len(self.validated)}), {test} on test (p {self.tested.chance:.3f}; the one setting that test saw)."
+        )
+        if self.tested.gain.low <= 0:
+            said.append("On test that is no more than chance may do: the interval holds 0.")
+        return said
 
 
 def rate_mean(metric: Metric, mean: float) -> float:
@@ -148,33 +145,23 @@ def rate_mean(metric: Metric, mean: float) -> float:
     return -mean if metric in LESS_IS_BETTER else mean
 
 
-def summarise(values: Values, clusters: Sequence[str]) -> Figures:
-    """Return each figure's mean with its interval."""
-    return {name: compute_interval(values[name], clusters) for name in METRICS}
-
-
-Measured = tuple[Trial, Values]
-
-
-def compare_trials(some: Sequence[Measured], base: Measured, clusters: Sequence[str], metric: Metric) -> list[Finalist]:
+def compare_trials(
+    some: Sequence[tuple[Trial, Values]], base: Values, clusters: Sequence[str], metric: Metric
+) -> list[Finalist]:
     """Return trials held against the settings in force on the same questions, in their order."""
     sign = -1.0 if metric in LESS_IS_BETTER else 1.0
-    old = base[1][metric]
-    gains = [[sign * (new - before) for new, before in zip(one[metric], old, strict=True)] for _, one in some]
+    gains = [[sign * (new - old) for new, old in zip(values[metric], base[metric], strict=True)] for _, values in some]
     chances = [compute_chance(gain, clusters) for gain in gains]
-    both = zip(some, gains, chances, correct_by_holm(chances), strict=True)
-    return [Finalist(trial, compute_interval(gain, clusters), p, holm) for (trial, _), gain, p, holm in both]
+    return [
+        Finalist(trial=trial, gain=compute_interval(gain, clusters), chance=chance, corrected=corrected)
+        for (trial, _), gain, chance, corrected in zip(some, gains, chances, correct_by_holm(chances), strict=True)
+    ]
 
 
-def calibrate(values: Values) -> list[tuple[float, float, int]]:
-    """Return the calibration of the relevance that was told, by what was shown."""
-    return compute_calibration(values["relevance"], values["evidence"])
-
-
-def number_clusters(clusters: Sequence[str]) -> list[str]:
-    """Return clusters by number, in order of first sight: names of sessions are nobody's business."""
-    numbers = {name: str(n) for n, name in enumerate(dict.fromkeys(clusters))}
-    return [numbers[name] for name in clusters]
+def render_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table in Markdown."""
+    lines = [heads, ["---"] * len(heads), *rows]
+    return "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in lines)
 
 
 def format_params(params: Params) -> str:
@@ -182,29 +169,9 @@ def format_params(params: Params) -> str:
     return ", ".join(f"{name} = {value}" for name, value in params.items()) or "as in force"
 
 
-def format_interval(one: Interval) -> str:
-    """Return a mean with its bounds."""
+def format_interval(one: Interval, sign: str = "") -> str:
+    """Return a mean, or with "+" a difference, with its bounds."""
     if not one.asked:
         return "–"
-    digits = 0 if abs(one.mean) >= 20 else 3
-    return f"{one.mean:.{digits}f} ({one.low:.{digits}f} to {one.high:.{digits}f})"
-
-
-def format_gain(one: Interval) -> str:
-    """Return a difference with its bounds."""
-    digits = 0 if abs(one.mean) >= 20 else 3
-    return f"{one.mean:+.{digits}f} ({one.low:+.{digits}f} to {one.high:+.{digits}f})"
-
-
-def _parse_trial(plain: Mapping[str, Any]) -> Trial:
-    figures = {name: _parse_interval(one) for name, one in plain["figures"].items()}
-    return Trial(plain["trial_id"], plain["params"], plain["share"], figures)
-
-
-def _parse_finalist(plain: Mapping[str, Any]) -> Finalist:
-    return Finalist(_parse_trial(plain["trial"]), _parse_interval(plain["gain"]), plain["chance"], plain["corrected"])
-
-
-def _parse_interval(plain: Mapping[str, Any]) -> Interval:
-    known: dict[str, Any] = {name: float("nan") if one is None else one for name, one in plain.items()}
-    return Interval(**known)
+    form = f"{sign}.{0 if abs(one.mean) >= 20 else 3}f"
+    return f"{one.mean:{form}} ({one.low:{form}} to {one.high:{form}})"

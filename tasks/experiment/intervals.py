@@ -4,54 +4,60 @@ Questions about one session stand or fall together, so sessions are drawn, not q
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
-import numpy.typing as npt
+from pydantic import BaseModel, BeforeValidator
 
-Floats = npt.NDArray[np.float64]
 DRAWS = 4_000
+Figure = Annotated[float, BeforeValidator(lambda one: float("nan") if one is None else one)]
+"""NaN, which JSON has as null, where nothing was measured."""
 
 
-@dataclass(frozen=True, slots=True)
-class Interval:
-    """A mean, and the bounds that hold 95% of what other draws of sessions give; NaN where nothing was measured."""
+class Interval(BaseModel, frozen=True):
+    """A mean, and the bounds that hold 95% of what other draws of sessions give."""
 
-    mean: float
-    low: float
-    high: float
-    asked: int
+    mean: Figure = float("nan")
+    low: Figure = float("nan")
+    high: Figure = float("nan")
+    asked: int = 0
     """Questions that it is the mean of."""
 
 
-def compute_interval(values: Sequence[float], clusters: Sequence[str], seed: int = 0) -> Interval:
+def compute_interval(values: Sequence[float], clusters: Sequence[str]) -> Interval:
     """Return the mean of values, of which NaN counts for nothing, with its interval by bootstrap over clusters."""
+    from scipy.stats import bootstrap
+
     sums, counts = _sum_clusters(values, clusters)
     if not len(sums):
-        return Interval(float("nan"), float("nan"), float("nan"), 0)
-    drawn = np.random.default_rng(seed).integers(len(sums), size=(DRAWS, len(sums)))
-    means = sums[drawn].sum(axis=1) / counts[drawn].sum(axis=1)
-    low, high = np.quantile(means, [0.025, 0.975])
-    return Interval(float(sums.sum() / counts.sum()), float(low), float(high), int(counts.sum()))
+        return Interval()
+    mean = low = high = float(sums.sum() / counts.sum())
+    if len(sums) > 1:
+        low, high = bootstrap(
+            (sums, counts),
+            lambda some, asked, axis: some.sum(axis) / asked.sum(axis),
+            **{"paired": True, "vectorized": True, "method": "percentile", "n_resamples": DRAWS, "rng": 0},
+        ).confidence_interval
+    return Interval(mean=mean, low=float(low), high=float(high), asked=int(counts.sum()))
 
 
-def compute_chance(differences: Sequence[float], clusters: Sequence[str], seed: int = 0) -> float:
+def compute_chance(differences: Sequence[float], clusters: Sequence[str]) -> float:
     """Return the chance that paired differences as large come of nothing, two-sided: each cluster's sign is flipped."""
+    from scipy.stats import permutation_test
+
     sums, _ = _sum_clusters(differences, clusters)
-    if not len(sums) or not np.any(sums):
+    if len(sums) < 2 or not np.any(sums):
         return 1.0
-    signs = np.random.default_rng(seed).choice([-1.0, 1.0], size=(DRAWS, len(sums)))
-    return float((1 + np.sum(np.abs(signs @ sums) >= abs(sums.sum()) - 1e-12)) / (1 + DRAWS))
+    return float(permutation_test((sums,), np.sum, permutation_type="samples", n_resamples=DRAWS, rng=0).pvalue)
 
 
 def correct_by_holm(chances: Sequence[float]) -> list[float]:
     """Return chances corrected for how many were looked at (Holm 1979), in their order."""
-    corrected, least = [0.0] * len(chances), 0.0
-    for rank, at in enumerate(sorted(range(len(chances)), key=lambda at: chances[at])):
-        least = max(least, min(1.0, (len(chances) - rank) * chances[at]))
-        corrected[at] = least
-    return corrected
+    order = np.argsort(chances, kind="stable")
+    factors = np.arange(len(chances), 0, -1)
+    corrected = np.empty(len(chances))
+    corrected[order] = np.minimum(1.0, np.maximum.accumulate(np.asarray(chances)[order] * factors))
+    return corrected.tolist()
 
 
 def compute_calibration(said: Sequence[float], true: Sequence[float], bins: int = 8) -> list[tuple[float, float, int]]:
@@ -62,10 +68,9 @@ def compute_calibration(said: Sequence[float], true: Sequence[float], bins: int 
     return [(float(part[:, 0].mean()), float(part[:, 1].mean()), len(part)) for part in some]
 
 
-def _sum_clusters(values: Sequence[float], clusters: Sequence[str]) -> tuple[Floats, Floats]:
+def _sum_clusters(values: Sequence[float], clusters: Sequence[str]) -> tuple[Any, Any]:
     """Return each cluster's sum and count of what is no NaN; clusters without any are left out."""
-    known = ~np.isnan(np.asarray(values, dtype=np.float64))
-    names, at = np.unique(np.asarray(clusters, dtype=object)[known].astype(str), return_inverse=True)
-    kept = np.asarray(values, dtype=np.float64)[known]
-    counts = np.bincount(at, minlength=len(names))
-    return np.bincount(at, kept, len(names)).astype(np.float64), counts.astype(np.float64)
+    every = np.asarray(values, dtype=np.float64)
+    known = ~np.isnan(every)
+    _, at = np.unique(np.asarray(clusters, dtype=str)[known], return_inverse=True)
+    return np.bincount(at, every[known]), np.bincount(at).astype(np.float64)

@@ -2,8 +2,9 @@
 
 import json
 import tomllib
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
@@ -15,8 +16,8 @@ from slowwave.schemas.errors import UsageError
 from slowwave.schemas.ids import compute_content_id
 from slowwave.tasks.experiment.locomo import build_message_rows, load_conversations
 
-Kind = Literal["labelled", "asked", "retold", "corrected"]
-"""Of one's own past: what was asked, what was told again, what was corrected."""
+Kind = Literal["labelled", "asked", "retold", "corrected", "foreign"]
+"""Of one's own past: what was asked, told again, corrected. Foreign: what another memory is asked."""
 SPLITS = ("train", "validation", "test")
 LONG_AGO = datetime.min.replace(tzinfo=UTC)
 QUERY, EXPECT = ("question", "query", "report"), ("expect", "amended", "answer")
@@ -87,30 +88,24 @@ def split_questions(
         UsageError: there are too few for three splits.
     """
     parts: dict[str, list[Question]] = {name: [] for name in SPLITS}
-    for some in _order_parts(questions, how):
-        if how == "time":
-            done = sum(map(len, parts.values())) / len(questions) + 1e-9
-            name = SPLITS[0 if done < shares[0] else 1 if done < shares[0] + shares[1] else 2]
-        else:
-            name = min(zip(SPLITS, shares, strict=True), key=lambda one: len(parts[one[0]]) / one[1])[0]
-        parts[name] += some
+    together: dict[Any, list[Question]] = defaultdict(list)
+    for one in questions:
+        together[one.group if how == "group" else one.at or LONG_AGO].append(one)
+    for key in sorted(together, key=lambda key: (-len(together[key]) if how == "group" else 0, str(key))):
+        done = sum(map(len, parts.values())) / len(questions) + 1e-9
+        least = min(zip(SPLITS, shares, strict=True), key=lambda one: len(parts[one[0]]) / one[1])[0]
+        next_in_time = SPLITS[0 if done < shares[0] else 1 if done < shares[0] + shares[1] else 2]
+        parts[least if how == "group" else next_in_time] += together[key]
     if empty := [name for name in SPLITS if not parts[name]]:
         counts = f"{len(questions)} questions in {len({one.group for one in questions})} groups"
         raise UsageError(f"{counts} leave {empty[0]} empty when split by {how}: there must be more, or another split")
     return parts
 
 
-def _order_parts(questions: Sequence[Question], how: Literal["time", "group"]) -> list[list[Question]]:
-    parts: dict[object, list[Question]] = {}
-    for one in questions:
-        parts.setdefault(one.group if how == "group" else one.at or LONG_AGO, []).append(one)
-    if how == "group":
-        return [parts[key] for key in sorted(parts, key=lambda key: (-len(parts[key]), str(key)))]
-    return [parts[key] for key in sorted(parts, key=str)]
-
-
-def read_locomo(paths: Iterable[Path]) -> list[Unit]:
-    """Return LoCoMo's conversations, and their questions that have evidence, as units."""
+def read_locomo(paths: Iterable[Path], foreign: bool = False) -> list[Unit]:
+    """Return LoCoMo's conversations, and their questions that have evidence, as units; with `foreign` each is asked the
+    next one's questions too, which are about strangers.
+    """
     units = []
     for one in (one for path in paths for one in load_conversations(path)):
         said = {turn.id: turn for turn in one.turns}
@@ -126,7 +121,11 @@ def read_locomo(paths: Iterable[Path]) -> list[Unit]:
             if question.evidence
         )
         units.append(Unit(one.id, asked, build_message_rows(one)))
-    return units
+    strange = [
+        tuple(replace(asked, kind="foreign", group=one.name, evidence=()) for asked in other.questions if foreign)
+        for one, other in zip(units, units[1:] + units[:1], strict=True)
+    ]
+    return [replace(one, questions=one.questions + more) for one, more in zip(units, strange, strict=True)]
 
 
 def read_labelled(paths: Iterable[Path], messages: pl.DataFrame) -> list[Question]:
@@ -155,27 +154,30 @@ def _read_rows(path: Path) -> list[dict[str, Any]]:
         text = path.read_text(encoding="utf-8")
         if path.suffix == ".toml":
             return [row for rows in tomllib.loads(text).values() if isinstance(rows, list) for row in rows]
-        if path.suffix == ".json":
-            rows = json.loads(text)
-            return [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
-        return [json.loads(line) for line in text.splitlines() if line.strip()]
+        rows = (
+            json.loads(text)
+            if path.suffix == ".json"
+            else [json.loads(one) for one in text.splitlines() if one.strip()]
+        )
     except ValueError as error:
         raise UsageError(f"{path} can't be read: {error}") from None
+    return [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
 
 
 def _build_question(
     path: Path, row: Mapping[str, Any], told: Mapping[str, Mapping[str, Any]], last: Mapping[str, Mapping[str, Any]]
 ) -> Question:
+    text = next(str(row[name]) for name in QUERY if row.get(name))
     gold = [told[one] for one in row.get("gold", ()) if one in told]
     session = str(row.get("session") or row.get("session_id") or (gold[-1]["session"] if gold else ""))
     about = told.get(str(row.get("message_id"))) or last.get(session) or (gold[-1] if gold else {})
     expect = next((str(row[name]) for name in EXPECT if row.get(name)), "") if not gold else ""
     evidence = tuple(name_message(one["session"], one["native_id"]) for one in gold)
     if not (evidence or expect or row.get("decision")):
-        raise UsageError(f"{path}: nothing says what answers {next(row[n] for n in QUERY if row.get(n))!r:.80}")
+        raise UsageError(f"{path}: nothing says what answers {text!r:.80}")
     stale = row.get("stale") or ()
     return Question(
-        str(next(row[name] for name in QUERY if row.get(name))),
+        text,
         str(row.get("workspace") or about.get("workspace") or session),
         about.get("ts"),
         evidence=evidence,

@@ -1,22 +1,24 @@
 """How good an answer was: evidence that it shows, what it saved, what of it no longer holds, and its tokens."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from slowwave.tasks.experiment.definition import Metric
 from slowwave.tasks.experiment.questions import Question
 from slowwave.text.words import extract_content_words
 
-Metric = Literal["evidence", "saved", "stale", "tokens"]
 METRICS: dict[Metric, str] = {
     "evidence": "share of the evidence that is shown",
     "saved": "share of what was told again that memory would have shown first",
     "stale": "share of answers that show what no longer holds, unmarked",
+    "silence": "share of questions that memory can't know on which it keeps silent",
+    "right": "mean of evidence and, where memory can't know, of silence",
     "tokens": "tokens of an answer",
 }
 LESS_IS_BETTER = frozenset({"stale", "tokens"})
+NAN = float("nan")
 
 
 class Item(NamedTuple):
@@ -29,12 +31,11 @@ class Item(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a memory showed."""
+    """What a memory showed, its tokens, and how relevant the memory itself holds it to be, 0 to 1."""
 
     items: tuple[Item, ...]
     tokens: int
     relevance: float | None = None
-    """How relevant the memory itself holds it to be, 0 to 1."""
 
 
 class Score(NamedTuple):
@@ -43,6 +44,8 @@ class Score(NamedTuple):
     evidence: float
     saved: float
     stale: float
+    silence: float
+    right: float
     tokens: float
     relevance: float
 
@@ -52,22 +55,25 @@ def score_answer(question: Question, answer: Answer) -> Score:
     texts = [_normalise(item.text) for item in answer.items]
     found = _find_evidence(question, answer, texts)
     holds = _normalise(question.expect)
-    stale = [  # a message that says what holds may name what it replaces
-        any(old in item.messages or _normalise(old) in text for old in question.stale)
-        and not (item.marked or (holds and holds in text))
+    stale = any(  # a message that says what holds may name what it replaces
+        not item.marked
+        and not (holds and holds in text)
+        and any(old in item.messages or _normalise(old) in text for old in question.stale)
         for item, text in zip(answer.items, texts, strict=True)
-    ]
-    retold = question.kind == "retold"
+    )
+    kind, silent = question.kind, float(not answer.items)
     return Score(
-        float("nan") if retold else found,
-        found if retold else float("nan"),
-        float(any(stale)) if question.stale else float("nan"),
-        float(answer.tokens),
-        float("nan") if answer.relevance is None else answer.relevance,
+        evidence=found if kind not in ("retold", "foreign") else NAN,
+        saved=found if kind == "retold" else NAN,
+        stale=float(stale) if question.stale else NAN,
+        silence=silent if kind == "foreign" else NAN,
+        right={"retold": NAN, "foreign": silent}.get(kind, found),
+        tokens=float(answer.tokens),
+        relevance=NAN if answer.relevance is None else answer.relevance,
     )
 
 
-def _find_evidence(question: Question, answer: Answer, texts: Sequence[str]) -> float:
+def _find_evidence(question: Question, answer: Answer, texts: list[str]) -> float:
     if question.evidence:
         shown = {message for item in answer.items for message in item.messages}
         each = [one in shown for one in question.evidence]

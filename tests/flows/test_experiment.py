@@ -112,6 +112,14 @@ def test_an_experiment_by_the_command_line_is_listed_compared_and_adopted(
     assert "nothing is written" in done.output
 
 
+def test_an_experiment_makes_no_store_where_there_is_none(tmp_path: Path) -> None:
+    file = write_experiment(tmp_path, '"context.budget" = [5, 400]')
+    done = CliRunner().invoke(app, ["experiment", str(file), "--plain", "--store", str(tmp_path / "lost")])
+    assert done.exit_code == 1
+    assert "no store at" in done.stderr
+    assert not (tmp_path / "lost").exists()
+
+
 def test_a_killed_experiment_goes_on_and_repeats_no_trial(tmp_path: Path) -> None:
     values = ", ".join(str(n / 100) for n in range(12))
     file = write_experiment(tmp_path, f'"recall.floor" = [{values}]')

@@ -1,5 +1,6 @@
 """`slowwave experiment`: which settings answer best, on labelled sets or on one's own past."""
 
+from difflib import unified_diff
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -69,10 +70,9 @@ def run(
             from slowwave.flows.under_prefect import run_experiment_under_prefect
 
             found = run_experiment_under_prefect(str(file), given)
-        OUT.print(found.render_markdown(), soft_wrap=True)
         to = report or file.with_suffix(".html")
         to.write_text(render_report(found), encoding="utf-8")
-        OUT.print(f"The report is {to}.", soft_wrap=True)
+        OUT.print(f"{found.render_markdown()}\nThe report is {to}.", soft_wrap=True)
         if found.adopted:
             OUT.print(f"`slowwave experiment adopt {found.experiment_id[:8]}` would set it.", soft_wrap=True)
 
@@ -81,14 +81,14 @@ def run(
 def list_experiments(as_json: JsonOption = False, store: StoreOption = None, space: SpaceOption = None) -> None:
     """List the experiments, the latest last."""
     with report_errors():
-        from slowwave.tasks.experiment.findings import format_gain, format_params
+        from slowwave.tasks.experiment.findings import format_interval, format_params
 
-        known = _read(load_settings(store, space))
+        _, known = _read(store, space)
         if as_json:
-            OUT.print_json(f"[{','.join(one.render_json() for one in known)}]")
+            OUT.print_json(f"[{','.join(one.model_dump_json() for one in known)}]")
             return
         for one in known:
-            gain = f"{one.metric} {format_gain(one.tested.gain)} on test" if one.tested else "nothing to adopt"
+            gain = f"{one.metric} {format_interval(one.tested.gain, '+')} on test" if one.tested else "nothing to adopt"
             said = f"{one.experiment_id[:8]}  {one.name}: {one.tried} tried; {format_params(one.adopted)}; {gain}"
             OUT.print(said, soft_wrap=True)
         if not known:
@@ -101,8 +101,7 @@ def compare(a: IdArgument, b: IdArgument, store: StoreOption = None, space: Spac
     with report_errors():
         from slowwave.flows.experiment import compare_experiments
 
-        settings = load_settings(store, space)
-        known = _read(settings)
+        settings, known = _read(store, space)
         OUT.print(compare_experiments(settings, _pick(known, a), _pick(known, b)), soft_wrap=True)
 
 
@@ -116,42 +115,38 @@ def adopt(
     """Write an experiment's best settings into your slowwave.toml, after showing what changes."""
     with report_errors():
         from slowwave.schemas.settings_files import find_user_file, get_default_path
-        from slowwave.tasks.experiment.adopt import render_change, set_in_toml
+        from slowwave.store.private import make_private_folder, replace_file
+        from slowwave.tasks.experiment.adopt import set_in_toml
         from slowwave.tasks.experiment.definition import get_value
 
-        found = _pick(_read(load_settings(store, space)), which)
+        found = _pick(_read(store, space)[1], which)
         OUT.print("\n".join(found.collect_verdicts()), soft_wrap=True)
         if not found.adopted:
             raise UsageError("nothing is written: the settings in force stay as they are")
         path = (find_user_file() or get_default_path()).resolve()
         before = path.read_text(encoding="utf-8") if path.exists() else ""
         after = set_in_toml(before, found.adopted)
-        OUT.print(render_change(before, after, str(path)) or f"{path} says so already.", soft_wrap=True)
+        change = unified_diff(before.splitlines(), after.splitlines(), str(path), str(path), lineterm="")
+        OUT.print("\n".join(change) or f"{path} says so already.", soft_wrap=True)
         if after == before:
             return
         if not yes:
             typer.confirm(f"Write {path}?", abort=True)
-        _write(path, after)
+        make_private_folder(path.parent)
+        mode = path.stat().st_mode & 0o777 if path.exists() else 0o600
+        replace_file(path, after.encode())  # in one piece: a reader sees the old or the new
+        path.chmod(mode)
         now = load_settings(store, space)
         for name, value in found.adopted.items():
             if get_value(now, name) != value:
                 print_notes([f"{name} is {get_value(now, name)} all the same: the environment sets it"])
 
 
-def _write(path: Path, text: str) -> None:
-    """Write a file in one piece, with the rights that it has: a reader sees the old or the new."""
-    from slowwave.store.private import make_private_folder, replace_file
-
-    make_private_folder(path.parent)
-    mode = path.stat().st_mode & 0o777 if path.exists() else 0o600
-    replace_file(path, text.encode())
-    path.chmod(mode)
-
-
-def _read(settings: "Settings") -> "list[Findings]":
+def _read(store: Path | None, space: str | None) -> "tuple[Settings, list[Findings]]":
     from slowwave.flows.experiment import read_experiments
 
-    return read_experiments(settings)
+    settings = load_settings(store, space)
+    return settings, read_experiments(settings)
 
 
 def _pick(known: "list[Findings]", which: str) -> "Findings":
