@@ -7,6 +7,7 @@ error is raised as it is, what it did is never done twice, and all else is Prefe
 """
 
 import sys
+import traceback
 from collections.abc import Callable
 from copy import copy
 from functools import wraps
@@ -22,6 +23,7 @@ from slowwave.flows.nightly import run_night
 from slowwave.flows.parts.report import NightIncomplete, RunReport
 from slowwave.flows.parts.run import STEP_NAMES
 from slowwave.flows.parts.selection import Selection
+from slowwave.schemas.errors import SlowwaveError, StoreError
 from slowwave.schemas.settings import Settings
 
 if TYPE_CHECKING:
@@ -30,7 +32,31 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 
+class Unquoted(SlowwaveError):
+    """What Prefect is told of an error, whose words may quote what was read: its kind, and where it was raised."""
+
+
+def keep_words(function: Callable[..., Result]) -> Callable[..., Result]:
+    """Return the function, which raises no words that may quote: Prefect's server keeps them, where no forgetting
+    reaches. The run's row, quarantine and who called have the error as it is.
+    """
+
+    @wraps(function)
+    def told(*args: Any, **named: Any) -> Result:
+        try:
+            return function(*args, **named)
+        except (Unquoted, StoreError, NightIncomplete):  # words of slowwave's own, on folders and tables
+            raise
+        except Exception as error:
+            last = traceback.extract_tb(error.__traceback__)[-1]
+            place = f"{Path(last.filename).name}:{last.lineno}"
+            raise Unquoted(f"{type(error).__name__} at {place}: `slowwave inspect runs` has its words") from None
+
+    return told
+
+
 @flow(name="nightly", validate_parameters=False)
+@keep_words
 def nightly(paths: list[str] | None = None, overrides: dict[str, Any] | None = None) -> RunReport:
     """Run a night under Prefect, its report kept as an artifact.
 
@@ -47,6 +73,7 @@ def nightly(paths: list[str] | None = None, overrides: dict[str, Any] | None = N
 
 
 @flow(name="reprocess", validate_parameters=False)
+@keep_words
 def reprocess(step: str, selection: dict[str, Any] | None = None, overrides: dict[str, Any] | None = None) -> RunReport:
     """Reprocess under Prefect; `selection` has the fields of `Selection`.
 
@@ -61,6 +88,7 @@ def reprocess(step: str, selection: dict[str, Any] | None = None, overrides: dic
 
 
 @flow(name="export", validate_parameters=False)
+@keep_words
 def export(to: str, form: str = "parquet", overrides: dict[str, Any] | None = None) -> dict[str, Any]:
     """Export under Prefect; return the manifest."""
     return export_tables(Settings(**overrides or {}), Path(to), form)
@@ -83,6 +111,7 @@ def run_night_under_prefect(paths: list[str], overrides: dict[str, Any]) -> RunR
 
 
 @flow(name="experiment", validate_parameters=False)
+@keep_words
 def experiment(file: str, overrides: dict[str, Any] | None = None) -> "Findings":
     """Run an experiment under Prefect, its trials as tasks, what it found as an artifact."""
     from slowwave.flows.experiment import run_experiment
@@ -124,7 +153,8 @@ class Outcome:
             try:
                 result = function(*args, **named)
             except BaseException as error:
-                self.results, self.error = [], error
+                # What a flow raises is what Prefect may be told: the error that it was made of is the function's own.
+                self.results, self.error = [], error.__context__ if isinstance(error, Unquoted) else error
                 raise
             self.results, self.error = [result], None
             return result
@@ -141,7 +171,7 @@ def run_under_prefect(
         Exception: whatever the function raised, or `plain`.
     """
     outcome, watched = Outcome(), copy(wrapped)
-    watched.fn = outcome.watch(wrapped.fn)
+    watched.fn = keep_words(outcome.watch(wrapped.fn))
     try:
         return watched(*args)
     except Exception as trouble:

@@ -227,36 +227,51 @@ def test_the_command_ends_with_its_own_status(talk: Path, tmp_path: Path, monkey
 
 UNDER_PREFECT = """
 import sys
+import time
 from slowwave.cli.common import import_prefect_quietly
 
 import_prefect_quietly()
 from slowwave.flows.parts.report import NightIncomplete
 from slowwave.flows.under_prefect import nightly, run_night_under_prefect
+from slowwave.schemas.errors import UsageError
 from slowwave.tasks.topics import task
 
 def fail(*_, **__):
-    raise KeyError("x")
+    raise KeyError("the blue cabinet")
 
 task.refresh_topics = fail
 paths, overrides = [sys.argv[1]], {"store": sys.argv[2], "encoder": "hash-384", "keywords": {"top": 0}}
 state = nightly(paths, overrides, return_state=True)
 print(state.name, state.message)
 print(run_night_under_prefect(paths, overrides).failures)
+task.refresh_topics = lambda *_, **__: (_ for _ in ()).throw(UsageError("no blue cabinet"))
+state = nightly(paths, overrides, return_state=True)
+print(state.name, state.message)
+try:
+    run_night_under_prefect(paths, overrides)
+except UsageError as error:
+    print(error)
+time.sleep(5)  # Prefect sends its logs every few seconds
 """
 
 
-def test_a_flow_of_which_a_step_failed_ends_as_failed_and_is_released(talk: Path, tmp_path: Path) -> None:
+def test_a_flow_of_which_a_step_failed_ends_as_failed_and_tells_prefect_no_words(talk: Path, tmp_path: Path) -> None:
     root = tmp_path / "store"
     command = [sys.executable, "-c", UNDER_PREFECT, str(talk), str(root)]
     own = {**os.environ, "PYTHONPATH": str(ROOT), "PREFECT_HOME": str(tmp_path / "prefect")}
     told = subprocess.run(command, check=True, capture_output=True, text=True, env=own).stdout
-    first, second = told.splitlines()[-2:]
-    why = "assign failed, what it had made before stands: KeyError: 'x'"
+    first, second, third, fourth = told.splitlines()[-4:]
+    why = "assign failed, what it had made before stands: KeyError: 'the blue cabinet'"
     assert first.startswith("Failed ")
     assert "Released r1" in first
     assert "Not everything was done" in first
-    assert "KeyError" not in first  # an error may quote what was said, and Prefect's server is no part of the store
     assert second == str([why])
+    # An error may quote what was said, and Prefect's server is no part of the store.
+    assert third.startswith("Failed Flow run encountered an exception: Unquoted: UsageError at ")
+    assert fourth == "no blue cabinet"
+    kept = [path.read_bytes() for path in (tmp_path / "prefect").rglob("*") if path.is_file()]
+    assert any(b"Unquoted: KeyError at " in raw for raw in kept)
+    assert not any(b"blue cabinet" in raw for raw in kept)
     report: RunReport = run_night([talk], settings(root))
     assert report.failures == []
     assert report.release is not None
