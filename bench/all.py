@@ -37,7 +37,6 @@ def list_commands(data: Path | None) -> list[tuple[list[str], Path | None]]:
     locomo = data / "locomo" / "locomo_open.json"
     return [
         *shipped,
-        (["bench.readers", str(data / "fixtures")], data / "fixtures"),
         (["bench.changes", *(str(data / "changes" / f"{n}.jsonl") for n in CHANGES)], data / "changes"),
         (["bench.observe", str(locomo)], locomo),
         (["bench.worth", *(str(data / name) for name in TALKS)], data / "coding"),
@@ -50,7 +49,6 @@ def list_commands(data: Path | None) -> list[tuple[list[str], Path | None]]:
             data / "coding",
         ),
         (["bench.abstention", str(locomo)], locomo),
-        (["bench.keywords", str(data / "keywords" / "inspec")], data / "keywords"),
         (
             ["bench.dedupe", str(data / "dedupe" / "msr-para-train.tsv"), str(data / "dedupe" / "SICK_train.txt")],
             data / "dedupe",

@@ -39,7 +39,7 @@ from slowwave.schemas.tables import SESSIONS
 from slowwave.text.words import extract_content_words
 
 ENCODER = "all-MiniLM-L6-v2"
-WRITTEN = Path(__file__).parent.parent / "slowwave" / "context" / "weights.json"
+WRITTEN = Path(__file__).parent.parent / "slowwave" / "context" / "reports" / "weights.json"
 SENTENCE_PENALTY, WORD_PENALTY = 0.1, 1.0
 """C of the regressions: 1 over the weight of the squared weights, of signs in their deviations."""
 MEANING = 3.0

@@ -1,11 +1,9 @@
-"""The house in figures: files, names, imports, and the way of one question through the modules.
+"""The house in figures: files, functions, imports, and the way of one question through the modules.
 
     python -m bench.house [ROOT] [--walk STORE] [--json]
 
-Names count as beginning with a verb when their first word is one of `VERBS`, `is`, `has` or `to`/`from`/`as` of a
-conversion; dunder methods and properties are left out, since a property is named for what it is. With `--walk` one
-question is asked of a store, twice, and the second is followed: the modules it enters, the functions it calls, and how
-often it comes back to a module that it had left.
+With `--walk` one question is asked of a store, twice, and the second is followed: the modules it enters, the functions
+it calls, and how often it comes back to a module that it had left.
 """
 
 import argparse
@@ -27,37 +25,6 @@ from rich.table import Table
 
 CODE = ("schemas", "tasks", "flows", "slowwave")
 QUESTION = "Which database does tidepool use for the gauge readings?"
-VERBS = frozenset(
-    """
-    absorb accept add adjust admit align allow annotate answer append apply are arrange as ask assemble assign
-    attach await bind blend break briefly bring build cache calibrate call can cancel cap capture carry cast catch
-    change check choose claim clamp clean clear clip close cluster coerce collapse collect combine commit compact
-    compare compile complete compose compute concat connect consolidate consume contain convert copy count cover
-    create credit cut debit decide decline decode dedupe deduplicate defer define delete deliver derive describe
-    detach detect discard display distil divide does download drain draw drop dump embed emit encode end enforce
-    enrich ensure enter enumerate escape estimate evaluate evict exclude execute expand expire explain export
-    extend extract fail fence fetch fill filter find finish fit flag flatten flush fold follow forget format free
-    freeze from gather generate get give grade grant group grow guard guess halt hand handle has hash have hide
-    hold holds ignore import include increment index infer inform ingest initialise insert inspect install
-    intersect invert invoke is iterate join judge keep kill label launch lay leave lift limit link list listen
-    load locate lock log look lookup lower make map mark mask match may measure meet mend merge migrate mix move
-    must name narrate narrow needs normalise normalize note number observe offer omit open order overlap override
-    pack pad page paginate pair parse pass paste patch pause peek permit pick pin place plan point poll pool pop
-    prefer prefix prepare print probe process produce project promote prompt protect prove prune publish pull push
-    put quarantine query queue quote raise rank rate reach read rebuild recall receive record redact redo reduce
-    refer refine refresh refuse register reject relate release reload remember remove rename render renew reopen
-    repair repeat replace reply report reprocess request require rerank rescale reserve reset resolve respond
-    restart restore restrict resume retire retrieve retry return reuse reverse revert review revise rewrite roll
-    rotate round route run sample satisfy save say scale scan schedule score scrub seal search see seed select
-    send separate serialise serve set settle shift shorten should show shrink shut sift skip slice snapshot sniff
-    sort spawn spend split spool spread squash squeeze stack stamp standardise start stay stop store stream strip
-    submit substitute subtract suggest sum summarise summarize supersede supply suppress switch sync synchronise
-    tag take talk tally tell tend test tidy time to tokenise tokenize touch trace track train transform translate
-    traverse treat trim truncate try tune turn undo unite unload unlock unpack unsupersede untangle unwrap update
-    upgrade use validate verify visit vote wait wake walk warn was watch weigh weight widen withdraw wrap write
-    yield
-    """.split()  # noqa: SIM905
-)
 
 
 def read_modules(root: Path) -> dict[str, Path]:
@@ -79,11 +46,6 @@ def list_functions(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctio
             continue
         if not any("property" in ast.unparse(one) for one in node.decorator_list):
             yield node
-
-
-def begins_with_verb(name: str) -> bool:
-    """Return whether the first word of a function's name is a verb."""
-    return name.lstrip("_").split("_")[0].lower() in VERBS
 
 
 def read_imports(modules: dict[str, Path]) -> dict[str, set[str]]:
@@ -140,7 +102,6 @@ def measure_house(root: Path) -> dict[str, Any]:
         "functions": len(functions),
         "lines a function, median": median(bodies),
         "lines a function, most": max(bodies),
-        "names that begin with a verb": round(sum(begins_with_verb(one.name) for one in functions) / len(functions), 3),
         "comments in 100 lines": round(100 * sum(map(count_comments, sources.values())) / sum(lengths), 2),
         "biggest folder": max(folders.values()),
         "longest chain of imports": len(chain),

@@ -1,16 +1,14 @@
 """A whole night's speed: messages a second, each step's share, and the share of wall time inside the encoder.
 
-    python -m bench.night PATH… [--json] [--encoder NAME] [--beside PYTHON]
+    python -m bench.night PATH… [--json] [--encoder NAME]
 
 Does three nights in one throw-away store: over the paths, over the same paths again, and over the same with one small
 new session. The second shows what a night without news costs, the third what a little news costs; both as shares of the
-first, since absolute times are the machine's. `--beside` names an interpreter that has mem0 (2.2.1 was measured): it
-adds the same messages without a language model, and the night's steps are told as a share of its time.
+first, since absolute times are the machine's.
 """
 
 import argparse
 import json
-import subprocess
 import tempfile
 import time
 from collections.abc import Sequence
@@ -20,16 +18,12 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from bench import mem0_night
-from slowwave.engines.encoders.load import PACKAGED, find_packaged_folder, load_encoder
+from slowwave.engines.encoders.load import load_encoder
 from slowwave.engines.encoders.protocol import Vectors
 from slowwave.flows.nightly import run_night
 from slowwave.flows.parts.report import RunReport
 from slowwave.schemas.settings import Settings
 from slowwave.tasks import vectors
-from slowwave.tasks.ingest.task import read_transcripts
-from slowwave.tasks.job import Job
-from slowwave.tasks.pending import read_spoken_messages
 
 SMALL_TALK = ["I moved to Porto in March.", "The bakery at Rua das Flores closes at six.", "We leave on Friday."]
 
@@ -49,27 +43,6 @@ class TimedEncoder:
         self.seconds += time.perf_counter() - start
         self.texts += len(texts)
         return made
-
-
-def read_said(paths: list[Path]) -> list[str]:
-    """Return what people and models said in some transcripts, in the vault's order."""
-    with tempfile.TemporaryDirectory() as folder:
-        job = Job(Settings(store=Path(folder), embeddings=False), "said")
-        read_transcripts(job, paths)
-        said: list[str] = read_spoken_messages(job.store, ["text"])["text"].to_list()
-    return said
-
-
-def measure_mem0(python: Path, said: list[str], encoder: str) -> dict[str, float]:
-    """Return seconds of `opening` and `adding` the same messages with the same model, by another interpreter."""
-    folder = find_packaged_folder(encoder, [])
-    if folder is None:
-        raise SystemExit(f"mem0 is measured with a packaged model: one of {', '.join(PACKAGED)}")
-    lines = "".join(json.dumps({"user": "one", "text": text}) + "\n" for text in said)
-    words = [str(python), mem0_night.__file__, str(folder)]
-    done = subprocess.run(words, input=lines, capture_output=True, text=True, check=True)
-    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
-    return found
 
 
 def measure_nights(paths: list[Path], name: str) -> dict[str, Any]:
@@ -114,14 +87,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("paths", nargs="+", type=Path)
     parser.add_argument("--encoder", default="all-MiniLM-L6-v2")
-    parser.add_argument("--beside", type=Path, help="an interpreter that has mem0")
     parser.add_argument("--json", action="store_true", dest="as_json")
     given = parser.parse_args()
-    paths = [path.absolute() for path in given.paths]
-    found = measure_nights(paths, given.encoder)
-    if given.beside:
-        found["mem0"] = measure_mem0(given.beside, read_said(paths), given.encoder)
-        found["steps_beside_mem0"] = sum(found["steps"].values()) / found["mem0"]["adding"]
+    found = measure_nights([path.absolute() for path in given.paths], given.encoder)
     if given.as_json:
         print(json.dumps(found, indent=2))
         return
@@ -138,9 +106,6 @@ def main() -> None:
         f"With one small new session: {found['little_news_share']:.1%}.",
         highlight=False,
     )
-    if given.beside:
-        seconds, share = found["mem0"]["adding"], found["steps_beside_mem0"]
-        console.print(f"mem0 adds the same in {seconds:.1f} s: the steps take {share:.2f} of that.", highlight=False)
 
 
 if __name__ == "__main__":

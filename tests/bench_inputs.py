@@ -33,16 +33,13 @@ def runs(folder: Path) -> dict[str, list[tuple[Words, str]]]:
         ],
         "context": [([talk, "--reports", report, "--store", store, *PLAIN], "R@1")],
         "dedupe": [([pairs, *PLAIN], "rules and vectors"), ([pairs, "--no-encoder", "--json"], "rules alone")],
-        "dedupe_scale": [(["--rows", 40, "--brute", 40], "40")],
         "draw_sentences": [([talk, "--count", 2], '"speaker":"person"')],
-        "encoder": [([talk, "--rounds", 1, "--json"], "beside_plain")],
         "extraction": [([told, "--sessions", 1], "extractive")],
         "faults": [(["--stride", 5_000, "--start", 0, "--case", "night"], "fault")],
         "fit_changes": [([ferry, pay, "--none", told, "--json"], "amendments_fresh4")],
         "fit_statements": [([talk, report, talk2, report2, "--stores", store, store2], "did not see")],
         "golden": [([talk, "--write", folder / "golden.json"], "none differs")],
         "house": [([], "longest chain")],
-        "keywords": [([abstracts(folder)], "same keywords")],
         "locomo": [([told, *PLAIN], "plain RRF")],
         "model_nights": [([talk, "--nights", 2, "--llm", "scripted:tests.llm_scripts:mumbling", *PLAIN], "night 2: ")],
         "mutate": [(["slowwave/chat/effect.py", "--tests", "tests/chat/test_active.py", "--count", 1], "not reached")],
@@ -51,7 +48,6 @@ def runs(folder: Path) -> dict[str, list[tuple[Words, str]]]:
         "observe": [([told], "first person")],
         "packages": [([], "slowwave[night]")],
         "questions": [([asked(folder), "--store", store], "in 5"), ([asked(folder), "--demo", "--store", store], "?")],
-        "readers": [([talk, "--rounds", 1], "generic")],
         "recall_scale": [([folder / "scale", "--rows", 300, "--queries", 2, *PLAIN], "0 errors")],
         "redaction": [([rules(folder)], "redacted 1.0")],
         "sessions": [([talk, told, "--store", folder / "sessions", *PLAIN], "Memory.sessions")],
@@ -115,17 +111,6 @@ def asked(folder: Path) -> Path:
     question = 'question = "How are numbers formatted?"\nexpect = "fixed pattern"\nsession = "i18n-1034"\ndemo = true'
     path.write_text(f"[[question]]\n{question}\n")
     return path
-
-
-def abstracts(folder: Path) -> Path:
-    """Two abstracts with their keyphrases, as Inspec has them."""
-    inspec = folder / "inspec"
-    inspec.mkdir(exist_ok=True)
-    texts = ["Tide gauges are read by a cheap pressure sensor.", "Sail boats need a harbour with deep water."]
-    for n, text in enumerate(texts):
-        (inspec / f"{n}.txt").write_text(text)
-        (inspec / f"{n}.key").write_text(" ".join(text.split()[:2]))
-    return inspec
 
 
 def locomo(folder: Path) -> Path:

@@ -2,7 +2,7 @@
 
 KeyBERT does the scoring, over batches. What it would embed again for every document is embedded once: n-gram vectors
 are cached across batches and the documents' vectors are the claims' own. The keywords are those of KeyBERT called per
-document with the same candidates: `bench/keywords.py` shows it, and what it saves. The candidates are runs of words
+document with the same candidates (docs/decisions/008-keywords.md has what that saves). The candidates are runs of words
 between stop words and punctuation, as `extract_phrases` cuts them.
 """
 
@@ -31,7 +31,7 @@ CACHED_NGRAMS = 100_000
 
 
 if TYPE_CHECKING:
-    from sklearn.feature_extraction.text import CountVectorizer
+    pass
 
 
 class NgramVectors:
@@ -94,13 +94,6 @@ def extract_keywords(
         ):
             found[row] = words
     return found
-
-
-def build_vectorizer(settings: KeywordSettings) -> "CountVectorizer":
-    """Return the candidates as a scikit-learn vectorizer, for KeyBERT called on plain texts."""
-    from sklearn.feature_extraction.text import CountVectorizer
-
-    return CountVectorizer(analyzer=lambda text: extract_phrases(text, settings.max_words))
 
 
 def build_keybert(ngrams: NgramVectors) -> Any:

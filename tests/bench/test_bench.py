@@ -14,17 +14,15 @@ import pytest
 import bench.abstention
 import bench.all
 import bench.fit_statements
-import bench.keywords
 import bench.recall_checks
 import bench.tiny_models
-from slowwave.engines.encoders.sentence_transformer import SentenceTransformerEncoder
 from slowwave.tasks import vectors
 from tests.bench_inputs import ROOT, locomo, runs
 from tests.fake_llm_server import serving
 from tests.recall_store import build
 
 COMMANDS = sorted(path.stem for path in (ROOT / "bench").glob("*.py") if '__name__ == "__main__"' in path.read_text())
-LACKING = {"llm_engine": "vLLM", "mem0_night": "mem0", "tiny_models": "pip"}
+LACKING = {"llm_engine": "vLLM", "tiny_models": "pip"}
 """Measurements that need what a test can't have, and what it is."""
 
 
@@ -71,9 +69,8 @@ def surroundings(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(autouse=True)
-def small(original: SentenceTransformerEncoder, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What no word on the command line makes small; the model is loaded once."""
-    monkeypatch.setattr(bench.keywords, "load_original", lambda name: original)
+def small(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What no word on the command line makes small."""
     monkeypatch.setattr(bench.fit_statements, "ENCODER", "hash-384")
     monkeypatch.setattr(bench.abstention, "GROUPS", 1)
     monkeypatch.setattr(bench.recall_checks, "SWAPS", 1)
@@ -82,7 +79,10 @@ def small(original: SentenceTransformerEncoder, folder: Path, monkeypatch: pytes
     monkeypatch.setattr(vectors, "load_shared_encoder", vectors.load_shared_encoder)  # bench.night puts its own there
     known = {words[0].removeprefix("bench.") for words, _ in bench.all.list_commands(folder)}
     assert known <= set(COMMANDS)
-    short = [(["bench.readers", "data/questions.toml"], None), (["bench.observe", "no"], Path("no/such/set"))]
+    short = [
+        (["bench.packages"], None),
+        (["bench.observe", "no"], Path("no/such/set")),
+    ]
     monkeypatch.setattr(bench.all, "list_commands", lambda data: short)
 
 

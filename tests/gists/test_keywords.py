@@ -4,6 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from keybert import KeyBERT
+from sklearn.feature_extraction.text import CountVectorizer
 
 from slowwave.engines.encoders.hash_encoder import HashEncoder
 from slowwave.engines.encoders.protocol import Encoder
@@ -11,7 +12,6 @@ from slowwave.engines.encoders.sentence_transformer import SentenceTransformerEn
 from slowwave.schemas.settings import KeywordSettings
 from slowwave.tasks.gists.keywords import (
     NgramVectors,
-    build_vectorizer,
     extract_keywords,
     extract_phrases,
     split_word_runs,
@@ -64,7 +64,8 @@ def test_keywords_name_what_a_text_is_about(encoder: Encoder) -> None:
 def test_the_same_as_keybert_called_per_document(
     encoder: Encoder, original: SentenceTransformerEncoder, settings: KeywordSettings
 ) -> None:
-    model, words = KeyBERT(model=original.model), build_vectorizer(settings)
+    model = KeyBERT(model=original.model)
+    words = CountVectorizer(analyzer=lambda text: extract_phrases(text, settings.max_words))
     options = {"vectorizer": words, "top_n": settings.top, "use_mmr": True, "diversity": settings.diversity}
     expected = [[word for word, _ in model.extract_keywords(text, **options)] for text in TEXTS]
     assert extract_keywords(TEXTS, encoder, settings) == expected
