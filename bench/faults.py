@@ -82,9 +82,8 @@ DURABILITY = """A release is durable once the night says "Released": all that wa
 and the row before the night goes on. So a loss of power leaves the release before it or the new one, whole, and what
 was forgotten does not come back. What a night that is under way has written since may be lost, torn or empty, each
 file by itself (Lance syncs nothing): the next run goes back to what was synced and makes it again. It knows by Linux's
-boot id that the machine was started anew; elsewhere it can't tell, and takes such a run for one that was killed. Until
-a run has begun, a command that looks at the newest rows before it writes (`revert`, `exclude`, `forget --dry-run`) may
-say that the store can't be read.
+boot id that the machine was started anew; elsewhere it can't tell, and takes such a run for one that was killed. A
+command that writes, and `forget --dry-run`, looks at the newest rows once these are whole again: it locks first.
 
 "Killed" means that no change reaches the disk from that call on; `tests/flows/test_crash.py` sends real SIGKILLs. Rows
 are counted over all tables that a release pins and those that the next night goes by. A row is lost when it is missing
@@ -92,8 +91,9 @@ after the next run, wrong when it is another than without the fault. Unavailable
 whole release, until the next run has ended. The disk is one in memory, and the calls are the system's own, met by a
 seccomp filter (`bench/disk_faults.c`): a disk that lies about what it has synced is not part of it.
 
-A forgetting is carried through though a step after it fails: until the next night its release is without what went, and
-without what is made anew in its place. It drops older releases at once: who has one open is told so, and asks again."""
+A forgetting whose disk fails after the erasing leaves the release before it, whole, and in it what was to go: it has
+failed, says so, and the next forgetting or night finishes it first. Once it is through it drops older releases at once:
+who has one open is told so, and asks again."""
 
 
 @dataclass

@@ -26,7 +26,9 @@ from slowwave.store.store import Store
 Row = dict[str, Any]
 
 
-def run_exclude(names: list[str], why: str, settings: Settings, call: Caller = run_as_function) -> RunReport:
+def run_exclude(
+    names: list[str], why: str, settings: Settings, call: Caller = run_as_function, *, held: bool = False
+) -> RunReport:
     """Leave sessions out, and make all that leaned on them anew.
 
     Args:
@@ -35,6 +37,7 @@ def run_exclude(names: list[str], why: str, settings: Settings, call: Caller = r
         why: kept with the exclusion and the run.
         settings: of the store.
         call: how a step is run.
+        held: whether a night must be held back, and have brought a session.
 
     Raises:
         UsageError: no reason is given, or a name is none, or all are left out already.
@@ -42,22 +45,10 @@ def run_exclude(names: list[str], why: str, settings: Settings, call: Caller = r
     """
     if not why.strip():
         raise UsageError("a reason is needed: it is kept with the exclusion")
-    store = Store.open(settings.store, settings.space)
-    known = {row["session_id"]: row for row in store.read(EXCLUSIONS).to_pylist()}
-    found = find_sessions(store, names)
-    # One whose messages still stand is of a run that was killed.
-    sessions = [row for row in found if row["session_id"] not in known or len(row["inactive"]) < row["messages"]]
-    if not sessions:
-        raise UsageError(f"left out already: {', '.join(names)}")
     with open_run("exclude", settings) as (job, report):
-        at = datetime.now(UTC)
-        rows = [
-            {"session_id": row["session_id"], "inactive": row["inactive"], "why": why, "at": at}
-            for row in sessions
-            if row["session_id"] not in known
-        ]
-        job.store.merge(EXCLUSIONS, pa.Table.from_pylist(rows, schema=EXCLUSIONS.schema))
-        _set_inactive(job.store, {row["session_id"]: _list_messages(job.store, row["session_id"]) for row in sessions})
+        if held:
+            _check_held(job.store)
+        sessions = _exclude_sessions(job.store, names, why)
         report.notes.append(f"left out: {_tell(sessions)}: {why}")
         run_steps_after_read(job, report, call)
     return report
@@ -73,17 +64,9 @@ def run_reject(why: str, settings: Settings, call: Caller = run_as_function) -> 
         UsageError: no reason is given, nothing is held back, or no session came with it.
         StoreLocked: another run is at it.
     """
-    store = Store.open(settings.store, settings.space)
-    if not is_held(store):
-        raise UsageError("nothing is held back")
-    if not _find_new_sessions(store, CANDIDATE):
-        raise UsageError(
-            "no session came with what is held back: `slowwave diff --candidate` shows what would change, "
-            "`slowwave revert` takes a claim back, `slowwave reprocess` makes a step's rows anew"
-        )
     decided = {"max_quarantined": 1.0, "max_rejected": 1.0, "max_tokens": 0}
     bounds = settings.gates.model_copy(update=decided)
-    return run_exclude([CANDIDATE], why, settings.model_copy(update={"gates": bounds}), call)
+    return run_exclude([CANDIDATE], why, settings.model_copy(update={"gates": bounds}), call, held=True)
 
 
 def run_include(names: list[str], settings: Settings, call: Caller = run_as_function) -> RunReport:
@@ -93,12 +76,11 @@ def run_include(names: list[str], settings: Settings, call: Caller = run_as_func
         UsageError: a name is none, or nothing of it is left out.
         StoreLocked: another run is at it.
     """
-    store = Store.open(settings.store, settings.space)
-    excluded = {row["session_id"]: row["inactive"] for row in store.read(EXCLUSIONS).to_pylist()}
-    sessions = [row for row in find_sessions(store, names) if row["session_id"] in excluded]
-    if not sessions:
-        raise UsageError(f"not left out: {', '.join(names)}; `slowwave inspect excluded` lists what is")
     with open_run("include", settings) as (job, report):
+        excluded = {row["session_id"]: row["inactive"] for row in job.store.read(EXCLUSIONS).to_pylist()}
+        sessions = [row for row in find_sessions(job.store, names) if row["session_id"] in excluded]
+        if not sessions:
+            raise UsageError(f"not left out: {', '.join(names)}; `slowwave inspect excluded` lists what is")
         _set_inactive(job.store, {row["session_id"]: excluded[row["session_id"]] for row in sessions})
         job.store.delete_ids(EXCLUSIONS, [row["session_id"] for row in sessions])
         report.notes.append(f"taken in again: {_tell(sessions)}")
@@ -122,6 +104,34 @@ def find_sessions(store: Store, names: list[str]) -> list[Row]:
             raise UsageError(f"{name!r} is no session, no file that was read, and no release that brought a session")
         found |= {row["session_id"]: row for row in some}
     return [found[key] for key in sorted(found)]
+
+
+def _check_held(store: Store) -> None:
+    if not is_held(store):
+        raise UsageError("nothing is held back")
+    if not _find_new_sessions(store, CANDIDATE):
+        raise UsageError(
+            "no session came with what is held back: `slowwave diff --candidate` shows what would change, "
+            "`slowwave revert` takes a claim back, `slowwave reprocess` makes a step's rows anew"
+        )
+
+
+def _exclude_sessions(store: Store, names: list[str], why: str) -> list[Row]:
+    known = set(store.read(EXCLUSIONS, ["session_id"])["session_id"].to_pylist())
+    found = find_sessions(store, names)
+    # One whose messages still stand is of a run that was killed.
+    sessions = [row for row in found if row["session_id"] not in known or len(row["inactive"]) < row["messages"]]
+    if not sessions:
+        raise UsageError(f"left out already: {', '.join(names)}")
+    at = datetime.now(UTC)
+    rows = [
+        {"session_id": row["session_id"], "inactive": row["inactive"], "why": why, "at": at}
+        for row in sessions
+        if row["session_id"] not in known
+    ]
+    store.merge(EXCLUSIONS, pa.Table.from_pylist(rows, schema=EXCLUSIONS.schema))
+    _set_inactive(store, {row["session_id"]: _list_messages(store, row["session_id"]) for row in sessions})
+    return sessions
 
 
 def _find_new_sessions(store: Store, name: str) -> set[str]:

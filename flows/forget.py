@@ -14,11 +14,10 @@ from typing import Any
 
 from slowwave.flows.parts.report import RunReport
 from slowwave.flows.parts.run import Caller, is_held, open_run, run_as_function, run_step
-from slowwave.schemas.errors import SlowwaveError, UsageError
+from slowwave.schemas.errors import SlowwaveError, StoreError, UsageError
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import MESSAGES, SESSIONS
 from slowwave.store.journals.journal import find_journals
-from slowwave.store.other_versions import load_releases
 from slowwave.store.store import Store
 from slowwave.tasks.forget.lineage import make_plan, read_plans, write_plan
 from slowwave.tasks.forget.plan import Plan
@@ -47,15 +46,19 @@ class Preview:
         return {"rows": dict(self.counts), "messages": self.lines, "transcripts": self.transcripts}
 
 
-def preview_forgetting(wanted: Wanted, store: Store) -> Preview:
-    """Return what would go; nothing is written.
+def preview_forgetting(wanted: Wanted, settings: Settings) -> Preview:
+    """Return what would go; no row is written.
 
     Raises:
         UsageError: nothing is asked for, or what the vault does not hold.
+        StoreMissing: there is no such store or space.
+        StoreLocked: a run is at it.
     """
-    plan = _plan(store, "preview", wanted)
-    rows = store.read_ids(MESSAGES, plan.messages[:SHOWN]).to_pylist()
-    paths = {row["path"] for row in store.read_ids(SESSIONS, plan.sessions, ["path"]).to_pylist()}
+    with open_run("forget", settings) as (job, _):
+        store = job.store
+        plan = _plan(store, "preview", wanted)
+        rows = store.read_ids(MESSAGES, plan.messages[:SHOWN]).to_pylist()
+        paths = {row["path"] for row in store.read_ids(SESSIONS, plan.sessions, ["path"]).to_pylist()}
     outside = [one for one in sorted(paths) if Path(one).is_file() and store.dir not in Path(one).parents]
     lines = [_format_message(row) for row in sorted(rows, key=lambda row: (row["session_id"], row["seq"]))]
     return Preview({name: count for name, count in plan.counts.items() if count}, lines, outside)
@@ -66,18 +69,19 @@ def run_forget(
 ) -> tuple[RunReport, list[Path]]:
     """Forget what is wanted; the run's report, and the certificates.
 
-    What leaned on it is made anew by the night's steps, or with `rebuild` off by the next night. Where these fail, the
-    forgetting is carried through all the same.
+    What leaned on it is made anew by the night's steps, or with `rebuild` off by the next night. Where a model fails in
+    them, the forgetting is carried through all the same; where the disk does, the release before stays, whole, until
+    the next run has finished it.
 
     Raises:
         UsageError: nothing is asked for, what the vault does not hold, or a night is held back.
+        StoreUnwritable: the disk fails.
         StoreLocked: another run is at it.
     """
-    take_in_notes(settings, call)  # a writer's, so that a table that a loss of power left torn is mended from here on
-    store = Store.open(settings.store, settings.space)
-    check_not_held(store)
-    select_messages(store, wanted)  # what can't be is no run that failed
+    take_in_notes(settings, call)
     with open_run("forget", settings) as (job, report):
+        check_not_held(job.store)
+        select_messages(job.store, wanted)  # what can't be is an error before anything is erased
         erase_plans(job, report)
         plan = _plan(job.store, job.run_id, wanted)
         if not plan.is_empty:
@@ -111,7 +115,6 @@ def take_in_notes(settings: Settings, call: Caller = run_as_function) -> None:
         StoreMissing: there is no such store or space.
         StoreLocked: a run is at it.
     """
-    load_releases(settings.store / settings.space)
     with open_run("forget", settings) as (job, report):
         run_step(call, report, read_transcripts, job, find_journals(job.store.dir))
 
@@ -129,6 +132,8 @@ def _rebuild(job: Job, report: RunReport, call: Caller) -> None:
 
     try:
         run_steps_after_read(job, report, call)
+    except StoreError:  # what is half made anew is not released
+        raise
     except SlowwaveError as error:
         report.notes.append(f"what leaned on it is left to the next night: {error}")
 

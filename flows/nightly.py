@@ -56,7 +56,7 @@ def run_night(paths: list[Path], settings: Settings, call: Caller = run_as_funct
     Raises:
         StoreLocked: another run is at it.
     """
-    with open_run("nightly", settings) as (job, report):
+    with open_run("nightly", settings, create=True) as (job, report):
         written = find_journals(job.store.dir)  # talks and notes of the space itself
         erase_plans(job, report)
         run_step(call, report, read_transcripts, job, [*(paths or collect_transcript_roots()), *written])

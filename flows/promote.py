@@ -7,7 +7,6 @@ from slowwave.flows.parts.report import RunReport
 from slowwave.flows.parts.run import is_held, open_run
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings
-from slowwave.store.store import Store
 from slowwave.tasks.publish.task import find_run_release, publish_release
 
 
@@ -21,9 +20,9 @@ def promote_candidate(why: str, settings: Settings) -> RunReport:
     """
     if not why.strip():
         raise UsageError("a reason is needed: it is kept with the run")
-    if not is_held(Store.open(settings.store, settings.space)):
-        raise UsageError("nothing is held back")
     with open_run("promote", settings) as (job, report):
+        if not is_held(job.store):
+            raise UsageError("nothing is held back")
         report.notes.append(f"promoted: {why}")
         report.steps.append(publish_release(job))
         report.release = find_run_release(job)

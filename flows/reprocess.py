@@ -144,10 +144,10 @@ def run_reprocess(step: str, selection: Selection, settings: Settings, call: Cal
         raise UsageError(f"no step {step!r}: one of {', '.join(FORGET)} can be done again")
     if step == "gists":
         _refuse_without_gists(settings)
-    if selection != Selection() and selection.select_sessions(Store.open(settings.store, settings.space)).is_empty():
-        raise UsageError("no session is chosen: none in the vault is of that workspace and time")
     with open_run("reprocess", settings) as (job, report):
         chosen = selection.select_sessions(job.store)
+        if selection != Selection() and chosen.is_empty():
+            raise UsageError("no session is chosen: none in the vault is of that workspace and time")
         report.notes.append(f"{chosen.height} sessions chosen for {step}")
         task = TASKS.get(step)
         keep = task is not None and keeps_model_rows(job, get_model(job, task))

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from slowwave.flows.nightly import run_steps_after_read
 from slowwave.flows.parts.report import RunReport
 from slowwave.flows.parts.run import Caller, open_run, run_as_function
-from slowwave.flows.unmerge import run_unmerge
+from slowwave.flows.unmerge import undo_merge
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import MERGES, OBSERVATIONS, REVERTS, SUMMARIES
@@ -42,26 +42,14 @@ def run_revert(wanted: str, why: str, settings: Settings, call: Caller = run_as_
     """
     if not why.strip():
         raise UsageError("a reason is needed: it is kept with the row")
-    store = Store.open(settings.store, settings.space)
-    claims = _find_rows(store, wanted)
-    if claims is None:
-        return run_unmerge(wanted, settings, call)
-    known = set(store.read(REVERTS, ["observation_id"])["observation_id"].to_pylist())
-    if all(row["observation_id"] in known for row in claims):
-        raise UsageError(f"claim {wanted} is taken back already")
     with open_run("revert", settings) as (job, report):
-        rows = [
-            {
-                "observation_id": row["observation_id"],
-                "session_id": row["session_id"],
-                "said": hash_said(row["workspace"], row["summary"]),
-                "why": why,
-                "at": datetime.now(UTC),
-            }
-            for row in claims
-        ]
-        job.store.merge(REVERTS, pa.Table.from_pylist(rows, schema=REVERTS.schema))
-        report.notes.append(f"taken back: {claims[0]['observation_id']} and {len(claims) - 1} that repeat it: {why}")
+        claims = _find_rows(job.store, wanted)
+        if claims is None:
+            undo_merge(job.store, wanted, report)
+        else:
+            _revert_claims(job.store, claims, why)
+            told = f"{claims[0]['observation_id']} and {len(claims) - 1} that repeat it"
+            report.notes.append(f"taken back: {told}: {why}")
         run_steps_after_read(job, report, call)
     return report
 
@@ -73,16 +61,34 @@ def run_restore(wanted: str, settings: Settings, call: Caller = run_as_function)
         UsageError: the id names no claim that is taken back.
         StoreLocked: another run is at it.
     """
-    store = Store.open(settings.store, settings.space)
-    held = store.read(REVERTS).to_pylist()
-    said = {row["said"] for row in held if len(wanted) >= LEAST and row["observation_id"].startswith(wanted)}
-    gone = [row["observation_id"] for row in held if row["said"] in said]
-    if not gone:
-        raise UsageError(f"no claim that begins with {wanted!r} is taken back: `slowwave inspect reverted` lists all")
     with open_run("revert", settings) as (job, report):
+        held = job.store.read(REVERTS).to_pylist()
+        said = {row["said"] for row in held if len(wanted) >= LEAST and row["observation_id"].startswith(wanted)}
+        gone = [row["observation_id"] for row in held if row["said"] in said]
+        if not gone:
+            raise UsageError(
+                f"no claim that begins with {wanted!r} is taken back: `slowwave inspect reverted` lists all"
+            )
         job.store.delete_ids(REVERTS, gone)
         run_steps_after_read(job, report, call)
     return report
+
+
+def _revert_claims(store: Store, claims: list[Row], why: str) -> None:
+    known = set(store.read(REVERTS, ["observation_id"])["observation_id"].to_pylist())
+    if all(row["observation_id"] in known for row in claims):
+        raise UsageError(f"claim {claims[0]['observation_id']} is taken back already")
+    rows = [
+        {
+            "observation_id": row["observation_id"],
+            "session_id": row["session_id"],
+            "said": hash_said(row["workspace"], row["summary"]),
+            "why": why,
+            "at": datetime.now(UTC),
+        }
+        for row in claims
+    ]
+    store.merge(REVERTS, pa.Table.from_pylist(rows, schema=REVERTS.schema))
 
 
 def _find_rows(store: Store, wanted: str) -> list[Row] | None:

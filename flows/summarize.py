@@ -9,7 +9,6 @@ from slowwave.flows.parts.selection import Selection
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import SUMMARIES
-from slowwave.store.store import Store
 from slowwave.tasks.publish.task import find_run_release, publish_release
 from slowwave.tasks.summarize.task import roll_up
 from slowwave.text.pyramid import compute_master_id
@@ -37,10 +36,10 @@ def summarize_sessions(
         UsageError: a session that the vault does not hold, or a selection without one.
         StoreLocked: a run is at it.
     """
-    if selection.select_sessions(Store.open(settings.store, settings.space)).is_empty():
-        raise UsageError("no session that is chosen is in the vault")
     with open_run("summarize", settings) as (job, report):
         chosen = selection.select_sessions(job.store)
+        if chosen.is_empty():
+            raise UsageError("no session that is chosen is in the vault")
         report.steps.append(call(roll_up, job, frozenset(chosen["session_id"])))
         report.steps.append(call(publish_release, job))
         report.release = find_run_release(job)

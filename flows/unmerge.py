@@ -26,13 +26,22 @@ def run_unmerge(merge_id: str, settings: Settings, call: Caller = run_as_functio
         StoreLocked: another run is at it.
     """
     with open_run("unmerge", settings) as (job, report):
-        merge = _find_merge(job.store, merge_id)
-        undone = _undo_merge(job.store, merge)
-        job.store.merge(MERGES, undone.merges)
-        job.store.merge(OBSERVATIONS, undone.observations)
-        report.notes.append(f"{merge['kind'][0].as_py()} {merge['merge_id'][0].as_py()} taken back")
+        undo_merge(job.store, merge_id, report)
         run_steps_after_read(job, report, call)
     return report
+
+
+def undo_merge(store: Store, merge_id: str, report: RunReport) -> None:
+    """Write a merge's claims as they were, and note it.
+
+    Raises:
+        UsageError: as `run_unmerge`.
+    """
+    merge = _find_merge(store, merge_id)
+    undone = _restore_claims(store, merge)
+    store.merge(MERGES, undone.merges)
+    store.merge(OBSERVATIONS, undone.observations)
+    report.notes.append(f"{merge['kind'][0].as_py()} {merge['merge_id'][0].as_py()} taken back")
 
 
 def _find_merge(store: Store, merge_id: str) -> pa.Table:
@@ -49,7 +58,7 @@ def _find_merge(store: Store, merge_id: str) -> pa.Table:
     return found
 
 
-def _undo_merge(store: Store, merge: pa.Table) -> Deduped | Superseded:
+def _restore_claims(store: Store, merge: pa.Table) -> Deduped | Superseded:
     """Return the rows that change; the ledger's id is the whole one."""
     loser, winner, whole = (merge[name][0].as_py() for name in ("loser_id", "winner_id", "merge_id"))
     if merge["kind"][0].as_py() in KINDS:

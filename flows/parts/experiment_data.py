@@ -40,7 +40,7 @@ def load_units(experiment: Experiment, settings: Settings, folder: Path) -> tupl
         if data.kind == "backtest":
             run_night(list(data.paths), whole).check_complete()
         else:
-            with open_run("experiment", whole) as (job, report):
+            with open_run("experiment", whole, create=True) as (job, report):
                 run_step(run_as_function, report, read_transcripts, job, list(data.paths))
     store = Store.open(whole.store, whole.space)
     left_out = store.read(EXCLUSIONS, ["session_id"])["session_id"].combine_chunks()

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from slowwave.flows.parts.report import RunReport
-from slowwave.schemas.errors import StoreError
+from slowwave.schemas.errors import StoreError, UsageError
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import (
     ACTIONS,
@@ -26,6 +26,7 @@ from slowwave.schemas.tables import (
 from slowwave.schemas.vocabulary import RunStatus
 from slowwave.store.copies.encryption import check_encrypted
 from slowwave.store.lock import writer_lock
+from slowwave.store.other_versions import load_releases
 from slowwave.store.private import make_files_private
 from slowwave.store.store import Store
 from slowwave.store.traces import check_not_away
@@ -71,13 +72,15 @@ def make_run_id() -> str:
 
 
 @contextmanager
-def open_run(kind: str, settings: Settings) -> Iterator[tuple[Job, RunReport]]:
+def open_run(kind: str, settings: Settings, *, create: bool = False) -> Iterator[tuple[Job, RunReport]]:
     """Hold the writer's lock for a run, and write its row at the end.
 
-    A run that changed nothing and asked nothing of a model leaves no row: no table gets a new version from it. One that
-    failed leaves its error, one of which a part failed what that was.
+    What a run before it left torn is mended first, so whoever writes looks at the tables inside. A run that changed
+    nothing and asked nothing of a model leaves no row: no table gets a new version from it. Neither does what can't be
+    done as it was put. One that failed leaves its error, one of which a part failed what that was.
 
     Raises:
+        StoreMissing: there is no such store or space, and `create` is off.
         StoreLocked: another run is at it.
         StoreUnreadable: the store is on a disk that is away.
         UsageError: settings name a language model, a prompt or a pack that is not there.
@@ -86,6 +89,8 @@ def open_run(kind: str, settings: Settings) -> Iterator[tuple[Job, RunReport]]:
     if settings.storage.require_encrypted:
         check_encrypted(settings.store)
     deleted = check_not_away(settings.store, settings.space)
+    if not create:
+        load_releases(settings.store / settings.space)
     run_id, started = make_run_id(), datetime.now(UTC)
     job, report = Job(settings, run_id), RunReport(run_id, kind)
     with make_files_private(), writer_lock(settings.store / settings.space, run_id, kind) as died:
@@ -100,8 +105,9 @@ def open_run(kind: str, settings: Settings) -> Iterator[tuple[Job, RunReport]]:
             yield job, report
         except BaseException as error:
             report.notes.append(f"failed: {type(error).__name__}: {error}")
-            with suppress(StoreError):  # a full disk has no room for this either: the error itself is what is told
-                _write_run(store, run_id, kind, started, datetime.now(UTC), RunStatus.FAILED, report)
+            if report.steps or not isinstance(error, UsageError):
+                with suppress(StoreError):  # a full disk has no room for this either: the error itself is what is told
+                    _write_run(store, run_id, kind, started, datetime.now(UTC), RunStatus.FAILED, report)
             raise
         finally:
             close_models(job)

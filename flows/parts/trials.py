@@ -97,7 +97,7 @@ class Lab:
         shutil.rmtree(settings.store, ignore_errors=True)  # a run that was killed left a part of it
         if first != settings.store:
             shutil.copytree(first, settings.store, ignore=shutil.ignore_patterns(MADE))
-        with open_run("experiment", settings) as (job, report):
+        with open_run("experiment", settings, create=True) as (job, report):
             if first == settings.store:
                 tell_store(job.store, unit)
             if self.seed is not None:

@@ -279,19 +279,19 @@ def test_what_is_not_there_is_an_error_and_changes_nothing(root: Path) -> None:
     before = store.read_versions(TABLES.values())
     for wanted in (Wanted(), Wanted(match=" "), Wanted(sessions=("nobody",)), Wanted(messages=("nothing",))):
         with pytest.raises(UsageError):
-            preview_forgetting(wanted, store)
+            preview_forgetting(wanted, settings)
         with pytest.raises(UsageError):
             run_forget(wanted, settings)
-    assert preview_forgetting(Wanted(match="zzzzzz"), store).counts == {}
+    assert preview_forgetting(Wanted(match="zzzzzz"), settings).counts == {}
     assert run_forget(Wanted(match="zzzzzz"), settings)[1] == []
     assert store.read_versions(TABLES.values()) == before
 
 
 def test_each_way_to_say_what_is_meant(root: Path) -> None:
-    store = Store.open(root / "store")
+    store, settings = Store.open(root / "store"), make_settings(root / "store")
 
     def count(**wanted: Any) -> int:
-        return preview_forgetting(Wanted(**wanted), store).counts.get("messages", 0)
+        return preview_forgetting(Wanted(**wanted), settings).counts.get("messages", 0)
 
     note = store.read(SESSIONS, ["native_id"], pc.field("native_id") != "told")["native_id"].to_pylist()
     assert count(sessions=("told",)) == 7

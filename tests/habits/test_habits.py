@@ -52,7 +52,7 @@ def claude(folder: Path, name: str, turns: Sequence[Sequence[Call]], cwd: str = 
 def settled(folder: Path, *paths: Path, **more: Any) -> Settings:
     """Settings of a store into which the paths are read, and their habits found."""
     settings = Settings(store=folder / "store", encoder="hash-384", embeddings=False, **more)
-    with open_run("test", settings) as (job, _):
+    with open_run("test", settings, create=True) as (job, _):
         if paths:
             read_transcripts(job, list(paths))
         find_habits(job)

@@ -97,7 +97,7 @@ def test_a_claim_follows_the_one_before_it_in_its_session_in_whatever_order_rows
 def settled(folder: Path, *claims: Row, merges: list[Row] | None = None) -> Settings:
     """Settings of a store with these claims, related and released."""
     settings = Settings(store=folder / "store", encoder="hash-384")
-    with open_run("test", settings) as (job, _):
+    with open_run("test", settings, create=True) as (job, _):
         job.store.merge(OBSERVATIONS, pa.Table.from_pylist(list(claims), schema=OBSERVATIONS.schema))
         job.store.merge(MERGES, pa.Table.from_pylist(merges or [], schema=MERGES.schema))
         relate_claims(job)

@@ -95,7 +95,7 @@ def _forget(wanted: "Wanted", settings: "Settings", *, dry_run: bool, yes: bool,
         if not yes and (as_json or not sys.stdin.isatty()):
             raise UsageError("nothing was forgotten: there is nobody to ask; --yes does it, --dry-run shows what goes")
         take_in_notes(settings)
-    seen = preview_forgetting(wanted, open_store(settings.store, settings.space))
+    seen = preview_forgetting(wanted, settings)
     if dry_run:
         _print_preview(seen, as_json=as_json)
         return

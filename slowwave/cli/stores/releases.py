@@ -66,11 +66,9 @@ def rollback(
     """
     with report_errors():
         from slowwave.flows.parts.run import open_run
-        from slowwave.store.other_versions import load_releases
         from slowwave.store.releases import roll_back
 
         settings = load_settings(store, space)
-        load_releases(settings.store / settings.space)  # there must be one: this command makes none
         with open_run("rollback", settings) as (job, report):
             made = report.release = roll_back(job.store, release, job.run_id)
         OUT.print(f"Live now: {made.name}, with the tables of {release}.", highlight=False)
