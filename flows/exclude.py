@@ -22,6 +22,7 @@ from slowwave.schemas.tables import EXCLUSIONS, MESSAGES, SESSIONS
 from slowwave.store.releases import Release, read_releases
 from slowwave.store.snapshot import CANDIDATE, Snapshot
 from slowwave.store.store import Store
+from slowwave.tasks.ingest.redact import redact_path
 
 Row = dict[str, Any]
 
@@ -97,8 +98,9 @@ def find_sessions(store: Store, names: list[str]) -> list[Row]:
     rows = store.read(SESSIONS, ["session_id", "native_id", "path", "inactive", "messages"]).to_pylist()
     found: dict[str, Row] = {}
     for name in names:
-        path = str(Path(name).expanduser().absolute())
-        some = [row for row in rows if name in (row["native_id"], row["session_id"]) or row["path"] == path]
+        path = str(place := Path(name).expanduser().absolute())
+        clean = redact_path(place)  # as it is stored where a secret stands in it
+        some = [row for row in rows if name in (row["native_id"], row["session_id"]) or row["path"] in (path, clean)]
         some = some or [row for row in rows if row["session_id"] in _find_new_sessions(store, name)]
         if not some:
             raise UsageError(f"{name!r} is no session, no file that was read, and no release that brought a session")

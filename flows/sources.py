@@ -12,7 +12,7 @@ from slowwave.store.journals.journal import find_journals
 from slowwave.store.store import Store
 from slowwave.tasks.ingest.formats.registry import detect_reader, find_files, find_installed
 from slowwave.tasks.ingest.parsing.errors import UnknownFormat
-from slowwave.tasks.ingest.transcripts import detect_change
+from slowwave.tasks.ingest.transcripts import detect_change, name_path
 
 
 @dataclass
@@ -47,7 +47,7 @@ def list_sources(paths: list[Path], settings: Settings) -> list[Source]:
             trouble.append(Source("?", str(path), files=1, new=1, problem=str(error)))
             continue
         one = found.setdefault((tool, str(place)), Source(tool, str(place)))
-        held = known.get(str(path))
+        held = known.get(name_path(path, settings))
         news = held is None or detect_change(path, held, settings) is not None
         one.files, one.bytes, one.new = one.files + 1, one.bytes + size, one.new + news
     return [*found.values(), *trouble]

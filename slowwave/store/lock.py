@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -12,6 +13,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from slowwave.schemas.errors import StoreLocked, StoreUnwritable
+from slowwave.schemas.tables import RELEASES
 from slowwave.store.integrity.durable import begin_sync, mark_synced, read_boot
 from slowwave.store.integrity.whole import go_back_to_synced
 from slowwave.store.private import make_private_folder, sync_path
@@ -45,14 +47,7 @@ def writer_lock(space_dir: Path, run_id: str, kind: str = "run") -> Iterator[Hol
         StoreLocked: another process, or another thread of this one, holds it.
         StoreUnwritable: there is no room, or no right; or what was written can't be synced.
     """
-    lock, path = FileLock(space_dir / LOCK_FILE), space_dir / HOLDER_FILE
-    try:
-        make_private_folder(space_dir)
-        lock.acquire(timeout=0)
-    except Timeout:
-        raise StoreLocked(space_dir, _describe_holder(space_dir)) from None
-    except OSError as trouble:
-        raise StoreUnwritable(space_dir, format_error(trouble)) from trouble
+    lock, path = _acquire(space_dir), space_dir / HOLDER_FILE
     try:
         with translate_write_errors(space_dir):
             left, died = path.exists(), _read_holder(space_dir)
@@ -69,6 +64,35 @@ def writer_lock(space_dir: Path, run_id: str, kind: str = "run") -> Iterator[Hol
         _let_go(space_dir)
     finally:
         lock.release()
+
+
+def remove_space(space_dir: Path) -> None:
+    """Remove a space while nobody else can write it: its ledger of releases last, so that one half removed is known as
+    a space and can be removed again.
+
+    Raises:
+        StoreLocked, StoreUnwritable: as `writer_lock`.
+    """
+    lock, last = _acquire(space_dir), (f"{RELEASES.name}.lance", LOCK_FILE)
+    try:
+        with translate_write_errors(space_dir):
+            for path in sorted(space_dir.iterdir(), key=lambda one: last.index(one.name) if one.name in last else -1):
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+            space_dir.rmdir()
+    finally:
+        lock.release()
+
+
+def _acquire(space_dir: Path) -> FileLock:
+    lock = FileLock(space_dir / LOCK_FILE)
+    try:
+        make_private_folder(space_dir)
+        lock.acquire(timeout=0)
+    except Timeout:
+        raise StoreLocked(space_dir, _describe_holder(space_dir)) from None
+    except OSError as trouble:
+        raise StoreUnwritable(space_dir, format_error(trouble)) from trouble
+    return lock
 
 
 def _let_go(space_dir: Path) -> None:

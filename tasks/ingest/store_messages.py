@@ -14,6 +14,7 @@ from slowwave.schemas.tables import EXCLUSIONS, FILES, MESSAGES, QUARANTINE, SES
 from slowwave.store.store import Store
 from slowwave.tasks.forget.ledger import read_forgotten
 from slowwave.tasks.ingest.parsing.records import Inactive, Rejected, Session
+from slowwave.tasks.ingest.redact import redact_id, redact_path
 from slowwave.tasks.ingest.transcripts import Transcript
 from slowwave.tasks.ingest.vault import compute_session_id
 from slowwave.text.redact import redact_text
@@ -63,15 +64,21 @@ class IngestedTranscript:
         return session.stored.source if session.stored else self.transcript.reader.source
 
     def collect_retracted_ids(self) -> set[tuple[str, str]]:
-        """Return our session id and the transcript's message id of each message that was taken back."""
-        return {(compute_session_id(self.transcript.reader.source, i.session), i.native_id) for i in self.inactive}
+        """Return our session id and the transcript's message id, as it is and as it would be stored, of each message
+        that was taken back.
+        """
+        return {
+            (compute_session_id(self.transcript.reader.source, one.session), native)
+            for one in self.inactive
+            for native in (one.native_id, redact_id(one.native_id))
+        }
 
 
 def write_ingested(store: Store, finished: list[IngestedTranscript], *, redact: bool) -> None:
     """Write sessions, quarantine and files of the transcripts that are read to their end, in this order."""
     if not finished:
         return
-    _write_sessions(store, finished)
+    _write_sessions(store, finished, redact=redact)
     _write_rejected(store, finished, redact=redact)
     rows = [_build_file_row(got) for got in finished]
     store.merge(FILES, pa.Table.from_pylist(rows, schema=FILES.schema))
@@ -136,7 +143,8 @@ def _compute_session_stats(messages: pl.DataFrame) -> dict[str, Any]:
     }
 
 
-def _write_sessions(store: Store, finished: list[IngestedTranscript]) -> None:
+def _write_sessions(store: Store, finished: list[IngestedTranscript], *, redact: bool) -> None:
+    clean = redact_id if redact else str
     ids = [sid for got in finished for sid in got.index_sessions()]
     columns = ["session_id", "message_id", "native_id", "identity", "seq", "ts", "tokens", "hash"]
     messages = pl.DataFrame(store.read_ids(MESSAGES, ids, columns, by="session_id")).sort("seq")
@@ -153,7 +161,9 @@ def _write_sessions(store: Store, finished: list[IngestedTranscript]) -> None:
                 gone |= set(info.stored.inactive if info.stored else ())
                 if sid in excluded:
                     gone |= set(by_session[sid]["message_id"])
-                rows[sid] = build_session_row(sid, info, got, by_session[sid], gone, rows.get(sid))
+                row = build_session_row(sid, info, got, by_session[sid], gone, rows.get(sid))
+                parent = row["parent_id"] and clean(row["parent_id"])
+                rows[sid] = {**row, "native_id": clean(row["native_id"]), "parent_id": parent}
     for sid in read_forgotten(store, "title") & rows.keys():
         rows[sid]["title"] = None
     if rows:
@@ -176,7 +186,7 @@ def build_session_row(
         "session_id": sid,
         "native_id": info.native_id,
         "source": got.get_source(info),
-        "path": old.get("path") or str(got.transcript.path),
+        "path": old.get("path") or got.transcript.name,
         "workspace": info.workspace or old.get("workspace"),
         "title": info.title or old.get("title"),
         "kind": info.kind or old.get("kind") or "chat",
@@ -204,7 +214,7 @@ def _write_rejected(store: Store, finished: list[IngestedTranscript], *, redact:
     }
     for one in read_forgotten(store, "quarantine") & rows.keys():
         del rows[one]
-    paths = [str(got.transcript.path) for got in finished]
+    paths = [got.transcript.name for got in finished]
     held = store.read_ids(QUARANTINE, paths, by="path").to_pylist()
     for row in held:
         if row["step"] == "read" and row["quarantine_id"] not in rows and not row["resolved"]:
@@ -220,7 +230,7 @@ def build_quarantine_row(path: Path, rejected: Rejected, *, redact: bool) -> dic
     return {
         "quarantine_id": compute_content_id("read", str(path), str(rejected.line), rejected.reason),
         "step": "read",
-        "path": str(path),
+        "path": redact_path(path) if redact else str(path),
         "line": rejected.line,
         "row_id": None,
         "reason": clean(rejected.reason),
@@ -239,7 +249,7 @@ def quarantine_unreadable(store: Store, unreadable: Iterable[tuple[Path, str]], 
 def _build_file_row(got: IngestedTranscript) -> dict[str, Any]:
     transcript = got.transcript
     return {
-        "path": str(transcript.path),
+        "path": transcript.name,
         "source": transcript.reader.source,
         "size": transcript.size,
         "mtime_ns": transcript.mtime_ns,

@@ -136,7 +136,7 @@ def iter_new_rows(
             case Rejected():
                 got.rejected.append(record)
             case Skipped():
-                got.skipped[record.kind] += 1
+                got.skipped[redact_text(record.kind) if redact else record.kind] += 1
 
 
 def _redact_session(session: Session) -> Session:

@@ -14,6 +14,7 @@ from slowwave.tasks.ingest.formats.registry import detect_reader, find_files
 from slowwave.tasks.ingest.parsing.errors import UnknownFormat
 from slowwave.tasks.ingest.parsing.order import sort_paths
 from slowwave.tasks.ingest.parsing.records import Reader
+from slowwave.tasks.ingest.redact import redact_path
 from slowwave.tasks.job import compute_step_key
 
 
@@ -22,6 +23,8 @@ class Transcript:
     """A file to be read, with what is known of it before it is opened."""
 
     path: Path
+    name: str
+    """The path as the store has it: without a secret."""
     reader: Reader
     size: int
     mtime_ns: int
@@ -56,7 +59,7 @@ def find_pending(held: dict[str, dict[str, Any]], settings: Settings, paths: Ite
             found.counts["files excluded"] += 1
             continue
         try:
-            transcript = detect_change(path, held.get(str(path)), settings)
+            transcript = detect_change(path, held.get(name_path(path, settings)), settings)
         except (UnknownFormat, OSError) as error:
             found.unreadable.append((path, str(error)))
             continue
@@ -92,7 +95,12 @@ def detect_change(path: Path, held: dict[str, Any] | None, settings: Settings) -
     digest = compute_file_digest(stats)
     if held is not None and same_key and held["digest"] == digest:
         return None
-    return Transcript(path, reader, size, mtime, digest, key)
+    return Transcript(path, name_path(path, settings), reader, size, mtime, digest, key)
+
+
+def name_path(path: Path, settings: Settings) -> str:
+    """Return what the store calls a file: its path, without a secret where these are to be left out."""
+    return redact_path(path) if settings.redact else str(path)
 
 
 def compute_read_key(reader: Reader, settings: Settings) -> str:

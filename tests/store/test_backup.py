@@ -3,6 +3,7 @@
 import hashlib
 import io
 import json
+import shutil
 import tarfile
 import time
 from pathlib import Path
@@ -15,10 +16,11 @@ from slowwave.cli.main import app
 from slowwave.flows.nightly import run_night
 from slowwave.flows.parts.run import open_run
 from slowwave.memory import Memory
-from slowwave.schemas.errors import StoreUnreadable
+from slowwave.schemas.errors import StoreLocked, StoreUnreadable
 from slowwave.schemas.settings import Settings
 from slowwave.store.copies.backup import FORMAT, MANIFEST
 from slowwave.store.copies.encryption import find_encryption
+from slowwave.store.lock import writer_lock
 from tests.talk_files import session
 
 SAID = [("user", "I live in Porto with my sister Nina, and I prefer tea to coffee."), ("assistant", "Noted.")]
@@ -161,6 +163,28 @@ def test_a_space_is_a_wall_one_reads_none_of_another_and_outlives_it(tmp_path: P
     assert not (store / "ann").exists()
     assert digest(store / "ben") == before
     assert not any(b"Porto" in path.read_bytes() for path in (tmp_path / "cache").rglob("*") if path.is_file())
+
+
+def test_a_space_that_is_written_is_not_removed_and_one_that_is_removed_is_not_written(
+    store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    space, removed, remove = store / "default", list[str](), shutil.rmtree
+    before = digest(space)
+    with writer_lock(space, "r", "nightly"):
+        told = typed("spaces", "remove", "default", "--yes", "--store", store)
+        assert (told.exit_code, "is being written" in told.stderr) == (1, True), told.output
+    assert digest(space) == before
+
+    def watch(path: Path) -> None:
+        removed.append(path.name)
+        with pytest.raises(StoreLocked), writer_lock(space, "r", "nightly"):
+            pass
+        remove(path)
+
+    monkeypatch.setattr("slowwave.store.lock.shutil.rmtree", watch)
+    assert typed("spaces", "remove", "default", "--yes", "--store", store).exit_code == 0
+    assert removed[-1] == "releases.lance"
+    assert not space.exists()
 
 
 def test_an_encrypted_disk_is_known_by_its_mount_and_one_that_is_none_takes_no_night(tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """Commands on whole spaces: one as a file and back, list them, remove one."""
 
-import shutil
 from pathlib import Path
 from typing import Annotated
 
@@ -99,7 +98,7 @@ def remove(
 ) -> None:
     """Remove a space: its folder, and what this machine keeps of its answers. There is no way back."""
     with report_errors():
-        from slowwave.store.lock import writer_lock
+        from slowwave.store.lock import remove_space
         from slowwave.store.store import Store
         from slowwave.store.traces import drop_cache_files, drop_note
 
@@ -107,9 +106,7 @@ def remove(
         opened = Store.open(settings.store, settings.space)
         if not yes and not typer.confirm(f"Remove {opened.dir} for good?"):
             raise UsageError("nothing was removed")
-        with writer_lock(opened.dir, "remove", "remove"):
-            pass  # nobody writes
-        shutil.rmtree(opened.dir)
+        remove_space(opened.dir)
         drop_note(settings.store, settings.space)
         drop_cache_files(settings.store, settings.space)
         OUT.print(f"{opened.dir} is removed.", highlight=False, soft_wrap=True)
