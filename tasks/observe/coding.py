@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any
 
 from slowwave.text.cues import HEDGES, compile_word_pattern
@@ -55,7 +56,12 @@ PROPOSAL = compile_word_pattern(
 
 def extract_file_paths(text: str) -> list[str]:
     """Return paths and file names in `text`, in order, each once."""
-    return list(dict.fromkeys(m.strip("`'\"") for m in PATH.findall(text)))
+    return list(_find_paths(text))
+
+
+@lru_cache(maxsize=4)  # every claim of a message asks for the message's
+def _find_paths(text: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(m.strip("`'\"") for m in PATH.findall(text)))
 
 
 def is_refusal(text: str) -> bool:
