@@ -139,15 +139,14 @@ def _load_spoken_messages(view: View, sessions: Sequence[str], hits: Sequence[st
     rows = read_rows_where(view, MESSAGES, HEARD, "session_id", sessions)
     unique = {str(row["message_id"]): row for row in rows} | view.read_by_id(MESSAGES, hits, HEARD)
     ids = sorted({str(row["session_id"]) for row in unique.values()})
-    about = view.read_by_id(SESSIONS, ids, ["session_id", "native_id", "inactive"])
-    native = {key: str(row["native_id"]) for key, row in about.items()}
+    about = view.read_by_id(SESSIONS, ids, ["session_id", "inactive"])
     gone = {key for row in about.values() for key in cast(list[str], row["inactive"])}
     allowed = _find_allowed_messages(view, query) if query.since or query.is_narrowed else unique
     kept = [
         PastMessage(
             key,
             str(row["session_id"]),
-            native.get(str(row["session_id"]), str(row["session_id"])),
+            view.native_sessions.get(str(row["session_id"]), str(row["session_id"])),
             str(row["native_id"]),
             cast(int, row["seq"]),
             row["role"] == Role.USER,

@@ -22,6 +22,7 @@ from slowwave.recall.release.passages import Layout, read_layout
 from slowwave.recall.release.supersessions import SupersessionIndex, read_supersessions
 from slowwave.recall.release.tables import Floats, LRUCache, Tables, shared_property
 from slowwave.schemas.tables import OBSERVATIONS, PASSAGES, SESSIONS
+from slowwave.schemas.vocabulary import SHARED
 from slowwave.store.releases import Release
 
 LOOKUPS_AT_ONCE = 4
@@ -102,9 +103,11 @@ class View(Tables):
 
     @shared_property
     def native_sessions(self) -> dict[str, str]:
-        """Each session's id -> its transcript's own."""
-        rows = self.read(SESSIONS, ["session_id", "native_id"]) if self.count(SESSIONS) else None
-        return dict(zip(*(column.to_pylist() for column in rows.columns), strict=True)) if rows else {}
+        """Each session's id -> its transcript's own; of what another memory gave `shared:NAME`."""
+        rows = self.read(SESSIONS, ["session_id", "native_id", "source"]) if self.count(SESSIONS) else None
+        columns = [column.to_pylist() for column in rows.columns] if rows else [[], [], []]
+        told = zip(*columns, strict=True)
+        return {key: f"{SHARED}:{native}" if source == SHARED else native for key, native, source in told}
 
     @shared_property
     def session_tags(self) -> dict[str, str]:

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from slowwave.recall.views.related import rank_relation, tell_relation
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, RELATIONS, SESSIONS, SUMMARIES, TAGS, TOPICS, Table
-from slowwave.schemas.vocabulary import Status
+from slowwave.schemas.vocabulary import SHARED, Status
 from slowwave.store.journals.ratings import write_rating
 from slowwave.store.snapshot import Snapshot
 from slowwave.text.redact import redact_text
@@ -150,6 +150,7 @@ class _RowReader:
 
     def find_row(self, wanted: str) -> tuple[str, Row]:
         """Return kind and row of an id; one that a row has whole is no cut one of others."""
+        wanted = wanted.removeprefix(f"{SHARED}:")  # as recall tells of a session that another memory gave
         found = list(self._find_exact(wanted))
         if not found and len(wanted) < SHORTEST:
             raise UsageError(f"id {wanted!r} is too short: {SHORTEST} characters at least")

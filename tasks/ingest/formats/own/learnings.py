@@ -5,7 +5,9 @@ document is one session of source `shared` for each workspace. `slowwave.tasks.o
 """
 
 import math
+import re
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from slowwave.schemas.vocabulary import SHARED
@@ -40,6 +42,9 @@ WITHDRAWN = "withdrawn"
 LEARNING = "learning."
 """Before a field's name in a block's: one block a field, so that redaction of one breaks no other."""
 PACKS = frozenset(("coding", "personal"))
+CATEGORY = re.compile(r"[^\W\d_]+(?:[_-][^\W\d_]+){0,3}")
+LONGEST = {"category": 40, "summary": 1_000, "detail": 4_000, "quote": 20_000, "speaker": 200}
+"""Characters of a field; a claim that has more is none."""
 
 
 def sniff(head: Head) -> bool:
@@ -80,8 +85,12 @@ def _parse_claim(session: str, name: str, number: int, one: dict[str, object]) -
     needed = {field: _get_text(one, field) for field in ("id", "summary", "quote", "category", "pack")}
     confidence = one.get("confidence")
     missing = next((field for field, value in needed.items() if value is None or not value.strip()), None)
-    if missing is None and needed["pack"] not in PACKS:
-        missing = "pack"
+    if missing is None and (needed["pack"] not in PACKS or not CATEGORY.fullmatch(str(needed["category"]))):
+        missing = "pack" if needed["pack"] not in PACKS else "category"
+    missing = missing or next((field for field in LONGEST if len(_get_text(one, field) or "") > LONGEST[field]), None)
+    at = coerce_time(one.get("observed_at"))
+    if at and at > datetime.now(UTC) + timedelta(days=1):  # it would be the latest of all for ever
+        missing = missing or "observed_at"
     if isinstance(confidence, bool) or not isinstance(confidence, int | float) or not math.isfinite(confidence):
         missing = missing or "confidence"
     if missing:
@@ -104,7 +113,7 @@ def _parse_claim(session: str, name: str, number: int, one: dict[str, object]) -
         origin,
         [Block("text", quote), *(Block("other", v, name=LEARNING + k) for k, v in fields.items() if v)],
         quote,
-        coerce_time(one.get("observed_at")),
+        at,
         speaker=_get_text(one, "speaker"),
         line=number,
     )
