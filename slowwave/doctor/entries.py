@@ -6,7 +6,10 @@ Everything is read only. An entry is one statement with the place where it stand
 import json
 import re
 import sqlite3
+from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -15,6 +18,7 @@ from slowwave.schemas.errors import UsageError
 from slowwave.tasks.ingest.formats.registry import JUNK_FOLDERS
 from slowwave.tasks.ingest.parsing.sqlite_readonly import open_read_only
 from slowwave.tasks.ingest.parsing.values import coerce_dict, coerce_list, coerce_text, coerce_time
+from slowwave.text.marked import find_marked
 from slowwave.text.sentences import split_sentences
 
 MARKDOWN = frozenset((".md", ".mdc", ".markdown"))
@@ -89,23 +93,30 @@ def read_markdown(path: Path, text: str) -> Iterator[Entry]:
     front = _FRONT.match(text)
     written = _parse_front_date(front[1]) if front else None
     changed = datetime.fromtimestamp(path.stat().st_mtime, UTC) if path.exists() else None
-    # Front matter is blanked and not cut off, so that places stay what they are in the file.
-    body = re.sub(r"[^\n]", " ", text[: front.end()]) + text[front.end() :] if front else text
+    # Front matter and our own block are blanked and not cut off, so that places stay what they are in the file.
+    with suppress(UsageError):  # marks that are no pair: it is all a person's
+        text = _blank(text, *(find_marked(text) or (0, 0)))
+    body = _blank(text, 0, front.end()) if front else text
     lines = body.split("\n")
     sentences = [s for s in split_sentences(body) if len(s.text.split()) >= LEAST_WORDS]
-    places = [(body.count("\n", 0, s.start), body.count("\n", 0, s.end)) for s in sentences]
-    shared = [n for first, last in places for n in range(first, last + 1)]
+    ends = [found.start() for found in re.finditer("\n", body)]
+    places = [(bisect_left(ends, s.start), bisect_left(ends, s.end)) for s in sentences]
+    shared = Counter(n for first, last in places for n in range(first, last + 1))
     for sentence, (first, last) in zip(sentences, places, strict=True):
         held = "\n".join(lines[first : last + 1])
         alone = (
             _MARKS.sub("", held.replace(sentence.text, "")) == ""
-            and all(shared.count(n) == 1 for n in range(first, last + 1))
+            and all(shared[n] == 1 for n in range(first, last + 1))
             and not _has_children(lines, first, last)
         )
         day = _DAY.search(held)
         at = _parse_day(day[1]) if day else written
         said = _LEADING_DAY.sub("", " ".join(_strip_marks(sentence.text).split()))
         yield Entry(path, first + 1, said, at or changed, at is not None, (first + 1, last + 1) if alone else None)
+
+
+def _blank(text: str, start: int, end: int) -> str:
+    return text[:start] + re.sub(r"[^\n]", " ", text[start:end]) + text[end:]
 
 
 def _has_children(lines: list[str], first: int, last: int) -> bool:

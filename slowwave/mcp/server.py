@@ -283,11 +283,10 @@ class Tools:
         if not self.settings.web.enabled:
             raise UsageError("web search is off here (the setting web.enabled): ask without it")
         try:
-            from slowwave.web.aside import AwaitedWeb
-            from slowwave.web.search import WebSearch
+            from slowwave.web.aside import begin_search
         except ModuleNotFoundError as missing:  # serving a memory needs none of the web's packages
             raise UsageError(f"web search needs {missing.name}: pip install 'slowwave[web]'") from missing
-        return AwaitedWeb(WebSearch(self.settings.web, names=memory.list_people()), query, asked_for=True)
+        return begin_search(self.settings.web, query, memory.list_people())
 
     def _render_block(self, block: Context) -> str:
         """Return the block's text, fenced, which says itself when it is old; its being handed out noted."""

@@ -32,7 +32,7 @@ _QUOTES = str.maketrans(dict.fromkeys("\"'`\\", "_"))
 _LOWER = str.maketrans(ascii_uppercase, ascii_lowercase)
 BEFORE = 60
 """How much of the text before a name is looked at."""
-MOST_PASSES = 16
+MOST_PASSES = 8
 """So many secrets may have run together; a chain of names alone gave up one a pass, and held a night for hours."""
 
 

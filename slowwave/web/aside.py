@@ -2,11 +2,12 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import Future
 from functools import partial
 from typing import Generic, TypeVar
 
+from slowwave.schemas.settings import WebSettings
 from slowwave.web.engines import WebResult
 from slowwave.web.search import WebAnswer, WebSearch
 
@@ -55,3 +56,8 @@ class AwaitedWeb:
     def __iter__(self) -> Iterator[WebResult]:
         """Yield the results, best first."""
         return iter(self.answer.results)
+
+
+def begin_search(settings: WebSettings, query: str, people: Collection[str]) -> AwaitedWeb:
+    """Return the results of a search that was asked for, under way; nobody's of these names is sent."""
+    return AwaitedWeb(WebSearch(settings, names=people), query, asked_for=True)

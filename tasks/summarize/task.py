@@ -138,7 +138,7 @@ def roll_up(job: Job, only: frozenset[str] | None = None) -> StepReport:
 def compute_summaries_key(job: Job, model: Model | None) -> str:
     """Return what a summary depends on besides its members."""
     encoder = describe_encoder(job.settings)
-    key = compute_step_key("rollup", 1, job.settings.pyramid.describe(), encoder)
+    key = compute_step_key("rollup", 2, job.settings.pyramid.describe(), encoder)
     if model is None:
         return compute_content_id(key, compute_worth_digest())
     return compute_model_key(model, "rollup", narrate.VERSION, narrate.SUMMARY_PROMPTS, key)

@@ -10,6 +10,7 @@ from typing import Any
 from slowwave.tasks.observe.units import list_sentences
 from slowwave.tasks.observe.worth import load_worth_model
 
+FIRST_CHARS = 200
 LEAST = 0.0
 """Log-odds of being worth remembering from which a sentence may stand in a summary: as likely as not."""
 
@@ -18,7 +19,8 @@ def cut_to_worthy_sentences(spoken: Sequence[Mapping[str, Any]], every: int) -> 
     """Return the text of each message cut to its sentences worth remembering, empty where there is none.
 
     spoken: a session's messages in order, with text, origin, blocks and speaker. Of each `every` messages, a group of
-    the first tier, the likeliest sentence is kept where there is no other, so that no group has nothing to say.
+    the first tier, the likeliest sentence is kept where there is no other, and the first words where nobody made a
+    sentence ("hi"), so that no group has nothing to say.
     """
     rows = [{**row, "message_id": place} for place, row in enumerate(spoken)]
     found = list(list_sentences(rows))
@@ -32,4 +34,7 @@ def cut_to_worthy_sentences(spoken: Sequence[Mapping[str, Any]], every: int) -> 
         best[place // every] = max(best.get(place // every, (worth, -place, one.text)), (worth, -place, one.text))
     for _, negative, text in best.values():
         told[-negative] = told[-negative] or [text]
+    for place in range(0, len(rows), every):
+        if place // every not in best:
+            told[place] = [rows[place]["text"][:FIRST_CHARS]]
     return [". ".join(told[place]) for place in range(len(rows))]

@@ -202,3 +202,8 @@ def test_a_small_budget_takes_fewer_lines_and_none_takes_the_block_out(store: Pa
     assert "1 line," in typed(*words, "--budget", "90").output
     assert typed(*words, "--budget", "0").exit_code == 0
     assert (tmp_path / "A.md").read_text() == "Mine."
+    new = ("--out", "B.md", *words[2:])
+    typed(*new)
+    assert (tmp_path / "B.md").is_file()
+    assert typed(*new, "--budget", "0").exit_code == 0
+    assert not (tmp_path / "B.md").exists()  # it was made for the block alone

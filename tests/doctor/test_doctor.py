@@ -14,6 +14,7 @@ from slowwave.doctor.entries import read_entries
 from slowwave.flows.nightly import run_night
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings
+from slowwave.text.marked import replace_marked
 from tests.bench_inputs import ROOT
 
 MEMORY = """---
@@ -122,6 +123,17 @@ def test_entries_of_one_memory_contradict_where_one_likely_changes_the_other(tmp
     assert find(tmp_path, "--store", tmp_path / "none") == [("contradiction", "notes.md:1")]
     (tmp_path / "notes.md").write_text("\n".join("- " + line[14:] for line in lines[:2]))
     assert "which holds is not dated" in call(tmp_path, "--store", tmp_path / "none").output
+
+
+def test_the_block_that_slowwave_keeps_in_a_file_is_nobodys_entry(tmp_path: Path) -> None:
+    line = "- We use pnpm for the shop."
+    (tmp_path / "CLAUDE.md").write_text(
+        replace_marked(f"# Mine\n{line}\n", line) + "\n- Mangoes ripen in Peru in winter.\n"
+    )
+    assert [(entry.line, entry.text) for entry in read_entries(tmp_path / "CLAUDE.md")] == [
+        (2, "We use pnpm for the shop"),
+        (8, "Mangoes ripen in Peru in winter"),
+    ]
 
 
 def test_pages_without_faults_have_none(tmp_path: Path) -> None:

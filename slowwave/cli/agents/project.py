@@ -130,6 +130,10 @@ def _keep_block(block: str, file: Path, to: Target | None) -> bool:
     start = RULE if to is Target.CURSOR and not before else before
     with _name_file(file):
         after = replace_marked(start, block) if block else remove_marked(before)
+    if before and after in ("", RULE) and not file.is_symlink():  # it was made for the block alone
+        file.unlink()
+        OUT.print(f"{file}: taken out, nothing stands.", soft_wrap=True)
+        return True
     changed = bool(block or before) and write_whole(file, after)
     lines = block.count("\n- ")
     OUT.print(f"{file}: {lines} line{'s' * (lines != 1)}, {'written' if changed else 'as they were'}.", soft_wrap=True)

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from slowwave.context.build import Context
     from slowwave.context.tokens import Tokenizer
     from slowwave.memory import Memory
-    from slowwave.web.aside import AwaitedWeb
 
 Budget = Annotated[int | None, typer.Option(help="Tokens, at most; by default the settings'.", show_default=False)]
 TokenizerOption = Annotated[
@@ -56,7 +55,12 @@ def context(
     with report_errors():
         memory, counter = open_memory(store, space, release), _load_optional_tokenizer(tokenizer)
         memory.refuse_unknown_workspace(filters.get("workspace"))
-        results = _search_web(memory, query) if web else None
+        results = None
+        if web:
+            from slowwave.web.aside import begin_search
+
+            asked_for = memory.settings.web.model_copy(update={"enabled": True})
+            results = begin_search(asked_for, query, memory.list_people())
         block = memory.context(
             query,
             budget,
@@ -127,15 +131,6 @@ def open_memory(store: Path | None, space: str | None, release: str | None = Non
 def find_project(memory: "Memory", folder: str = ".") -> str | None:
     """Return the folder, this one unless named, where it lies in a project that the memory knows."""
     return folder if memory.has_workspace(folder) else None
-
-
-def _search_web(memory: "Memory", query: str) -> "AwaitedWeb":
-    """Begin to search the web for a query, without the names of those whom the memory knows."""
-    from slowwave.web.aside import AwaitedWeb
-    from slowwave.web.search import WebSearch
-
-    asked = memory.settings.web.model_copy(update={"enabled": True})
-    return AwaitedWeb(WebSearch(asked, names=memory.list_people()), query, asked_for=True)
 
 
 def _load_optional_tokenizer(name: str | None) -> "Tokenizer | None":

@@ -16,6 +16,7 @@ from slowwave.cli.common import (
     find_local_prefect_settings,
     import_prefect_quietly,
     load_settings,
+    open_store,
     print_notes,
     report_errors,
     report_errors_and_progress,
@@ -58,6 +59,8 @@ def run(
         check_report()
         file, given = file.expanduser().absolute(), build_overrides(store, space)
         load_settings(store, space)
+        if store is not None:  # one that is named is there
+            open_store(store, space)
         if not plain and (theirs := find_local_prefect_settings()):
             print_notes([f"Prefect would obey {theirs} of this folder, whoever wrote it: this goes on plain"])
             plain = True

@@ -14,12 +14,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slowwave.context.build import Context
-from slowwave.context.projects.standing import STANDING, collect_standing_claims, take_in_turn
+from slowwave.context.projects.standing import STANDING, collect_standing_claims, match_unshut_claims, take_in_turn
 from slowwave.context.rendering import Format, Line, LineSource, Part, get_renderer
 from slowwave.context.tokens import Tokenizer, cache_counts
 from slowwave.recall.release.view import View
-from slowwave.schemas.tables import GATES, MESSAGES, OBSERVATIONS, PERSONAL, SESSIONS, SUMMARIES, TOPICS, Table
-from slowwave.schemas.vocabulary import Origin, Status, SummaryScope
+from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, PERSONAL, SESSIONS, SUMMARIES, TOPICS, Table
+from slowwave.schemas.vocabulary import Origin, Status, SummaryScope, is_shared
 
 MASTER = -1
 EARLIEST = datetime.min.replace(tzinfo=UTC)
@@ -111,13 +111,13 @@ def collect_facts(view: View) -> list[Line]:
         "observed_at",
         "speaker",
         "message_ids",
-        *GATES,
+        "observer",
     ]
-    wanted = (pc.field("status") == Status.ACTIVE) & (pc.field("pack") == "personal")
+    wanted = match_unshut_claims() & (pc.field("pack") == "personal")
     rows = _read_optional_rows(view, OBSERVATIONS, columns, wanted)
     unconfirmed = view.unconfirmed_notes
     rows = [row for row in rows if row["category"] in PERSONAL and row["session_id"] not in unconfirmed]
-    rows = [row for row in rows if not any(row[gate] is False for gate in GATES)]
+    rows = [row for row in rows if not is_shared(str(row["observer"]))]
     rows.sort(key=lambda row: str(row["observation_id"]))
     rows.sort(key=lambda row: _make_time_key(row["observed_at"]), reverse=True)
     rows.sort(key=lambda row: -round(cast(float, row["confidence"]), 6))

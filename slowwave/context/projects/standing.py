@@ -69,9 +69,7 @@ def collect_standing_claims(
     """
     if not view.count(OBSERVATIONS):
         return []
-    wanted = (pc.field("status") == Status.ACTIVE) & (pc.field("confidence") >= least)
-    for gate in GATES:
-        wanted = wanted & pc.if_else(pc.field(gate).is_valid(), pc.field(gate), True)
+    wanted = match_unshut_claims() & (pc.field("confidence") >= least)
     for column, values in (("workspace", places), ("category", categories)):
         wanted = wanted & pc.field(column).isin(sorted(values)) if values else wanted
     rows = [
@@ -90,6 +88,14 @@ def collect_standing_claims(
     for claim in standing:
         first.setdefault(claim.text.casefold(), claim)
     return list(first.values())
+
+
+def match_unshut_claims() -> pc.Expression:
+    """Return what holds of the claims that hold, none of whose gates is shut."""
+    wanted = pc.field("status") == Status.ACTIVE
+    for gate in GATES:
+        wanted = wanted & pc.if_else(pc.field(gate).is_valid(), pc.field(gate), True)
+    return wanted
 
 
 def take_in_turn(claims: Iterable[StandingClaim]) -> Iterator[StandingClaim]:
