@@ -14,11 +14,11 @@ import orjson
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import RELEASED
+from slowwave.store.journals.exports import MANIFEST, Export, note_export
 from slowwave.store.snapshot import Snapshot
 from slowwave.tasks.publish.export import FORMATS, write_table
 from slowwave.tasks.publish.graph import write_graph
 
-MANIFEST = "manifest.json"
 GRAPH = "graphml"
 
 
@@ -54,6 +54,7 @@ def export_tables(
         else {table.name: write_table(snapshot, table, to, form) for table in chosen},
     }
     (to / MANIFEST).write_bytes(orjson.dumps(manifest, option=orjson.OPT_INDENT_2))
+    note_export(snapshot.dir, Export(str(to.absolute()), form, manifest["release"], manifest["exported_at"]))
     return manifest
 
 

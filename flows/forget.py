@@ -40,10 +40,13 @@ class Preview:
     """Some of the messages, cut."""
     transcripts: list[str] = field(default_factory=list)
     """Files outside the store, still on disk, that it was read from."""
+    exports: list[str] = field(default_factory=list)
+    """Exports that hold some of it."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as plain values."""
-        return {"rows": dict(self.counts), "messages": self.lines, "transcripts": self.transcripts}
+        found = {"transcripts": self.transcripts, "exports": self.exports}
+        return {"rows": dict(self.counts), "messages": self.lines, **found}
 
 
 def preview_forgetting(wanted: Wanted, settings: Settings) -> Preview:
@@ -61,17 +64,18 @@ def preview_forgetting(wanted: Wanted, settings: Settings) -> Preview:
         paths = {row["path"] for row in store.read_ids(SESSIONS, plan.sessions, ["path"]).to_pylist()}
     outside = [one for one in sorted(paths) if Path(one).is_file() and store.dir not in Path(one).parents]
     lines = [_format_message(row) for row in sorted(rows, key=lambda row: (row["session_id"], row["seq"]))]
-    return Preview({name: count for name, count in plan.counts.items() if count}, lines, outside)
+    counts = {name: count for name, count in plan.counts.items() if count}
+    return Preview(counts, lines, outside, [path for path, _ in plan.exports])
 
 
 def run_forget(
-    wanted: Wanted, settings: Settings, call: Caller = run_as_function, *, rebuild: bool = True
+    wanted: Wanted, settings: Settings, call: Caller = run_as_function, *, rebuild: bool = True, exports: bool = False
 ) -> tuple[RunReport, list[Path]]:
     """Forget what is wanted; the run's report, and the certificates.
 
     What leaned on it is made anew by the night's steps, or with `rebuild` off by the next night. Where a model fails in
     them, the forgetting is carried through all the same; where the disk does, the release before stays, whole, until
-    the next run has finished it.
+    the next run has finished it. With `exports` on, those that hold some of it are removed too.
 
     Raises:
         UsageError: nothing is asked for, what the vault does not hold, or a night is held back.
@@ -84,6 +88,7 @@ def run_forget(
         select_messages(job.store, wanted)  # what can't be is an error before anything is erased
         erase_plans(job, report)
         plan = _plan(job.store, job.run_id, wanted)
+        plan.drop_exports = exports
         if not plan.is_empty:
             write_plan(job.store.dir, plan)
             erase(job.store, plan)

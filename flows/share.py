@@ -8,6 +8,7 @@ What is imported is kept in the space's folder (`shared/NAME.json`) and read as 
 
 import re
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from slowwave.flows.parts.report import RunReport
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import MESSAGES, OBSERVATIONS
+from slowwave.store.journals.exports import Export, note_export
 from slowwave.store.private import make_files_private, make_private_folder, replace_file
 from slowwave.store.snapshot import Snapshot
 from slowwave.store.traces import check_not_away
@@ -56,6 +58,8 @@ def export_learnings(
     else:
         head = {KEY: SCHEMA, "release": snapshot.release.name, "claims": learnings}
         to.write_bytes(orjson.dumps(head, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
+    at = datetime.now(UTC).isoformat(timespec="seconds")
+    note_export(snapshot.dir, Export(str(to.absolute()), form, snapshot.release.name, at))
     return len(learnings)
 
 

@@ -35,6 +35,7 @@ def build_certificate(plan: Plan, store: Store, live: Release | None, scan: Scan
         "rows": {name: count for name, count in plan.counts.items() if count},
         "forgotten": {"rows": len(batch), "digest": digest_ids(batch)},
         "release": None if live is None else {"number": live.number, "release_id": live.release_id},
+        "exports": [{"path": path, "at": at, "removed": plan.drop_exports} for path, at in plan.exports],
         "canaries": {"key": plan.canaries.key, "marks": plan.canaries.marks},
         "scan": {**scan.as_dict(), "found": len(scan.found), "unread": len(scan.unread)},
     }

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from slowwave.schemas.tables import MESSAGES, RELEASED, TABLES
+from slowwave.store.journals.exports import read_exports
 from slowwave.store.releases import read_releases
 from slowwave.store.store import Store
 from slowwave.tasks.forget.canaries import Canaries
@@ -24,13 +25,17 @@ class Finding:
 
 
 def check_certificate(store: Store, certificate: Plain) -> list[Finding]:
-    """Return what of a certificate holds: its own digest, the ledger, the messages, the releases, the bytes."""
+    """Return what of a certificate holds: its own digest, the ledger, the messages, the releases, exports, the
+    bytes.
+    """
     batch = read_batch(store, certificate["run_id"])
     canaries = Canaries(**certificate["canaries"])
     scan = scan_store(store, canaries)
     said = _count_said(store)
     older = _list_older(store, (certificate["release"] or {"number": 0})["number"])
     checked, broken = find_broken_chains(store)
+    there = {(one.path, one.at) for one in read_exports(store.dir)}
+    left = [one["path"] for one in certificate.get("exports", ()) if (one["path"], one["at"]) in there]
     return [
         Finding("certificate", digest_body(certificate) == certificate["digest"], "its digest is that of its words"),
         Finding(
@@ -41,6 +46,7 @@ def check_certificate(store: Store, certificate: Plain) -> list[Finding]:
         Finding("messages", not said, f"{said:,} of what was ever forgotten is said again"),
         Finding("chains", not broken, f"{checked.messages:,} messages, {len(broken)} broken chains"),
         Finding("releases", not older, f"{len(older)} tables keep a version from before"),
+        Finding("exports", not left, f"{len(left)} made before are still there{': ' * bool(left)}{', '.join(left)}"),
         Finding("bytes", not scan.found, describe_scan(scan, len(canaries.marks))),
     ]
 

@@ -10,6 +10,7 @@ from typing import Any
 from slowwave.schemas.tables import (
     BOILERPLATE,
     COMPLETIONS,
+    EXCLUSIONS,
     FILES,
     GISTS,
     LINES,
@@ -17,16 +18,21 @@ from slowwave.schemas.tables import (
     OBSERVATIONS,
     PASSAGES,
     QUARANTINE,
+    REVERTS,
+    RUNS,
     SESSIONS,
     SUMMARIES,
     TOPICS,
 )
+from slowwave.store.journals.exports import holds_any, read_exports
 from slowwave.store.journals.probes import read_probes
+from slowwave.store.journals.ratings import read_ratings
 from slowwave.store.journals.recalls import hash_spans
 from slowwave.store.private import make_private_folder, replace_file
 from slowwave.store.store import Store
 from slowwave.tasks.boilerplate.masks import format_span_id
 from slowwave.tasks.forget.canaries import pick_canaries
+from slowwave.tasks.forget.erase import FORGOTTEN_REASON
 from slowwave.tasks.forget.ledger import read_forgotten
 from slowwave.tasks.forget.plan import (
     Plan,
@@ -49,7 +55,7 @@ def make_plan(
 ) -> Plan:
     """Return all that goes with some messages; those that are forgotten already are left out.
 
-    match: words by which also lines in quarantine and probes are meant.
+    match: words by which also lines in quarantine, probes and the reasons that a person gave are meant.
     """
     gone = set(messages) - read_forgotten(store, "message")
     plan = Plan(run_id, datetime.now(UTC).isoformat(), sorted(why), sorted(gone))
@@ -61,6 +67,8 @@ def make_plan(
     if gone:
         _plan_vault(store, plan, gone)
         _plan_derived(store, plan, gone)
+    plan.reasons = sorted(_find_reasons(store, plan, match.casefold() if match else None))
+    plan.exports = _find_exports(store, plan)
     plan.quarantine = sorted(set(plan.quarantine) - read_forgotten(store, "quarantine"))
     plan.counts = _count_rows(store, plan)
     return plan
@@ -129,6 +137,28 @@ def _plan_derived(store: Store, plan: Plan, gone: set[str]) -> None:
         plan.completions = sorted(find_completions(asked, every - units))
 
 
+def _find_reasons(store: Store, plan: Plan, folded: str | None) -> set[str]:
+    """Return ids of what a person gave a reason for that tells of the messages, or has words given in lower case."""
+    about = {*plan.sessions, *plan.claims}
+    given = [
+        *((row["session_id"], row["session_id"], row["why"]) for row in store.read(EXCLUSIONS).to_pylist()),
+        *((row["observation_id"], row["session_id"], row["why"]) for row in store.read(REVERTS).to_pylist()),
+        *((row["run_id"], "", row["report"]) for row in store.read(RUNS).to_pylist() if folded),
+        *((one.id, one.id, one.why) for one in read_ratings(store.dir).values() if one.why),
+    ]
+    return {
+        key
+        for key, session, why in given
+        if why != FORGOTTEN_REASON and (about & {key, session} or (folded and folded in why.casefold()))
+    }
+
+
+def _find_exports(store: Store, plan: Plan) -> list[tuple[str, str]]:
+    """Return where and when those exports were made that name a row which goes."""
+    ids = {*plan.messages, *plan.sessions, *plan.claims, *plan.summaries, *plan.topics}
+    return [(one.path, one.at) for one in read_exports(store.dir) if ids and holds_any(one, ids)]
+
+
 def _count_rows(store: Store, plan: Plan) -> dict[str, int]:
     """Return how many rows of each table go, or are blanked."""
     return {
@@ -143,6 +173,7 @@ def _count_rows(store: Store, plan: Plan) -> dict[str, int]:
         "quarantine": len(plan.quarantine),
         "completions": len(plan.completions),
         "probes": len(plan.probes),
+        "reasons": len(plan.reasons),
     }
 
 

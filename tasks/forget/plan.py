@@ -48,6 +48,12 @@ class Plan:
     """Rows that go, by table."""
     probes: list[str] = field(default_factory=list)
     """Questions that a person keeps, by id."""
+    reasons: list[str] = field(default_factory=list)
+    """Exclusions, claims taken back, ratings and runs whose reason, in a person's words, goes."""
+    exports: list[tuple[str, str]] = field(default_factory=list)
+    """Exports that hold what is to be gone: where, and made when."""
+    drop_exports: bool = False
+    """Whether these are removed too."""
     erased: bool = False
     """Whether all of it was carried out, but for the files' rewriting."""
     canaries: Canaries = field(default_factory=lambda: Canaries("", {}))
@@ -55,7 +61,7 @@ class Plan:
     @property
     def is_empty(self) -> bool:
         """Whether nothing is to go."""
-        return not (self.messages or self.quarantine or self.completions or self.probes)
+        return not (self.messages or self.quarantine or self.completions or self.probes or self.reasons)
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as plain values."""
@@ -64,7 +70,7 @@ class Plan:
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> "Plan":
         """Return a plan that was written down."""
-        pairs = {name: [tuple(one) for one in plain[name]] for name in ("hashes", "said")}
+        pairs = {name: [tuple(one) for one in plain.get(name, ())] for name in ("hashes", "said", "exports")}
         return cls(**{**plain, **pairs, "canaries": Canaries(**plain["canaries"])})
 
 

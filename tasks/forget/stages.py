@@ -5,6 +5,7 @@ doing all again.
 from collections import defaultdict
 from collections.abc import Callable, Collection
 from datetime import datetime
+from pathlib import Path
 
 import polars as pl
 import pyarrow as pa
@@ -15,6 +16,7 @@ from slowwave.schemas.tables import (
     ACTIONS,
     BOILERPLATE,
     COMPLETIONS,
+    EXCLUSIONS,
     FORGOTTEN,
     GISTS,
     LINES,
@@ -27,6 +29,7 @@ from slowwave.schemas.tables import (
     PROTOTYPES,
     QUARANTINE,
     RELATIONS,
+    REVERTS,
     RUNS,
     SESSIONS,
     SUMMARIES,
@@ -36,10 +39,12 @@ from slowwave.schemas.tables import (
 )
 from slowwave.schemas.vocabulary import Status
 from slowwave.store.integrity.durable import mark_synced
+from slowwave.store.journals.exports import read_exports, remove_export
 from slowwave.store.journals.probes import read_probes, remove_probe
 from slowwave.store.store import Store
 from slowwave.store.trouble import translate_write_errors
 from slowwave.tasks.forget.erase import (
+    FORGOTTEN_REASON,
     blank_event,
     blank_message,
     blank_quarantine,
@@ -160,14 +165,17 @@ def erase_summaries(store: Store, plan: Plan) -> None:
 
 
 def erase_ledgers(store: Store, plan: Plan) -> None:
-    """Remove kept answers and excerpts, and the words of earlier runs' reports."""
+    """Remove kept answers and excerpts, a person's reasons, and the words of earlier runs' reports."""
     _delete_by(store, COMPLETIONS, "completion_id", plan.completions)
     held = store.read_ids(QUARANTINE, plan.quarantine).to_pylist()
     of_files = [blank_quarantine(row) for row in held if row["path"]]
     _merge(store, QUARANTINE, [row for row in of_files if row not in held])
     store.delete_ids(QUARANTINE, [row["quarantine_id"] for row in held if not row["path"]])
-    if plan.messages:
-        runs = store.read(RUNS).to_pylist()
+    for table in (EXCLUSIONS, REVERTS):
+        given = store.read_ids(table, plan.reasons).to_pylist()
+        _merge(store, table, [{**row, "why": FORGOTTEN_REASON} for row in given if row["why"] != FORGOTTEN_REASON])
+    if plan.messages or plan.reasons:
+        runs = (store.read(RUNS) if plan.messages else store.read_ids(RUNS, plan.reasons)).to_pylist()
         _merge(store, RUNS, [new for row in runs if (new := blank_report(row)) != row])
 
 
@@ -178,8 +186,17 @@ def erase_files(store: Store, plan: Plan) -> None:
     for one in plan.probes:
         if any(probe.probe_id == one for probe in read_probes(store.dir)):
             remove_probe(store.dir, one)
-    ids = {*plan.messages, *plan.claims, *plan.summaries, *plan.whole, *("/".join(one) for one in plan.said)}
+    said = ("/".join(one) for one in plan.said)
+    ids = {*plan.messages, *plan.claims, *plan.summaries, *plan.whole, *plan.reasons, *said}
     erase_recalled(store.dir, ids, set(plan.recalled))
+
+
+def erase_exports(store: Store, plan: Plan) -> None:
+    """Remove the exports that hold it, where that is asked for."""
+    for one in read_exports(store.dir) if plan.drop_exports else ():
+        if (one.path, one.at) in plan.exports:
+            with translate_write_errors(Path(one.path)):
+                remove_export(one)
 
 
 STAGES: tuple[Callable[[Store, Plan], None], ...] = (
@@ -191,6 +208,7 @@ STAGES: tuple[Callable[[Store, Plan], None], ...] = (
     erase_summaries,
     erase_ledgers,
     erase_files,
+    erase_exports,
 )
 
 

@@ -38,6 +38,7 @@ def forget_due(job: Job, now: datetime | None = None) -> StepReport:
             write_plan(job.store.dir, plan)
             erase(job.store, plan)
             report.rows_in = len(plan.messages)
+            report.notes += [f"an export made before holds what was forgotten: {path}" for path, _ in plan.exports]
             report.counts.update({f"{name} forgotten": n for name, n in plan.counts.items() if n})
     return report
 

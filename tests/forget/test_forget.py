@@ -22,8 +22,12 @@ from typer.testing import CliRunner
 from slowwave.cli.main import app
 from slowwave.engines.encoders.hash_encoder import HashEncoder
 from slowwave.flows import forget
+from slowwave.flows.exclude import run_exclude
+from slowwave.flows.export import export_tables
 from slowwave.flows.forget import preview_forgetting, run_forget, take_in_notes
 from slowwave.flows.nightly import run_night
+from slowwave.flows.revert import run_revert
+from slowwave.flows.share import export_learnings
 from slowwave.memory import Memory
 from slowwave.schemas.errors import SlowwaveError, UsageError
 from slowwave.schemas.settings import Settings
@@ -45,7 +49,9 @@ from slowwave.store import Store
 from slowwave.store.integrity.check import check_store
 from slowwave.store.integrity.digest import compute_table_digest
 from slowwave.store.journals.journal import Journal, write_note
+from slowwave.store.journals.notes import read_notes
 from slowwave.store.journals.probes import add_probe, read_probes
+from slowwave.store.journals.ratings import write_rating
 from slowwave.store.journals.recalls import hash_spans, log_recall
 from slowwave.store.releases import read_releases
 from slowwave.store.traces import find_cache_file
@@ -259,6 +265,48 @@ def test_a_transcript_on_disk_is_not_read_again_and_what_it_gains_is(root: Path)
     told = store.read(QUARANTINE, where=pc.field("path") == said["path"]).to_pylist()
     assert SECRET not in str(told)
     assert f"The {SECRET} budget is nine thousand euros." in store.read(MESSAGES, ["text"])["text"].to_pylist()
+
+
+def test_exports_that_hold_it_are_named_and_removed_where_that_is_asked_for_and_no_others(root: Path) -> None:
+    settings, store, out = make_settings(root / "store"), Store.open(root / "store"), root / "out"
+    out.mkdir()
+    export_tables(settings, out / "before", "parquet", release="r1")  # when the note had not been read
+    for form in ("parquet", "lance", "jsonl", "graphml"):
+        export_tables(settings, out / form, form)
+    export_learnings(settings, out / "shared.json")
+    (out / "lance" / "mine.txt").write_text("not slowwave's")
+    note = next(one for one in read_notes(store.dir) if SECRET in one.text)
+    wanted = Wanted(notes=(note.id,))
+    held = {str(out / name) for name in ("parquet", "lance", "jsonl", "graphml", "shared.json")}
+    assert set(preview_forgetting(wanted, settings).exports) == held
+    _, [path] = run_forget(wanted, settings)
+    first = load_certificate(path)
+    assert {(one["path"], one["removed"]) for one in first["exports"]} == {(one, False) for one in held}
+    assert [one.what for one in check_certificate(store, first) if not one.holds] == ["exports"]
+    (out / "shared.json").write_text("mine by now")
+    os.utime(out / "shared.json", (4e9, 4e9))
+    _, [path] = run_forget(Wanted(sessions=("told",)), settings, exports=True)
+    assert {Path(one["path"]).name for one in load_certificate(path)["exports"]} == {
+        *("parquet", "lance", "jsonl", "graphml", "before")
+    }
+    assert sorted(str(one.relative_to(out)) for one in out.rglob("*")) == ["lance", "lance/mine.txt", "shared.json"]
+    assert all(one.holds for one in check_certificate(store, load_certificate(path)))
+    assert all(one.holds for one in check_certificate(store, first))
+
+
+@pytest.mark.parametrize("wanted", [Wanted(match=SECRET), Wanted(sessions=("told",))])
+def test_the_reasons_that_a_person_gave_go_too(root: Path, wanted: Wanted) -> None:
+    settings, store = make_settings(root / "store"), Store.open(root / "store")
+    words = f"of the {SECRET} and the blue cabinet"
+    sid = store.read(SESSIONS, ["session_id"], pc.field("native_id") == "told")["session_id"][0]
+    told = store.read(OBSERVATIONS, ["observation_id"], pc.field("session_id") == sid).to_pylist()[0]
+    run_revert(told["observation_id"], words, settings)
+    write_rating(store.dir, told["observation_id"], "observation", "bad", words)
+    run_exclude(["told"], words, settings)
+    assert {name for place in find_word(root / "store") for name in ("reverts", "exclusions", "runs") if name in place}
+    run_forget(wanted, settings)
+    left = [place for place in find_word(root / "store") if "notes" not in place and "talk" not in place]
+    assert not [p for p in left if any(n in p for n in ("reverts", "exclusions", "runs", "ratings"))], left
 
 
 def test_an_edited_row_of_the_ledger_or_a_text_put_back_is_found(root: Path) -> None:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from slowwave.schemas.settings import Settings
     from slowwave.tasks.forget.select import Wanted
 
-UNREACHED = "Not reached: backups, exports, disk snapshots, and other machines' copies; docs/forgetting.md says more."
+UNREACHED = "Not reached: backups, disk snapshots, and other machines' copies; docs/forgetting.md says more."
 
 
 def forget(
@@ -55,6 +55,7 @@ def forget(
     rebuild: Annotated[
         bool, typer.Option("--rebuild/--no-rebuild", help="Make anew at once what leaned on it.")
     ] = True,
+    exports: Annotated[bool, typer.Option("--exports", help="Remove exports that hold it.")] = False,
     as_json: JsonOption = False,
     store: StoreOption = None,
     space: SpaceOption = None,
@@ -83,10 +84,12 @@ def forget(
                 raise UsageError("--check takes a certificate alone: it forgets nothing")
             _check(check, settings, as_json=as_json)
         else:
-            _forget(wanted, settings, dry_run=dry_run, yes=yes, rebuild=rebuild, as_json=as_json)
+            _forget(wanted, settings, dry_run=dry_run, yes=yes, rebuild=rebuild, exports=exports, as_json=as_json)
 
 
-def _forget(wanted: "Wanted", settings: "Settings", *, dry_run: bool, yes: bool, rebuild: bool, as_json: bool) -> None:
+def _forget(
+    wanted: "Wanted", settings: "Settings", *, dry_run: bool, yes: bool, rebuild: bool, exports: bool, as_json: bool
+) -> None:
     from slowwave.flows.forget import preview_forgetting, run_forget, take_in_notes
     from slowwave.tasks.forget.certificate import load_certificate
 
@@ -102,7 +105,7 @@ def _forget(wanted: "Wanted", settings: "Settings", *, dry_run: bool, yes: bool,
     if not yes:
         _print_preview(seen, as_json=False)
         typer.confirm("Forget this for good?", abort=True)
-    report, paths = run_forget(wanted, settings, rebuild=rebuild)
+    report, paths = run_forget(wanted, settings, rebuild=rebuild, exports=exports)
     made = [(path, load_certificate(path)) for path in paths]
     found = sum(one["scan"]["found"] for _, one in made)
     if as_json:
@@ -120,6 +123,8 @@ def _forget(wanted: "Wanted", settings: "Settings", *, dry_run: bool, yes: bool,
             _print_certificate(path, one)
         OUT.print(report.format_verdict() if made else "Nothing of it is there: nothing was forgotten.", soft_wrap=True)
         _print_transcripts(seen)
+        for held in seen.exports:
+            OUT.print(f"{'Removed' if exports else 'Still there'}, an export that held it: {held}", soft_wrap=True)
         if made:
             OUT.print(UNREACHED, soft_wrap=True)
     if found:
@@ -139,6 +144,8 @@ def _print_preview(seen: "Preview", *, as_json: bool) -> None:
     if (more := seen.counts.get("messages", 0) - len(seen.lines)) > 0:
         OUT.print(f"  and {more:,} more messages", soft_wrap=True)
     _print_transcripts(seen)
+    for path in seen.exports:
+        OUT.print(f"In an export made before, which --exports removes: {path}", soft_wrap=True)
 
 
 def _print_transcripts(seen: "Preview") -> None:
