@@ -9,10 +9,11 @@ The store of all days tells which questions there are and what no longer held. T
 it: it is made of the messages before the day alone.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -115,54 +116,51 @@ class _Judge:
     """Tells which older claims a message is about, as of one cut."""
 
     def __init__(self, past: Past, cut: datetime, near: float) -> None:
-        self.past, self.near = past, near
-        rows = past.claims.to_dicts()
-        self.words = [frozenset(extract_content_words(row["summary"])) for row in rows]
-        self.holding = Counter(word for words in self.words for word in words)
-        self.rows, self.place = rows, {row["observation_id"]: at for at, row in enumerate(rows)}
-        self.older = [at for at, row in enumerate(rows) if row["at"] is not None and row["at"] < cut]
-        self.of_message: dict[str, list[int]] = {}
-        for at, row in enumerate(rows):
+        self.past, self.near, self.rows = past, near, past.claims.to_dicts()
+        self.words = [frozenset(extract_content_words(row["summary"])) for row in self.rows]
+        holding = Counter(word for words in self.words for word in words)
+        self.weights = {word: compute_smooth_idf(count, len(self.rows)) for word, count in holding.items()}
+        self.unknown = compute_smooth_idf(1, len(self.rows))
+        self.older = [at for at, row in enumerate(self.rows) if row["at"] is not None and row["at"] < cut]
+        self.of_message: dict[str, list[int]] = defaultdict(list)
+        for at, row in enumerate(self.rows):
             for message in row["message_ids"]:
-                self.of_message.setdefault(message, []).append(at)
+                self.of_message[message].append(at)
         self.names = dict(past.turns.select("message_id", "name").iter_rows())
-        self.before = _find_previous(past.turns)
-        later = {row["observation_id"]: row["superseded_by"] for row in rows if row["status"] == Status.SUPERSEDED}
-        self.changes = {(old, new) for old, new in later.items() if new in self.place}
-        known = {self.rows[at]["observation_id"] for at in self.older}
-        gone = (old for old, new in self.changes if {old, new} <= known)
-        self.stale = tuple(sorted(self.rows[self.place[old]]["quote"] for old in gone))
+        people = past.turns.filter("person").sort("session_id", "seq")
+        said_before = people.select("message_id", pl.col("text").shift(1).over("session_id")).drop_nulls()
+        self.before = dict(said_before.iter_rows())
+        place = {row["observation_id"]: at for at, row in enumerate(self.rows)}
+        later = {row["observation_id"]: row["superseded_by"] for row in self.rows if row["status"] == Status.SUPERSEDED}
+        self.changes = {(place[old], place[new]) for old, new in later.items() if new in place}
+        self.doubts = {(place[old], place[new]) for old, new in past.doubts if old in place and new in place}
+        self.stale = tuple(sorted(self.rows[old]["quote"] for old, new in self.changes if {old, new} <= {*self.older}))
 
-    def find_claims(self, message: Mapping[str, object]) -> tuple[Kind, list[Sequence[str]]]:
-        """Return what a message does, and the messages of each older claim that it does it to."""
-        mine = self.of_message.get(str(message["message_id"]), [])
+    def find_claims(self, message: Mapping[str, Any]) -> tuple[Kind, list[Sequence[str]]]:
+        """Return what a message does, and the messages of each older claim that it does it to: it corrects where the
+        night is sure of the change, or thinks it likely and they are near.
+        """
+        mine = self.of_message.get(message["message_id"], [])
         other = [at for at in self.older if self.rows[at]["session_id"] != message["session_id"]]
-        changed = [at for at in other if any(self._has_changed(at, one) for one in mine)]
-        if changed:
+        changed = [at for at in other if any((at, one) in self.changes for one in mine)]
+        likely = {at for at, one in self.doubts if one in mine and self._liken_claims(one, at) >= self.near}
+        if changed := sorted({*changed, *likely.intersection(other)}):
             return "corrected", [self.rows[at]["message_ids"] for at in changed]
-        asked = self.past.asking.get(str(message["message_id"]))
+        told: dict[int, float] = defaultdict(float)
+        asked = self.past.asking.get(message["message_id"])
         if asked is not None:
-            words, vector = frozenset(extract_content_words(asked[0])), asked[1]
-            return "asked", self._take_nearest({at: self._liken(vector, words, at) for at in self._look(vector, other)})
-        told: dict[int, float] = {}
-        for one in mine:
+            words = frozenset(extract_content_words(asked[0]))
+            told |= {at: self._liken(asked[1], words, at) for at in self._look(asked[1], other)}
+        for one in mine if asked is None else ():
             for at in self._look(self.past.vectors[one], other):
-                told[at] = max(told.get(at, 0.0), self._liken_claims(one, at))
-        return "retold", self._take_nearest(told)
-
-    def _has_changed(self, old: int, new: int) -> bool:
-        """Return whether a claim changes an older one: the night is sure, or thinks it likely and they are near."""
-        pair = (self.rows[old]["observation_id"], self.rows[new]["observation_id"])
-        return pair in self.changes or (pair in self.past.doubts and self._liken_claims(new, old) >= self.near)
+                told[at] = max(told[at], self._liken_claims(one, at))
+        order = sorted((at for at, value in told.items() if value >= self.near), key=lambda at: -told[at])
+        return "retold" if asked is None else "asked", [self.rows[at]["message_ids"] for at in order[:EVIDENCE]]
 
     def _look(self, vector: Vectors, other: Sequence[int]) -> list[int]:
         """Return the nearest by vector: they alone are held against a message word by word."""
         near = self.past.vectors[list(other)] @ vector
         return [other[at] for at in np.argsort(-near, kind="stable")[:LOOKED_AT]]
-
-    def _take_nearest(self, likeness: Mapping[int, float]) -> list[Sequence[str]]:
-        order = sorted((at for at, value in likeness.items() if value >= self.near), key=lambda at: -likeness[at])
-        return [self.rows[at]["message_ids"] for at in order[:EVIDENCE]]
 
     def _liken_claims(self, one: int, other: int) -> float:
         if self.rows[one]["canonical_id"] == (self.rows[other]["canonical_id"] or self.rows[other]["observation_id"]):
@@ -173,20 +171,9 @@ class _Judge:
         """Return mean of the cosine and of the share of words that both have, a rare one weighing more: of the
         message's words that the claim has, or of both ones'.
         """
-        shared, theirs = self._weigh(words & self.words[other]), self._weigh(self.words[other])
-        share = 2 * shared / ((self._weigh(words) + theirs) or 1.0) if whole else shared / (self._weigh(words) or 1.0)
+        shared, mine, theirs = (
+            sum(self.weights.get(word, self.unknown) for word in some)
+            for some in (words & self.words[other], words, self.words[other])
+        )
+        share = 2 * shared / ((mine + theirs) or 1.0) if whole else shared / (mine or 1.0)
         return float((vector @ self.past.vectors[other] + share) / 2)
-
-    def _weigh(self, words: frozenset[str]) -> float:
-        return sum(compute_smooth_idf(max(1, self.holding[word]), len(self.words)) for word in words)
-
-
-def _find_previous(turns: pl.DataFrame) -> dict[str, str]:
-    """Return what the person said just before in the session, by the id of what was said then."""
-    previous: dict[str, str] = {}
-    said: dict[str, str] = {}
-    for row in turns.filter("person").sort("session_id", "seq").iter_rows(named=True):
-        if row["session_id"] in said:
-            previous[row["message_id"]] = said[row["session_id"]]
-        said[row["session_id"]] = row["text"]
-    return previous
