@@ -8,8 +8,7 @@ but for the two ledgers, never written; stores of trials lie in its folder `expe
 import shutil
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -108,19 +107,6 @@ def keep_row(settings: Settings, table: Table, row: Mapping[str, Any]) -> None:
             time.sleep(1)
 
 
-@contextmanager
-def hold_folder(folder: Path) -> Iterator[None]:
-    """Hold the folder of trials' stores, and remove it at the end; after what went wrong it stays, to be gone on from.
-
-    Raises:
-        StoreLocked: another experiment of this space is at it.
-    """
-    make_private_folder(folder)
-    with make_files_private(), writer_lock(folder, make_run_id(), "experiment"):
-        yield
-    shutil.rmtree(folder, ignore_errors=True)
-
-
 def run_experiment(file: Path, base: Mapping[str, Any], call: CallTrial = run_as_function) -> Findings:
     """Return what an experiment found; kept in `experiments`, to be compared and adopted.
 
@@ -141,15 +127,16 @@ def run_experiment(file: Path, base: Mapping[str, Any], call: CallTrial = run_as
     for name, one in experiment.space.items():  # a value that no setting takes is told before anything is made
         for value in one if isinstance(one, tuple) else (one.low, one.high):
             build_settings(base, {name: value})
-    known = {one.experiment_id: one for one in read_experiments(settings)}
-    with hold_folder(folder := settings.store / settings.space / FOLDER):
+    known = [one.model_dump_json() for one in read_experiments(settings)]
+    make_private_folder(folder := settings.store / settings.space / FOLDER)
+    with make_files_private(), writer_lock(folder, make_run_id(), "experiment"):
         units, seed = load_units(experiment, settings, folder)
         questions = {question.id: question for unit in units for question in unit.questions}
         parts = split_questions(list(questions.values()), experiment.data.split, experiment.data.shares)
         parts = {name: sorted(some, key=lambda one: one.id) for name, some in parts.items()}  # a share is of all over
         found = search_settings(Trials(settings, Lab(experiment, base, units, folder, seed), parts, call))
-    told = found.model_dump_json()
-    if found.experiment_id not in known or known[found.experiment_id].model_dump_json() != told:
+    shutil.rmtree(folder, ignore_errors=True)
+    if (told := found.model_dump_json()) not in known:
         row = {"experiment_id": found.experiment_id, "name": found.name, "at": datetime.now(UTC), "findings": told}
         keep_row(settings, EXPERIMENTS, row)
     return found
