@@ -48,6 +48,15 @@ def nothing_fails_alone(request: pytest.FixtureRequest) -> Iterator[None]:
     assert not failures.lines or request.node.get_closest_marker("failing"), "\n".join(failures.lines)
 
 
+@pytest.fixture(autouse=True, scope="session")
+def nothing_is_synced() -> Iterator[None]:
+    """No store of a test outlives the machine's start; a night syncs hundreds of files. What is synced when is tested
+    in processes of their own (`tests/flows/test_faults.py`)."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda _: None)
+        yield
+
+
 @pytest.fixture(scope="session")
 def encoder() -> Encoder:
     """all-MiniLM-L6-v2 from its package."""

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from slowwave.schemas.errors import BadRows, StoreMissing
 from slowwave.schemas.tables import RELEASES, TABLES, VECTOR, VECTOR_DIM, VECTORS, Table
+from slowwave.store.integrity.manifests import identify_newest_manifest
 from slowwave.store.integrity.seals import check_ledger_whole
 from slowwave.store.integrity.whole import check_not_torn, restore_last_whole
 from slowwave.store.other_versions import check_tables_exist, find_missing_columns, has_table, load_releases
@@ -38,6 +39,7 @@ class Store:
         self.root, self.space = root, space
         self.dir = root / space
         self._stand_ins: dict[str, lance.LanceDataset] = {}
+        self._opened: dict[str, tuple[tuple[str, int, int], lance.LanceDataset]] = {}
 
     @cached_property
     def _db(self) -> "DBConnection":
@@ -118,7 +120,14 @@ class Store:
         """Return a table at its newest version, for reading what this class does not."""
         if table.name in self._stand_ins:
             return self._stand_ins[table.name]
-        return lance.dataset(str(self.dir / f"{table.name}.lance"))
+        path = self.dir / f"{table.name}.lance"
+        newest = identify_newest_manifest(path)
+        known, dataset = self._opened.get(table.name, (None, None))
+        if dataset is None or newest is None or known != newest:
+            dataset = lance.dataset(str(path))
+            if newest is not None:
+                self._opened[table.name] = (newest, dataset)
+        return dataset
 
     def open_table(self, table: Table) -> "LanceTable":
         """Return the LanceDB table at its newest version, for writing what this class does not.

@@ -43,15 +43,15 @@ DERIVED = tuple(table for table in RELEASED if table is not QUARANTINE)
 pytestmark = pytest.mark.failing
 
 
-@pytest.fixture
-def talk(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def talk(tmp_path_factory: pytest.TempPathFactory) -> Path:
     lines = [
         {"session_id": session, "message_id": f"{session}-{n}", "role": "user", "speaker": "Ben", "content": text}
         | {"ts": f"2026-11-03T1{day}:0{n}:00Z"}
         for day, (session, said) in enumerate(TALK.items())
         for n, text in enumerate(said)
     ]
-    path = tmp_path / "talk.jsonl"
+    path = tmp_path_factory.mktemp("talk") / "talk.jsonl"
     path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     return path
 
@@ -65,10 +65,11 @@ def digests(root: Path) -> dict[str, str]:
     return {table.name: compute_table_digest(table, store.read(table)) for table in (*DERIVED, MARKS)}
 
 
-@pytest.fixture
-def undisturbed(talk: Path, tmp_path: Path) -> dict[str, str]:
-    run_night([talk], settings(tmp_path / "whole"))
-    return digests(tmp_path / "whole")
+@pytest.fixture(scope="module")
+def undisturbed(talk: Path) -> dict[str, str]:
+    root = talk.parent / "whole"
+    run_night([talk], settings(root))
+    return digests(root)
 
 
 def fail_on_poison(function: Callable[..., Any]) -> Callable[..., Any]:

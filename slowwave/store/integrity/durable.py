@@ -20,7 +20,7 @@ OWN = (SYNCED_FILE, "writer.json", "writer.lock")
 """Files of the lock, that say nothing about the tables."""
 BOOT = Path("/proc/sys/kernel/random/boot_id")
 
-State = dict[Path, tuple[int, ...]]
+State = dict[str, tuple[int, ...]]
 _states: dict[Path, State] = {}
 """Of each space that this process writes, its files as they were last synced: by what they are, not by any clock."""
 
@@ -51,7 +51,6 @@ def mark_synced(folder: Path) -> None:
     if not sync_changes(folder) and (folder / SYNCED_FILE).exists():
         return
     replace_file(folder / SYNCED_FILE, json.dumps(versions).encode())
-    _states[folder] = _list_state(folder)
 
 
 def sync_changes(folder: Path) -> bool:
@@ -62,28 +61,32 @@ def sync_changes(folder: Path) -> bool:
     """
     before, now = _states.get(folder), _list_state(folder)
     changed = [path for path, state in now.items() if not before or before.get(path) != state]
-    folders = {path.parent for path in (*changed, *((before or {}).keys() - now.keys()))}
+    is_folder = {path for path in changed if len(now[path]) == 1}
+    folders = {path.rpartition("/")[0] for path in (*changed, *((before or {}).keys() - now.keys()))}
     if before is None:
-        folders |= {folder.parent, folder.parent.parent}
-    _sync_all(path for path in changed if not path.is_dir())
-    _sync_all(sorted(folders | {path for path in changed if path.is_dir()}, reverse=True))
+        folders |= {str(folder.parent), str(folder.parent.parent)}
+    _sync_all(path for path in changed if path not in is_folder)
+    _sync_all(sorted(folders | is_folder, reverse=True))
     _states[folder] = now
     return bool(folders)
 
 
 def _list_state(folder: Path) -> State:
-    """Return each file and folder below one, with what tells that it changed."""
+    """Return each file and folder below one, with what tells that it changed: of a folder one figure, of a file three.
+
+    In strings: a store may have thousands of files, and `Path` costs more than the disk.
+    """
     found: State = {}
     for above, folders, names in os.walk(folder):
         for name in (*folders, *(name for name in names if name not in OWN)):
-            path = Path(above, name)
+            path = f"{above}/{name}"
             with suppress(FileNotFoundError):  # a reader's
-                stat = path.lstat()
+                stat = os.lstat(path)
                 found[path] = (stat.st_ino,) if name in folders else (stat.st_ino, stat.st_size, stat.st_mtime_ns)
     return found
 
 
-def _sync_all(paths: Iterable[Path]) -> None:
+def _sync_all(paths: Iterable[str]) -> None:
     for path in paths:
         with suppress(FileNotFoundError):
-            sync_path(path)
+            sync_path(Path(path))
