@@ -6,7 +6,8 @@ PATHs are files and folders of code, by default the rooms of recall, context, ch
 tests run once under a tracer, to learn which reach a line; then `--count` changes, drawn by chance, as many of each
 PATH, are made one by one in a copy of the tree: a comparison or condition turned round, `and` for `or`, + for -, a
 number one more, a call left out, `break` for `continue`, `min` for `max`. A change that no test fails on has survived;
-one that hangs for `--seconds` counts as noticed. About ten seconds a change.
+one that hangs for `--seconds` counts as noticed. Each change has its own process, forked from one that has imported
+much and run nothing, and the quickest tests first: a few seconds a change.
 
 mutmut and cosmic-ray were looked at: the one forks the process that ran the tests, which Lance does not outlive, the
 other changes the files of the working tree itself.
@@ -17,12 +18,13 @@ import ast
 import json
 import os
 import shutil
-import subprocess
+import signal
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import asdict, dataclass
+from multiprocessing import get_context
 from pathlib import Path
 from random import Random
 
@@ -32,7 +34,11 @@ from rich.table import Table
 
 ROOT = Path(__file__).resolve().parent.parent
 ROOMS = ("slowwave/recall", "slowwave/context", "slowwave/chat", "tasks/supersede")
-TESTS = ("tests/recall", "tests/context", "tests/chat", "tests/supersede")
+TESTS = (
+    *("tests/recall", "tests/context", "tests/chat", "tests/supersede", "tests/relate", "tests/habits"),
+    *("tests/cli/test_project.py", "tests/engines/test_embedding_server.py", "tests/store/test_notes.py"),
+)
+"""Of those rooms, and what else is about a file of theirs."""
 COPIED = ("bench", "data", "deployments", "docs", "flows", "schemas", "slowwave", "tasks", "tests", "pyproject.toml")
 OPERATORS: dict[type[ast.AST], type[ast.AST]] = {
     **{ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq},
@@ -43,7 +49,11 @@ OPERATORS: dict[type[ast.AST], type[ast.AST]] = {
 LEFT_ALONE = (ast.JoinedStr, ast.Raise, ast.FunctionDef, ast.AsyncFunctionDef)
 """What an error or a line says is for people; a function in a function has its own turn."""
 NAMES = {"min": "max", "max": "min", "any": "all", "all": "any"}
-PYTEST = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:randomly")
+OPTIONS = ("-q", "-p", "no:cacheprovider", "-p", "no:randomly")
+IMPORTED = ("lance", "lancedb.index", "lancedb.table", "onnxruntime", "pytest", "sklearn.linear_model")
+"""What takes seconds to import and does nothing yet: the process that each run is forked from has them."""
+SERVER = get_context("forkserver")
+SERVER.set_forkserver_preload([*IMPORTED])
 
 
 @dataclass(frozen=True)
@@ -179,20 +189,40 @@ def trace_tests(tree: Path, files: Sequence[str], tests: Sequence[str]) -> dict[
     found = tree / "lines.json"
     real = os.pathsep.join(str((tree / file).resolve()) for file in files)
     told = {"MUTATE_FILES": real, "MUTATE_LINES": str(found)}
-    done = run_tests(tree, ["-p", "bench.mutate_trace", *tests], None, **told)
+    done = run_tests(tree, ["-p", "bench.mutate_trace", *tests], None, told)
     if done != 0:
-        raise SystemExit(f"the tests fail on the code as it is ({done})")
+        log = (tree / "run.log").read_text(encoding="utf-8")
+        raise SystemExit(f"{log[-2000:]}\nthe tests fail on the code as it is ({done})")
     reached = json.loads(found.read_text(encoding="utf-8"))
     return {Path(file).relative_to(tree.resolve()).as_posix(): lines for file, lines in reached.items()}
 
 
-def run_tests(tree: Path, words: Sequence[str], seconds: float | None, **more: str) -> int | None:
+def run_tests(tree: Path, words: Sequence[str], seconds: float | None, told: Mapping[str, str]) -> int | None:
     """Return pytest's exit status over a tree; None where it ran out of time."""
-    env = os.environ | {"PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1", **more}
-    try:
-        return subprocess.run([*PYTEST, *words], cwd=tree, env=env, capture_output=True, timeout=seconds).returncode
-    except subprocess.TimeoutExpired:
-        return None
+    run = SERVER.Process(target=_run_pytest, args=(tree, words, told))
+    run.start()
+    run.join(seconds)
+    if run.exitcode is None and run.pid is not None:
+        os.killpg(run.pid, signal.SIGKILL)
+    return run.exitcode
+
+
+def _run_pytest(tree: Path, words: Sequence[str], told: Mapping[str, str]) -> None:
+    """Run tests in this process, which has nothing of ours yet but this module, and end it."""
+    os.setsid()
+    told_to = os.open(tree / "run.log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    for output in (1, 2):
+        os.dup2(told_to, output)
+    os.environ.update({"PYTHONPATH": str(tree), **told})
+    del os.environ["PYTHONWARNINGS"]
+    sys.dont_write_bytecode = not told  # what is changed must not be kept
+    os.chdir(tree)
+    sys.path[:] = [str(tree), *(path for path in sys.path if Path(path).resolve() != ROOT)]
+    for name in [name for name in sys.modules if name.split(".")[0] == "bench"]:
+        del sys.modules[name]
+    import pytest
+
+    os._exit(pytest.main([*OPTIONS, *words]))
 
 
 def judge_mutation(tree: Path, one: Mutation, tests: Sequence[str], seconds: float) -> str:
@@ -200,12 +230,13 @@ def judge_mutation(tree: Path, one: Mutation, tests: Sequence[str], seconds: flo
     if not tests:
         return "not reached"
     file = tree / one.file
-    source = file.read_text(encoding="utf-8")
+    source, known = file.read_text(encoding="utf-8"), file.stat()
     file.write_text(apply_mutation(source, one.place), encoding="utf-8")
     try:
-        return "survived" if run_tests(tree, ["-x", *tests], seconds) == 0 else "noticed"
+        return "survived" if run_tests(tree, ["-x", *tests], seconds, {}) == 0 else "noticed"
     finally:
         file.write_text(source, encoding="utf-8")
+        os.utime(file, ns=(known.st_atime_ns, known.st_mtime_ns))  # what was compiled of it holds again
 
 
 def print_mutations_table(judged: Sequence[tuple[Mutation, str]], paths: Sequence[str]) -> None:
@@ -236,6 +267,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=120.0)
     parser.add_argument("--json", action="store_true", dest="as_json")
     given = parser.parse_args()
+    os.environ["PYTHONWARNINGS"] = "ignore"  # Lance's, of what it has not begun; pytest sets the tests' own
     with tempfile.TemporaryDirectory(prefix="slowwave-mutate-") as folder:
         tree = copy_tree(Path(folder))
         drawn = draw_mutations(tree, given.paths, given.count, given.seed)

@@ -1,7 +1,7 @@
 """A plugin of pytest for `bench/mutate.py`: which tests reach which lines of the files named in MUTATE_FILES.
 
 What a fixture reaches while it is set up counts for every test of that file: they may share it. Written as JSON to
-MUTATE_LINES: file -> line -> tests, by node id or by file.
+MUTATE_LINES: file -> line -> tests, by node id or by file; those of the quickest file first.
 """
 
 import json
@@ -13,6 +13,7 @@ from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
+from time import perf_counter
 from types import FrameType
 from typing import Any
 
@@ -20,6 +21,8 @@ import pytest
 
 FILES = frozenset(os.environ.get("MUTATE_FILES", "").split(os.pathsep))
 REACHED: dict[str, dict[int, set[str]]] = defaultdict(lambda: defaultdict(set))
+SECONDS: dict[str, float] = defaultdict(float)
+"""That a test took, and those of a file together."""
 
 
 @cache
@@ -42,6 +45,7 @@ def note_lines(test: str) -> Iterator[None]:
             REACHED[file][frame.f_lineno].add(test)
         return note
 
+    start = perf_counter()
     threading.settrace(enter)
     sys.settrace(enter)
     try:
@@ -49,6 +53,8 @@ def note_lines(test: str) -> Iterator[None]:
     finally:
         sys.settrace(None)
         threading.settrace(None)  # type: ignore[arg-type]  # typeshed knows no way back
+        for name in {test, test.split("::")[0]}:
+            SECONDS[name] += perf_counter() - start
 
 
 @pytest.hookimpl(wrapper=True)
@@ -67,5 +73,9 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
 
 def pytest_sessionfinish() -> None:
     """Write down what was reached."""
-    told = {file: {line: sorted(tests) for line, tests in lines.items()} for file, lines in REACHED.items()}
+    order = {test: (SECONDS[test.split("::")[0]], SECONDS[test]) for test in SECONDS}
+    told = {
+        file: {line: sorted(tests, key=lambda test: order[test]) for line, tests in lines.items()}
+        for file, lines in REACHED.items()
+    }
     Path(os.environ["MUTATE_LINES"]).write_text(json.dumps(told), encoding="utf-8")
