@@ -59,12 +59,7 @@ class ActiveMemory:
             text: the words.
             effect: what it does to long-term memory, 0 to 1: the share of its claims that are new or change one, as far
                 as it can be told (`effect.estimate_effect`).
-
-        Raises:
-            ValueError: effect is not between 0 and 1.
         """
-        if not 0.0 <= effect <= 1.0:
-            raise ValueError(f"effect is {effect}; it is a share, 0 to 1")
         vector = self._encode(f"{speaker}: {text}")
         words = frozenset(extract_content_words(text))
         strength = self._compute_strength(words, self._compute_novelty(vector), effect)

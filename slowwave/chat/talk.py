@@ -209,8 +209,8 @@ class Conversation:
             if found.results:
                 block = assemble_context(said, (), budget, self._count_tokens, settings, found.results)
             why = reason
-        room = history + budget - (block.tokens if block else 0) - 2 * TEMPLATE_TOKENS
-        return TurnContext(said, block, self.turns.recall(said, max(0, room)), found, notes, why)
+        room = history + budget - (block.tokens if block else 0)
+        return TurnContext(said, block, self.turns.recall(said, room), found, notes, why)
 
     def _ask_memory(self, memory: ContextProvider, said: str, budget: int, web: AwaitedWeb) -> Context:
         """Return the block for a message; for one of few words that calls up nothing on its own, a follow-up, with the

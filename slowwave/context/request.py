@@ -50,7 +50,6 @@ def build_context(
     refuse_unknown_filters(filters, MessageFilters)
     settings = memory.settings.context
     room = settings.budget if budget is None else budget
-    check_block(room, format)
     count = resolve_tokenizer(tokenizer, settings.tokenizer)
     with memory._notes.collect_answer_notes():
         memories, hits = _collect_memories(memory, query, automatic, filters)

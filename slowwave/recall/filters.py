@@ -4,9 +4,8 @@ Paths are met as tools and people write them: whole, from a workspace on, or by 
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -108,21 +107,6 @@ def mask_allowed_claims(view: View, query: Query) -> Mask:
     if query.min_confidence is not None:
         mask &= view.confidences >= query.min_confidence
     return mask & find_file_matches(view, query.files).claims if query.files else mask
-
-
-def is_claim_allowed(view: View, claim: Mapping[str, object], query: Query) -> bool:
-    """Return whether one claim (with observation_id, workspace, speaker, files) was made by the speaker, is about
-    the files, and is as sure as asked for.
-    """
-    if query.speaker is not None and claim["speaker"] not in resolve_speakers(view, query.speaker):
-        return False
-    if query.min_confidence is not None:
-        (sure,) = view.look_up_confidences([str(claim["observation_id"])]).values()
-        if sure < query.min_confidence:
-            return False
-    ways = find_path_variants(view, query.files) if query.files else []
-    here = [way for way in ways if way.is_valid_in(claim["workspace"])]
-    return not ways or any(way.is_match(one) for one in cast(list[str], claim["files"]) for way in here)
 
 
 def build_scope_filters(view: View, kind: Kind, query: Query) -> list[pc.Expression]:

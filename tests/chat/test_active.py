@@ -208,8 +208,3 @@ def test_the_effect_is_the_share_of_what_is_stated_that_memory_does_not_hold(
     said: str, told: str | None, effect: float
 ) -> None:
     assert estimate_effect(said, told) == pytest.approx(effect)
-
-
-def test_an_effect_that_is_no_share_is_refused() -> None:
-    with pytest.raises(ValueError, match="share"):
-        memory().add_turn("Ada", "hello", effect=2)

@@ -14,6 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from slowwave.chat.talk import INSTRUCTIONS, Conversation
+from slowwave.chat.turns import TEMPLATE_TOKENS
 from slowwave.cli.main import app
 from slowwave.engines.encoders.hash_encoder import HashEncoder
 from slowwave.engines.llm.protocol import EngineUnavailable, Request
@@ -28,6 +29,7 @@ from slowwave.store.journals.journal import Journal, find_journals, write_note
 from slowwave.store.journals.recalls import hash_span, load_recalled_spans
 from slowwave.web.engines import WebResult
 from slowwave.web.search import WebSearch
+from tests.talk_files import session
 
 CHAT = [
     ("user", "Where shall we keep the tide gauge readings?"),
@@ -103,17 +105,37 @@ def test_the_opening_stays_the_same_and_turns_go_along(settings: Settings) -> No
     ]
 
 
-def test_a_long_conversation_fits_a_small_window(settings: Settings) -> None:
-    model = ScriptedLLM(lambda request: "A long answer about the harbour wall. " * 20, context_window=2_048)
-    small = settings.model_copy(update={"context": ContextSettings(talk=TalkSettings(answer_tokens=256))})
+def test_a_long_conversation_fits_a_small_window_and_fills_it(settings: Settings, tmp_path: Path) -> None:
+    places = ("office", "boathouse", "town hall", "lighthouse", "museum", "lock")
+    kept = [("user", f"Tide gauge readings of {place} are kept in the {place}'s red folder.") for place in places]
+    night(settings.store, session(tmp_path, "s-2", 2, kept))
+    model = ScriptedLLM(lambda request: "wall " * (17 * len(request.messages) % 200), context_window=2_048)
+    small = settings.model_copy(
+        update={"context": ContextSettings(talk=TalkSettings(answer_tokens=256, turns_share=1))}
+    )
     talk = Conversation(WholeAnswerSpeaker(model), Memory.open(settings.store), small, encoder=HashEncoder())
-    for n in range(12):
-        "".join(talk.say(f"Message {n} about the tide gauge."))
-    for request in model.asked:
-        assert sum(model.count_tokens([m["content"] for m in request.messages])) + 256 <= 2_048
-        assert request.messages[1]["role"] == "user"
+    for n in range(24):
+        "".join(talk.say(f"Where are the tide gauge readings kept, {n}?"))
+    assert all(request.messages[1]["role"] == "user" for request in model.asked)
+    left = [2_048 - 256 - count_prompt(model, request) for request in model.asked]
+    assert 0 <= min(left) < 100
     with pytest.raises(UsageError, match="does not fit"):
         "".join(talk.say("word " * 2_000))
+
+
+def test_the_longest_message_that_is_taken_fills_the_window(tmp_path: Path) -> None:
+    model = ScriptedLLM(["a gull"] * 400, context_window=512)
+    only = Settings(store=tmp_path, context=ContextSettings(talk=TalkSettings(answer_tokens=128)))
+    talk = Conversation(WholeAnswerSpeaker(model), None, only)
+    with pytest.raises(UsageError, match="does not fit"):
+        for n in range(400):
+            "".join(talk.say("word " * (n + 1)))
+    assert 0 <= 512 - 128 - count_prompt(model, model.asked[-1]) < 3 * TEMPLATE_TOKENS
+
+
+def count_prompt(model: ScriptedLLM, request: Request) -> int:
+    """Tokens of all that a model is sent, with what a chat template adds to each message."""
+    return sum(count + TEMPLATE_TOKENS for count in model.count_tokens([m["content"] for m in request.messages]))
 
 
 def test_without_a_memory_it_talks_and_writes_down(tmp_path: Path) -> None:

@@ -17,7 +17,13 @@ from slowwave.context.build import Context, assemble_context
 from slowwave.context.packing import Piece, pack
 from slowwave.context.projects.briefing import collect_facts
 from slowwave.context.rendering import Format, LineSource
-from slowwave.context.reports.features import SENTENCE_SIGNS, ClaimQuotes, PastMessage, SessionFeatures
+from slowwave.context.reports.features import (
+    SENTENCE_SIGNS,
+    ClaimQuotes,
+    PastMessage,
+    SessionFeatures,
+    compute_word_features,
+)
 from slowwave.context.reports.snippets import Snippet
 from slowwave.context.reports.statements import score_statements
 from slowwave.context.tokens import count_bytes_by_four, load_tokenizer
@@ -245,9 +251,19 @@ def test_side_talk_is_told_by_words_that_no_other_message_holds() -> None:
     assert told["figures"] == pytest.approx([0, math.log(2), 0, math.log(2), 0, 0])  # the 20 minutes
     assert told["number"] == [0, 0, 1, 0, 0, 1]
     assert told["reports"] == [0, 0, 1, 0, 0, 1]
-    assert told["topical"][1] > 0.5 > told["topical"][2] == 0
+    assert told["topical"] == pytest.approx([0.75 * math.log(2), math.log(2), 0, math.log(2), math.log(2), 0])
+    assert told["long"] == pytest.approx([math.log(4 / 5), 0, 0, math.log(4 / 5), 0, 0])  # 4, 9, 4, 3 words; a person's
     found = score_statements(heard(talk), 0.9, {}, {})
     assert found[1].relevance > found[2].relevance
+
+
+def test_the_signs_of_a_word_are_of_the_sentences_that_hold_it() -> None:
+    talk = [(True, "Sessions must be locked."), (False, "Lock them for 20 minutes."), (True, "Agreed, 20 minutes.")]
+    words, signs = compute_word_features(SessionFeatures(heard(talk), {}, {}, {}).found, [2.0, 1.0, 0.5], last=2)
+    told = dict(zip(words, signs.tolist(), strict=True))
+    assert told["must"] == pytest.approx([2, 2, 0, 0, 0, 0])
+    either = math.log((1 + math.e) * (1 + math.e**0.5) - 1)  # log-odds that one of two independent ones does
+    assert told["20"] == pytest.approx([1, either, math.log(2), 1, 1 / 2, 1])
 
 
 def test_a_figure_that_is_called_too_much_is_left_out() -> None:

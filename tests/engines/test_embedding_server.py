@@ -182,5 +182,7 @@ def test_a_night_and_a_query_by_a_server_and_the_query_goes_on_by_words_without_
     found = memory.recall("Which database keeps the tickets?")
     assert found[0].text[:10] == "We decided"
     assert "answered by full text alone" in found.notes[0]
-    with serving(Server(), port=int(setting.rpartition(":")[2].removesuffix("/v1"))):
-        assert memory.recall("Which database keeps all of the tickets?").notes == ()
+    with serving(server := Server(), port=int(setting.rpartition(":")[2].removesuffix("/v1"))):
+        for asked in ("Which database keeps all of the tickets?", "Who keeps the tickets?"):
+            assert memory.recall(asked).notes == ()
+        assert [body["input"] for body in server.seen[1:]] == [["Which database keeps all of the tickets?"], [asked]]

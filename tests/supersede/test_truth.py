@@ -186,5 +186,10 @@ def test_an_echo_after_somebody_else_spoke_is_stale_and_so_is_a_message_asked_fo
     recall = Memory.open(store).recall
     status = {hit.text: hit.status for hit in recall("the wedding cake of Lindt", k=10)}
     assert status["Lindt, three tiers. What about pictures?"] == "superseded"
+    # Whatever of a stale message is asked for; a summary only where what changed is.
+    asked = {hit.text: hit.status for hit in recall("three tiers, pictures", k=10, kinds="message")}
+    assert asked["Lindt, three tiers. What about pictures?"] == "superseded"
+    assert {hit.status for hit in recall("who paid, my aunt", kinds="summary")} == {"active"}
+    assert "superseded" in {hit.status for hit in recall("the wedding cake of Lindt", kinds="summary")}
     landing = {hit.text: hit.status for hit in recall("When does her flight land in April?", k=10, kinds="message")}
     assert landing["Harriet is coming from Enugu. Her flight lands on 14 April."] == "superseded"

@@ -7,20 +7,20 @@ it, marked; of those shown, below all others. Read once a release; costs nothing
 """
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import replace
 from datetime import datetime
 from typing import cast
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slowwave.recall.filters import is_claim_allowed
+from slowwave.recall.filters import mask_allowed_claims
 from slowwave.recall.hits import Successor
 from slowwave.recall.query import Query
 from slowwave.recall.ranking.rank import ScoredRow, reassign_scores
 from slowwave.recall.release.supersessions import Supersession, SupersessionIndex, Words
-from slowwave.recall.release.tables import Row
 from slowwave.recall.release.view import View
 from slowwave.schemas.tables import OBSERVATIONS
 from slowwave.schemas.vocabulary import Status
@@ -46,7 +46,7 @@ def mark_superseded(view: View, found: Sequence[ScoredRow], query: Query) -> lis
         changes = _find_superseded(view, truth, found, query)
         heirs = {at: truth.find_successor(change, query.as_of) for at, change in changes.items()}
         marked = [_mark_row(one, heirs.get(at), truth) for at, one in enumerate(found)]
-        wanted = {heir for heir in heirs.values() if _is_successor_allowed(view, truth.rows.get(heir), query)}
+        wanted = _find_allowed_claims(view, set(heirs.values()), query)
         marked = _order_by_successors(truth, marked, changes, heirs, wanted, query)
     return reassign_scores(_move_statement_first(marked))
 
@@ -159,20 +159,11 @@ def _is_match_for_old_claim(one: ScoredRow, change: Supersession, query: Query) 
     return one.kind == "observation"
 
 
-def _is_successor_allowed(view: View, row: Row | None, query: Query) -> bool:
-    """Return whether the query's conditions let a claim through."""
-    if row is None:
-        return False
-    at = cast(datetime | None, row["observed_at"])
-    return (
-        "observation" in query.kinds
-        and row["status"] != Status.DUPLICATE
-        and (not query.places or row["workspace"] in query.places)
-        and query.category in (None, row["category"])
-        and (query.since is None or (at is not None and at >= query.since))
-        and (query.until is None or (at is not None and at <= query.until))
-        and is_claim_allowed(view, row, query)
-    )
+def _find_allowed_claims(view: View, claims: Collection[str], query: Query) -> frozenset[str]:
+    """Return which of some claims the query's conditions let through."""
+    offsets = view.find_offsets(OBSERVATIONS, sorted(claims)) if "observation" in query.kinds else np.zeros(0, np.int64)
+    allowed = offsets[mask_allowed_claims(view, query)[offsets]]
+    return frozenset(view.read_keys(OBSERVATIONS).take(allowed).to_pylist())
 
 
 def _move_statement_first(found: list[ScoredRow]) -> list[ScoredRow]:

@@ -150,12 +150,14 @@ def is_visible_as_of(at: object, as_of: datetime | None) -> bool:
 def _compute_session_cosine(view: View, one: str, other: str) -> float:
     """Return the cosine of two sessions' mean vectors; 0 where one has none."""
     rows = read_rows_where(view, PASSAGES, ["session_id", "vector"], "session_id", (one, other))
-    means = []
-    for session in (one, other):
-        vectors = [row["vector"] for row in rows if row["session_id"] == session and row["vector"] is not None]
-        mean = np.mean(np.array(vectors, dtype=np.float64), axis=0) if vectors else np.zeros(1)
-        means.append(mean / (float(np.linalg.norm(mean)) or 1.0))
-    return float(means[0] @ means[1]) if means[0].shape == means[1].shape else 0.0
+    held = [
+        [row["vector"] for row in rows if row["session_id"] == session and row["vector"] is not None]
+        for session in (one, other)
+    ]
+    if not all(held):
+        return 0.0
+    first, second = (np.sum(vectors, axis=0) for vectors in held)
+    return float(first @ second / (np.linalg.norm(first) * np.linalg.norm(second) or 1.0))
 
 
 def read_rows_where(
