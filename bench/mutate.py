@@ -47,7 +47,9 @@ OPERATORS: dict[type[ast.AST], type[ast.AST]] = {
     **{ast.BitAnd: ast.BitOr, ast.BitOr: ast.BitAnd},
 }
 LEFT_ALONE = (ast.JoinedStr, ast.Raise, ast.FunctionDef, ast.AsyncFunctionDef)
-"""What an error or a line says is for people; a function in a function has its own turn."""
+"""What an error or a line says is for people; a function in a function has its own turn. `strict=True`, of a zip over
+what has one length, is left alone too.
+"""
 NAMES = {"min": "max", "max": "min", "any": "all", "all": "any"}
 OPTIONS = ("-q", "-p", "no:cacheprovider", "-p", "no:randomly")
 IMPORTED = ("lance", "lancedb.index", "lancedb.table", "onnxruntime", "pytest", "sklearn.linear_model")
@@ -98,7 +100,7 @@ def _find_places(tree: ast.Module) -> Iterator[tuple[ast.expr | ast.stmt, ast.ex
 
 
 def _find_in(node: ast.AST) -> Iterator[tuple[ast.expr | ast.stmt, ast.expr | ast.stmt]]:
-    if isinstance(node, LEFT_ALONE):
+    if isinstance(node, LEFT_ALONE) or (isinstance(node, ast.keyword) and node.arg == "strict"):
         return
     if isinstance(node, ast.expr | ast.stmt) and (new := _change(node)) is not None:
         yield node, ast.copy_location(new, node)
