@@ -160,7 +160,7 @@ class ActiveMemory:
 
     def _prune(self) -> None:
         """Prune the weakest, the older of equals first; of the latest turns none, while there are others."""
-        kept = max(1, self.settings.capacity - int(self.settings.capacity * self.settings.pruned))
+        kept = self.settings.capacity - int(self.settings.capacity * self.settings.pruned)
         latest = self.heard - self.settings.recent
         order = sorted(
             range(len(self.traces)),
