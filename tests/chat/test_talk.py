@@ -127,9 +127,13 @@ def test_the_longest_message_that_is_taken_fills_the_window(tmp_path: Path) -> N
     model = ScriptedLLM(["a gull"] * 400, context_window=512)
     only = Settings(store=tmp_path, context=ContextSettings(talk=TalkSettings(answer_tokens=128)))
     talk = Conversation(WholeAnswerSpeaker(model), None, only)
-    with pytest.raises(UsageError, match="does not fit"):
+
+    def say_ever_more() -> None:
         for n in range(400):
             "".join(talk.say("word " * (n + 1)))
+
+    with pytest.raises(UsageError, match="does not fit"):
+        say_ever_more()
     assert 0 <= 512 - 128 - count_prompt(model, model.asked[-1]) < 3 * TEMPLATE_TOKENS
 
 

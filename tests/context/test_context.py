@@ -24,6 +24,7 @@ from slowwave.context.reports.features import (
     SessionFeatures,
     compute_word_features,
 )
+from slowwave.context.reports.gather import _select_around_hits
 from slowwave.context.reports.snippets import Snippet
 from slowwave.context.reports.statements import score_statements
 from slowwave.context.tokens import count_bytes_by_four, load_tokenizer
@@ -242,8 +243,9 @@ def test_side_talk_is_told_by_words_that_no_other_message_holds() -> None:
         (True, "Agreed, lock them, 20 minutes."),
         (False, "Locked. CI passes."),
     ]
-    signs = SessionFeatures(heard(talk), {}, {}, {}).compute_features()
+    signs = SessionFeatures(heard(talk), {}, {"m1": 1.5}, {}).compute_features()
     told = {name: signs[:, n].tolist() for n, name in enumerate(SENTENCE_SIGNS)}
+    assert told["close"] == [0, 1.5, 1.5, 0, 0, 0]  # to the query; of the others no vector is known
     assert told["opens"] == [1, 0, 0, 0, 0, 0]
     assert told["agreed"] == [0, 1, 1, 0, 0, 0]  # both sentences of the message that is agreed to
     assert told["said before"] == pytest.approx([0, 0.4, 0, 1, 1, 0])  # the editor and its sessions were named before
@@ -255,6 +257,13 @@ def test_side_talk_is_told_by_words_that_no_other_message_holds() -> None:
     assert told["long"] == pytest.approx([math.log(4 / 5), 0, 0, math.log(4 / 5), 0, 0])  # 4, 9, 4, 3 words; a person's
     found = score_statements(heard(talk), 0.9, {}, {})
     assert found[1].relevance > found[2].relevance
+
+
+def test_of_a_long_session_what_is_nearest_to_a_hit_is_read_or_else_its_end() -> None:
+    talk = heard([(True, f"Message {n}.") for n in range(9)])
+    for hits, seqs in (({"m2"}, [1, 2, 3]), ({"m0", "m8"}, [0, 1, 8]), (set(), [6, 7, 8])):
+        assert [one.seq for one in _select_around_hits(talk, hits, 3)] == seqs
+    assert _select_around_hits(talk, set(), 9) == talk
 
 
 def test_the_signs_of_a_word_are_of_the_sentences_that_hold_it() -> None:

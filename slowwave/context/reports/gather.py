@@ -236,10 +236,9 @@ def _normalise_quote(claim: Row) -> str:
 
 
 def _select_around_hits(messages: list[PastMessage], hits: Collection[str], most: int) -> list[PastMessage]:
-    """Return the messages of a long session that are nearest to a hit, in order."""
+    """Return the messages of a long session that are nearest to a hit, or the last without any, in order."""
     if len(messages) <= most:
         return messages
-    wanted = set(hits)
-    at = [n for n, one in enumerate(messages) if one.message_id in wanted] or [len(messages) - 1]
-    near = sorted(range(len(messages)), key=lambda n: (min(abs(n - hit) for hit in at), n))[:most]
+    at = [n for n, one in enumerate(messages) if one.message_id in hits]
+    near = sorted(range(len(messages)), key=lambda n: (min((abs(n - hit) for hit in at), default=-n), n))[:most]
     return [messages[n] for n in sorted(near)]
