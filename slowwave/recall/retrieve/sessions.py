@@ -156,7 +156,7 @@ def _compute_session_cosine(view: View, one: str, other: str) -> float:
     ]
     if not all(held):
         return 0.0
-    first, second = (np.sum(vectors, axis=0) for vectors in held)
+    first, second = (np.array(vectors, dtype=np.float64).sum(axis=0) for vectors in held)
     return float(first @ second / (np.linalg.norm(first) * np.linalg.norm(second) or 1.0))
 
 
