@@ -39,12 +39,12 @@ def find_masters(view: View, query: Query, shown: Part, tags: Mapping[str, str])
     wanted = sorted(best, key=lambda native: -best[native])[:MOST]
     rows = view.read(SESSIONS, ["session_id", "native_id", "title"], pc.field("native_id").isin(wanted)).to_pylist()
     ids = [row["session_id"] for row in rows]
-    of_masters = (pc.field("scope") == SummaryScope.SESSION) & (pc.field("tier") == MASTER)
-    masters = {
-        row["scope_id"]: row
-        for row in view.read(SUMMARIES, READ, of_masters & pc.field("scope_id").isin(ids)).to_pylist()
-        if _is_open(row["first_at"], row["last_at"], query) and not row["stale"]
-    }
+    within = (pc.field("scope") == SummaryScope.SESSION) & (pc.field("tier") == MASTER) & pc.field("scope_id").isin(ids)
+    if query.since is not None:
+        within &= pc.field("first_at") >= query.since
+    if query.until is not None:
+        within &= pc.field("last_at") <= query.until
+    masters = {row["scope_id"]: row for row in view.read(SUMMARIES, READ, within).to_pylist() if not row["stale"]}
     retired = (pc.field("status") == Status.SUPERSEDED) & pc.field("session_id").isin(ids)
     masters = {key: masters[key] for key in masters.keys() - _read_retired(view, retired)}
     told = {line.text for line in lines}
@@ -61,12 +61,6 @@ def _read_retired(view: View, where: pc.Expression) -> set[str]:
     if not view.count(OBSERVATIONS):
         return set()
     return set(view.read(OBSERVATIONS, ["session_id"], where)["session_id"].to_pylist())
-
-
-def _is_open(first: datetime | None, last: datetime | None, query: Query) -> bool:
-    if first is None or last is None:
-        return query.since is None and query.until is None
-    return (query.since is None or first >= query.since) and (query.until is None or last <= query.until)
 
 
 def _tell(

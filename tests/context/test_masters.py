@@ -31,11 +31,11 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
     return made
 
 
-def ask(settings: Settings, budget: int = 600, share: float = 0.15, **filters: str) -> Context:
+def ask(settings: Settings, budget: int = 600, share: float = 0.15, query: str = ASKED, **filters: str) -> Context:
     memory = Memory.open(settings.store, encoder=HashEncoder())
     context = memory.settings.context.model_copy(update={"summary_share": share})
     memory.settings = memory.settings.model_copy(update={"context": context})
-    return memory.context(ASKED, budget, **filters)  # type: ignore[arg-type]
+    return memory.context(query, budget, **filters)  # type: ignore[arg-type]
 
 
 def test_the_sessions_of_the_memories_are_told_before_them_and_the_memories_are_the_same(settings: Settings) -> None:
@@ -50,14 +50,15 @@ def test_the_sessions_of_the_memories_are_told_before_them_and_the_memories_are_
         assert block.parts[-1:] == without.parts
 
 
-def test_nothing_of_a_session_that_goes_on_after_the_time_asked_for(settings: Settings) -> None:
-    def name_told(until: str) -> set[str | None]:
-        parts = {part.name: part for part in ask(settings, until=until).parts}
+def test_nothing_of_a_session_that_goes_on_after_the_time_asked_for_or_began_before(settings: Settings) -> None:
+    def name_told(**span: str) -> set[str | None]:
+        parts = {part.name: part for part in ask(settings, **span).parts}
         assert any(line.source.session == "day-5" for line in parts["memories"].lines)
         return {line.source.session for line in parts["summaries"].lines} if "summaries" in parts else set()
 
-    assert "day-5" in name_told("2026-03-05")
-    assert "day-5" not in name_told("2026-03-05T10:00:30")  # its second message is of 10:01
+    assert "day-5" in name_told(since="2026-03-05", until="2026-03-05")
+    assert "day-5" not in name_told(until="2026-03-05T10:00:30")  # its second message is of 10:01
+    assert "day-5" not in name_told(query="How is pier 3 painted?", since="2026-03-05T10:00:30")
 
 
 def test_a_session_of_which_a_claim_was_superseded_is_not_summed_up(settings: Settings, tmp_path: Path) -> None:

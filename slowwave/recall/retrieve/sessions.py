@@ -175,12 +175,12 @@ def score_sessions_by_words(view: View, query: Query, layout: Layout) -> dict[in
     """Return BM25 of each session that holds a word of the query, by the session's number."""
     asked = replace(query, text=" ".join(query.content_words) or query.text)
     lanes = search_words(view, POOLS["message"], asked, layout)
-    return compute_bm25([layout.session[positions] for positions, _ in lanes], int(layout.session.max()) + 1)
+    return _compute_bm25([layout.session[positions] for positions, _ in lanes], int(layout.session.max()) + 1)
 
 
-def compute_bm25(lookups: Sequence[Ints], sessions: int) -> dict[int, float]:
-    """Return BM25 (Robertson & Zaragoza, 2009) from the sessions of the passages that hold each word; lengths taken as
-    equal.
+def _compute_bm25(lookups: Sequence[Ints], sessions: int) -> dict[int, float]:
+    """Return BM25 (Robertson & Zaragoza, 2009), but for a constant factor, from the sessions of the passages that hold
+    each word; lengths taken as equal.
 
     A long session holds more words by chance; the cosines of its five best passages hold that in check.
     """
@@ -188,7 +188,7 @@ def compute_bm25(lookups: Sequence[Ints], sessions: int) -> dict[int, float]:
     for lookup in lookups:
         held = np.bincount(lookup, minlength=sessions).astype(np.float64)
         rare = compute_idf(int((held > 0).sum()), sessions)
-        total += rare * held * (K1 + 1) / (held + K1)
+        total += rare * held / (held + K1)
     return {int(n): float(total[n]) for n in np.flatnonzero(total)}
 
 
