@@ -8,37 +8,12 @@ from pathlib import Path
 import orjson
 
 from slowwave.tasks.ingest.parsing.lines import DAMAGE, HEAD, PACKED, get_inner_suffix, read_head
-
-_YEAR_3000 = 32_503_680_000
+from slowwave.tasks.ingest.parsing.values import coerce_time
 
 
 def parse_time(value: object) -> datetime | None:
-    """Return aware UTC time of an ISO string or a number since the epoch; None where it is neither."""
-    if isinstance(value, str):
-        return _parse_iso(value)
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return _parse_epoch(value)
-    return None
-
-
-def _parse_iso(value: str) -> datetime | None:
-    try:
-        moment = datetime.fromisoformat(value)
-        # A time without a zone is taken as UTC: every tool we read writes UTC.
-        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
-    except (ValueError, OverflowError):
-        return None
-
-
-def _parse_epoch(value: float) -> datetime | None:
-    if not 0 < value < _YEAR_3000 * 1_000_000_000:
-        return None  # 0 stands for "unknown"
-    while value > _YEAR_3000:
-        value /= 1000
-    try:
-        return datetime.fromtimestamp(value, UTC)
-    except (ValueError, OverflowError, OSError):
-        return None
+    """Return aware UTC time as `coerce_time` does; None too for 0 and less, which stand for "unknown"."""
+    return None if isinstance(value, int | float) and value <= 0 else coerce_time(value)
 
 
 _TIME_KEYS = ("timestamp", "ts", "created_at", "time")

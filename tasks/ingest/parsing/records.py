@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeVar
 
 Role = Literal["user", "assistant", "system", "tool", "agent", "observer"]
 Origin = Literal["human", "model", "tool", "synthetic"]
@@ -122,14 +122,21 @@ class Skipped:
 
 
 Record = Session | Message | Inactive | Rejected | Skipped
+Item = TypeVar("Item")
 
 
-def reject_failing(line: int, records: Iterable[Record]) -> Iterator[Record]:
-    """Yield what a line gives; where its reader can't bear it, a `Rejected`, so that the rest of the file is read."""
-    try:
-        yield from records
-    except Exception as error:  # deliberately broad: whatever it is, it is this line's
-        yield Rejected(line, f"the reader can't bear it: {type(error).__name__}: {error}")
+def read_each(
+    items: Iterable[tuple[int, Item] | Rejected], read_one: Callable[[int, Item], Iterable[Record]]
+) -> Iterator[Record]:
+    """Yield what each line or document gives; of one that its reader can't bear a `Rejected`, and the rest is read."""
+    for item in items:
+        if isinstance(item, Rejected):
+            yield item
+            continue
+        try:
+            yield from read_one(*item)
+        except Exception as error:  # deliberately broad: whatever it is, it is this line's
+            yield Rejected(item[0], f"the reader can't bear it: {type(error).__name__}: {error}")
 
 
 @dataclass(slots=True, frozen=True)

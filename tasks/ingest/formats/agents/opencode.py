@@ -23,6 +23,7 @@ from slowwave.tasks.ingest.parsing.records import (
     Rejected,
     Session,
     Skipped,
+    read_each,
 )
 from slowwave.tasks.ingest.parsing.sqlite_readonly import open_read_only
 from slowwave.tasks.ingest.parsing.values import (
@@ -59,15 +60,13 @@ def read(path: Path, limits: Limits) -> Iterator[Record]:
     with path.open("rb") as stream:
         is_database = stream.read(len(MAGIC)) == MAGIC
     if is_database:
-        yield from _read_database(path, limits)
-        return
-    for item in iter_documents(path, limits):
-        if isinstance(item, Rejected):
-            yield item
-            continue
-        number, document = item
-        messages = ((number, coerce_dict(one)) for one in coerce_list(document.get("messages")))
-        yield from _read_session(number, coerce_dict(document.get("info")), messages)
+        return _read_database(path, limits)
+    return read_each(iter_documents(path, limits), _read_export)
+
+
+def _read_export(number: int, document: dict[str, object]) -> Iterator[Record]:
+    messages = ((number, coerce_dict(one)) for one in coerce_list(document.get("messages")))
+    return _read_session(number, coerce_dict(document.get("info")), messages)
 
 
 def _list_columns(db: sqlite3.Connection, table: str) -> set[str]:

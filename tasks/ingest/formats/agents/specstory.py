@@ -16,7 +16,17 @@ from pathlib import Path
 from slowwave.tasks.ingest.formats.agents.claude_code.blocks import NOISE_TAGS
 from slowwave.tasks.ingest.parsing.clean import clean_text, strip_tags
 from slowwave.tasks.ingest.parsing.lines import EXCERPT, iter_text
-from slowwave.tasks.ingest.parsing.records import Block, Head, Limits, Message, Reader, Record, Rejected, Session
+from slowwave.tasks.ingest.parsing.records import (
+    Block,
+    Head,
+    Limits,
+    Message,
+    Reader,
+    Record,
+    Rejected,
+    Session,
+    read_each,
+)
 from slowwave.tasks.ingest.parsing.values import coerce_time
 
 _TURN = re.compile(r"_\*\*(User|Assistant|Agent|)( - sidechain)?(?: \((.*)\))?\*\*_\s*")
@@ -46,11 +56,7 @@ def read(path: Path, limits: Limits) -> Iterator[Record]:
     """Yield records in order of the file. A turn without a time of its own bears the last one before it."""
     project = _find_project(path)
     state = _Turns(path.name.split(".")[0], str(project) if project else None, _parse_name_time(path.name))
-    for item in iter_text(path, limits):
-        if isinstance(item, Rejected):
-            yield item
-        else:
-            yield from state.take(*item)
+    yield from read_each(iter_text(path, limits), state.take)
     yield from state.finish()
 
 

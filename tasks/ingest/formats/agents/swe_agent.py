@@ -7,6 +7,7 @@ template or the task, else all of it.
 
 import re
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import orjson
@@ -25,6 +26,7 @@ from slowwave.tasks.ingest.parsing.records import (
     Role,
     Session,
     Skipped,
+    read_each,
 )
 from slowwave.tasks.ingest.parsing.values import (
     coerce_dict,
@@ -60,11 +62,7 @@ def sniff(head: Head) -> bool:
 
 def read(path: Path, limits: Limits) -> Iterator[Record]:
     """Yield records of each run; `line` is its number."""
-    for item in iter_documents(path, limits):
-        if isinstance(item, Rejected):
-            yield item
-        else:
-            yield from _read_run(path.name.split(SUFFIX)[0], *item)
+    return read_each(iter_documents(path, limits), partial(_read_run, path.name.split(SUFFIX)[0]))
 
 
 def _read_run(name: str, number: int, run: dict[str, object]) -> Iterator[Record]:

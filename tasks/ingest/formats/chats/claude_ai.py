@@ -20,7 +20,7 @@ from slowwave.tasks.ingest.parsing.records import (
     Rejected,
     Session,
     Skipped,
-    reject_failing,
+    read_each,
 )
 from slowwave.tasks.ingest.parsing.values import (
     coerce_dict,
@@ -43,11 +43,7 @@ def sniff(head: Head) -> bool:
 
 def read(path: Path, limits: Limits) -> Iterator[Record]:
     """Yield records of each conversation; `line` is the conversation's number in the file, from 1."""
-    for item in iter_documents(path, limits):
-        if isinstance(item, Rejected):
-            yield item
-        else:
-            yield from reject_failing(item[0], _read_conversation(*item))
+    return read_each(iter_documents(path, limits), _read_conversation)
 
 
 def _read_conversation(number: int, conversation: dict[str, object]) -> Iterator[Record]:

@@ -6,6 +6,7 @@ after it. AI Studio gives chunks no time, so they bear their conversation's.
 """
 
 from collections.abc import Iterator
+from functools import partial
 from itertools import chain
 from pathlib import Path
 
@@ -25,7 +26,7 @@ from slowwave.tasks.ingest.parsing.records import (
     Role,
     Session,
     Skipped,
-    reject_failing,
+    read_each,
 )
 from slowwave.tasks.ingest.parsing.values import (
     coerce_dict,
@@ -57,15 +58,14 @@ def sniff(head: Head) -> bool:
 def read(path: Path, limits: Limits) -> Iterator[Record]:
     """Yield records of each conversation; `line` is the line, or the conversation's number in an array."""
     if get_inner_suffix(path) in (".jsonl", ".ndjson"):
-        yield from _read_cli_lines(path, limits)
-        return
-    for item in iter_documents(path, limits):
-        if isinstance(item, Rejected):
-            yield item
-        elif "chunkedPrompt" in item[1]:
-            yield from reject_failing(item[0], _read_studio_prompt(path, *item))
-        else:
-            yield from reject_failing(item[0], _read_cli_document(*item))
+        return _read_cli_lines(path, limits)
+    return read_each(iter_documents(path, limits), partial(_read_document, path))
+
+
+def _read_document(path: Path, number: int, conversation: dict[str, object]) -> Iterator[Record]:
+    if "chunkedPrompt" in conversation:
+        return _read_studio_prompt(path, number, conversation)
+    return _read_cli_document(number, conversation)
 
 
 def _read_studio_prompt(path: Path, number: int, conversation: dict[str, object]) -> Iterator[Record]:

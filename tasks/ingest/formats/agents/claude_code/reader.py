@@ -50,7 +50,7 @@ from slowwave.tasks.ingest.parsing.records import (
     Rejected,
     Role,
     Skipped,
-    reject_failing,
+    read_each,
 )
 from slowwave.tasks.ingest.parsing.tree import MESSAGE, TYPED, Tree
 
@@ -111,11 +111,7 @@ def _is_claude_record(line: Json) -> bool:
 def read(path: Path, limits: Limits) -> Iterator[Record]:
     """Yield records of one transcript, in the order of the file; memory is one answer and a few bytes a record."""
     transcript = _Transcript(path)
-    for item in iter_json(path, limits):
-        if isinstance(item, Rejected):
-            yield item
-        else:
-            yield from reject_failing(item[0], transcript.feed(*item))
+    yield from read_each(iter_json(path, limits), transcript.feed)
     yield from transcript.finish()
 
 

@@ -52,7 +52,7 @@ from slowwave.tasks.ingest.parsing.records import (
     Role,
     Session,
     Skipped,
-    reject_failing,
+    read_each,
 )
 
 NAME = "codex"
@@ -90,11 +90,7 @@ def _is_legacy_item(line: Json) -> bool:
 def read(path: Path, limits: Limits) -> Iterator[Record]:
     """Yield records of one rollout, in the order of the file; memory is a few bytes a message."""
     rollout = _Rollout(path)
-    for item in iter_json(path, limits):
-        if isinstance(item, Rejected):
-            yield item
-        else:
-            yield from reject_failing(item[0], rollout.feed(*item))
+    yield from read_each(iter_json(path, limits), rollout.feed)
     yield from rollout.finish()
 
 

@@ -31,7 +31,7 @@ from slowwave.tasks.ingest.parsing.records import (
     Role,
     Session,
     Skipped,
-    reject_failing,
+    read_each,
 )
 from slowwave.tasks.ingest.parsing.values import coerce_text, dump_json
 
@@ -68,14 +68,11 @@ def read_events(
     """
     current = Transcript(session, dialect, pinned)
     for item in items:
-        if isinstance(item, Rejected):
-            yield item
-            continue
-        line, event = item
+        event = {} if isinstance(item, Rejected) else item[1]
         if event.get("type") == "session" and current.is_new_session(event):
             yield from current.finish()
             current = Transcript(Session(str(event["id"])), dialect, pinned)
-        yield from reject_failing(line, current.feed(line, event))
+        yield from read_each([item], current.feed)
     yield from current.finish()
 
 
