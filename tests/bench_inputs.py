@@ -18,44 +18,46 @@ def runs(folder: Path) -> dict[str, list[tuple[Words, str]]]:
     pay = some(folder, "amendments_fresh4.jsonl", slice(24))
     told, pairs, boat = locomo(folder), some(folder, "pairs.tsv", slice(4, 12)), asked_by_id(folder)
     return {
-        "active": [([told, "--budget", 200, *PLAIN], "facts back")],
-        "abstention": [([told, "--stride", 1, *PLAIN], "cosine < 0.5"), (["--cases", ferry, pay], "foreign")],
+        "recall.active": [([told, "--budget", 200, *PLAIN], "facts back")],
+        "recall.abstention": [([told, "--stride", 1, *PLAIN], "cosine < 0.5"), (["--cases", ferry, pay], "foreign")],
         "all": [([], "skipped: no ")],
-        "changes": [
+        "recall.changes": [
             ([pay, "--misses"], "what changed"),
             ([boat, *PLAIN], "100.0%"),
             ([pay, "--llm", "scripted:tests.llm_scripts:mumbling", "--json"], '"retired":0,'),  # without a model: 2
         ],
-        "answers": [
+        "recall.answers": [
             ([told, "--sample", 2, *PLAIN], "stale first"),
             ([boat, "--json", *PLAIN], "noise"),
             ([boat.with_suffix(".queries.json"), "--talks", boat, "--json", *PLAIN], '"block": 1.0'),
         ],
-        "context": [([talk, "--reports", report, "--store", store, *PLAIN], "R@1")],
-        "dedupe": [([pairs, *PLAIN], "rules and vectors"), ([pairs, "--no-encoder", "--json"], "rules alone")],
-        "draw_sentences": [([talk, "--count", 2], '"speaker":"person"')],
-        "extraction": [([told, "--sessions", 1], "extractive")],
+        "recall.context": [([talk, "--reports", report, "--store", store, *PLAIN], "R@1")],
+        "nights.dedupe": [([pairs, *PLAIN], "rules and vectors"), ([pairs, "--no-encoder", "--json"], "rules alone")],
+        "nights.draw_sentences": [([talk, "--count", 2], '"speaker":"person"')],
+        "nights.extraction": [([told, "--sessions", 1], "extractive")],
         "faults": [(["--stride", 5_000, "--start", 0, "--case", "night"], "fault")],
-        "fit_changes": [([ferry, pay, "--none", told, "--json"], "amendments_fresh4")],
-        "fit_statements": [([talk, report, talk2, report2, "--stores", store, store2], "did not see")],
+        "fit.changes": [([ferry, pay, "--none", told, "--json"], "amendments_fresh4")],
+        "fit.statements": [([talk, report, talk2, report2, "--stores", store, store2], "did not see")],
         "golden": [([talk, "--write", folder / "golden.json"], "none differs")],
         "house": [([], "longest chain")],
-        "locomo": [([told, *PLAIN], "plain RRF")],
-        "model_nights": [([talk, "--nights", 2, "--llm", "scripted:tests.llm_scripts:mumbling", *PLAIN], "night 2: ")],
+        "recall.locomo": [([told, *PLAIN], "plain RRF")],
+        "nights.model_nights": [
+            ([talk, "--nights", 2, "--llm", "scripted:tests.llm_scripts:mumbling", *PLAIN], "night 2: ")
+        ],
         "mutate": [(["slowwave/chat/effect.py", "--tests", "tests/chat/test_active.py", "--count", 1], "not reached")],
-        "narration": [([ROOT / "data" / "samples" / name for name in ("claude-code", "openclaw")], "tier")],
-        "night": [([talk, *PLAIN], "nothing changed")],
-        "observe": [([told], "first person")],
+        "nights.narration": [([ROOT / "data" / "samples" / name for name in ("claude-code", "openclaw")], "tier")],
+        "nights.night": [([talk, *PLAIN], "nothing changed")],
+        "nights.observe": [([told], "first person")],
         "packages": [([], "slowwave[night]")],
         "questions": [([asked(folder), "--store", store], "in 5"), ([asked(folder), "--demo", "--store", store], "?")],
-        "recall_scale": [([folder / "scale", "--rows", 300, "--queries", 2, *PLAIN], "0 errors")],
-        "redaction": [([rules(folder)], "redacted 1.0")],
-        "sessions": [([talk, told, "--store", folder / "sessions", *PLAIN], "Memory.sessions")],
+        "recall.scale": [([folder / "scale", "--rows", 300, "--queries", 2, *PLAIN], "0 errors")],
+        "nights.redaction": [([rules(folder)], "redacted 1.0")],
+        "recall.sessions": [([talk, told, "--store", folder / "sessions", *PLAIN], "Memory.sessions")],
         "soak": [(["--nights", 3, "--messages", 2], " releases, 0 wrong")],
-        "topics": [([some(folder, "topics.tsv", slice(12)), "--orders", 1, *PLAIN], "purity")],
-        "fit_gates": [([ROOT / "data" / "samples" / name for name in ("claude-code", "openclaw")], "specific")],
-        "fit_worth": [([ROOT / "data" / "samples"], "tidepool")],
-        "worth": [([ROOT / "data" / "samples" / "generic"], "friends"), ([talk, "--json"], '"claims": 0')],
+        "nights.topics": [([some(folder, "topics.tsv", slice(12)), "--orders", 1, *PLAIN], "purity")],
+        "fit.gates": [([ROOT / "data" / "samples" / name for name in ("claude-code", "openclaw")], "specific")],
+        "fit.worth": [([ROOT / "data" / "samples"], "tidepool")],
+        "nights.worth": [([ROOT / "data" / "samples" / "generic"], "friends"), ([talk, "--json"], '"claims": 0')],
     }
 
 

@@ -8,7 +8,7 @@ it spreads to the turns beside it, since what is asked and what answers stand ne
 weakest traces go.
 
 Decay and spreading activation after Anderson & Schooler (Reflections of the environment in memory, Psychological
-Science 2, 1991); every weight is a setting (`schemas/settings.py`), measured by `bench/active.py`.
+Science 2, 1991); every weight is a setting (`schemas/settings.py`), measured by `bench/recall/active.py`.
 """
 
 from collections import Counter

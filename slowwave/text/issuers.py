@@ -1,7 +1,7 @@
 """Tokens that their issuers make with a prefix of their own: what they begin with, and what follows.
 
 One shape for all: prefix, alphabet, length. Prefixes and lengths are those that the issuers publish, as gitleaks' rules
-collect them (github.com/gitleaks/gitleaks); `python -m bench.redaction` holds the two against each other.
+collect them (github.com/gitleaks/gitleaks); `python -m bench.nights.redaction` holds the two against each other.
 """
 
 _LOWER, _ALNUM, _WORD, _BASE64 = "[a-z0-9]", "[A-Za-z0-9]", "[A-Za-z0-9_-]", "[A-Za-z0-9+/]"

@@ -2,10 +2,10 @@
 
 A claim is one sentence somebody said, cut to what it says, with what it needs to be understood: its heading, the
 sentence that goes on from it ("It was …"), the one that it leans on, or the question or proposal that it answers.
-Sentences are scored and taken while the session's budget of words lasts, which grows with what it has to tell: everyday
-talk by a few features (`bench/observe.py` shows what that keeps), what is said over code by a classifier learnt from
-sentences labelled by hand (`slowwave.tasks.observe.worth`, `bench/worth.py`). Claims come from people's and models'
-words alone, never from tool traffic, synthetic turns, questions or code.
+Sentences are scored and taken while the session's budget of words lasts, which grows with what it has to tell:
+everyday talk by a few features (`bench/nights/observe.py` shows what that keeps), what is said over code by a
+classifier learnt from sentences labelled by hand (`slowwave.tasks.observe.worth`, `bench/nights/worth.py`). Claims
+come from people's and models' words alone, never from tool traffic, synthetic turns, questions or code.
 """
 
 import re

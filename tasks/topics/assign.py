@@ -2,8 +2,8 @@
 
 New claims are gathered into bundles of what is nearly the same, and bundles and topics merge by average link
 (`slowwave.tasks.topics.cluster`), so a topic is as tight whatever came first. What a topic already holds is never sent
-again: its centroid, cohesion and size stand for it. `bench/topics.py` shows what that gives beside leader clustering
-alone.
+again: its centroid, cohesion and size stand for it. `bench/nights/topics.py` shows what that gives beside leader
+clustering alone.
 """
 
 from collections import defaultdict

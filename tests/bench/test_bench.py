@@ -11,18 +11,22 @@ from typing import Any
 
 import pytest
 
-import bench.abstention
 import bench.all
-import bench.fit_statements
-import bench.recall_checks
-import bench.tiny_models
+import bench.fit.statements
+import bench.nights.tiny_models
+import bench.recall.abstention
+import bench.recall.checks
 from slowwave.tasks import vectors
 from tests.bench_inputs import ROOT, locomo, runs
 from tests.fake_llm_server import serving
 from tests.recall_store import build
 
-COMMANDS = sorted(path.stem for path in (ROOT / "bench").glob("*.py") if '__name__ == "__main__"' in path.read_text())
-LACKING = {"llm_engine": "vLLM", "tiny_models": "pip"}
+COMMANDS = sorted(
+    ".".join(path.relative_to(ROOT / "bench").with_suffix("").parts)
+    for path in (ROOT / "bench").rglob("*.py")
+    if '__name__ == "__main__"' in path.read_text()
+)
+LACKING = {"nights.llm_engine": "vLLM", "nights.tiny_models": "pip"}
 """Measurements that need what a test can't have, and what it is."""
 
 
@@ -71,17 +75,19 @@ def surroundings(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(autouse=True)
 def small(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What no word on the command line makes small."""
-    monkeypatch.setattr(bench.fit_statements, "ENCODER", "hash-384")
-    monkeypatch.setattr(bench.abstention, "GROUPS", 1)
-    monkeypatch.setattr(bench.recall_checks, "SWAPS", 1)
-    monkeypatch.setattr(bench.recall_checks, "PAUSE", 0.05)
-    monkeypatch.setattr(bench.tiny_models, "CACHE", folder / "models")
-    monkeypatch.setattr(vectors, "load_shared_encoder", vectors.load_shared_encoder)  # bench.night puts its own there
+    monkeypatch.setattr(bench.fit.statements, "ENCODER", "hash-384")
+    monkeypatch.setattr(bench.recall.abstention, "GROUPS", 1)
+    monkeypatch.setattr(bench.recall.checks, "SWAPS", 1)
+    monkeypatch.setattr(bench.recall.checks, "PAUSE", 0.05)
+    monkeypatch.setattr(bench.nights.tiny_models, "CACHE", folder / "models")
+    monkeypatch.setattr(
+        vectors, "load_shared_encoder", vectors.load_shared_encoder
+    )  # bench.nights.night puts its own there
     known = {words[0].removeprefix("bench.") for words, _ in bench.all.list_commands(folder)}
     assert known <= set(COMMANDS)
     short = [
         (["bench.packages"], None),
-        (["bench.observe", "no"], Path("no/such/set")),
+        (["bench.nights.observe", "no"], Path("no/such/set")),
     ]
     monkeypatch.setattr(bench.all, "list_commands", lambda data: short)
 
@@ -128,6 +134,6 @@ def test_a_model_is_measured_beside_the_extractive_observer(
 ) -> None:
     with serving(lambda prompt, nth: {"claims": []}) as server:
         words = [locomo(folder), "--sessions", 1, "--llm", f"openai:fake@{server.url}", "--cache", folder / "kept"]
-        assert not called("extraction", words, monkeypatch)
+        assert not called("nights.extraction", words, monkeypatch)
         assert server.seen
     assert "openai fake" in capsys.readouterr().out

@@ -8,8 +8,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from bench.draw_sentences import cut_sentences, draw_balanced, read_shown_messages, share_out
-from bench.worth import LABELS, draw_claims, match_sentences, measure_worth, read_labels
+from bench.nights.draw_sentences import cut_sentences, draw_balanced, read_shown_messages, share_out
+from bench.nights.worth import LABELS, draw_claims, match_sentences, measure_worth, read_labels
 from tests.bench_inputs import ROOT
 
 SAMPLES = ROOT / "data" / "samples"

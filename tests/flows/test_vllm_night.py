@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.tiny_models import ensure_model_folder
+from bench.nights.tiny_models import ensure_model_folder
 from slowwave.engines.llm.protocol import LASTING
 from slowwave.schemas.tables import (
     COMPLETIONS,

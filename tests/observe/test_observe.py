@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench.observe import observe_claims, score_claims
+from bench.nights.observe import observe_claims, score_claims
 from slowwave.schemas.settings import ObserveSettings
 from slowwave.schemas.tables import CODING, GATES, MESSAGES, PERSONAL
 from slowwave.tasks.experiment.locomo import build_message_rows, load_conversations

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from bench.recall_checks import measure_nearest_recall, recall_while_swapping
+from bench.recall.checks import measure_nearest_recall, recall_while_swapping
 from slowwave.cli.main import app
 from slowwave.engines.encoders.hash_encoder import HashEncoder
 from slowwave.memory import Memory
@@ -101,7 +101,7 @@ def test_the_benchs_checks_hold_on_a_small_store(tmp_path: Path, monkeypatch: py
     assert (
         measure_nearest_recall(memory, HashEncoder(), ["Redis cache", "Nina moved to Lisbon"]) == 0.9
     )  # of nine passages all
-    monkeypatch.setattr("bench.recall_checks.PAUSE", 0.05)
-    monkeypatch.setattr("bench.recall_checks.READERS", 2)  # eight of them: tests/recall/test_recall_live.py
+    monkeypatch.setattr("bench.recall.checks.PAUSE", 0.05)
+    monkeypatch.setattr("bench.recall.checks.READERS", 2)  # eight of them: tests/recall/test_recall_live.py
     met = recall_while_swapping(tmp_path / "store", HashEncoder(), ["Redis cache", "Nina moved to Lisbon"])
     assert (met.errors, met.queries > 0) == ([], True)

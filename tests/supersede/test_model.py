@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from sklearn.ensemble import HistGradientBoostingClassifier
 
-from bench.fit_changes import FEW, Source, count_called, find_names, fit_model, label_claims, label_source
+from bench.fit.changes import FEW, Source, count_called, find_names, fit_model, label_claims, label_source
 from slowwave.schemas.tables import OBSERVATIONS
 from slowwave.tasks.supersede.claims import build_candidate_claims
 from slowwave.tasks.supersede.evidence import SAYS, Evidence, build_matrix

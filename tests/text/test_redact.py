@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench.redaction import main as measure_redaction
+from bench.nights.redaction import main as measure_redaction
 from slowwave.tasks.ingest.parsing.records import Block, Message
 from slowwave.tasks.ingest.redact import redact_message
 from slowwave.text.redact import redact, redact_text

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from bench.topics import assign_by_nights, compute_topic_scores, load_labelled_claims
+from bench.nights.topics import assign_by_nights, compute_topic_scores, load_labelled_claims
 from slowwave.flows.nightly import run_night
 from slowwave.flows.parts.selection import Selection
 from slowwave.flows.reprocess import run_reprocess

@@ -4,7 +4,7 @@ What is settled is said again: its words come back in other messages and from th
 about the work done don't. Beside that counts who says it and where, its figures, whether a person agrees next, whether
 the night made a claim of it, a few turns of speech, and what it means: where its vector lies among the session's. All
 signs are cheap: no text is encoded, the vectors are the night's. Which of them count how much is fitted
-(`bench/fit_statements.py`), and stands in `weights.json`.
+(`bench/fit/statements.py`), and stands in `weights.json`.
 """
 
 import math

@@ -6,7 +6,7 @@ several messages hold it, if it comes up late, and if it has a figure. What was 
 back later (`retractions.py`), is left out. Sentences come in clauses, each with its sentence's
 log-odds.
 
-Weights are log-odds, by `bench/fit_statements.py` from the sets of bug reports in `data/labelled`;
+Weights are log-odds, by `bench/fit/statements.py` from the sets of bug reports in `data/labelled`;
 what they are worth on sets that the fit did not see stands in `docs/decisions/`.
 """
 
@@ -62,7 +62,7 @@ class Weights:
 
 
 WEIGHTS = Weights.from_json(files("slowwave.context.reports").joinpath("weights.json").read_bytes())
-"""Those that ship, by `python -m bench.fit_statements`."""
+"""Those that ship, by `python -m bench.fit.statements`."""
 
 
 def score_statements(

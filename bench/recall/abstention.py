@@ -1,7 +1,7 @@
 """Abstention: does recall say nothing when the answer is not in the store? Beside a fixed threshold on the cosine.
 
-    python -m bench.abstention LOCOMO_FILE [--threshold 0.5] [--stride 2] [--encoder NAME] [--json]
-    python -m bench.abstention --cases FILE…
+    python -m bench.recall.abstention LOCOMO_FILE [--threshold 0.5] [--stride 2] [--encoder NAME] [--json]
+    python -m bench.recall.abstention --cases FILE…
 
 Each conversation becomes a released, calibrated store, and is asked three kinds of questions: its own (*answered*);
 its own after the turns that answer them are taken out, up to `GROUPS` sets of questions a conversation, each with a
@@ -9,8 +9,8 @@ store of its own (*removed*); and those of the other conversations (*foreign*). 
 that are right, recall the share of unanswerable questions met with silence; *lost* is the share of the evidence found
 at 10 that silence costs. Needs about 2 minutes a conversation, nearly all of it the encoder's.
 
-With `--cases`, FILEs are conversations with cases (`bench/amendment_cases.py`): each becomes a store by a whole night
-and is asked its own questions, all of them fair, and those of the other files (about half a minute a file).
+With `--cases`, FILEs are conversations with cases (`bench/recall/amendment_cases.py`): each becomes a store by a whole
+night and is asked its own questions, all of them fair, and those of the other files (about half a minute a file).
 """
 
 import argparse
@@ -28,9 +28,9 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from bench.amendment_cases import read_cases
-from bench.changes import run_night_over
-from bench.locomo import compute_recall_at
+from bench.recall.amendment_cases import read_cases
+from bench.recall.changes import run_night_over
+from bench.recall.locomo import compute_recall_at
 from slowwave.engines.encoders.load import load_encoder
 from slowwave.engines.encoders.protocol import Encoder
 from slowwave.memory import Memory

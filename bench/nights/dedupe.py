@@ -1,8 +1,8 @@
 """How well slowwave tells claims that are one from claims that only look alike, beside thresholds of plain rapidfuzz.
 
-    python -m bench.dedupe FILE… [--no-encoder] [--encoder all-MiniLM-L6-v2] [--json]
+    python -m bench.nights.dedupe FILE… [--no-encoder] [--encoder all-MiniLM-L6-v2] [--json]
 
-FILEs are labelled pairs: MSRP, SICK, STS or plain `label⇥a⇥b` (see `bench/pair_files.py`), as
+FILEs are labelled pairs: MSRP, SICK, STS or plain `label⇥a⇥b` (see `bench/nights/pair_files.py`), as
 `data/labelled/pairs.tsv`. Columns: precision, recall and F1 of "the same", average precision of the ranking, and of the
 pairs known to contradict each other the share merged. Nearly all of the time is the encoder's: the 11,000 pairs of
 MSRP and SICK take 14 minutes of one core, and some seconds with `--no-encoder`.
@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.table import Table
 from sklearn.metrics import average_precision_score
 
-from bench.pair_files import Labelled, PairFile, read_pairs
+from bench.nights.pair_files import Labelled, PairFile, read_pairs
 from slowwave.engines.encoders.load import load_encoder
 from slowwave.engines.errors import EncoderNotFound
 from slowwave.schemas.settings import Settings

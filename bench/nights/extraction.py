@@ -1,6 +1,6 @@
 """What extraction keeps of LoCoMo's conversations: any language model beside the extractive observer.
 
-    python -m bench.extraction locomo_open.json --llm vllm:MODEL [--llm openai:MODEL@URL] [--sessions 6] [--json]
+    python -m bench.nights.extraction locomo_open.json --llm vllm:MODEL [--llm openai:MODEL@URL] [--sessions 6] [--json]
 
 Columns: *evidence*, of the turns that answer some question the share that some claim cites; *words*, words of claims
 over words said; *answers*, the share of the answers' content words that stand in some claim; *quotes*, the share of
@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 from rich.console import Console
 from rich.table import Table
 
-from bench.observe import Claim, collect_llm_facts, observe_claims, score_claims
+from bench.nights.observe import Claim, collect_llm_facts, observe_claims, score_claims
 from slowwave.engines.llm.budget import MeteredLLM
 from slowwave.engines.llm.cache import DictCache, build_completion_rows, parse_completion_rows
 from slowwave.engines.llm.select import select_llm

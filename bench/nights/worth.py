@@ -1,10 +1,10 @@
 """Of what the observer keeps, how much is worth it? Held against sentences of real talk that were labelled by hand.
 
-    python -m bench.worth PATH… [--labels data/labelled/worth.tsv] [--json]
-    python -m bench.worth PATH… --draw 100 [--seed 0] > claims.jsonl
+    python -m bench.nights.worth PATH… [--labels data/labelled/worth.tsv] [--json]
+    python -m bench.nights.worth PATH… --draw 100 [--seed 0] > claims.jsonl
 
-PATHs are the transcripts that the labelled sentences were drawn from (`bench.draw_sentences`); labels of others are
-left out. The plain observer, which asks no model, distils them; a sentence became a claim where a claim from its
+PATHs are the transcripts that the labelled sentences were drawn from (`bench.nights.draw_sentences`); labels of others
+are left out. The plain observer, which asks no model, distils them; a sentence became a claim where a claim from its
 message holds it in its summary. Columns: *labelled* sentences; *worth*, the share of them labelled keep (worth
 remembering, stands by itself) or context (worth it, but needs its neighbours); *claims*, how many became one; of these
 *keep*, *context* and *noise*; *kept*, of the sentences labelled keep those that became a claim; *same*, of the claims
@@ -28,11 +28,11 @@ import pyarrow as pa
 from rich.console import Console
 from rich.table import Table
 
-from bench.draw_sentences import cut_sentences, hash_parts, name_project, read_shown_messages, share_out
+from bench.nights.draw_sentences import cut_sentences, hash_parts, name_project, read_shown_messages, share_out
 from slowwave.schemas.settings import ObserveSettings
 from slowwave.tasks.observe.observe import observe
 
-LABELS = Path(__file__).parent.parent / "data" / "labelled" / "worth.tsv"
+LABELS = Path(__file__).parents[2] / "data" / "labelled" / "worth.tsv"
 WORTH = ("keep", "context")
 Result = dict[str, str | int | float | None]
 

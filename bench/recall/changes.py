@@ -1,12 +1,13 @@
 """What changed and what did not: is anything retired that holds, and is what holds told before what does not?
 
-    python -m bench.changes FILE… [--misses] [--encoder NAME] [--llm SPEC] [--json]
+    python -m bench.recall.changes FILE… [--misses] [--encoder NAME] [--llm SPEC] [--json]
 
 FILEs are conversations, a store and a whole extractive night each. What is asked of one stands in it as cases, as in
-`data/labelled/amendments.jsonl` (see `bench/amendment_cases.py`), or beside it (`X.queries.json` for `X.jsonl`: a list
-of `{workspace, query, current, stale}` with ids of messages). Of a file without either only the claims are counted:
-where no session changes what another said, every one retired is wrong. With `--llm` a language model then judges the
-pairs of claims that the night's classifier found likely (`slowwave.tasks.supersede`), all of them, and nothing else.
+`data/labelled/amendments.jsonl` (see `bench/recall/amendment_cases.py`), or beside it (`X.queries.json` for `X.jsonl`:
+a list of `{workspace, query, current, stale}` with ids of messages). Of a file without either only the claims are
+counted: where no session changes what another said, every one retired is wrong. With `--llm` a language model then
+judges the pairs of claims that the night's classifier found likely (`slowwave.tasks.supersede`), all of them, and
+nothing else.
 
 Columns: *claims*; *retired*, by a claim of another session; *linked*, of which another session may have changed them;
 *asked*; *newer first*, questions of which the first of ten hits that tells either tells what holds; *top*, the very
@@ -26,7 +27,7 @@ import orjson
 from rich.console import Console
 from rich.table import Table
 
-from bench.amendment_cases import NoCases, read_cases
+from bench.recall.amendment_cases import NoCases, read_cases
 from slowwave import Memory
 from slowwave.context.rendering import Line
 from slowwave.flows.nightly import run_night

@@ -1,6 +1,6 @@
 """What a language model makes of a week: transcripts cut by day into nights, and what stands in the store after each.
 
-    python -m bench.model_nights PATH… --llm SPEC [--nights 7] [--messages N] [--encoder NAME] [--json]
+    python -m bench.nights.model_nights PATH… --llm SPEC [--nights 7] [--messages N] [--encoder NAME] [--json]
 
 Told are how many summaries the model wrote and how many nobody did, how large the groups of topics and sessions are by
 tier, the shares of the largest topic and the largest base topic, how many claims another topic is nearer to, and how

@@ -1,6 +1,6 @@
 """What the extractive observer keeps of LoCoMo's conversations, beside choices of whole turns and LoCoMo's LLM facts.
 
-    python -m bench.observe locomo_open.json [--share 0.27] [--json]
+    python -m bench.nights.observe locomo_open.json [--share 0.27] [--json]
 
 Takes about a second a conversation. Columns: *evidence*, of the turns that answer some question the share that some
 claim cites, then by category of question; *words*, words of claims (summary and detail) over words said; *cited*, the
@@ -174,7 +174,7 @@ def render_observe_table(results: list[Result]) -> Table:
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(
-        prog="python -m bench.observe", description="Evidence kept by the extractive observer."
+        prog="python -m bench.nights.observe", description="Evidence kept by the extractive observer."
     )
     parser.add_argument("locomo", type=Path, help="a LoCoMo file: a JSON list of conversations")
     parser.add_argument(

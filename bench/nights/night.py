@@ -1,6 +1,6 @@
 """A whole night's speed: messages a second, each step's share, and the share of wall time inside the encoder.
 
-    python -m bench.night PATH… [--json] [--encoder NAME]
+    python -m bench.nights.night PATH… [--json] [--encoder NAME]
 
 Does three nights in one throw-away store: over the paths, over the same paths again, and over the same with one small
 new session. The second shows what a night without news costs, the third what a little news costs; both as shares of the

@@ -1,6 +1,6 @@
 """Topics: how well claims gather, on a labelled set, beside leader clustering alone; and how far apart they stay.
 
-    python -m bench.topics data/labelled/topics.tsv [--json] [--encoder NAME] [--orders N]
+    python -m bench.nights.topics data/labelled/topics.tsv [--json] [--encoder NAME] [--orders N]
 
 Each line is `label⇥text`. Purity: the share of claims whose topic's commonest label is theirs. Rand: adjusted Rand
 index. Alone: the share of claims that are a topic of their own. Largest: the largest topic's share. Overlap: the share

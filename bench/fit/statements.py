@@ -1,14 +1,14 @@
 """Fits the weights that tell what of a past session matters to a bug report, and shows what they are worth.
 
-    python -m bench.fit_statements DECISIONS REPORTS [DECISIONS REPORTS …] [--stores DIR …] [--write] [--json]
+    python -m bench.fit.statements DECISIONS REPORTS [DECISIONS REPORTS …] [--stores DIR …] [--write] [--json]
 
-DECISIONS are conversations and REPORTS their cases, as for `bench.context`; a night runs over each into a scratch
-store, or, with as many `--stores`, into these, which are kept. A sentence of a case's session settles as much as the
-share of its words that stand in the decision; a word matters when it stands there. Two ridge regressions, logistic: the
-first weighs the sentences' signs and each dimension of their vectors, the second, over its log-odds, the words' signs.
-Every case weighs alike. The first table is of sets that the fit did not see: each by weights from the others. Last come
-the weights from all sets, which `--write` puts into `slowwave/context/reports/weights.json`. Some 2 minutes a set, most
-of it the night's.
+DECISIONS are conversations and REPORTS their cases, as for `bench.recall.context`; a night runs over each into a
+scratch store, or, with as many `--stores`, into these, which are kept. A sentence of a case's session settles as much
+as the share of its words that stand in the decision; a word matters when it stands there. Two ridge regressions,
+logistic: the first weighs the sentences' signs and each dimension of their vectors, the second, over its log-odds, the
+words' signs. Every case weighs alike. The first table is of sets that the fit did not see: each by weights from the
+others. Last come the weights from all sets, which `--write` puts into `slowwave/context/reports/weights.json`. Some 2
+minutes a set, most of it the night's.
 """
 
 import argparse
@@ -25,7 +25,7 @@ from rich.console import Console
 from rich.table import Table
 from sklearn.linear_model import LogisticRegression
 
-from bench.context import BUDGETS, COUNT, compute_word_share
+from bench.recall.context import BUDGETS, COUNT, compute_word_share
 from slowwave.context.build import assemble_context, build_memory_snippets
 from slowwave.context.reports.features import SENTENCE_SIGNS, WORD_SIGNS, Matrix, SessionFeatures, compute_word_features
 from slowwave.context.reports.gather import collect_clauses, load_candidate_sessions
@@ -39,7 +39,7 @@ from slowwave.schemas.tables import SESSIONS
 from slowwave.text.words import extract_content_words
 
 ENCODER = "all-MiniLM-L6-v2"
-WRITTEN = Path(__file__).parent.parent / "slowwave" / "context" / "reports" / "weights.json"
+WRITTEN = Path(__file__).parents[2] / "slowwave" / "context" / "reports" / "weights.json"
 SENTENCE_PENALTY, WORD_PENALTY = 0.1, 1.0
 """C of the regressions: 1 over the weight of the squared weights, of signs in their deviations."""
 MEANING = 3.0

@@ -1,12 +1,12 @@
 """Recall and context as the store grows: p50, p95, p99 at 1,000 and 10,000 sessions, beside bare LanceDB vector search.
 
-    python -m bench.recall_scale SCRATCH_FOLDER [--rows 10000 100000] [--queries 50] [--encoder NAME] [--json]
+    python -m bench.recall.scale SCRATCH_FOLDER [--rows 10000 100000] [--queries 50] [--encoder NAME] [--json]
 
 Rows are synthetic: sentences of the samples that ship with two words changed, their vectors real ones with noise; ten
 are a session. Queries are ten words long, reports four queries; a block of context has 500 tokens. Bare search is one
 flat vector search of the same table with the query's encoding, by the same encoder; *overhead* is recall's p50 over
 its. The ways take turns, so that what else the machine does hits all alike; beside the clock's time stands the
-processor's, which a busy machine disturbs less. Below the table (`bench/recall_checks.py`): the share of the ten
+processor's, which a busy machine disturbs less. Below the table (`bench/recall/checks.py`): the share of the ten
 nearest by brute force that recall's own vectors bring, and what eight readers meet while three releases are published.
 Stores stay in the folder and are used again. About 3 minutes for the two sizes, half of it writing rows.
 """
@@ -28,7 +28,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from bench.recall_checks import measure_nearest_recall, recall_while_swapping
+from bench.recall.checks import measure_nearest_recall, recall_while_swapping
 from slowwave.engines.encoders.load import load_encoder, load_query_encoder
 from slowwave.engines.encoders.protocol import Encoder, Vectors
 from slowwave.memory import Memory
@@ -41,7 +41,7 @@ from slowwave.tasks.ingest.formats.registry import detect_reader
 from slowwave.tasks.ingest.parsing.records import Limits, Message
 from slowwave.tasks.vector_columns import build_vector_array
 
-SAMPLES = Path(__file__).resolve().parent.parent / "data" / "samples"
+SAMPLES = Path(__file__).resolve().parents[2] / "data" / "samples"
 BATCH = 20_000
 TURNS = 10
 """Messages a session."""

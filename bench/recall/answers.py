@@ -1,6 +1,6 @@
 """Does a block answer? How much of what answers a plain question stands in its block of context.
 
-    python -m bench.answers FILE… [--talks PATH…] [--sample N] [--store DIR] [--encoder NAME] [--json]
+    python -m bench.recall.answers FILE… [--talks PATH…] [--sample N] [--store DIR] [--encoder NAME] [--json]
 
 FILEs are LoCoMo's conversations (`.json`), conversations with questions beside them (`X.jsonl`, `X.queries.json`: a
 list of `{workspace, query, gold}` with ids of messages, at times `current` and `stale` of them too, or `expect`, a
@@ -31,7 +31,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from bench.context import pack_turns
+from bench.recall.context import pack_turns
 from slowwave import Memory
 from slowwave.context.rendering import Line
 from slowwave.flows.nightly import run_night

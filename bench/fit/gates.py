@@ -1,8 +1,8 @@
 """Learns from labels by hand what makes a claim over code reusable, non-trivial and specific, and where that is sure.
 
-    python -m bench.fit_gates PATH… [--labels data/labelled/worth.tsv] [--write] [--json]
+    python -m bench.fit.gates PATH… [--labels data/labelled/worth.tsv] [--write] [--json]
 
-PATHs as of `bench.fit_worth`. Each is judged by models of the others. Of the sentences that a claim can be made of (as
+PATHs as of `bench.fit.worth`. Each is judged by models of the others. Of the sentences that a claim can be made of (as
 likely worth it as MIN_CODING_STATED) the STEP likeliest are looked at, then the next, as long as the share SURE of them
 is open: from the last probability on the gate is *open*. In the same manner from the other end it is *shut*. Columns:
 *AUC*, the two bounds, how many sentences lie beyond either, and the share of those rightly so. `--write` fits all and
@@ -21,8 +21,8 @@ import orjson
 from rich.console import Console
 from rich.table import Table
 
-from bench.fit_worth import Labelled, collect_labelled, fit_worth_model
-from bench.worth import LABELS, read_labels
+from bench.fit.worth import Labelled, collect_labelled, fit_worth_model
+from bench.nights.worth import LABELS, read_labels
 from slowwave.tasks.observe import gates
 from slowwave.tasks.observe.gates import Gate
 from slowwave.tasks.observe.observe import MIN_CODING_STATED

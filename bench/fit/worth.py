@@ -1,9 +1,9 @@
 """Learns from labels by hand which sentences are worth remembering, and how well that tells of projects not seen.
 
-    python -m bench.fit_worth PATH… [--labels data/labelled/worth.tsv] [--write] [--json]
+    python -m bench.fit.worth PATH… [--labels data/labelled/worth.tsv] [--write] [--json]
 
-PATHs are the transcripts that the labelled sentences were drawn from (`bench.draw_sentences`); labels of others are
-left out. Each project is judged by a model of the others'. Columns: *sentences* of the project, *worth*, the share
+PATHs are the transcripts that the labelled sentences were drawn from (`bench.nights.draw_sentences`); labels of others
+are left out. Each project is judged by a model of the others'. Columns: *sentences* of the project, *worth*, the share
 labelled keep or context; *AUC*; *precision* and *recall* of what is called worth remembering at .3, .4 and .5.
 `--write` fits all of them and writes the model that ships.
 """
@@ -21,8 +21,8 @@ import orjson
 from rich.console import Console
 from rich.table import Table
 
-from bench.draw_sentences import cut_sentences, read_shown_messages
-from bench.worth import LABELS, WORTH, read_labels
+from bench.nights.draw_sentences import cut_sentences, read_shown_messages
+from bench.nights.worth import LABELS, WORTH, read_labels
 from slowwave.schemas.vocabulary import is_turn
 from slowwave.tasks.observe import worth
 from slowwave.tasks.observe.units import list_sentences

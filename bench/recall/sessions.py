@@ -1,6 +1,6 @@
 """Which past session a question or a report is about: S@1 and S@5 of four rankings, and how true the probabilities are.
 
-    python -m bench.sessions data/labelled/decisions_unseen.jsonl … [--store DIR] [--encoder NAME] [--json]
+    python -m bench.recall.sessions data/labelled/decisions_unseen.jsonl … [--store DIR] [--encoder NAME] [--json]
 
 A file is one of decisions (`decisions*.jsonl`, asked by `bug_reports*.jsonl` beside it), a transcript with its
 `*.queries.json` (`query`, `gold_session`), or LoCoMo's `.json`, where the session of the evidence is the right one and
@@ -22,8 +22,8 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from bench.context import list_session_ranking
-from bench.locomo import TurnCollection, build_pool_store, score_bm25
+from bench.recall.context import list_session_ranking
+from bench.recall.locomo import TurnCollection, build_pool_store, score_bm25
 from slowwave.engines.encoders.load import load_encoder
 from slowwave.engines.encoders.protocol import Encoder
 from slowwave.flows.nightly import run_night

@@ -1,6 +1,6 @@
 """What of a long conversation's evidence reaches the prompt: the latest turns, cosine, and slowwave's active memory.
 
-    python -m bench.active FILE [--budget TOKENS ...] [--encoder NAME] [--json]
+    python -m bench.recall.active FILE [--budget TOKENS ...] [--encoder NAME] [--json]
 
 FILE is LoCoMo's; or questions over `data/samples` (`.toml`), whose transcripts are told as one conversation in order of
 time. All turns of a conversation are told, then each question is asked; a turn counts where it stands in the prompt
@@ -22,7 +22,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from bench.draw_sentences import read_shown_messages
+from bench.nights.draw_sentences import read_shown_messages
 from slowwave.chat.active import ActiveMemory
 from slowwave.chat.turns import Turns
 from slowwave.context.tokens import load_tokenizer

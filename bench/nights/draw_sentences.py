@@ -1,6 +1,6 @@
 """Draw sentences of transcripts to be labelled by hand: what of real talk is worth remembering?
 
-    python -m bench.draw_sentences PATH… [--count 150] [--seed 0] > sentences.jsonl
+    python -m bench.nights.draw_sentences PATH… [--count 150] [--seed 0] > sentences.jsonl
 
 The transcripts are read and masked as the night does it; each spoken message is cut as the observer cuts it. Half of
 the sentences are persons', half models', as far as there are enough; each half is split evenly by project; no wording

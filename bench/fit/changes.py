@@ -1,17 +1,17 @@
 """Learns which later claim changes an earlier one, and judges what was learnt on sources that it did not see.
 
-    python -m bench.fit_changes FILE… --none FILE… [--held FILE…] [--stated data/labelled/stated_changes.tsv]
+    python -m bench.fit.changes FILE… --none FILE… [--held FILE…] [--stated data/labelled/stated_changes.tsv]
                                 [--write] [--json]
 
 What ships learnt from `data/labelled/amendments*.jsonl`, `nothing_changes`, calm and real coding sessions and the
 stated pairs; `amended_*_sight` are never learnt from.
 
-FILEs are conversations with cases in them (`bench/amendment_cases.py`); in those after `--none` no session changes what
-another said, nor in those after `--held`, which are judged and never learnt from (LoCoMo's too, by its ending `.json`).
-A night runs over each. A pair of claims is a change where the earlier has a case's stale words and the later its
-amended ones; an earlier one with stale words and any other later one is left out; all other pairs are none. Of each
-file four views are learnt from: as it is, without vectors, as if all were said in one session (what only two sessions
-tell is left out), and drawn small, since in a new store nothing is rare.
+FILEs are conversations with cases in them (`bench/recall/amendment_cases.py`); in those after `--none` no session
+changes what another said, nor in those after `--held`, which are judged and never learnt from (LoCoMo's too, by its
+ending `.json`). A night runs over each. A pair of claims is a change where the earlier has a case's stale words and
+the later its amended ones; an earlier one with stale words and any other later one is left out; all other pairs are
+none. Of each file four views are learnt from: as it is, without vectors, as if all were said in one session (what only
+two sessions tell is left out), and drawn small, since in a new store nothing is rare.
 
 A source is a file less the number at its name's end, so that one author's files stay together; each is judged by a
 model from the others, `calm_coding` in halves by session, those held by a model from all. Columns: *claims*; *cases*;
@@ -39,8 +39,8 @@ import pyarrow.compute as pc
 from rich.console import Console
 from rich.table import Table
 
-from bench.amendment_cases import Case, NoCases, read_cases
-from bench.changes import run_night_over
+from bench.recall.amendment_cases import Case, NoCases, read_cases
+from bench.recall.changes import run_night_over
 from slowwave.engines.encoders.load import load_encoder
 from slowwave.engines.encoders.protocol import Vectors
 from slowwave.schemas.settings import Settings
@@ -55,7 +55,7 @@ from slowwave.tasks.supersede.model import FILE
 from slowwave.tasks.supersede.trees import Trees
 from slowwave.tasks.supersede.verdicts import LINKED, SUPERSEDED
 
-WRITTEN = Path(__file__).parent.parent / "tasks" / "supersede" / FILE
+WRITTEN = Path(__file__).parents[2] / "tasks" / "supersede" / FILE
 THRESHOLDS = (LINKED, 0.5, 0.6, 0.7, SUPERSEDED, 0.9)
 FEW = (2, 4, 8)
 """Sessions that a small store is drawn of."""
