@@ -4,6 +4,7 @@ A pair is (row, row) with the smaller first. Cost: words near-linear (blocks are
 `EXACT_ROWS` rows, above by cells of about √n rows around sampled centres (an inverted file), n·√n in all.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
@@ -32,7 +33,7 @@ def find_word_pairs(claims: Sequence[Claim]) -> Pairs:
     Follows Hernández & Stolfo (1995) within blocks of Papadakis et al. (2020); a block of n gives at most n·WINDOW.
     """
     blocks: dict[str, list[int]] = {}
-    rarity = _count_frequencies(claims)
+    rarity = Counter(word for claim in claims for word in set(_get_keys(claim)))
     for row, claim in enumerate(claims):
         known = sorted({w for w in _get_keys(claim) if rarity[w] > 1}, key=lambda w: (rarity[w], w))
         for word in known[:RARE_WORDS]:
@@ -62,14 +63,6 @@ def deduplicate_pairs(pairs: Pairs) -> Pairs:
     """Return each pair once, ascending, none of a row with itself."""
     pairs = np.sort(pairs[pairs[:, 0] != pairs[:, 1]], axis=1)
     return np.unique(pairs, axis=0) if len(pairs) else pairs.reshape(-1, 2)
-
-
-def _count_frequencies(claims: Sequence[Claim]) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for claim in claims:
-        for word in set(_get_keys(claim)):
-            counts[word] = counts.get(word, 0) + 1
-    return counts
 
 
 def _get_keys(claim: Claim) -> tuple[str, ...]:

@@ -47,25 +47,10 @@ _HTML = re.compile(
     r"\s*<(?:div|p|ol|ul|pre|h[1-6]|table|blockquote|span|section)\b[^>]*>.*</[a-z][a-z0-9]*>\s*\Z", re.S | re.I
 )
 _BREAKS = frozenset(
-    (
-        "p",
-        "div",
-        "br",
-        "li",
-        "pre",
-        "tr",
-        "h1",
-        "h2",
-        "h3",
-        "h4",
-        "h5",
-        "h6",
-        "blockquote",
-        "table",
-        "ol",
-        "ul",
-        "section",
-    )
+    {
+        *("p", "div", "br", "li", "pre", "tr", "table", "ol", "ul", "blockquote", "section"),
+        *(f"h{n}" for n in range(1, 7)),
+    }
 )
 _SILENT = frozenset(("script", "style", "button", "svg"))
 

@@ -57,27 +57,9 @@ from slowwave.tasks.ingest.parsing.tree import MESSAGE, TYPED, Tree
 NAME = "claude-code"
 TYPES = frozenset(
     {
-        *(
-            "user",
-            "assistant",
-            "system",
-            "summary",
-            "attachment",
-            "progress",
-            "queue-operation",
-            "file-history-snapshot",
-        ),
-        *(
-            "custom-title",
-            "ai-title",
-            "last-prompt",
-            "agent-name",
-            "pr-link",
-            "frame-link",
-            "worktree-state",
-            "relocated",
-        ),
-        *("permission-mode", "mode", "bridge-session", "started", "result", "atis-latch"),
+        *("user", "assistant", "system", "summary", "attachment", "progress", "started", "result", "mode", "relocated"),
+        *("custom-title", "ai-title", "last-prompt", "agent-name", "pr-link", "frame-link", "worktree-state"),
+        *("queue-operation", "file-history-snapshot", "permission-mode", "bridge-session", "atis-latch"),
     }
 )
 _TEXT_SUBTYPES = frozenset({"away_summary", "local_command", "informational", "None"})
