@@ -51,7 +51,7 @@ $(VLLM_STAMP): pyproject.toml constraints-vllm.txt
 	$(VLLM)/bin/python -m pip uninstall -y torchvision torchaudio torchcodec
 	@touch $@
 
-faults: install ## fail every write, fsync, rename and unlink of a night: about an hour (docs/reliability.md)
+faults: install ## fail every write, fsync, rename and unlink of a night: some hours (docs/reliability.md)
 	OMP_NUM_THREADS=1 $(BIN)/python -m bench.faults --write docs/reliability.md
 
 lint: install ## ruff and mypy

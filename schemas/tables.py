@@ -537,7 +537,7 @@ RUNS = Table(
         pa.field("started_at", UTC_US, nullable=False),
         pa.field("ended_at", UTC_US),
         string_field("status", null=False),  # a RunStatus
-        string_field("release_id"),
+        string_field("release_id"),  # that it made; of one that is held back, the one that stays
         string_field("report", null=False),  # JSON: per step rows in, rows out, seconds, counts by reason
     ),
 )

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from slowwave.flows.parts.report import RunReport
 from slowwave.schemas.errors import StoreError, UsageError
@@ -28,6 +29,7 @@ from slowwave.store.copies.encryption import check_encrypted
 from slowwave.store.lock import writer_lock
 from slowwave.store.other_versions import load_releases
 from slowwave.store.private import make_files_private
+from slowwave.store.releases import read_releases
 from slowwave.store.store import Store
 from slowwave.store.traces import check_not_away
 from slowwave.tasks.isolate import find_failed_steps, is_lasting, note_failed_step, settle_step
@@ -144,22 +146,30 @@ def run_step(call: Caller, report: RunReport, step: Callable[..., StepReport], j
 
 
 def is_held(store: Store) -> bool:
-    """Return whether a gate holds back what the tables have: no release was made since a night was held."""
-    rows = store.read(RUNS, ["kind", "status", "started_at", "release_id"]).sort_by("started_at").to_pylist()
-    made = [row for row in rows if row["kind"] != "rollback" and (row["status"] == RunStatus.HELD or row["release_id"])]
-    return bool(made) and made[-1]["status"] == RunStatus.HELD
+    """Return whether a gate holds back what the tables have: only a roll-back, if anything, was released since.
+
+    By what that night found released, and not by the clock, which may have been ahead.
+    """
+    held = store.read(RUNS, ["release_id"], pc.field("status") == RunStatus.HELD)["release_id"].to_pylist()
+    return _find_published(store) in held
+
+
+def _find_published(store: Store) -> str:
+    """Return the newest release that is no roll-back, by its id; empty where there is none."""
+    return next((one.release_id for one in reversed(read_releases(store)) if one.restores is None), "")
 
 
 def _write_run(
     store: Store, run_id: str, kind: str, started: datetime, ended: datetime | None, status: str, report: RunReport
 ) -> None:
+    released = report.release.release_id if report.release else None
     row = {
         "run_id": run_id,
         "kind": kind,
         "started_at": started,
         "ended_at": ended,
         "status": status,
-        "release_id": report.release.release_id if report.release else None,
+        "release_id": _find_published(store) if status == RunStatus.HELD else released,
         "report": report.render_json(),
     }
     store.merge(RUNS, pa.Table.from_pylist([row], schema=RUNS.schema))

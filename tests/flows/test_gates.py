@@ -12,6 +12,8 @@ from typer.testing import CliRunner
 from slowwave.cli.main import app
 from slowwave.flows.nightly import run_night
 from slowwave.flows.parts.report import RunReport
+from slowwave.flows.parts.run import is_held
+from slowwave.flows.promote import promote_candidate
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import GateSettings, Settings
 from slowwave.schemas.tables import OBSERVATIONS, PASSAGES, RUNS, SUMMARIES
@@ -97,6 +99,27 @@ def test_a_night_that_loses_claims_is_held_until_a_person_promotes_it(settings: 
     kept = orjson.loads(store.read(RUNS).sort_by("started_at")["report"].to_pylist()[-1])
     assert kept["notes"] == ["promoted: these were test data"]
     assert run_night([], settings).held == []
+
+
+def test_a_night_that_was_held_while_the_clock_was_ahead_is_decided_on(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Ahead(datetime):
+        @classmethod
+        def now(cls, tz: object = None) -> datetime:  # type: ignore[override]
+            return datetime(2040, 1, 1, tzinfo=UTC)
+
+    lose(settings, 0.5)
+    with monkeypatch.context() as ahead:
+        ahead.setattr("slowwave.flows.parts.run.datetime", Ahead)
+        assert run_night([], settings).held
+    store = Store.open(settings.store)
+    assert is_held(store)
+    promote_candidate("test data", settings)
+    assert not is_held(store)
+    runs = store.read(RUNS).to_pylist()
+    store.delete_ids(RUNS, [row["run_id"] for row in runs if row["kind"] == "promote"])  # killed before its row
+    assert not is_held(store)
 
 
 def test_within_the_bounds_and_in_a_small_memory_nothing_is_held(settings: Settings) -> None:

@@ -1,15 +1,21 @@
 """After a loss of power the tables go back to what was synced; after a kill they stay."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from slowwave.flows.forget import run_forget
+from slowwave.flows.exclude import run_exclude, run_include
+from slowwave.flows.forget import preview_forgetting, run_forget
 from slowwave.flows.nightly import run_night
+from slowwave.flows.parts.selection import Selection
+from slowwave.flows.reprocess import run_reprocess
+from slowwave.flows.revert import run_restore, run_revert
+from slowwave.schemas.errors import StoreUnreadable
 from slowwave.schemas.settings import Settings
-from slowwave.schemas.tables import COMPLETIONS, LINES, MESSAGES, RELEASES, Table
+from slowwave.schemas.tables import COMPLETIONS, LINES, MESSAGES, OBSERVATIONS, RELEASES, SESSIONS, Table
 from slowwave.store import Store
 from slowwave.store import lock as locks
 from slowwave.store.integrity.durable import mark_synced
@@ -43,6 +49,22 @@ def write_and_die(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (root / "default" / HOLDER_FILE).exists()
 
 
+def tear(settings: Settings, tables: tuple[Table, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run that rewrites tables and is killed, and what a loss of power leaves of its versions: empty files."""
+    with monkeypatch.context() as dying:
+        dying.setattr(locks, "_let_go", lambda folder: None)
+        with writer_lock(settings.store / "default", "r", "forget"):
+            store = Store.open(settings.store)
+            before = {table: set(list_manifests(store.dir / f"{table.name}.lance")) for table in tables}
+            for table in tables:
+                store.delete_ids(table, ["no such row"])
+            rewrite_tables(store, before)
+            for table, known in before.items():
+                made = list_manifests(store.dir / f"{table.name}.lance")
+                for version in made.keys() - known:
+                    made[version].write_bytes(b"")
+
+
 def keys(root: Path) -> set[str]:
     return set(Store.open(root).read(LINES)[LINES.key].to_pylist())
 
@@ -69,20 +91,36 @@ def test_power_lost_in_a_forgetting_leaves_the_release_and_the_forgetting_can_be
         with talk.open("a") as file:
             file.write(f'{{"session_id": "s", "role": "user", "content": "{said}"}}\n')
         run_night([talk], settings)
-    with monkeypatch.context() as dying:
-        dying.setattr(locks, "_let_go", lambda folder: None)
-        with writer_lock(settings.store / "default", "r", "forget"):
-            store = Store.open(settings.store)
-            before = {table: set(list_manifests(store.dir / f"{table.name}.lance")) for table in (RELEASES, MESSAGES)}
-            store.delete_ids(MESSAGES, ["no such row"])
-            rewrite_tables(store, before)
-            for table, known in before.items():
-                made = list_manifests(store.dir / f"{table.name}.lance")
-                for version in made.keys() - known:  # an empty file, as a loss leaves
-                    made[version].write_bytes(b"")
+    tear(settings, (RELEASES, MESSAGES), monkeypatch)
     assert Snapshot(settings.store).release.name == "r2"
     monkeypatch.setattr(locks, "read_boot", lambda: "another start")
     assert run_forget(Wanted(sessions=("s",)), settings)[1]
+
+
+def test_what_is_asked_for_by_hand_looks_at_tables_that_are_whole_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    talk, settings = tmp_path / "talk.jsonl", Settings(store=tmp_path / "store", encoder="hash-384")
+    for said in ("The cabin costs 240 euros, Ann paid for it.", "I decided that we poll the gauge every 10 minutes."):
+        with talk.open("a") as file:
+            file.write(f'{{"session_id": "s", "role": "user", "content": "{said}"}}\n')
+    run_night([talk], settings)
+    claim, *_ = Store.open(settings.store).read(OBSERVATIONS)["observation_id"].to_pylist()
+    asked: tuple[Callable[[], object], ...] = (
+        lambda: preview_forgetting(Wanted(sessions=("s",)), settings),
+        lambda: run_reprocess("observe", Selection(sessions=("s",)), settings),
+        lambda: run_exclude(["s"], "it is poison", settings),
+        lambda: run_include(["s"], settings),
+        lambda: run_revert(claim, "it is wrong", settings),
+        lambda: run_restore(claim, settings),
+    )
+    for number, ask in enumerate(asked):
+        tear(settings, (SESSIONS, OBSERVATIONS), monkeypatch)
+        with pytest.raises(StoreUnreadable):
+            Store.open(settings.store).read(SESSIONS)
+        monkeypatch.setattr(locks, "read_boot", lambda at=number: f"start {at}")
+        ask()
+        assert Store.open(settings.store).count(SESSIONS) == 1
 
 
 def test_a_table_whose_making_was_killed_is_made(tmp_path: Path) -> None:

@@ -1,0 +1,94 @@
+"""Prefect's own server is killed in the middle of a step, and while the last one ends: the night is released anyway."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from slowwave.store import Store
+from slowwave.store.releases import read_releases
+from tests.killed_nights import SAMPLES, SMALL, digests, finished, night
+
+NIGHT = """
+import json, os, sys
+from slowwave.cli.common import import_prefect_quietly
+
+import_prefect_quietly()
+from slowwave.flows import nightly
+from slowwave.flows.under_prefect import run_night_under_prefect
+
+held = sys.argv[4]
+inner = getattr(nightly, held)
+
+def wait(*args):
+    print("in the step", flush=True)
+    sys.stdin.readline()
+    return inner(*args)
+
+wait.__name__ = held
+nightly.STEPS = tuple(wait if step is inner else step for step in nightly.STEPS)
+setattr(nightly, held, wait)
+report = run_night_under_prefect([sys.argv[1]], {"store": sys.argv[2], **json.loads(sys.argv[3])})
+print(report.format_verdict(), flush=True)
+os._exit(0)  # at the end of its process Prefect tries for minutes to send what the server should have had
+"""
+STEPS = ("observe_sessions", "publish_release")
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
+    """A Prefect server of its own, on a free port."""
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        port = one.getsockname()[1]
+    words = [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port)]
+    own = {**os.environ, "PREFECT_HOME": str(tmp_path / "prefect"), "PREFECT_SERVER_ANALYTICS_ENABLED": "false"}
+    process = subprocess.Popen(words, env=own, stdout=subprocess.DEVNULL, start_new_session=True)
+    try:
+        while process.poll() is None:
+            with suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{port}/api/health") as answer:
+                assert answer.status == 200
+                break
+            time.sleep(0.2)
+        yield process, f"http://127.0.0.1:{port}/api"
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def test_a_server_that_dies_during_a_night_costs_nothing(
+    server: tuple[subprocess.Popen[bytes], str], undisturbed: dict[str, str], tmp_path: Path
+) -> None:
+    process, address = server
+    own = {**os.environ, "PREFECT_HOME": str(tmp_path / "prefect"), "PREFECT_API_URL": address, "DO_NOT_TRACK": "1"}
+    own["PREFECT_CLIENT_MAX_RETRIES"] = "0"  # else it tries for minutes to say that what is released is done
+    pipe, nights = subprocess.PIPE, dict[str, subprocess.Popen[str]]()
+    for step in STEPS:
+        words = [sys.executable, "-c", NIGHT, str(SAMPLES), str(tmp_path / step), json.dumps(SMALL), step]
+        nights[step] = subprocess.Popen(words, env=own, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
+    for one in nights.values():
+        assert one.stdout is not None
+        assert one.stdout.readline() == "in the step\n"
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    for one in nights.values():
+        assert one.stdin is not None
+        print("go on", file=one.stdin, flush=True)
+    for step, one in nights.items():
+        said, trouble = one.communicate()
+        assert one.returncode == 0, trouble
+        assert said.startswith("Released r1"), said
+        assert "slowwave: Prefect" in trouble
+        assert digests(tmp_path / step) == undisturbed
+        assert finished(night(tmp_path / step)) == 0
+        assert [release.name for release in read_releases(Store.open(tmp_path / step))] == ["r1"]
