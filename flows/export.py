@@ -23,12 +23,19 @@ GRAPH = "graphml"
 
 
 def export_tables(
-    settings: Settings, to: Path, form: str, tables: list[str] | None = None, release: str | None = None
+    settings: Settings,
+    to: Path,
+    form: str,
+    tables: list[str] | None = None,
+    release: str | None = None,
+    phrase: bytes | None = None,
 ) -> dict[str, Any]:
-    """Write the released tables below `to`; returns the manifest, which is written last.
+    """Write the released tables below `to`, encrypted where there is a passphrase; returns the manifest, which is
+    written last and in plain.
 
     Raises:
-        UsageError: an unknown format or table, or a folder that already holds something.
+        UsageError: encryption of anything but Parquet, an unknown format or table, or a folder that already holds
+            something.
         StoreMissing, NoRelease: there is nothing to export.
     """
     chosen = [t for t in RELEASED if not tables or t.name in tables]
@@ -39,6 +46,8 @@ def export_tables(
         )
     if form == GRAPH and tables:
         raise UsageError("graphml is of claims and their relations: leave out the tables")
+    if phrase and form != "parquet":
+        raise UsageError(f"an export is encrypted as Parquet alone, not as {form}: `slowwave backup` encrypts a space")
     if to.exists() and any(to.iterdir()):
         raise UsageError(f"{to} is not empty: name a folder that is new")
     snapshot = Snapshot(settings.store, settings.space, release)
@@ -51,7 +60,7 @@ def export_tables(
         "exported_at": datetime.now(UTC).isoformat(timespec="seconds"),
         "tables": write_graph(snapshot, to)
         if form == GRAPH
-        else {table.name: write_table(snapshot, table, to, form) for table in chosen},
+        else {table.name: write_table(snapshot, table, to, form, phrase) for table in chosen},
     }
     (to / MANIFEST).write_bytes(orjson.dumps(manifest, option=orjson.OPT_INDENT_2))
     note_export(snapshot.dir, Export(str(to.absolute()), form, manifest["release"], manifest["exported_at"]))

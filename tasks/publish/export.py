@@ -1,6 +1,8 @@
 """One released table as a file: Parquet, Lance or JSONL, streamed by the batch."""
 
-from collections.abc import Iterator
+import secrets
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -8,23 +10,35 @@ import lance
 import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyarrow.parquet.encryption import create_encryption_properties
 
 from slowwave.schemas.tables import Table
+from slowwave.store.copies.sealed_stream import derive_key
 from slowwave.store.snapshot import Snapshot
 
 FORMATS = ("parquet", "lance", "jsonl")
 
 
-def write_table(snapshot: Snapshot, table: Table, to: Path, form: str) -> dict[str, Any]:
-    """Write the table as the release has it; returns rows, file and columns for the manifest."""
+def write_table(snapshot: Snapshot, table: Table, to: Path, form: str, phrase: bytes | None = None) -> dict[str, Any]:
+    """Write the table as the release has it; returns rows, file and columns for the manifest.
+
+    With a passphrase a Parquet file is encrypted as its format says; the manifest has the salt of its key.
+    """
     path = to / f"{table.name}.{form}"
     # Marks of Lance's own in the schema mean nothing to whoever reads the export.
     found = snapshot.open_dataset(table).schema
     schema = pa.schema([found.field(name).remove_metadata() for name in table.schema.names])
     reader = pa.RecordBatchReader.from_batches(schema, _iter_record_batches(snapshot, table, schema))
-    rows = {"parquet": _write_parquet, "lance": _write_lance, "jsonl": _write_jsonl}[form](reader, path)
+    salt = secrets.token_bytes(16) if phrase else b""
+    key = derive_key(phrase, salt) if phrase else None
+    writers: dict[str, Callable[[pa.RecordBatchReader, Path], int]] = {
+        "parquet": partial(_write_parquet, key=key),
+        "lance": _write_lance,
+        "jsonl": _write_jsonl,
+    }
     columns = {field.name: str(field.type) for field in schema}
-    return {"rows": rows, "file": path.name, "key": table.key, "columns": columns}
+    facts = {"rows": writers[form](reader, path), "file": path.name, "key": table.key, "columns": columns}
+    return {**facts, "salt": salt.hex()} if salt else facts
 
 
 def _iter_record_batches(snapshot: Snapshot, table: Table, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
@@ -34,9 +48,9 @@ def _iter_record_batches(snapshot: Snapshot, table: Table, schema: pa.Schema) ->
         )
 
 
-def _write_parquet(reader: pa.RecordBatchReader, path: Path) -> int:
-    rows = 0
-    with pq.ParquetWriter(path, reader.schema, compression="zstd") as writer:
+def _write_parquet(reader: pa.RecordBatchReader, path: Path, key: bytes | None) -> int:
+    rows, sealed = 0, create_encryption_properties(key) if key else None
+    with pq.ParquetWriter(path, reader.schema, compression="zstd", encryption_properties=sealed) as writer:
         for batch in reader:
             writer.write_batch(batch)
             rows += batch.num_rows

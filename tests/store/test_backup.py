@@ -8,8 +8,10 @@ import tarfile
 import time
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 import zstandard
+from pyarrow.parquet.encryption import create_decryption_properties
 from typer.testing import CliRunner, Result
 
 from slowwave.cli.main import app
@@ -208,3 +210,32 @@ def test_an_encrypted_disk_is_known_by_its_mount_and_one_that_is_none_takes_no_n
         with pytest.raises(StoreUnreadable, match="no encryption is known"), open_run("nightly", asked):
             pass
         assert not (tmp_path / "store").exists()
+
+
+def test_an_encrypted_export_is_read_by_its_passphrase_alone(store: Path, tmp_path: Path) -> None:
+    out, key = tmp_path / "out", tmp_path / "key"
+    told = typed("export", out, "--encrypted", "--store", store)
+    assert (told.exit_code, "needs a passphrase" in told.stderr, out.exists()) == (1, True, False), told.output
+    key.write_text(PHRASE)
+    told = typed("export", out, "--format", "jsonl", "--encrypted", "--key-file", key, "--store", store)
+    assert (told.exit_code, "as Parquet alone" in told.stderr, out.exists()) == (1, True, False), told.output
+    assert typed("export", out, "--encrypted", "--key-file", key, "--store", store).exit_code == 0
+    assert not any(b"Porto" in path.read_bytes() for path in out.iterdir())
+    facts = json.loads((out / "manifest.json").read_bytes())["tables"]["messages"]
+
+    def read(phrase: str) -> list[str]:
+        salt = bytes.fromhex(facts["salt"])
+        made = hashlib.scrypt(phrase.encode(), salt=salt, n=1 << 15, r=8, p=1, maxmem=1 << 26, dklen=32)
+        opened = pq.read_table(out / facts["file"], decryption_properties=create_decryption_properties(made))
+        texts: list[str] = opened["text"].to_pylist()
+        return texts
+
+    assert SAID[0][1] in read(PHRASE)
+    with pytest.raises(OSError, match="ecrypt"):
+        read("another horse battery")
+    with pytest.raises(OSError, match="encrypted"):
+        pq.read_table(out / facts["file"])
+    assert typed("run", out, "--plain", "--store", tmp_path / "back").exit_code == 0
+    assert "this export is encrypted" in typed("inspect", "quarantine", "--json", "--store", tmp_path / "back").stdout
+    seen = typed("forget", "--match", "Porto", "--dry-run", "--json", "--store", store)
+    assert json.loads(seen.stdout)["exports"] == [str(out)]  # nobody can look into it: it may hold it

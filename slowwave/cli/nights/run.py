@@ -142,6 +142,12 @@ def export(
     workspace: Annotated[
         str | None, typer.Option(help="Learnings of this workspace alone.", show_default=False)
     ] = None,
+    encrypted: Annotated[
+        bool, typer.Option("--encrypted", help="Parquet by a passphrase: --key-file, SLOWWAVE_BACKUP_KEY.")
+    ] = False,
+    key_file: Annotated[
+        Path | None, typer.Option("--key-file", help="A file whose first line is the passphrase.")
+    ] = None,
     store: StoreOption = None,
     space: SpaceOption = None,
 ) -> None:
@@ -150,17 +156,21 @@ def export(
         if learnings:
             from slowwave.flows.share import export_learnings
 
-            if table:
-                raise UsageError("--learnings writes claims alone: leave out --table")
+            if table or encrypted or key_file:
+                raise UsageError("--learnings writes claims alone, in plain: leave out --table and --encrypted")
             count = export_learnings(load_settings(store, space), to, workspace, form or "json", release)
             OUT.print(f"{count:,} learnings written to {to}", soft_wrap=True)
             return
         if workspace:
             raise UsageError("--workspace goes with --learnings: tables are written whole")
         from slowwave.flows.export import export_tables
+        from slowwave.store.copies.sealed_stream import read_passphrase
 
+        phrase = read_passphrase(key_file) if encrypted or key_file else None
+        if encrypted and not phrase:
+            raise UsageError("--encrypted needs a passphrase: --key-file or SLOWWAVE_BACKUP_KEY; nothing was written")
         manifest: dict[str, Any] = export_tables(
-            load_settings(store, space), to, form or "parquet", table or [], release
+            load_settings(store, space), to, form or "parquet", table or [], release, phrase
         )
         for name, facts in manifest["tables"].items():
             OUT.print(f"{facts['rows']:>10,}  {name}", highlight=False)

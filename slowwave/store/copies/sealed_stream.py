@@ -1,9 +1,10 @@
-"""A stream that only who has the passphrase can read: AES-256-GCM over pieces, the key by scrypt.
+"""A stream that only who has the passphrase can read: AES-256-GCM over pieces, the key by scrypt, as exports have it.
 
 Each piece of a megabyte has its number, and whether it is the last, in its nonce (the STREAM construction, Hoang et al.
 2015): none can be altered, moved, left out or cut off without an error. A wrong passphrase fails at the first piece.
 """
 
+import hashlib
 import io
 import os
 import secrets
@@ -100,13 +101,17 @@ class OpeningReader(io.RawIOBase):
         return opened
 
 
+def derive_key(phrase: bytes, salt: bytes) -> bytes:
+    """Return 32 bytes that only who has the passphrase can make, by scrypt."""
+    return hashlib.scrypt(phrase, salt=salt, n=1 << 15, r=8, p=1, maxmem=1 << 26, dklen=32)
+
+
 def _make_cipher(phrase: bytes, salt: bytes):  # type: ignore[no-untyped-def]
     try:
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-        from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
     except ModuleNotFoundError:
         raise UsageError("an encrypted backup needs the package cryptography: pip install cryptography") from None
-    return AESGCM(Scrypt(salt=salt, length=32, n=1 << 15, r=8, p=1).derive(phrase))
+    return AESGCM(derive_key(phrase, salt))
 
 
 def _build_nonce(prefix: bytes, count: int, last: bool) -> bytes:

@@ -73,6 +73,9 @@ def read(path: Path, limits: Limits) -> Iterator[Record]:
     if not _is_there(messages):
         yield Rejected(0, f"this export holds no messages: `slowwave export OUT --table {MESSAGES.name}` writes them")
         return
+    if messages.is_file() and _begins_with(messages, b"PARE"):
+        yield Rejected(0, "this export is encrypted, and only its passphrase opens it: nothing of it was read")
+        return
     known: dict[str, Session] = {}
     for found in _read_table(sessions, SESSIONS, _parse_session, limits):
         if isinstance(found, Session):
@@ -121,10 +124,12 @@ def _is_there(path: Path) -> bool:
 
 
 def _is_jsonl_file(path: Path) -> bool:
-    if path.is_dir():
-        return False
+    return not path.is_dir() and _begins_with(path, b"{")
+
+
+def _begins_with(path: Path, mark: bytes) -> bool:
     with open_binary(path) as stream:
-        return stream.read(1) == b"{"
+        return stream.read(len(mark)) == mark
 
 
 def _is_id(value: object) -> bool:
