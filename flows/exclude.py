@@ -24,6 +24,8 @@ from slowwave.store.snapshot import CANDIDATE, Snapshot
 from slowwave.store.store import Store
 from slowwave.tasks.ingest.redact import redact_path
 
+MOST_NAMED = 10
+"""Sessions that a run's note names."""
 Row = dict[str, Any]
 
 
@@ -169,4 +171,5 @@ def _set_inactive(store: Store, inactive: dict[str, list[str]]) -> None:
 
 
 def _tell(sessions: list[Row]) -> str:
-    return ", ".join(row["native_id"] for row in sessions)
+    names = sorted(row["native_id"] for row in sessions)
+    return ", ".join(names[:MOST_NAMED]) + (f" and {len(names) - MOST_NAMED} more" if names[MOST_NAMED:] else "")

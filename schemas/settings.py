@@ -390,19 +390,17 @@ class GateSettings(Section):
     enabled: bool = Field(True, description="Whether a night's release is held back outside the bounds.")
     min_claims: int = Field(100, ge=1, description="Claims in the live release from which shares are looked at.")
     max_retired: float = Field(0.25, ge=0, le=1, description="Share of the claims that one night may retire or merge.")
-    max_lost: float = Field(0.25, ge=0, le=1, description="Share of the claims that one night may withdraw or lose.")
+    max_lost: float = Field(0.1, ge=0, le=1, description="Share of the claims that one night may withdraw or lose.")
     max_silent: float = Field(
-        0.1, ge=0, le=1, description="Share of the probes that would get no hit at all, and do get one."
+        0.5, ge=0, le=1, description="Share of the probes that would get no hit at all, and do get one."
     )
-    min_rows: int = Field(100, ge=1, description="New rows from which the shares of these are looked at.")
+    min_rows: int = Field(100, ge=1, description="New lines of transcripts from which their share is looked at.")
     max_quarantined: float = Field(0.25, ge=0, le=1, description="Share of new transcript lines that can't be used.")
+    min_new_claims: int = Field(20, ge=1, description="New claims from which the shares of these are looked at.")
     max_rejected: float = Field(
-        0.5, ge=0, le=1, description="Share of a model's new claims that are not kept, as for a quote nobody said."
+        0.8, ge=0, le=1, description="Share of a model's new claims that are not kept, as for a quote nobody said."
     )
-    max_junk: float = Field(0.9, ge=0, le=1, description="Share of new claims that are found to be of no use.")
-    max_growth: float = Field(
-        0.0, ge=0, description="Times as many new claims a new message as the live release has; 0: any."
-    )
+    max_junk: float = Field(0.9, ge=0, le=1, description="Share of new claims that are trivial or of no use later.")
     max_tokens: int = Field(0, ge=0, description="Tokens that models may take for one release; 0: any.")
     max_base_topic: float = Field(0.5, ge=0, le=1, description="Share of all claims in one base topic of a model's.")
     max_overlap: float = Field(

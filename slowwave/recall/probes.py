@@ -15,6 +15,8 @@ from slowwave.store.journals.probes import Probe
 
 FIRST = 5
 """Hits among which the answer must stand."""
+STILL = 20
+"""Hits among which it must stand yet in the release to be: what news push down a few places is not lost."""
 
 
 class Asked(NamedTuple):
@@ -31,15 +33,15 @@ def find_answered(view: View, settings: Settings, probes: Sequence[Probe], now: 
     return ask_probes(view, settings, probes, now).answered
 
 
-def ask_probes(view: View, settings: Settings, probes: Sequence[Probe], now: datetime) -> Asked:
-    """Ask a release all probes at once."""
+def ask_probes(view: View, settings: Settings, probes: Sequence[Probe], now: datetime, first: int = FIRST) -> Asked:
+    """Ask a release all probes at once; an answer counts among so many first hits."""
 
     def note(_: str) -> None:
         """Leave what could not be used unsaid: it is the same for both releases."""
 
     vectors = QueryVectors(settings.encoder, None, note)
     search = Search(view, settings.recall, partial(vectors.encode_texts, view.release.encoder), note)
-    answers = search.answer_queries([build_query(probe.question, FIRST, KINDS, now=now) for probe in probes])
+    answers = search.answer_queries([build_query(probe.question, first, KINDS, now=now) for probe in probes])
     hits = list(zip(probes, answers, strict=True))
     answered = {probe for probe, found in hits if _fold(probe.answer) in " ".join(_fold(hit.text) for hit in found)}
     return Asked(answered, {probe for probe, found in hits if found})

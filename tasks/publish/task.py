@@ -107,9 +107,16 @@ def _ask_probes(job: Job, live: Release, draft: Release) -> tuple[list[tuple[str
     probes, now = read_probes(job.store.dir), datetime.now(UTC)
     if not probes:
         return [], []
-    from slowwave.recall.probes import ask_probes  # all of recall, for which a night without probes has no use
+    from slowwave.recall.probes import (
+        FIRST,
+        STILL,
+        ask_probes,
+    )  # all of recall, for which a night without probes has no use
 
-    before, after = (ask_probes(View(job.store.dir, one), job.settings, probes, now) for one in (live, draft))
+    before, after = (
+        ask_probes(View(job.store.dir, one), job.settings, probes, now, first)
+        for one, first in ((live, FIRST), (draft, STILL))
+    )
     lost = [(one.question, one.answer) for one in probes if one in before.answered - after.answered]
     silent, bound = before.told - after.told, job.settings.gates.max_silent
     if len(silent) <= bound * len(probes):

@@ -1,5 +1,6 @@
 """Gates: a night that would take much away is held back; calm ones never are. Real nights over real stores."""
 
+import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -14,6 +15,8 @@ from slowwave.flows.nightly import run_night
 from slowwave.flows.parts.report import RunReport
 from slowwave.flows.parts.run import is_held
 from slowwave.flows.promote import promote_candidate
+from slowwave.recall.probes import FIRST, STILL, ask_probes
+from slowwave.recall.release.view import View
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import GateSettings, Settings
 from slowwave.schemas.tables import OBSERVATIONS, PASSAGES, RUNS, SUMMARIES
@@ -155,6 +158,16 @@ def test_a_probe_that_would_be_lost_holds_the_night_whatever_the_shares(settings
         store.delete_ids(table, [row[table.key] for row in rows if "1021" in row[column]])
     (reason,) = publish_release(Job(settings, "by a faulty step"), gated=True).held
     assert "which port does the unit3x service listen on" in reason
+
+
+def test_an_answer_that_news_push_down_is_not_lost(settings: Settings, tmp_path: Path) -> None:
+    probe = add_probe(Store.open(settings.store).dir, "which port does the unit3x service listen on", "port 1021")
+    talk = write_talk(tmp_path / "b.jsonl", 20, 12)
+    talk.write_text(re.sub(r"unit\d+x", "unit3x", talk.read_text()))
+    assert run_night([talk], settings).check_complete().release is not None
+    now = datetime.now(UTC)
+    asked = [ask_probes(View.open(settings.store, settings.space), settings, [probe], now, n) for n in (FIRST, STILL)]
+    assert [len(one.answered) for one in asked] == [0, 1]
 
 
 def test_probes_are_kept_listed_and_removed(tmp_path: Path) -> None:

@@ -42,4 +42,6 @@ def _render_claim(one: Difference) -> str:
         lines.append(f"<p>now <code>{escape(one.by[:12])}</code> {now}</p>")
     elif one.reason:
         lines.append(f"<p><small>{escape(one.reason)}</small></p>")
-    return f'<article class="{one.kind}">{"".join(lines)}<blockquote>{escape(one.quote)}</blockquote></article>'
+    if one.quote not in one.summary:
+        lines.append(f"<blockquote>{escape(one.quote)}</blockquote>")
+    return f'<article class="{one.kind}">{"".join(lines)}</article>'
