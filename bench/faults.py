@@ -79,12 +79,19 @@ released, status 0, and only then Prefect tries for some minutes to say so (`tes
 `tests/flows/test_prefect_server_dies.py`); stamps of the hour that is there twice, of the future and of none, a clock
 set back, and one that was ahead (`tests/ingest/test_hostile_files.py`, `tests/flows/test_gates.py`); writers and
 readers at once (`tests/flows/test_all_at_once.py`); transcripts of any shape
-(`tests/ingest/test_readers_bear_anything.py`, `tests/ingest/test_hostile_files.py`); altered bytes
-(`tests/store/test_seals.py`). `python -m bench.soak` lives through a year of nights beside a reader.
+(`tests/ingest/test_readers_bear_anything.py`, `tests/ingest/test_hostile_files.py`); tables whose bytes are altered, cut
+or gone, their newest manifest or all files, and bytes flipped by chance under the real commands
+(`tests/flows/test_repair.py`, `tests/store/test_seals.py`).
 
 There are no failpoints in the code: the filter fails each call inside each commit, and `tests/flows/test_crash.py`
 kills at each end of a step. slowwave has no Postgres; where Prefect's server kept its rows in one that was killed in
 the middle of a step, tried once by hand, both nights of two were released, status 0, with an undisturbed one's tables.
+
+`python -m bench.soak` lives through a year of nights beside a reader. 365 nights of three messages: 13,062 readings
+through 365 releases, each whole; one reader that opened the ledger in the moment of a release took it for one that had
+lost a row, which is mended since. Files stay even (1,158 to 1,230 from night 50 on). A night's CPU grows from .5 s to
+3.3, most of it in `supersede`: the soak's sentences are a few forms over and over, so that each new claim is compared
+with most older ones.
 """
 DURABILITY = """A release is durable once the night says "Released": all that was written is synced before its row is,
 and the row before the night goes on. So a loss of power leaves the release before it or the new one, whole, and what

@@ -26,6 +26,7 @@ OVER_THE_STORE = {
     "slowwave.tasks.vectors": "looks up the vectors that the store keeps",
     "slowwave.tasks.llm.ask": "keeps a model's answers in the store before they are used",
     "slowwave.tasks.ingest.store_messages": "writes down what reading gave",
+    "slowwave.tasks.ingest.refill": "puts lost messages back at their places in the chains",
     "slowwave.tasks.ingest.verify": "computes the vault's chains again, from its rows",
     "slowwave.tasks.publish.export": "streams a released table into a file",
     "slowwave.tasks.publish.graph": "writes a release as a graph",

@@ -4,6 +4,7 @@ import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -26,6 +27,7 @@ from slowwave.schemas.tables import (
 )
 from slowwave.schemas.vocabulary import RunStatus
 from slowwave.store.copies.encryption import check_encrypted
+from slowwave.store.integrity.check import check_newest_whole
 from slowwave.store.lock import writer_lock
 from slowwave.store.other_versions import load_releases
 from slowwave.store.private import make_files_private
@@ -74,8 +76,10 @@ def make_run_id() -> str:
 
 
 @contextmanager
-def open_run(kind: str, settings: Settings, *, create: bool = False) -> Iterator[tuple[Job, RunReport]]:
-    """Hold the writer's lock for a run, and write its row at the end.
+def open_run(
+    kind: str, settings: Settings, prepare: Callable[[Path], None] = check_newest_whole, *, create: bool = False
+) -> Iterator[tuple[Job, RunReport]]:
+    """Hold the writer's lock for a run, and write its row at the end. `prepare` comes before Lance reads anything.
 
     What a run before it left torn is mended first, so whoever writes looks at the tables inside. A run that changed
     nothing and asked nothing of a model leaves no row: no table gets a new version from it. Neither does what can't be
@@ -84,7 +88,7 @@ def open_run(kind: str, settings: Settings, *, create: bool = False) -> Iterator
     Raises:
         StoreMissing: there is no such store or space, and `create` is off.
         StoreLocked: another run is at it.
-        StoreUnreadable: the store is on a disk that is away.
+        StoreUnreadable: the store is on a disk that is away, or damaged.
         UsageError: settings name a language model, a prompt or a pack that is not there.
     """
     check_llm(settings)
@@ -96,8 +100,9 @@ def open_run(kind: str, settings: Settings, *, create: bool = False) -> Iterator
     run_id, started = make_run_id(), datetime.now(UTC)
     job, report = Job(settings, run_id), RunReport(run_id, kind)
     with make_files_private(), writer_lock(settings.store / settings.space, run_id, kind) as died:
+        prepare(settings.store / settings.space)
         store = job.store
-        report.notes += [deleted] if deleted else []
+        report.notes += [deleted] if deleted and not read_releases(store) else []
         if died:
             report.notes.append(f"run {died.run_id} was killed before it ended; what it had written is gone on from")
             since = datetime.fromisoformat(died.since)

@@ -29,7 +29,7 @@ from slowwave.cli.stores.backup import backup, restore, spaces
 from slowwave.cli.stores.doctor import memory
 from slowwave.cli.stores.inspect import config, quarantine, runs, topics, verify
 from slowwave.cli.stores.probes import probes
-from slowwave.cli.stores.releases import check, diff, gc, promote, reject, releases, rollback
+from slowwave.cli.stores.releases import check, diff, gc, promote, reject, releases, repair, rollback
 
 app = typer.Typer(
     help="Nightly memory for AI agents: transcripts in, recall with sources.",
@@ -43,6 +43,7 @@ COMMANDS = {
     "Look": (habits, sources, plan, verify, check, diff, stats, config),
     "Redo and keep": (
         reprocess,
+        repair,
         unmerge,
         promote,
         reject,

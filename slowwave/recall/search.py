@@ -229,14 +229,17 @@ class Search:
             self._note_broken_index(pool, trouble)
             return scored(full_text=False)
 
-    def _note_broken_index(self, pool: Pool, trouble: Exception) -> None:
+    def _note_broken_index(self, pool: Pool, trouble: Exception | str) -> None:
         self._note(f"full text of {pool.table.name} can't be read ({trouble}): answered by vectors alone")
 
     def _has_full_text(self, pool: Pool) -> bool:
         """Return whether the pool's table has an index of full text."""
         if self.view.has_full_text(pool.table):
             return True
-        self._note(f"{pool.table.name} has no full-text index: answered by vectors alone")
+        if broken := self.view.find_broken_index(pool.table):
+            self._note_broken_index(pool, broken)
+        else:
+            self._note(f"{pool.table.name} has no full-text index: answered by vectors alone")
         return False
 
 

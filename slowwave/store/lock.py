@@ -4,7 +4,7 @@ import json
 import os
 import shutil
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -15,6 +15,7 @@ from filelock import FileLock, Timeout
 from slowwave.schemas.errors import StoreLocked, StoreUnwritable
 from slowwave.schemas.tables import RELEASES
 from slowwave.store.integrity.durable import begin_sync, mark_synced, read_boot
+from slowwave.store.integrity.sums import write_sums
 from slowwave.store.integrity.whole import go_back_to_synced
 from slowwave.store.private import make_private_folder, sync_path
 from slowwave.store.trouble import format_error, translate_write_errors
@@ -61,7 +62,7 @@ def writer_lock(space_dir: Path, run_id: str, kind: str = "run") -> Iterator[Hol
             _let_go(space_dir)
         raise
     else:
-        _let_go(space_dir)
+        _let_go(space_dir, write_sums)
     finally:
         lock.release()
 
@@ -95,10 +96,15 @@ def _acquire(space_dir: Path) -> FileLock:
     return lock
 
 
-def _let_go(space_dir: Path) -> None:
-    """Sync what was written, and say that nobody writes any more."""
+def _let_go(space_dir: Path, *steps: Callable[[Path], None]) -> None:
+    """Sync what was written, and say that nobody writes any more.
+
+    `steps` come before that where nothing went wrong: else what the files are now may be what is damaged.
+    """
     with translate_write_errors(space_dir):
         mark_synced(space_dir)
+        for step in steps:
+            step(space_dir)
         (space_dir / HOLDER_FILE).unlink(missing_ok=True)
 
 

@@ -13,7 +13,8 @@ import pyarrow as pa
 from slowwave.schemas.errors import NewerStore, SchemaMismatch, StoreMissing, StoreUnreadable
 from slowwave.schemas.tables import MESSAGES, RELEASES, SESSIONS, TABLES, VECTOR, Table
 from slowwave.store.integrity.manifests import list_manifests
-from slowwave.store.integrity.seals import check_ledger_whole
+from slowwave.store.integrity.seals import check_ledger_whole, find_last_known
+from slowwave.store.integrity.sums import check_files_unaltered
 from slowwave.store.integrity.whole import load_last_whole
 from slowwave.store.releases import Release, parse_releases
 from slowwave.store.trouble import translate_read_errors
@@ -58,8 +59,9 @@ def load_releases(folder: Path) -> list[Release]:
         StoreUnreadable: what is there is broken.
         SchemaMismatch, NewerStore: another version of slowwave released what this one can't use.
     """
+    known = find_last_known(folder)
     found = read_ledger(folder)
-    check_ledger_whole(folder, found[-1].number if found else 0)
+    check_ledger_whole(folder, found[-1].number if found else 0, known)
     for release in found[-1:]:
         for name in sorted(release.versions.keys() - TABLES.keys()):
             raise NewerStore(name, f"release {release.name} names a table {name!r}")
@@ -74,6 +76,7 @@ def read_ledger(folder: Path) -> list[Release]:
     """
     if not has_table(folder, RELEASES.name):
         raise StoreMissing(folder)
+    check_files_unaltered(folder, RELEASES.name)
     with translate_read_errors(folder):
         rows = load_last_whole(folder / f"{RELEASES.name}.lance")
         find_missing_columns(RELEASES, rows.schema)

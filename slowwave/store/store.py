@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from slowwave.schemas.errors import BadRows, StoreMissing
 from slowwave.schemas.tables import RELEASES, TABLES, VECTOR, VECTOR_DIM, VECTORS, Table
 from slowwave.store.integrity.manifests import identify_newest_manifest
-from slowwave.store.integrity.seals import check_ledger_whole
+from slowwave.store.integrity.seals import check_ledger_whole, find_last_known
 from slowwave.store.integrity.whole import check_not_torn, restore_last_whole
 from slowwave.store.other_versions import check_tables_exist, find_missing_columns, has_table, load_releases
 from slowwave.store.private import close_to_others, make_private_folder
@@ -60,7 +60,7 @@ class Store:
         if not create and not has_table(directory, RELEASES.name):
             raise StoreMissing(directory)
         known = load_releases(directory) if has_table(directory, RELEASES.name) else []
-        check_ledger_whole(directory, known[-1].number if known else 0)
+        check_ledger_whole(directory, known[-1].number if known else 0, 0 if known else find_last_known(directory))
         check_tables_exist(directory, known)
         if create:
             make_private_folder(directory)

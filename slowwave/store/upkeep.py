@@ -38,7 +38,7 @@ def index_text(store: Store, table: Table) -> bool:
         return True
     if dataset.stats.index_stats(names[0])["num_unindexed_rows"] == 0:
         return False
-    store.open_table(table).optimize()
+    dataset.optimize.optimize_indices()  # LanceDB's own `optimize` compacts too, and each kept release pins what was
     return True
 
 

@@ -38,7 +38,7 @@ def add(store: Store, table: Table, key: str) -> None:
 def write_and_die(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A run that syncs one line, writes another, and is killed."""
     with monkeypatch.context() as dying:
-        dying.setattr(locks, "_let_go", lambda folder: None)
+        dying.setattr(locks, "_let_go", lambda *_: None)
         with writer_lock(root / "default", "r", "nightly"):
             store = Store.open(root, create=True)
             add(store, LINES, "synced")
@@ -52,7 +52,7 @@ def write_and_die(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def tear(settings: Settings, tables: tuple[Table, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     """A run that rewrites tables and is killed, and what a loss of power leaves of its versions: empty files."""
     with monkeypatch.context() as dying:
-        dying.setattr(locks, "_let_go", lambda folder: None)
+        dying.setattr(locks, "_let_go", lambda *_: None)
         with writer_lock(settings.store / "default", "r", "forget"):
             store = Store.open(settings.store)
             before = {table: set(list_manifests(store.dir / f"{table.name}.lance")) for table in tables}

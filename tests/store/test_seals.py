@@ -7,10 +7,11 @@ import pytest
 from slowwave.schemas.errors import StoreUnreadable
 from slowwave.schemas.settings import StoreSettings
 from slowwave.schemas.tables import RELEASES, TOPICS
-from slowwave.store import Snapshot, Store
-from slowwave.store.integrity.check import check_store, repair_ledger
+from slowwave.store import Snapshot, Store, other_versions
+from slowwave.store.integrity.check import check_store
+from slowwave.store.integrity.salvage import find_broken_tables, salvage
 from slowwave.store.integrity.seals import list_sealed
-from slowwave.store.releases import publish, read_releases, roll_back
+from slowwave.store.releases import Release, publish, read_releases, roll_back
 from slowwave.store.upkeep import drop_old_versions
 from tests.store.test_store import topics
 
@@ -27,6 +28,10 @@ def store(tmp_path: Path) -> Store:
 
 def find_data(store: Store) -> Path:
     return max((store.dir / "topics.lance" / "data").iterdir(), key=lambda path: path.stat().st_mtime_ns)
+
+
+def put_back(store: Store) -> list[str]:
+    return salvage(store.dir, find_broken_tables(store.dir))[1]
 
 
 def test_an_untouched_store_has_no_damage(store: Store) -> None:
@@ -50,7 +55,7 @@ def test_a_cut_file_is_found_and_its_table_is_not_served(store: Store) -> None:
     data.write_bytes(data.read_bytes()[:-9])
     (damage,) = check_store(store.dir, read=False)[0]
     assert "bytes, was" in damage.what
-    with pytest.raises(StoreUnreadable, match="slowwave check"):
+    with pytest.raises(StoreUnreadable, match="slowwave repair"):
         Snapshot(store.root).read(TOPICS)
     assert Snapshot(store.root, release="r1").read(TOPICS).num_rows == 1
 
@@ -66,7 +71,7 @@ def test_a_lost_row_of_the_ledger_is_noticed_by_all_and_put_back(store: Store) -
     with pytest.raises(StoreUnreadable, match="lost r2"):
         Store.open(store.root, create=True)
     assert [one.where for one in check_store(store.dir)[0]] == ["releases"]
-    assert repair_ledger(store.root, store.space) == ["r2"]
+    assert put_back(store) == ["r2: its row in the ledger was put back from its seal"]
     assert check_store(store.dir)[0] == []
     assert store.read(RELEASES).sort_by("number").to_pylist() == before
     assert Snapshot(store.root).read(TOPICS).num_rows == 2
@@ -77,7 +82,7 @@ def test_a_torn_ledger_is_repaired_too(store: Store) -> None:
     newest.write_bytes(newest.read_bytes()[:50])
     with pytest.raises(StoreUnreadable, match="lost r2"):
         Snapshot(store.root)
-    assert repair_ledger(store.root, store.space) == ["r2"]
+    assert put_back(store) == ["r2: its row in the ledger was put back from its seal"]
     assert Snapshot(store.root).release.name == "r2"
     assert check_store(store.dir)[0] == []
 
@@ -116,3 +121,18 @@ def test_seals_go_with_their_releases_and_a_roll_back_is_sealed(store: Store) ->
     assert list_sealed(store.dir) == [2, 3]
     assert check_store(store.dir) == ([], 2, 0)
     assert [one.name for one in read_releases(store)] == ["r1", "r2", "r3"]
+
+
+def test_a_release_made_while_the_ledger_is_read_is_no_lost_row(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    read = other_versions.read_ledger
+
+    def read_slowly(folder: Path) -> list[Release]:
+        found = read(folder)
+        monkeypatch.setattr(other_versions, "read_ledger", read)
+        store.merge(TOPICS, topics("c"))
+        publish(store, "c", None)
+        return found
+
+    monkeypatch.setattr(other_versions, "read_ledger", read_slowly)
+    assert Snapshot(store.root).release.name == "r2"
+    assert Snapshot(store.root).release.name == "r3"

@@ -154,6 +154,7 @@ def gc(
     What is younger than a day is left to readers that have it open.
     """
     with report_errors():
+        from slowwave.store.integrity.check import check_newest_whole
         from slowwave.store.lock import writer_lock
         from slowwave.store.releases import is_dropped, read_releases
         from slowwave.store.upkeep import drop_old_versions, measure_garbage, pick_kept
@@ -169,6 +170,7 @@ def gc(
             OUT.print(f"{sum(sizes.values()) / 1e6:,.1f} MB would be freed; kept are {names}.", highlight=False)
             return
         with writer_lock(opened.dir, "gc", "gc"):
+            check_newest_whole(opened.dir)
             freed = drop_old_versions(opened, settings.storage)
         OUT.print(f"{freed / 1e6:,.1f} MB freed; kept are {names}.", highlight=False)
 
@@ -190,20 +192,18 @@ def reject(
 def check(
     quick: Annotated[bool, typer.Option("--quick", help="Sizes alone: no file is read.")] = False,
     full: Annotated[bool, typer.Option("--full", help="Also the hash chains of the messages, as `verify`.")] = False,
-    repair: Annotated[bool, typer.Option("--repair", help="Put lost rows of the ledger of releases back.")] = False,
     as_json: JsonOption = False,
     store: StoreOption = None,
     space: SpaceOption = None,
 ) -> None:
-    """Compare the files of the kept releases with what they were.
+    """Compare the files of the store with what they were.
 
-    Exit status 1 where one was altered, cut or lost. Caches, which a night can make anew, are not looked at.
+    Exit status 1 where one was altered, cut or lost; `slowwave repair` mends what can be.
     """
     with report_errors_and_progress():
-        from slowwave.store.integrity.check import check_store, repair_ledger
+        from slowwave.store.integrity.check import check_store
 
         settings = load_settings(store, space)
-        back = repair_ledger(settings.store, settings.space) if repair else []
         checked = check_store(settings.store / settings.space, read=not quick)
         damage = [str(one) for one in checked.damage]
         if full and not damage:
@@ -211,15 +211,10 @@ def check(
 
             damage += [str(one) for one in find_broken_chains(open_store(store, space))[1]]
         if as_json:
-            OUT.print_json(
-                data={
-                    "damage": damage, "checked": checked.sealed, "unchecked": checked.unsealed, "repaired": back
-                }
-            )  # fmt: skip
+            OUT.print_json(data={"damage": damage, "checked": checked.sealed, "unchecked": checked.unsealed})
         else:
             for line in damage:
                 ERR.print(line, style="red", highlight=False, soft_wrap=True)
-            OUT.print(*(f"{name}: its row was put back" for name in back), sep="\n", end="\n" * bool(back))
             older = f"; {checked.unsealed} made before there were seals, not checked" if checked.unsealed else ""
             OUT.print(
                 f"{checked.sealed:,} release{'s' * (checked.sealed != 1)} checked: {len(damage)} damaged{older}",
@@ -227,3 +222,17 @@ def check(
             )
         if damage:
             raise typer.Exit(1)
+
+
+def repair(store: StoreOption = None, space: SpaceOption = None) -> None:
+    """Mend a damaged store: keep what is whole, make anew what can be made, and say what is lost.
+
+    Messages are read again from their transcripts where these are still there; claims and what hangs on them are made
+    anew. Exit status 1 where nothing could be mended, 3 where a step failed.
+    """
+    with report_errors_and_progress():
+        from slowwave.flows.parts.repair import run_repair
+
+        report = run_repair(load_settings(store, space))
+        report.print(OUT)
+        end_run(report)

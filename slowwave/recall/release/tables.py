@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from slowwave.recall.release.columns import Ints, Mask
 from slowwave.schemas.errors import StoreUnreadable
 from slowwave.schemas.tables import TABLES, Table
-from slowwave.store.integrity.seals import check_files_there
+from slowwave.store.integrity.seals import check_files_there, find_broken_index
 from slowwave.store.other_versions import check_tables_exist, find_missing_columns, load_releases
 from slowwave.store.releases import Release, pick_release
 from slowwave.store.stand_ins import make_stand_in
@@ -95,10 +95,16 @@ class OpenTable:
 
     @shared_property
     def has_full_text(self) -> bool:
-        """Whether the text column has an index of full text."""
+        """Whether the text column has an index of full text that is whole."""
         fields = [self.table.full_text]
         found = self.dataset.describe_indices()
-        return any(index.field_names == fields and index.index_type == "Inverted" for index in found)
+        there = any(index.field_names == fields and index.index_type == "Inverted" for index in found)
+        return there and self.broken_index is None
+
+    @shared_property
+    def broken_index(self) -> str | None:
+        """A file of an index that is not as it was, and how."""
+        return find_broken_index(self.dir, self.release.number, self.table.name)
 
     @shared_property
     def keys(self) -> pa.ChunkedArray:
@@ -155,6 +161,10 @@ class Tables:
     def has_full_text(self, table: Table) -> bool:
         """Return whether the table's text column has an index of full text."""
         return self._open[table.name].has_full_text
+
+    def find_broken_index(self, table: Table) -> str | None:
+        """Return a file of the table's indexes that is not as it was, and how; None where all are."""
+        return self._open[table.name].broken_index
 
     def read(self, table: Table, columns: Sequence[str], where: pc.Expression | None = None) -> pa.Table:
         """Return columns of the rows that pass, in no order that may be relied on."""

@@ -16,7 +16,7 @@ from slowwave.store.integrity.manifests import list_manifests
 from slowwave.store.private import replace_file, sync_path
 
 SYNCED_FILE = "synced.json"
-OWN = (SYNCED_FILE, "writer.json", "writer.lock")
+OWN = (SYNCED_FILE, "sums.json", "writer.json", "writer.lock")
 """Files of the lock, that say nothing about the tables."""
 BOOT = Path("/proc/sys/kernel/random/boot_id")
 

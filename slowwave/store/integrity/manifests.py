@@ -1,15 +1,42 @@
-"""The files by which Lance knows the versions of a table."""
+"""The files of a table: manifests, by which Lance knows its versions, and whether a file is what it was."""
 
+from hashlib import file_digest, sha256
 from pathlib import Path
+from typing import Any
 
 LAST_VERSION = 2**64 - 1
 """Lance names the manifest of version 3 by this number less 3, so that the newest sorts first; older stores by 3."""
+DIGESTED = 128 << 20
+"""Bytes of a release that a reader digests before it opens it: a tenth of a second. Of more it looks at sizes alone."""
+
+Files = dict[str, list[Any]]
+"""Path inside the space's folder -> its bytes, its SHA-256 in hex."""
+
+
+def parse_version(path: Path) -> int:
+    """Return the version whose manifest this is, by its name."""
+    number = int(path.stem)
+    return LAST_VERSION - number if number > LAST_VERSION // 2 else number
 
 
 def list_manifests(path: Path) -> dict[int, Path]:
     """Return the file that names what a version of a table consists of, for each version that is there."""
-    numbers = {one: int(one.stem) for one in (path / "_versions").glob("*.manifest") if one.stem.isdigit()}
-    return {LAST_VERSION - n if n > LAST_VERSION // 2 else n: one for one, n in numbers.items()}
+    return {parse_version(one): one for one in (path / "_versions").glob("*.manifest") if one.stem.isdigit()}
+
+
+def hash_file(path: Path) -> str:
+    """Return SHA-256 in hex."""
+    with path.open("rb") as file:
+        return file_digest(file, sha256).hexdigest()
+
+
+def describe_change(path: Path, size: int, digest: str | None) -> str | None:
+    """Return how a file is another than it was, in words; None where it is the same. Without `digest` sizes alone."""
+    if not path.is_file():
+        return "is gone"
+    if (found := path.stat().st_size) != size:
+        return f"has {found:,} bytes, was {size:,}"
+    return "its bytes were altered" if digest and hash_file(path) != digest else None
 
 
 def identify_newest_manifest(path: Path) -> tuple[str, int, int] | None:

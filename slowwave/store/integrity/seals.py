@@ -11,7 +11,6 @@ from collections.abc import Container, Iterator
 from contextlib import suppress
 from datetime import datetime
 from functools import lru_cache
-from hashlib import file_digest, sha256
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,13 +18,11 @@ import lance
 import orjson
 
 from slowwave.schemas.errors import StoreUnreadable
-from slowwave.store.integrity.manifests import list_manifests
+from slowwave.schemas.tables import MESSAGES, RELEASES
+from slowwave.store.integrity.manifests import DIGESTED, Files, describe_change, hash_file, list_manifests
 
 FOLDER = "seals"
 PART = ".part"
-
-Files = dict[str, list[Any]]
-"""Path inside the space's folder -> its bytes, its SHA-256 in hex."""
 
 
 class Damage(NamedTuple):
@@ -47,7 +44,7 @@ def write_seal(folder: Path, number: int, row: dict[str, Any]) -> Path:
     before = read_seal(folder, number - 1)
     known: Files = before["files"] if before else {}
     files = {path: known.get(path) or [*_measure(folder / path)] for path in list_pinned_files(folder, row["versions"])}
-    seal = {"row": row, "previous": _hash_file(_build_path(folder, number - 1)) if before else None, "files": files}
+    seal = {"row": row, "previous": hash_file(_build_path(folder, number - 1)) if before else None, "files": files}
     path = _build_path(folder, number).with_suffix(PART)
     path.parent.mkdir(exist_ok=True)
     with path.open("wb") as file:
@@ -108,35 +105,60 @@ def _parse_seal(path: Path, mtime_ns: int, size: int) -> dict[str, Any] | None:
     return None
 
 
-def check_ledger_whole(folder: Path, newest: int) -> None:
-    """Check that the ledger of releases still has the newest row that was sealed.
+def find_last_known(folder: Path) -> int:
+    """Return the number of the newest release that a seal, or a tag of Lance's, tells of; 0 where none does.
+
+    To be called before the ledger is read: of a release that is made meanwhile the row is there before its seal.
+    """
+    tagged = (number - 1 for number in list_tagged(folder))  # a night that was killed leaves a tag more than rows
+    return max([0, *list_sealed(folder), *tagged])
+
+
+def check_ledger_whole(folder: Path, newest: int, known: int) -> None:
+    """Check that the ledger of releases still has the newest row that is known of.
 
     Raises:
         StoreUnreadable: it was lost; without this an older release would be served, or numbers given twice.
     """
-    sealed = list_sealed(folder)
-    if sealed and sealed[-1] > newest:
-        raise StoreUnreadable(
-            folder, f"the ledger of releases has lost r{sealed[-1]}: `slowwave check --repair` puts its row back"
-        )
+    if known > newest:
+        raise StoreUnreadable(folder, f"the ledger of releases has lost r{known}: `slowwave repair` puts its row back")
+
+
+def list_tagged(folder: Path) -> list[int]:
+    """Return the numbers of the releases that a version of the messages is tagged with, in order."""
+    tags = (folder / f"{MESSAGES.name}.lance" / "_refs" / "tags").glob("r*.json")
+    return sorted(int(path.stem[1:]) for path in tags if path.stem[1:].isdigit())
 
 
 def check_files_there(folder: Path, number: int, table: str) -> None:
-    """Check that each file of a table of a release is there and as long as it was; no file is read.
+    """Check that each file of a table of a release is there and as it was; of a large release sizes alone.
 
     Those of indexes are left out: a reader does without a broken one, and says so.
 
     Raises:
         StoreUnreadable: one is not.
     """
-    files = (read_seal(folder, number) or {"files": {}})["files"]
-    mine = {name: facts for name, facts in files.items() if name.startswith(f"{table}.lance/")}
-    for damage in _compare_files(folder, number, mine, read=False):
-        if "/_indices/" in damage.where:
-            continue
-        raise StoreUnreadable(
-            folder, f"{damage}: put it back from a backup, or `slowwave rollback`; `slowwave check` lists all"
-        )
+    for name, what in _find_altered(folder, number, f"{table}.lance/").items():
+        if "/_indices/" not in name:
+            raise StoreUnreadable(folder, f"r{number}: {name}: {what}: `slowwave repair`, or `slowwave rollback`")
+
+
+def find_broken_index(folder: Path, number: int, table: str) -> str | None:
+    """Return a file of a table's indexes that is not as it was, and how; None where all are."""
+    return next(
+        (f"{name}: {what}" for name, what in _find_altered(folder, number, f"{table}.lance/_indices/").items()), None
+    )
+
+
+def _find_altered(folder: Path, number: int, below: str) -> dict[str, str]:
+    """Return the files of a release below a folder that are others than they were, with how."""
+    files: Files = (read_seal(folder, number) or {"files": {}})["files"]
+    read = sum(size for size, _ in files.values()) <= DIGESTED
+    mine = {name: facts for name, facts in files.items() if name.startswith(below)}
+    changes = {
+        name: describe_change(folder / name, size, digest if read else None) for name, (size, digest) in mine.items()
+    }
+    return {name: what for name, what in changes.items() if what}
 
 
 def find_damage(folder: Path, rows: dict[int, dict[str, Any]], *, read: bool = True) -> Iterator[Damage]:
@@ -147,6 +169,7 @@ def find_damage(folder: Path, rows: dict[int, dict[str, Any]], *, read: bool = T
         rows: the ledger's row of each release, as `write_seal` was given it.
         read: also read every file and compare its SHA-256; else sizes alone.
     """
+    describe = lru_cache(maxsize=None)(describe_change)  # releases share most of their files
     for number in list_sealed(folder):
         try:
             seal = read_seal(folder, number)
@@ -156,24 +179,15 @@ def find_damage(folder: Path, rows: dict[int, dict[str, Any]], *, read: bool = T
         if seal is None:  # dropped since it was listed
             continue
         before = _build_path(folder, number - 1)
-        if seal["previous"] and before.is_file() and seal["previous"] != _hash_file(before):
+        if seal["previous"] and before.is_file() and seal["previous"] != hash_file(before):
             yield Damage(f"r{number - 1}", f"{FOLDER}/{before.name}", "is not the seal that the next one follows")
         if number not in rows:
-            yield Damage(f"r{number}", "releases", "its row is lost: `slowwave check --repair` puts it back")
+            yield Damage(f"r{number}", RELEASES.name, "its row is lost: `slowwave repair` puts it back")
         elif orjson.loads(orjson.dumps(rows[number])) != seal["row"]:
-            yield Damage(f"r{number}", "releases", "its row is not the one that was sealed")
-        yield from _compare_files(folder, number, seal["files"], read=read)
-
-
-def _compare_files(folder: Path, number: int, files: Files, *, read: bool) -> Iterator[Damage]:
-    for name, (size, digest) in files.items():
-        path = folder / name
-        if not path.is_file():
-            yield Damage(f"r{number}", name, "is gone")
-        elif (found := path.stat().st_size) != size:
-            yield Damage(f"r{number}", name, f"has {found:,} bytes, was {size:,}")
-        elif read and _hash_file(path) != digest:
-            yield Damage(f"r{number}", name, "its bytes were altered")
+            yield Damage(f"r{number}", RELEASES.name, "its row is not the one that was sealed")
+        for name, (size, digest) in seal["files"].items():
+            if what := describe(folder / name, size, digest if read else None):
+                yield Damage(f"r{number}", name, what)
 
 
 def read_lost_rows(folder: Path, numbers: set[int]) -> list[dict[str, Any]]:
@@ -207,12 +221,7 @@ def _list_version(folder: Path, name: str, version: int) -> Iterator[Path]:
 
 
 def _measure(path: Path) -> tuple[int, str]:
-    return path.stat().st_size, _hash_file(path)
-
-
-def _hash_file(path: Path) -> str:
-    with path.open("rb") as file:
-        return file_digest(file, sha256).hexdigest()
+    return path.stat().st_size, hash_file(path)
 
 
 def _build_path(folder: Path, number: int) -> Path:

@@ -1,0 +1,191 @@
+"""Mend a damaged store: whole rows are kept, what was made of others is made anew, what is lost for good is said.
+
+    slowwave repair
+
+Messages, and what stands on nothing else (answers that were paid for, what was taken back, left out or forgotten), come
+from what is whole of their tables and, messages, from transcripts that are still there. Claims and all that is derived
+is made anew by the night's own steps. `repair.json` says what is still to do: a repair that is killed is gone on with,
+and no night begins before it is done.
+"""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import polars as pl
+import pyarrow.compute as pc
+
+from slowwave.flows.nightly import run_steps_after_read
+from slowwave.flows.parts.report import RunReport
+from slowwave.flows.parts.run import Caller, open_run, run_as_function, run_step
+from slowwave.flows.parts.selection import Selection
+from slowwave.flows.reprocess import FORGET
+from slowwave.schemas.errors import StoreMissing
+from slowwave.schemas.settings import Settings
+from slowwave.schemas.tables import (
+    ACTIONS,
+    FILES,
+    GISTS,
+    MARKS,
+    MERGES,
+    MESSAGES,
+    OBSERVATIONS,
+    PASSAGES,
+    QUARANTINE,
+    RELATIONS,
+    RELEASES,
+    SESSIONS,
+    SUMMARIES,
+    TOPIC_HISTORY,
+    TOPICS,
+)
+from slowwave.store.integrity.check import REPAIR_FILE
+from slowwave.store.integrity.salvage import Salvaged, drop_unreadable, find_broken_tables, mend_tags, salvage
+from slowwave.store.private import replace_file
+from slowwave.store.store import Store
+from slowwave.tasks.ingest.refill import refill_vault
+from slowwave.tasks.ingest.task import read_transcripts
+from slowwave.tasks.job import Job
+
+REMADE: dict[str, tuple[str, ...]] = {
+    "files": (), "quarantine": (), "passages": (), "gists": (), "vectors": (), "marks": (), "prototypes": (),
+    "prototype_members": (),
+    "boilerplate": ("boilerplate",), "lines": ("boilerplate",), "actions": ("habits",), "patterns": ("habits",),
+    "observations": (), "merges": ("dedupe", "supersede"), "relations": ("relate",), "topics": ("topics",),
+    "topic_history": ("topics",), "summaries": ("summaries",),
+}  # fmt: skip
+"""Tables whose rows are made anew, and the steps that are then done again."""
+OF_CLAIMS = (RELATIONS, TOPICS, TOPIC_HISTORY, SUMMARIES, MARKS)
+"""What goes with all claims; merges that were taken back stay so."""
+TOLD = 20
+"""Sessions that are named one by one, at most."""
+Held = dict[str, tuple[str, str, int]]
+"""By session: the transcript's own id, its path, its messages."""
+
+
+def run_repair(settings: Settings, call: Caller = run_as_function) -> RunReport:
+    """Mend what is damaged, release, and take releases from the ledger that can't be read any more.
+
+    Raises:
+        StoreMissing: there is no such store or space.
+        StoreLocked: another run is at it.
+    """
+    todo: dict[str, Salvaged] = {}
+    told: list[str] = []
+    if not any((folder := settings.store / settings.space).glob("*.lance")):
+        raise StoreMissing(folder)
+    with open_run("repair", settings, lambda folder: _begin(folder, todo, told), create=True) as (job, report):
+        mend_tags(job.store)
+        before = _list_sessions(job.store)
+        if todo.keys() - {RELEASES.name}:
+            _read_again(job, report, call, todo, before)
+            _forget_made(job.store, {name for name, one in todo.items() if one.lost != 0})
+            run_steps_after_read(job, report, call)
+        dropped = drop_unreadable(job.store)
+        told += [line for one in todo.values() for line in _tell_lost(job.store, one, before)]
+        told += [f"{name} can't be read any more and is no longer kept" for name in dropped]
+        report.notes += told or ["nothing is damaged: nothing was done"]
+        (job.store.dir / REPAIR_FILE).unlink(missing_ok=True)
+    return report
+
+
+def _begin(folder: Path, todo: dict[str, Salvaged], told: list[str]) -> None:
+    """Salvage; what is to be done after is written down before, with what a repair that was killed left to do."""
+    file = folder / REPAIR_FILE
+    for row in json.loads(file.read_bytes()) if file.exists() else []:
+        todo[row[0]] = Salvaged(*row)
+    broken = find_broken_tables(folder)
+    todo |= {name: Salvaged(name, 0, None) for name in broken}
+    if todo:
+        replace_file(file, json.dumps([*todo.values()]).encode())
+    done, said = salvage(folder, broken)
+    todo |= {one.table: one for one in done}
+    told += said
+    if todo:
+        replace_file(file, json.dumps([*todo.values()]).encode())
+
+
+def _list_sessions(store: Store) -> Held:
+    """Return what the sessions' rows say, before anything is read again."""
+    rows = store.read(SESSIONS, ["session_id", "native_id", "path", "messages"]).to_pylist()
+    return {row["session_id"]: (row["native_id"], row["path"], row["messages"]) for row in rows}
+
+
+def _count_messages(store: Store) -> dict[str, int]:
+    held = pl.DataFrame(store.read(MESSAGES, ["session_id"]))
+    return dict(held.group_by("session_id").len().iter_rows())
+
+
+def _read_again(job: Job, report: RunReport, call: Caller, todo: dict[str, Salvaged], before: Held) -> None:
+    """Read the transcripts again, where they are still there, of sessions that have lost messages or their row."""
+    store, held = job.store, _count_messages(job.store)
+    short = {sid: path for sid, (_, path, messages) in before.items() if held.get(sid, 0) < messages}
+    paths, known = set(short.values()), pl.DataFrame(store.read(FILES, ["path", "quarantined"]))
+    lost = {name for name, one in todo.items() if one.lost != 0}
+    if lost & {SESSIONS.name, FILES.name}:
+        paths |= set(known["path"]) | {path for _, path, _ in before.values()}
+    if QUARANTINE.name in lost:
+        paths |= set(known.filter(pl.col("quarantined") > 0)["path"])
+    there = [Path(path) for path in sorted(paths) if path and Path(path).exists()]
+    if there:
+        refill_vault(store, job.settings, there)
+        store.delete_ids(FILES, [str(path) for path in there])
+        run_step(call, report, read_transcripts, job, there)
+    if lost & {MESSAGES.name, SESSIONS.name}:
+        _drop_orphans(store, set(short))
+
+
+def _drop_orphans(store: Store, sessions: set[str]) -> None:
+    """Have sessions that lost messages gone through again, and remove what was made of messages that are gone."""
+    there = store.read(MESSAGES, [MESSAGES.key])[MESSAGES.key].combine_chunks()
+    for table in (PASSAGES, GISTS, ACTIONS):
+        rows = store.read(table, list({table.key, "message_id"}))
+        orphans = rows.filter(pc.invert(pc.is_in(rows["message_id"], there)))
+        store.delete_ids(table, orphans[table.key].to_pylist())
+    marks = store.read_ids(MARKS, sessions, [MARKS.key], by="unit_id")
+    store.delete_ids(MARKS, marks[MARKS.key].to_pylist())
+
+
+def _forget_made(store: Store, lost: set[str]) -> None:
+    """Forget that the steps were done that made what is lost, and what hangs on claims where these are lost."""
+    if OBSERVATIONS.name in lost:
+        for table in OF_CLAIMS:
+            store.delete_ids(table, store.read(table, [table.key])[table.key].to_pylist())
+        merges = store.read(MERGES, [MERGES.key], pc.field("undone") == pc.scalar(False))
+        store.delete_ids(MERGES, merges[MERGES.key].to_pylist())
+        store.delete_ids(OBSERVATIONS, store.read(OBSERVATIONS, [OBSERVATIONS.key])[OBSERVATIONS.key].to_pylist())
+        return
+    chosen = Selection().select_sessions(store)
+    for step in sorted({step for name in lost for step in REMADE.get(name, ())}):
+        FORGET[step](store, chosen, keep=False)
+
+
+def _tell_lost(store: Store, done: Salvaged, before: Held) -> Iterator[str]:
+    """Yield what of a table is lost, and where it comes from; or that it was made anew."""
+    if done.table in REMADE and done.lost != 0:
+        yield f"{done.table}: made anew; whole rows: {done.kept:,}"
+    elif done.table == MESSAGES.name:
+        yield from _tell_lost_messages(_count_messages(store), before, done)
+    elif done.table == SESSIONS.name and done.lost != 0:
+        bare = store.read(SESSIONS, ["native_id"], pc.field("path") == "")["native_id"].to_pylist()
+        yield f"sessions: made anew; whole rows: {done.kept:,}"
+        if bare:
+            yield f"{len(bare):,} sessions have lost their own id, title and path: their transcripts are gone"
+    elif done.lost != 0 and done.table != RELEASES.name:  # what was put back of these is told
+        many = "an unknown number of" if done.lost is None else f"{done.lost:,}"
+        yield f"{done.table}: whole rows: {done.kept:,}; {many} rows are lost: only a backup of before has them"
+    else:
+        yield f"{done.table}: whole rows: {done.kept:,}"
+
+
+def _tell_lost_messages(held: dict[str, int], before: Held, done: Salvaged) -> Iterator[str]:
+    lost = {sid: messages - held.get(sid, 0) for sid, (_, _, messages) in before.items()}
+    short = sorted(sid for sid in lost if lost[sid] > 0)
+    back = sum(messages for _, _, messages in before.values()) - done.kept - sum(lost[sid] for sid in short)
+    yield f"messages: whole rows: {done.kept:,}; {max(back, 0):,} were read again from their transcripts"
+    for sid in short[:TOLD]:
+        native, path, messages = before[sid]
+        why = "is gone" if not Path(path).exists() else "has them no more"
+        yield f"session {native}: {lost[sid]:,} of {messages:,} messages are lost, {path} {why}: only a backup has them"
+    if short[TOLD:]:
+        yield f"{sum(lost[sid] for sid in short[TOLD:]):,} more messages of {len(short[TOLD:]):,} sessions are lost so"

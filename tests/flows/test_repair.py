@@ -1,0 +1,216 @@
+"""Damage of every kind to every table, and what `check` says, `repair` does and recall then answers: real bytes."""
+
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import lance
+import pyarrow.compute as pc
+import pytest
+
+from slowwave.engines.encoders.hash_encoder import HashEncoder
+from slowwave.flows.nightly import run_night
+from slowwave.flows.parts.repair import run_repair
+from slowwave.memory import Memory
+from slowwave.schemas.errors import StoreUnreadable
+from slowwave.schemas.settings import Settings
+from slowwave.schemas.tables import RUNS, TABLES
+from slowwave.store import Store
+from slowwave.store.integrity.check import REPAIR_FILE, check_store
+from slowwave.store.integrity.digest import compute_table_digest
+from slowwave.store.integrity.manifests import list_manifests
+from slowwave.tasks.ingest.verify import find_broken_chains
+from tests.killed_nights import SAMPLES
+
+QUERY = "Which database does tidepool use for the gauge readings?"
+FLIPS = int(os.environ.get("SLOWWAVE_FLIPS", "4"))
+COMMANDS = (
+    "import sys\n"
+    "from slowwave.cli.main import app\n"
+    "for words in (['check'], ['recall', sys.argv[1], '--json'], ['run', '--plain', sys.argv[2]]):\n"
+    "    try:\n"
+    "        app([*words, '--store', sys.argv[3]], standalone_mode=False)\n"
+    "    except SystemExit:\n"
+    "        pass\n"
+    "    print('\\0', end='')\n"
+)
+
+
+def make_settings(root: Path) -> Settings:
+    return Settings(store=root, encoder="hash-384", keywords={"top": 0})
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with transcripts, and a store of them."""
+    folder = tmp_path_factory.mktemp("repair")
+    for name in ("claude-code", "generic"):
+        shutil.copytree(SAMPLES / name, folder / "talk" / name)
+    run_night([folder / "talk"], make_settings(folder / "store")).check_complete()
+    return folder
+
+
+@pytest.fixture
+def root(built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return shutil.copytree(built / "store", tmp_path / "store")
+
+
+def digest(root: Path) -> dict[str, str]:
+    store = Store.open(root)
+    return {name: compute_table_digest(table, store.read(table)) for name, table in TABLES.items() if table != RUNS}
+
+
+def ask(root: Path) -> list[tuple[str, str]]:
+    return [(hit.id, hit.text) for hit in Memory.open(root, encoder=HashEncoder()).recall(QUERY)]
+
+
+def find_data(folder: Path) -> Path | None:
+    """The largest data file of a table's newest version."""
+    fragments = lance.dataset(str(folder)).get_fragments()
+    paths = [folder / "data" / file.path for fragment in fragments for file in fragment.metadata.files]
+    return max(paths, key=lambda path: path.stat().st_size, default=None)
+
+
+def alter(folder: Path) -> bool:
+    if data := find_data(folder):
+        content = bytearray(data.read_bytes())
+        content[len(content) // 3] ^= 0x55
+        data.write_bytes(content)
+    return data is not None
+
+
+def cut(folder: Path) -> bool:
+    if data := find_data(folder):
+        data.write_bytes(data.read_bytes()[:-7])
+    return data is not None
+
+
+def lose_manifest(folder: Path) -> bool:
+    manifests = list_manifests(folder)
+    manifests[max(manifests)].unlink()
+    return True
+
+
+def lose_all(folder: Path) -> bool:
+    shutil.rmtree(folder)
+    return True
+
+
+DAMAGE = (alter, cut, lose_manifest, lose_all)
+PAIRS = (
+    (alter, "messages"),
+    (lose_all, "messages"),
+    (cut, "observations"),
+    (lose_manifest, "observations"),
+    (alter, "passages"),
+    (lose_manifest, "marks"),
+    (lose_all, "sessions"),
+    (cut, "releases"),
+    (lose_all, "releases"),
+)
+
+
+@pytest.mark.parametrize(("damage", "table"), PAIRS)
+def test_a_damaged_table_is_found_stops_the_night_and_is_made_what_it_was(
+    root: Path, built: Path, damage: Callable[[Path], bool], table: str
+) -> None:
+    before, asked = digest(built / "store"), ask(built / "store")
+    assert damage(root / "default" / f"{table}.lance")
+    assert any(table in one.where for one in check_store(root / "default").damage)
+    with pytest.raises(StoreUnreadable, match="slowwave repair"):
+        run_night([built / "talk"], make_settings(root))
+    report = run_repair(make_settings(root))
+    assert report.failures == []
+    assert any(table in note or note.startswith("r1: its row") for note in report.notes)
+    after = digest(root)
+    assert {name for name in before if name != "releases" and after[name] != before[name]} <= {"vectors"}  # a cache
+    assert (check_store(root / "default").damage, ask(root)) == ([], asked)
+    assert find_broken_chains(Store.open(root))[1] == []
+    assert run_night([built / "talk"], make_settings(root)).release is None
+
+
+@pytest.mark.skipif("SLOWWAVE_FLIPS" not in os.environ, reason="takes minutes: SLOWWAVE_FLIPS=4 runs it")
+def test_after_a_repair_of_any_table_the_store_is_whole_and_nights_go_on(root: Path, built: Path) -> None:
+    asked = ask(root)
+    for table, damage in ((table, damage) for table in TABLES for damage in DAMAGE):
+        broken = shutil.copytree(root, root.with_name("broken"))
+        if damage(broken / "default" / f"{table}.lance"):  # else a table without rows
+            run_repair(make_settings(broken)).check_complete()
+            assert check_store(broken / "default").damage == [], (table, damage)
+            assert run_night([built / "talk"], make_settings(broken)).failures == []
+            assert ask(broken) == asked, (table, damage)
+        shutil.rmtree(broken)
+
+
+def test_what_no_transcript_has_any_more_is_named_and_the_rest_goes_on(root: Path, tmp_path: Path) -> None:
+    talk = shutil.copytree(SAMPLES / "generic", tmp_path / "talk")
+    settings = make_settings(tmp_path / "other")
+    run_night([talk], settings)
+    messages = Store.open(tmp_path / "other").count(TABLES["messages"])
+    alter(tmp_path / "other" / "default" / "messages.lance")
+    shutil.rmtree(talk)
+    notes = run_repair(settings).notes
+    lost = [note for note in notes if "messages are lost" in note]
+    assert f"{talk}" in lost[0]
+    assert "is gone: only a backup has them" in lost[0]
+    assert sum(int(note.split()[2]) for note in lost) == messages
+    assert check_store(tmp_path / "other" / "default").damage == []
+    assert Store.open(tmp_path / "other").count(TABLES["observations"], pc.field("status") == "active") == 0
+
+
+def test_the_ledger_comes_back_from_tags_where_the_seals_are_gone_too(root: Path, built: Path) -> None:
+    folder = root / "default"
+    (built / "more").mkdir(exist_ok=True)
+    shutil.copytree(SAMPLES / "codex", built / "more", dirs_exist_ok=True)
+    run_night([built / "more"], make_settings(root))
+    asked = ask(root)
+    for gone in ("releases.lance", "seals"):
+        shutil.rmtree(folder / gone)
+    with pytest.raises(StoreUnreadable, match="lost r1"):
+        run_night([built / "talk"], make_settings(root))
+    notes = run_repair(make_settings(root)).notes
+    assert [note.split(":")[0] for note in notes if "from Lance's tags" in note] == ["r1", "r2"]
+    assert (Memory.open(root, encoder=HashEncoder()).release.name, ask(root)) == ("r2", asked)
+
+
+def test_a_repair_that_was_killed_is_gone_on_with_and_no_night_begins_before(root: Path, built: Path) -> None:
+    before = digest(root)
+    store = Store.open(root)
+    for name in ("observations", "passages"):  # what a repair had emptied when it was killed
+        table = TABLES[name]
+        store.delete_ids(table, store.read(table, [table.key])[table.key].to_pylist())
+    todo = [["observations", 0, None], ["passages", 0, None]]
+    (root / "default" / REPAIR_FILE).write_text(json.dumps(todo), encoding="utf-8")
+    with pytest.raises(StoreUnreadable, match="is not done yet"):
+        run_night([built / "talk"], make_settings(root))
+    run_repair(make_settings(root)).check_complete()
+    after = digest(root)
+    assert {name for name in before if name != "releases" and after[name] != before[name]} <= {"vectors"}
+    assert not (root / "default" / REPAIR_FILE).exists()
+
+
+def test_bytes_flipped_anywhere_end_no_process_and_are_never_served(root: Path, built: Path) -> None:
+    texts = {text for _, text in ask(built / "store")}
+    drawn = random.Random(26)
+    files = [path for path in sorted((root / "default").glob("*.lance/**/*")) if path.is_file()]
+    for path in drawn.sample(files, FLIPS):
+        whole = shutil.copytree(root, root.with_name("flipped"))
+        flipped = whole / path.relative_to(root)
+        content = bytearray(flipped.read_bytes())
+        content[drawn.randrange(len(content))] ^= drawn.randrange(1, 256)
+        flipped.write_bytes(content)
+        words = [sys.executable, "-c", COMMANDS, QUERY, str(built / "talk"), str(whole)]
+        done = subprocess.run(words, capture_output=True, text=True, check=False, env=dict(os.environ))
+        assert (done.returncode, "Traceback" in done.stderr, "panicked" in done.stderr) == (0, False, False), (
+            f"{path}\n{done.stderr}"
+        )
+        told = done.stdout.split("\0")[1]
+        hits = json.loads(told)["hits"] if told.strip() else []
+        assert {hit["text"] for hit in hits} <= texts, path
+        shutil.rmtree(whole)
