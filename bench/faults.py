@@ -79,8 +79,8 @@ released, status 0, and only then Prefect tries for some minutes to say so (`tes
 `tests/flows/test_prefect_server_dies.py`); stamps of the hour that is there twice, of the future and of none, a clock
 set back, and one that was ahead (`tests/ingest/test_hostile_files.py`, `tests/flows/test_gates.py`); writers and
 readers at once (`tests/flows/test_all_at_once.py`); transcripts of any shape
-(`tests/ingest/test_readers_bear_anything.py`, `tests/ingest/test_hostile_files.py`); tables whose bytes are altered, cut
-or gone, their newest manifest or all files, and bytes flipped by chance under the real commands
+(`tests/ingest/test_readers_bear_anything.py`, `tests/ingest/test_hostile_files.py`); tables whose bytes are altered,
+cut or gone, their newest manifest or all files, and bytes flipped by chance under the real commands
 (`tests/flows/test_repair.py`, `tests/store/test_seals.py`).
 
 There are no failpoints in the code: the filter fails each call inside each commit, and `tests/flows/test_crash.py`
