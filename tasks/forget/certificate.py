@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.tables import FORGOTTEN
+from slowwave.store.journals.exports import read_exports
 from slowwave.store.private import replace_file
 from slowwave.store.releases import Release
 from slowwave.store.store import Store
@@ -26,6 +27,7 @@ Plain = dict[str, Any]
 def build_certificate(plan: Plan, store: Store, live: Release | None, scan: Scan) -> Plain:
     """Return a certificate; its `digest` is over all the rest."""
     batch = read_batch(store, plan.run_id)
+    there = {(one.path, one.at) for one in read_exports(store.dir)}
     body: Plain = {
         "format": FORMAT,
         "made_at": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -35,7 +37,7 @@ def build_certificate(plan: Plan, store: Store, live: Release | None, scan: Scan
         "rows": {name: count for name, count in plan.counts.items() if count},
         "forgotten": {"rows": len(batch), "digest": digest_ids(batch)},
         "release": None if live is None else {"number": live.number, "release_id": live.release_id},
-        "exports": [{"path": path, "at": at, "removed": plan.drop_exports} for path, at in plan.exports],
+        "exports": [{"path": path, "at": at, "removed": (path, at) not in there} for path, at in plan.exports],
         "canaries": {"key": plan.canaries.key, "marks": plan.canaries.marks},
         "scan": {**scan.as_dict(), "found": len(scan.found), "unread": len(scan.unread)},
     }

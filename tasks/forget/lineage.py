@@ -155,7 +155,7 @@ def _find_reasons(store: Store, plan: Plan, folded: str | None) -> set[str]:
 
 def _find_exports(store: Store, plan: Plan) -> list[tuple[str, str]]:
     """Return where and when those exports were made that name a row which goes."""
-    ids = {*plan.messages, *plan.sessions, *plan.claims, *plan.summaries, *plan.topics}
+    ids = {*plan.messages, *plan.sessions, *plan.claims, *plan.summaries, *plan.topics, *plan.quarantine}
     return [(one.path, one.at) for one in read_exports(store.dir) if ids and holds_any(one, ids)]
 
 

@@ -48,6 +48,7 @@ from slowwave.schemas.tables import (
 from slowwave.store import Store
 from slowwave.store.integrity.check import check_store
 from slowwave.store.integrity.digest import compute_table_digest
+from slowwave.store.journals.exports import Export
 from slowwave.store.journals.journal import Journal, write_note
 from slowwave.store.journals.notes import read_notes
 from slowwave.store.journals.probes import add_probe, read_probes
@@ -267,7 +268,13 @@ def test_a_transcript_on_disk_is_not_read_again_and_what_it_gains_is(root: Path)
     assert f"The {SECRET} budget is nine thousand euros." in store.read(MESSAGES, ["text"])["text"].to_pylist()
 
 
-def test_exports_that_hold_it_are_named_and_removed_where_that_is_asked_for_and_no_others(root: Path) -> None:
+def refuse(export: Export) -> None:
+    raise PermissionError(export.path)
+
+
+def test_exports_that_hold_it_are_named_and_removed_where_that_is_asked_for_and_no_others(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     settings, store, out = make_settings(root / "store"), Store.open(root / "store"), root / "out"
     out.mkdir()
     export_tables(settings, out / "before", "parquet", release="r1")  # when the note had not been read
@@ -279,7 +286,9 @@ def test_exports_that_hold_it_are_named_and_removed_where_that_is_asked_for_and_
     wanted = Wanted(notes=(note.id,))
     held = {str(out / name) for name in ("parquet", "lance", "jsonl", "graphml", "shared.json")}
     assert set(preview_forgetting(wanted, settings).exports) == held
-    _, [path] = run_forget(wanted, settings)
+    with monkeypatch.context() as locked:  # a folder that is read-only stops nothing
+        locked.setattr(stages, "remove_export", refuse)
+        _, [path] = run_forget(wanted, settings, exports=True)
     first = load_certificate(path)
     assert {(one["path"], one["removed"]) for one in first["exports"]} == {(one, False) for one in held}
     assert [one.what for one in check_certificate(store, first) if not one.holds] == ["exports"]

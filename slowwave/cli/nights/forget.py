@@ -123,8 +123,9 @@ def _forget(
             _print_certificate(path, one)
         OUT.print(report.format_verdict() if made else "Nothing of it is there: nothing was forgotten.", soft_wrap=True)
         _print_transcripts(seen)
-        for held in seen.exports:
-            OUT.print(f"{'Removed' if exports else 'Still there'}, an export that held it: {held}", soft_wrap=True)
+        for held in [held for _, one in made for held in one["exports"]]:
+            end = "Removed" if held["removed"] else "Still there"
+            OUT.print(f"{end}, an export made before that held it: {held['path']}", soft_wrap=True)
         if made:
             OUT.print(UNREACHED, soft_wrap=True)
     if found:
