@@ -31,6 +31,7 @@ from slowwave.tasks.experiment.findings import (
     Trial,
     Values,
     compare_trials,
+    format_chance,
     format_interval,
     format_params,
     rate_mean,
@@ -210,5 +211,5 @@ def compare_experiments(settings: Settings, a: Findings, b: Findings) -> str:
     for name in heads:
         gains = [after - before for before, after in zip(old[name], new[name], strict=True)]
         gain, chance = compute_interval(gains, a.clusters), compute_chance(gains, a.clusters)
-        said.append(f"{name}: the second's less the first's {format_interval(gain, '+')}, p {chance:.3f}")
+        said.append(f"{name}: the second's less the first's {format_interval(gain, '+')}, p {format_chance(chance)}")
     return "\n".join([table, *said])

@@ -115,7 +115,7 @@ class Findings(BaseModel, frozen=True):
 
     def _format_row(self, split: str, one: Trial | Finalist) -> list[str]:
         trial = one if isinstance(one, Trial) else one.trial
-        sure = ["", ""] if isinstance(one, Trial) else [format_interval(one.gain, "+"), f"{one.corrected:.3f}"]
+        sure = ["", ""] if isinstance(one, Trial) else [format_interval(one.gain, "+"), format_chance(one.corrected)]
         return [format_params(trial.params), split, *self._format(trial), *sure]
 
     def _format(self, trial: Trial) -> list[str]:
@@ -129,9 +129,10 @@ class Findings(BaseModel, frozen=True):
             return [*said, "None was better on validation than the settings in force: there is nothing to adopt."]
         best = next(one for one in self.validated if one.trial.params == self.adopted)
         gain, test = (format_interval(one.gain, "+") for one in (best, self.tested))
+        chances = format_chance(best.corrected), format_chance(self.tested.chance)
         said.append(
-            f"{format_params(self.adopted)}: {self.metric} {gain} on validation (p {best.corrected:.3f}, by Holm for "
-            f"all {len(self.validated)}), {test} on test (p {self.tested.chance:.3f}; the one setting that test saw)."
+            f"{format_params(self.adopted)}: {self.metric} {gain} on validation (p {chances[0]}, by Holm for all "
+            f"{len(self.validated)}), {test} on test (p {chances[1]}; the one setting that test saw)."
         )
         if self.tested.gain.low <= 0:
             said.append("On test that is no more than chance may do: the interval holds 0.")
@@ -167,6 +168,11 @@ def render_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 def format_params(params: Params) -> str:
     """Return settings on a line."""
     return ", ".join(f"{name} = {value}" for name, value in params.items()) or "as in force"
+
+
+def format_chance(chance: float) -> str:
+    """Return a p."""
+    return f"{chance:.3f}" if chance >= 0.001 else "<0.001"
 
 
 def format_interval(one: Interval, sign: str = "") -> str:

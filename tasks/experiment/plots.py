@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from slowwave.tasks.experiment.findings import Findings, Trial, format_params
+from slowwave.tasks.experiment.findings import Findings, Trial
 from slowwave.tasks.experiment.score import LESS_IS_BETTER, METRICS
 
 if TYPE_CHECKING:
@@ -22,8 +22,6 @@ STYLE = {
     **{"axes.spines.top": False, "axes.spines.right": False, "legend.frameon": False, "savefig.transparent": True},
 }
 ACROSS = 3
-LABEL = 44
-"""Characters of a label."""
 
 
 def draw_plots(findings: Findings) -> list[tuple[str, str]]:
@@ -35,9 +33,6 @@ def draw_plots(findings: Findings) -> list[tuple[str, str]]:
     if len({one.figures["tokens"].mean for one in whole}) > 1 and findings.metric != "tokens":
         pareto = _draw([lambda axis: _draw_pareto(axis, findings, whole)], 6.0, 3.6)
         drawn.append((f"Tokens against {findings.metric}, on training", pareto))
-    if rows := [*findings.validated, *([findings.tested] if findings.tested else [])]:
-        gains = _draw([lambda axis: _draw_gains(axis, findings)], 8.0, 1.0 + 0.32 * len(rows))
-        drawn.append(("Against the settings in force, with 95% intervals", gains))
     if findings.calibration:
         calibration = _draw([lambda axis: _draw_calibration(axis, findings)])
         drawn.append(("Relevance that memory told, against what it showed", calibration))
@@ -89,20 +84,6 @@ def _draw_pareto(axis: "Axes", findings: Findings, whole: list[Trial]) -> None:
         if findings.adopted and one.params == findings.adopted:
             axis.plot(*place, "*", color=NEW, markersize=12, label="best on validation")
     axis.set(xlabel=METRICS["tokens"], ylabel=findings.metric)
-
-
-def _draw_gains(axis: "Axes", findings: Findings) -> None:
-    rows = [("validation", one, QUIET) for one in findings.validated]
-    rows += [("test", findings.tested, NEW)] if findings.tested else []
-    labels = []
-    for at, (split, one, colour) in enumerate(reversed(rows)):
-        axis.plot([one.gain.low, one.gain.high], [at, at], "-", color=colour)
-        axis.plot([one.gain.mean], [at], "o", color=colour)
-        label = f"{split}: {format_params(one.trial.params)}"
-        labels.append(label if len(label) <= LABEL else f"{label[:LABEL]}…")
-    axis.axvline(0, color=BEFORE, linestyle="--")
-    axis.set_yticks(range(len(rows)), labels)
-    axis.set(xlabel=f"gain in {findings.metric} (more is better)", ylim=(-0.6, len(rows) - 0.4))
 
 
 def _draw_calibration(axis: "Axes", findings: Findings) -> None:

@@ -87,7 +87,7 @@ def test_an_experiment_by_the_command_line_is_listed_compared_and_adopted(
     (ident,) = re.findall(r"experiment adopt (\w{8})", said)
     assert "context.budget = 400: evidence +1.000 (+1.000 to +1.000) on validation" in said
     page = file.with_suffix(".html").read_text()
-    assert page.count("<svg") == 4
+    assert page.count("<svg") == 3  # sweep, tokens against evidence, calibration
     assert not re.search(r'(?:src|href)="(?!#)', page.replace("xlink:href", "href"))
     assert "http" not in re.sub(r'xmlns(?::xlink)?="[^"]*"', "", page)
     assert f"{ident}  ferry: 2 tried; context.budget = 400; evidence +1.000" in call("list")
