@@ -66,7 +66,7 @@ format: install ## let ruff mend the format
 bench: install ## every measurement (SLOWWAVE_BENCH_DATA names the folder of public sets)
 	$(BIN)/python -m bench.all
 
-mutate: install ## 60 changes by chance to recall, context, chat and supersede: which does no test notice? (twenty minutes)
+mutate: install ## 60 changes by chance to recall, context, chat and supersede: which does no test notice? (ten minutes or more)
 	$(BIN)/python -m bench.mutate
 
 serve: install ## a Prefect server on 127.0.0.1:4200 and a worker with the nightly deployment

@@ -40,7 +40,7 @@ def turns_of(said: tuple[str, ...], **weights: float) -> Turns:
 
 
 def test_strength_is_what_it_says_novelty_and_effect_weighted() -> None:
-    mind = memory(says=0.6, says_full=4, novelty=0.2, effect=0.2)
+    mind = memory(says=1.2, says_full=4, novelty=0.4, effect=0.4)  # in proportion: they need not sum to 1
     new = mind.add_turn("Ada", "gauge reads metres", effect=1.0)
     again = mind.add_turn("Ada", "gauge reads metres")
     assert new.strength == pytest.approx(0.6 * 3 / 4 + 0.2 * 1 + 0.2 * 1)
@@ -54,6 +54,10 @@ def test_use_and_ratings_reach_the_turns_beside_and_no_others() -> None:
     taken = 0.5 * before[1]
     now = [mind.compute_strength(trace) for trace in mind.traces]
     assert now == pytest.approx([max(0, before[0] - taken), 0, max(0, before[2] - taken), *before[3:]])
+    for number in (0, 1):
+        assert mind.set_strength(number, 1.0)
+    assert mind.compute_strength(mind.traces[0]) == 1.0  # what comes from beside lifts nothing above it
+    now[2] = mind.compute_strength(mind.traces[2])
     mind.note_used([4])
     assert mind.compute_strength(mind.traces[3]) == pytest.approx(before[3] + 0.5 * 0.5 * (1 - before[4]))
     assert mind.compute_strength(mind.traces[2]) == pytest.approx(now[2])
@@ -111,6 +115,7 @@ def test_a_gap_left_by_pruning_is_no_neighbourhood() -> None:
     mind = told("rope", "hm", "lamp and mast and sail", capacity=2, recent=0, says_full=4, **only)
     assert [trace.number for trace in mind.traces] == [0, 2]
     assert mind.compute_activations("rope") == pytest.approx([1.0, 0.0])
+    assert mind.compute_activations("hm rope") == pytest.approx([1.0, 0.0])  # no trace holds what went
 
 
 def test_recency_halves_after_its_half_life() -> None:

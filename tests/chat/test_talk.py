@@ -111,12 +111,15 @@ def test_a_long_conversation_fits_a_small_window_and_fills_it(settings: Settings
     night(settings.store, session(tmp_path, "s-2", 2, kept))
     model = ScriptedLLM(lambda request: "wall " * (17 * len(request.messages) % 200), context_window=2_048)
     small = settings.model_copy(
-        update={"context": ContextSettings(talk=TalkSettings(answer_tokens=256, turns_share=1))}
+        update={"context": ContextSettings(talk=TalkSettings(answer_tokens=256, turns_share=1, briefing_share=0.05))}
     )
     talk = Conversation(WholeAnswerSpeaker(model), Memory.open(settings.store), small, encoder=HashEncoder())
     for n in range(24):
         "".join(talk.say(f"Where are the tide gauge readings kept, {n}?"))
     assert all(request.messages[1]["role"] == "user" for request in model.asked)
+    known = model.asked[0].messages[0]["content"].removeprefix(INSTRUCTIONS)
+    most = 0.05 * 2_048 + TEMPLATE_TOKENS
+    assert model.count_tokens([known])[0] < most < Memory.open(settings.store).briefing().tokens
     left = [2_048 - 256 - count_prompt(model, request) for request in model.asked]
     assert 0 <= min(left) < 100
     with pytest.raises(UsageError, match="does not fit"):

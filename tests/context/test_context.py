@@ -187,6 +187,7 @@ def test_the_briefing_has_the_same_bytes_for_the_same_release(store: Path) -> No
     assert blocks[0].text.encode() == blocks[1].text.encode()
     assert blocks[0].text.startswith("# Known\n")
     assert MINILM(blocks[0].text) <= 300
+    assert not any(block.stale or "from before" in block.text for block in blocks)
     assert Memory.open(store).briefing(0).text == ""
 
 
@@ -243,8 +244,11 @@ def test_side_talk_is_told_by_words_that_no_other_message_holds() -> None:
         (True, "Agreed, lock them, 20 minutes."),
         (False, "Locked. CI passes."),
     ]
-    signs = SessionFeatures(heard(talk), {}, {"m1": 1.5}, {}).compute_features()
+    quoted = {"m0": "must be locked", "m1": "I'd lock editor sessions for 20 minutes. I left"}
+    claims = {key: ClaimQuotes((quote,)) for key, quote in quoted.items()}
+    signs = SessionFeatures(heard(talk), claims, {"m1": 1.5}, {}).compute_features()
     told = {name: signs[:, n].tolist() for n, name in enumerate(SENTENCE_SIGNS)}
+    assert told["claim"] == [1, 1, 0, 0, 0, 0]  # a part of a sentence is quoted, or more than it
     assert told["close"] == [0, 1.5, 1.5, 0, 0, 0]  # to the query; of the others no vector is known
     assert told["opens"] == [1, 0, 0, 0, 0, 0]
     assert told["agreed"] == [0, 1, 1, 0, 0, 0]  # both sentences of the message that is agreed to
@@ -328,6 +332,7 @@ def test_packing_prefers_new_words_and_keeps_the_budget() -> None:
     pieces = [Piece(some, 5, line) for line, some in enumerate(worths)]
     assert pack(pieces, 10, lambda some: 5 * len(some)) == [0, 2]
     assert pack(pieces, 4, lambda some: 5 * len(some)) == []
+    assert pack(pieces, 90, lambda some: 5 * len(some)) == [0, 2]  # what says nothing new is not shown, room or not
 
 
 def test_a_session_id_is_cut_where_it_is_long_and_stays_its_own() -> None:
