@@ -118,6 +118,16 @@ def test_a_gap_left_by_pruning_is_no_neighbourhood() -> None:
     assert mind.compute_activations("hm rope") == pytest.approx([1.0, 0.0])  # no trace holds what went
 
 
+def test_likeness_and_strength_each_call_up_a_turn_by_themselves() -> None:
+    none = {"likeness": 0, "exchange": 0, "strength": 0, "recency": 0, "words": 0, "neighbours": 0}
+    mind = told(*TALK[:3], **{**none, "strength": 1})
+    mind.set_strength(2, 1.0)
+    assert mind.compute_activations("x") == pytest.approx([mind.compute_strength(trace) for trace in mind.traces])
+    vectors = HashEncoder().encode([*(f"Ada: {text}" for text in TALK[:3]), "dinner with Clara"])
+    alike = told(*TALK[:3], **{**none, "likeness": 1}).compute_activations("dinner with Clara")
+    assert alike == pytest.approx((vectors[:3] @ vectors[3]).tolist(), abs=1e-6)
+
+
 def test_recency_halves_after_its_half_life() -> None:
     only = {"likeness": 0, "exchange": 0, "strength": 0, "words": 0, "neighbours": 0, "recency": 1}
     assert told(*TALK[:3], half_life=2, **only).compute_activations("x") == pytest.approx([0.5, 0.5**0.5, 1.0])

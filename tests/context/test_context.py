@@ -333,6 +333,10 @@ def test_packing_prefers_new_words_and_keeps_the_budget() -> None:
     assert pack(pieces, 10, lambda some: 5 * len(some)) == [0, 2]
     assert pack(pieces, 4, lambda some: 5 * len(some)) == []
     assert pack(pieces, 90, lambda some: 5 * len(some)) == [0, 2]  # what says nothing new is not shown, room or not
+    large = Piece(
+        {"key": 0.9, "lock": 0.9, "door": 0.9}, 12, 0
+    )  # worth most, and in nobody's way where it does not fit
+    assert pack([large, pieces[2]], 6, lambda some: sum((12, 5)[n] for n in some)) == [1]
 
 
 def test_a_session_id_is_cut_where_it_is_long_and_stays_its_own() -> None:
