@@ -205,6 +205,14 @@ def test_openhands_events_are_messages_calls_and_results(tmp_path: Path) -> None
     assert told(read(run)) == told(records)
 
 
+def test_two_openhands_runs_of_one_instance_are_two_sessions(tmp_path: Path) -> None:
+    later = [EVENTS[0] | {"timestamp": "2026-02-02T08:00:00"}, *EVENTS[1:]]
+    runs: list[Any] = [EVENTS, later, {"instance_id": "tide-1", "history": EVENTS}]
+    paths = [put(tmp_path / str(number) / "trajectory.json", run) for number, run in enumerate(runs)]
+    named = [one.native_id for path in paths for one in read(path)[:1] if isinstance(one, Session)]
+    assert named == ["trajectory@2026-02-01T00:14:00", "trajectory@2026-02-02T08:00:00", "tide-1@2026-02-01T00:14:00"]
+
+
 INFO: Fields = {"id": "ses_1", "projectID": "p", "directory": "/home/ada/tidepool", "title": "The gauge"}
 TOOL: Fields = {"type": "tool", "tool": "bash", "callID": "c1"}
 DONE = {"status": "completed", "input": {"command": "ls x"}, "output": "no x", "metadata": {"exit": 2}}

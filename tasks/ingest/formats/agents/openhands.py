@@ -58,14 +58,22 @@ def read(path: Path, limits: Limits) -> Iterator[Record]:
         run = next((held for key in ("history", "trajectory") if (held := fields.get(key)) is not None), None)
         if run is not None:
             session = coerce_id(fields.get("instance_id")) or (name if number == 1 else f"{name}:{number}")
+            events = [coerce_dict(one) for one in coerce_list(run)]
+            session = _name_run(session, path, events[0] if events else {})
             yield Session(session)
-            for position, one in enumerate(coerce_list(run)):
-                yield from _parse_event(session, position, coerce_dict(one), number)
+            for position, event in enumerate(events):
+                yield from _parse_event(session, position, event, number)
             continue
         if not told:
-            told = True
+            name, told = _name_run(name, path, fields), True
             yield Session(name)
         yield from _parse_event(name, number, fields, number)
+
+
+def _name_run(session: str, path: Path, first: Fields) -> str:
+    """Return the session's name, with when it began where every run's file is called alike."""
+    began = coerce_text(first.get("timestamp"))
+    return f"{session}@{began}" if began and path.name.split(".")[0] == "trajectory" else session
 
 
 def _parse_event(session: str, position: int, event: Fields, line: int) -> Iterator[Record]:
