@@ -228,7 +228,7 @@ class ReadSettings(Section):
         32 * 1024 * 1024, gt=0, description="A longer line is quarantined, never held in memory."
     )
     batch_messages: int = Field(2_000, gt=0, description="Messages held before they are written to the vault.")
-    batch_files: int = Field(200, gt=0, description="Finished files whose rows are written together.")
+    batch_files: int = Field(2_000, gt=0, description="Finished files whose rows are written together.")
     exclude: tuple[str, ...] = Field(
         (), description="Globs of paths and workspaces that are never read.", json_schema_extra=OF_PROJECT
     )
