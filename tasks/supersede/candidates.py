@@ -67,11 +67,10 @@ def _filter_in_scope(pairs: Pairs, table: pa.Table, claims: Sequence[Claim]) -> 
     a, b = pairs[:, 0], pairs[:, 1]
     one_space, one_voice = space[a] == space[b], voice[a] == voice[b]
     of_self = personal[a] & personal[b] & own[a] & own[b] & one_voice
-    echo = ((voice[a] < 0) | (voice[b] < 0)) & (~(own[a] & own[b]) | (session[a] == session[b]))
+    echo = ((voice[a] < 0) | (voice[b] < 0)) & ~(own[a] & own[b])
     work = ~(personal[a] & personal[b]) & ~(own[a] & own[b])
     together = _mask_shared_sessions(voice, session)[voice[a], voice[b]] & ~(own[a] | own[b] | prefers[a] | prefers[b])
-    two_selves = own[a] & own[b] & ~one_voice
-    kept: Pairs = pairs[(of_self | (one_space & (one_voice | echo | work | together))) & ~two_selves]
+    kept: Pairs = pairs[of_self | (one_space & (one_voice | echo | work | together))]
     return kept
 
 

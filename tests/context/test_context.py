@@ -332,6 +332,7 @@ def test_packing_prefers_new_words_and_keeps_the_budget() -> None:
     pieces = [Piece(some, 5, line) for line, some in enumerate(worths)]
     assert pack(pieces, 10, lambda some: 5 * len(some)) == [0, 2]
     assert pack(pieces, 4, lambda some: 5 * len(some)) == []
+    assert pack(pieces, 10, lambda some: 8 * len(some)) == [0]  # a block may have more tokens than its parts
     assert pack(pieces, 90, lambda some: 5 * len(some)) == [0, 2]  # what says nothing new is not shown, room or not
     large = Piece(
         {"key": 0.9, "lock": 0.9, "door": 0.9}, 12, 0
