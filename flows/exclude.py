@@ -26,6 +26,10 @@ from slowwave.tasks.ingest.redact import redact_path
 
 MOST_NAMED = 10
 """Sessions that a run's note names."""
+NO_SESSION = (
+    "no session came with what is held back: `slowwave diff --candidate` shows what would change, "
+    "`slowwave revert` takes a claim back, `slowwave reprocess` makes a step's rows anew"
+)
 Row = dict[str, Any]
 
 
@@ -40,7 +44,7 @@ def run_exclude(
         why: kept with the exclusion and the run.
         settings: of the store.
         call: how a step is run.
-        held: whether a night must be held back, and have brought a session.
+        held: whether a night must be held back; where it brought no session, what it could not use is decided on alone.
 
     Raises:
         UsageError: no reason is given, or a name is none, or all are left out already.
@@ -49,10 +53,13 @@ def run_exclude(
     if not why.strip():
         raise UsageError("a reason is needed: it is kept with the exclusion")
     with open_run("exclude", settings) as (job, report):
-        if held:
-            _check_held(job.store)
-        sessions = _exclude_sessions(job.store, names, why)
-        report.notes.append(f"left out: {_tell(sessions)}: {why}")
+        if held and not is_held(job.store):
+            raise UsageError("nothing is held back")
+        if held and not _find_new_sessions(job.store, CANDIDATE):
+            report.notes.append(NO_SESSION)
+        else:
+            sessions = _exclude_sessions(job.store, names, why)
+            report.notes.append(f"left out: {_tell(sessions)}: {why}")
         run_steps_after_read(job, report, call)
     return report
 
@@ -64,7 +71,7 @@ def run_reject(why: str, settings: Settings, call: Caller = run_as_function) -> 
     decided on, since leaving sessions out takes none of it away.
 
     Raises:
-        UsageError: no reason is given, nothing is held back, or no session came with it.
+        UsageError: no reason is given, or nothing is held back.
         StoreLocked: another run is at it.
     """
     decided = {"max_quarantined": 1.0, "max_rejected": 1.0, "max_tokens": 0}
@@ -108,16 +115,6 @@ def find_sessions(store: Store, names: list[str]) -> list[Row]:
             raise UsageError(f"{name!r} is no session, no file that was read, and no release that brought a session")
         found |= {row["session_id"]: row for row in some}
     return [found[key] for key in sorted(found)]
-
-
-def _check_held(store: Store) -> None:
-    if not is_held(store):
-        raise UsageError("nothing is held back")
-    if not _find_new_sessions(store, CANDIDATE):
-        raise UsageError(
-            "no session came with what is held back: `slowwave diff --candidate` shows what would change, "
-            "`slowwave revert` takes a claim back, `slowwave reprocess` makes a step's rows anew"
-        )
 
 
 def _exclude_sessions(store: Store, names: list[str], why: str) -> list[Row]:

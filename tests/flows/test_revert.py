@@ -102,6 +102,11 @@ def test_a_rejected_night_leaves_nothing_of_what_came_with_it(settings: Settings
     assert find_claims(settings, "unit21x") == []
     assert len(read_releases(store)) == 2
     assert run_night([poison], flooded).held == []
+    with poison.open("a") as file:
+        file.write("no JSON\n" * 9)  # no session comes with these
+    assert run_night([poison], flooded).held
+    run_reject("it is no transcript either", flooded).check_complete()
+    assert run_night([poison], flooded).held == []
 
 
 def test_what_a_roll_back_took_away_did_not_come_with_a_night_that_is_rejected(
