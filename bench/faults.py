@@ -83,8 +83,8 @@ readers at once (`tests/flows/test_all_at_once.py`); transcripts of any shape
 cut or gone, their newest manifest or all files, and bytes flipped by chance under the real commands
 (`tests/flows/test_repair.py`, `tests/store/test_seals.py`).
 
-Of real kills at random times 60 in a row, and 5 under Prefect with its server, left every table as an undisturbed night
-does; `SLOWWAVE_KILLS=200` before these tests sends 200, of two seconds each. 
+Of real kills at random times 60 in a row, then 40, and 5 under Prefect and its server, left tables as a calm night
+does; `SLOWWAVE_KILLS=200` before these tests sends 200, of two seconds each.
 There are no failpoints in the code: the filter fails each call inside each commit, and `tests/flows/test_crash.py`
 kills at each end of a step. slowwave has no Postgres; where Prefect's server kept its rows in one that was killed in
 the middle of a step, tried once by hand, both nights of two were released, status 0, with an undisturbed one's tables.
