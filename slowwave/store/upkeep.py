@@ -13,7 +13,7 @@ from slowwave.store.integrity.seals import drop_seals, list_pinned_files
 from slowwave.store.integrity.whole import check_not_torn
 from slowwave.store.releases import Release, read_releases
 from slowwave.store.store import Store
-from slowwave.store.trouble import translate_read_errors, translate_write_errors
+from slowwave.store.trouble import READ_TROUBLE, translate_read_errors, translate_write_errors
 
 GRACE = timedelta(days=1)
 """A reader that opened a version an hour ago still finds its files."""
@@ -28,18 +28,40 @@ def index_text(store: Store, table: Table) -> bool:
     """
     if table.full_text is None or store.count(table) == 0:
         return False
-    dataset = store.open_dataset(table)
-    names = [index.name for index in dataset.describe_indices() if index.field_names == [table.full_text]]
-    if not names:
+    name = _find_text_index(store, table)
+    if name is None:
         from lancedb.index import FTS  # a second, that a night without news has no use for
 
         config = FTS(with_position=False, stem=True, remove_stop_words=True, ascii_folding=True)
         store.open_table(table).create_index(table.full_text, config=config)
-        return True
-    if dataset.stats.index_stats(names[0])["num_unindexed_rows"] == 0:
+        name = _find_text_index(store, table)
+    elif _count_unindexed(store, table, name) == 0:
         return False
-    dataset.optimize.optimize_indices()  # LanceDB's own `optimize` compacts too, and each kept release pins what was
+    else:  # LanceDB's own `optimize` compacts too, and each kept release pins what was
+        store.open_dataset(table).optimize.optimize_indices()
+    if name is None or _count_unindexed(store, table, name) is None:
+        raise OSError(f"only a part of the index over {table.full_text!r} of table {table.name!r} is there")
     return True
+
+
+def _find_text_index(store: Store, table: Table) -> str | None:
+    found = store.open_dataset(table).describe_indices()
+    return next((one.name for one in found if one.field_names == [table.full_text]), None)
+
+
+def _count_unindexed(store: Store, table: Table, name: str) -> int | None:
+    """Return how many rows an index does not cover; None where files of it are broken or gone."""
+    try:
+        return int(store.open_dataset(table).stats.index_stats(name)["num_unindexed_rows"])
+    except READ_TROUBLE:
+        return None
+
+
+def _drop_torn_index(store: Store, table: Table) -> None:
+    """Drop a full-text index of which files are there in part: Lance names in a version what a failed write left."""
+    name = _find_text_index(store, table)
+    if name and _count_unindexed(store, table, name) is None:
+        store.open_table(table).drop_index(name)
 
 
 def compact_table(store: Store, table: Table, fragments: int) -> bool:
@@ -58,6 +80,8 @@ def compact_store(store: Store, fragments: int) -> list[str]:
     """
     with translate_write_errors(store.dir):
         mark_synced(store.dir)  # what is compacted may be cleaned up, and there must be something to go back to
+        for table in RELEASED:
+            _drop_torn_index(store, table)
         touched = [t.name for t in TABLES.values() if compact_table(store, t, fragments)]
         touched += [t.name for t in RELEASED if index_text(store, t)]
         for table in TABLES.values():

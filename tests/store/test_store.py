@@ -154,6 +154,16 @@ def test_the_full_text_index_covers_every_row_before_a_release(store: Store) -> 
     assert [row["summary_id"] for row in found] == ["1"]
 
 
+def test_a_full_text_index_that_a_failed_write_left_in_part_is_made_anew(store: Store) -> None:
+    for number, told in enumerate(["quick foxes jump", "slow owls sleep", "grey herons wade"]):
+        store.append(SUMMARIES, pa.Table.from_pylist([summary(number, told)], schema=SUMMARIES.schema))
+        compact_store(store, 20)
+        for path in store.dir.glob("summaries.lance/_indices/*/*.lance"):
+            path.write_bytes(path.read_bytes()[:-9])
+    compact_store(store, 20)
+    assert store.open_dataset(SUMMARIES).to_table(full_text_query="herons").num_rows == 1
+
+
 def test_old_releases_are_dropped_and_kept_ones_stay_readable(store: Store) -> None:
     for name in "abc":
         store.merge(TOPICS, topics(name))
