@@ -37,6 +37,7 @@ ROOMS = ("slowwave/recall", "slowwave/context", "slowwave/chat", "tasks/supersed
 TESTS = (
     *("tests/recall", "tests/context", "tests/chat", "tests/supersede", "tests/relate", "tests/habits"),
     *("tests/cli/test_project.py", "tests/engines/test_embedding_server.py", "tests/store/test_notes.py"),
+    "tests/store/test_store_away.py",
 )
 """Of those rooms, and what else is about a file of theirs."""
 COPIED = ("bench", "data", "deployments", "docs", "flows", "schemas", "slowwave", "tasks", "tests", "pyproject.toml")

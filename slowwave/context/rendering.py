@@ -177,6 +177,6 @@ def get_renderer(format: Format, *, stale: bool) -> Renderer:
 def count_overhead_tokens(source: LineSource, format: Format, count: Callable[[str], int]) -> tuple[int, int]:
     """Return tokens of a line's tag and of its group's heading, about."""
     if format == "json":
-        return count(json.dumps({"text": "", **source.as_dict()}, ensure_ascii=False, separators=(",", ":"))) + 1, 0
+        return count(f",{json.dumps({'text': '', **source.as_dict()}, ensure_ascii=False, separators=(',', ':'))}"), 0
     head = format_heading(source, shorten_session_ids([source.session] if source.session else []))
     return count(f"\n{format_tag(source)}"), count(f"\n{head}") if head else 0

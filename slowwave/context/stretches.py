@@ -65,7 +65,7 @@ def find_stretch(view: View, query: Query, encode: Encode, tags: Mapping[str, st
         tags: how headings name the sessions (`View.session_tags`).
     """
     times = query.times
-    if times is None or query.is_narrowed or not view.count(PASSAGES) or not view.count(SUMMARIES):
+    if times is None or query.is_narrowed:
         return []
     layout = view.passages
     places = times.about & layout.workspace_words.keys()

@@ -126,6 +126,19 @@ def test_a_long_conversation_fits_a_small_window_and_fills_it(settings: Settings
         "".join(talk.say("word " * 2_000))
 
 
+def test_the_block_keeps_to_its_share_of_the_window(settings: Settings) -> None:
+    tokens = []
+    for share in (0.01, 1.0):
+        context = ContextSettings(talk=TalkSettings(answer_tokens=1_024, block_share=share))
+        speaker = WholeAnswerSpeaker(ScriptedLLM(echo, context_window=2_048))
+        talk = Conversation(speaker, Memory.open(settings.store), settings.model_copy(update={"context": context}))
+        "".join(talk.say(CHAT[0][1]))
+        assert talk.recalled is not None
+        assert talk.recalled.block is not None
+        tokens.append(talk.recalled.block.tokens)
+    assert tokens[0] <= 0.01 * 1_024 < tokens[1]
+
+
 def test_the_longest_message_that_is_taken_fills_the_window(tmp_path: Path) -> None:
     model = ScriptedLLM(["a gull"] * 400, context_window=512)
     only = Settings(store=tmp_path, context=ContextSettings(talk=TalkSettings(answer_tokens=128)))
@@ -205,7 +218,9 @@ def test_a_turn_without_an_answer_is_written_down_and_not_sent_again(tmp_path: P
     assert "First question" in journal.path.read_text()
 
 
-def test_the_web_stands_in_the_block(settings: Settings) -> None:
+def test_the_web_stands_in_the_block_also_where_the_memory_can_not_be_asked(
+    settings: Settings, caplog: pytest.LogCaptureFixture
+) -> None:
     class Known:
         name = "known"
 
@@ -213,11 +228,15 @@ def test_the_web_stands_in_the_block(settings: Settings) -> None:
             return [WebResult("Tides", "https://example.org/tides", "High water today is at 14:20.", self.name)]
 
     web = WebSearch(WebSettings(enabled=True, pages=False), engines=[Known()])
-    talk = Conversation(WholeAnswerSpeaker(ScriptedLLM(echo)), Memory.open(settings.store), settings, web=web)
-    "".join(talk.say("When is high water today?"))
-    assert talk.recalled is not None
-    assert "(https://example.org/tides)" in talk.recalled.text
-    assert "14:20" in talk.recalled.text
+    talk = Conversation(
+        WholeAnswerSpeaker(ScriptedLLM(echo, context_window=99_000)), Memory.open(settings.store), settings, web=web
+    )
+    for said in ("When is high water today?", f"When is high water today, {'please ' * 8_000}?"):
+        "".join(talk.say(said))
+        assert talk.recalled is not None
+        assert "(https://example.org/tides)" in talk.recalled.text
+        assert "14:20" in talk.recalled.text
+        assert ("nothing recalled" in caplog.text) == ("please" in said)
 
 
 def test_the_next_night_reads_talks_and_notes(settings: Settings) -> None:

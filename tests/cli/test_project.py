@@ -14,7 +14,7 @@ from slowwave.context.projects.standing import LONGEST
 from slowwave.flows.parts.report import RunReport
 from slowwave.memory import Memory
 from slowwave.recall.views.show import show
-from slowwave.schemas.tables import MERGES, OBSERVATIONS
+from slowwave.schemas.tables import MERGES, OBSERVATIONS, TOPICS
 from slowwave.store.journals.recalls import hash_span, load_recalled_spans
 from slowwave.store.releases import publish
 from slowwave.store.store import Store
@@ -165,6 +165,16 @@ def test_pages_that_are_no_longer_due_go_only_where_they_are_ours(store: Path, t
         *("decisions/other.md", "gotchas/other.md", "people/ann.md", "people/bob.md", "projects/api.md")
     ]
     assert ann.read_text() == "I know her.\n"
+
+
+def test_pages_of_decisions_are_named_by_their_topics(store: Path, tmp_path: Path) -> None:
+    made = Store.open(Path(shutil.copytree(store, tmp_path / "copy")))
+    topic = {"topic_id": "t-1", "name": "Sessions and caches", "purpose": "", "base": False}
+    add(made, TOPICS, [topic | {"samples": [], "size": 1, "step_key": "t"}])
+    add(made, OBSERVATIONS, [observation("o-topic", "Caches live in RAM.", "x", MADE_BY_PERSON, topic_id="t-1")])
+    publish(made, "run", "hash-384")
+    assert typed("--pages", "pages", "--store", tmp_path / "copy").exit_code == 0
+    assert "Caches live in RAM." in (tmp_path / "pages" / "decisions" / "sessions-and-caches.md").read_text()
 
 
 @pytest.mark.parametrize(

@@ -338,6 +338,10 @@ def test_packing_prefers_new_words_and_keeps_the_budget() -> None:
         {"key": 0.9, "lock": 0.9, "door": 0.9}, 12, 0
     )  # worth most, and in nobody's way where it does not fit
     assert pack([large, pieces[2]], 6, lambda some: sum((12, 5)[n] for n in some)) == [1]
+    lines = (0, 0, 1)
+    tagged = [Piece({word: worth}, 5, line, 5) for word, worth, line in zip("abc", (0.9, 0.4, 0.8), lines, strict=True)]
+    # the second has the tag of its line already, the third would need one that there is no room for
+    assert pack(tagged, 15, lambda some: 5 * len(some) + 5 * len({lines[n] for n in some})) == [0, 1]
 
 
 def test_a_session_id_is_cut_where_it_is_long_and_stays_its_own() -> None:

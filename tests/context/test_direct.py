@@ -139,6 +139,10 @@ def test_a_long_message_is_shown_by_whole_sentences_around_what_is_asked_for() -
     assert opening is not None
     assert opening.text == "The mast is oiled. …"
     assert shorten(told(said), asked, 5, count_line) is None
+    end = "… Paint is blue. We sail on Sunday."
+    closing = shorten(told(said), frozenset({"blue"}), COUNT(end), count_line)
+    assert closing is not None
+    assert closing.text == end
 
 
 def test_no_message_takes_the_whole_block() -> None:

@@ -16,7 +16,10 @@ TALK = {
         ("user", "The quay gets a new crane by the firm Holm."),
         ("assistant", "The crane of the firm Holm is ordered."),
     ],
-    5: [("user", "The ferry to Hoy leaves at 7:40 from pier 3."), ("assistant", "Pier 3 is painted white.")],
+    5: [
+        ("user", "The ferry to Hoy leaves at 7:40 from pier 3."),
+        ("assistant", "Pier 3 is painted white; times are in `hoy.csv`."),
+    ],
     9: [("user", "Tickets are sold by the kiosk from now on."), ("assistant", "The kiosk opens at 6:30.")],
 }
 
@@ -61,6 +64,11 @@ def test_the_newest_have_room_first_and_the_budget_is_kept(memory: Memory) -> No
 def test_a_fact_of_a_time_is_told_by_messages(memory: Memory) -> None:
     (part,) = memory.context("From which pier does the ferry to Hoy leave since March 2026?", 400).parts
     assert all(line.source.message for line in part.lines)
+
+
+def test_what_is_narrowed_to_a_file_is_told_by_its_messages_alone(memory: Memory) -> None:
+    (part,) = memory.context("What did we do in March 2026?", 400, files="hoy.csv").parts
+    assert [line.source.seq for line in part.lines] == [1]
 
 
 def test_of_a_time_without_sessions_nothing_is_told(memory: Memory) -> None:

@@ -9,8 +9,9 @@ import pytest
 
 from slowwave import Memory
 from slowwave.flows.nightly import run_night
+from slowwave.recall.hits import Kind
 from slowwave.recall.query import build_query
-from slowwave.recall.ranking.rank import ScoredRow, demote_echoes
+from slowwave.recall.ranking.rank import ScoredRow, demote_echoes, merge_kinds
 from slowwave.recall.release.claims import ClaimLayout
 from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.messages import compute_statement_length
@@ -113,6 +114,20 @@ def test_what_is_asked_does_not_count_as_stated() -> None:
 
 def _found(kind: str, key: str, messages: list[str], score: float) -> ScoredRow:
     return ScoredRow(kind, key, {"message_ids": messages}, score, 0.0)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("specific", "first"), [(True, "claim"), (False, "message")])
+def test_a_claim_stands_before_a_message_that_was_found_as_well_unless_a_gate_is_shut(
+    specific: bool, first: str
+) -> None:
+    def found(kind: Kind, key: str, cosine: float) -> ScoredRow:
+        return ScoredRow(kind, key, {"specific": specific}, 1.0, cosine)
+
+    claims = [found("observation", "other claim", 0.5), found("observation", "claim", 0.7)]
+    messages = [found("message", f"other {n}", 0.8 - n / 5) for n in range(2)] + [found("message", "message", 0.9)]
+    # second of its kind and third by cosine, third and first: of 60 and so many places about the same
+    ordered = [one.id for one in merge_kinds([claims, messages], 60) if one.id in ("claim", "message")]
+    assert ordered[0] == first
 
 
 def test_a_claim_below_its_message_and_a_message_below_its_claim_come_last() -> None:

@@ -10,6 +10,7 @@ from slowwave import Memory
 from slowwave.engines.encoders.hash_encoder import HashEncoder
 from slowwave.recall.release.calibration import fit_calibration
 from slowwave.recall.release.view import View
+from slowwave.recall.times import parse_times
 from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, PASSAGES, SESSIONS, SUMMARIES
 from slowwave.store import Store
 from slowwave.store.releases import Release, publish
@@ -196,6 +197,13 @@ def test_what_was_said_on_the_day_is_there_for_who_asks_for_it(planning: Memory)
 )
 def test_dates_are_read_as_they_are_written(text: str, dates: set[tuple[int | None, int | None, int | None]]) -> None:
     assert extract_dates(text).dates == dates
+
+
+def test_a_text_that_names_the_date_asked_for_is_of_that_time() -> None:
+    asked = parse_times("What is planned for 9 October?", NOW)
+    assert asked is not None
+    told = ("On 9 October 2026 the dentist comes.", "The dentist comes on 10 October.", "Whatever was planned.")
+    assert [asked.is_named_in(text) for text in told] == [True, False, False]
 
 
 @pytest.mark.parametrize("text", ["Windows Server 2019", "port 2000", "error 2013 in mysql", "upgrade to 2024.1"])

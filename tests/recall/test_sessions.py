@@ -12,6 +12,9 @@ from slowwave.cli.main import app
 from slowwave.engines.encoders.hash_encoder import HashEncoder
 from slowwave.flows.nightly import run_night
 from slowwave.memory import Memory
+from slowwave.recall.query import build_query
+from slowwave.recall.release.view import View
+from slowwave.recall.retrieve.sessions import rank_sessions
 from slowwave.recall.sessions import SessionHit
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings
@@ -65,6 +68,14 @@ def test_a_session_comes_with_what_tells_of_it(memory: Memory) -> None:
 def test_the_likeliest_session_is_the_one_that_is_asked_about(memory: Memory) -> None:
     asked = {"What does Nina do in Lisbon?": "ses-b", "Who surfs on Sundays?": "ses-b", "line endings": "ses-a"}
     assert {text: memory.sessions(text, 1)[0].session for text in asked} == asked
+
+
+def test_without_full_text_the_sessions_of_a_report_are_told_by_meaning(root: Path) -> None:
+    asked = build_query("What does Nina do in Lisbon?", 2, "message")
+    vector = HashEncoder().encode([asked.text])[0]
+    first, second = rank_sessions(View.open(root, "default"), asked, vector, 2, full_text=False)
+    assert first.session_id == "hash-ses-b"
+    assert first.probability > second.probability
 
 
 def test_conditions_hold_as_for_messages(memory: Memory) -> None:

@@ -1,5 +1,7 @@
 """By which words a text tells a claim that was superseded, or the one that took its place."""
 
+from dataclasses import replace
+
 from slowwave.recall.release.supersessions import Supersession, Words
 
 PORT = Supersession(
@@ -19,6 +21,9 @@ def test_a_text_makes_the_old_claim_again_only_with_its_words_and_what_was_given
     assert PORT.is_restated_in(Words(("api", "listen", "port", "8080", "again")), 0.8)
     assert not PORT.is_restated_in(Words(("8080", "readings")), 0.8)  # the value alone, of something else
     assert not PORT.is_restated_in(Words(("api", "listen", "port")), 0.75)  # without what was given up
+    cake = Words(("wedding", "cake", "come", "konditorei", "lindt"))
+    lindt = replace(PORT, words=cake, gone=Words(("konditorei", "lindt")))
+    assert lindt.is_restated_in(cake - {"konditorei"}, 0.75)  # half a name stands for the name
 
 
 def test_a_text_corrects_it_with_what_came_in_its_place() -> None:

@@ -193,6 +193,18 @@ def test_a_release_that_can_not_be_read_at_first_is_looked_for_again(tmp_path: P
     assert (memory.release.name, memory.notes) == ("r2", [])
 
 
+def test_a_store_that_breaks_between_two_reads_leaves_what_was_found(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def gone(*_: object) -> None:
+        raise OSError("the disk is gone")
+
+    monkeypatch.setattr("slowwave.context.request.rank_messages", gone)
+    block = Memory.open(root).context("Where do the tide gauge readings go?", 200)
+    assert (block.stale, "PostgreSQL 17" in block.text) == (True, True)
+    assert "(the disk is gone): answered with what was just found" in block.notes[0]
+
+
 def test_notes_are_of_the_last_answer_alone(tmp_path: Path) -> None:
     build(tmp_path / "store")
     memory = Memory.open(tmp_path / "store", encoder=HashEncoder())

@@ -66,6 +66,16 @@ def test_a_doubt_leaves_both_standing_and_is_told(doubting: Settings) -> None:
     assert [h.score for h in hits] == sorted((h.score for h in hits), reverse=True)
 
 
+def test_what_is_doubted_is_less_sure_and_as_much_so_wherever_it_is_told(doubting: Settings) -> None:
+    memory = Memory.open(doubting.store)
+    listed = {one.id: one.confidence for one in memory.claims(limit=None)}
+    hits = memory.recall(ASKED, 10, "observation")
+    assert {hit.id: hit.confidence for hit in hits} == {hit.id: listed[hit.id] for hit in hits}
+    doubted = [hit.confidence for hit in hits if hit.perhaps_superseded_by]
+    assert doubted
+    assert max(doubted) < min(hit.confidence for hit in hits if not hit.perhaps_superseded_by)
+
+
 def test_a_doubt_hides_nothing_and_tells_the_later_first(doubting: Settings) -> None:
     told = Memory.open(doubting.store).recall(ASKED)
     doubt = next(m for m in Store.open(doubting.store).read(MERGES).to_pylist() if m["kind"] == "doubt")

@@ -36,6 +36,10 @@ def test_one_sentence_with_another_value_is_a_frame_with_one_place() -> None:
     assert (found["other names"], found["a value for a value"], found["names the old value"]) == (1, 1, 0)
     other = features("Our power comes from Nordlicht", "My sister plays the viola in Leeds")
     assert (other["frame of the earlier"], other["of both"]) == (0, 0)
+    more = features("Our power comes from Nordlicht", "Since the cold winter our power comes from Solwind")
+    assert 0 < more["frame with one place"] == more["frame of the later"] < more["frame of the earlier"]
+    tale = features("For power it has been with Nordlicht", "For power see Solwind turbines beside Hull")
+    assert (tale["places"], tale["values in places"]) == (1, 0)  # so many words are no value
 
 
 @pytest.mark.parametrize(
@@ -103,6 +107,9 @@ def test_talk_around_two_claims_is_compared_by_turns_and_sessions() -> None:
     assert found["sessions alike"] < found["turns alike"]  # the session is of bread and Fridays too
     assert found["later's words around the earlier"] > 0  # "hearing" stands beside it in "before a hearing"
     assert found["earlier's words around the later"] == 0
+    # None has a detail: each has its own words there.
+    assert found["earlier's words in the later's detail"] == found["shared with details"] == found["of the earlier"] > 0
+    assert found["later's words in the earlier's detail"] == found["of the later"]
 
 
 def test_claims_of_one_moment_are_no_pair() -> None:

@@ -135,6 +135,16 @@ def test_what_was_retired_before_there_was_a_model_is_judged_too_and_may_stand_a
     assert kinds(supersede(after, "k", judge=judge_by({}, []))) == {"doubt": "perhaps", "judgement": "unrelated"}
 
 
+def test_what_was_retired_counts_as_a_change_however_unlikely_it_is_by_now() -> None:
+    rows = told(SAME, "We moved the API from port 7070 to port 8200")
+    assert kinds(supersede(rows, "k")) == {"doubt": "perhaps"}
+    assert kinds(supersede(rows, "k", judge=judge_by({}, []))) == {"judgement": "unrelated"}
+    once = {("o000", "o030"): Verdict(Answer.CHANGES, 0.6, "", "m")}
+    retired = {row["observation_id"]: row for row in supersede(rows, "k", verdicts=once).observations.to_pylist()}
+    after = table(*(retired.get(row["observation_id"], row) for row in rows.to_pylist()))
+    assert kinds(supersede(after, "k", judge=judge_by({}, []))) == {"doubt": "perhaps", "judgement": "unrelated"}
+
+
 def test_what_was_judged_stands_and_is_asked_again_of_another_model_alone() -> None:
     rows, asked = told(SAME, MOVED), list[Pair]()
     first = supersede(rows, "k", judge=judge_by({}, asked))

@@ -100,6 +100,16 @@ def test_what_is_told_anew_retires_the_earlier_or_is_linked_to_it(earlier: str, 
     assert judge(told(earlier, later)) in ("supersession", "doubt")
 
 
+def test_of_what_was_said_again_since_no_doubt_is_raised() -> None:
+    first, later = (
+        "We use Celery for the background jobs",
+        "We switched from Celery to Dramatiq for the background jobs",
+    )
+    again = claim(40, first, status="duplicate", canonical_id="o000")
+    assert pairs(told(first, later), "doubt") == {"o000": "o030"}
+    assert pairs(told_by(claim(0, first), claim(30, later), again), "doubt") == {}
+
+
 def test_what_is_surely_told_anew_retires_the_earlier() -> None:
     assert judge(told(SAME, MOVED)) == "supersession"
 
@@ -216,6 +226,8 @@ def test_a_supersession_taken_back_is_not_made_again() -> None:
     back = unsupersede(found.observations, found.merges, found.merges["merge_id"][0].as_py())
     assert back.observations.equals(rows.slice(0, 1))
     assert back.merges["undone"].to_pylist() == [True]
+    twice = unsupersede(found.observations, back.merges, found.merges["merge_id"][0].as_py())
+    assert (twice.observations.num_rows, twice.merges.num_rows) == (0, 0)  # another may have retired it since
     assert successors(rows, undone={("o000", "o001")}) == {}
     with pytest.raises(KeyError, match="no supersession"):
         unsupersede(found.observations, MERGES.make_empty_table(), "none")
