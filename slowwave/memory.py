@@ -27,7 +27,7 @@ from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.encoding import QueryVectors
 from slowwave.recall.search import Search
 from slowwave.recall.sessions import SessionHits
-from slowwave.schemas.errors import NoRelease, UsageError
+from slowwave.schemas.errors import NoRelease, StoreMissing, UsageError
 from slowwave.schemas.filters import ClaimFilters, Filters, MessageFilters, refuse_unknown_filters
 from slowwave.schemas.settings import Settings
 from slowwave.store.releases import Release
@@ -79,18 +79,20 @@ class Memory:
         *,
         encoder: Encoder | None = None,
         reranker: Reranker | None = None,
+        unreleased: bool = False,
     ) -> "Memory":
         """Return the live release of a space, or the one of that id or name (`r3`); `store` and `space` default to the
         settings' ones.
 
         `encoder` takes the place of the model that the release names, `reranker` orders the first hits anew. A store
         that can't be reached, but gave answers before, is opened all the same: those answers are told, marked as stale,
-        until it is back.
+        until it is back. With `unreleased` a space is opened before its first release too, to be told what to remember:
+        what it is asked it does not know then, and the first release answers as soon as it is there.
 
         Raises:
-            StoreMissing: there is no such store or space.
+            StoreMissing: there is no such store or space, and `unreleased` is not set.
             StoreUnreadable: what is there is broken.
-            NoRelease: nothing is released yet, or not under that name.
+            NoRelease: nothing is released yet, and `unreleased` is not set; or not under that name.
             UsageError: the encoder given is not the one the stored vectors were made with, or `space` is no name.
         """
         settings = _load_settings(space)
@@ -99,6 +101,10 @@ class Memory:
             memory._live.view = memory._live.open_view()
         except TROUBLE as trouble:
             if isinstance(trouble, NoRelease) or not (memory._answers.has_answers or memory._briefings.has_answers):
+                if release is None and isinstance(trouble, StoreMissing | NoRelease):
+                    if unreleased:
+                        return memory
+                    trouble.add_note("to note something before the first release: Memory.open(unreleased=True)")
                 raise
             memory._note(f"{explain_unreadable(trouble)}: answered from the last answers")
             return memory
@@ -388,6 +394,8 @@ class Memory:
         tags: Sequence[str] = (),
     ) -> str:
         """Write down a note that the space's next night reads; the id of its session. Secrets become placeholders.
+
+        Before the first night: `Memory.open(unreleased=True).remember(…)`.
 
         Args:
             text: what to remember, in words that stand alone.

@@ -11,6 +11,7 @@ from slowwave.context.build import Context
 from slowwave.engines.encoders.hash_encoder import HashEncoder
 from slowwave.flows.nightly import run_night
 from slowwave.memory import Memory
+from slowwave.schemas.errors import StoreMissing
 from slowwave.schemas.settings import Settings
 from slowwave.store.journals.journal import write_note
 from slowwave.store.journals.notes import find_note, read_notes
@@ -59,6 +60,22 @@ def test_what_agents_noted_stands_in_no_briefing_before_a_person_confirms_it(set
         assert typed(settings, "notes", "confirm", one.id).exit_code == 0
     assert NOTED[:-1] in brief(settings, "/ferry").text
     assert tell_confidence(settings) > before
+
+
+def test_a_note_in_python_before_the_first_night_is_known_after_it(tmp_path: Path) -> None:
+    made = Settings(store=tmp_path / "new", encoder="hash-384")
+    with pytest.raises(StoreMissing) as missing:
+        Memory.open(made.store)
+    assert "Memory.open(unreleased=True)" in missing.value.__notes__[0]
+    memory = Memory.open(made.store, encoder=HashEncoder(), unreleased=True)
+    assert not made.store.exists()
+    session_id = memory.remember("The ferry's radio call sign is Kittiwake Nine.")
+    before = memory.recall("call sign of the ferry")
+    assert (before, before.reason) == ([], "the store can't be read, and this was never asked before")
+    with pytest.raises(StoreMissing):
+        Memory.open(made.store, release="r1", unreleased=True)  # what is named has to be there
+    run_night([], made)
+    assert memory.recall("call sign of the ferry")[0].sources[0].session == session_id
 
 
 def test_what_is_rejected_is_told_nowhere_whether_a_night_had_read_it_or_not(settings: Settings) -> None:
