@@ -1,5 +1,7 @@
 """A question about a stretch of time is answered by the summaries of its sessions, the newest first."""
 
+from pathlib import Path
+
 import pytest
 
 from slowwave import Memory
@@ -64,6 +66,18 @@ def test_the_newest_have_room_first_and_the_budget_is_kept(memory: Memory) -> No
 def test_a_fact_of_a_time_is_told_by_messages(memory: Memory) -> None:
     (part,) = memory.context("From which pier does the ferry to Hoy leave since March 2026?", 400).parts
     assert all(line.source.message for line in part.lines)
+
+
+def test_of_a_session_that_went_on_at_another_time_only_its_part_of_then_is_told(tmp_path: Path) -> None:
+    said = [("user", f"Berth {n} of the new quay gets bollard number {n * 7}, painted {n} times.") for n in range(24)]
+    path = session(tmp_path, "long", 5, said)
+    path.write_text(path.read_text().replace("-05T10:1", "-20T10:1").replace("-05T10:2", "-20T10:2"))
+    run_night([path], Settings(store=tmp_path / "store", encoder="hash-384"))
+    memory = Memory.open(tmp_path / "store", encoder=HashEncoder())
+    text = memory.context("What did we do on 5 March 2026?", 400).text
+    assert sessions(memory, "What did we do on 5 March 2026?") == ["long"]
+    assert "Berth" in text
+    assert not any(f"Berth {n} " in text for n in range(10, 24))
 
 
 def test_what_is_narrowed_to_a_file_is_told_by_its_messages_alone(memory: Memory) -> None:

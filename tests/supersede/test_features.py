@@ -84,6 +84,16 @@ def test_a_pair_stands_among_the_others_of_its_claims() -> None:
     assert "cosine" not in first
 
 
+def test_of_a_claim_without_a_vector_no_cosine_is_known() -> None:
+    vector = {"vector": HashEncoder().encode(["The hearing of Marlow"])[0]}
+    for bare in range(2):
+        said = [observation(n, f"The hearing of Marlow is on {n + 3} June", **vector) for n in range(2)]
+        assert "cosine" in find(evidence(*said), 0, 1)
+        assert "cosine" not in find(
+            evidence(*(one | {"vector": None} if n == bare else one for n, one in enumerate(said))), 0, 1
+        )
+
+
 def test_of_one_session_neither_company_nor_surroundings_are_known() -> None:
     rows = [observation(n, f"The hearing is on {n + 3} June", session_id="s") for n in range(2)]
     known = evidence(*rows)
