@@ -14,7 +14,7 @@ import random
 import time
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +67,7 @@ def _restrict_sessions(c: Conversation, sessions: set[int]) -> Conversation:
     known = {t.id for t in turns}
     questions = tuple(q for q in c.questions if q.evidence and set(q.evidence) <= known)
     facts = tuple(f for f in c.facts if f.turns and set(f.turns) <= known)
-    return replace(c, turns=turns, questions=questions, facts=facts)
+    return c._replace(turns=turns, questions=questions, facts=facts)
 
 
 def extract_with_model(spec: str, found: Sequence[Conversation], settings: Settings, cache: DictCache) -> Result:

@@ -225,10 +225,10 @@ def check(
 
 
 def repair(store: StoreOption = None, space: SpaceOption = None) -> None:
-    """Mend a damaged store: keep what is whole, make anew what can be made, and say what is lost.
+    """Mend a damaged store, and say what is lost.
 
-    Messages are read again from their transcripts where these are still there; claims and what hangs on them are made
-    anew. Exit status 1 where nothing could be mended, 3 where a step failed.
+    What is whole is kept. Messages are read again from their transcripts where these are still there; claims and what
+    hangs on them are made anew. Exit status 1 where nothing could be mended, 3 where a step failed.
     """
     with report_errors_and_progress():
         from slowwave.flows.parts.repair import run_repair
