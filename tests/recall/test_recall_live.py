@@ -27,16 +27,17 @@ from slowwave.recall.release.calibration import (
     compute_cosine_deviation,
     fit_calibration,
     load_negatives,
+    put_under_names,
 )
 from slowwave.recall.release.passages import Layout
 from slowwave.recall.release.view import View
 from slowwave.schemas.errors import StoreMissing, UsageError
-from slowwave.schemas.tables import MESSAGES, PASSAGES
+from slowwave.schemas.tables import MESSAGES, PASSAGES, SUMMARIES
 from slowwave.store import Store
 from slowwave.store.releases import Release, publish, read_releases, roll_back
 from slowwave.store.upkeep import compact_store
 from slowwave.text.dates import extract_spans
-from tests.recall_store import START, TALK, add, build, build_wordless, message_rows, passage_rows
+from tests.recall_store import START, TALK, add, build, build_wordless, message_rows, passage_rows, summary
 
 NINA = "my sister Nina moved to Lisbon"
 NOW = datetime(2025, 5, 14, 15, 30, tzinfo=UTC)  # a Wednesday
@@ -180,6 +181,22 @@ def test_nothing_relevant_is_nothing_with_a_reason(tmp_path: Path) -> None:
     unasked = memory.recall(NINA, automatic=True)
     assert 0 < len(unasked) < len(found)
     assert all(hit.relevance is not None and hit.relevance >= 0.9 for hit in unasked)
+
+
+def test_the_name_of_who_speaks_in_a_summary_breaks_no_silence(tmp_path: Path) -> None:
+    store = build(tmp_path)
+    add(store, SUMMARIES, [summary("s-said", 0, "Ann: Nina surfs in Lisbon. Ben: How lovely!", ["ses-b-m0"])])
+    publish(store, "run-2", "hash-384", lambda draft: _scaled(draft, store))
+    memory = Memory.open(tmp_path, encoder=HashEncoder())
+    assert memory.recall("What did Ann give Ben on the savannah?") == []  # .71 were the scale not fitted under names
+    assert "s-said" in [hit.id for hit in memory.recall("Does Nina surf in Lisbon, Ann?", kinds="summary")]
+
+
+def test_scales_are_fitted_under_names_as_far_as_passages_have_one(tmp_path: Path) -> None:
+    view = View.open(build(tmp_path).root, "default")
+    assert put_under_names(["Why?"] * 9, view) == ["Ann: Why?"] * 2 + ["Ben: Why?"] * 3 + ["Why?"] * 4
+    build_wordless(tmp_path / "empty")
+    assert put_under_names(["Why?"], View.open(tmp_path / "empty", "default")) == ["Why?"]
 
 
 def test_a_block_that_nobody_asked_for_keeps_the_stricter_floor(tmp_path: Path) -> None:

@@ -6,13 +6,16 @@ encoder has its own range. So when a release is published, questions on matters 
 encoder's: how far the cosines of these questions with each other, none of which has to do with the next, spread. The
 deviation of the best hits themselves, of so few questions, is mostly chance.
 
+A summary tells who said what ("Gina: I love the studio"), and so whatever is asked about anybody is near to it. Its
+scale is fitted with the same questions as the memory's own speakers would put them ("Gina: When did Thaddeus …").
+
 A row's relevance is its cosine and the share of the query's telling words that is heard there, together:
 
     0    the median's best hit, and no word
     0.7  1.75 deviations further; all words weigh two
     1    2.5 deviations
 
-Costs one batch of the encoder and one matrix product a table, about a second.
+Costs two batches of the encoder and one matrix product a table, about a second.
 """
 
 import json
@@ -23,6 +26,8 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from slowwave.engines.encoders.protocol import Encoder, Vectors
 from slowwave.recall.hits import Kind
@@ -110,8 +115,22 @@ def fit_calibration(view: Tables, encoder: Encoder, queries: Sequence[str] = ())
     asked = list(queries or load_negatives())
     vectors = encoder.encode(asked)
     deviation = round(compute_cosine_deviation(vectors), 4)
-    found = {kind: _fit_scale(view, table, vectors, deviation) for kind, table in SEARCHED.items()}
+    spoken = encoder.encode(put_under_names(asked, view)) if view.count(SUMMARIES) else vectors
+    found = {
+        kind: _fit_scale(view, table, spoken if table is SUMMARIES else vectors, deviation)
+        for kind, table in SEARCHED.items()
+    }
     return Calibration(encoder.name, len(asked), {kind: scale for kind, scale in found.items() if scale})
+
+
+def put_under_names(queries: Sequence[str], view: Tables) -> list[str]:
+    """Return queries as those who speak in a view would put them: under each name as many as it has of the passages."""
+    names = view.read(PASSAGES, ["speaker"])["speaker"]
+    if not len(names):
+        return list(queries)
+    spread = np.linspace(0, len(names) - 1, len(queries)).astype(np.int64)
+    some = names.take(pc.sort_indices(names).take(pa.array(spread))).to_pylist()
+    return [f"{name}: {query}" if name else query for name, query in zip(some, queries, strict=True)]
 
 
 def compute_cosine_deviation(queries: Vectors) -> float:
