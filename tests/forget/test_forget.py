@@ -12,11 +12,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import lance
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from lance.file import LanceFileReader
 from typer.testing import CliRunner
 
 from slowwave.cli.main import app
@@ -64,8 +62,8 @@ from slowwave.tasks.forget.scan import Scan, scan_files
 from slowwave.tasks.forget.select import Wanted
 from slowwave.tasks.ingest.verify import find_broken_chains
 from slowwave.tasks.vectors import compute_vector_id
+from tests.words_in_store import SECRET, find_word
 
-SECRET = "quixelbrandt"
 ENCODER = "hash-384"
 START = datetime(2026, 3, 1, 9, 0, tzinfo=UTC)
 TALK = {
@@ -171,26 +169,6 @@ def root(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     log_recall(copy / "store" / "default", {hit.id: [hit.text] for hit in hits})
     log_recall(copy / "store" / "default", {"other/other-0": [TALK["other"][0]]})
     return copy
-
-
-def find_word(folder: Path, word: str = SECRET) -> list[str]:
-    """Every place that holds the word: raw bytes, every version of every table, and Lance's files one by one."""
-    places = []
-    for path in sorted(p for p in folder.rglob("*") if p.is_file()):
-        if word.encode() in path.read_bytes().lower():
-            places.append(f"bytes of {path}")
-        if (
-            path.suffix == ".lance"
-            and word in str(LanceFileReader(str(path)).read_all().to_table().to_pylist()).lower()
-        ):
-            places.append(f"file {path}")
-    for table in TABLES.values():
-        for path in folder.rglob(f"{table.name}.lance"):
-            for version in lance.dataset(str(path)).versions():
-                rows = lance.dataset(str(path), version=version["version"]).to_table()
-                if word in str(rows.to_pylist()).lower():
-                    places.append(f"{table.name} version {version['version']}")
-    return places
 
 
 def digest_other(store: Store) -> dict[str, str]:
