@@ -3,6 +3,7 @@
 import json
 import sqlite3
 import tracemalloc
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -92,6 +93,49 @@ def test_a_line_of_fifty_megabytes_is_not_held(tmp_path: Path) -> None:
     assert [one.native_id for one in found if isinstance(one, Message)] == ["m1", "m2"]
     assert next(one.reason for one in found if isinstance(one, Rejected)).endswith("over the limit of 4000000")
     assert peak < 16_000_000
+
+
+PART = json.dumps({"type": "text", "text": "hello"})
+CELLS = {
+    "openclaw-sqlite": (
+        "CREATE TABLE transcript_events (session_id, seq, event_json)",
+        "INSERT INTO transcript_events VALUES ('s', :n, coalesce(:big, :said))",
+    ),
+    "pmm": (
+        "CREATE TABLE events (id INTEGER PRIMARY KEY, ts, kind, content, meta, prev_hash TEXT, hash TEXT)",
+        "INSERT INTO events VALUES (:n, '', 'user_message', coalesce(:big, 'hello ' || :n), '{}', :n - 1, :n)",
+    ),
+    "opencode": (
+        "CREATE TABLE session (id, parent_id, directory, title, revert, time_created);"
+        "CREATE TABLE message (id TEXT, session_id, time_created, data);"
+        "CREATE TABLE part (id TEXT, message_id TEXT, session_id, data)",
+        "INSERT INTO session SELECT 's', NULL, '/srv/a', zeroblob(20000000), NULL, 1 WHERE :n = 0;"
+        "INSERT INTO message VALUES (:n, 's', :n, coalesce(:big, '{\"role\": \"user\"}'));"
+        f"INSERT INTO part VALUES (:n, :n, 's', '{PART}')",
+    ),
+}
+"""By reader its tables, and what puts a message into them, or one huge cell in its place."""
+
+
+@pytest.mark.parametrize("reader", CELLS)
+@pytest.mark.parametrize("big", ["x" * 20_000_000, bytes(20_000_000)], ids=["text", "blob"])
+def test_a_cell_of_twenty_megabytes_is_not_loaded_and_its_row_alone_is_left_out(
+    reader: str, big: str | bytes, tmp_path: Path
+) -> None:
+    path, (tables, puts) = tmp_path / "talk.sqlite", CELLS[reader]
+    with closing(sqlite3.connect(path)) as db, db:
+        db.executescript(tables)
+        for n in range(5):
+            given = {"n": n, "big": big if n == 3 else None, "said": EVENT.replace('"m"', f'"m{n}"')}
+            for put in puts.split(";"):
+                db.execute(put, given)
+    tracemalloc.start()
+    found = list(READ[reader](path, Limits(max_line_bytes=1_000_000)))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert sum(isinstance(one, Message) for one in found) == 4
+    assert any(isinstance(one, Rejected) and "over the limit of 1000000 bytes" in one.reason for one in found)
+    assert peak < 4_000_000
 
 
 STAMPS = {

@@ -3,22 +3,28 @@
 `mode=ro` alone is not enough: opening a database in WAL mode that nobody has open creates `-wal` and `-shm` files
 and leaves them. So: no write-ahead log means nobody writes, and the file is opened as immutable; log and index
 mean a live writer, and we join it; a log without its index (a crash, a copy) is read from a copy of our own. Nor is
-it trusted: nothing is read by way of a view.
+it trusted: nothing is read by way of a view, and no cell over the limit of a line: SQLite itself refuses to load it.
 """
 
 import shutil
 import sqlite3
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
+
+from slowwave.tasks.ingest.parsing.records import Limits
 
 COPIES = 5
+SMALLEST_LIMIT = 1 << 16
+"""Bytes that each cell may have, whatever the limit: the database's own schema has to be read."""
 
 
 @contextmanager
-def open_read_only(path: Path) -> Iterator[sqlite3.Connection]:
-    """Open a connection that can't write. Text that is no UTF-8 comes with replacement characters.
+def open_read_only(path: Path, limits: Limits | None = None) -> Iterator[sqlite3.Connection]:
+    """Open a connection that can't write. Text that is no UTF-8 comes with replacement characters; where there are
+    limits, a query that meets a longer cell ends with `sqlite3.DataError`: `fetch_row` takes such rows.
 
     Raises:
         sqlite3.Error: no database, or one that can't be read.
@@ -28,18 +34,46 @@ def open_read_only(path: Path) -> Iterator[sqlite3.Connection]:
     log, index = get_companion_path(path, "-wal"), get_companion_path(path, "-shm")
     if not index.exists() and not (log.exists() and log.stat().st_size):
         with closing(_connect(path, "mode=ro&immutable=1")) as db:
-            yield db
+            yield _limit_cells(db, limits)
         return
     live = _connect_live(path) if index.exists() else None
     if live is not None:
         with closing(live):
-            yield live
+            yield _limit_cells(live, limits)
         return
     with (
         tempfile.TemporaryDirectory(prefix="slowwave-") as folder,
         closing(_connect(_copy_snapshot(path, Path(folder)), "mode=ro")) as db,
     ):
-        yield db
+        yield _limit_cells(db, limits)
+
+
+def fetch_row(
+    db: sqlite3.Connection, table: str, columns: Sequence[str], key: str, value: object
+) -> tuple[list[Any], list[str]]:
+    """Return the first row of a key, null in cells that are over the connection's limit, and these columns' names.
+
+    Without such a row all are null. Sizes are not asked for: before SQLite 3.43 `length` of a text loads it.
+    """
+    query = f"SELECT {{}} FROM {table} WHERE {key} = ?"
+    try:
+        return list(db.execute(query.format(", ".join(columns)), (value,)).fetchone() or [None] * len(columns)), []
+    except sqlite3.DataError:
+        if len(columns) == 1:
+            return [None], list(columns)
+    rows = [fetch_row(db, table, [column], key, value) for column in columns]
+    return [cells[0] for cells, _ in rows], [name for _, long in rows for name in long]
+
+
+def explain_long_cell(limits: Limits) -> str:
+    """Return why a row with a cell that `fetch_row` left out goes to quarantine."""
+    return f"a cell is over the limit of {max(limits.max_line_bytes, SMALLEST_LIMIT)} bytes"
+
+
+def _limit_cells(db: sqlite3.Connection, limits: Limits | None) -> sqlite3.Connection:
+    if limits:
+        db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, max(limits.max_line_bytes, SMALLEST_LIMIT))
+    return db
 
 
 def get_companion_path(path: Path, suffix: str) -> Path:

@@ -25,7 +25,7 @@ from slowwave.tasks.ingest.parsing.records import (
     Skipped,
     read_each,
 )
-from slowwave.tasks.ingest.parsing.sqlite_readonly import open_read_only
+from slowwave.tasks.ingest.parsing.sqlite_readonly import explain_long_cell, fetch_row, open_read_only
 from slowwave.tasks.ingest.parsing.values import (
     coerce_dict,
     coerce_id,
@@ -75,14 +75,16 @@ def _list_columns(db: sqlite3.Connection, table: str) -> set[str]:
 
 def _read_database(path: Path, limits: Limits) -> Iterator[Record]:
     try:
-        with open_read_only(path) as db:
+        with open_read_only(path, limits) as db:
             db.execute("BEGIN")  # one snapshot, whatever the program writes meanwhile
             revert = "revert" if "revert" in _list_columns(db, "session") else "NULL"
-            sessions = f"SELECT id, parent_id, directory, title, {revert} FROM session ORDER BY time_created, id"
-            for key, parent, directory, title, reverted in db.execute(sessions).fetchall():
-                info: Fields = {"id": key, "parentID": parent, "directory": directory, "title": title}
-                info["revert"] = _parse_data(reverted)
-                yield from _read_session(0, info, _query_messages(db, key, limits))
+            columns = ("id", "parent_id", "directory", "title", revert)
+            for (rowid,) in db.execute("SELECT rowid FROM session ORDER BY time_created, id").fetchall():
+                cells, long = fetch_row(db, "session", columns, "rowid", rowid)
+                yield from (Rejected(rowid, f"session's {name}: {explain_long_cell(limits)}") for name in long)
+                info: Fields = dict(zip(("id", "parentID", "directory", "title"), cells, strict=False))
+                info["revert"] = _parse_data(cells[-1])
+                yield from _read_session(0, info, _query_messages(db, cells[0], limits))
     except (sqlite3.Error, OSError) as error:
         yield Rejected(0, f"the database cannot be read: {error}")
 
@@ -90,24 +92,31 @@ def _read_database(path: Path, limits: Limits) -> Iterator[Record]:
 def _query_messages(db: sqlite3.Connection, session: str, limits: Limits) -> Iterator[tuple[int, Fields] | Rejected]:
     """Yield rowid and message of each, as an export has them."""
     parts: dict[str, list[object]] = {}
-    for rowid, owner, data in db.execute(
-        "SELECT rowid, message_id, data FROM part WHERE session_id = ? ORDER BY id", (session,)
-    ):
-        if (part := _parse_data(data, limits)) is None:
-            yield Rejected(rowid, f"part of message {owner} is no JSON object, or too long", str(data)[:200])
+    for rowid, owner in db.execute("SELECT rowid, message_id FROM part WHERE session_id = ? ORDER BY id", (session,)):
+        part = _fetch_data(db, "part", f"part of message {owner}", rowid, limits)
+        if isinstance(part, Rejected):
+            yield part
         else:
             parts.setdefault(owner, []).append(part)
-    for rowid, key, data in db.execute(
-        "SELECT rowid, id, data FROM message WHERE session_id = ? ORDER BY time_created, id", (session,)
-    ):
-        if (info := _parse_data(data, limits)) is None:
-            yield Rejected(rowid, f"message {key} is no JSON object, or too long", str(data)[:200])
+    messages = "SELECT rowid, id FROM message WHERE session_id = ? ORDER BY time_created, id"
+    for rowid, key in db.execute(messages, (session,)):
+        info = _fetch_data(db, "message", f"message {key}", rowid, limits)
+        if isinstance(info, Rejected):
+            yield info
         else:
             yield rowid, {"info": info | {"id": key}, "parts": parts.get(key, [])}
 
 
-def _parse_data(data: object, limits: Limits | None = None) -> Fields | None:
-    if not isinstance(data, str) or (limits and len(data) > limits.max_line_bytes):
+def _fetch_data(db: sqlite3.Connection, table: str, what: str, rowid: int, limits: Limits) -> Fields | Rejected:
+    (data,), long = fetch_row(db, table, ["data"], "rowid", rowid)
+    if long:
+        return Rejected(rowid, f"{what}: {explain_long_cell(limits)}")
+    found = _parse_data(data)
+    return Rejected(rowid, f"{what} is no JSON object", str(data)[:200]) if found is None else found
+
+
+def _parse_data(data: object) -> Fields | None:
+    if not isinstance(data, str):
         return None
     try:
         value = orjson.loads(data)

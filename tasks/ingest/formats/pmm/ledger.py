@@ -32,7 +32,7 @@ from slowwave.tasks.ingest.parsing.records import (
     Session,
     Skipped,
 )
-from slowwave.tasks.ingest.parsing.sqlite_readonly import open_read_only
+from slowwave.tasks.ingest.parsing.sqlite_readonly import explain_long_cell, fetch_row, open_read_only
 from slowwave.tasks.ingest.parsing.values import (
     coerce_text,
     coerce_time,
@@ -89,14 +89,18 @@ def read(path: Path, limits: Limits) -> Iterator[Record]:
         return
     last = 0
     try:
-        with _open_ledger(path) as database:
-            columns = ", ".join(COLUMNS)
-            rows = database.execute(f"SELECT {columns} FROM events ORDER BY id")
-            for record in _read_ledger(map(Event._make, rows), stem, limits):
+        with _open_ledger(path, limits) as database:
+            for record in _read_ledger(_fetch_events(database, limits), stem, limits):
                 last = getattr(record, "line", last)
                 yield record
     except (sqlite3.Error, *DAMAGE) as error:
         yield Rejected(last, f"database can't be read after row {last}: {error}")
+
+
+def _fetch_events(database: sqlite3.Connection, limits: Limits) -> Iterator[Event]:
+    for (row,) in database.execute("SELECT id FROM events ORDER BY id"):
+        cells, long = fetch_row(database, "events", COLUMNS, "id", row)
+        yield Event._make([*cells, explain_long_cell(limits) if long else None])
 
 
 def _iter_lines(path: Path, limits: Limits, bad: list[Rejected]) -> Iterator[Event]:
@@ -118,9 +122,9 @@ def _iter_lines(path: Path, limits: Limits, bad: list[Rejected]) -> Iterator[Eve
 
 
 @contextmanager
-def _open_ledger(path: Path) -> Iterator[sqlite3.Connection]:
+def _open_ledger(path: Path, limits: Limits | None = None) -> Iterator[sqlite3.Connection]:
     """Open the database, read-only and without a trace beside it; bytes that are no UTF-8 come as bytes."""
-    with decompress_file(path) as plain, open_read_only(plain) as database:
+    with decompress_file(path) as plain, open_read_only(plain, limits) as database:
         database.text_factory = _decode_text
         yield database
 
@@ -152,6 +156,8 @@ def _parse_ledger_row(
     """Return the message that a row holds; `heard` is the last one of each role, and whether a row of kind event told
     it.
     """
+    if event.long:
+        return Rejected(event.id, event.long)
     if not isinstance(event.kind, str) or not isinstance(event.content, str):
         return Rejected(event.id, "kind or content is no UTF-8 text", repr(event.content)[:200])
     meta = parse_meta(event)

@@ -20,7 +20,7 @@ from slowwave.tasks.ingest.formats.agents.openclaw.events import read_events
 from slowwave.tasks.ingest.formats.agents.openclaw.reader import HOMES, OPENCLAW, parse_session_kind
 from slowwave.tasks.ingest.parsing.lines import EXCERPT, decode_excerpt, iter_lines
 from slowwave.tasks.ingest.parsing.records import Head, Limits, Location, Reader, Record, Rejected, Session, Skipped
-from slowwave.tasks.ingest.parsing.sqlite_readonly import open_read_only
+from slowwave.tasks.ingest.parsing.sqlite_readonly import explain_long_cell, fetch_row, open_read_only
 
 MAGIC = b"SQLite format 3\x00"
 
@@ -51,7 +51,7 @@ def sniff(head: Head) -> bool:
 def read(path: Path, limits: Limits) -> Iterator[Record]:
     """Yield records of every session in the database: its archives first, then its live events."""
     try:
-        with open_read_only(path) as db:
+        with open_read_only(path, limits) as db:
             db.execute("BEGIN")  # one snapshot, whatever the gateway writes meanwhile
             db.execute("SELECT count(*) FROM sqlite_master").fetchone()
             for part in (_read_archives(db, limits), _read_sessions(db, limits), _skip_external_archives(db)):
@@ -93,27 +93,24 @@ def list_columns(db: sqlite3.Connection, table: str) -> set[str]:
 def _query_events(db: sqlite3.Connection, session_id: str, limits: Limits) -> Iterator[Item]:
     """Yield numbered by rowid. Text is taken as bytes: one invalid character would else end the whole query."""
     packed = "event_zstd" if "event_zstd" in list_columns(db, "transcript_events") else "NULL"
-    query = f"""
-        SELECT rowid, seq, CASE WHEN length(event_json) <= :most THEN CAST(event_json AS BLOB) END,
-               CASE WHEN length({packed}) <= :most THEN {packed} END, length(event_json), length({packed})
-        FROM transcript_events WHERE session_id = :session ORDER BY seq"""
+    query = "SELECT rowid, seq FROM transcript_events WHERE session_id = ? ORDER BY seq"
+    columns = ("CAST(event_json AS BLOB)", packed)
     try:
-        with closing(db.execute(query, {"most": limits.max_line_bytes, "session": session_id})) as rows:
-            for rowid, seq, plain, zstd, *sizes in rows:
-                item = _decode_event(rowid, plain, zstd, sizes, limits)
+        with closing(db.execute(query, (session_id,))) as rows:
+            for rowid, seq in rows:
+                (plain, zstd), long = fetch_row(db, "transcript_events", columns, "rowid", rowid)
+                item = _decode_event(rowid, plain, zstd, bool(long), limits)
                 yield item if isinstance(item, Rejected) else _ensure_id(item, seq)
     except sqlite3.DatabaseError as error:
         yield Rejected(0, f"SQLite cannot read on in session {session_id}: {error}")
 
 
-def _decode_event(rowid: int, plain: bytes | None, zstd: bytes | None, sizes: list[int | None], limits: Limits) -> Item:
+def _decode_event(rowid: int, plain: bytes | None, zstd: bytes | None, long: bool, limits: Limits) -> Item:
     if plain is not None:
         return parse_event(rowid, plain)
     if zstd is not None:
         return _decompress_event(rowid, zstd, limits)
-    if sizes == [None, None]:
-        return Rejected(rowid, "neither event_json nor event_zstd holds the event")
-    return Rejected(rowid, f"event of {max(filter(None, sizes))} bytes is over the limit of {limits.max_line_bytes}")
+    return Rejected(rowid, explain_long_cell(limits) if long else "neither event_json nor event_zstd holds the event")
 
 
 def _decompress_event(rowid: int, raw: bytes, limits: Limits) -> Item:
@@ -247,13 +244,9 @@ def _find_parent(db: sqlite3.Connection, window: dict[str, Any], node: dict[str,
 
 
 def _fetch_row(db: sqlite3.Connection, table: str, key: str, value: str) -> dict[str, Any]:
-    """Return one row by name; empty where there is none, or no such table."""
-    if key not in list_columns(db, table):
-        return {}
-    with closing(db.execute(f"SELECT * FROM {table} WHERE {key} = ?", (value,))) as rows:
-        names = [column[0] for column in rows.description]
-        row = rows.fetchone()
-    return dict(zip(names, row, strict=True)) if row else {}
+    """Return one row by name; empty where there is none, or no such table. A cell over the limit is as a null one."""
+    names = sorted(list_columns(db, table))
+    return dict(zip(names, fetch_row(db, table, names, key, value)[0], strict=True)) if key in names else {}
 
 
 READER = Reader("openclaw-sqlite", 1, sniff, read, list_locations, suffixes=("", "-wal"), tool="openclaw")
