@@ -221,4 +221,20 @@ def drop_versions_at_once(store: Store, table: Table) -> int:
         done = store.open_dataset(table).cleanup_old_versions(
             timedelta(0), delete_unverified=True, error_if_tagged_old_versions=False
         )
-    return int(done.bytes_removed)
+        return int(done.bytes_removed) + sum(_remove(path) for path in _list_unnamed(store, table))
+
+
+def _list_unnamed(store: Store, table: Table) -> list[Path]:
+    """Return what neither the newest version nor a pinned one consists of: Lance passes over what it can't delete."""
+    folder, dataset = store.dir / f"{table.name}.lance", store.open_dataset(table)
+    kept = {int(dataset.version), *(int(tag["version"]) for tag in dataset.tags.list().values())}
+    names = {name for version in kept for name in list_pinned_files(store.dir, {table.name: version})}
+    parts = ("data", "_deletions", "_indices", "_versions")
+    files = (path for part in parts for path in (folder / part).rglob("*") if path.is_file() and path.suffix != ".json")
+    return [path for path in files if _name_file(store, path) not in names]
+
+
+def _remove(path: Path) -> int:
+    size = path.stat().st_size
+    path.unlink()
+    return size

@@ -3,7 +3,9 @@
 import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 
+import lance
 import pytest
 from typer.testing import CliRunner
 
@@ -12,7 +14,7 @@ from slowwave.schemas.settings import StoreSettings
 from slowwave.schemas.tables import TOPICS
 from slowwave.store import Store
 from slowwave.store.releases import Release, publish
-from slowwave.store.upkeep import drop_old_versions, measure_garbage, pick_kept
+from slowwave.store.upkeep import drop_old_versions, drop_versions_at_once, measure_garbage, pick_kept
 from tests.store.test_store import topics
 
 START = datetime(2026, 1, 1, 3, tzinfo=UTC)
@@ -53,3 +55,23 @@ def test_a_dry_run_says_what_is_freed_and_deletes_nothing(tmp_path: Path, monkey
     assert drop_old_versions(store, few) > 0
     assert measure_garbage(store, few, later).keys() <= {"topics"}  # where nothing was dropped nothing is told
     assert store.read(TOPICS).num_rows == 3
+
+
+def test_what_lance_could_not_delete_is_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = Store.open(tmp_path, create=True)
+    for name in ("a", "b", "c"):
+        store.merge(TOPICS, topics(name))
+        publish(store, name, None)
+    monkeypatch.setattr("lance.LanceDataset.cleanup_old_versions", lambda *_, **__: SimpleNamespace(bytes_removed=0))
+    store.merge(TOPICS, topics("d"))
+    store.open_table(TOPICS).optimize()
+    for number in (1, 2):
+        store.open_table(TOPICS).tags.delete(f"r{number}")
+    assert drop_versions_at_once(store, TOPICS) > 0
+    tags = store.open_table(TOPICS).tags.list()
+    assert [
+        lance.dataset(str(store.dir / "topics.lance"), version=tag["version"]).count_rows() for tag in tags.values()
+    ] == [3]
+    assert store.read(TOPICS).num_rows == 4
+    assert len(list((store.dir / "topics.lance" / "data").iterdir())) < 5
+    assert len(list((store.dir / "topics.lance" / "_versions").glob("*.manifest"))) == 2
