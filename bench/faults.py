@@ -95,9 +95,9 @@ lost a row, which is mended since. Files stay even (1,158 to 1,230 from night 50
 3.3, most of it in `supersede`: the soak's sentences are a few forms over and over, so that each new claim is compared
 with most older ones.
 
-Of many tiny transcripts the cost is even: of two messages each 20,000 files are read in 13 s of CPU, 60,000 in 41 (88
-where each 200 files were written down by themselves). A cell of 300 MB in an agent's SQLite database leaves a night's
-peak of memory where it was (459 MB for 457): its row is in quarantine, and all others are read.
+Of many tiny transcripts the cost is even: of two messages each 20,000 files are read in 13 s of CPU, 60,000 in 41.
+A cell of 300 MB in an agent's SQLite database leaves a night's peak of memory where it was (459 MB for 457): its row is
+in quarantine, and all others are read.
 """
 DURABILITY = """A release is durable once the night says "Released": all that was written is synced before its row is,
 and the row before the night goes on. So a loss of power leaves the release before it or the new one, whole, and what
