@@ -36,6 +36,7 @@ from slowwave.schemas.tables import (
     RELEASES,
     SESSIONS,
     SUMMARIES,
+    TABLES,
     TOPIC_HISTORY,
     TOPICS,
 )
@@ -92,8 +93,11 @@ def run_repair(settings: Settings, call: Caller = run_as_function) -> RunReport:
 def _begin(folder: Path, todo: dict[str, Salvaged], told: list[str]) -> None:
     """Salvage; what is to be done after is written down before, with what a repair that was killed left to do."""
     file = folder / REPAIR_FILE
-    for row in json.loads(file.read_bytes()) if file.exists() else []:
-        todo[row[0]] = Salvaged(*row)
+    try:
+        begun = json.loads(file.read_bytes()) if file.exists() else []
+        todo |= {TABLES[row[0]].name: Salvaged(*row) for row in begun}
+    except (KeyError, TypeError, ValueError):  # altered itself: whatever can be made anew may be what was left to do
+        todo |= {name: Salvaged(name, 0, None) for name in (SESSIONS.name, *REMADE)}
     broken = find_broken_tables(folder)
     todo |= {name: Salvaged(name, 0, None) for name in broken}
     if todo:

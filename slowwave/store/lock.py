@@ -124,7 +124,7 @@ def _write_holder(path: Path, holder: Holder) -> None:
 def _read_holder(space_dir: Path) -> Holder | None:
     try:
         return Holder(**json.loads((space_dir / HOLDER_FILE).read_text(encoding="utf-8")))
-    except (FileNotFoundError, json.JSONDecodeError, TypeError):  # not there, or cut by the holder's death
+    except (FileNotFoundError, ValueError, TypeError):  # not there, or cut by the holder's death
         return None
 
 

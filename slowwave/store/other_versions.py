@@ -60,6 +60,8 @@ def load_releases(folder: Path) -> list[Release]:
         SchemaMismatch, NewerStore: another version of slowwave released what this one can't use.
     """
     known = find_last_known(folder)
+    if not has_table(folder, RELEASES.name):
+        check_ledger_whole(folder, 0, known)
     found = read_ledger(folder)
     check_ledger_whole(folder, found[-1].number if found else 0, known)
     for release in found[-1:]:
@@ -101,6 +103,6 @@ def _explain_missing_table(name: str, release: str) -> str:
     save = f"save the rest by `slowwave export OUT {tables}` and `slowwave run OUT --store NEW`"
     anew = "begin a new store with `slowwave run --store NEW`"
     return (
-        f"table {name!r}, which release {release} names, is gone: put {name}.lance back from a backup, "
+        f"table {name!r}, which release {release} names, is gone: `slowwave repair`, put {name}.lance back from a backup, "
         f"or {anew if name == MESSAGES.name else save}"
     )

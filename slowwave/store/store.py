@@ -57,10 +57,10 @@ class Store:
             SchemaMismatch, NewerStore: a table has other columns than this version can use.
         """
         directory = root / space
-        if not create and not has_table(directory, RELEASES.name):
-            raise StoreMissing(directory)
         known = load_releases(directory) if has_table(directory, RELEASES.name) else []
         check_ledger_whole(directory, known[-1].number if known else 0, 0 if known else find_last_known(directory))
+        if not create and not has_table(directory, RELEASES.name):
+            raise StoreMissing(directory)
         check_tables_exist(directory, known)
         if create:
             make_private_folder(directory)

@@ -11,6 +11,7 @@ from slowwave.store import Snapshot, Store, other_versions
 from slowwave.store.integrity.check import check_store
 from slowwave.store.integrity.salvage import find_broken_tables, salvage
 from slowwave.store.integrity.seals import list_sealed
+from slowwave.store.lock import writer_lock
 from slowwave.store.releases import Release, publish, read_releases, roll_back
 from slowwave.store.upkeep import drop_old_versions
 from tests.store.test_store import topics
@@ -70,6 +71,10 @@ def test_a_lost_row_of_the_ledger_is_noticed_by_all_and_put_back(store: Store) -
         Snapshot(store.root)
     with pytest.raises(StoreUnreadable, match="lost r2"):
         Store.open(store.root, create=True)
+    aside = (store.dir / "releases.lance").rename(store.root / "aside")
+    with pytest.raises(StoreUnreadable, match="lost r2"):  # and not that there is no store
+        Snapshot(store.root)
+    aside.rename(store.dir / "releases.lance")
     assert [one.where for one in check_store(store.dir)[0]] == ["releases"]
     assert put_back(store) == ["r2: its row in the ledger was put back from its seal"]
     assert check_store(store.dir)[0] == []
@@ -93,6 +98,20 @@ def test_an_altered_seal_breaks_the_chain(store: Store) -> None:
     assert [one.where for one in check_store(store.dir)[0]] == ["releases", "seals/r1.json"]
     seal.write_bytes(b"{}")
     assert "is no seal" in check_store(store.dir)[0][0].what
+
+
+@pytest.mark.parametrize("altered", [b'{"row": 1, "previous": 3, "files": [1]}', b'{"a.manifest": [1, "b"]}', b"\xff"])
+def test_what_the_store_wrote_down_of_its_files_may_be_altered_itself(store: Store, altered: bytes) -> None:
+    (store.dir / "seals" / "rx.json").write_bytes(altered)  # nobody's
+    with writer_lock(store.dir, "a"):
+        pass
+    for name in ("seals/r2.json", "sums.json", "synced.json", "writer.json"):
+        (store.dir / name).write_bytes(altered)
+    with writer_lock(store.dir, "b"):
+        assert {"seals/r2.json", "sums.json"} <= {one.where for one in check_store(store.dir).damage}
+        put_back(store)
+    assert check_store(store.dir).damage == []
+    assert Snapshot(store.root).read(TOPICS).num_rows == 2
 
 
 def test_a_writer_killed_between_seal_and_row_leaves_nothing_to_mend(store: Store) -> None:

@@ -24,6 +24,17 @@ def list_manifests(path: Path) -> dict[int, Path]:
     return {parse_version(one): one for one in (path / "_versions").glob("*.manifest") if one.stem.isdigit()}
 
 
+def parse_files(found: dict[str, Any]) -> Files:
+    """Return what was written down of files, once it is seen to be that: a disk, or a hand, may have altered it.
+
+    Raises:
+        AttributeError, TypeError, ValueError: it is something else.
+    """
+    if any(name.endswith(".manifest") and not Path(name).stem.isdigit() for name in found):
+        raise ValueError("a manifest is named by no number")
+    return {name: [int(size), str(digest)] for name, (size, digest) in found.items()}
+
+
 def hash_file(path: Path) -> str:
     """Return SHA-256 in hex."""
     with path.open("rb") as file:

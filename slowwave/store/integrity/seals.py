@@ -19,7 +19,7 @@ import orjson
 
 from slowwave.schemas.errors import StoreUnreadable
 from slowwave.schemas.tables import MESSAGES, RELEASES
-from slowwave.store.integrity.manifests import DIGESTED, Files, describe_change, hash_file, list_manifests
+from slowwave.store.integrity.manifests import DIGESTED, Files, describe_change, hash_file, list_manifests, parse_files
 
 FOLDER = "seals"
 PART = ".part"
@@ -77,7 +77,7 @@ def drop_seals(folder: Path, kept: Container[int]) -> None:
 
 def list_sealed(folder: Path) -> list[int]:
     """Return the numbers of the releases that have a seal, in order."""
-    return sorted(int(path.stem[1:]) for path in (folder / FOLDER).glob("r*.json"))
+    return sorted(int(path.stem[1:]) for path in (folder / FOLDER).glob("r*.json") if path.stem[1:].isdigit())
 
 
 def read_seal(folder: Path, number: int) -> dict[str, Any] | None:
@@ -92,15 +92,16 @@ def read_seal(folder: Path, number: int) -> dict[str, Any] | None:
     found = path.stat()
     if seal := _parse_seal(path, found.st_mtime_ns, found.st_size):
         return seal
-    raise StoreUnreadable(folder, f"{FOLDER}/{path.name} is no seal: put it back from a backup, or delete it")
+    raise StoreUnreadable(folder, f"{FOLDER}/{path.name} is no seal: `slowwave repair` removes it")
 
 
 @lru_cache(maxsize=2)
 def _parse_seal(path: Path, mtime_ns: int, size: int) -> dict[str, Any] | None:
     """Return a seal, parsed once for all tables that a reader opens; None where it is none. Nobody changes it."""
-    with suppress(orjson.JSONDecodeError, AttributeError):
+    with suppress(AttributeError, KeyError, TypeError, ValueError):
         seal: dict[str, Any] = orjson.loads(path.read_bytes())
-        if seal.keys() >= {"row", "previous", "files"}:
+        seal["files"] = parse_files(seal["files"])
+        if isinstance(seal["row"]["versions"], dict) and "previous" in seal:
             return seal
     return None
 

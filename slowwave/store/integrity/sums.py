@@ -11,7 +11,7 @@ from pathlib import Path
 import orjson
 
 from slowwave.schemas.errors import StoreUnreadable
-from slowwave.store.integrity.manifests import Files, describe_change, hash_file, list_manifests, parse_version
+from slowwave.store.integrity.manifests import Files, describe_change, hash_file, list_manifests, parse_files, parse_version
 from slowwave.store.private import replace_file
 
 SUMS_FILE = "sums.json"
@@ -41,13 +41,12 @@ def read_sums(folder: Path, table: str | None = None) -> Files:
     """
     path = folder / SUMS_FILE
     try:
-        sums: Files = orjson.loads(path.read_bytes()) if path.is_file() else {}
-        if table is not None:
-            return {name: facts for name, facts in sums.items() if name.startswith(f"{table}.lance/")}
-        return {name: [size, digest] for name, (size, digest) in sums.items()}
+        sums = orjson.loads(path.read_bytes()) if path.is_file() else {}
+        mine = "" if table is None else f"{table}.lance/"
+        return parse_files({name: facts for name, facts in sums.items() if name.startswith(mine)})
     except (AttributeError, TypeError, ValueError):
         raise StoreUnreadable(
-            folder, f"{SUMS_FILE} is altered: put it back from a backup, or delete it and run `slowwave check`"
+            folder, f"{SUMS_FILE} is altered: `slowwave repair` makes it anew, or put it back from a backup"
         ) from None
 
 

@@ -101,7 +101,7 @@ def restore_last_whole(folder: Path, table: Table, released: int) -> None:
         if find_torn_file(found) is None:
             found.restore()  # type: ignore[no-untyped-call]
             return
-    raise StoreUnreadable(folder, f"{torn} of table {table.name!r} is torn or gone: put it back from a backup")
+    raise StoreUnreadable(folder, f"{torn} of table {table.name!r} is torn or gone: `slowwave repair` mends what can be")
 
 
 def _build_path(folder: Path, table: Table) -> str:
@@ -115,8 +115,9 @@ def go_back_to_synced(folder: Path) -> None:
         OSError: the disk can't.
     """
     try:
-        synced = json.loads((folder / SYNCED_FILE).read_text(encoding="utf-8"))
-    except (OSError, ValueError):  # never synced by this version: there is nothing to go back to
+        found = json.loads((folder / SYNCED_FILE).read_bytes())
+        synced = {str(table): int(version) for table, version in found.items()}
+    except (OSError, AttributeError, TypeError, ValueError):  # never synced by this version: there is nothing to go back to
         return
     for table in sorted(folder.glob("*.lance")):
         manifests, kept = list_manifests(table), synced.get(table.stem, 0)

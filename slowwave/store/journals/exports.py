@@ -63,7 +63,8 @@ def read_exports(space_dir: Path) -> list[Export]:
     for raw in path.read_bytes().splitlines() if path.is_file() else ():
         with suppress(ValueError, TypeError, RecursionError):  # cut by a crash, or written by hand
             one = Export(**json.loads(raw))
-            found[one.path] = one
+            datetime.fromisoformat(one.at)
+            found[str(Path(one.path))] = one
     return [one for one in found.values() if one.is_there()]
 
 
