@@ -63,7 +63,7 @@ def export_tables(
         else {table.name: write_table(snapshot, table, to, form, phrase) for table in chosen},
     }
     (to / MANIFEST).write_bytes(orjson.dumps(manifest, option=orjson.OPT_INDENT_2))
-    note_export(snapshot.dir, Export(str(to.absolute()), form, manifest["release"], manifest["exported_at"]))
+    note_export(snapshot.dir, Export(str(to.resolve()), form, manifest["release"], manifest["exported_at"]))
     return manifest
 
 

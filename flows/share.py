@@ -59,7 +59,7 @@ def export_learnings(
         head = {KEY: SCHEMA, "release": snapshot.release.name, "claims": learnings}
         to.write_bytes(orjson.dumps(head, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
     at = datetime.now(UTC).isoformat(timespec="seconds")
-    note_export(snapshot.dir, Export(str(to.absolute()), form, snapshot.release.name, at))
+    note_export(snapshot.dir, Export(str(to.resolve()), form, snapshot.release.name, at))
     return len(learnings)
 
 

@@ -46,6 +46,7 @@ from slowwave.schemas.tables import (
 from slowwave.store import Store
 from slowwave.store.integrity.check import check_store
 from slowwave.store.integrity.digest import compute_table_digest
+from slowwave.store.journals import exports
 from slowwave.store.journals.exports import Export
 from slowwave.store.journals.journal import Journal, write_note
 from slowwave.store.journals.notes import read_notes
@@ -258,6 +259,8 @@ def test_exports_that_hold_it_are_named_and_removed_where_that_is_asked_for_and_
     export_tables(settings, out / "before", "parquet", release="r1")  # when the note had not been read
     for form in ("parquet", "lance", "jsonl", "graphml"):
         export_tables(settings, out / form, form)
+    with (store.dir / exports.FILE).open("a") as journal:  # by hand, and cut by a full disk
+        journal.write('{"path": "/", "form": "json", "release": "r1", "at": "never"}\n{"path": "/')
     export_learnings(settings, out / "shared.json")
     (out / "lance" / "mine.txt").write_text("not slowwave's")
     note = next(one for one in read_notes(store.dir) if SECRET in one.text)

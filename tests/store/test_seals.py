@@ -100,6 +100,15 @@ def test_an_altered_seal_breaks_the_chain(store: Store) -> None:
     assert "is no seal" in check_store(store.dir)[0][0].what
 
 
+def test_a_file_that_is_now_something_else_is_gone_also_where_no_release_pins_it(store: Store) -> None:
+    with writer_lock(store.dir, "a"):
+        store.merge(TOPICS, topics("c"))
+    data = find_data(store)
+    data.unlink()
+    data.symlink_to("/dev/null")
+    assert [(one.release, one.what) for one in check_store(store.dir).damage] == [("newest", "is gone")]
+
+
 @pytest.mark.parametrize("altered", [b'{"row": 1, "previous": 3, "files": [1]}', b'{"a.manifest": [1, "b"]}', b"\xff"])
 def test_what_the_store_wrote_down_of_its_files_may_be_altered_itself(store: Store, altered: bytes) -> None:
     (store.dir / "seals" / "rx.json").write_bytes(altered)  # nobody's

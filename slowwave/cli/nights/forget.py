@@ -128,8 +128,8 @@ def _forget(
             OUT.print(f"{end}, an export made before that held it: {held['path']}", soft_wrap=True)
         if made:
             OUT.print(UNREACHED, soft_wrap=True)
-    if found:
-        ERR.print("slowwave: something of it is still there: --check names the files", style="red", soft_wrap=True)
+    if found or (exports and not all(held["removed"] for _, one in made for held in one["exports"])):
+        ERR.print("slowwave: something of it is still there: --check names it", style="red", soft_wrap=True)
         raise typer.Exit(1)
     end_run(report)
 

@@ -94,7 +94,7 @@ def find_newest_damage(folder: Path, *, read: bool = True) -> Iterator[Damage]:
             with suppress(*READ_TROUBLE):  # what a killed run wrote last: the next takes it back
                 newest = _list_newest_files(folder, table)
                 mine = {name: what for name, what in mine.items() if name in newest}
-                mine |= {name: "is gone" for name in newest if name in known and not (folder / name).exists()}
+                mine |= {name: "is gone" for name in newest if name in known and not (folder / name).is_file()}
         yield from (Damage(NEWEST, name, what) for name, what in mine.items())
 
 

@@ -54,13 +54,18 @@ def log_recall(space_dir: Path, hits: Mapping[str, Iterable[str]], at: datetime 
 
 
 def append_line(path: Path, line: Mapping[str, object]) -> bool:
-    """Add a line of JSON to a file of its owner's alone, in one append; False where that can't be written to."""
+    """Add a line of JSON to a file of its owner's alone, in one append; False where that can't be written to.
+
+    After a line that a full disk cut it begins a new one: else both would be lost.
+    """
     raw = json.dumps(line, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "replace") + b"\n"
     try:
-        handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
     except OSError:  # a store that is mounted read-only
         return False
     try:
+        if (size := os.fstat(handle).st_size) and os.pread(handle, 1, size - 1) != b"\n":
+            raw = b"\n" + raw
         return os.write(handle, raw) == len(raw)
     except OSError:  # the disk is full
         return False
