@@ -103,6 +103,6 @@ def _explain_missing_table(name: str, release: str) -> str:
     save = f"save the rest by `slowwave export OUT {tables}` and `slowwave run OUT --store NEW`"
     anew = "begin a new store with `slowwave run --store NEW`"
     return (
-        f"table {name!r}, which release {release} names, is gone: `slowwave repair`, put {name}.lance back from a backup, "
-        f"or {anew if name == MESSAGES.name else save}"
+        f"table {name!r}, which release {release} names, is gone: `slowwave repair`, put {name}.lance back "
+        f"from a backup, or {anew if name == MESSAGES.name else save}"
     )

@@ -148,7 +148,9 @@ def test_a_release_with_a_table_unknown_here_is_a_newer_slowwaves(root: Path) ->
 def test_a_released_table_that_is_gone_stops_the_night_before_anything_is_written(root: Path, table: Table) -> None:
     shutil.rmtree(root / "default" / f"{table.name}.lance")
     before = sorted(root.rglob("*"))
-    with pytest.raises(StoreUnreadable, match=f"'{table.name}', which release r1 names, is gone: `slowwave repair`, put .* back from a"):
+    with pytest.raises(
+        StoreUnreadable, match=f"'{table.name}', which release r1 names, is gone: .*repair.* back from a"
+    ):
         Store.open(root, create=True)
     assert sorted(root.rglob("*")) == before
 

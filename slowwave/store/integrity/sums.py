@@ -11,7 +11,14 @@ from pathlib import Path
 import orjson
 
 from slowwave.schemas.errors import StoreUnreadable
-from slowwave.store.integrity.manifests import Files, describe_change, hash_file, list_manifests, parse_files, parse_version
+from slowwave.store.integrity.manifests import (
+    Files,
+    describe_change,
+    hash_file,
+    list_manifests,
+    parse_files,
+    parse_version,
+)
 from slowwave.store.private import replace_file
 
 SUMS_FILE = "sums.json"

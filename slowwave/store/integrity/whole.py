@@ -101,7 +101,9 @@ def restore_last_whole(folder: Path, table: Table, released: int) -> None:
         if find_torn_file(found) is None:
             found.restore()  # type: ignore[no-untyped-call]
             return
-    raise StoreUnreadable(folder, f"{torn} of table {table.name!r} is torn or gone: `slowwave repair` mends what can be")
+    raise StoreUnreadable(
+        folder, f"{torn} of table {table.name!r} is torn or gone: `slowwave repair` mends what it can"
+    )
 
 
 def _build_path(folder: Path, table: Table) -> str:
@@ -117,7 +119,7 @@ def go_back_to_synced(folder: Path) -> None:
     try:
         found = json.loads((folder / SYNCED_FILE).read_bytes())
         synced = {str(table): int(version) for table, version in found.items()}
-    except (OSError, AttributeError, TypeError, ValueError):  # never synced by this version: there is nothing to go back to
+    except (OSError, AttributeError, TypeError, ValueError):  # never synced, or altered: nothing to go back to
         return
     for table in sorted(folder.glob("*.lance")):
         manifests, kept = list_manifests(table), synced.get(table.stem, 0)
