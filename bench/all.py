@@ -5,6 +5,7 @@
 Sets that are not there are named and skipped. Each line can be run on its own; all take a path.
 """
 
+import argparse
 import os
 import subprocess
 import sys
@@ -81,4 +82,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     sys.exit(main())

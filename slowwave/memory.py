@@ -87,7 +87,8 @@ class Memory:
         `encoder` takes the place of the model that the release names, `reranker` orders the first hits anew. A store
         that can't be reached, but gave answers before, is opened all the same: those answers are told, marked as stale,
         until it is back. With `unreleased` a space is opened before its first release too, to be told what to remember:
-        what it is asked it does not know then, and the first release answers as soon as it is there.
+        `recall`, `sessions` and `context` know nothing then, what else asks raises StoreError, and the first release
+        answers as soon as it is there.
 
         Raises:
             StoreMissing: there is no such store or space, and `unreleased` is not set.
@@ -228,7 +229,7 @@ class Memory:
                 found = self._build_search().answer_sessions(asked, automatic=automatic)
                 last.put_sessions(asked, automatic, found)
             except TROUBLE as trouble:
-                self._notes.replace_notes(f"{explain_unreadable(trouble)}: answered from the last answers")
+                self._note_unreadable(trouble)
                 found = last.get_sessions(asked, automatic)
             found.notes = self._notes.answer_notes
         return found
@@ -469,7 +470,7 @@ class Memory:
         try:
             answers = self._build_search().answer_queries(asked, automatic=automatic)
         except TROUBLE as trouble:
-            self._notes.replace_notes(f"{explain_unreadable(trouble)}: answered from the last answers")
+            self._note_unreadable(trouble)
             return [last.get_hits(query, automatic) for query in asked]
         for query, hits in zip(asked, answers, strict=True):
             last.put_hits(query, automatic, hits)
@@ -477,6 +478,11 @@ class Memory:
 
     def _get_view(self) -> View:
         return self._live.get_current_view()
+
+    def _note_unreadable(self, trouble: Exception) -> None:
+        """Say why the last answers are told, where there are any."""
+        end = ": answered from the last answers" if self._answers.has_answers else ""
+        self._notes.replace_notes(f"{explain_unreadable(trouble)}{end}")
 
     def _note(self, what: str) -> None:
         self._notes.add(what)

@@ -17,8 +17,8 @@ from slowwave.schemas.settings import Settings
 
 FOLDER = "experiments"
 """In a space's folder: stores of trials, while an experiment runs. What is forgotten goes from there too."""
-FIXED = ("store", "space", "retention", "web", "redact", "read")
-"""No experiment varies where a memory is, what leaves it, or what may be read."""
+FIXED = ("store", "space", "retention", "web", "redact", "read", "gates", "storage")
+"""No experiment varies where a memory is, what leaves it, what may be read, or which releases are made and kept."""
 READING = frozenset({"recall", "context"})
 """Settings that no step of a night reads: the store stays as it is."""
 Metric = Literal["evidence", "saved", "stale", "silence", "right", "tokens"]
@@ -65,7 +65,9 @@ class Data(Part):
     shares: tuple[float, float, float] = Field((0.5, 0.25, 0.25), description="Of train, validation and test.")
     cuts: int = Field(4, ge=1, description="Backtest: days as of which the memory is built, evenly over the messages.")
     horizon: int = Field(14, ge=1, description="Backtest: days after each in which what was said counts as asked.")
-    near: float = Field(0.55, ge=0, le=1, description="Backtest: cosine from which a message is near an older one.")
+    near: float = Field(
+        0.55, ge=0, le=1, description="Backtest: likeness from which a message is about an older claim."
+    )
 
     @model_validator(mode="after")
     def check_parts(self) -> "Data":

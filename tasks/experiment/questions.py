@@ -98,7 +98,10 @@ def split_questions(
         parts[least if how == "group" else next_in_time] += together[key]
     if empty := [name for name in SPLITS if not parts[name]]:
         counts = f"{len(questions)} questions in {len({one.group for one in questions})} groups"
-        raise UsageError(f"{counts} leave {empty[0]} empty when split by {how}: there must be more, or another split")
+        raise UsageError(
+            f"{counts} leave {empty[0]} empty when split by {how}: ask more, or split otherwise; a backtest "
+            "finds more with a longer `horizon` or a lower `near`"
+        )
     return parts
 
 

@@ -164,6 +164,7 @@ def test_a_setting_is_written_and_all_else_left_as_it_was() -> None:
         ("recall", "section"),
         ("store", "not for"),
         ("web.enabled", "not for"),
+        ("gates.max_lost", "not for"),
         ("recall.floor.x", "no setting"),
     ],
 )

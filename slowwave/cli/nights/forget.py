@@ -143,7 +143,7 @@ def _print_preview(seen: "Preview", *, as_json: bool) -> None:
     for line in seen.lines:
         OUT.print(f"  {line}", soft_wrap=True)
     if (more := seen.counts.get("messages", 0) - len(seen.lines)) > 0:
-        OUT.print(f"  and {more:,} more messages", soft_wrap=True)
+        OUT.print(f"  and {more:,} more message{'s' * (more != 1)}", soft_wrap=True)
     _print_transcripts(seen)
     for path in seen.exports:
         OUT.print(f"In an export made before, which --exports removes: {path}", soft_wrap=True)
