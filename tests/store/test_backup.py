@@ -22,6 +22,7 @@ from slowwave.schemas.errors import StoreLocked, StoreUnreadable
 from slowwave.schemas.settings import Settings
 from slowwave.store.copies.backup import FORMAT, MANIFEST
 from slowwave.store.copies.encryption import find_encryption
+from slowwave.store.copies.sealed_stream import MAGIC
 from slowwave.store.lock import writer_lock
 from tests.talk_files import session
 
@@ -57,15 +58,16 @@ def digest(folder: Path) -> dict[str, str]:
     return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 
-@pytest.mark.parametrize("phrase", [None, PHRASE])
+@pytest.mark.parametrize("given", [{}, {"": PHRASE}, {"_COMMAND": f"printf '{PHRASE}\n'"}])
 def test_a_restored_space_has_the_same_bytes_passes_every_check_and_goes_on(
-    store: Path, tmp_path: Path, phrase: str | None, monkeypatch: pytest.MonkeyPatch
+    store: Path, tmp_path: Path, given: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if phrase:
-        monkeypatch.setenv("SLOWWAVE_BACKUP_KEY", phrase)
+    for name, value in given.items():
+        monkeypatch.setenv(f"SLOWWAVE_BACKUP_KEY{name}", value)
     file, other = tmp_path / f"{'one' * 80}.slowwave", tmp_path / "other"  # as long a name as a disk takes
     assert typed("backup", file, "--store", store).exit_code == 0
     assert file.stat().st_mode & 0o077 == 0
+    assert file.read_bytes().startswith(MAGIC) == bool(given)
     done = typed("restore", file, "--store", other)
     assert done.exit_code == 0, done.output
     assert digest(other / "default") == digest(store / "default")
@@ -78,7 +80,9 @@ def test_a_restored_space_has_the_same_bytes_passes_every_check_and_goes_on(
     assert Memory.open(other).release.name == "r2"
 
 
-def test_what_is_altered_cut_foreign_or_locked_restores_nothing(store: Path, tmp_path: Path) -> None:
+def test_what_is_altered_cut_foreign_or_locked_restores_nothing(
+    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     plain, sealed, key = tmp_path / "plain", tmp_path / "sealed", tmp_path / "key"
     key.write_text(PHRASE)
     assert typed("backup", plain, "--store", store).exit_code == 0
@@ -99,6 +103,8 @@ def test_what_is_altered_cut_foreign_or_locked_restores_nothing(store: Path, tmp
     assert "is encrypted" in typed("restore", sealed, "--store", other).stderr
     assert "already" in typed("restore", plain, "--store", store).stderr
     assert list(other.glob("*")) == []
+    monkeypatch.setenv("SLOWWAVE_BACKUP_KEY_COMMAND", "false")
+    assert "gave no passphrase" in typed("restore", sealed, "--store", other).stderr
 
 
 def test_a_backup_that_names_a_place_outside_the_store_is_refused_and_none_is_made_inside_its_own_space(

@@ -20,7 +20,7 @@ def backup(
 ) -> None:
     """Write the space into one file, each of its files with its hash.
 
-    Encrypted where --key-file or SLOWWAVE_BACKUP_KEY gives a passphrase.
+    Encrypted where --key-file, SLOWWAVE_BACKUP_KEY or SLOWWAVE_BACKUP_KEY_COMMAND gives a passphrase.
     """
     with report_errors():
         from slowwave.store.copies.backup import back_up

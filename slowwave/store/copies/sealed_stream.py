@@ -8,6 +8,8 @@ import hashlib
 import io
 import os
 import secrets
+import shlex
+import subprocess
 from pathlib import Path
 from typing import IO
 
@@ -17,19 +19,33 @@ MAGIC = b"slowwave-sealed/1\n"
 PIECE = 1 << 20
 TAG = 16
 VARIABLE = "SLOWWAVE_BACKUP_KEY"
+COMMAND = "SLOWWAVE_BACKUP_KEY_COMMAND"
+"""Prints the passphrase, as `BORG_PASSCOMMAND` does: `secret-tool lookup app slowwave`, `pass show slowwave`."""
 
 
 def read_passphrase(file: Path | None) -> bytes | None:
-    """Return the passphrase: the file's first line, or what the variable holds; None where neither is given.
+    """Return the passphrase: first line of the file, what the variable holds, or the first line that the command of the
+    other variable prints (so a keyring's too); None where none of them is given.
 
     Raises:
-        UsageError: it is too short to be one.
+        UsageError: it is too short to be one, or the command fails.
     """
-    given = file.read_bytes().splitlines()[:1] if file else [os.environ.get(VARIABLE, "").encode()]
-    phrase = given[0].strip() if given else b""
-    if (file or phrase) and len(phrase) < 12:
+    command = "" if file or os.environ.get(VARIABLE) else os.environ.get(COMMAND, "")
+    given = file.read_bytes() if file else _run(command) if command else os.environ.get(VARIABLE, "").encode()
+    phrase = next(iter(given.splitlines()), b"").strip()
+    if (file or command or phrase) and len(phrase) < 12:
         raise UsageError("a passphrase has 12 characters at least: nothing was done")
     return phrase or None
+
+
+def _run(command: str) -> bytes:
+    """Return what a command prints; what it says to the terminal, or asks there, goes by."""
+    try:
+        return subprocess.run(shlex.split(command), check=True, stdout=subprocess.PIPE).stdout
+    except (OSError, ValueError, subprocess.CalledProcessError) as why:
+        raise UsageError(
+            f"the command of {COMMAND} gave no passphrase ({type(why).__name__}): nothing was done"
+        ) from None
 
 
 class SealingWriter(io.RawIOBase):
