@@ -7,6 +7,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from slowwave.schemas.errors import StoreUnreadable
 from slowwave.schemas.tables import (
     BOILERPLATE,
     COMPLETIONS,
@@ -81,9 +82,19 @@ def write_plan(space_dir: Path, plan: Plan) -> None:
 
 
 def read_plans(space_dir: Path) -> list[Plan]:
-    """Return the plans that are not carried out yet, oldest first: of runs that were killed, and this one's."""
-    paths = sorted((space_dir / FOLDER).glob("*.json"))
-    return [Plan.from_dict(json.loads(path.read_text(encoding="utf-8"))) for path in paths]
+    """Return the plans that are not carried out yet, oldest first: of runs that were killed, and this one's.
+
+    Raises:
+        StoreUnreadable: one is altered: what it says is forgotten can't be finished.
+    """
+    plans = []
+    for path in sorted((space_dir / FOLDER).glob("*.json")):
+        try:
+            plans.append(Plan.from_dict(json.loads(path.read_bytes())))
+        except (AttributeError, KeyError, TypeError, ValueError):
+            why = f"{FOLDER}/{path.name} is altered: put it back from a backup, or remove it and forget again"
+            raise StoreUnreadable(space_dir, why) from None
+    return plans
 
 
 def drop_plan(space_dir: Path, plan: Plan) -> None:

@@ -27,7 +27,7 @@ from slowwave.flows.nightly import run_night
 from slowwave.flows.revert import run_revert
 from slowwave.flows.share import export_learnings
 from slowwave.memory import Memory
-from slowwave.schemas.errors import SlowwaveError, UsageError
+from slowwave.schemas.errors import SlowwaveError, StoreUnreadable, UsageError
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import (
     COMPLETIONS,
@@ -436,6 +436,15 @@ def test_a_reader_goes_on_with_answers_or_a_clear_error(root: Path) -> None:
         assert not any(SECRET in hit.text for hit in hits if not hits.stale)
     with suppress(SlowwaveError):  # nothing else
         old.recall(f"the {SECRET} password file")
+
+
+@pytest.mark.parametrize("altered", [b"\xff", b"{}", b"[]", b'{"canaries": 1}'])
+def test_a_plan_that_is_altered_is_named(root: Path, altered: bytes) -> None:
+    plan = root / "store" / "default" / "forgetting" / "20260101.json"
+    plan.parent.mkdir()
+    plan.write_bytes(altered)
+    with pytest.raises(StoreUnreadable, match=r"20260101\.json is altered"):
+        run_night([], make_settings(root / "store"))
 
 
 def test_the_command_asks_shows_and_checks(root: Path) -> None:
