@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from slowwave.flows.nightly import run_steps_after_read
 from slowwave.flows.parts.report import RunReport
-from slowwave.flows.parts.run import Caller, is_held, open_run, run_as_function
+from slowwave.flows.parts.run import Caller, is_held, open_run, run_as_function, take_reason
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import EXCLUSIONS, MESSAGES, SESSIONS
@@ -50,8 +50,7 @@ def run_exclude(
         UsageError: no reason is given, or a name is none, or all are left out already.
         StoreLocked: another run is at it.
     """
-    if not why.strip():
-        raise UsageError("a reason is needed: it is kept with the exclusion")
+    why = take_reason(why, settings)
     with open_run("exclude", settings) as (job, report):
         if held and not is_held(job.store):
             raise UsageError("nothing is held back")

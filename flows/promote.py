@@ -4,7 +4,7 @@ slowwave promote --why REASON
 """
 
 from slowwave.flows.parts.report import RunReport
-from slowwave.flows.parts.run import is_held, open_run
+from slowwave.flows.parts.run import is_held, open_run, take_reason
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings
 from slowwave.tasks.publish.task import find_run_release, publish_release
@@ -18,8 +18,7 @@ def promote_candidate(why: str, settings: Settings) -> RunReport:
         StoreMissing: there is no such store or space.
         StoreLocked: another run is at it.
     """
-    if not why.strip():
-        raise UsageError("a reason is needed: it is kept with the run")
+    why = take_reason(why, settings)
     with open_run("promote", settings) as (job, report):
         if not is_held(job.store):
             raise UsageError("nothing is held back")

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from slowwave.flows.nightly import run_steps_after_read
 from slowwave.flows.parts.report import RunReport
-from slowwave.flows.parts.run import Caller, open_run, run_as_function
+from slowwave.flows.parts.run import Caller, open_run, run_as_function, take_reason
 from slowwave.flows.unmerge import undo_merge
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings
@@ -40,8 +40,7 @@ def run_revert(wanted: str, why: str, settings: Settings, call: Caller = run_as_
         UsageError: no reason is given, the id names no such row or several, or it is taken back already.
         StoreLocked: another run is at it.
     """
-    if not why.strip():
-        raise UsageError("a reason is needed: it is kept with the row")
+    why = take_reason(why, settings)
     with open_run("revert", settings) as (job, report):
         claims = _find_rows(job.store, wanted)
         if claims is None:

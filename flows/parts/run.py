@@ -37,6 +37,7 @@ from slowwave.store.traces import check_not_away
 from slowwave.tasks.isolate import find_failed_steps, is_lasting, note_failed_step, settle_step
 from slowwave.tasks.job import Job, StepReport
 from slowwave.tasks.llm.ask import check_llm, close_models
+from slowwave.text.redact import redact_text
 
 STEP_NAMES = {
     "read_transcripts": "read",
@@ -178,3 +179,15 @@ def _write_run(
         "report": report.render_json(),
     }
     store.merge(RUNS, pa.Table.from_pylist([row], schema=RUNS.schema))
+
+
+def take_reason(why: str, settings: Settings) -> str:
+    """Return a person's reason as it is kept: in a line, without what looks like a secret where settings redact.
+
+    Raises:
+        UsageError: none is given.
+    """
+    told = " ".join("".join(one if one.isprintable() else " " for one in why).split())
+    if not told:
+        raise UsageError("a reason is needed: it is kept")
+    return redact_text(told) if settings.redact else told
