@@ -58,9 +58,7 @@ def run(
 
         check_report()
         file, given = file.expanduser().absolute(), build_overrides(store, space)
-        load_settings(store, space)
-        if store is not None:  # one that is named is there
-            open_store(store, space)
+        open_store(store, space)  # what is missing is told before Prefect is started
         if not plain and (theirs := find_local_prefect_settings()):
             print_notes([f"Prefect would obey {theirs} of this folder, whoever wrote it: this goes on plain"])
             plain = True

@@ -9,6 +9,7 @@ from rich.table import Table
 from slowwave.cli.common import (
     OUT,
     JsonOption,
+    KeyFileOption,
     SpaceOption,
     StoreOption,
     build_overrides,
@@ -145,9 +146,7 @@ def export(
     encrypted: Annotated[
         bool, typer.Option("--encrypted", help="Parquet by a passphrase: --key-file, SLOWWAVE_BACKUP_KEY.")
     ] = False,
-    key_file: Annotated[
-        Path | None, typer.Option("--key-file", help="A file whose first line is the passphrase.")
-    ] = None,
+    key_file: KeyFileOption = None,
     store: StoreOption = None,
     space: SpaceOption = None,
 ) -> None:

@@ -5,16 +5,15 @@ from typing import Annotated
 
 import typer
 
-from slowwave.cli.common import OUT, JsonOption, SpaceOption, StoreOption, load_settings, report_errors
+from slowwave.cli.common import OUT, JsonOption, KeyFileOption, SpaceOption, StoreOption, load_settings, report_errors
 from slowwave.schemas.errors import UsageError
 
 spaces = typer.Typer(no_args_is_help=True, help="List spaces, or remove one with all that is in it.")
-KeyFile = Annotated[Path | None, typer.Option("--key-file", help="A file whose first line is the passphrase.")]
 
 
 def backup(
     file: Annotated[Path, typer.Argument(help="A file that is made.")],
-    key_file: KeyFile = None,
+    key_file: KeyFileOption = None,
     store: StoreOption = None,
     space: SpaceOption = None,
 ) -> None:
@@ -38,7 +37,7 @@ def restore(
     name: Annotated[
         str | None, typer.Option("--as", help="The space's name; else its own.", show_default=False)
     ] = None,
-    key_file: KeyFile = None,
+    key_file: KeyFileOption = None,
     store: StoreOption = None,
 ) -> None:
     """Make a space of a backup that is as its hashes say."""
