@@ -40,7 +40,7 @@ from slowwave.schemas.tables import (
     TOPIC_HISTORY,
     TOPICS,
 )
-from slowwave.store.integrity.check import REPAIR_FILE
+from slowwave.store.integrity.check import REPAIR_FILE, check_store
 from slowwave.store.integrity.salvage import Salvaged, drop_unreadable, find_broken_tables, mend_tags, salvage
 from slowwave.store.private import replace_file
 from slowwave.store.store import Store
@@ -98,11 +98,12 @@ def _begin(folder: Path, todo: dict[str, Salvaged], told: list[str]) -> None:
         todo |= {TABLES[row[0]].name: Salvaged(*row) for row in begun}
     except (KeyError, TypeError, ValueError):  # altered itself: whatever can be made anew may be what was left to do
         todo |= {name: Salvaged(name, 0, None) for name in (SESSIONS.name, *REMADE)}
-    broken = find_broken_tables(folder)
+    damage = check_store(folder).damage
+    broken = find_broken_tables(folder, damage)
     todo |= {name: Salvaged(name, 0, None) for name in broken}
     if todo:
         replace_file(file, json.dumps([*todo.values()]).encode())
-    done, said = salvage(folder, broken)
+    done, said = salvage(folder, damage, broken)
     todo |= {one.table: one for one in done}
     told += said
     if todo:

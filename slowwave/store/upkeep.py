@@ -1,6 +1,6 @@
 """Upkeep at the end of a run: full-text indexes over what is new, small files compacted, old versions dropped."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -141,16 +141,21 @@ def measure_garbage(store: Store, settings: StoreSettings, now: datetime | None 
             pinned = {one.versions[table.name] for one in kept if table.name in one.versions} | {dataset.version}
             there = [(int(v["version"]), datetime.fromisoformat(str(v["timestamp"]))) for v in dataset.versions()]
             needed = [one for one, made in there if one in pinned or made.astimezone(UTC) >= young]
-            names = {name for version in needed for name in list_pinned_files(store.dir, {table.name: version})}
-            files = (store.dir / f"{table.name}.lance").rglob("*")
-            every = (path for path in files if path.is_file() and not _is_log_of(path, needed))
-            lone = (path for path in every if "_refs" not in path.parts and _name_file(store, path) not in names)
-            old = (path.stat() for path in lone)
+            old = (path.stat() for path in _list_unnamed(store, table, needed))
             garbage[table.name] = sum(one.st_size for one in old if one.st_mtime < young.timestamp())
     return {name: size for name, size in garbage.items() if size}
 
 
-def _is_log_of(path: Path, versions: Sequence[int]) -> bool:
+def _list_unnamed(store: Store, table: Table, versions: Collection[int]) -> Iterator[Path]:
+    """Yield the files of a table that none of some versions consists of, but for tags, and logs of these versions."""
+    names = {name for version in versions for name in list_pinned_files(store.dir, {table.name: version})}
+    for path in (store.dir / f"{table.name}.lance").rglob("*"):
+        is_own = path.is_file() and "_refs" not in path.parts and not _is_log_of(path, versions)
+        if is_own and _name_file(store, path) not in names:
+            yield path
+
+
+def _is_log_of(path: Path, versions: Collection[int]) -> bool:
     """Return whether a file is Lance's log of what made one of some versions (`4-….txn`: the fifth of the fourth), or
     its hint at which is the newest.
     """
@@ -221,17 +226,10 @@ def drop_versions_at_once(store: Store, table: Table) -> int:
         done = store.open_dataset(table).cleanup_old_versions(
             timedelta(0), delete_unverified=True, error_if_tagged_old_versions=False
         )
-        return int(done.bytes_removed) + sum(_remove(path) for path in _list_unnamed(store, table))
-
-
-def _list_unnamed(store: Store, table: Table) -> list[Path]:
-    """Return what neither the newest version nor a pinned one consists of: Lance passes over what it can't delete."""
-    folder, dataset = store.dir / f"{table.name}.lance", store.open_dataset(table)
-    kept = {int(dataset.version), *(int(tag["version"]) for tag in dataset.tags.list().values())}
-    names = {name for version in kept for name in list_pinned_files(store.dir, {table.name: version})}
-    parts = ("data", "_deletions", "_indices", "_versions")
-    files = (path for part in parts for path in (folder / part).rglob("*") if path.is_file() and path.suffix != ".json")
-    return [path for path in files if _name_file(store, path) not in names]
+        dataset = store.open_dataset(table)
+        kept = {int(dataset.version), *(int(tag["version"]) for tag in dataset.tags.list().values())}
+        left = [path for path in _list_unnamed(store, table, kept) if path.suffix != ".txn"]
+        return int(done.bytes_removed) + sum(map(_remove, left))  # Lance passes over what it can't delete
 
 
 def _remove(path: Path) -> int:

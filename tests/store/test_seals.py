@@ -32,7 +32,8 @@ def find_data(store: Store) -> Path:
 
 
 def put_back(store: Store) -> list[str]:
-    return salvage(store.dir, find_broken_tables(store.dir))[1]
+    damage = check_store(store.dir).damage
+    return salvage(store.dir, damage, find_broken_tables(store.dir, damage))[1]
 
 
 def test_an_untouched_store_has_no_damage(store: Store) -> None:

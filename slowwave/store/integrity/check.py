@@ -1,10 +1,9 @@
 """A whole space compared with what its files were: as the seals of its releases and its last writer noted them."""
 
-import json
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from slowwave.schemas.errors import StoreError, StoreMissing, StoreUnreadable
 from slowwave.schemas.tables import RELEASES, TABLES
@@ -14,9 +13,11 @@ from slowwave.store.integrity.seals import (
     check_ledger_whole,
     find_damage,
     find_last_known,
+    get_tag_path,
     list_pinned_files,
     list_sealed,
     list_tagged,
+    read_tag,
 )
 from slowwave.store.integrity.sums import find_altered, read_sums
 from slowwave.store.other_versions import has_table, read_ledger
@@ -61,7 +62,7 @@ def check_store(folder: Path, *, read: bool = True) -> Checked:
     known = {one.where for one in damage}
     found = find_damage(folder, {number: vars(one) for number, one in releases.items()}, read=read)
     damage += [one for one in found if one.where not in known]
-    unsealed = [one for one in kept if one.number not in sealed and one.number in list_tagged(folder)]
+    unsealed = {one.number for one in kept}.intersection(list_tagged(folder)).difference(sealed)
     return Checked(damage, len(sealed), len(unsealed))
 
 
@@ -106,9 +107,6 @@ def _list_newest_files(folder: Path, table: str) -> list[str]:
 def find_broken_tags(folder: Path, release: Release) -> Iterator[Damage]:
     """Yield the tags of a release by which its versions are kept, where one does not name its version."""
     for table, version in release.versions.items():
-        path = folder / f"{table}.lance" / "_refs" / "tags" / f"{release.name}.json"
-        tag: Any = None
-        with suppress(ValueError, FileNotFoundError):
-            tag = json.loads(path.read_bytes())
-        if path.exists() and not (isinstance(tag, dict) and tag.get("version") == version):
+        path = get_tag_path(folder, table, release.name)
+        if path.exists() and read_tag(path) != version:
             yield Damage(release.name, path.relative_to(folder).as_posix(), f"does not name version {version}")

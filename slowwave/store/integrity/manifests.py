@@ -50,6 +50,14 @@ def describe_change(path: Path, size: int, digest: str | None) -> str | None:
     return "its bytes were altered" if digest and hash_file(path) != digest else None
 
 
+def describe_changes(folder: Path, files: Files, *, read: bool) -> dict[str, str]:
+    """Return the files that are others than they were, with how; without `read` by sizes alone."""
+    found = {
+        name: describe_change(folder / name, size, digest if read else None) for name, (size, digest) in files.items()
+    }
+    return {name: what for name, what in found.items() if what}
+
+
 def identify_newest_manifest(path: Path) -> tuple[str, int, int] | None:
     """Return what tells the newest version of a table from any other, also of a table made anew; None for older stores.
 

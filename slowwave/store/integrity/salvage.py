@@ -5,7 +5,6 @@ A fragment of a table counts when each of its files is what it was. Of a table o
 made. Which rows can be made anew, and by what, is the flow's to know (`flows/parts/repair.py`).
 """
 
-import json
 import shutil
 from collections.abc import Collection, Iterator
 from contextlib import suppress
@@ -20,16 +19,18 @@ import pyarrow.compute as pc
 from slowwave.schemas.errors import StoreError
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.tables import MESSAGES, RELEASED, RELEASES, TABLES, VECTOR, VECTOR_DIM, VECTORS, Table
-from slowwave.store.integrity.check import NEWEST, check_store, find_broken_tags
+from slowwave.store.integrity.check import NEWEST, find_broken_tags
 from slowwave.store.integrity.manifests import list_manifests, parse_version
 from slowwave.store.integrity.seals import (
     FOLDER,
     Damage,
     find_damage,
+    get_tag_path,
     list_sealed,
     list_tagged,
     read_lost_rows,
     read_seal,
+    read_tag,
 )
 from slowwave.store.integrity.sums import SUMS_FILE, drop_sums, find_altered, read_sums
 from slowwave.store.integrity.whole import restore_last_whole
@@ -48,25 +49,19 @@ class Salvaged(NamedTuple):
     """Rows; None where nothing tells how many there were."""
 
 
-def find_broken_tables(folder: Path) -> list[str]:
-    """Return the tables whose newest version, or the name of it, is not whole.
-
-    Raises:
-        StoreMissing: there is no such store or space.
-    """
-    damage = check_store(folder).damage
+def find_broken_tables(folder: Path, damage: list[Damage]) -> list[str]:
+    """Return the tables whose newest version, or the name of it, is not whole, by what `check_store` found."""
     gone = {one.name for one in RELEASED if not has_table(folder, one.name) and _is_pinned(folder, one.name)}
     broken = gone | {_name_table(one.where) for one in damage if one.release == NEWEST}
     return [name for name in TABLES if name in broken]
 
 
-def salvage(folder: Path, broken: list[str]) -> tuple[list[Salvaged], list[str]]:
+def salvage(folder: Path, damage: list[Damage], broken: list[str]) -> tuple[list[Salvaged], list[str]]:
     """Put the whole rows of each damaged table in its place, and the ledger of releases back; say what was done.
 
     The writer's lock is held. What older releases alone pin stays as it is: `drop_unreadable` takes these.
     """
     told: list[str] = []
-    damage = check_store(folder).damage
     _drop_broken_seals(folder, damage, told)
     if any(one.where == SUMS_FILE for one in damage):
         (folder / SUMS_FILE).unlink()
@@ -218,13 +213,13 @@ def _read_tagged_rows(folder: Path, known: Collection[int]) -> Iterator[dict[str
     """Yield a row of the ledger for each number that all tables' tags have, and no row: a killed run tags but some."""
     last = RELEASED[-1].name
     for number in list_tagged(folder):
-        versions = {table.name: _read_tag(folder, table.name, number) for table in RELEASED}
+        versions = {table.name: read_tag(get_tag_path(folder, table.name, f"r{number}")) for table in RELEASED}
         there = {name: version for name, version in versions.items() if version is not None}
         if number in known or last not in there or number < max(known, default=0):
             continue
         with suppress(*READ_TROUBLE):
             found = {name: lance.dataset(str(folder / f"{name}.lance"), version=n) for name, n in there.items()}
-            made = (folder / f"{MESSAGES.name}.lance" / "_refs" / "tags" / f"r{number}.json").stat().st_mtime
+            made = get_tag_path(folder, MESSAGES.name, f"r{number}").stat().st_mtime
             pinned = sorted(f"{name}={version}" for name, version in there.items())
             yield {
                 "release_id": compute_content_id(folder.name, str(number), *pinned),
@@ -237,13 +232,6 @@ def _read_tagged_rows(folder: Path, known: Collection[int]) -> Iterator[dict[str
                 "restores": None,
                 "calibration": None,
             }
-
-
-def _read_tag(folder: Path, table: str, number: int) -> int | None:
-    with suppress(OSError, ValueError, KeyError, TypeError):
-        path = folder / f"{table}.lance" / "_refs" / "tags" / f"r{number}.json"
-        return int(json.loads(path.read_bytes())["version"])
-    return None
 
 
 def _find_encoder(folder: Path) -> str | None:

@@ -19,7 +19,15 @@ import orjson
 
 from slowwave.schemas.errors import StoreUnreadable
 from slowwave.schemas.tables import MESSAGES, RELEASES
-from slowwave.store.integrity.manifests import DIGESTED, Files, describe_change, hash_file, list_manifests, parse_files
+from slowwave.store.integrity.manifests import (
+    DIGESTED,
+    Files,
+    describe_change,
+    describe_changes,
+    hash_file,
+    list_manifests,
+    parse_files,
+)
 
 FOLDER = "seals"
 PART = ".part"
@@ -131,6 +139,19 @@ def list_tagged(folder: Path) -> list[int]:
     return sorted(int(path.stem[1:]) for path in tags if path.stem[1:].isdigit())
 
 
+def read_tag(path: Path) -> int | None:
+    """Return the version that one of Lance's tags names; None where it is not there, or none."""
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        version = orjson.loads(path.read_bytes())["version"]
+        return version if isinstance(version, int) else None
+    return None
+
+
+def get_tag_path(folder: Path, table: str, release: str) -> Path:
+    """Return where Lance keeps the tag by which a release pins its version of a table."""
+    return folder / f"{table}.lance" / "_refs" / "tags" / f"{release}.json"
+
+
 def check_files_there(folder: Path, number: int, table: str) -> None:
     """Check that each file of a table of a release is there and as it was; of a large release sizes alone.
 
@@ -139,27 +160,26 @@ def check_files_there(folder: Path, number: int, table: str) -> None:
     Raises:
         StoreUnreadable: one is not.
     """
-    for name, what in _find_altered(folder, number, f"{table}.lance/").items():
-        if "/_indices/" not in name:
-            raise StoreUnreadable(folder, f"r{number}: {name}: {what}: `slowwave repair`, or `slowwave rollback`")
+    for name, what in _find_altered(folder, number, table, indexes=False).items():
+        raise StoreUnreadable(folder, f"r{number}: {name}: {what}: `slowwave repair`, or `slowwave rollback`")
 
 
 def find_broken_index(folder: Path, number: int, table: str) -> str | None:
     """Return a file of a table's indexes that is not as it was, and how; None where all are."""
-    return next(
-        (f"{name}: {what}" for name, what in _find_altered(folder, number, f"{table}.lance/_indices/").items()), None
-    )
+    altered = _find_altered(folder, number, table, indexes=True)
+    return next((f"{name}: {what}" for name, what in altered.items()), None)
 
 
-def _find_altered(folder: Path, number: int, below: str) -> dict[str, str]:
-    """Return the files of a release below a folder that are others than they were, with how."""
+def _find_altered(folder: Path, number: int, table: str, *, indexes: bool) -> dict[str, str]:
+    """Return the files of a table of a release, of its indexes or the others, that are not as they were, with how."""
     files: Files = (read_seal(folder, number) or {"files": {}})["files"]
     read = sum(size for size, _ in files.values()) <= DIGESTED
-    mine = {name: facts for name, facts in files.items() if name.startswith(below)}
-    changes = {
-        name: describe_change(folder / name, size, digest if read else None) for name, (size, digest) in mine.items()
+    mine = {
+        name: facts
+        for name, facts in files.items()
+        if name.startswith(f"{table}.lance/") and ("/_indices/" in name) == indexes
     }
-    return {name: what for name, what in changes.items() if what}
+    return describe_changes(folder, mine, read=read)
 
 
 def find_damage(folder: Path, rows: dict[int, dict[str, Any]], *, read: bool = True) -> Iterator[Damage]:

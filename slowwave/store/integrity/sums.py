@@ -13,7 +13,7 @@ import orjson
 from slowwave.schemas.errors import StoreUnreadable
 from slowwave.store.integrity.manifests import (
     Files,
-    describe_change,
+    describe_changes,
     hash_file,
     list_manifests,
     parse_files,
@@ -75,9 +75,8 @@ def find_altered(folder: Path, table: str | None = None, *, read: bool = True) -
     sums = read_sums(folder, table)
     last = _find_last_manifests(sums)
     found: dict[str, str] = {}
-    for name, (size, digest) in sums.items():
-        what = describe_change(folder / name, size, digest if read else None)
-        if what and (what != "is gone" or (name in last and not _has_newer(folder, name))):
+    for name, what in describe_changes(folder, sums, read=read).items():
+        if what != "is gone" or (name in last and not _has_newer(folder, name)):
             found[name] = what
     return found
 
