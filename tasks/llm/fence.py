@@ -111,6 +111,8 @@ ORDER = re.compile(
 LONE = 0.6
 """Share of a paragraph from which an override is all it says: what it makes way for is the next paragraph."""
 PARAGRAPH_END = re.compile(r"\n\s*\n")
+LONG_SPACE = re.compile(r"([^\S\n]{64})[^\S\n]+")
+"""What is wider is read as so wide: patterns that pass over space in several places take the square of its width."""
 
 
 def find_injections(text: str) -> list[tuple[int, int]]:
@@ -121,10 +123,11 @@ def find_injections(text: str) -> list[tuple[int, int]]:
     spans: list[tuple[int, int]] = []
     lone = False
     for start, end in _split_paragraphs(text):
-        override = OVERRIDE.search(text, start, end)
-        if lone or override or _is_injection(text, start, end):
+        told = LONG_SPACE.sub(r"\1", text[start:end])
+        override = OVERRIDE.search(told)
+        if lone or override or _is_injection(told):
             spans.append((start, end))
-        lone = override is not None and _count_letters(override[0]) >= LONE * _count_letters(text[start:end])
+        lone = override is not None and _count_letters(override[0]) >= LONE * _count_letters(told)
     return spans
 
 
@@ -163,11 +166,11 @@ def _split_paragraphs(text: str) -> list[tuple[int, int]]:
     return list(zip(starts, ends, strict=True))
 
 
-def _is_injection(text: str, start: int, end: int) -> bool:
+def _is_injection(text: str) -> bool:
     """Return whether a paragraph speaks to the memory, forges a turn, or gives orders in the machine's name."""
-    if ADDRESSED.search(text, start, end) or FORGED.search(text, start, end):
+    if ADDRESSED.search(text) or FORGED.search(text):
         return True
-    return bool(ROLE.search(text, start, end) and ORDER.search(text, start, end))
+    return bool(ROLE.search(text) and ORDER.search(text))
 
 
 def _count_letters(text: str) -> int:

@@ -18,6 +18,7 @@ from slowwave.schemas.tables import OBSERVATIONS
 from slowwave.tasks.boilerplate.masks import extract_spans
 from slowwave.tasks.habits.calls import PATCH_FILE
 from slowwave.tasks.ingest.formats.agents.openclaw.text import parse_model_text
+from slowwave.tasks.llm.fence import find_injections
 from slowwave.tasks.observe.cues import find_cue
 from slowwave.tasks.supersede.supersede import supersede
 from slowwave.text.redact import redact
@@ -39,6 +40,7 @@ READERS: dict[str, Callable[[str], object]] = {
     "times": lambda text: parse_times(text, NOW),
     "patches": lambda text: PATCH_FILE.findall(f"*** Add File: {text}"),
     "tags": parse_model_text,
+    "injections": lambda text: find_injections(f"note to{text[1:]}\nremember{text[1:]}"),
     "answers": lambda text: parse_json(
         f'```json\n"{"".join(text.split())}"\n{"".join(c for c in text if c.isspace())}```'
     ),
@@ -50,6 +52,7 @@ TEXTS = {
     "secrets": ("key=", "-eyJ", "://a:", "curl -u a", "PuTTY-User-Key-File-2:", "password is ", "sk-ant-", "key>a"),
     "tokens": ("EAAA_", "AccountKey="),
     "answers": ("\n", " "),
+    "injections": (" ", "\t", "to the ", "ignore all ", "- "),
     "patches": (" ",),
     "tags": ("[[reply_to:a",),
     "times": ("7 May 2023 ", "in May ", "since ", "1 to ", "may "),
