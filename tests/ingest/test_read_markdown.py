@@ -196,6 +196,24 @@ def told(path: Path) -> list[tuple[str, str, str]]:
     return [(m.role, m.origin, m.text) for m in read(path) if isinstance(m, Message)]
 
 
+QUOTED = {
+    "claude-code": '{"type":"user","uuid":"u","sessionId":"s","parentUuid":null,"message":{"content":"x"}}',
+    "codex": '{"timestamp":"2026-05-02T09:00:00Z","type":"session_meta","payload":{"id":"c1"}}',
+    "pmm": '{"id":1,"ts":"2026-05-02T09:00:00Z","kind":"user","content":"x","prev_hash":"","hash":"0"}',
+}
+
+
+@pytest.mark.parametrize("line", QUOTED.values(), ids=QUOTED.keys())
+def test_a_history_that_quotes_another_format_is_read_as_what_it_says_it_is(tmp_path: Path, line: str) -> None:
+    """People paste lines of transcripts: one JSON line is a weaker sign than the file's own first line."""
+    quoting = CLI.replace("or a rebase?", f"what is this?\n\n{line}")
+    assert detect_reader(put(tmp_path / "quoting.md", quoting)).name == "specstory"
+    assert ("user", "human", f"what would a merge look like?\n\n---\n\nwhat is this?\n\n{line}") in told(
+        tmp_path / "quoting.md"
+    )
+    assert detect_reader(put(tmp_path / "chat.md", AIDER + line)).name == "aider"
+
+
 def find_lost(lines: list[str], records: list[Record]) -> list[str]:
     """Return lines that stand in no message and no quarantine, and are none of the two formats' own marks."""
     kept = ["\n".join(b.text or "" for b in r.blocks) for r in records if isinstance(r, Message)]

@@ -1,6 +1,8 @@
 """Which readers there are, which one reads a file, and where transcripts lie.
 
-A reader is chosen by what a file holds, never by its name alone; the most particular is asked first.
+A reader is chosen by what a file holds, never by its name alone; the most particular is asked first. Formats that
+say what they are at the start of the file come before those that are known by any line of it: a history in Markdown
+may quote lines of every other format.
 """
 
 import os
@@ -21,6 +23,8 @@ from slowwave.tasks.ingest.parsing.lines import DAMAGE, get_inner_suffix, read_h
 from slowwave.tasks.ingest.parsing.records import Head, Reader
 
 READERS: tuple[Reader, ...] = (
+    specstory.READER,
+    aider.READER,
     openclaw_sqlite.READER,
     opencode.READER,
     pmm.READER,
@@ -31,8 +35,6 @@ READERS: tuple[Reader, ...] = (
     codex.READER,
     openclaw.READER,
     pi.READER,
-    specstory.READER,
-    aider.READER,
     swe_agent.READER,
     openhands.READER,
     cursor.READER,
