@@ -84,6 +84,11 @@ def by_manager(ts: str, content: str, meta: dict[str, object], prev: str | None)
     return sha(f"{ts}|event|{content}|{meta['event_id']}")
 
 
+def by_table(ts: str, content: str, meta: dict[str, object], prev: str | None) -> str:
+    """The recipe of a row that names no id of its own: the table's, which `managed` counts as the event's."""
+    return sha(f"{ts}|event|{content}|{str(meta['event_id']).removeprefix('ev')}")
+
+
 def by_later_manager(ts: str, content: str, meta: dict[str, object], prev: str | None) -> str:
     payload = {"ts": ts, "kind": "event", "summary": content, "id": meta["id"], "tags": meta["tags"]}
     payload |= {"effects": meta["effects"], "evidence": meta["evidence"], "prev_hash": prev}
@@ -144,7 +149,9 @@ def test_reading_leaves_no_file_beside_the_ledger(tmp_path: Path) -> None:
     assert [file.name for file in tmp_path.iterdir()] == ["pmm.db"]
 
 
-@pytest.mark.parametrize(("recipe", "hours"), [(by_manager, -7), (by_later_manager, 2), (by_later_manager, 0)])
+@pytest.mark.parametrize(
+    ("recipe", "hours"), [(by_manager, -7), (by_table, -7), (by_later_manager, 2), (by_later_manager, 0)]
+)
 def test_rows_of_kind_event_are_what_was_said_and_their_hashes_fit(recipe: Manager, hours: int, tmp_path: Path) -> None:
     records = read(managed(tmp_path / "pmm.db", recipe, hours))
     assert list(breaks(records)) == []
@@ -158,6 +165,24 @@ def test_rows_of_kind_event_are_what_was_said_and_their_hashes_fit(recipe: Manag
     assert [r.kind for r in records if isinstance(r, Skipped)] == ["event"]
 
 
+@pytest.mark.parametrize("kept", [100, 200])
+@pytest.mark.parametrize(
+    ("type_", "lead"),
+    [("conversation", "User said: "), ("self_expression", "I responded: "), ("response", "I responded: ")],
+)
+def test_a_text_that_pmm_cut_is_nobodys_words(kept: int, type_: str, lead: str, tmp_path: Path) -> None:
+    texts = [f"{LONG[:kept]}...", f"{LONG[: kept - 1]}...", LONG[:kept]]
+    path = tmp_path / "ledger.jsonl"
+    rows = (
+        {"id": n, "kind": "event", "content": lead + text, "meta": {"type": type_}, "prev_hash": None, "hash": None}
+        for n, text in enumerate(texts)
+    )
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    origins = [record.origin for record in read(path) if isinstance(record, Message)]
+    said = "human" if type_ == "conversation" else "model"
+    assert origins == ["synthetic", said, said]
+
+
 def test_tags_and_what_else_a_row_holds_stay_with_the_message(tmp_path: Path) -> None:
     first = next(record for record in read(managed(tmp_path / "pmm.db")) if isinstance(record, Message))
     kept = {block.name: block.text for block in first.blocks if block.type == "other"}
@@ -167,9 +192,10 @@ def test_tags_and_what_else_a_row_holds_stay_with_the_message(tmp_path: Path) ->
     assert first.text == "".join(block.text or "" for block in first.blocks if block.type == "text")
 
 
-def test_a_forged_row_among_events_is_named(tmp_path: Path) -> None:
+@pytest.mark.parametrize("recipe", [by_manager, by_table, by_later_manager])
+def test_a_forged_row_among_events_is_named(recipe: Manager, tmp_path: Path) -> None:
     forged = changed(
-        managed(tmp_path / "pmm.db"), "UPDATE events SET content = 'User said: I hate it.' WHERE id IN (1, 4)"
+        managed(tmp_path / "pmm.db", recipe), "UPDATE events SET content = 'User said: I hate it.' WHERE id IN (1, 4)"
     )
     assert [line for line, why in breaks(read(forged)) if why.startswith("the hash chain breaks")] == [1, 4]
 

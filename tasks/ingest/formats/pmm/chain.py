@@ -2,9 +2,9 @@
 
 A row names its predecessor's hash, and its own is SHA-256 over one of: the canonical JSON of kind, content, meta and
 prev_hash; the same with id and ts; `prev_hash|kind|content|meta`; and, of rows that its memory manager wrote,
-`ts|kind|content|id` with the event's own id, or the JSON of ts, kind, summary, id, tags, effects, evidence and
-prev_hash. The manager hashes the time in UTC and the table keeps it in local time, at that moment or a little later:
-each zone is tried, the one that fitted last first.
+`ts|kind|content|id` with the event's own id or the table's, or the JSON of ts, kind, summary, id, tags, effects,
+evidence and prev_hash. The manager hashes the time in UTC and the table keeps it in local time, at that moment or a
+little later: each zone is tried, the one that fitted last first.
 
 A row whose hash none of them gives breaks the chain, where another of its kind is borne out. Where none is, the recipe
 is not known: then the links alone are checked, and that is said.
@@ -104,17 +104,13 @@ class Chain:
         except TypeError:
             return  # a column holds bytes: no recipe gives a hash for that
         yield _compute_sha256(f"{event.prev_hash or ''}|{event.kind}|{event.content}|{event.meta}")
-        own = meta.get("event_id") or meta.get("id")
-        if own is None:
-            return
+        ids = [own for own in (meta.get("event_id") or meta.get("id"), event.id) if own is not None]
         rest = {key: meta.get(key) or [] for key in ("tags", "effects")}
         for zone, ts in self._iter_times(event.ts):
-            payload = {"ts": ts, "kind": event.kind, "summary": event.content, "id": own, **rest}
+            texts = [f"{ts}|{event.kind}|{event.content}|{own}" for own in ids]
+            payload = {"ts": ts, "kind": event.kind, "summary": event.content, "id": ids[0], **rest}
             payload |= {"evidence": meta.get("evidence"), "prev_hash": event.prev_hash}
-            for text in (
-                f"{ts}|{event.kind}|{event.content}|{own}",
-                json.dumps(payload, sort_keys=True, ensure_ascii=False),
-            ):
+            for text in (*texts, json.dumps(payload, sort_keys=True, ensure_ascii=False)):
                 if (digest := _compute_sha256(text)) == event.hash:
                     self.zone = zone
                 yield digest

@@ -52,7 +52,7 @@ _KINDS: dict[str, tuple[Role, Origin]] = {
 EVENT = "event"
 _TYPES: dict[str, tuple[Role, Origin]] = {
     **dict.fromkeys(("conversation", "non_behavioral"), ("user", "human")),
-    "self_expression": ("assistant", "model"),
+    **dict.fromkeys(("self_expression", "response"), ("assistant", "model")),
 }
 """Of a row of kind event, by its type."""
 _ROLES: dict[str, tuple[Role, Origin]] = {
@@ -63,7 +63,9 @@ _ROLES: dict[str, tuple[Role, Origin]] = {
 FULL = ("full", "full_text")
 """Where `meta` keeps a condensed row's whole text."""
 LEADS = ("User said: ", "I responded: ")
-CONDENSED_TO, CUT = 200, "..."
+CUT = "..."
+CUT_AT = (100, 200)
+"""Characters that PMM's versions keep of a text before `CUT`: no more and no fewer."""
 
 
 def sniff(head: Head) -> bool:
@@ -212,7 +214,7 @@ def _extract_said(kind: str, content: str, meta: Mapping[str, object]) -> tuple[
     if kind != EVENT:
         return content, False
     text = next((content.removeprefix(lead) for lead in LEADS if content.startswith(lead)), content)
-    return text, len(text) >= CONDENSED_TO and text.endswith(CUT)
+    return text, text.endswith(CUT) and len(text.removesuffix(CUT)) in CUT_AT
 
 
-READER = Reader("pmm", 3, sniff, read, suffixes=("", "-wal"))
+READER = Reader("pmm", 4, sniff, read, suffixes=("", "-wal"))
