@@ -24,7 +24,7 @@ from slowwave.tasks.forget.seal import find_live, rewrite_store, seal_plans
 from slowwave.tasks.forget.task import forget_due
 from slowwave.tasks.gists.task import write_gists
 from slowwave.tasks.habits.task import find_habits
-from slowwave.tasks.ingest.formats.registry import find_installed
+from slowwave.tasks.ingest.formats.registry import check_paths, find_installed
 from slowwave.tasks.ingest.task import read_transcripts
 from slowwave.tasks.job import Job, StepReport
 from slowwave.tasks.observe.task import observe_sessions
@@ -54,12 +54,15 @@ def run_night(paths: list[Path], settings: Settings, call: Caller = run_as_funct
     """Run a night over the paths; with no path, over the transcripts of the installed tools.
 
     Raises:
+        NoSuchPath: a path does not exist, or is a pipe or a device.
         StoreLocked: another run is at it.
     """
+    paths = check_paths(paths)
     with open_run("nightly", settings, create=True) as (job, report):
         written = find_journals(job.store.dir)  # talks and notes of the space itself
         erase_plans(job, report)
-        run_step(call, report, read_transcripts, job, [*(paths or collect_transcript_roots()), *written])
+        named = [path for path in paths if path.is_file()]
+        run_step(call, report, read_transcripts, job, [*(paths or collect_transcript_roots()), *written], named)
         if settings.retention.has_limits and is_held(job.store):
             report.notes.append("what is due to be forgotten waits until the night that is held back is decided on")
         elif settings.retention.has_limits:

@@ -13,7 +13,7 @@ SlowwaveError
 │   └── BadRows            rows that can't be stored: a null or repeated key
 ├── ReadError              a transcript can't be read (slowwave.tasks.ingest.parsing.errors)
 │   ├── UnknownFormat      no reader knows the file
-│   └── NoSuchPath         a path that was given does not exist
+│   └── NoSuchPath         a path that was given does not exist, or is a pipe or a device
 ├── EngineError            a model can't be had or used (slowwave.engines.errors)
 │   ├── ModelNotFound      no model of that name: not a folder, not an installed package, not on the hub
 │   │   └── EncoderNotFound

@@ -41,6 +41,8 @@ class StepReport:
     notes: list[str] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
     """What of it failed and is tried again by the next night, a line each."""
+    unread: list[str] = field(default_factory=list)
+    """Files that a person named and of which nothing was read, each with the reason, which quotes nothing of it."""
     held: list[str] = field(default_factory=list)
     """Why what was made is not live, a line each."""
 

@@ -52,7 +52,7 @@ class RunReport:
     @property
     def failures(self) -> list[str]:
         """What failed while the rest went on, a line each."""
-        return [line for step in self.steps for line in step.failed]
+        return [line for step in self.steps for line in (*step.failed, *(f"not read: {one}" for one in step.unread))]
 
     @property
     def held(self) -> list[str]:
@@ -76,7 +76,9 @@ class RunReport:
 
     def format_verdict(self) -> str:
         """Return one sentence: what is live now."""
+        unread = "; ".join(line for step in self.steps for line in step.unread)
         but = " Not everything was done: `slowwave inspect quarantine` has why." if self.failures else ""
+        but += f" Nothing was read from {unread}." if unread else ""
         if self.held:
             return (
                 f"Held back, the live release stays as it is: `slowwave diff --candidate` shows what would change, "
@@ -92,7 +94,12 @@ class RunReport:
         """Return what failed, the run's notes and its steps', each once."""
         return list(
             dict.fromkeys(
-                [*self.failures, *self.held, *self.notes, *(note for step in self.steps for note in step.notes)]
+                [
+                    *(line for step in self.steps for line in step.failed),
+                    *self.held,
+                    *self.notes,
+                    *(note for step in self.steps for note in step.notes),
+                ]
             )
         )
 

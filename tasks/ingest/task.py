@@ -23,7 +23,7 @@ from slowwave.tasks.ingest.store_messages import (
     repair_sessions,
     write_ingested,
 )
-from slowwave.tasks.ingest.transcripts import Transcript, find_pending
+from slowwave.tasks.ingest.transcripts import Transcript, find_pending, is_excluded, name_path
 from slowwave.tasks.ingest.vault import (
     GENESIS,
     build_message_row,
@@ -73,8 +73,14 @@ def _shorten_id(hex_id: str) -> int:
     return int(hex_id[:16], 16)
 
 
-def read_transcripts(job: Job, paths: list[Path]) -> StepReport:
-    """Read every new or changed transcript below the paths into the vault."""
+def read_transcripts(job: Job, paths: list[Path], named: Sequence[Path] = ()) -> StepReport:
+    """Read every new or changed transcript below the paths into the vault.
+
+    Args:
+        job: the run.
+        paths: files and folders.
+        named: files among them that a person named: one that gave no message is reported.
+    """
     with report_step("read") as report:
         repair_sessions(job.store)
         held = {row["path"]: row for row in job.store.read(FILES).to_pylist()}
@@ -85,7 +91,28 @@ def read_transcripts(job: Job, paths: list[Path]) -> StepReport:
         quarantine_unreadable(job.store, found.unreadable, redact=job.settings.redact)
         if found.pending:
             _read_all(job, found.pending, report)
+        report.unread += find_unread(job, named, dict(found.unreadable))
     return report
+
+
+def find_unread(job: Job, named: Sequence[Path], unreadable: dict[Path, str]) -> list[str]:
+    """Return a line for each named file that gave no message, now or when it was last read, with the reason."""
+    files = {row["path"]: row for row in job.store.read(FILES).to_pylist()} if named else {}
+    lines = []
+    for path in named:
+        row = files.get(name_path(path, job.settings))
+        if path in unreadable:
+            why = unreadable[path].removeprefix(f"{path}: ")
+        elif is_excluded(path, job.settings.read.exclude):
+            why = "the setting read.exclude leaves it out"
+        elif row is None or row["messages"]:
+            continue
+        elif row["quarantined"]:
+            why = f"{row['quarantined']:,} lines of it are in quarantine"
+        else:
+            why = "no message in it is to be kept"
+        lines.append(f"{name_path(path, job.settings)} ({why})")
+    return lines
 
 
 def _read_all(job: Job, transcripts: list[Transcript], report: StepReport) -> None:

@@ -2,6 +2,7 @@
 
 import inspect
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -112,6 +113,47 @@ def test_errors_are_one_line_and_say_what_to_do(tmp_path: Path) -> None:
         assert result.exit_code == 1, words
         assert said in result.output
         assert "Traceback" not in result.output
+
+
+def test_a_path_that_cannot_be_read_is_refused_before_prefect_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "slowwave.flows.under_prefect", None)  # importing it would raise ImportError
+    os.mkfifo(tmp_path / "pipe")
+    for path, why in (("none", "no such file or folder"), ("pipe", "expected a file or a folder, got a pipe")):
+        result = typed("run", tmp_path / path, "--store", tmp_path / "s")
+        assert result.exit_code == 1
+        assert f"{tmp_path / path}: {why}" in result.output
+    assert typed("run", "/dev/null", "--store", tmp_path / "s").exit_code == 1
+    assert not (tmp_path / "s").exists()
+
+
+def test_a_named_file_of_which_nothing_is_read_is_named_in_the_last_line(tmp_path: Path) -> None:
+    for name, text in {
+        "diary.txt": "Dear diary,\n",
+        "torn.jsonl": '{"role": "user", "content": 5}\n' * 3,
+        "empty.jsonl": "",
+        "good.jsonl": '{"role": "user", "content": "We keep the gauge readings in PostgreSQL."}\n',
+        "folder/diary.jsonl": "Dear diary,\n",
+    }.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    reasons = {
+        "diary.txt": "no known transcript format",
+        "torn.jsonl": "3 lines of it are in quarantine",
+        "empty.jsonl": "the file is empty",
+    }
+    for name, reason in reasons.items():
+        for verdict in ("Released r1", "Nothing changed"):  # the second night finds the file as it was
+            words = ("run", tmp_path / name, tmp_path / "good.jsonl", "--plain", "--store", tmp_path / f"s-{name}")
+            result = typed(*words)
+            last = result.output.splitlines()[-1]
+            assert result.exit_code == 3, result.output
+            assert last.startswith(verdict)
+            assert f"Nothing was read from {tmp_path / name} (" in last
+            assert reason in last
+    nobody_named_it = typed("run", tmp_path / "folder", tmp_path / "good.jsonl", "--plain", "--store", tmp_path / "s")
+    assert nobody_named_it.exit_code == 0
 
 
 def test_a_settings_file_with_a_typo_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -78,18 +78,19 @@ def run(
 ) -> None:
     """Do a night: read what is new, distil it, release it.
 
-    Exit status 0: all was done; 3: something failed and is tried again next night, the rest is released; 4: what
-    was made is outside the bounds of `gates` and held back; 1: nothing was released.
+    Exit status 0: all was done; 3: something failed and is tried again next night, or a named file gave nothing, and
+    the rest is released; 4: what was made is outside the bounds of `gates` and held back; 1: nothing was released.
     """
     with report_errors_and_progress():
         from slowwave.store.traces import drop_note
+        from slowwave.tasks.ingest.formats.registry import check_paths
 
         asked = build_llm_overrides(llm, max_tokens, engine)
         given = build_overrides(store, space, gists=gists, embeddings=embeddings, redact=redact, **asked)
         settings = load_settings(**given)
         if new:
             drop_note(settings.store, settings.space)
-        absolute = [path.expanduser().absolute() for path in paths or []]
+        absolute = check_paths(path.expanduser().absolute() for path in paths or [])
         if not plain and (theirs := find_local_prefect_settings()):
             print_notes([f"Prefect would obey {theirs} of this folder, whoever wrote it: the night goes on plain"])
             plain = True

@@ -92,15 +92,27 @@ def find_files(paths: Iterable[Path]) -> Iterator[Path]:
     Symbolic links below a folder are not followed. A file that was named is taken whatever it is called.
 
     Raises:
-        NoSuchPath: a path that was given does not exist.
+        NoSuchPath: as `check_paths`.
     """
     found: set[Path] = set()
-    for path in paths:
-        path = path.expanduser()
-        if not path.exists():
-            raise NoSuchPath(path)
+    for path in check_paths(paths):
         found.update(_walk_folder(path) if path.is_dir() else [path])
     yield from sorted(found)
+
+
+def check_paths(paths: Iterable[Path]) -> list[Path]:
+    """Return the paths with `~` replaced by the home folder.
+
+    Raises:
+        NoSuchPath: one does not exist, or is neither a file nor a folder: whoever opens a pipe waits for a writer.
+    """
+    expanded = [path.expanduser() for path in paths]
+    for path in expanded:
+        if not path.exists():
+            raise NoSuchPath(path)
+        if not (path.is_file() or path.is_dir()):
+            raise NoSuchPath(path, "expected a file or a folder, got a pipe or a device")
+    return expanded
 
 
 def _walk_folder(folder: Path) -> Iterator[Path]:

@@ -19,8 +19,8 @@ class UnknownFormat(ReadError):
 
 
 class NoSuchPath(ReadError):
-    """A file or folder that was asked for does not exist."""
+    """A path that was asked for does not exist, or is a pipe or a device."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, why: str = "no such file or folder") -> None:
         self.path = path
-        super().__init__(f"{path}: no such file or folder")
+        super().__init__(f"{path}: {why}; nothing was read")
