@@ -11,40 +11,68 @@ import json
 import sys
 import tempfile
 import tomllib
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from slowwave import Memory
 from slowwave.flows.nightly import run_night
+from slowwave.recall.hits import Hit
+from slowwave.recall.views.show import show
 from slowwave.schemas.settings import Settings
-from slowwave.schemas.tables import RELEASED
+from slowwave.schemas.tables import OBSERVATIONS, RELEASED, SESSIONS, SUMMARIES, TOPICS
 from slowwave.store.integrity.digest import compute_table_digest
 from slowwave.store.snapshot import Snapshot
 
-QUESTIONS = Path(__file__).parent.parent / "data" / "questions.toml"
+DATA = Path(__file__).parent.parent / "data"
+QUESTIONS, CODING = DATA / "questions.toml", DATA / "labelled" / "coding.queries.json"
 BUDGETS = (250, 500, 1000)
 VIEWS: tuple[dict[str, Any], ...] = ({}, {"kinds": "message"}, {"kinds": "observation"}, {"kinds": "summary", "k": 5})
+FILTERS: tuple[dict[str, Any], ...] = (
+    {"workspace": "/home/ada/tidepool"},
+    {"since": "2026-10-01"},
+    {"files": "config.toml", "until": "2026-10-15"},
+    {"as_of": "2026-09-20"},
+)
+SHOWN = 5
+"""Rows of each kind that are shown in full."""
 REPORT = "The importer fails since the move to the new database: rows arrive twice and the port is refused. "
 
 
 def freeze(samples: Path, folder: Path) -> dict[str, Any]:
-    """Return digests of all released tables, hits of fixed questions and blocks of context, by name."""
+    """Return digests of all released tables, and what fixed questions, filters and views answer, by name."""
     settings = Settings(store=folder / "store")
     run_night([samples], settings).check_complete()
-    frozen: dict[str, Any] = {}
     snapshot = Snapshot(settings.store, settings.space)
-    for table in RELEASED:
-        frozen[f"table {table.name}"] = compute_table_digest(table, snapshot.read(table))
+    frozen: dict[str, Any] = {
+        f"table {table.name}": compute_table_digest(table, snapshot.read(table)) for table in RELEASED
+    }
     memory = Memory.open(settings.store)
-    asked = [one["question"] for one in tomllib.loads(QUESTIONS.read_text(encoding="utf-8"))["question"]]
-    for question in [*asked, "What did we do last month?", REPORT * 4]:
+    questions = [row["question"] for row in tomllib.loads(QUESTIONS.read_text(encoding="utf-8"))["question"]]
+    for question in [*questions, "What did we do last month?", REPORT * 4]:
         for view in VIEWS:
-            hits = memory.recall(question, **view)
-            frozen[f"recall {question[:60]} {view}"] = [[hit.id, hit.text, f"{hit.score:.6f}"] for hit in hits]
+            frozen[f"recall {question[:60]} {view}"] = list_hits(memory.recall(question, **view))
         for budget in BUDGETS:
             frozen[f"context {question[:60]} {budget}"] = memory.context(question, budget).text
-    frozen["briefing"] = memory.briefing(800).text
+        for filters in FILTERS:
+            frozen[f"recall {question[:60]} {filters}"] = list_hits(memory.recall(question, **filters))
+        found = memory.sessions(question)
+        frozen[f"sessions {question[:60]}"] = [[hit.session, f"{hit.probability:.6f}", hit.title] for hit in found]
+    # Questions about other projects: what is nearest to them, and how near, must not change either.
+    for query in json.loads(CODING.read_text(encoding="utf-8")):
+        frozen[f"recall {query['query'][:60]}"] = list_hits(memory.recall(query["query"], k=3))
+    workspaces = snapshot.read(SESSIONS)["workspace"].unique().drop_null().to_pylist()
+    for workspace in (None, *sorted(workspaces)):
+        frozen[f"briefing {workspace}"] = memory.briefing(800, workspace=workspace).text
+    for table in (OBSERVATIONS, SUMMARIES, TOPICS):
+        for row_id in sorted(map(str, snapshot.read(table)[table.key].to_pylist()))[:SHOWN]:
+            frozen[f"show {table.name} {row_id}"] = show(snapshot, row_id).as_dict()
     return frozen
+
+
+def list_hits(hits: Iterable[Hit]) -> list[list[str]]:
+    """Return what identifies each hit, its text and its score."""
+    return [[hit.id, hit.text, f"{hit.score:.6f}"] for hit in hits]
 
 
 def main() -> int:

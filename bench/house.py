@@ -1,9 +1,11 @@
-"""The house in figures: files, functions, imports, and the way of one question through the modules.
+"""The size and structure of the code, beside the budget of each package.
 
-    python -m bench.house [ROOT] [--walk STORE] [--json]
+    python -m bench.house [ROOT] [--walk STORE] [--json] [--write bench/house.json]
 
-With `--walk` one question is asked of a store, twice, and the second is followed: the modules it enters, the functions
-it calls, and how often it comes back to a module that it had left.
+Counts lines, modules, numbers and patterns per package, and settings, commands, import cycles and the longest chain of
+imports for the whole. `bench/house.json` holds the figures that no change may raise (`tests/bench/test_house.py`).
+With `--walk` one question, one block and one night over the samples are followed: the modules each enters, the
+functions it calls, and how often it returns to a module that it had left.
 """
 
 import argparse
@@ -11,9 +13,10 @@ import ast
 import io
 import json
 import sys
+import tempfile
 import tokenize
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import groupby
 from pathlib import Path
 from statistics import median
@@ -24,6 +27,37 @@ from rich.console import Console
 from rich.table import Table
 
 CODE = ("schemas", "tasks", "flows", "slowwave")
+BUDGETS = {
+    "schemas": 1_080,
+    "flows": 1_150,
+    "tasks": 560,
+    "tasks/ingest": 3_600,
+    "tasks/passages": 180,
+    "tasks/boilerplate": 260,
+    "tasks/habits": 450,
+    "tasks/gists": 200,
+    "tasks/observe": 1_250,
+    "tasks/dedupe": 850,
+    "tasks/supersede": 800,
+    "tasks/relate": 280,
+    "tasks/topics": 750,
+    "tasks/summarize": 850,
+    "tasks/publish": 430,
+    "tasks/forget": 800,
+    "tasks/llm": 900,
+    "tasks/experiment": 550,
+    "slowwave": 400,
+    "slowwave/text": 1_200,
+    "slowwave/engines": 1_850,
+    "slowwave/store": 1_850,
+    "slowwave/recall": 2_850,
+    "slowwave/context": 1_450,
+    "slowwave/mcp": 270,
+    "slowwave/cli": 1_700,
+    "slowwave/chat": 480,
+    "slowwave/web": 430,
+}
+"""Lines of source that each package should need."""
 QUESTION = "Which database does tidepool use for the gauge readings?"
 
 
@@ -44,42 +78,136 @@ def list_functions(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctio
     for node in ast.walk(tree):
         if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) or node.name.startswith("__"):
             continue
-        if not any("property" in ast.unparse(one) for one in node.decorator_list):
+        if not any("property" in ast.unparse(decorator) for decorator in node.decorator_list):
             yield node
 
 
-def read_imports(modules: dict[str, Path]) -> dict[str, set[str]]:
-    """Return the modules of slowwave that each module imports at its top, types' imports left out."""
-    found: dict[str, set[str]] = {}
+def read_imports(modules: dict[str, Path], *, everywhere: bool = False) -> dict[str, set[str]]:
+    """Return the modules of slowwave that each module imports: at its top, or also inside functions and for types."""
+    imports: dict[str, set[str]] = {}
     for name, path in modules.items():
         tree = ast.parse(path.read_text(encoding="utf-8"))
-        wanted = {
-            target
-            for node in tree.body
+        targets = {
+            f"{node.module}.{alias.name}" if f"{node.module}.{alias.name}" in modules else node.module
+            for node in (ast.walk(tree) if everywhere else tree.body)
             if isinstance(node, ast.ImportFrom) and node.module
             for alias in node.names
-            for target in (f"{node.module}.{alias.name}", node.module)
         }
-        found[name] = (wanted & set(modules)) - {name}
-    return found
+        imports[name] = (targets & set(modules)) - {name}
+    return imports
 
 
 def find_longest_chain(imports: dict[str, set[str]]) -> list[str]:
-    """Return the longest chain of modules that import one another; a circle is cut where it closes."""
+    """Return the longest chain of modules that import one another; a cycle is cut where it closes."""
     longest: dict[str, list[str]] = {}
 
     def follow(name: str, above: frozenset[str]) -> list[str]:
         if name not in longest:
-            below = [follow(one, above | {name}) for one in sorted(imports[name] - above)]
+            below = [follow(module, above | {name}) for module in sorted(imports[name] - above)]
             longest[name] = [name, *max(below, key=len, default=[])]
         return longest[name]
 
     return max((follow(name, frozenset()) for name in imports), key=len)
 
 
+def find_cycles(imports: dict[str, set[str]]) -> list[list[str]]:
+    """Return each group of modules that all reach one another by imports."""
+
+    def reach(name: str) -> set[str]:
+        seen, waiting = set[str](), [name]
+        while waiting:
+            new = imports[waiting.pop()] - seen
+            seen |= new
+            waiting.extend(new)
+        return seen
+
+    reached = {name: reach(name) for name in imports}
+    groups = {
+        tuple(sorted(other for other in reached[name] if name in reached[other]))
+        for name in imports
+        if name in reached[name]
+    }
+    return [list(group) for group in sorted(groups)]
+
+
 def count_comments(source: str) -> int:
-    """Return how many comments a source has."""
-    return sum(one.type == tokenize.COMMENT for one in tokenize.generate_tokens(io.StringIO(source).readline))
+    """Return the number of comments in a source."""
+    return sum(token.type == tokenize.COMMENT for token in tokenize.generate_tokens(io.StringIO(source).readline))
+
+
+def list_constants(tree: ast.Module) -> Iterator[ast.expr]:
+    """Yield the value of each assignment at the level of the module."""
+    for node in tree.body:
+        if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
+            yield node.value
+
+
+def count_numbers(tree: ast.Module) -> int:
+    """Return the number of numeric literals in the constants of a module."""
+    return sum(
+        isinstance(node, ast.Constant) and type(node.value) in (int, float)
+        for value in list_constants(tree)
+        for node in ast.walk(value)
+    )
+
+
+def count_patterns(tree: ast.Module) -> int:
+    """Return the number of regular expressions in the constants of a module: each string of a `re.compile`."""
+    return sum(
+        isinstance(node, ast.Call) and ast.unparse(node.func) in ("re.compile", "regex.compile")
+        for value in list_constants(tree)
+        for node in ast.walk(value)
+    )
+
+
+def count_settings() -> int:
+    """Return the number of settings that a user may give, those of a section one by one."""
+    from pydantic import BaseModel
+
+    from slowwave.schemas.settings import Settings
+
+    def count(model: type[BaseModel]) -> int:
+        kinds = [field.annotation for field in model.model_fields.values()]
+        return sum(count(kind) if isinstance(kind, type) and issubclass(kind, BaseModel) else 1 for kind in kinds)
+
+    return count(Settings)
+
+
+def count_commands() -> int:
+    """Return the number of commands that a user may call, those of a group one by one; hidden ones do not count."""
+    import click
+    import typer
+
+    from slowwave.cli.main import app
+
+    def count(command: click.Command) -> int:
+        if commands := getattr(command, "commands", None):
+            return sum(count(below) for below in commands.values())
+        return int(not command.hidden)
+
+    return count(typer.main.get_command(app))
+
+
+def measure_packages(root: Path) -> dict[str, dict[str, int]]:
+    """Return lines, modules, numbers and patterns of each package; modules directly in a folder count as its own."""
+    packages: dict[str, Counter[str]] = {}
+    for path in read_modules(root).values():
+        folders = path.relative_to(root).parts[:-1]
+        name = "/".join(folders[: 2 if folders[0] in ("tasks", "slowwave") else 1])
+        source = path.read_text(encoding="utf-8")
+        tree = ast.parse(source)
+        packages.setdefault(name, Counter()).update(
+            lines=source.count("\n"),
+            modules=int(path.name != "__init__.py"),
+            numbers=count_numbers(tree),
+            patterns=count_patterns(tree),
+        )
+    return {name: dict(packages[name]) for name in sorted(packages)}
+
+
+def count_lines(folder: Path) -> int:
+    """Return the lines of all Python files below a folder."""
+    return sum(path.read_text(encoding="utf-8").count("\n") for path in folder.rglob("*.py"))
 
 
 def measure_house(root: Path) -> dict[str, Any]:
@@ -87,53 +215,97 @@ def measure_house(root: Path) -> dict[str, Any]:
     modules = read_modules(root)
     sources = {name: path.read_text(encoding="utf-8") for name, path in modules.items()}
     trees = {name: ast.parse(source) for name, source in sources.items()}
-    lengths = [source.count("\n") for source in sources.values()]
-    functions = [one for tree in trees.values() for one in list_functions(tree)]
-    bodies = [(one.end_lineno or one.lineno) - one.lineno + 1 for one in functions]
+    functions = [function for tree in trees.values() for function in list_functions(tree)]
+    bodies = [(function.end_lineno or function.lineno) - function.lineno + 1 for function in functions]
     folders = Counter(path.parent for path in modules.values() if path.name != "__init__.py")
-    chain = find_longest_chain(read_imports(modules))
-    stems = Counter(path.stem for path in modules.values() if path.stem not in ("__init__", "task"))
-    tests = sum(path.read_text(encoding="utf-8").count("\n") for path in (root / "tests").rglob("*.py"))
+    lines = sum(source.count("\n") for source in sources.values())
     return {
-        "files": len(modules),
-        "lines": sum(lengths),
-        "lines a file, median": median(lengths),
-        "lines a file, most": max(lengths),
+        "lines": lines,
+        "modules": sum(path.name != "__init__.py" for path in modules.values()),
+        "lines of tests": count_lines(root / "tests"),
+        "lines of benches": count_lines(root / "bench"),
+        "commands": count_commands(),
+        "settings": count_settings(),
+        "numbers": sum(map(count_numbers, trees.values())),
+        "patterns": sum(map(count_patterns, trees.values())),
+        "import cycles": len(find_cycles(read_imports(modules, everywhere=True))),
+        "longest chain of imports": len(find_longest_chain(read_imports(modules))),
+        "biggest folder": max(folders.values()),
         "functions": len(functions),
         "lines a function, median": median(bodies),
         "lines a function, most": max(bodies),
-        "comments in 100 lines": round(100 * sum(map(count_comments, sources.values())) / sum(lengths), 2),
-        "biggest folder": max(folders.values()),
-        "longest chain of imports": len(chain),
-        "file names in two folders": sum(count > 1 for count in stems.values()),
-        "lines of tests to a line of code": round(tests / sum(lengths), 2),
+        "comments in 100 lines": round(100 * sum(map(count_comments, sources.values())) / lines, 2),
     }
 
 
-def walk_question(store: Path) -> dict[str, Any]:
-    """Return the modules and functions that a question enters once everything is loaded, and its returns."""
-    from slowwave import Memory
+MAY_NOT_RISE = (
+    "lines",
+    "modules",
+    "lines of tests",
+    "lines of benches",
+    "commands",
+    "settings",
+    "numbers",
+    "patterns",
+    "import cycles",
+    "longest chain of imports",
+    "biggest folder",
+)
+"""The figures that `bench/house.json` bounds."""
 
-    memory = Memory.open(store)
-    memory.recall(QUESTION)
+
+def follow_calls(work: Callable[[], object]) -> dict[str, int]:
+    """Return how many modules of slowwave some work enters, the functions it calls, and its returns to a module."""
     calls: list[tuple[str, str]] = []
 
     def note(frame: FrameType, event: str, _: object) -> None:
         module = str(frame.f_globals.get("__name__", ""))
-        if event == "call" and module.split(".")[0] in CODE:
+        if event == "call" and module.startswith("slowwave."):
             calls.append((module, frame.f_code.co_qualname))
 
     sys.setprofile(note)
     try:
-        memory.recall(QUESTION + " ")
+        work()
     finally:
         sys.setprofile(None)
-    way = [module for module, _ in groupby(module for module, _ in calls)]
-    return {
-        "a question enters modules": len(set(way)),
-        "calls functions": len(set(calls)),
-        "returns to a module": len(way) - len(set(way)),
-    }
+    visits = [module for module, _ in groupby(module for module, _ in calls)]
+    return {"modules": len(set(visits)), "functions": len(set(calls)), "returns": len(visits) - len(set(visits))}
+
+
+def walk(store: Path, samples: Path) -> dict[str, dict[str, int]]:
+    """Return the figures of one question, one block and one night, once everything is loaded."""
+    from slowwave import Memory
+    from slowwave.flows.nightly import run_night
+    from slowwave.schemas.settings import Settings
+
+    memory = Memory.open(store)
+    memory.recall(QUESTION)
+    memory.context(QUESTION)
+    with tempfile.TemporaryDirectory() as folder:
+        run_night([samples], Settings(store=Path(folder) / "first", encoder="hash-384"))
+        return {
+            "a question": follow_calls(lambda: memory.recall(QUESTION + " ")),
+            "a block": follow_calls(lambda: memory.context(QUESTION + " ")),
+            "a night": follow_calls(
+                lambda: run_night([samples], Settings(store=Path(folder) / "second", encoder="hash-384"))
+            ),
+        }
+
+
+def print_tables(figures: dict[str, Any], packages: dict[str, dict[str, int]]) -> None:
+    """Print the figures of the whole, and those of each package beside its budget."""
+    table = Table("package", "lines", "budget", "over", "modules", "numbers", "patterns", title="Packages")
+    for name, package in packages.items():
+        budget = BUDGETS.get(name)
+        over = f"{package['lines'] - budget:+,}" if budget is not None else ""
+        sizes = (package[column] for column in ("modules", "numbers", "patterns"))
+        table.add_row(name, f"{package['lines']:,}", f"{budget:,}" if budget else "", over, *map(str, sizes))
+    whole = Table("figure", "now", title="The whole")
+    for name, figure in figures.items():
+        whole.add_row(name, json.dumps(figure) if isinstance(figure, dict) else str(figure))
+    console = Console(width=None if sys.stdout.isatty() else 120)
+    console.print(table)
+    console.print(whole)
 
 
 def main() -> None:
@@ -142,15 +314,17 @@ def main() -> None:
     parser.add_argument("root", type=Path, nargs="?", default=Path(__file__).parent.parent)
     parser.add_argument("--walk", type=Path, help="a store with a release")
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--write", type=Path, help="write the figures that may not rise into this file")
     args = parser.parse_args()
-    figures = measure_house(args.root) | (walk_question(args.walk) if args.walk else {})
+    packages, figures = measure_packages(args.root), measure_house(args.root)
+    if args.write:
+        args.write.write_text(json.dumps({name: figures[name] for name in MAY_NOT_RISE}, indent=1) + "\n")
+    if args.walk:
+        figures |= walk(args.walk, args.root / "data" / "samples")
     if args.json:
-        print(json.dumps(figures, indent=1))
-        return
-    table = Table("", "figure", title="The house")
-    for name, figure in figures.items():
-        table.add_row(name, str(figure))
-    Console().print(table)
+        print(json.dumps({"packages": packages, "whole": figures}, indent=1))
+    else:
+        print_tables(figures, packages)
 
 
 if __name__ == "__main__":

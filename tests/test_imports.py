@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.house import find_longest_chain, read_imports, read_modules
+from bench.house import read_imports, read_modules
 from tests.bench_inputs import ROOT
 
 MODULES = read_modules(ROOT)
@@ -15,8 +15,6 @@ IMPORTS = read_imports(MODULES)
 LAYERS = ["schemas", "text", "engines", "store", "recall", "context", "memory", "web chat", "mcp cli"]
 """Each may import those to its left and, of its own place, `chat` the web and `cli` the server of MCP."""
 PIPELINE = ("tasks", "flows")
-LONGEST_CHAIN = 16
-"""Modules of the longest chain of imports; 12 is the aim."""
 BIGGEST_FOLDER = 16
 """Modules of the fullest folder, `__init__` among them; what is more goes into folders by subject."""
 OVER_THE_STORE = {
@@ -118,7 +116,3 @@ def test_no_folder_holds_more_modules_than_a_reader_keeps_in_mind() -> None:
     paths = [*MODULES.values(), *(ROOT / "bench").rglob("*.py")]
     folders = Counter(path.parent.relative_to(ROOT) for path in paths)
     assert {str(folder): count for folder, count in folders.items() if count > BIGGEST_FOLDER} == {}
-
-
-def test_the_longest_chain_of_imports() -> None:
-    assert len(find_longest_chain(IMPORTS)) <= LONGEST_CHAIN

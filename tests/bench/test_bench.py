@@ -116,8 +116,8 @@ def test_the_way_of_a_question_is_followed(
 ) -> None:
     build(tmp_path / "store")
     assert not called("house", ["--walk", tmp_path / "store", "--json"], monkeypatch)
-    figures = json.loads(capsys.readouterr().out)
-    assert 1 < figures["a question enters modules"] < figures["calls functions"]
+    figures = json.loads(capsys.readouterr().out)["whole"]
+    assert 1 < figures["a question"]["modules"] < figures["a question"]["functions"] < figures["a night"]["functions"]
 
 
 @pytest.mark.parametrize("name", LACKING)
