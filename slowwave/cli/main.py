@@ -26,7 +26,6 @@ from slowwave.cli.nights.plan import plan
 from slowwave.cli.nights.reprocess import reprocess
 from slowwave.cli.nights.run import export, import_bundle, run, sources
 from slowwave.cli.stores.backup import backup, restore, spaces
-from slowwave.cli.stores.doctor import memory
 from slowwave.cli.stores.inspect import config, quarantine, runs, topics, verify
 from slowwave.cli.stores.probes import probes
 from slowwave.cli.stores.releases import check, diff, gc, promote, reject, releases, repair, rollback
@@ -71,10 +70,6 @@ for heading, commands in COMMANDS.items():
         app.command(rich_help_panel=heading)(command)
 app.command(cls=NeverBlocking, hidden=True)(hook)  # clients call it; `slowwave install` names it to them
 app.add_typer(ledgers, name="inspect", rich_help_panel="Look")
-doctor = typer.Typer(no_args_is_help=True, help="Show what is wrong with notes kept elsewhere.")
-doctor.callback()(lambda: None)  # with one command alone typer would drop its name
-doctor.command()(memory)
-app.add_typer(doctor, name="doctor", rich_help_panel="Look")
 app.add_typer(notes, name="notes", rich_help_panel="Redo and keep")
 app.add_typer(spaces, name="spaces", rich_help_panel="Redo and keep")
 app.add_typer(probes, name="probes", rich_help_panel="Redo and keep")
