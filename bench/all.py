@@ -27,6 +27,7 @@ def list_commands(data: Path | None) -> list[tuple[list[str], Path | None]]:
         (["bench.nights.night", "data/samples"], None),
         (["bench.nights.dedupe", "data/labelled/pairs.tsv"], None),
         (["bench.recall.changes", *map(str, amended)], None),
+        (["bench.recall.newer_first"], None),
         (["bench.nights.topics", "data/labelled/topics.tsv"], None),
         (["bench.recall.context", "data/labelled/decisions.jsonl"], None),
         (["bench.nights.worth", "data/samples"], None),

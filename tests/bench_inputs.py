@@ -41,6 +41,7 @@ def runs(folder: Path) -> dict[str, list[tuple[Words, str]]]:
         "golden": [([talk, "--write", folder / "golden.json"], "none differs")],
         "house": [([], "longest chain")],
         "recall.locomo": [([told, *PLAIN], "plain RRF")],
+        "recall.newer_first": [([some(folder, "newer_first.jsonl", slice(2)), "--misses", *PLAIN], "newer first")],
         "nights.model_nights": [
             ([talk, "--nights", 2, "--llm", "scripted:tests.llm_scripts:mumbling", *PLAIN], "night 2: ")
         ],

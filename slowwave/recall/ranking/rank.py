@@ -212,15 +212,15 @@ def promote_newest(found: Sequence[ScoredRow], query: Query) -> list[ScoredRow]:
 
 def _is_newer_version(one: ScoredRow, other: ScoredRow, query: Query) -> bool:
     """Return whether a hit says later what another said of the same workspace: another's are other things, however
-    alike. The night knows it of some; else they are one sentence with another value in it, or what both tell of the
-    query's words goes with other figures. The later has to have every word of the query that the earlier has: where it
-    lacks one, something else is asked for.
+    alike. The night knows it of some. Else they are one sentence with another value in it, and the later has every
+    word of the query that the earlier has: where it lacks one, something else is asked for. Or what both tell of the
+    query's words goes with other figures.
     """
-    known = one.id in cast(frozenset[str], other.row.get("told_in", frozenset()))
-    if not known and not _is_later(one, other):
+    if one.id in cast(frozenset[str], other.row.get("told_in", frozenset())):
+        return True  # a word of the query that the linked claim lacks ("use") says nothing
+    if not _is_later(one, other):
         return False
-    again = known or fuzz.ratio(_get_text(one), _get_text(other), score_cutoff=SAME) > 0
-    if not again:
+    if fuzz.ratio(_get_text(one), _get_text(other), score_cutoff=SAME) == 0:
         return _has_new_figure(one, other) and _is_about_same(one, other, query)
     asked = query.stems  # last, since it reads both texts
     return asked & extract_stems(_get_text(other)) <= extract_stems(_get_text(one))
