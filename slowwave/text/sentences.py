@@ -3,7 +3,8 @@
 Code blocks, headings, tables, quoted lines and stack traces are left out; a list item is a unit of its own. What
 opens or closes a sentence without saying anything ("Wow, thanks Mel! …", "…, you know?") is cut off the span, so a
 claim is always a verbatim piece of its message. Sentence borders are found by sentencex (Wikimedia), which keeps
-`file.py`, `3.11` and URLs whole; 400,000 chat messages a second.
+`file.py`, `3.11` and URLs whole; those that it sees within `./gradlew`, ` .NET` or `System.IO` are passed over.
+400,000 chat messages a second.
 """
 
 import re
@@ -30,10 +31,12 @@ OPENERS = (
     "you know|guess what|got it|agreed|done|hmm+|um+|congrats|congratulations|good question|good point|good catch"
 )
 CLOSERS = "right|you know|lol|haha|though|too|man|btw"
-IDLE = re.compile("[!.…,:;—–\\s\U0001f300-\U0001faff☀-➿️-]")
+IDLE = re.compile("(?<!/\\.)\\.|[!…,:;—–\\s\U0001f300-\U0001faff☀-➿️-]")
 """A character that may stand at a sentence's end and says nothing."""
 MOST_CLOSING = 200
 """Characters that may close a sentence idly, before those."""
+WITHIN = re.compile(r"[^\w\s/]*[\w/]")
+"""What follows a stop that is part of a path, a name or a number."""
 MOST_PROSE = 8_000
 """Characters of a paragraph that are looked at together: sentencex's time grows with the square."""
 FACE = r"(?:[:;]-?[)D(P]|<3)"
@@ -72,16 +75,26 @@ def split_sentences(text: str, names: tuple[str, ...] = ()) -> list[Sentence]:
 
 
 def _split_prose(prose: str) -> Iterator[str]:
-    """Yield the prose cut into sentences, but nowhere within `code`: a dot in "%d.%m.%Y" ends nothing."""
+    """Yield the prose cut into sentences, but nowhere within `code` or a token: a dot in "%d.%m.%Y" ends nothing."""
     begin = at = ticks = 0
     last = prose.rfind("`")
     parts = (prose[n : n + MOST_PROSE] for n in range(0, len(prose), MOST_PROSE))
     for piece in (piece for part in parts for piece in segment("en", part)):
         at, ticks = at + len(piece), ticks + piece.count("`")
-        if ticks % 2 and at <= last:
+        if (ticks % 2 and at <= last) or not _ends_sentence(piece, prose, at):
             continue
         yield prose[begin:at]
         begin, ticks = at, 0
+
+
+def _ends_sentence(piece: str, prose: str, at: int) -> bool:
+    """Return whether the piece, which ends at this place of the prose, ends with a token: not within one, and not with
+    a dot that stands alone, as in "git add . && git commit". Scripts that write no spaces have stops of their own.
+    """
+    if not piece[-1].isspace():
+        return not piece[-1].isascii() or not WITHIN.match(prose, at)
+    alone = all(not word.strip(".") for word in piece.rsplit(None, 1)[-1:])
+    return not alone or at == len(prose) or prose[at].isalnum()
 
 
 def _trim_piece(piece: str, offset: int, opener: re.Pattern[str], closer: re.Pattern[str]) -> tuple[int, int]:

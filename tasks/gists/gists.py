@@ -21,7 +21,7 @@ from slowwave.tasks.gists.summary import (
     truncate_words,
 )
 
-VERSION = 2
+VERSION = 3
 """Raised when the method changes: gists made under an older one are pending again."""
 
 KEYWORDS = 5

@@ -41,7 +41,7 @@ from slowwave.tasks.observe.scores import (
 from slowwave.tasks.observe.units import MIN_WORDS, Unit, collect_speakers, extract_units, is_adjacent, strip_emphasis
 from slowwave.tasks.observe.worth import compute_worth_digest, load_worth_model
 
-VERSION = 9
+VERSION = 10
 """Raised when the method changes: every claim made under an older one is pending again."""
 
 OBSERVER = "extractive"

@@ -1,5 +1,6 @@
 """`slowwave skill`: a SKILL.md that clients load, each line with its source, beside a person's own words."""
 
+import json
 import re
 from pathlib import Path
 
@@ -10,9 +11,11 @@ from typer.testing import CliRunner, Result
 
 from slowwave.cli.main import app
 from slowwave.context.projects.skill import collect_skill_lines, make_skill_name
+from slowwave.flows.nightly import run_night
 from slowwave.flows.parts.report import RunReport
 from slowwave.memory import Memory
 from slowwave.recall.views.show import show
+from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import OBSERVATIONS, PATTERNS
 from slowwave.store.releases import publish
 from slowwave.tasks.llm.fence import has_injection
@@ -130,6 +133,20 @@ def test_a_models_reasons_are_told_and_nothing_that_steers(tmp_path: Path) -> No
         "Test: `pytest -- > x` (3 times in 3 turns)",
         "Test: `pytest -q` (3 times in 3 turns)",
     ]
+
+
+def test_a_rule_that_names_relative_paths_is_told_whole(tmp_path: Path) -> None:
+    rules = ["Always run ./gradlew test before you commit.", "Always deploy the .NET 8 service with ../deploy/run.sh."]
+    said = [text for rule in rules for text in (rule, "Understood, I will do it.")]
+    session = [
+        {"role": role, "content": text, "workspace": "tide", "ts": f"2026-11-01T12:0{n}:00Z"}
+        for n, (role, text) in enumerate(zip(["user", "assistant"] * len(rules), said, strict=True))
+    ]
+    path = tmp_path / "s.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in session), encoding="utf-8")
+    run_night([path], Settings(store=tmp_path / "store", encoder="hash-384"))
+    lines = collect_skill_lines(Memory.open(tmp_path / "store")._get_view(), {"tide"}, has_injection, least=0)
+    assert {rule.rstrip(".") for rule in rules} <= {line.text for line in lines}
 
 
 def test_a_claim_with_a_gate_shut_is_no_line_and_one_that_nobody_judged_is(tmp_path: Path) -> None:
