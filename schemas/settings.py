@@ -15,37 +15,19 @@ SPACE_NAME = r"^[a-z0-9][a-z0-9_-]{0,62}$"
 
 
 class ActiveSettings(BaseModel):
-    """What of a running conversation stays in mind and is called up. All are 0 to 1 before they are weighted."""
+    """What of a running conversation stays in mind and goes into a prompt."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     capacity: int = Field(5_000, ge=1, description="Turns kept in mind; beyond it the weakest go.")
-    pruned: float = Field(0.05, ge=0, lt=1, description="Share of the capacity that goes at once: pruning is rare.")
     recent: int = Field(6, ge=0, description="Latest turns that always go along, word for word, while they fit.")
     recent_share: float = Field(0.4, ge=0, le=1, description="Part of the conversation's tokens that they may take.")
-    least_tokens: int = Field(24, ge=1, description="Tokens under which no turn is shortened: less says nothing.")
-    recap_share: float = Field(
-        0.0, ge=0, le=0.5, description="Part of the older turns' tokens for the model's recap of what found no room."
-    )
-    recap_turns: int = Field(20, ge=1, description="Turns that found no room, the most activated, that it is of.")
-    likeness: float = Field(1.0, ge=0, description="Weight in activation of the cosine to the question.")
-    words: float = Field(0.6, ge=0, description="Weight in activation of the question's words, a rare one more.")
-    exchange: float = Field(0.05, ge=0, description="Weight in activation of the cosine to the last exchanges.")
-    exchange_turns: int = Field(4, ge=1, description="Latest turns that count as the last exchanges.")
-    strength: float = Field(0.05, ge=0, description="Weight in activation of a trace's strength.")
-    recency: float = Field(0.05, ge=0, description="Weight in activation of how recent a turn is.")
-    neighbours: float = Field(0.3, ge=0, le=1, description="Part of its activation that a turn gives to those beside.")
     follow_up_words: int = Field(
         3, ge=0, description="A message of no more words that calls up nothing is asked along with the one before it."
     )
-    half_life: float = Field(20.0, gt=0, description="Turns after which recency has fallen to one half.")
-    strength_half_life: float = Field(2_000.0, gt=0, description="Turns after which strength has fallen to one half.")
-    used: float = Field(0.1, ge=0, le=1, description="Share of the way to 1 that a trace's strength rises when used.")
-    spread: float = Field(0.15, ge=0, le=1, description="Part of what use or a rating adds that the turns beside get.")
-    says: float = Field(0.6, ge=0, description="Weight in a trace's strength of how many words of content it has.")
-    says_full: int = Field(16, ge=1, description="Distinct words of content that count as 1.")
-    novelty: float = Field(0.2, ge=0, description="Weight in a trace's strength of how unlike the turns before it is.")
-    effect: float = Field(0.2, ge=0, description="Weight in a trace's strength of its effect on long-term memory.")
+    recap_share: float = Field(
+        0.0, ge=0, le=0.5, description="Part of the older turns' tokens for the model's recap of what found no room."
+    )
 
 
 class TalkSettings(BaseModel):

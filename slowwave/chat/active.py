@@ -8,7 +8,7 @@ it spreads to the turns beside it, since what is asked and what answers stand ne
 weakest traces go.
 
 Decay and spreading activation after Anderson & Schooler (Reflections of the environment in memory, Psychological
-Science 2, 1991); every weight is a setting (`schemas/settings.py`), measured by `bench/recall/active.py`.
+Science 2, 1991); the weights are measured by `bench/recall/active.py`, and no search found better ones (decision 040).
 """
 
 from collections import Counter
@@ -20,6 +20,44 @@ import numpy as np
 from slowwave.engines.encoders.protocol import Encoder, Vectors
 from slowwave.schemas.settings import ActiveSettings
 from slowwave.text.words import compute_smooth_idf, extract_content_words
+
+
+@dataclass(frozen=True)
+class Weights:
+    """What counts in a trace's strength and activation; all terms are 0 to 1 before they are weighted."""
+
+    likeness: float = 1.0
+    """Activation: the cosine to the question."""
+    words: float = 0.6
+    """Activation: the question's words, a rare one more."""
+    exchange: float = 0.05
+    """Activation: the cosine to the last exchanges."""
+    exchange_turns: int = 4
+    """Latest turns that count as the last exchanges."""
+    strength: float = 0.05
+    """Activation: the trace's strength."""
+    recency: float = 0.05
+    """Activation: how recent the turn is."""
+    neighbours: float = 0.3
+    """Part of its activation that a turn gives to those beside it."""
+    half_life: float = 20.0
+    """Turns after which recency has fallen to one half."""
+    strength_half_life: float = 2_000.0
+    """Turns after which strength has fallen to one half."""
+    used: float = 0.1
+    """Share of the way to 1 that strength rises when a turn is used."""
+    spread: float = 0.15
+    """Part of what use or a rating adds that the turns beside get."""
+    says: float = 0.6
+    """Strength: how many words of content the turn has."""
+    says_full: int = 16
+    """Distinct words of content that count as 1."""
+    novelty: float = 0.2
+    """Strength: how unlike the turns before it is."""
+    effect: float = 0.2
+    """Strength: its effect on long-term memory."""
+    pruned: float = 0.05
+    """Share of the capacity that goes at once: pruning is rare."""
 
 
 @dataclass(slots=True)
@@ -40,8 +78,10 @@ class Trace:
 class ActiveMemory:
     """The traces of one conversation, each with its vector: a turn is encoded once."""
 
-    def __init__(self, encoder: Encoder | None, settings: ActiveSettings | None = None) -> None:
-        self.encoder, self.settings = encoder, settings or ActiveSettings()
+    def __init__(
+        self, encoder: Encoder | None, settings: ActiveSettings | None = None, weights: Weights | None = None
+    ) -> None:
+        self.encoder, self.settings, self.weights = encoder, settings or ActiveSettings(), weights or Weights()
         self.traces: list[Trace] = []
         """In order of the turns."""
         self.heard = 0
@@ -76,7 +116,7 @@ class ActiveMemory:
 
     def compute_strength(self, trace: Trace) -> float:
         """Return a trace's strength now, 0 to 1: what it was, faded since."""
-        return float(trace.strength * 0.5 ** ((self.heard - trace.set_at) / self.settings.strength_half_life))
+        return float(trace.strength * 0.5 ** ((self.heard - trace.set_at) / self.weights.strength_half_life))
 
     def set_strength(self, number: int, strength: float) -> bool:
         """Set a turn's strength as someone says what it is worth; False where it is not in mind.
@@ -98,12 +138,12 @@ class ActiveMemory:
         for at, trace in enumerate(self.traces):
             if trace.number in used:
                 now = self.compute_strength(trace)
-                self._shift_strength(at, now + self.settings.used * (1.0 - now))
+                self._shift_strength(at, now + self.weights.used * (1.0 - now))
 
     def _shift_strength(self, at: int, strength: float) -> None:
         """Set a trace's strength, and let those beside it have their part of what that adds or takes."""
         one = self.traces[at]
-        part = self.settings.spread * (strength - self.compute_strength(one))
+        part = self.weights.spread * (strength - self.compute_strength(one))
         one.strength, one.set_at = strength, self.heard
         for beside in self.traces[max(0, at - 1) : at + 2]:
             if abs(beside.number - one.number) == 1:
@@ -114,17 +154,17 @@ class ActiveMemory:
         """Return how much the query calls up each trace, in their order."""
         if not self.traces:
             return []
-        one, vectors = self.settings, self._vectors[: len(self.traces)]
+        weights, vectors = self.weights, self._vectors[: len(self.traces)]
         ages = self.heard - 1 - np.array([trace.number for trace in self.traces])
-        own = one.likeness * (vectors @ self._encode(query)) + one.words * self._compute_shared_words(query)
-        latest = vectors[-one.exchange_turns :].mean(axis=0)
-        own += one.exchange * (vectors @ (latest / (np.linalg.norm(latest) or 1.0)))
-        own += one.strength * np.array([self.compute_strength(trace) for trace in self.traces])
-        own += one.recency * 0.5 ** (ages / one.half_life)
+        own = weights.likeness * (vectors @ self._encode(query)) + weights.words * self._compute_shared_words(query)
+        latest = vectors[-weights.exchange_turns :].mean(axis=0)
+        own += weights.exchange * (vectors @ (latest / (np.linalg.norm(latest) or 1.0)))
+        own += weights.strength * np.array([self.compute_strength(trace) for trace in self.traces])
+        own += weights.recency * 0.5 ** (ages / weights.half_life)
         spread = own.copy()
         beside = (np.diff([trace.number for trace in self.traces]) == 1).astype(float)  # others were pruned between
-        spread[1:] += one.neighbours * own[:-1] * beside
-        spread[:-1] += one.neighbours * own[1:] * beside
+        spread[1:] += weights.neighbours * own[:-1] * beside
+        spread[:-1] += weights.neighbours * own[1:] * beside
         return [float(value) for value in spread]
 
     def _encode(self, text: str) -> Vectors:
@@ -147,10 +187,10 @@ class ActiveMemory:
 
     def _compute_strength(self, words: frozenset[str], novelty: float, effect: float) -> float:
         """Return weighted mean of how much it says, novelty and effect."""
-        one = self.settings
-        weights = one.says + one.novelty + one.effect
-        says = min(1.0, len(words) / one.says_full)
-        return (one.says * says + one.novelty * novelty + one.effect * effect) / weights if weights else 0.0
+        weights = self.weights
+        says = min(1.0, len(words) / weights.says_full)
+        weighted = weights.says * says + weights.novelty * novelty + weights.effect * effect
+        return weighted / (weights.says + weights.novelty + weights.effect)
 
     def _compute_novelty(self, vector: Vectors) -> float:
         """Return 1 - the best cosine to a turn in mind, 0 to 1."""
@@ -160,7 +200,7 @@ class ActiveMemory:
 
     def _prune(self) -> None:
         """Prune the weakest, the older of equals first; of the latest turns none, while there are others."""
-        kept = self.settings.capacity - int(self.settings.capacity * self.settings.pruned)
+        kept = self.settings.capacity - int(self.settings.capacity * self.weights.pruned)
         latest = self.heard - self.settings.recent
         order = sorted(
             range(len(self.traces)),

@@ -28,6 +28,10 @@ TEMPLATE_TOKENS = 12
 LINE_TOKENS = 2
 """What a line adds to its text: a line break, and what a tokenizer makes of a joint."""
 HEADING = "# Earlier in this conversation"
+LEAST_TOKENS = 24
+"""Tokens under which no turn is shortened: less says nothing."""
+RECAP_TURNS = 20
+"""Turns that found no room, the most activated, that a recap is of."""
 OMITTED = "…"
 RECAP = "In short, what else was said: "
 
@@ -108,9 +112,9 @@ class Turns:
 
     def _write_recap(self, query: str, left_out: Sequence[tuple[Trace, float]], room: int) -> str:
         """Return what the model tells of the foremost turns that found no room; nothing where it does not fit."""
-        if self.narrator is None or not left_out or room < self.settings.least_tokens:
+        if self.narrator is None or not left_out or room < LEAST_TOKENS:
             return ""
-        foremost = sorted((trace for trace, _ in left_out[: self.settings.recap_turns]), key=lambda one: one.number)
+        foremost = sorted((trace for trace, _ in left_out[:RECAP_TURNS]), key=lambda one: one.number)
         left = room - LINE_TOKENS - self.count([RECAP])[0]
         recap = self.narrator.recap(query, [(one.speaker, one.text) for one in foremost], left)
         return recap if self.count([RECAP + recap])[0] + LINE_TOKENS <= room else ""
@@ -133,7 +137,7 @@ class Turns:
             cost, text = self._tokens[trace.number] + LINE_TOKENS, format_trace(trace)
             if cost <= room:
                 shown.append(Shown(trace, value, text))
-            elif room >= self.settings.least_tokens and (text := self._shorten(trace, asked, room - LINE_TOKENS)):
+            elif room >= LEAST_TOKENS and (text := self._shorten(trace, asked, room - LINE_TOKENS)):
                 cost = self.count([text])[0] + LINE_TOKENS
                 shown.append(Shown(trace, value, text, shortened=True))
             else:

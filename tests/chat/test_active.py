@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slowwave.chat.active import ActiveMemory
+from slowwave.chat.active import ActiveMemory, Weights
 from slowwave.chat.effect import estimate_effect
 from slowwave.chat.turns import LINE_TOKENS, TEMPLATE_TOKENS, Turns
 from slowwave.context.tokens import count_bytes_by_four
@@ -16,8 +16,10 @@ GAUGE = "the Porto gauge reads metres"
 TALK = (GAUGE, "dinner at eight with Clara", "rain again all day", "snow all night", "the train was late")
 
 
-def memory(**weights: float) -> ActiveMemory:
-    return ActiveMemory(HashEncoder(), ActiveSettings(**weights))  # type: ignore[arg-type]
+def memory(**given: float) -> ActiveMemory:
+    """An active memory with these settings and weights."""
+    active = {name: given.pop(name) for name in list(given) if name in ActiveSettings.model_fields}
+    return ActiveMemory(HashEncoder(), ActiveSettings(**active), Weights(**given))  # type: ignore[arg-type]
 
 
 def told(*texts: str, **weights: float) -> ActiveMemory:
@@ -31,8 +33,8 @@ def count(texts: list[str]) -> list[int]:
     return [count_bytes_by_four(text) for text in texts]
 
 
-def turns_of(said: tuple[str, ...], **weights: float) -> Turns:
-    context = ContextSettings(active=ActiveSettings(**weights))  # type: ignore[arg-type]
+def turns_of(said: tuple[str, ...], **active: float) -> Turns:
+    context = ContextSettings(active=ActiveSettings(**active))  # type: ignore[arg-type]
     turns = Turns(Settings(context=context), count, HashEncoder())  # type: ignore[arg-type]
     for n, text in enumerate(said):
         turns.add("assistant" if n % 2 else "user", text)
@@ -79,7 +81,7 @@ def test_strength_fades_rises_with_use_and_is_set() -> None:
 
 @pytest.mark.parametrize("encoder", [HashEncoder(), None])
 def test_a_question_calls_up_what_is_like_it_with_and_without_vectors(encoder: HashEncoder | None) -> None:
-    mind = ActiveMemory(encoder, ActiveSettings(recency=0, neighbours=0))
+    mind = ActiveMemory(encoder, weights=Weights(recency=0, neighbours=0))
     for text in TALK:
         mind.add_turn("Ada", text)
     activations = mind.compute_activations("which metres does the Porto gauge read")
@@ -104,7 +106,7 @@ def test_what_is_like_the_last_exchanges_is_called_up_where_there_are_vectors() 
     vectors = HashEncoder().encode([f"Ada: {text}" for text in said])
     latest = vectors[2] + vectors[3]
     assert activations == pytest.approx((vectors @ latest / np.linalg.norm(latest)).tolist(), abs=1e-6)
-    mind = ActiveMemory(None, ActiveSettings(**only))  # type: ignore[arg-type]
+    mind = ActiveMemory(None, weights=Weights(**only))  # type: ignore[arg-type]
     for text in said:
         mind.add_turn("Ada", text)
     assert mind.compute_activations("and then?") == [0, 0, 0, 0]

@@ -3,7 +3,7 @@
 import pytest
 
 from slowwave.chat.narrate import Narrator
-from slowwave.chat.turns import HEADING, LINE_TOKENS, RECAP, Turns
+from slowwave.chat.turns import HEADING, LINE_TOKENS, RECAP, RECAP_TURNS, Turns
 from slowwave.engines.llm.protocol import Completion, EngineUnavailable, Request
 from slowwave.engines.llm.scripted import ScriptedLLM
 from slowwave.schemas.settings import ActiveSettings, ContextSettings, Settings
@@ -11,10 +11,10 @@ from slowwave.schemas.settings import ActiveSettings, ContextSettings, Settings
 SAID = [f"Station {n} reports the tide in metres every {n} minutes." for n in range(20)]
 
 
-def talk(model: ScriptedLLM, **weights: float) -> Turns:
+def talk(model: ScriptedLLM, lines: list[str] = SAID, **weights: float) -> Turns:
     context = ContextSettings(active=ActiveSettings(recent=2, **weights))  # type: ignore[arg-type]
     turns = Turns(Settings(context=context), model.count_tokens, None, Narrator(model))
-    for n, text in enumerate(SAID):
+    for n, text in enumerate(lines):
         turns.add("assistant" if n % 2 else "user", text)
     return turns
 
@@ -46,15 +46,16 @@ def test_what_the_model_does_not_write_is_extractive(caplog: pytest.LogCaptureFi
 
 def test_the_recap_is_of_the_foremost_turns_without_room_and_within_its_share() -> None:
     model = ScriptedLLM(["Six stations report."])
-    turns = talk(model, recap_share=0.4, recap_turns=6)
+    lines = [f"Station {n} reports the tide in metres every {n} minutes." for n in range(40)]
+    turns = talk(model, lines, recap_share=0.4)
     told = turns.recall("Which station reports every 7 minutes?", 150)
     assert told.recap == "Six stations report."
     assert told.text.startswith(HEADING)
     assert told.text.endswith(f"{RECAP}Six stations report.")
     (asked,) = model.asked
     prompt = asked.messages[0]["content"]
-    foremost = {trace.text for trace, _ in told.left_out[:6]}
-    assert {text for text in SAID if text in prompt} == foremost
+    foremost = {trace.text for trace, _ in told.left_out[:RECAP_TURNS]}
+    assert {text for text in lines if text in prompt} == foremost
     assert "Which station reports every 7 minutes?" in prompt
     assert asked.max_tokens <= 0.4 * 150 - LINE_TOKENS
 

@@ -181,7 +181,7 @@ def test_a_turn_leaves_a_trace_by_how_far_it_is_from_memory(settings: Settings) 
     )
     for said in (CHAT[1][1], "The lighthouse keeper feeds eleven puffins."):
         "".join(talk.say(said))
-    traces, weights = talk.turns.active.traces, settings.context.active
+    traces, weights = talk.turns.active.traces, talk.turns.active.weights
     says = [min(1.0, len(trace.words) / weights.says_full) for trace in traces]
     # Memory holds every word of the first turn and none of the third.
     assert traces[0].strength == pytest.approx(weights.novelty + weights.says * says[0])
