@@ -108,7 +108,6 @@ class LLMSettings(BaseModel):
     repetition_penalty: float = Field(1.0, gt=0, le=2, description="Above 1 discourages repetition (vLLM only).")
     context_window: int | None = Field(None, gt=0, description="Tokens of prompt and answer; by default the model's.")
     chunk: int = Field(2_000, ge=1, description="Requests handed to in-process vLLM in one call.")
-    cut_retries: int = Field(1, ge=0, le=3, description="Times a cut answer is asked for again, doubled.")
     max_tokens: int | None = Field(None, ge=1, description="Tokens a night may spend; then it stops cleanly.")
 
     concurrency: int = Field(32, ge=1, description="Requests in flight at one server.")

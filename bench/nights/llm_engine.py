@@ -20,7 +20,7 @@ from typing import Any
 
 from bench.nights.tiny_models import ensure_model_folder
 from slowwave.engines.llm.cache import CachedLLM, DictCache
-from slowwave.engines.llm.checked import CheckedLLM
+from slowwave.engines.llm.checks import CheckedLLM
 from slowwave.engines.llm.protocol import Request
 from slowwave.engines.llm.vllm_offline import VLLMOffline
 from slowwave.flows.nightly import run_night
@@ -96,7 +96,7 @@ def _run_chat(engine: VLLMOffline, asked: Sequence[Request]) -> Turn:
 def run_through_slowwave(engine: VLLMOffline, plan: Plan) -> Turn:
     """Return the same through the engine, its checks and an empty completions cache, to claims held to their quotes."""
     began = time.perf_counter()
-    answers = {a.id: a for a in CachedLLM(CheckedLLM(engine, cut_retries=0), DictCache()).complete(plan.requests)}
+    answers = {a.id: a for a in CachedLLM(CheckedLLM(engine), DictCache()).complete(plan.requests)}
     for part in plan.parts:
         read_answer(
             part, answers[part.request.id], plan.rows[part.session_id], make_short_settings(part.request.max_tokens)

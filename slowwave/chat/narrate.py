@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable, Sequence
 
-from slowwave.engines.llm.checked import CheckedLLM
+from slowwave.engines.llm.checks import CheckedLLM
 from slowwave.engines.llm.protocol import LLM, EngineUnavailable, Request
 from slowwave.text.fence import escape_line, fence_entries, format_entry
 from slowwave.text.pyramid import Draft, summarize_draft

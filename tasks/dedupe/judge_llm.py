@@ -7,12 +7,12 @@ and then the rules' no stands.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from pydantic import BaseModel, ValidationError
+from pydantic import Field
 
-from slowwave.engines.llm.protocol import Completion, JsonSchema, Request
+from slowwave.engines.llm.protocol import AnswerModel, Completion, Request
 from slowwave.schemas.ids import compute_content_id
 from slowwave.tasks.llm.fence import mask_injections
-from slowwave.tasks.llm.library import Library, build_array_schema, build_integer_schema, build_object_schema
+from slowwave.tasks.llm.library import Library, limit_answer
 from slowwave.text.fence import fence_entries, format_entry
 
 VERSION = 1
@@ -25,14 +25,14 @@ Texts = tuple[str, str]
 """The two claims of a pair."""
 
 
-class PairAnswer(BaseModel):
+class PairAnswer(AnswerModel):
     """What the model says of one pair."""
 
-    pair: int
+    pair: int = Field(ge=0, le=99)
     same: bool
 
 
-class Answers(BaseModel):
+class PairsAnswer(AnswerModel):
     """What it says of a batch."""
 
     pairs: list[PairAnswer]
@@ -46,17 +46,6 @@ class Batch:
     places: Mapping[int, int]
 
 
-def build_answer_schema(pairs: int) -> JsonSchema:
-    """Return what an answer looks like."""
-    return build_object_schema(
-        {
-            "pairs": build_array_schema(
-                build_object_schema({"pair": build_integer_schema(99), "same": {"type": "boolean"}}), pairs
-            )
-        }
-    )
-
-
 def build_batches(pairs: Sequence[Texts], library: Library) -> list[Batch]:
     """Return what to ask; the same pairs give the same requests."""
     starts = range(0, len(pairs), PAIRS_AT_ONCE)
@@ -68,19 +57,10 @@ def collect_verdicts(asked: Sequence[Batch], answers: Mapping[str, Completion], 
     said: list[bool | None] = [None] * pairs
     for batch in asked:
         completion = answers.get(batch.request.id)
-        for one in _parse_answers(completion) if completion is not None else ():
+        for one in completion.value.pairs if completion is not None and completion.ok else ():
             if one.pair in batch.places:
                 said[batch.places[one.pair]] = one.same
     return said
-
-
-def _parse_answers(completion: Completion) -> list[PairAnswer]:
-    if not completion.ok:
-        return []
-    try:
-        return Answers.model_validate(completion.value).pairs
-    except ValidationError:
-        return []
 
 
 def _build_batch(start: int, pairs: Sequence[Texts], library: Library) -> Batch:
@@ -89,7 +69,7 @@ def _build_batch(start: int, pairs: Sequence[Texts], library: Library) -> Batch:
     request = Request(
         f"same/{compute_content_id(*(text for pair in pairs for text in pair))}/{start}",
         messages,
-        build_answer_schema(len(pairs)),
+        limit_answer(PairsAnswer, pairs=len(pairs)),
         TOKENS_A_PAIR * len(pairs) + TOKENS_A_PAIR,
     )
     return Batch(request, {n: start + n - 1 for n in shown})

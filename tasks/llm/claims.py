@@ -9,12 +9,13 @@ columns, not filters; the fourth, `verified`, is the quote. The method of ground
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any
 
 import pyarrow as pa
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 from pydantic_core import from_json
 from rapidfuzz import fuzz
 
@@ -37,7 +38,7 @@ from slowwave.tasks.llm.quotes import (
     is_unspaced,
     normalise_text,
 )
-from slowwave.tasks.observe.by_model.extract import CONFIDENCE, Part
+from slowwave.tasks.observe.by_model.extract import CONFIDENCE, ClaimAnswer, Part
 from slowwave.tasks.observe.observe import COLUMNS, GATE_COLUMNS, GOES_ON
 
 SCHEMA = pa.schema([OBSERVATIONS.schema.field(c) for c in (*COLUMNS, *GATE_COLUMNS)])
@@ -54,23 +55,6 @@ LABEL = re.compile(r"^\[\d+\] (?:[^\n]*?, \w{3} \d{4}-\d\d-\d\d \d\d:\d\d|[^\n:]
 """What a turn is shown under (`chunks`): its number and time are nobody's words."""
 LEAST_WORDS = 4
 """A summary of fewer words says next to nothing."""
-
-
-class ClaimAnswer(BaseModel):
-    """One claim as the model answers it."""
-
-    messages: list[int]
-    quote: str
-    category: str
-    summary: str
-    detail: str
-    files: list[str]
-    speaker: str
-    confidence: Literal["high", "medium", "low"]
-    reusable: bool
-    non_trivial: bool
-    specific: bool
-    doubt: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,13 +88,8 @@ def read_answer(
         extract: how near a quote must come.
     """
     read, heard = ParsedClaims(), _build_prompt_evidence(part, rows)
-    for n, raw in enumerate(_parse_raw_claims(completion)):
+    for n, answer in enumerate(_parse_claims(completion)):
         row_id = f"{part.request.id}#{n}"
-        try:
-            answer = ClaimAnswer(**raw)
-        except ValidationError as error:
-            read.rejected.append(Rejected(row_id, f"no claim: {error.errors()[0]['msg']}", str(raw)))
-            continue
         made = _validate_claim(answer, heard, part, extract, completion.model)
         if isinstance(made, str):
             read.rejected.append(Rejected(row_id, made, f"{answer.summary} | “{answer.quote}”"))
@@ -121,17 +100,20 @@ def read_answer(
     return read
 
 
-def _parse_raw_claims(completion: Completion) -> list[Any]:
-    """Return the claims of an answer as they were generated; of a cut one those that are whole."""
+def _parse_claims(completion: Completion) -> list[ClaimAnswer]:
+    """Return the claims of an answer; of a cut one those before the cut that are whole."""
     if completion.ok:
-        return list(completion.value["claims"])
+        return list(completion.value.claims)
     try:
         value = from_json(completion.text, allow_partial=True)
     except ValueError:
         return []
     claims = value.get("claims") if isinstance(value, dict) else None
-    whole = [claim for claim in claims if isinstance(claim, dict)] if isinstance(claims, list) else []
-    return whole[:-1] if whole and set(whole[-1]) != set(ClaimAnswer.model_fields) else whole
+    whole: list[ClaimAnswer] = []
+    for claim in claims if isinstance(claims, list) else ():
+        with suppress(ValidationError):
+            whole.append(ClaimAnswer.model_validate(claim))
+    return whole
 
 
 def drop_repeated_claims(reads: Iterable[tuple[str, ParsedClaims]]) -> ParsedClaims:

@@ -7,19 +7,20 @@ in the folder of `extract.prompts` is taken instead; a pack that ships nowhere i
 """
 
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from string import Template
-from typing import Any
+from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
-from slowwave.engines.llm.protocol import JsonSchema, Message
+from slowwave.engines.llm.protocol import AnswerModel, Message
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.ids import compute_content_id
 
+A = TypeVar("A", bound=AnswerModel)
 SHIPPED = Path(__file__).parent
 SYSTEM, USER = "=== system ===", "=== user ==="
 
@@ -167,29 +168,14 @@ def _parse_pack(name: str, text: str) -> Pack:
         raise UsageError(f"pack {name!r} is no pack: {error}") from error
 
 
-def build_object_schema(properties: Mapping[str, Any]) -> JsonSchema:
-    """Return a schema for constrained decoding: every field required, none beside them."""
-    return {
-        "type": "object",
-        "properties": dict(properties),
-        "required": list(properties),
-        "additionalProperties": False,
-    }
-
-
-def build_string_schema(most: int, least: int = 0) -> JsonSchema:
-    """Return a text of bounded length."""
-    return {"type": "string", "maxLength": most, **({"minLength": least} if least else {})}
-
-
-def build_integer_schema(most: int) -> JsonSchema:
-    """Return a whole number from 0."""
-    return {"type": "integer", "minimum": 0, "maximum": most}
-
-
-def build_array_schema(items: Mapping[str, Any], most: int) -> JsonSchema:
-    """Return a list of bounded length."""
-    return {"type": "array", "items": dict(items), "maxItems": most}
+@lru_cache(maxsize=256)
+def limit_answer(answer: type[A], /, **most: int) -> type[A]:
+    """Return the form of an answer with at most so many items, or characters, in the fields that `most` names."""
+    fields: dict[str, Any] = {}
+    for name, limit in most.items():
+        field = answer.model_fields[name]
+        fields[name] = (Annotated[field.annotation, *field.metadata, Field(max_length=limit)], ...)
+    return create_model(answer.__name__, __base__=answer, **fields)
 
 
 def format_bullets(items: Iterable[str]) -> str:

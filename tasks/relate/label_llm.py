@@ -9,10 +9,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from slowwave.engines.llm.protocol import Completion, JsonSchema, Request
+from pydantic import Field
+
+from slowwave.engines.llm.protocol import AnswerModel, Completion, Request
 from slowwave.schemas.vocabulary import RelationKind
 from slowwave.tasks.llm.fence import mask_injections
-from slowwave.tasks.llm.library import Library, build_array_schema, build_integer_schema, build_object_schema
+from slowwave.tasks.llm.library import Library, limit_answer
 from slowwave.tasks.relate.relate import Relation
 from slowwave.text.fence import fence_entries, format_entry
 
@@ -42,6 +44,19 @@ MEANT = {
     Label.NEEDED_BY: (RelationKind.DEPENDS_ON, True),
 }
 """The relation that a label tells, and whether it goes from the earlier claim."""
+
+
+class LabelAnswer(AnswerModel):
+    """What the model says of one earlier claim."""
+
+    earlier: int = Field(ge=0, le=CLAIMS_AT_ONCE)
+    answer: Label
+
+
+class LabelsAnswer(AnswerModel):
+    """What it says of all that it was shown."""
+
+    relations: list[LabelAnswer]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +93,7 @@ def build_questions(found: Iterable[Relation], texts: Mapping[str, str], library
 def parse_labels(question: Question, completion: Completion) -> list[Relation]:
     """Return the relations that a good completion tells, each from what supports or depends."""
     known = dict(enumerate(question.pairs, 1))
-    said = [(known.get(one["earlier"]), MEANT.get(one["answer"])) for one in completion.value["relations"]]
+    said = [(known.get(one.earlier), MEANT.get(one.answer)) for one in completion.value.relations]
     told = [(pair, *meant) for pair, meant in said if pair and meant]
     ends = [(pair, kind, (pair.end, pair.start) if turned else (pair.start, pair.end)) for pair, kind, turned in told]
     return [Relation(kind, *both, pair.weight, pair.reason) for pair, kind, both in ends]
@@ -89,14 +104,8 @@ def _build_question(number: int, pairs: Sequence[Relation], texts: Mapping[str, 
     shown = [_render("claim:", texts[start]), *(_render(f"{n}.", texts[pair.end]) for n, pair in enumerate(pairs, 1))]
     messages = library.load_prompt("relate").render_messages(**fence_entries(shown))
     tokens = TOKENS_A_CLAIM * (len(pairs) + 1)
-    return Question(tuple(pairs), Request(f"{start}/relate/{number}", messages, build_schema(len(pairs)), tokens))
-
-
-def build_schema(claims: int) -> JsonSchema:
-    """Return what an answer looks like."""
-    answer = {"type": "string", "enum": [str(label) for label in Label]}
-    one = build_object_schema({"earlier": build_integer_schema(CLAIMS_AT_ONCE), "answer": answer})
-    return build_object_schema({"relations": build_array_schema(one, claims)})
+    answer = limit_answer(LabelsAnswer, relations=len(pairs))
+    return Question(tuple(pairs), Request(f"{start}/relate/{number}", messages, answer, tokens))
 
 
 def _render(label: str, text: str) -> str:

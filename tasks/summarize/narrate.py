@@ -7,23 +7,17 @@ model's window and every member has its say.
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import Field
 
-from slowwave.engines.llm.protocol import Completion, JsonSchema, Request
+from slowwave.engines.llm.protocol import AnswerModel, Completion, Request
 from slowwave.schemas.settings import ExtractSettings
 from slowwave.tasks.gists.gists import KEYWORDS, Gist
 from slowwave.tasks.gists.summary import truncate_words
 from slowwave.tasks.llm.chunks import Counter, split_text
 from slowwave.tasks.llm.fence import LEFT_OUT, has_injection, mask_injections
-from slowwave.tasks.llm.library import (
-    Library,
-    build_array_schema,
-    build_object_schema,
-    build_string_schema,
-    format_bullets,
-)
+from slowwave.tasks.llm.library import Library, format_bullets, limit_answer
 from slowwave.tasks.observe.by_model.extract import TEMPLATE_TOKENS
 from slowwave.text.fence import fence_entries, format_entry
 from slowwave.text.pyramid import MASTER, Draft, Member
@@ -43,23 +37,25 @@ SENTENCE_END = re.compile(r"[.!?…。！？][\"'”’»)\]]*(?=\s|$)|[。！�
 MORE_WORDS = 1.5
 """A summary longer than this many times what was asked for is cut."""
 
-GIST: JsonSchema = build_object_schema(
-    {"summary": build_string_schema(400, 1), "keywords": build_array_schema(build_string_schema(60), KEYWORDS)}
-)
 
-
-class GistAnswer(BaseModel):
+class GistAnswer(AnswerModel):
     """A gist as the model answers it."""
 
-    summary: str
-    keywords: list[str]
+    summary: str = Field(min_length=1, max_length=400)
+    keywords: list[Annotated[str, Field(max_length=60)]] = Field(max_length=KEYWORDS)
 
 
-class SummaryAnswer(BaseModel):
-    """A summary as the model answers it, a master's with a title."""
+class SummaryAnswer(AnswerModel):
+    """A summary as the model answers it."""
 
-    text: str
-    title: str | None = None
+    text: str = Field(min_length=1)
+
+
+class MasterAnswer(AnswerModel):
+    """The summary of a whole session as the model answers it."""
+
+    title: str = Field(min_length=1, max_length=100)
+    text: str = Field(min_length=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +93,7 @@ def build_gist_requests(
         Request(
             f"{row['message_id']}/gist",
             prompt.render_messages(**fence_entries([format_entry("message:", text)])),
-            GIST,
+            GistAnswer,
             GIST_TOKENS,
         )
         for row, text in zip(rows, shown, strict=True)
@@ -111,10 +107,7 @@ def needs_gist(row: Mapping[str, Any], extract: ExtractSettings) -> bool:
 
 def parse_gist(completion: Completion) -> Gist | None:
     """Return the gist in an answer; None where it is none, or speaks to the memory."""
-    try:
-        answer = GistAnswer(**completion.value)
-    except (TypeError, ValidationError):
-        return None
+    answer: GistAnswer = completion.value
     summary = " ".join(answer.summary.split())
     if not summary or has_injection(summary):
         return None
@@ -127,7 +120,7 @@ def build_summary_request(
 ) -> Request:
     """Return what to ask for a draft's summary; `about` is a topic's, None for a session's."""
     titled = draft.tier == MASTER and about is None
-    schema = build_summary_schema(max_words, titled=titled)
+    form = build_summary_answer(max_words, titled=titled)
     prompt = library.load_prompt("narrate_topic" if about else "narrate_session", draft.tier)
     values: dict[str, object] = {"max_words": max_words}
     if titled:
@@ -138,13 +131,12 @@ def build_summary_request(
     answer = int(max_words * TOKENS_A_WORD) + (60 if titled else 20)
     room = window - _count_message_tokens(prompt.render_messages(**values, **fence_entries([])), count) - answer
     lines = _format_entries(draft, room, count)
-    return Request(format_summary_id(draft), prompt.render_messages(**values, **fence_entries(lines)), schema, answer)
+    return Request(format_summary_id(draft), prompt.render_messages(**values, **fence_entries(lines)), form, answer)
 
 
-def build_summary_schema(max_words: int, *, titled: bool) -> JsonSchema:
-    """Return what a summary of so many words looks like, a master's with a title."""
-    text = {"text": build_string_schema(CHARACTERS_A_WORD * max_words, 1)}
-    return build_object_schema({"title": build_string_schema(100, 1)} | text if titled else text)
+def build_summary_answer(max_words: int, *, titled: bool) -> type[AnswerModel]:
+    """Return the form of a summary of so many words, a master's with a title."""
+    return limit_answer(MasterAnswer if titled else SummaryAnswer, text=CHARACTERS_A_WORD * max_words)
 
 
 def format_summary_id(draft: Draft) -> str:
@@ -154,10 +146,7 @@ def format_summary_id(draft: Draft) -> str:
 
 def parse_summary(completion: Completion, max_words: int) -> ParsedSummary | None:
     """Return the summary in an answer, cut where it is far too long; None where it is none, or speaks to the memory."""
-    try:
-        answer = SummaryAnswer(**completion.value)
-    except (TypeError, ValidationError):
-        return None
+    answer: SummaryAnswer | MasterAnswer = completion.value
     text = " ".join(answer.text.split())
     if len(answer.text) >= CHARACTERS_A_WORD * max_words:
         text = _trim_to_sentence(text)
@@ -165,7 +154,7 @@ def parse_summary(completion: Completion, max_words: int) -> ParsedSummary | Non
         return None
     if len(text.split()) > MORE_WORDS * max_words:
         text = truncate_words(text, int(MORE_WORDS * max_words))
-    title = " ".join((answer.title or "").split()).strip("\"'“”. ")
+    title = " ".join(answer.title.split()).strip("\"'“”. ") if isinstance(answer, MasterAnswer) else ""
     return ParsedSummary(text, None if not title or has_injection(title) else title)
 
 

@@ -4,11 +4,15 @@ Whoever says `changes` shows the words that do: they must stand in the later cla
 (a phrase that both have changes nothing). Else the answer counts as unsure.
 """
 
-from slowwave.engines.llm.protocol import Completion, Request
+from typing import Literal
+
+from pydantic import Field
+
+from slowwave.engines.llm.protocol import AnswerModel, Completion, Request
 from slowwave.schemas.ids import compute_content_id
 from slowwave.tasks.dedupe.judge_llm import CLAIM_CHARS
 from slowwave.tasks.llm.fence import mask_injections
-from slowwave.tasks.llm.library import Library, build_object_schema, build_string_schema
+from slowwave.tasks.llm.library import Library
 from slowwave.tasks.llm.quotes import find_anchor
 from slowwave.tasks.supersede.verdicts import Answer, Answered, ClaimShown, Pair
 from slowwave.text.fence import fence_entries, format_entry
@@ -18,18 +22,20 @@ PROMPTS = ("change",)
 BESIDE_CHARS = 200
 QUOTE_CHARS = 200
 ANSWER_TOKENS = 96
-ANSWERS = (Answer.UNRELATED, Answer.REPEATS, Answer.REFINES, Answer.CHANGES)
-SCHEMA = build_object_schema(
-    {"quote": build_string_schema(QUOTE_CHARS), "answer": {"type": "string", "enum": [str(a) for a in ANSWERS]}}
-)
-"""The quote first: what is answered then follows from it."""
+
+
+class ChangeAnswer(AnswerModel):
+    """What the model says of a pair. The quote first: what is answered then follows from it."""
+
+    quote: str = Field(max_length=QUOTE_CHARS)
+    answer: Literal[Answer.UNRELATED, Answer.REPEATS, Answer.REFINES, Answer.CHANGES]
 
 
 def build_request(pair: Pair, library: Library) -> Request:
     """Return what to ask about a pair, the earlier claim first."""
     entries = [line for name, claim in zip(("earlier", "later"), pair, strict=True) for line in _render(name, claim)]
     messages = library.load_prompt("change").render_messages(**fence_entries(entries))
-    return Request(f"{compute_content_id(pair[0].id, pair[1].id)}/change", messages, SCHEMA, ANSWER_TOKENS)
+    return Request(f"{compute_content_id(pair[0].id, pair[1].id)}/change", messages, ChangeAnswer, ANSWER_TOKENS)
 
 
 def parse_answer(completion: Completion, pair: Pair, least: float) -> Answered:
@@ -37,7 +43,7 @@ def parse_answer(completion: Completion, pair: Pair, least: float) -> Answered:
 
     least: likeness from which a quote stands in a text, 50 to 100.
     """
-    answer, quote = Answer(completion.value["answer"]), completion.value["quote"]
+    answer, quote = completion.value.answer, completion.value.quote
     before, there = (find_anchor(quote, claim.text, least) for claim in pair)
     found = there is not None and (before is None or there.score > before.score)
     if answer is Answer.CHANGES and not found:

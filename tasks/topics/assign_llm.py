@@ -12,21 +12,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from pydantic import BaseModel, ValidationError
+from pydantic import Field
 from rapidfuzz import fuzz, process
 
-from slowwave.engines.llm.protocol import Completion, JsonSchema, Request
+from slowwave.engines.llm.protocol import AnswerModel, Completion, Request
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.settings import ExtractSettings
 from slowwave.tasks.llm.chunks import Counter
 from slowwave.tasks.llm.fence import has_injection, mask_injections
-from slowwave.tasks.llm.library import (
-    Library,
-    build_array_schema,
-    build_integer_schema,
-    build_object_schema,
-    build_string_schema,
-)
+from slowwave.tasks.llm.library import Library, limit_answer
 from slowwave.tasks.observe.by_model.extract import TEMPLATE_TOKENS
 from slowwave.text.fence import fence_entries, format_entry
 
@@ -42,33 +36,31 @@ SAME_NAME = 88.0
 MILESTONES = (10, 100, 1_000, 10_000)
 """Sizes at which a topic's purpose is written anew."""
 
-PURPOSE: JsonSchema = build_object_schema({"purpose": build_string_schema(300, 1)})
 
-
-class PurposeAnswer(BaseModel):
+class PurposeAnswer(AnswerModel):
     """A purpose as the model answers it."""
 
-    purpose: str
+    purpose: str = Field(min_length=1, max_length=300)
 
 
-class NewTopic(BaseModel):
+class NewTopic(AnswerModel):
     """A topic that the model wants opened."""
 
-    name: str
-    purpose: str
+    name: str = Field(min_length=1, max_length=60)
+    purpose: str = Field(min_length=1, max_length=200)
 
 
-class Placement(BaseModel):
+class Placement(AnswerModel):
     """Where one claim goes."""
 
-    entry: int
-    topic: int
+    entry: int = Field(ge=0, le=99)
+    topic: int = Field(ge=0, le=999)
 
 
-class BatchAnswer(BaseModel):
-    """Where a batch's claims go."""
+class BatchAnswer(AnswerModel):
+    """Where a batch's claims go; new topics first, since placements name them."""
 
-    new_topics: list[NewTopic]
+    new_topics: list[NewTopic] = Field(max_length=NEW_TOPICS)
     placements: list[Placement]
 
 
@@ -97,21 +89,6 @@ class Batch:
     """Number to topic_id."""
 
 
-def build_batch_schema(claims: int) -> JsonSchema:
-    """Return what an answer looks like; new topics first, since placements name them."""
-    return build_object_schema(
-        {
-            "new_topics": build_array_schema(
-                build_object_schema({"name": build_string_schema(60, 1), "purpose": build_string_schema(200, 1)}),
-                NEW_TOPICS,
-            ),
-            "placements": build_array_schema(
-                build_object_schema({"entry": build_integer_schema(99), "topic": build_integer_schema(999)}), claims
-            ),
-        }
-    )
-
-
 def build_purpose_request(
     topic: Topic, claims: Sequence[str], extract: ExtractSettings, library: Library
 ) -> Request | None:
@@ -129,15 +106,12 @@ def build_purpose_request(
     messages = library.load_prompt("purpose").render_messages(
         topic=" ".join(topic.name.split()), **fence_entries(lines)
     )
-    return Request(f"{topic.id}/purpose", messages, PURPOSE, PURPOSE_TOKENS)
+    return Request(f"{topic.id}/purpose", messages, PurposeAnswer, PURPOSE_TOKENS)
 
 
 def parse_purpose(completion: Completion) -> str | None:
     """Return the purpose in an answer; None where it is none."""
-    try:
-        purpose = " ".join(PurposeAnswer(**completion.value).purpose.split())
-    except (TypeError, ValidationError):
-        return None
+    purpose = " ".join(completion.value.purpose.split())
     return purpose if purpose and not has_injection(purpose) else None
 
 
@@ -186,15 +160,12 @@ class Board:
         messages = library.load_prompt("assign").render_messages(first_new=kept + 1, **fence)
         name = f"{compute_content_id(*(claim['observation_id'] for claim in claims))}/assign"
         topics = {n: topic.id for n, topic in enumerate(near[:kept], 1)}
-        return Batch(Request(name, messages, build_batch_schema(len(claims)), answer), numbered, topics)
+        form = limit_answer(BatchAnswer, placements=len(claims))
+        return Batch(Request(name, messages, form, answer), numbered, topics)
 
     def apply_answer(self, batch: Batch, completion: Completion) -> None:
         """Place a batch's claims as the answer says; what it leaves out or puts nowhere is in `misplaced`."""
-        try:
-            answer = BatchAnswer(**completion.value)
-        except (TypeError, ValidationError) as error:
-            self.misplaced |= {c["observation_id"]: f"no placements: {error}" for c in batch.claims.values()}
-            return
+        answer: BatchAnswer = completion.value
         numbers = dict(batch.topics)
         for n, proposed in enumerate(answer.new_topics, len(numbers) + 1):
             if topic := self._open_topic(proposed):

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 import pyarrow as pa
 
-from slowwave.engines.llm.checked import CheckedLLM
+from slowwave.engines.llm.checks import CheckedLLM
 from slowwave.engines.llm.protocol import Request
 from slowwave.engines.llm.scripted import ScriptedLLM
 from slowwave.schemas.settings import DedupeSettings

@@ -9,14 +9,15 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import pytest
+from pydantic import Field
 
 from bench.nights.tiny_models import ensure_model_folder
-from slowwave.engines.llm.checked import CheckedLLM
+from slowwave.engines.llm.checks import CheckedLLM
 from slowwave.engines.llm.openai_server import OpenAIServer
-from slowwave.engines.llm.protocol import Completion, Request
+from slowwave.engines.llm.protocol import AnswerModel, Completion, Request
 from slowwave.engines.llm.scripted import make_user_prompt
 from slowwave.engines.llm.vllm_offline import VLLMOffline
 from slowwave.schemas.settings import LLMSettings
@@ -28,16 +29,13 @@ pytestmark = [
     pytest.mark.skipif(find_spec("vllm") is None, reason="vLLM is not installed here: `make test-vllm` runs this"),
 ]
 
-LABEL = {
-    "type": "object",
-    "properties": {
-        "summary": {"type": "string", "maxLength": 80},
-        "category": {"enum": ["decision", "gotcha", "convention"]},
-        "files": {"type": "array", "items": {"type": "string", "maxLength": 40}, "maxItems": 2},
-    },
-    "required": ["summary", "category", "files"],
-    "additionalProperties": False,
-}
+
+class Label(AnswerModel):
+    summary: str = Field(max_length=80)
+    category: Literal["decision", "gotcha", "convention"]
+    files: list[Annotated[str, Field(max_length=40)]] = Field(max_length=2)
+
+
 GUIDE = "You label engineering notes. Answer with one JSON object: a summary, a category and the files named. " + (
     "A decision settles a question, a gotcha is a trap somebody fell into, a convention is how things are done here. "
     * 6
@@ -48,7 +46,7 @@ SETTINGS = LLMSettings(context_window=1024, max_num_seqs=8, timeout=300, patienc
 def notes(number: int) -> list[Request]:
     """Notes to label; what is constant comes first and is longer than a block of the prefix cache."""
     said = "we moved the cache in store/cache_{}.py from redis to sqlite because redis lost writes"
-    return [Request(f"note {i}", make_user_prompt(said.format(i), system=GUIDE), LABEL, 80) for i in range(number)]
+    return [Request(f"note {i}", make_user_prompt(said.format(i), system=GUIDE), Label, 80) for i in range(number)]
 
 
 def answered(
@@ -104,10 +102,10 @@ def test_a_server_killed_in_mid_batch_loses_nothing(folder: Path) -> None:
 
 
 def test_answers_fit_the_schema_and_an_over_long_prompt_harms_nobody(engine: VLLMOffline) -> None:
-    long = Request("long", make_user_prompt("word " * 2000), LABEL, 80)
+    long = Request("long", make_user_prompt("word " * 2000), Label, 80)
     *labels, last = answered(CheckedLLM(engine), [*notes(8), long])
     assert [label.error for label in labels] == [None] * 8
-    assert {label.value["category"] for label in labels} <= {"decision", "gotcha", "convention"}
+    assert all(isinstance(label.value, Label) for label in labels)
     assert last.error == "too_long"
     assert all("\n" not in label.text for label in labels)  # no blanks outside of strings
 

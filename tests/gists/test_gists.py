@@ -12,6 +12,7 @@ from slowwave.schemas.tables import GISTS
 from slowwave.tasks.gists.gists import Gist, build_gists
 from slowwave.tasks.gists.summary import MOST
 from slowwave.tasks.gists.task import _read_gists
+from slowwave.tasks.summarize.narrate import GistAnswer
 
 LONG = (
     "Sure! The nightly job failed because the lock file was left behind by a killed run. "
@@ -81,7 +82,7 @@ def test_a_model_makes_what_it_can_and_the_rest_is_extractive() -> None:
 )
 def test_a_models_gist_is_held_to_its_message(summary: str, reason: str | None) -> None:
     rows = {"m": {"message_id": "m", "text": "From now on we keep 12 backups in Porto.", "ts": None}}
-    answer = Completion("m/gist", value={"summary": summary, "keywords": []})
+    answer = Completion("m/gist", value=GistAnswer(summary=summary, keywords=[]))
     made, rejected = _read_gists({"m/gist": answer}, rows)
     assert [one.reason for one in rejected] == ([reason] if reason else [])
     assert list(made) == ([] if reason else ["m"])

@@ -11,9 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slowwave.engines.llm.answers import find_schema_error
 from slowwave.engines.llm.cache import reuse_completion
-from slowwave.engines.llm.protocol import Completion, EngineUnavailable, Request
+from slowwave.engines.llm.protocol import AnswerModel, Completion, EngineUnavailable, Request, build_json_schema
 from slowwave.engines.llm.scripted import make_minimal_answer
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.ids import compute_content_id
@@ -21,12 +20,12 @@ from slowwave.schemas.settings import ExtractSettings, ObserveSettings
 from slowwave.schemas.tables import MESSAGES
 from slowwave.tasks.llm.chunks import Turn, build_turns, split_into_chunks, split_text
 from slowwave.tasks.llm.claims import SCHEMA, ParsedClaims, build_claims_table, drop_repeated_claims, read_answer
-from slowwave.tasks.llm.library import Library
+from slowwave.tasks.llm.library import Library, limit_answer
 from slowwave.tasks.llm.quotes import compute_support, find_anchor
 from slowwave.tasks.observe.by_model import consolidate
-from slowwave.tasks.observe.by_model.extract import Plan, build_claims_schema, plan_requests
-from slowwave.tasks.summarize.narrate import GIST, build_summary_schema, parse_gist, parse_summary
-from slowwave.tasks.topics.assign_llm import Board, Topic, build_batch_schema, split_waves
+from slowwave.tasks.observe.by_model.extract import Plan, build_claims_answer, plan_requests
+from slowwave.tasks.summarize.narrate import GistAnswer, SummaryAnswer, build_summary_answer, parse_gist, parse_summary
+from slowwave.tasks.topics.assign_llm import BatchAnswer, Board, Topic, split_waves
 from tests.llm_scripts import claim
 
 SAID = [
@@ -128,12 +127,12 @@ def test_a_summary_of_what_is_said_elsewhere_is_rejected_with_the_quote_it_stand
 
 def test_a_summary_that_was_stopped_ends_with_a_sentence() -> None:
     told = "Ada moved to Porto in March. She likes the river there. Then she bought a red bi"
-    most = build_summary_schema(8, titled=False)["properties"]["text"]["maxLength"]
+    most = build_json_schema(build_summary_answer(8, titled=False))["properties"]["text"]["maxLength"]
     assert len(told) == most == 80
-    stopped = parse_summary(Completion("r", value={"text": told}), 8)
+    stopped = parse_summary(Completion("r", value=SummaryAnswer(text=told)), 8)
     assert stopped
     assert stopped.text == "Ada moved to Porto in March. She likes the river there."
-    whole = parse_summary(Completion("r", value={"text": told[:-1]}), 8)
+    whole = parse_summary(Completion("r", value=SummaryAnswer(text=told[:-1])), 8)
     assert whole
     assert whole.text.startswith("Ada moved to Porto in March. She likes the river there. Then")
 
@@ -198,17 +197,20 @@ def test_constant_text_comes_first_and_schemas_are_flat() -> None:
     pack = Library().load_pack("coding")
     assert list(pack.categories) == ["decision", "pattern", "gotcha", "convention", "context"]
     assert list(Library().load_pack("personal").categories) == ["fact", "preference", "event", "plan", "relationship"]
-    for schema in (
-        build_claims_schema(pack, 12),
-        GIST,
-        build_summary_schema(60, titled=True),
-        consolidate.DROPS,
-        build_batch_schema(25),
-    ):
+    forms: list[type[AnswerModel]] = [
+        build_claims_answer(tuple(pack.categories), 12),
+        build_claims_answer(("fact",), 12),
+        GistAnswer,
+        build_summary_answer(60, titled=True),
+        consolidate.DropsAnswer,
+        limit_answer(BatchAnswer, placements=25),
+    ]
+    for form in forms:
+        schema = build_json_schema(form)
         text = json.dumps(schema)
-        assert 'pattern":' not in text.replace('"enum": ["decision", "pattern"', "")
+        assert not any(f'"{key}":' in text for key in ("$ref", "$defs", "pattern", "description"))
         assert schema["required"] == list(schema["properties"])
-        assert find_schema_error(schema, make_minimal_answer(Request("x", (), schema))) is None
+        form.model_validate(make_minimal_answer(Request("x", (), form)))
 
 
 def test_a_prompt_never_exceeds_the_window() -> None:
@@ -339,8 +341,8 @@ def test_a_prompt_of_ones_own_with_a_stray_dollar_is_named(tmp_path: Path, text:
 
 
 def test_an_empty_gist_is_none() -> None:
-    assert parse_gist(Completion("g", value={"summary": " ", "keywords": []})) is None
-    got = parse_gist(Completion("g", value={"summary": "A note.", "keywords": ["a b", "a  b", " "]}))
+    assert parse_gist(Completion("g", value=GistAnswer(summary=" ", keywords=[]))) is None
+    got = parse_gist(Completion("g", value=GistAnswer(summary="A note.", keywords=["a b", "a  b", " "])))
     assert got
     assert got.keywords == ("a b",)
 

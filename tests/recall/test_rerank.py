@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from slowwave.engines.encoders.hash_encoder import HashEncoder
-from slowwave.engines.llm.protocol import LLM, Request
+from slowwave.engines.llm.protocol import LLM, AnswerModel, Request
 from slowwave.engines.llm.scripted import ScriptedLLM
 from slowwave.memory import Memory
 from slowwave.recall.hits import Hits
@@ -21,7 +21,6 @@ from slowwave.store.releases import publish
 from tests.recall_store import START, build
 
 ASKED = "Which session cache do we use, Redis or Postgres?"
-ORDER = {"type": "object", "properties": {"best": {"type": "integer"}}, "required": ["best"]}
 MESSAGES = ("message",)
 HERE: dict[str, Any] = {"k": 20, "kinds": MESSAGES, "workspace": "api"}
 """Of the messages only those that ask nothing: a bare question never leads, whatever a reranker says of it."""
@@ -260,6 +259,10 @@ def test_trouble_without_words_is_noted_by_its_class(root: Path, monkeypatch: py
     assert memory.notes == ["the reranker 'scoring' failed (Unspeakable): answered in recall's own order"]
 
 
+class Best(AnswerModel):
+    best: int
+
+
 class Ordering:
     """A language model that orders the texts of all queries in one call."""
 
@@ -270,7 +273,7 @@ class Ordering:
 
     def rerank(self, asked: Asked) -> list[list[float]]:
         requests = [
-            Request(query, ({"role": "user", "content": "\n".join([query, *texts])},), ORDER) for query, texts in asked
+            Request(query, ({"role": "user", "content": "\n".join([query, *texts])},), Best) for query, texts in asked
         ]
         self.calls.append(len(requests))
         best = {done.id: json.loads(done.text)["best"] for done in self.llm.complete(requests)}

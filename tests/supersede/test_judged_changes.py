@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from slowwave.cli.main import app
-from slowwave.engines.llm.checked import CheckedLLM
+from slowwave.engines.llm.checks import CheckedLLM
 from slowwave.engines.llm.scripted import ScriptedLLM
 from slowwave.flows.nightly import run_night
 from slowwave.flows.parts.run import open_run

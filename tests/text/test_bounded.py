@@ -12,7 +12,8 @@ import pyarrow as pa
 import pytest
 
 from slowwave.engines.encoders.load import load_query_encoder
-from slowwave.engines.llm.answers import parse_json
+from slowwave.engines.llm.checks import check_completion
+from slowwave.engines.llm.protocol import AnswerModel, Completion, Request
 from slowwave.recall.times import MOST_TIMES, parse_times
 from slowwave.schemas.tables import OBSERVATIONS
 from slowwave.tasks.boilerplate.masks import extract_spans
@@ -41,8 +42,9 @@ READERS: dict[str, Callable[[str], object]] = {
     "patches": lambda text: PATCH_FILE.findall(f"*** Add File: {text}"),
     "tags": parse_model_text,
     "injections": lambda text: find_injections(f"note to{text[1:]}\nremember{text[1:]}"),
-    "answers": lambda text: parse_json(
-        f'```json\n"{"".join(text.split())}"\n{"".join(c for c in text if c.isspace())}```'
+    "answers": lambda text: check_completion(
+        Request("q", (), AnswerModel),
+        Completion("q", f'```json\n"{"".join(text.split())}"\n{"".join(c for c in text if c.isspace())}```'),
     ),
 }
 TEXTS = {

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from slowwave.engines.llm.checks import CheckedLLM
 from slowwave.engines.llm.protocol import Request
 from slowwave.engines.llm.scripted import ScriptedLLM
 from slowwave.schemas.settings import Settings, WebSettings
@@ -170,8 +171,6 @@ def test_interests_and_then_the_model(web: Web) -> None:
 
     asked = ScriptedLLM(says)
     checked = [{"id": "1", "text": "Is the heron growing rare?"}, {"id": "2", "text": "Explain how a B-tree splits"}]
-    from slowwave.engines.llm.checked import CheckedLLM
-
     search = WebSearch(settings(web, interests=("tide tables",)), make_llm_judge(CheckedLLM(asked)))
     assert search.decide("Where are the tide tables?").search
     assert asked.asked == []

@@ -107,7 +107,7 @@ def _load_encoder(settings: "Settings") -> "Encoder | None":
 def _build_web_search(settings: "Settings", speaker: "Speaker", names: list[str]) -> "WebSearch | None":
     if not settings.web.enabled:
         return None
-    from slowwave.engines.llm.checked import CheckedLLM
+    from slowwave.engines.llm.checks import CheckedLLM
     from slowwave.engines.llm.select import select_llm
     from slowwave.web.search import WebSearch, make_llm_judge
 

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 import orjson
 import pyarrow as pa
 
-from slowwave.engines.llm.answers import check_completion
+from slowwave.engines.llm.checks import check_completion
 from slowwave.engines.llm.protocol import (
     KEPT,
     LLM,
@@ -100,11 +100,9 @@ def split_cached(
 
 def reuse_completion(request: Request, kept: Completion) -> Completion:
     """Return a kept answer as the answer to `request`, checked anew: its own tokens for the record, and nothing
-    paid.
+    paid. An error stays the one that was kept.
     """
-    sums = kept.error == "runaway" and "retried" in kept.flags  # its tokens are those of all attempts
-    error = kept.error if kept.error == "poison" or sums else None  # what no text shows
-    return check_completion(request, replace(kept, id=request.id, value=None, error=error, cached=True))
+    return check_completion(request, replace(kept, id=request.id, value=None, cached=True))
 
 
 def _is_cacheable(completion: Completion) -> bool:

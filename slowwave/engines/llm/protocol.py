@@ -1,6 +1,6 @@
 """The LLM protocol: requests with ids in, one completion for each id out, as soon as it is there.
 
-Everything that answers is an `LLM`, and so is every layer around one: the checks (`checked.py`), the completions
+Everything that answers is an `LLM`, and so is every layer around one: the checks (`checks.py`), the completions
 cache (`cache.py`), the token budget (`budget.py`) and the fallback chain (`chain.py`). A step sees one object:
 
     for completion in llm.complete(requests):   # any order, exactly one a request
@@ -13,14 +13,17 @@ answered at all. Answers are matched by id and never by text: equal prompts are 
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any, Literal, Protocol, TypedDict
+
+from pydantic import BaseModel, ConfigDict
 
 from slowwave.engines.errors import EngineError
 from slowwave.schemas.settings import LLMSettings
 
 Role = Literal["system", "user", "assistant"]
 JsonSchema = Mapping[str, Any]
-"""For constrained decoding: flat, every field required, `maxItems` and `maxLength` set, no `pattern`."""
+"""For constrained decoding: without references, every field required, `maxItems` and `maxLength` set, no `pattern`."""
 
 FinishReason = Literal["stop", "length", "repetition", "content_filter", "error"]
 
@@ -73,19 +76,30 @@ class Sampling:
     repetition_penalty: float = 1.0
 
 
+class AnswerModel(BaseModel):
+    """Base of what a model is asked to answer as JSON: every field required, no other allowed, no type coerced."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One prompt. `id` is unique within a call; `schema` None asks for plain text."""
+    """One prompt. `id` is unique within a call; `answer` is the form of the answer, None asks for plain text."""
 
     id: str
     messages: tuple[Message, ...]
-    schema: JsonSchema | None = None
+    answer: type[AnswerModel] | None = None
     max_tokens: int = 1_024
+
+    @property
+    def schema(self) -> JsonSchema | None:
+        """The answer's form for constrained decoding."""
+        return None if self.answer is None else build_json_schema(self.answer)
 
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """The answer to the request of that id: `value` (parsed JSON, or the text where no schema was asked) or `error`."""
+    """The answer to the request of that id: `value` (of the request's `answer`, or else the text) or `error`."""
 
     id: str
     text: str = ""
@@ -103,13 +117,35 @@ class Completion:
     engine: str = ""
     model: str = ""
     flags: tuple[str, ...] = field(default=())
-    """Doubts that are no errors: `language` (another script or language than the prompt's), `retried`, `fallback`,
-    `not asked again` (a cut answer to which there was no second)."""
+    """What happened on the way: `retried` (a second attempt, tokens of both), `fallback` (by a later engine)."""
 
     @property
     def ok(self) -> bool:
         """Whether there is an answer that passed its checks."""
         return self.error is None
+
+
+@lru_cache(maxsize=256)
+def build_json_schema(answer: type[BaseModel]) -> JsonSchema:
+    """Return a model's JSON Schema for constrained decoding: references resolved, titles and descriptions left out."""
+    schema = answer.model_json_schema()
+    definitions = schema.pop("$defs", {})
+
+    def resolve(part: Any) -> Any:
+        if isinstance(part, list):
+            return [resolve(item) for item in part]
+        if not isinstance(part, dict):
+            return part
+        if "$ref" in part:
+            return resolve(definitions[part["$ref"].rpartition("/")[2]])
+        return {
+            name: resolve(inner)
+            for name, inner in part.items()
+            if not (name in ("title", "description") and isinstance(inner, str))
+        }
+
+    resolved: JsonSchema = resolve(schema)
+    return resolved
 
 
 class LLM(Protocol):

@@ -78,8 +78,8 @@ def make_minimal_answer(request: Request) -> Any:
 
 def _make_minimal_value(schema: JsonSchema) -> Any:
     """Return a value of required fields only, no items, the first choice, zero, and text as short as may be."""
-    if "enum" in schema:
-        return schema["enum"][0]
+    if "const" in schema or "enum" in schema:
+        return schema["const"] if "const" in schema else schema["enum"][0]
     kind = schema.get("type")
     if kind == "object":
         return {name: _make_minimal_value(schema["properties"][name]) for name in schema.get("required", ())}

@@ -18,7 +18,7 @@ from importlib import import_module
 from slowwave.engines.llm.budget import Budget, BudgetedLLM
 from slowwave.engines.llm.cache import CachedLLM, CompletionCache
 from slowwave.engines.llm.chain import ChainLLM
-from slowwave.engines.llm.checked import CheckedLLM
+from slowwave.engines.llm.checks import CheckedLLM
 from slowwave.engines.llm.protocol import LLM
 from slowwave.engines.llm.scripted import Script, ScriptedLLM
 from slowwave.engines.llm.vllm_offline import VLLMOffline
@@ -91,7 +91,7 @@ def make_engine(name: str, settings: LLMSettings) -> LLM:
 def add_layers(llm: LLM, settings: LLMSettings, cache: CompletionCache | None, budget: Budget | None) -> LLM:
     """Return an engine with its layers: a kept answer passes none of the others, and costs nothing."""
     counted = BudgetedLLM(llm, budget) if budget else llm
-    checked = CheckedLLM(counted, cut_retries=settings.cut_retries)
+    checked = CheckedLLM(counted)
     return CachedLLM(checked, cache) if cache is not None else checked
 
 

@@ -7,29 +7,33 @@ claim that stays keeps its own verified quote. Where there are too many for one 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
-from slowwave.engines.llm.protocol import Completion, JsonSchema, Request
+from pydantic import Field
+
+from slowwave.engines.llm.protocol import AnswerModel, Completion, Request
 from slowwave.tasks.llm.chunks import Counter
 from slowwave.tasks.llm.claims import ParsedClaims, Rejected
-from slowwave.tasks.llm.library import Library, build_array_schema, build_integer_schema, build_object_schema
+from slowwave.tasks.llm.library import Library
 from slowwave.tasks.observe.by_model.extract import TEMPLATE_TOKENS
 from slowwave.text.fence import fence_entries, format_entry
 
-WHY = ("amended", "repeated", "rejected")
 MOST_DROPS = 60
 ANSWER_TOKENS = 768
 
-DROPS: JsonSchema = build_object_schema(
-    {
-        "drops": build_array_schema(
-            build_object_schema(
-                {"claim": build_integer_schema(9_999), "kept": build_integer_schema(9_999), "why": {"enum": list(WHY)}}
-            ),
-            MOST_DROPS,
-        )
-    }
-)
+
+class Drop(AnswerModel):
+    """A claim that no longer holds, and the one that stands instead, by their numbers."""
+
+    claim: int = Field(ge=0, le=9_999)
+    kept: int = Field(ge=0, le=9_999)
+    why: Literal["amended", "repeated", "rejected"]
+
+
+class DropsAnswer(AnswerModel):
+    """What the model says of a session's claims."""
+
+    drops: list[Drop] = Field(max_length=MOST_DROPS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +67,11 @@ def apply_drops(read: ParsedClaims, asked: Sequence[tuple[Question, Completion]]
     by_id = {claim["observation_id"]: claim for claim in read.claims}
     drops: dict[str, tuple[str, str, str]] = {}
     for question, completion in asked:
-        for drop in completion.value["drops"]:
-            gone, kept = question.claims.get(drop["claim"]), question.claims.get(drop["kept"])
-            backwards = drop["why"] == "amended" and drop["kept"] < drop["claim"]
+        for drop in completion.value.drops:
+            gone, kept = question.claims.get(drop.claim), question.claims.get(drop.kept)
+            backwards = drop.why == "amended" and drop.kept < drop.claim
             if gone and kept and gone != kept and gone not in drops and not backwards:
-                drops[gone] = (kept, drop["why"], question.request.id)
+                drops[gone] = (kept, drop.why, question.request.id)
     final = ParsedClaims(rejected=list(read.rejected))
     for oid, claim in by_id.items():
         stands = _find_replacement(oid, drops)
@@ -113,7 +117,7 @@ def _build_question(
     name: str, group: Sequence[int], shown: Mapping[int, str], claims: Sequence[Mapping[str, Any]], library: Library
 ) -> Question:
     messages = library.load_prompt("consolidate").render_messages(**fence_entries([shown[n] for n in group]))
-    request = Request(name, messages, DROPS, ANSWER_TOKENS)
+    request = Request(name, messages, DropsAnswer, ANSWER_TOKENS)
     return Question(request, {n: claims[n - 1]["observation_id"] for n in group})
 
 

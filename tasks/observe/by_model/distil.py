@@ -102,7 +102,6 @@ def _collect_session_claims(
     reads: list[tuple[str, ParsedClaims]] = []
     for part in parts:
         completion = answers[part.request.id]
-        report.counts["answers in another script than the transcript"] += "language" in completion.flags
         if completion.ok:
             read = read_answer(part, completion, plan.rows[session], settings.extract)
         else:

@@ -7,22 +7,16 @@ claims with the numbers of the messages they stand on.
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import lru_cache
+from typing import Annotated, Any, Literal
 
 import pyarrow as pa
+from pydantic import Field, create_model
 
-from slowwave.engines.llm.protocol import EngineUnavailable, JsonSchema, Message, Request
+from slowwave.engines.llm.protocol import AnswerModel, EngineUnavailable, Message, Request
 from slowwave.schemas.settings import ExtractSettings, ObserveSettings
 from slowwave.tasks.llm.chunks import Chunk, Counter, build_turns, split_into_chunks
-from slowwave.tasks.llm.library import (
-    Library,
-    Pack,
-    build_array_schema,
-    build_integer_schema,
-    build_object_schema,
-    build_string_schema,
-    format_bullets,
-)
+from slowwave.tasks.llm.library import Library, Pack, format_bullets, limit_answer
 from slowwave.tasks.observe.coding import is_coding
 from slowwave.text.fence import fence_entries
 
@@ -33,6 +27,29 @@ PROMPTS = ("extract", "consolidate")
 CONFIDENCE = {"high": 0.9, "medium": 0.6, "low": 0.3}
 TEMPLATE_TOKENS = 80
 """For the chat template and the fence."""
+
+
+class ClaimAnswer(AnswerModel):
+    """One claim as the model answers it: the quote before the words that rest on it."""
+
+    messages: list[Annotated[int, Field(ge=0, le=9_999)]] = Field(max_length=4)
+    quote: str = Field(max_length=300)
+    category: str
+    summary: str = Field(max_length=300)
+    detail: str = Field(max_length=300)
+    files: list[Annotated[str, Field(max_length=160)]] = Field(max_length=5)
+    speaker: str = Field(max_length=60)
+    confidence: Literal["high", "medium", "low"]
+    reusable: bool
+    non_trivial: bool
+    specific: bool
+    doubt: str = Field(max_length=120)
+
+
+class ClaimsAnswer(AnswerModel):
+    """The claims of a chunk."""
+
+    claims: list[ClaimAnswer]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,23 +126,12 @@ def select_pack(rows: Sequence[Mapping[str, Any]], observe: ObserveSettings, ext
     return "coding" if is_coding(dict(row) for row in rows) else "personal"
 
 
-def build_claims_schema(pack: Pack, most: int) -> JsonSchema:
-    """Return what an answer looks like: the quote before the words that rest on it."""
-    claim = {
-        "messages": build_array_schema(build_integer_schema(9_999), 4),
-        "quote": build_string_schema(300),
-        "category": {"enum": list(pack.categories)},
-        "summary": build_string_schema(300),
-        "detail": build_string_schema(300),
-        "files": build_array_schema(build_string_schema(160), 5),
-        "speaker": build_string_schema(60),
-        "confidence": {"enum": list(CONFIDENCE)},
-        "reusable": {"type": "boolean"},
-        "non_trivial": {"type": "boolean"},
-        "specific": {"type": "boolean"},
-        "doubt": build_string_schema(120),
-    }
-    return build_object_schema({"claims": build_array_schema(build_object_schema(claim), most)})
+@lru_cache(maxsize=64)
+def build_claims_answer(categories: tuple[str, ...], most: int) -> type[ClaimsAnswer]:
+    """Return the form of an answer with at most so many claims, each of one of these categories."""
+    category: Any = Literal[categories]
+    claim: Any = create_model("ClaimAnswer", __base__=ClaimAnswer, category=(category, ...))
+    return limit_answer(create_model("ClaimsAnswer", __base__=ClaimsAnswer, claims=(list[claim], ...)), claims=most)
 
 
 def _group_by_session(messages: pa.Table) -> dict[str, list[dict[str, Any]]]:
@@ -143,8 +149,8 @@ def _build_part(
     where = f" in {' '.join(str(workspace).split())[:120]}" if workspace else ""
     shown = [turn.shown for turn in chunk.turns]
     messages = _build_messages(library, pack, extract, shown, part=n + 1, parts=parts, where=where)
-    schema = build_claims_schema(pack, extract.max_claims)
-    return Part(Request(f"{session}/{n}", messages, schema, extract.answer_tokens), session, pack, chunk)
+    answer = build_claims_answer(tuple(pack.categories), extract.max_claims)
+    return Part(Request(f"{session}/{n}", messages, answer, extract.answer_tokens), session, pack, chunk)
 
 
 def _build_messages(

@@ -1,0 +1,204 @@
+"""Whether an answer is one: every completion is checked, and a cut or missing answer is asked for once more.
+
+`check_completion` turns what an engine generated into a completion with a value or an error; `CheckedLLM` does so for
+all that an engine gives, and yields exactly one completion a request: an answer to an unknown id and a second answer to
+the same id are dropped.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from pydantic import ValidationError
+
+from slowwave.engines.llm.protocol import (
+    AnswerModel,
+    Completion,
+    EngineUnavailable,
+    ErrorKind,
+    Layer,
+    Request,
+    add_flag,
+    count_prompt_tokens,
+    index_by_id,
+    make_failure,
+)
+
+RUNAWAY = 4
+"""An answer of more than this many times its token budget comes from a server that ignores budgets."""
+BYTES_A_TOKEN = 8
+"""More bytes than this a token are not words: used where a server counts no tokens."""
+LOOP_TAIL, LOOP_PERIOD = 400, 80
+"""A text whose last 400 characters repeat with a period of up to 80 is in a loop."""
+LONGEST_REFUSAL = 600
+"""Characters from which a text that begins like a refusal is an answer."""
+GROWTH = 2
+"""A cut answer is asked for again with this many times the budget."""
+Finding = tuple[ErrorKind, str]
+"""What is wrong with an answer, and the reason for a person."""
+NO_ANSWER: frozenset[ErrorKind] = frozenset({"too_long", "poison", "rejected", "missing", "unavailable", "budget"})
+"""Errors of a request to which there is no answer."""
+
+THINKING = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
+FENCE = re.compile(r"```(?:json)?[^\S\n]*+\n(.*)```\Z", re.DOTALL)
+REFUSAL = re.compile(
+    r"""\A\W*(?:
+        (?:i['’]m|i\ am)\ (?:very\ |really\ |so\ )?(?:sorry|unable|not\ able)
+      | sorry,?\ (?:but\ )?i
+      | i\ (?:can['’]?t|cannot|can\ not|won['’]t)\ (?:assist|help|comply|provide|fulfill?|do\ that|answer|process)
+      | i\ (?:must|have\ to)\ (?:decline|refuse)
+      | as\ an\ ai\b
+    )""",
+    re.IGNORECASE | re.VERBOSE,
+)
+
+
+class CheckedLLM(Layer):
+    """Completions of `inner`, checked. What was cut or left out is asked for once more, after all the others."""
+
+    def complete(self, requests: Sequence[Request]) -> Iterator[Completion]:
+        """Yield one completion a request: its value, or the error found in it.
+
+        Raises:
+            EngineUnavailable: the engine is gone; cut answers that were to be asked for again are yielded before.
+        """
+        held: dict[str, Completion] = {}
+        try:
+            for completion in self._complete_once(requests):
+                if completion.error in ("cut", "missing"):
+                    held[completion.id] = completion
+                else:
+                    yield completion
+            # What was cut gets a larger budget, unless the context window has no room for one.
+            again: list[Request] = []
+            waiting = [request for request in requests if request.id in held]
+            for request, used in zip(waiting, count_prompt_tokens(self, waiting), strict=True):
+                budget = request.max_tokens
+                if held[request.id].error == "cut":
+                    budget = min(budget * GROWTH, self.context_window - used)
+                if held[request.id].error == "missing" or budget > request.max_tokens:
+                    again.append(replace(request, max_tokens=budget))
+                else:
+                    yield held.pop(request.id)
+            for completion in self._complete_once(again):
+                yield _merge_attempts(held.pop(completion.id), completion)
+        except EngineUnavailable as error:
+            yield from (_explain_no_retry(c, error.why) for c in held.values() if c.error == "cut")
+            raise
+
+    def _complete_once(self, requests: Sequence[Request]) -> Iterator[Completion]:
+        """Yield exactly one checked completion a request."""
+        waiting = index_by_id(requests)
+        for completion in self.inner.complete(requests) if requests else ():
+            request = waiting.pop(completion.id, None)
+            if request is not None:
+                yield check_completion(request, completion)
+        for request in waiting.values():
+            yield make_failure(request, "missing", "the engine gave no answer to this request", self)
+
+
+def _merge_attempts(first: Completion, second: Completion) -> Completion:
+    """Return the second attempt, or the first if it alone has an answer, with the tokens of both."""
+    chosen = second
+    if first.error == "cut" and second.error in NO_ANSWER:
+        chosen = _explain_no_retry(first, f"{second.error}: {second.reason}")
+    return add_flag(
+        replace(
+            chosen,
+            prompt_tokens=first.prompt_tokens + second.prompt_tokens,
+            completion_tokens=first.completion_tokens + second.completion_tokens,
+            prefix_tokens=first.prefix_tokens + second.prefix_tokens,
+        ),
+        "retried",
+    )
+
+
+def _explain_no_retry(cut: Completion, why: str) -> Completion:
+    """Return a cut answer for good: it is paid for, and what it says before the cut may be of use."""
+    return replace(cut, reason=f"{cut.reason}; no second attempt with a larger budget: {why}")
+
+
+def check_completion(request: Request, completion: Completion) -> Completion:
+    """Return the completion with its `value`, or with the first `error` found in it; one with an error as it is."""
+    if completion.error:
+        return completion
+    text = THINKING.sub("", completion.text)
+    error = _find_generation_error(request, completion, text)
+    if error is None:
+        value, error = _read_value(request.answer, completion, text)
+    if error is not None:
+        return replace(completion, value=None, error=error[0], reason=error[1])
+    return replace(completion, value=value)
+
+
+def _find_generation_error(request: Request, completion: Completion, text: str) -> Finding | None:
+    """Return what is wrong with an answer before it is read; None where nothing is."""
+    cut = completion.finish_reason == "length"
+    if completion.finish_reason == "error":
+        return "missing", "the engine gave this request up"
+    if completion.finish_reason == "content_filter":
+        return "refusal", f"the server's filter stopped the answer: {text[:200]!r}"
+    if completion.finish_reason == "repetition" or (cut and is_looping(text)):
+        return "runaway", f"the answer went in circles: … {text[-80:]!r}"
+    if not text.strip():
+        return ("cut", "the budget ended before the answer began") if cut else ("empty", "the answer has no text")
+    budget = request.max_tokens * RUNAWAY
+    # A second attempt was checked with its own budget when it came; in the cache it has the tokens of both.
+    overlong = completion.completion_tokens > budget or len(text) > budget * BYTES_A_TOKEN
+    if overlong and "retried" not in completion.flags:
+        return "runaway", f"the answer has {len(text):,} characters, the budget is {request.max_tokens} tokens"
+    return None
+
+
+def _read_value(answer: type[AnswerModel] | None, completion: Completion, text: str) -> tuple[Any, Finding | None]:
+    """Return what an answer says, and what is wrong with it, if anything."""
+    cut = completion.finish_reason == "length"
+    if answer is None:
+        value: Any = text.strip()
+        strings = [value]
+        if cut:
+            return None, ("cut", f"the answer was cut at {completion.completion_tokens} tokens")
+        if is_looping(text):
+            return None, ("runaway", f"the answer went in circles: … {text[-80:]!r}")
+    else:
+        fenced = FENCE.match(text.strip())
+        try:
+            value = answer.model_validate_json((fenced.group(1) if fenced else text).strip())
+        except ValidationError as error:
+            return None, _explain_misfit(error, completion, text)
+        strings = [string for string in _extract_strings(value.model_dump()) if len(string.split()) > 3]
+    if strings and all(REFUSAL.match(string) and len(string) < LONGEST_REFUSAL for string in strings):
+        return None, ("refusal", f"the model declined: {text[:200]!r}")
+    return value, None
+
+
+def _explain_misfit(error: ValidationError, completion: Completion, text: str) -> Finding:
+    """Return why a text is not the answer that was asked for."""
+    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    if first["type"] != "json_invalid":
+        return "schema", f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+    if REFUSAL.match(text.strip()):
+        return "refusal", f"the model declined: {text[:200]!r}"
+    if is_looping(text):
+        return "runaway", f"the answer went in circles: … {text[-80:]!r}"
+    if completion.finish_reason == "length" or "EOF while parsing" in first["msg"]:
+        return "cut", f"JSON cut after {len(text):,} characters ({completion.completion_tokens} tokens)"
+    return "not_json", f"{first['msg']}: {text[:200]!r}"
+
+
+def is_looping(text: str) -> bool:
+    """Return whether a text ends in one short phrase, or blanks, over and over."""
+    tail = text[-LOOP_TAIL:]
+    if len(tail) < LOOP_TAIL:
+        return False
+    return any(tail[period:] == tail[:-period] for period in range(1, LOOP_PERIOD + 1))
+
+
+def _extract_strings(value: Any) -> Iterator[str]:
+    """Yield the strings in a JSON value, keys left out."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, (dict, list)):
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from _extract_strings(inner)
