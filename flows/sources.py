@@ -11,7 +11,7 @@ from slowwave.schemas.tables import FILES
 from slowwave.store.journals.journal import find_journals
 from slowwave.store.store import Store
 from slowwave.tasks.ingest.formats.registry import detect_reader, find_files, find_installed
-from slowwave.tasks.ingest.parsing.errors import UnknownFormat
+from slowwave.tasks.ingest.parsing.records import UnknownFormat
 from slowwave.tasks.ingest.transcripts import detect_change, name_path
 
 

@@ -11,7 +11,7 @@ SlowwaveError
 │   ├── SchemaMismatch     a table on disk has columns that this version can't use
 │   ├── NewerStore         the store was written by a newer slowwave
 │   └── BadRows            rows that can't be stored: a null or repeated key
-├── ReadError              a transcript can't be read (slowwave.tasks.ingest.parsing.errors)
+├── ReadError              a transcript can't be read (slowwave.tasks.ingest.parsing.records)
 │   ├── UnknownFormat      no reader knows the file
 │   └── NoSuchPath         a path that was given does not exist, or is a pipe or a device
 ├── EngineError            a model can't be had or used (slowwave.engines.errors)

@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 
 from slowwave.tasks.ingest.formats.registry import READERS, detect_reader, find_files, find_installed
-from slowwave.tasks.ingest.parsing.clean import (
+from slowwave.tasks.ingest.parsing.records import NoSuchPath, UnknownFormat
+from slowwave.tasks.ingest.parsing.values import (
     clean_text,
+    coerce_time,
     drop_base64,
     extract_tag_attribute,
     extract_tag_body,
-    strip_ansi,
+    sort_paths,
     strip_tags,
 )
-from slowwave.tasks.ingest.parsing.errors import NoSuchPath, UnknownFormat
-from slowwave.tasks.ingest.parsing.order import parse_time, read_first_timestamp, read_last_timestamp, sort_paths
 
 CLAUDE = '{"type":"user","uuid":"u1","sessionId":"s1","parentUuid":null,"message":{"role":"user","content":"hi"}}\n'
 CODEX = '{"timestamp":"2026-05-02T09:00:00Z","type":"session_meta","payload":{"id":"c1"}}\n'
@@ -162,24 +162,16 @@ def timed(path: Path, *hours: int, filler: int = 0) -> Path:
     return put(path, "\n".join([*lines, '{"timestamp":"2026-05-02T23:00:00Z","torn']))
 
 
-def test_times_come_from_head_and_tail(tmp_path: Path) -> None:
-    path = timed(tmp_path / "a.jsonl", 8, *[9] * 50, 11, 10, filler=5_000)
-    assert read_first_timestamp(path) == datetime(2026, 5, 2, 8, tzinfo=UTC)
-    assert read_last_timestamp(path) == datetime(2026, 5, 2, 11, tzinfo=UTC)
-
-
-@pytest.mark.parametrize("text", ["", "no json\n", "[1]\n", '{"timestamp":"soon"}\n'])
-def test_no_time_is_none(tmp_path: Path, text: str) -> None:
-    assert read_last_timestamp(put(tmp_path / "a.jsonl", text)) is None
-
-
 def test_originals_are_read_before_what_copies_them(tmp_path: Path) -> None:
-    """A resumed session begins like its original and ends later; a fork begins later, though it may end first."""
-    resumed = timed(tmp_path / "a.jsonl", 8, 12)
-    original = timed(tmp_path / "b.jsonl", 8, 10)
+    """A resumed session begins like its original and ends later, which the tail of the file tells; a fork begins
+    later, though it may end first.
+    """
+    resumed = timed(tmp_path / "a.jsonl", 8, *[9] * 50, 12, 10, filler=5_000)
+    original = timed(tmp_path / "b.jsonl", 8, *[9] * 50, 11, 10, filler=5_000)
     fork = timed(tmp_path / "c.jsonl", 9, 9)
-    undated = put(tmp_path / "0.jsonl", "{}\n")
-    assert sort_paths([undated, fork, resumed, original]) == [original, resumed, fork, undated]
+    texts = ("", "no json\n", "[1]\n", '{"timestamp":"soon"}\n')
+    undated = [put(tmp_path / f"0{n}.jsonl", text) for n, text in enumerate(texts)]
+    assert sort_paths([*undated, fork, resumed, original]) == [original, resumed, fork, *undated]
 
 
 # Times and text.
@@ -189,16 +181,16 @@ def test_originals_are_read_before_what_copies_them(tmp_path: Path) -> None:
     "value", ["2026-05-02T09:00:00Z", "2026-05-02T11:00:00+02:00", "2026-05-02T09:00:00", 1777712400, 1777712400000]
 )
 def test_times_are_utc(value: object) -> None:
-    assert parse_time(value) == datetime(2026, 5, 2, 9, tzinfo=UTC)
+    assert coerce_time(value) == datetime(2026, 5, 2, 9, tzinfo=UTC)
 
 
 @pytest.mark.parametrize("value", [None, "", "soon", True, 0, -1, float("nan"), float("inf"), 10**400, [], {}])
 def test_what_is_no_time_is_none(value: object) -> None:
-    assert parse_time(value) is None
+    assert coerce_time(value) is None
 
 
 def test_cleaning() -> None:
-    assert strip_ansi("\x1b[1;31mred\x1b[0m \x1b]0;title\x07x") == "red x"
+    assert clean_text("\x1b[1;31mred\x1b[0m \x1b]0;title\x07x") == "red x"
     assert drop_base64("a data:image/png;base64,QUJD== b") == "a [image/png] b"
     assert clean_text(" a\x00\tb\x07\n ") == "a\tb"
     assert strip_tags('x <a id="1">y</a> z <a>w', ["a"]) == "x  z <a>w"

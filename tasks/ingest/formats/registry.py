@@ -18,9 +18,8 @@ from slowwave.tasks.ingest.formats.chats import chatgpt, claude_ai, gemini, open
 from slowwave.tasks.ingest.formats.own import columnar, generic, learnings
 from slowwave.tasks.ingest.formats.own import slowwave_export as exported
 from slowwave.tasks.ingest.formats.pmm import ledger as pmm
-from slowwave.tasks.ingest.parsing.errors import NoSuchPath, UnknownFormat
 from slowwave.tasks.ingest.parsing.lines import DAMAGE, get_inner_suffix, read_head
-from slowwave.tasks.ingest.parsing.records import Head, Reader
+from slowwave.tasks.ingest.parsing.records import Head, NoSuchPath, Reader, UnknownFormat
 
 READERS: tuple[Reader, ...] = (
     specstory.READER,

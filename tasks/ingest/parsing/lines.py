@@ -8,9 +8,9 @@ import gzip
 import io
 import json
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, Any, cast
 
 import orjson
 import zstandard
@@ -28,9 +28,16 @@ MOST_UNPACKED = 200
 """Times its size that a compressed file may unpack to, above `FREE_UNPACKED`; talk packs 5 to 50 times."""
 FREE_UNPACKED = 64 * 1024 * 1024
 
+Line = tuple[int, bytes]
+Document = tuple[int, dict[str, object]]
+"""A line's number and the JSON object in it."""
 
-class BoundedUnpacking(io.BufferedIOBase):
+
+class BoundedUnpacking(io.RawIOBase):
     """A stream that unpacks a file no further than talk can be packed: two megabytes may hold two gigabytes of nothing.
+
+    One read of it is one read of the packed stream, so that what stands before a damage is handed out before the
+    damage raises.
 
     Raises:
         EOFError: on reading over the bound.
@@ -43,27 +50,22 @@ class BoundedUnpacking(io.BufferedIOBase):
         """Return True."""
         return True
 
-    def read(self, size: int | None = -1) -> bytes:
-        """Return so many bytes, or all that are left."""
-        return self._count(self._packed.read(self._left + 1 if size is None or size < 0 else size))
-
-    def read1(self, size: int = -1) -> bytes:
-        """Return what one read gives."""
-        return self._count(self._packed.read1(size))
+    def readinto(self, buffer: Any) -> int:
+        """Fill the buffer with what one read gives, and return how much that is."""
+        data = self._packed.read1(len(buffer))
+        self._left -= len(data)
+        if self._left < 0:
+            raise EOFError(f"it unpacks to over {MOST_UNPACKED} times its size; unpacked by hand it is read whole")
+        buffer[: len(data)] = data
+        return len(data)
 
     def close(self) -> None:
         """Close the file too."""
         self._packed.close()
         super().close()
 
-    def _count(self, data: bytes) -> bytes:
-        self._left -= len(data)
-        if self._left < 0:
-            raise EOFError(f"it unpacks to over {MOST_UNPACKED} times its size; unpacked by hand it is read whole")
-        return data
 
-
-def open_binary(path: Path) -> IO[bytes]:
+def open_binary(path: Path) -> io.BufferedReader:
     """Open a transcript for reading; `.gz` and `.zst` are decompressed on the way, within bounds."""
     match path.suffix.lower():
         case ".gz":
@@ -73,7 +75,7 @@ def open_binary(path: Path) -> IO[bytes]:
             packed = cast(IO[bytes], zstandard.open(path, "rb", dctx=zstandard.ZstdDecompressor()))
         case _:
             return path.open("rb")
-    return cast(IO[bytes], BoundedUnpacking(packed, path.stat().st_size))
+    return io.BufferedReader(BoundedUnpacking(packed, path.stat().st_size), CHUNK)
 
 
 def get_inner_suffix(path: Path) -> str:
@@ -92,73 +94,70 @@ def read_head(path: Path) -> Head:
     Raises:
         OSError, EOFError, zlib.error, zstandard.ZstdError: the file can't be opened or decompressed at all.
     """
+    data = b""
     with open_binary(path) as stream:
-        data = _read_start(stream)
-    whole = data if len(data) < HEAD else data[: data.rfind(b"\n") + 1]
-    lines: list[object] = []
-    for raw in whole.split(b"\n")[:200]:
         try:
-            lines.append(orjson.loads(raw.removeprefix(BOM)))
+            while len(data) < HEAD and (piece := stream.read1(HEAD - len(data))):
+                data += piece
+        except DAMAGE:
+            if not data:
+                raise
+    whole = data if len(data) < HEAD else data[: data.rfind(b"\n") + 1]
+    return Head(path=path, data=data, lines=parse_json_lines(whole.split(b"\n")[:200]))
+
+
+def parse_json_lines(lines: Iterable[bytes]) -> list[object]:
+    """Return the values of the lines that are JSON."""
+    values: list[object] = []
+    for raw in lines:
+        try:
+            values.append(orjson.loads(raw.removeprefix(BOM)))
         except orjson.JSONDecodeError:
             continue
-    return Head(path=path, data=data, lines=lines)
+    return values
 
 
-def _read_start(stream: IO[bytes]) -> bytes:
-    data = b""
-    try:
-        while len(data) < HEAD and (piece := _read_chunk(stream, HEAD - len(data))):
-            data += piece
-    except DAMAGE:
-        if not data:
-            raise
-    return data
+def iter_lines(stream: io.BufferedReader, limits: Limits) -> Iterator[Line | Rejected]:
+    """Yield number and bytes of each line, counted from 1, without its newline; an over-long one as a `Rejected`."""
+    number = 0
+    while line := stream.readline(limits.max_line_bytes + 1):
+        number += 1
+        line = line.removesuffix(b"\n")
+        if len(line) <= limits.max_line_bytes:
+            yield number, line
+            continue
+        size, start, piece = len(line), line[:EXCERPT], line
+        while not piece.endswith(b"\n") and (piece := stream.readline(CHUNK)):
+            size += len(piece.removesuffix(b"\n"))
+            start = (start + piece)[:EXCERPT].removesuffix(b"\n")
+        yield Rejected(
+            number, f"line of {size} bytes is over the limit of {limits.max_line_bytes}", decode_excerpt(start)
+        )
 
 
-def _read_chunk(stream: IO[bytes], size: int) -> bytes:
-    """Return what one read gives, so that what stands before a damage is handed out before the damage raises."""
-    return cast(io.BufferedReader, stream).read1(size)
-
-
-def iter_lines(stream: IO[bytes], limits: Limits) -> Iterator[tuple[int, bytes] | Rejected]:
-    """Yield number and bytes of each line that is not blank, counted from 1; an over-long one as a `Rejected`."""
-    number, held, dropped = 1, b"", 0
-    while chunk := _read_chunk(stream, CHUNK):
-        pieces = chunk.split(b"\n")
-        for i, piece in enumerate(pieces):
-            if dropped:
-                dropped += len(piece)
-            elif len(held) + len(piece) > limits.max_line_bytes:
-                dropped, held = len(held) + len(piece), (held + piece[:EXCERPT])[:EXCERPT]
-            else:
-                held += piece
-            if i == len(pieces) - 1:
-                break  # the line goes on in the next chunk
-            if dropped:
-                yield _reject_long_line(number, dropped, held, limits)
-            elif held.strip():
-                yield number, held
-            number, held, dropped = number + 1, b"", 0
-    if dropped:
-        yield _reject_long_line(number, dropped, held, limits)
-    elif held.strip():
-        yield number, held
-
-
-def iter_json(path: Path, limits: Limits) -> Iterator[tuple[int, dict[str, object]] | Rejected]:
-    """Yield each line's number and JSON object; what is no object comes as a `Rejected` that says why.
-
-    Invalid UTF-8 is not repaired: the line is quarantined with the reason.
-    """
+def _iter_file(path: Path, limits: Limits) -> Iterator[Line | Rejected]:
     with open_binary(path) as stream:
         try:
-            for item in iter_lines(stream, limits):
-                yield item if isinstance(item, Rejected) else _parse_line(*item)
+            yield from iter_lines(stream, limits)
         except DAMAGE as error:
             yield Rejected(line=0, reason=f"compressed file is damaged: {error}")
 
 
-def _parse_line(number: int, raw: bytes) -> tuple[int, dict[str, object]] | Rejected:
+def iter_json(path: Path, limits: Limits) -> Iterator[Document | Rejected]:
+    """Yield number and JSON object of each line that is not blank; what is no object comes as a `Rejected` that says
+    why.
+
+    Invalid UTF-8 is not repaired: the line is quarantined with the reason.
+    """
+    for item in _iter_file(path, limits):
+        if isinstance(item, Rejected):
+            yield item
+        elif item[1].strip():
+            yield parse_object(*item)
+
+
+def parse_object(number: int, raw: bytes) -> Document | Rejected:
+    """Return the number and the JSON object that stands in the bytes, or why there is none."""
     raw = raw.removeprefix(BOM) if number == 1 else raw
     try:
         value = orjson.loads(raw)
@@ -192,10 +191,6 @@ def _explain_invalid_json(raw: bytes, error: orjson.JSONDecodeError) -> str:
     return f"invalid JSON: {error.msg}"
 
 
-def _reject_long_line(number: int, size: int, start: bytes, limits: Limits) -> Rejected:
-    return Rejected(number, f"line of {size} bytes is over the limit of {limits.max_line_bytes}", decode_excerpt(start))
-
-
 def decode_excerpt(raw: bytes) -> str:
     """Return the start of a line as text, for the quarantine row."""
     text = raw[:EXCERPT].decode("utf-8", "replace")
@@ -204,25 +199,17 @@ def decode_excerpt(raw: bytes) -> str:
 
 
 def iter_text(path: Path, limits: Limits) -> Iterator[tuple[int, str] | Rejected]:
-    """Yield number and text of each line, blank ones too, without its line break; trailing spaces stay.
+    """Yield number and text of each line, blank ones as "", without its line break; trailing spaces stay.
 
     A line that is no UTF-8 comes as a `Rejected` that says where.
     """
-    with open_binary(path) as stream:
-        expected = 1
+    for item in _iter_file(path, limits):
+        if isinstance(item, Rejected):
+            yield item
+            continue
+        number, raw = item
+        raw = raw.removeprefix(BOM) if number == 1 else raw
         try:
-            for item in iter_lines(stream, limits):
-                number = item.line if isinstance(item, Rejected) else item[0]
-                yield from ((blank, "") for blank in range(expected, number))
-                yield item if isinstance(item, Rejected) else _decode_line(*item)
-                expected = number + 1
-        except DAMAGE as error:
-            yield Rejected(line=0, reason=f"compressed file is damaged: {error}")
-
-
-def _decode_line(number: int, raw: bytes) -> tuple[int, str] | Rejected:
-    raw = raw.removeprefix(BOM) if number == 1 else raw
-    try:
-        return number, raw.decode("utf-8").removesuffix("\r")
-    except UnicodeDecodeError as error:
-        return Rejected(number, f"invalid UTF-8 at byte {error.start}", decode_excerpt(raw))
+            yield number, raw.decode("utf-8").removesuffix("\r") if raw.strip() else ""
+        except UnicodeDecodeError as error:
+            yield Rejected(number, f"invalid UTF-8 at byte {error.start}", decode_excerpt(raw))

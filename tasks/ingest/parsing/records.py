@@ -10,6 +10,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Literal, TypeVar
 
+from slowwave.schemas.errors import SlowwaveError
+
 Role = Literal["user", "assistant", "system", "tool", "agent", "observer"]
 Origin = Literal["human", "model", "tool", "synthetic"]
 BlockType = Literal["text", "thinking", "tool_call", "tool_result", "image", "other"]
@@ -188,3 +190,24 @@ class Reader:
     def source(self) -> str:
         """What `messages.source` says: a message is the same in either of a tool's storages."""
         return self.tool or self.name
+
+
+class ReadError(SlowwaveError):
+    """A transcript could not be read."""
+
+
+class UnknownFormat(ReadError):
+    """No reader recognises the file, or it is empty or cannot be opened."""
+
+    def __init__(self, path: Path, why: str) -> None:
+        self.path = path
+        self.why = why
+        super().__init__(f"{path}: no known transcript format ({why}); the file is left out")
+
+
+class NoSuchPath(ReadError):
+    """A path that was asked for does not exist, or is a pipe or a device."""
+
+    def __init__(self, path: Path, why: str = "no such file or folder") -> None:
+        self.path = path
+        super().__init__(f"{path}: {why}; nothing was read")

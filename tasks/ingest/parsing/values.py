@@ -1,18 +1,29 @@
-"""Values out of foreign JSON: times, texts, typed content blocks.
+"""Values out of foreign JSON: times, clean text, typed content blocks; and files in order of the times in them.
 
 Nothing here raises on odd input: what has the wrong type counts as absent, and the reader says what it could not use.
 """
 
 import json
-from collections.abc import Iterable, Mapping
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
 
 import orjson
 
 from slowwave.schemas.tables import TAGS
-from slowwave.tasks.ingest.parsing.clean import clean_text
-from slowwave.tasks.ingest.parsing.lines import decode_excerpt
+from slowwave.tasks.ingest.parsing.lines import (
+    DAMAGE,
+    HEAD,
+    PACKED,
+    decode_excerpt,
+    get_inner_suffix,
+    parse_json_lines,
+    read_head,
+)
 from slowwave.tasks.ingest.parsing.records import Block, BlockType, Origin, Role
 
 _SPEAKERS: dict[str, tuple[Role, Origin]] = {
@@ -31,6 +42,22 @@ _BLOCKS: dict[str, BlockType] = {
     **dict.fromkeys(("tool_result", "toolResult", "function_call_output"), "tool_result"),
     **dict.fromkeys(("image", "image_url", "input_image"), "image"),
 }
+
+_EPOCH_UNITS = ((1e17, 1e9), (1e14, 1e6), (1e11, 1e3))
+"""From which magnitude on a number counts ns, µs or ms: 1e11 seconds would be the year 5138."""
+
+_TIME_KEYS = ("timestamp", "ts", "created_at", "time")
+_LAST = datetime.max.replace(tzinfo=UTC)
+
+# CSI, OSC (ended by BEL or ST) and the two-byte escapes of ECMA-48.
+_ANSI = re.compile(
+    r"\x1b\[[0-?]*[ -/]*[@-~]|\x9b[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[ -/]*[0-Z\\^-~]"
+)
+_DATA_URI = re.compile(r"data:([\w.+-]+/[\w.+-]+)?(?:;[\w=.+-]+)*;base64,[A-Za-z0-9+/=_-]*")
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+
+
+# Values of one type.
 
 
 def parse_role(role: object) -> tuple[Role, Origin] | None:
@@ -53,6 +80,11 @@ def coerce_text(value: object) -> str | None:
     return value if isinstance(value, str) and value else None
 
 
+def coerce_bool(value: object) -> bool | None:
+    """Return the value if it is true or false, else None."""
+    return value if isinstance(value, bool) else None
+
+
 def coerce_id(value: object) -> str | None:
     """Return an identifier: a string or a whole number."""
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else coerce_text(value)
@@ -61,41 +93,22 @@ def coerce_id(value: object) -> str | None:
 def coerce_time(value: object) -> datetime | None:
     """Return an aware time in UTC from ISO 8601, or from seconds, ms, µs or ns since 1970; None for anything else.
 
-    A time without a zone is taken for UTC, so that it means the same on every machine.
+    A time without a zone is taken for UTC, so that it means the same on every machine. A number of 0 or less stands
+    for "unknown".
     """
     try:
-        match value:
-            case str():
-                return _parse_time_text(value.strip())
-            case bool() | None:
-                return None
-            case int() | float():
-                return datetime.fromtimestamp(_normalise_epoch(value), UTC)
-            case datetime():
-                return value.astimezone(UTC) if value.tzinfo else value.replace(tzinfo=UTC)
+        if isinstance(value, str):
+            text = value.strip()
+            number = len(text) > 8 and text[4:5] != "-" and text.replace(".", "", 1).isdecimal()
+            value = float(text) if number else datetime.fromisoformat(text)
+        if isinstance(value, datetime):
+            return value.astimezone(UTC) if value.tzinfo else value.replace(tzinfo=UTC)
+        if isinstance(value, int | float) and not isinstance(value, bool) and value > 0:
+            unit = next((unit for limit, unit in _EPOCH_UNITS if value >= limit), 1)
+            return datetime.fromtimestamp(value / unit, UTC)
     except (ValueError, OverflowError, OSError):
-        return None
+        pass
     return None
-
-
-def _normalise_epoch(number: float) -> float:
-    """Return seconds, the unit told by the magnitude: 1e11 seconds would be the year 5138."""
-    for limit, unit in ((1e17, 1e9), (1e14, 1e6), (1e11, 1e3)):
-        if abs(number) >= limit:
-            return number / unit
-    return number
-
-
-def _parse_time_text(text: str) -> datetime | None:
-    if text[4:5] != "-" and len(text) > 8 and text.replace(".", "", 1).isdecimal():
-        return coerce_time(float(text))
-    found = datetime.fromisoformat(text)
-    return found.astimezone(UTC) if found.tzinfo else found.replace(tzinfo=UTC)
-
-
-def encode_json(value: object) -> str:
-    """Return the value as compact JSON; a string that is given as JSON already stays as it is."""
-    return value if isinstance(value, str) else dump_json(value)
 
 
 def dump_json(value: object) -> str:
@@ -106,6 +119,83 @@ def dump_json(value: object) -> str:
         with suppress(RecursionError):
             return json.dumps(value, default=str)
         return '"nested too deep"'
+
+
+def encode_json(value: object) -> str:
+    """Return the value as compact JSON; a string that is given as JSON already stays as it is."""
+    return value if isinstance(value, str) else dump_json(value)
+
+
+def stringify(value: object) -> str:
+    """Return a string as it is, nothing as "", anything else as JSON."""
+    return "" if value is None else encode_json(value)
+
+
+def format_excerpt(value: object) -> str:
+    """Return the start of a value as JSON, for the quarantine row."""
+    return decode_excerpt(encode_json(value).encode("utf-8", "replace"))
+
+
+# Clean text. Every function looks for its marker first, so that plain text (nearly all of it) costs one scan.
+
+
+def drop_base64(text: str) -> str:
+    """Return the text with each `data:…;base64,…` URI replaced by `[image/png]` or whatever it holds."""
+    return _DATA_URI.sub(lambda uri: f"[{uri[1] or 'data'}]", text) if ";base64," in text else text
+
+
+def drop_control(text: str) -> str:
+    """Return the text without control characters other than tab, newline and carriage return."""
+    return text if text.isprintable() else _CONTROL.sub("", text)
+
+
+def clean_text(text: str) -> str:
+    """Return the text without terminal codes, embedded images and control characters, white space trimmed."""
+    if "\x1b" in text or "\x9b" in text:
+        text = _ANSI.sub("", text)
+    return drop_control(drop_base64(text)).strip()
+
+
+@cache
+def _compile_opening_tag(names: tuple[str, ...]) -> re.Pattern[str]:
+    return re.compile(f"<({'|'.join(map(re.escape, names))})(?:\\s[^<>]*)?>")
+
+
+def strip_tags(text: str, names: Iterable[str]) -> str:
+    """Return the text without `<name …>…</name>`, for each of the names; a tag that is never closed is a mention.
+
+    Linear: a closing tag found missing once is not looked for again.
+    """
+    if "<" not in text:
+        return text
+    kept, at, open_ended = list[str](), 0, set[str]()
+    for opening in _compile_opening_tag(tuple(names)).finditer(text):
+        name = opening[1]
+        if opening.start() < at or name in open_ended:
+            continue
+        if (end := text.find(f"</{name}>", opening.end())) < 0:
+            open_ended.add(name)
+            continue
+        kept.append(text[at : opening.start()])
+        at = end + len(name) + 3
+    return "".join([*kept, text[at:]])
+
+
+def extract_tag_body(text: str, name: str) -> str | None:
+    """Return what stands between the first `<name …>` and its `</name>`; None where there is none."""
+    opening = _compile_opening_tag((name,)).search(text) if "<" in text else None
+    end = text.find(f"</{name}>", opening.end()) if opening else -1
+    return text[opening.end() : end].strip() if opening and end >= 0 else None
+
+
+def extract_tag_attribute(text: str, name: str, attribute: str) -> str | None:
+    """Return the value of an attribute in the first `<name …>`; None where it has none."""
+    opening = _compile_opening_tag((name,)).search(text) if "<" in text else None
+    value = re.search(rf'\s{re.escape(attribute)}="([^"]*)"', opening[0]) if opening else None
+    return value[1] if value else None
+
+
+# Blocks of a message's content.
 
 
 def parse_blocks(content: object) -> list[Block] | None:
@@ -133,12 +223,13 @@ def parse_block(part: object) -> Block | None:
         return Block("text", part) if part.strip() else None
     fields = coerce_dict(part)
     kind = str(fields.get("type") or ("text" if "text" in fields else "unknown"))
+    text = coerce_text(fields.get("text"))
     match _BLOCKS.get(kind):
         case "text":
-            said = coerce_text(fields.get("text")) or coerce_text(fields.get("refusal"))
-            return Block("text", said) if said else None
+            text = text or coerce_text(fields.get("refusal"))
+            return Block("text", text) if text else None
         case "thinking":
-            return Block("thinking", coerce_text(fields.get("thinking")) or coerce_text(fields.get("text")) or "")
+            return Block("thinking", coerce_text(fields.get("thinking")) or text or "")
         case "tool_call":
             return parse_tool_call(fields)
         case "tool_result":
@@ -146,8 +237,8 @@ def parse_block(part: object) -> Block | None:
         case "image":
             return Block("image", media=find_media_type(fields))
         case _:
+            text = text or (None if kind == "other" else encode_json(part))
             name = coerce_text(fields.get("name")) or kind
-            text = coerce_text(fields.get("text")) or (None if kind == "other" else encode_json(part))
             return Block("other", text, name=name, media=coerce_text(fields.get("media")))
 
 
@@ -163,15 +254,10 @@ def parse_tool_call(fields: Mapping[str, object]) -> Block:
 def parse_tool_result(fields: Mapping[str, object]) -> Block:
     """Return a tool's result; its text from `content`, `output`, `text` or `message`, whichever comes first."""
     given = next((fields[k] for k in ("content", "output", "text", "message") if fields.get(k) is not None), None)
-    failed = fields.get("is_error", fields.get("isError"))
+    ids = (coerce_id(fields.get(key)) for key in ("tool_use_id", "tool_call_id", "call_id"))
+    failed = coerce_bool(fields.get("is_error", fields.get("isError")))
     return Block(
-        "tool_result",
-        flatten_text(given),
-        name=coerce_text(fields.get("name")),
-        call_id=coerce_id(fields.get("tool_use_id"))
-        or coerce_id(fields.get("tool_call_id"))
-        or coerce_id(fields.get("call_id")),
-        is_error=failed if isinstance(failed, bool) else None,
+        "tool_result", flatten_text(given), coerce_text(fields.get("name")), next(filter(None, ids), None), failed
     )
 
 
@@ -187,24 +273,28 @@ def flatten_text(value: object) -> str | None:
 def find_media_type(fields: Mapping[str, object]) -> str | None:
     """Return an image's media type, where the part or its data URI says it."""
     source = coerce_dict(fields.get("source")) or fields
-    for key in ("media_type", "mimeType", "mime_type", "media"):
-        if found := coerce_text(source.get(key)):
-            return found
     url = fields.get("image_url")
     address = coerce_text(coerce_dict(url).get("url")) or coerce_text(url) or ""
-    return address[5:].split(";")[0].split(",")[0] or None if address.startswith("data:") else None
+    in_address = address[5:].split(";")[0].split(",")[0] if address.startswith("data:") else None
+    named = (coerce_text(source.get(key)) for key in ("media_type", "mimeType", "mime_type", "media"))
+    return next(filter(None, named), in_address or None)
 
 
 def make_tag_blocks(tags: object) -> list[Block]:
     """Return the block that keeps a message's tags, a line each; none without any."""
     some = tags if isinstance(tags, list) else [tags]
-    told = [" ".join(tag.split()) if isinstance(tag, str) else encode_json(tag) for tag in some if tag is not None]
-    return [Block("other", "\n".join(told), name=TAGS)] if any(told) else []
+    lines = [" ".join(tag.split()) if isinstance(tag, str) else encode_json(tag) for tag in some if tag is not None]
+    return [Block("other", "\n".join(lines), name=TAGS)] if any(lines) else []
+
+
+def join_text(blocks: Iterable[Block], separator: str) -> str:
+    """Return the text of the text blocks, as it stands in them."""
+    return separator.join(block.text for block in blocks if block.type == "text" and block.text)
 
 
 def join_text_blocks(blocks: Iterable[Block]) -> str:
     """Return what was said: the text blocks, without terminal codes and embedded images."""
-    return clean_text("\n".join(block.text for block in blocks if block.type == "text" and block.text))
+    return clean_text(join_text(blocks, "\n"))
 
 
 def trace_active_path(parents: Mapping[str, str | None], leaf: str | None) -> list[str]:
@@ -216,6 +306,31 @@ def trace_active_path(parents: Mapping[str, str | None], leaf: str | None) -> li
     return list(path)[::-1]
 
 
-def format_excerpt(value: object) -> str:
-    """Return the start of a value as JSON, for the quarantine row."""
-    return decode_excerpt(encode_json(value).encode("utf-8", "replace"))
+# Files in order of time.
+
+
+def sort_paths(paths: Iterable[Path]) -> list[Path]:
+    """Return the paths by the first time in the file, then the last, then by path; those without a time come last."""
+    return sorted(paths, key=lambda path: (*_read_time_range(path), path))
+
+
+def _read_time_range(path: Path) -> tuple[datetime, datetime]:
+    """Return the first time in the head of a JSON lines file, and the latest in its head and tail.
+
+    The tail of a compressed file can't be reached without reading it whole: its head has to do.
+    """
+    head, tail = list[object](), list[object]()
+    if get_inner_suffix(path) in (".jsonl", ".ndjson") or ".jsonl." in path.name.lower():
+        with suppress(OSError, *DAMAGE):
+            head = read_head(path).lines
+            if path.suffix.lower() not in PACKED:
+                with path.open("rb") as stream:
+                    stream.seek(-min(HEAD, stream.seek(0, os.SEEK_END)), os.SEEK_END)
+                    tail = parse_json_lines(stream.read(HEAD).split(b"\n"))
+    times = list(_parse_times(head))
+    return min(times[:1], default=_LAST), max([*times, *_parse_times(tail)], default=_LAST)
+
+
+def _parse_times(lines: Iterable[object]) -> Iterator[datetime]:
+    for line in lines:
+        yield from filter(None, (coerce_time(coerce_dict(line).get(key)) for key in _TIME_KEYS))

@@ -13,7 +13,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import Literal
 
-from slowwave.tasks.ingest.parsing.clean import clean_text
 from slowwave.tasks.ingest.parsing.lines import iter_text, read_head
 from slowwave.tasks.ingest.parsing.records import (
     Block,
@@ -26,7 +25,7 @@ from slowwave.tasks.ingest.parsing.records import (
     Session,
     Skipped,
 )
-from slowwave.tasks.ingest.parsing.values import coerce_time
+from slowwave.tasks.ingest.parsing.values import clean_text, coerce_time
 
 NAME = ".aider.chat.history.md"
 _START = re.compile(r"# aider chat started at (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)\s*")

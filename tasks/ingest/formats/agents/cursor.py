@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from slowwave.tasks.ingest.parsing.clean import extract_tag_body, strip_tags
 from slowwave.tasks.ingest.parsing.lines import iter_json
 from slowwave.tasks.ingest.parsing.records import (
     Head,
@@ -23,10 +22,12 @@ from slowwave.tasks.ingest.parsing.records import (
 from slowwave.tasks.ingest.parsing.values import (
     coerce_dict,
     coerce_text,
+    extract_tag_body,
     format_excerpt,
     join_text_blocks,
     parse_blocks,
     parse_role,
+    strip_tags,
 )
 
 _FOREIGN = frozenset(("uuid", "sessionId", "type", "payload", "parentUuid"))

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from slowwave.tasks.ingest.formats.agents.openclaw.events import KINDS, Dialect, parse_session_id, read_events
 from slowwave.tasks.ingest.formats.agents.openclaw.text import UnwrappedText
-from slowwave.tasks.ingest.parsing.clean import clean_text
 from slowwave.tasks.ingest.parsing.lines import iter_json
 from slowwave.tasks.ingest.parsing.records import Head, Limits, Location, Reader, Record, Session
+from slowwave.tasks.ingest.parsing.values import clean_text
 
 PI = Dialect(
     "pi",

@@ -14,7 +14,6 @@ from datetime import datetime
 from pathlib import Path
 
 from slowwave.tasks.ingest.formats.agents.claude_code.blocks import NOISE_TAGS
-from slowwave.tasks.ingest.parsing.clean import clean_text, strip_tags
 from slowwave.tasks.ingest.parsing.lines import EXCERPT, iter_text
 from slowwave.tasks.ingest.parsing.records import (
     Block,
@@ -27,7 +26,7 @@ from slowwave.tasks.ingest.parsing.records import (
     Session,
     read_each,
 )
-from slowwave.tasks.ingest.parsing.values import coerce_time
+from slowwave.tasks.ingest.parsing.values import clean_text, coerce_time, strip_tags
 
 _TURN = re.compile(r"_\*\*(User|Assistant|Agent|)( - sidechain)?(?: \((.*)\))?\*\*_\s*")
 _SESSION = re.compile(r"<!-- .+ Session (\S+) \((.*)\) -->\s*")

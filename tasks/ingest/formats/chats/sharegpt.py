@@ -10,7 +10,6 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 from slowwave.schemas.ids import compute_content_id
-from slowwave.tasks.ingest.parsing.clean import clean_text
 from slowwave.tasks.ingest.parsing.documents import has_leading_keys, iter_documents
 from slowwave.tasks.ingest.parsing.records import (
     Block,
@@ -27,6 +26,7 @@ from slowwave.tasks.ingest.parsing.records import (
     read_each,
 )
 from slowwave.tasks.ingest.parsing.values import (
+    clean_text,
     coerce_dict,
     coerce_id,
     coerce_list,

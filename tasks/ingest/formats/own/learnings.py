@@ -11,7 +11,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from slowwave.schemas.vocabulary import SHARED
-from slowwave.tasks.ingest.parsing.clean import drop_control
 from slowwave.tasks.ingest.parsing.documents import has_leading_keys, iter_documents
 from slowwave.tasks.ingest.parsing.records import (
     Block,
@@ -29,6 +28,7 @@ from slowwave.tasks.ingest.parsing.values import (
     coerce_list,
     coerce_text,
     coerce_time,
+    drop_control,
     format_excerpt,
     parse_role,
 )

@@ -5,9 +5,8 @@ Shared by Claude Code's transcripts and whatever else stores messages in the sha
 
 from collections.abc import Iterator
 
-from slowwave.tasks.ingest.parsing.clean import clean_text, drop_base64, strip_tags
 from slowwave.tasks.ingest.parsing.records import Block
-from slowwave.tasks.ingest.parsing.values import dump_json
+from slowwave.tasks.ingest.parsing.values import clean_text, drop_base64, dump_json, strip_tags
 
 AGENT_TAGS = ("task-notification", "teammate-message")
 """Envelopes around another agent's words, delivered in the user's turn."""

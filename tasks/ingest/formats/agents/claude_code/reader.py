@@ -36,7 +36,6 @@ from slowwave.tasks.ingest.formats.agents.claude_code.turns import (
     read_agent_type,
 )
 from slowwave.tasks.ingest.parsing.lines import iter_json
-from slowwave.tasks.ingest.parsing.order import parse_time
 from slowwave.tasks.ingest.parsing.records import (
     Block,
     Head,
@@ -53,6 +52,7 @@ from slowwave.tasks.ingest.parsing.records import (
     read_each,
 )
 from slowwave.tasks.ingest.parsing.tree import MESSAGE, TYPED, Tree
+from slowwave.tasks.ingest.parsing.values import coerce_time
 
 NAME = "claude-code"
 TYPES = frozenset(
@@ -277,7 +277,7 @@ class _Transcript:
             origin=origin,
             blocks=blocks,
             text=text,
-            ts=parse_time(record.get("timestamp")),
+            ts=coerce_time(record.get("timestamp")),
             parent_id=self._alias.get(parent, parent) if parent else None,
             speaker=speaker or (self._speaker if role == "assistant" else None),
             identity=f"{NAME}/{uuid}" if isinstance(uuid, str) and uuid else None,

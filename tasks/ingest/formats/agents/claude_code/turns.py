@@ -6,8 +6,8 @@ from pathlib import Path
 import orjson
 
 from slowwave.tasks.ingest.formats.agents.claude_code.blocks import AGENT_TAGS
-from slowwave.tasks.ingest.parsing.clean import extract_tag_attribute, extract_tag_body
 from slowwave.tasks.ingest.parsing.records import Block
+from slowwave.tasks.ingest.parsing.values import extract_tag_attribute, extract_tag_body
 
 Json = dict[str, object]
 

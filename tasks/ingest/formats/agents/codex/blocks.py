@@ -4,9 +4,15 @@ from collections.abc import Iterator
 
 import orjson
 
-from slowwave.tasks.ingest.parsing.clean import clean_text, drop_base64, extract_tag_body, strip_tags
 from slowwave.tasks.ingest.parsing.records import Block
-from slowwave.tasks.ingest.parsing.values import coerce_text, dump_json
+from slowwave.tasks.ingest.parsing.values import (
+    clean_text,
+    coerce_text,
+    drop_base64,
+    dump_json,
+    extract_tag_body,
+    strip_tags,
+)
 
 Json = dict[str, object]
 

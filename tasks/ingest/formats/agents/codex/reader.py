@@ -35,9 +35,7 @@ from slowwave.tasks.ingest.formats.agents.codex.blocks import (
     stringify,
 )
 from slowwave.tasks.ingest.formats.agents.codex.pairs import Channel, Pairs
-from slowwave.tasks.ingest.parsing.clean import extract_tag_body
 from slowwave.tasks.ingest.parsing.lines import iter_json
-from slowwave.tasks.ingest.parsing.order import parse_time
 from slowwave.tasks.ingest.parsing.records import (
     Block,
     Head,
@@ -54,6 +52,7 @@ from slowwave.tasks.ingest.parsing.records import (
     Skipped,
     read_each,
 )
+from slowwave.tasks.ingest.parsing.values import coerce_time, extract_tag_body
 
 NAME = "codex"
 LINE_TYPES = frozenset({"session_meta", "turn_context", "response_item", "event_msg", "compacted", "world_state"})
@@ -360,7 +359,7 @@ class _Rollout:
             origin=origin,
             blocks=blocks,
             text=text,
-            ts=parse_time(ts),
+            ts=coerce_time(ts),
             speaker=speaker,
             identity=self._compute_identity(blocks),
             line=line,

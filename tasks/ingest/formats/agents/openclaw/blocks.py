@@ -2,9 +2,8 @@
 
 from typing import Any
 
-from slowwave.tasks.ingest.parsing.clean import drop_base64
 from slowwave.tasks.ingest.parsing.records import Block
-from slowwave.tasks.ingest.parsing.values import coerce_text, dump_json
+from slowwave.tasks.ingest.parsing.values import coerce_text, drop_base64, dump_json
 
 
 def parse_openclaw_content(content: object) -> list[Block]:

@@ -18,9 +18,7 @@ from slowwave.tasks.ingest.formats.agents.openclaw.blocks import (
 )
 from slowwave.tasks.ingest.formats.agents.openclaw.text import UnwrappedText
 from slowwave.tasks.ingest.formats.agents.openclaw.tree import Kind, SessionTree
-from slowwave.tasks.ingest.parsing.clean import clean_text
 from slowwave.tasks.ingest.parsing.lines import EXCERPT
-from slowwave.tasks.ingest.parsing.order import parse_time
 from slowwave.tasks.ingest.parsing.records import (
     Block,
     Inactive,
@@ -33,7 +31,7 @@ from slowwave.tasks.ingest.parsing.records import (
     Skipped,
     read_each,
 )
-from slowwave.tasks.ingest.parsing.values import coerce_text, dump_json
+from slowwave.tasks.ingest.parsing.values import clean_text, coerce_text, coerce_time, dump_json
 
 Event = dict[str, Any]
 
@@ -241,7 +239,7 @@ class Transcript:
             origin=origin,
             blocks=blocks,
             text=text,
-            ts=parse_time(event.get("timestamp")) or parse_time(own_time),
+            ts=coerce_time(event.get("timestamp")) or coerce_time(own_time),
             parent_id=coerce_text(event.get("parentId")),
             speaker=speaker,
             identity=self._compute_identity(event, own_time, role, blocks),

@@ -13,12 +13,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, cast
 
-import orjson
 import zstandard
 
 from slowwave.tasks.ingest.formats.agents.openclaw.events import read_events
 from slowwave.tasks.ingest.formats.agents.openclaw.reader import HOMES, OPENCLAW, parse_session_kind
-from slowwave.tasks.ingest.parsing.lines import EXCERPT, decode_excerpt, iter_lines
+from slowwave.tasks.ingest.parsing.lines import (
+    CHUNK,
+    DAMAGE,
+    EXCERPT,
+    BoundedUnpacking,
+    decode_excerpt,
+    iter_lines,
+    parse_object,
+)
 from slowwave.tasks.ingest.parsing.records import Head, Limits, Location, Reader, Record, Rejected, Session, Skipped
 from slowwave.tasks.ingest.parsing.sqlite_readonly import explain_long_cell, fetch_row, open_read_only
 
@@ -107,7 +114,7 @@ def _query_events(db: sqlite3.Connection, session_id: str, limits: Limits) -> It
 
 def _decode_event(rowid: int, plain: bytes | None, zstd: bytes | None, long: bool, limits: Limits) -> Item:
     if plain is not None:
-        return parse_event(rowid, plain)
+        return parse_object(rowid, plain)
     if zstd is not None:
         return _decompress_event(rowid, zstd, limits)
     return Rejected(rowid, explain_long_cell(limits) if long else "neither event_json nor event_zstd holds the event")
@@ -121,7 +128,7 @@ def _decompress_event(rowid: int, raw: bytes, limits: Limits) -> Item:
         return Rejected(rowid, f"event_zstd does not decompress: {error}", raw[:EXCERPT].hex()[:EXCERPT])
     if len(data) > limits.max_line_bytes:
         return Rejected(rowid, f"event is over the limit of {limits.max_line_bytes} bytes", decode_excerpt(data))
-    return parse_event(rowid, data)
+    return parse_object(rowid, data)
 
 
 def _ensure_id(item: tuple[int, dict[str, Any]], number: int) -> Item:
@@ -130,17 +137,6 @@ def _ensure_id(item: tuple[int, dict[str, Any]], number: int) -> Item:
     """
     item[1].setdefault("id", str(number))
     return item
-
-
-def parse_event(number: int, raw: bytes) -> Item:
-    """Return the number and the JSON object, or why there is none."""
-    try:
-        value = orjson.loads(raw)
-    except orjson.JSONDecodeError as error:
-        return Rejected(number, f"event is no JSON: {error.msg}", decode_excerpt(raw))
-    if not isinstance(value, dict):
-        return Rejected(number, f"expected a JSON object, got {type(value).__name__}", decode_excerpt(raw))
-    return number, value
 
 
 def _list_archives(db: sqlite3.Connection) -> list[Archive]:
@@ -162,7 +158,7 @@ def _read_archive(db: sqlite3.Connection, archive: Archive, limits: Limits) -> I
         yield from read_events(_read_archive_lines(stream, archive.rowid, limits), session, OPENCLAW, pinned=True)
 
 
-def _read_archive_lines(stream: IO[bytes], rowid: int, limits: Limits) -> Iterator[Item]:
+def _read_archive_lines(stream: io.BufferedReader, rowid: int, limits: Limits) -> Iterator[Item]:
     number = 0
     try:
         for item in iter_lines(stream, limits):
@@ -170,9 +166,11 @@ def _read_archive_lines(stream: IO[bytes], rowid: int, limits: Limits) -> Iterat
                 yield Rejected(rowid, f"archive line {item.line}: {item.reason}", item.excerpt)
                 continue
             number = item[0]
-            parsed = parse_event(rowid, item[1])
+            if not item[1].strip():
+                continue
+            parsed = parse_object(rowid, item[1])
             yield _prefix_reason(parsed, number) if isinstance(parsed, Rejected) else _ensure_id(parsed, number)
-    except (zstandard.ZstdError, sqlite3.Error) as error:
+    except (*DAMAGE, sqlite3.Error) as error:
         yield Rejected(rowid, f"archive is damaged after line {number}: {error}")
 
 
@@ -181,15 +179,14 @@ def _prefix_reason(rejected: Rejected, number: int) -> Rejected:
 
 
 @contextmanager
-def open_blob_stream(db: sqlite3.Connection, archive: Archive) -> Iterator[IO[bytes]]:
+def open_blob_stream(db: sqlite3.Connection, archive: Archive) -> Iterator[io.BufferedReader]:
     """Open the archive's lines as a stream, read from the database piece by piece."""
     with db.blobopen(archive.table, "archive_blob", archive.rowid, readonly=True) as blob:
-        stream = cast(IO[bytes], io.BufferedReader(_BlobBytes(blob)))
-        if not archive.packed:
-            yield stream
-            return
-        with zstandard.ZstdDecompressor().stream_reader(stream, read_across_frames=True, closefd=False) as unpacked:
-            yield cast(IO[bytes], unpacked)
+        stream: io.BufferedReader = io.BufferedReader(_BlobBytes(blob))
+        if archive.packed:
+            packed = zstandard.ZstdDecompressor().stream_reader(stream, read_across_frames=True, closefd=False)
+            stream = io.BufferedReader(BoundedUnpacking(cast(IO[bytes], packed), len(blob)), CHUNK)
+        yield stream
 
 
 class _BlobBytes(io.RawIOBase):

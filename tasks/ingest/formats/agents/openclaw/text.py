@@ -10,7 +10,7 @@ from typing import Literal
 
 import orjson
 
-from slowwave.tasks.ingest.parsing.clean import clean_text
+from slowwave.tasks.ingest.parsing.values import clean_text
 
 
 @dataclass(slots=True, frozen=True)
