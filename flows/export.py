@@ -11,9 +11,10 @@ from typing import Any
 
 import orjson
 
+from slowwave.recall.release.view import View
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings
-from slowwave.schemas.tables import RELEASED
+from slowwave.schemas.tables import OBSERVATIONS, RELEASED
 from slowwave.store.journals.exports import MANIFEST, Export, note_export
 from slowwave.store.snapshot import Snapshot
 from slowwave.tasks.publish.export import FORMATS, write_table
@@ -58,13 +59,19 @@ def export_tables(
         "space": settings.space,
         "format": form,
         "exported_at": datetime.now(UTC).isoformat(timespec="seconds"),
-        "tables": write_graph(snapshot, to)
+        "tables": write_graph(snapshot, to, read_claim_confidences(settings, snapshot))
         if form == GRAPH
         else {table.name: write_table(snapshot, table, to, form, phrase) for table in chosen},
     }
     (to / MANIFEST).write_bytes(orjson.dumps(manifest, option=orjson.OPT_INDENT_2))
     note_export(snapshot.dir, Export(str(to.resolve()), form, manifest["release"], manifest["exported_at"]))
     return manifest
+
+
+def read_claim_confidences(settings: Settings, snapshot: Snapshot) -> dict[str, float]:
+    """Return how sure each claim of a release is, by its id, as every other output tells it."""
+    view = View.open(settings.store, settings.space, snapshot.release.release_id)
+    return view.look_up_confidences(view.read_keys(OBSERVATIONS).to_pylist())
 
 
 def __getattr__(name: str) -> Any:

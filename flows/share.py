@@ -15,6 +15,7 @@ from typing import Any
 import orjson
 import pyarrow.compute as pc
 
+from slowwave.flows.export import read_claim_confidences
 from slowwave.flows.nightly import run_night
 from slowwave.flows.parts.report import RunReport
 from slowwave.schemas.errors import UsageError
@@ -24,7 +25,7 @@ from slowwave.store.journals.exports import Export, note_export
 from slowwave.store.private import make_files_private, make_private_folder, replace_file
 from slowwave.store.snapshot import Snapshot
 from slowwave.store.traces import check_not_away
-from slowwave.store.workspaces import anchor_workspace
+from slowwave.store.workspaces import anchor_workspace, require_workspaces
 from slowwave.tasks.ingest.formats.own.learnings import FOLDER, KEY, WITHDRAWN, read, read_claims
 from slowwave.tasks.ingest.parsing.records import Inactive, Limits, Message
 from slowwave.tasks.publish.learnings import CITED, SCHEMA, build_learnings, render_markdown, select_learnings
@@ -36,7 +37,8 @@ _NAME = re.compile(r"[\w.-]{1,64}")
 def export_learnings(
     settings: Settings, to: Path, workspace: str | None = None, form: str = "json", release: str | None = None
 ) -> int:
-    """Write the active claims of a release to a file that is new; returns how many.
+    """Write the active claims of a release, of one workspace however it is written or of all, to a file that is new;
+    returns how many.
 
     Raises:
         UsageError: an unknown format, a file that is there already, a workspace that no claim is of.
@@ -48,12 +50,13 @@ def export_learnings(
         raise UsageError(f"{to} is there already: name a file that is new")
     snapshot = Snapshot(settings.store, settings.space, release)
     rows = snapshot.read(OBSERVATIONS)
-    claims = select_learnings(rows, find_workspace(rows["workspace"].to_pylist(), workspace))
+    places = require_workspaces(anchor_workspace(workspace), rows["workspace"].to_pylist()) if workspace else ()
+    claims = select_learnings(rows, places)
     cited = pc.unique(pc.list_flatten(claims["message_ids"].combine_chunks()))
     messages = snapshot.read(MESSAGES, list(CITED), pc.field("message_id").isin(cited))
-    learnings = build_learnings(claims, messages)
+    learnings = build_learnings(claims, messages, read_claim_confidences(settings, snapshot))
     if form == "md":
-        title = f"Learnings of {Path(workspace).name}" if workspace else "Learnings"
+        title = f"Learnings of {Path(places[0]).name}" if places else "Learnings"
         to.write_text(render_markdown(learnings, title), encoding="utf-8")
     else:
         head = {KEY: SCHEMA, "release": snapshot.release.name, "claims": learnings}
@@ -61,22 +64,6 @@ def export_learnings(
     at = datetime.now(UTC).isoformat(timespec="seconds")
     note_export(snapshot.dir, Export(str(to.resolve()), form, snapshot.release.name, at))
     return len(learnings)
-
-
-def find_workspace(known: Sequence[str | None], asked: str | None) -> str | None:
-    """Return the workspace that is asked for, by its whole name or, where one alone has it, by its last part.
-
-    Raises:
-        UsageError: there is none, or several.
-    """
-    if asked is None:
-        return None
-    there = sorted({name for name in known if name})
-    named = [name for name in there if asked.rstrip("/") in (name.rstrip("/"), Path(name).name)]
-    if len(named) != 1:
-        several = f"several workspaces are called {asked!r}" if named else f"no claim is of a workspace {asked!r}"
-        raise UsageError(f"{several}; there are: {', '.join(named or there[:20]) or 'none'}")
-    return named[0]
 
 
 def import_learnings(settings: Settings, file: Path, name: str, workspaces: Sequence[str] = ()) -> RunReport:

@@ -1,5 +1,6 @@
 """A release's claims and how they hang together as GraphML, which yEd, Gephi, networkx and the like read."""
 
+from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -16,10 +17,11 @@ CONTROLS = dict.fromkeys([*range(9), 11, 12, *range(14, 32), *range(0xD800, 0xE0
 """What XML has no way to say."""
 
 
-def write_graph(snapshot: Snapshot, to: Path) -> dict[str, dict[str, Any]]:
+def write_graph(snapshot: Snapshot, to: Path, confidences: Mapping[str, float]) -> dict[str, dict[str, Any]]:
     """Write `relations.graphml` below `to`: a node a claim, an edge a relation, from the later claim to the earlier.
 
-    Returns rows, file and columns of both tables, for the manifest.
+    Returns rows, file and columns of both tables, for the manifest. `confidences` has how sure each claim is, by its
+    id: more than what the table's column has where several sessions say it.
     """
     root = Element("graphml", xmlns="http://graphml.graphdrawing.org/xmlns")
     for place, columns in (("node", NODE), ("edge", EDGE)):
@@ -29,7 +31,8 @@ def write_graph(snapshot: Snapshot, to: Path) -> dict[str, dict[str, Any]]:
     nodes = _read_rows(snapshot, OBSERVATIONS, [OBSERVATIONS.key, *NODE])
     edges = _read_rows(snapshot, RELATIONS, [RELATIONS.key, "from_id", "to_id", *EDGE])
     for row in nodes:
-        _add_values(SubElement(graph, "node", id=row[OBSERVATIONS.key]), "node", NODE, row)
+        key = row[OBSERVATIONS.key]
+        _add_values(SubElement(graph, "node", id=key), "node", NODE, row | {"confidence": confidences[key]})
     for row in edges:
         ends = {"id": row[RELATIONS.key], "source": row["from_id"], "target": row["to_id"]}
         _add_values(SubElement(graph, "edge", ends), "edge", EDGE, row)

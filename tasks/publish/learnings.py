@@ -5,7 +5,7 @@ Everything is redacted again. Of a workspace the folder's name goes out, never i
 
 import hashlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
 
@@ -21,29 +21,32 @@ CITED = ("message_id", "role", "ts", "text")
 """Columns of MESSAGES that `build_learnings` needs."""
 
 
-def select_learnings(claims: pa.Table, workspace: str | None = None) -> pa.Table:
-    """Return the active claims of this memory's own, of one workspace or of all, the oldest first.
-
-    A workspace is named by its path or, where only one has it, by its last part.
+def select_learnings(claims: pa.Table, places: Collection[str] = ()) -> pa.Table:
+    """Return the active claims of this memory's own, the oldest first; `places`: the names of the one workspace that
+    they are to be of, none for all.
     """
     own = pa.array([not is_shared(observer) for observer in claims["observer"].to_pylist()], pa.bool_())
     kept = claims.filter(pc.and_(pc.equal(claims["status"], Status.ACTIVE), own))
-    if workspace is not None:
-        kept = kept.filter(pc.equal(kept["workspace"], workspace))
+    if places:
+        kept = kept.filter(pc.is_in(kept["workspace"], pa.array(places, pa.string())))
     return kept.sort_by([("observed_at", "ascending"), ("observation_id", "ascending")])
 
 
-def build_learnings(claims: pa.Table, messages: pa.Table) -> list[dict[str, Any]]:
+def build_learnings(claims: pa.Table, messages: pa.Table, confidences: Mapping[str, float]) -> list[dict[str, Any]]:
     """Return a plain record for each claim.
 
-    claims: rows of OBSERVATIONS; messages: columns CITED of those that the claims name. `sessions` is how many sessions
-    say it; `cited` has of each message who said it, when, and the SHA-256 of its text.
+    claims: rows of OBSERVATIONS; messages: columns CITED of those that the claims name; confidences: how sure each
+    claim is, by its id. `sessions` is how many sessions say it; `cited` has of each message who said it, when, and the
+    SHA-256 of its text.
     """
-    said = {row["message_id"]: row for row in messages.to_pylist()}
-    return [_build_learning(row, [said[m] for m in row["message_ids"] if m in said]) for row in claims.to_pylist()]
+    cited = {row["message_id"]: row for row in messages.to_pylist()}
+    return [
+        _build_learning(row, confidences[row["observation_id"]], [cited[m] for m in row["message_ids"] if m in cited])
+        for row in claims.to_pylist()
+    ]
 
 
-def _build_learning(row: Mapping[str, Any], cited: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _build_learning(row: Mapping[str, Any], confidence: float, cited: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     workspace = row["workspace"]
     return {
         "id": row["observation_id"],
@@ -54,7 +57,7 @@ def _build_learning(row: Mapping[str, Any], cited: Sequence[Mapping[str, Any]]) 
         "detail": redact_text(row["detail"]) if row["detail"] else None,
         "files": [redact_text(_relate(file, workspace)) for file in row["files"]],
         "speaker": redact_text(row["speaker"]) if row["speaker"] else None,
-        "confidence": round(row["confidence"], 3),
+        "confidence": confidence,
         "observed_at": row["observed_at"].isoformat() if row["observed_at"] else None,
         "sessions": len(row["evidence_sessions"]),
         "quote": redact_text(row["quote"]),

@@ -18,8 +18,10 @@ from slowwave.recall.views.show import show
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import OBSERVATIONS, PATTERNS
 from slowwave.store.releases import publish
+from slowwave.store.store import Store
 from slowwave.tasks.llm.fence import has_injection
 from tests.recall_store import add, build, observation
+from tests.talk_files import session
 
 TIDEPOOL = "/home/ada/tidepool"
 SOURCE = re.compile(r"^- .+ <!-- (\S+)/([0-9a-f]{12}) -->$", re.MULTILINE)
@@ -51,8 +53,8 @@ def test_it_is_valid_and_each_lines_source_is_there(store: Path) -> None:
     snapshot = Memory.open(store).snapshot
     lines = [line for line in body.splitlines() if line.startswith("- ")]
     assert len(lines) > 5
-    for session, message in SOURCE.findall(body):
-        found, holder = show(snapshot, message, 0).node, show(snapshot, session, 0).node
+    for tag, message in SOURCE.findall(body):
+        found, holder = show(snapshot, message, 0).node, show(snapshot, tag, 0).node
         assert (found.kind, found.facts["session_id"]) == ("message", holder.id)
     assert len(SOURCE.findall(body)) == len(lines)
 
@@ -158,6 +160,39 @@ def test_a_claim_with_a_gate_shut_is_no_line_and_one_that_nobody_judged_is(tmp_p
     told = [line.text for line in collect_skill_lines(Memory.open(made.root)._get_view(), {"api"}, has_injection)]
     assert any(text.startswith("Sessions live in PostgreSQL.") for text in told)
     assert not any(text.startswith("It was moved there.") for text in told)
+
+
+def test_a_claim_of_three_sessions_is_told_with_the_confidence_that_claims_shows(store: Path, tmp_path: Path) -> None:
+    asked, answer = "Always run the integration tests before you push to the pier branch.", "Understood."
+    talks = [
+        session(tmp_path, f"s{day}", day, [("user", f"Please add tide table {day} to the parser."), ("assistant", "I "
+        "changed `src/parser.py`, and the tests pass."), ("user", asked), ("assistant", answer)], "/work/pier")
+        for day in (1, 2, 3)
+    ]  # fmt: skip
+    made = run_night(talks, Settings(store=tmp_path / "made", encoder="hash-384"))
+    made.check_complete()
+
+    def run(*words: object) -> str:
+        done = CliRunner().invoke(app, [*map(str, words), "--store", str(tmp_path / "made")])
+        assert done.exit_code == 0, done.output
+        return done.output
+
+    (claim,) = [one for one in json.loads(run("claims", "--json")) if one["summary"] == asked[:-1]]
+    (row,) = [one for one in Store.open(tmp_path / "made").read(OBSERVATIONS).to_pylist() if one["status"] == "active"
+              and one["observation_id"] == claim["id"]]  # fmt: skip
+    assert row["confidence"] < 0.5 < claim["confidence"]  # one session alone would not be told
+    sure, surer = claim["confidence"], round(claim["confidence"] + 0.001, 3)
+    for words in (("skill",), ("project", "--out", "-")):
+        told = [run(*words, "--workspace", "/work/pier", "--min-confidence", least) for least in (0.5, sure, surer)]
+        assert [asked[:-1] in one for one in told] == [True, True, False]
+    assert asked[:-1] in run("briefing", "--workspace", "/work/pier")
+    assert [asked[:-1] in run("claims", "--min-confidence", least) for least in (sure, surer)] == [True, False]
+    run("export", tmp_path / "out.json", "--learnings")
+    exported = json.loads((tmp_path / "out.json").read_text())["claims"]
+    assert [one["confidence"] for one in exported if one["id"] == claim["id"]] == [sure]
+    run("export", tmp_path / "out", "--format", "graphml")
+    (graph,) = (tmp_path / "out").glob("*.graphml")
+    assert f'<data key="node-confidence">{sure}</data>' in graph.read_text()
 
 
 def test_the_example_is_what_the_command_prints(store: Path) -> None:

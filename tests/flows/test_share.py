@@ -82,7 +82,7 @@ def test_an_export_imported_gives_the_same_claims(samples_night: tuple[Path, Run
     theirs += claims(tmp_path / "new", "superseded")
     assert says(theirs) == says(mine)
     assert {row["observer"] for row in theirs} == {"shared:ann"}
-    trust = {row["quote"] + row["summary"]: row["confidence"] for row in mine}
+    trust = {one.quote + one.summary: one.confidence for one in Memory.open(store).claims()}
     assert all(
         row["confidence"] == pytest.approx(0.8 * trust[row["quote"] + row["summary"]], abs=0.001) for row in theirs
     )
@@ -257,11 +257,26 @@ def test_bad_input_is_told(tmp_path: Path, text: str, name: str, places: list[st
 
 def test_markdown_is_for_people(tmp_path: Path) -> None:
     run_night([chat(tmp_path / "a.jsonl", 1, *TURNS)], config(tmp_path / "s"))
-    export_learnings(config(tmp_path / "s"), tmp_path / "out.md", "shop", "md")
+    export_learnings(config(tmp_path / "s"), tmp_path / "out.md", "/home/ann/shop", "md")
     text = (tmp_path / "out.md").read_text()
     assert text.startswith("# Learnings of shop\n\n## ")
     assert "\n  > The API listens on port 8080 (user, 2026-03-01)\n" in text
     with pytest.raises(UsageError, match="is there already"):
         export_learnings(config(tmp_path / "s"), tmp_path / "out.md")
-    with pytest.raises(UsageError, match="no claim is of a workspace 'nope'; there are: /home/ann/shop"):
+    with pytest.raises(UsageError, match="no workspace 'nope' is known here"):
         export_learnings(config(tmp_path / "s"), tmp_path / "b.json", "nope")
+
+
+def test_a_workspace_is_named_as_anywhere_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = tmp_path / "proj"
+    (place / "src").mkdir(parents=True)
+    (place / ".git").mkdir()
+    path = chat(tmp_path / "a.jsonl", 1, *TURNS)
+    path.write_text(path.read_text().replace("/home/ann/shop", str(place)))
+    run_night([path, chat(tmp_path / "b.jsonl", 2, *TURNS)], config(tmp_path / "s"))
+    monkeypatch.chdir(tmp_path)
+    for asked in ("./proj", "./proj/", "proj/src", str(place)):
+        (tmp_path / "out.md").unlink(missing_ok=True)
+        words = ("export", "out.md", "--learnings", "--format", "md", "--workspace", asked, "--store", "s")
+        assert CliRunner().invoke(app, words).output == "2 learnings written to out.md\n"
+        assert (tmp_path / "out.md").read_text().startswith("# Learnings of proj\n")

@@ -83,7 +83,7 @@ def test_each_condition_lets_through_what_it_says(memory: Memory) -> None:
 def test_sessions_make_a_claim_surer_and_a_likely_change_less_sure(memory: Memory) -> None:
     sure = {claim.id: claim.confidence for claim in memory.claims()}
     assert sure == {"often": 0.875, "newer": 0.5, "foreign": 0.5, "doubted": 0.2, "undated": 0.1}
-    one = np.ones(1, dtype=np.float32)
+    one = np.ones(1)
     grown = [float(compute_confidence(0.3 * one, n * one, 0 * one)[0]) for n in range(4)]
     assert grown == pytest.approx([0.3, 0.3, 0.51, 0.657])
 

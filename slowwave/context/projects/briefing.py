@@ -107,7 +107,6 @@ def collect_facts(view: View) -> list[Line]:
         "session_id",
         "summary",
         "category",
-        "confidence",
         "observed_at",
         "speaker",
         "message_ids",
@@ -120,7 +119,8 @@ def collect_facts(view: View) -> list[Line]:
     rows = [row for row in rows if not is_shared(str(row["observer"]))]
     rows.sort(key=lambda row: str(row["observation_id"]))
     rows.sort(key=lambda row: _make_time_key(row["observed_at"]), reverse=True)
-    rows.sort(key=lambda row: -round(cast(float, row["confidence"]), 6))
+    sure = view.look_up_confidences([str(row["observation_id"]) for row in rows])
+    rows.sort(key=lambda row: -sure[str(row["observation_id"])])
     columns = ["message_id", "native_id", "seq", "origin"]
     said = view.read_by_id(MESSAGES, [_get_first_message_id(row) for row in rows], columns)
     rows.sort(key=lambda row: said.get(_get_first_message_id(row), {}).get("origin") != Origin.HUMAN)

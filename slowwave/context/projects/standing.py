@@ -29,7 +29,7 @@ BORNE_OUT = 2
 EARLIEST = datetime.min.replace(tzinfo=UTC)
 COLUMNS = [
     *("observation_id", "session_id", "workspace", "summary", "category", "pack", "message_ids", "speaker"),
-    *("confidence", "observed_at", "evidence_sessions", "topic_id", "observer"),
+    *("observed_at", "evidence_sessions", "topic_id", "observer"),
 ]
 SAID = ["message_id", "session_id", "native_id", "seq", "origin"]
 
@@ -47,6 +47,7 @@ class StandingClaim:
     topic: str | None
     """The topic's id."""
     confidence: float
+    """As `claims` tells it."""
     sessions: int
     """Those that bear it out."""
     source: LineSource
@@ -69,21 +70,24 @@ def collect_standing_claims(
     """
     if not view.count(OBSERVATIONS):
         return []
-    wanted = match_unshut_claims() & (pc.field("confidence") >= least)
+    wanted = match_unshut_claims()
     for column, values in (("workspace", places), ("category", categories)):
         wanted = wanted & pc.field(column).isin(sorted(values)) if values else wanted
+    rows = view.read(OBSERVATIONS, COLUMNS, wanted).to_pylist()
+    sure = view.look_up_confidences([row["observation_id"] for row in rows])
     rows = [
         row
-        for row in view.read(OBSERVATIONS, COLUMNS, wanted).to_pylist()
-        if len(row["summary"]) <= LONGEST
+        for row in rows
+        if sure[row["observation_id"]] >= least
+        and len(row["summary"]) <= LONGEST
         and row["observation_id"] not in view.doubts.of_claim
         and not is_shared(row["observer"])
     ]
     said = view.read_by_id(MESSAGES, [key for row in rows for key in row["message_ids"]], SAID)
-    standing = [claim for row in rows if (claim := _make_claim(view, row, said))]
+    standing = [claim for row in rows if (claim := _make_claim(view, row, sure[row["observation_id"]], said))]
     standing.sort(key=lambda claim: claim.id)
     standing.sort(key=lambda claim: claim.source.at or EARLIEST, reverse=True)
-    standing.sort(key=lambda claim: (-claim.sessions, -round(claim.confidence, 6)))
+    standing.sort(key=lambda claim: (-claim.sessions, -claim.confidence))
     first: dict[str, StandingClaim] = {}
     for claim in standing:
         first.setdefault(claim.text.casefold(), claim)
@@ -105,7 +109,9 @@ def take_in_turn(claims: Iterable[StandingClaim]) -> Iterator[StandingClaim]:
         yield from (claim for claim in turn if claim is not None)
 
 
-def _make_claim(view: View, row: dict[str, Any], said: dict[str, dict[str, object]]) -> StandingClaim | None:
+def _make_claim(
+    view: View, row: dict[str, Any], confidence: float, said: dict[str, dict[str, object]]
+) -> StandingClaim | None:
     """Return the row as a claim; None where neither a person said it nor two sessions bear it out."""
     messages = [said[key] for key in row["message_ids"] if key in said]
     session = view.native_sessions.get(row["session_id"])
@@ -131,7 +137,7 @@ def _make_claim(view: View, row: dict[str, Any], said: dict[str, dict[str, objec
         row["pack"],
         row["workspace"],
         row["topic_id"],
-        row["confidence"],
+        confidence,
         sessions,
         source,
     )

@@ -45,7 +45,7 @@ def _add_claim_facts(view: View, hits: Sequence[Hit]) -> list[Hit]:
             category=str(row["category"]),
             detail=cast(str | None, row["detail"]),
             files=tuple(_list_strings(row["files"])),
-            confidence=round(sure[hit.id], 3),
+            confidence=sure[hit.id],
             topic=cast(str | None, names.get(str(row["topic_id"]), {}).get("name")),
         )
         if hit.kind == "observation" and (row := rows.get(hit.id))

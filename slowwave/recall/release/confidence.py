@@ -3,12 +3,17 @@
 from collections.abc import Mapping, Set
 
 import numpy as np
+import numpy.typing as npt
 
-from slowwave.recall.release.tables import Floats, Tables
+from slowwave.recall.release.tables import Tables
 from slowwave.schemas.tables import OBSERVATIONS
+
+Floats = npt.NDArray[np.float64]
 
 UNCONFIRMED = 0.8
 """What is left of a claim's confidence where only an agent noted it, as of one that another memory gave."""
+DECIMALS = 3
+"""Of a confidence: what is shown is what a bound such as `--min-confidence .7` is held against."""
 
 
 def compute_confidence(first: Floats, sessions: Floats, changed: Floats) -> Floats:
@@ -27,7 +32,7 @@ def compute_confidence(first: Floats, sessions: Floats, changed: Floats) -> Floa
 
 
 def read_confidences(view: Tables, likely: Mapping[str, float], unconfirmed: Set[str] = frozenset()) -> Floats:
-    """Return the confidence of every observation of a release, by offset.
+    """Return the confidence of every observation of a release, by offset: the one that every output shows.
 
     Args:
         view: the release.
@@ -37,12 +42,12 @@ def read_confidences(view: Tables, likely: Mapping[str, float], unconfirmed: Set
     """
     columns = ["observation_id", "session_id", "confidence", "evidence_sessions"]
     rows = view.open_dataset(OBSERVATIONS).to_table(columns=columns)
-    first = rows["confidence"].to_numpy().astype(np.float32)
+    first = rows["confidence"].to_numpy().astype(np.float64)
     witnesses = [
         len((set(some) or {own}) - unconfirmed)
         for some, own in zip(rows["evidence_sessions"].to_pylist(), rows["session_id"].to_pylist(), strict=True)
     ]
-    sessions = np.array(witnesses, dtype=np.float32)
+    sessions = np.array(witnesses, dtype=np.float64)
     first = np.where(sessions > 0, first, UNCONFIRMED * first)
-    changed = [likely.get(key, 0.0) for key in rows["observation_id"].to_pylist()]
-    return compute_confidence(first, sessions, np.array(changed, dtype=np.float32))
+    changed = np.array([likely.get(key, 0.0) for key in rows["observation_id"].to_pylist()])
+    return compute_confidence(first, sessions, changed).round(DECIMALS)

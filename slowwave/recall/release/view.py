@@ -16,11 +16,11 @@ from slowwave.recall.release.agent_notes import find_agent_notes
 from slowwave.recall.release.calibration import Calibration
 from slowwave.recall.release.claims import ClaimFacts, ClaimLayout, read_claim_facts, read_claim_layout
 from slowwave.recall.release.columns import Ints, Mask
-from slowwave.recall.release.confidence import read_confidences
+from slowwave.recall.release.confidence import Floats, read_confidences
 from slowwave.recall.release.doubts import Doubts, read_doubts
 from slowwave.recall.release.passages import Layout, read_layout
 from slowwave.recall.release.supersessions import SupersessionIndex, read_supersessions
-from slowwave.recall.release.tables import Floats, LRUCache, Tables, shared_property
+from slowwave.recall.release.tables import LRUCache, Tables, shared_property
 from slowwave.schemas.tables import OBSERVATIONS, PASSAGES, SESSIONS
 from slowwave.schemas.vocabulary import SHARED
 from slowwave.store.releases import Release
@@ -90,7 +90,7 @@ class View(Tables):
         return frozenset(key for key, confirmed in self.agent_notes.items() if not confirmed)
 
     def look_up_confidences(self, claims: Sequence[str]) -> dict[str, float]:
-        """Return the same of some claims, by their ids; of ids that are no claim's nothing."""
+        """Return how sure some claims are, by their ids; of ids that are no claim's nothing."""
         offsets = self.find_offsets(OBSERVATIONS, claims)
         keys = self.read_keys(OBSERVATIONS).take(offsets).to_pylist()
         return dict(zip(keys, self.confidences[offsets].tolist(), strict=True))
