@@ -59,7 +59,7 @@ def run_exclude(
         else:
             sessions = _exclude_sessions(job.store, names, why)
             report.notes.append(f"left out: {_tell(sessions)}: {why}")
-        run_steps_after_read(job, report, call)
+        run_steps_after_read(job, report, call, gated=False)  # the loss is what the person asked for
     return report
 
 

@@ -136,7 +136,7 @@ def _rebuild(job: Job, report: RunReport, call: Caller) -> None:
     from slowwave.flows.nightly import run_steps_after_read
 
     try:
-        run_steps_after_read(job, report, call)
+        run_steps_after_read(job, report, call, gated=False)  # erasing is what a forgetting is for
     except StoreError:  # what is half made anew is not released
         raise
     except SlowwaveError as error:

@@ -8,7 +8,7 @@ mended by the next, and a night without news changes nothing. A step that fails,
 others nor the release (`run_step`, `slowwave/tasks/isolate.py`).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -73,17 +73,31 @@ def run_night(paths: list[Path], settings: Settings, call: Caller = run_as_funct
     return report
 
 
-def run_steps_after_read(job: Job, report: RunReport, call: Caller, *, gated: bool = False) -> None:
+def run_steps_after_read(
+    job: Job,
+    report: RunReport,
+    call: Caller,
+    *,
+    gated: bool = True,
+    jobs: Mapping[Callable[[Job], StepReport], Job] | None = None,
+) -> None:
     """Run everything after reading, on whatever lacks it: the part that every kind of run shares.
 
-    A step that fails leaves what it had made before, and the next ones go on with that; but for `publish`. What nobody
-    asked for by hand is `gated`: outside the bounds of `gates` the live release stays. So is all while a night is held
-    back: what is asked for by hand makes nothing of that live.
+    A step that fails leaves what it had made before, and the next ones go on with that; but for `publish`.
+
+    Args:
+        job: the run.
+        report: of the run.
+        call: how a step is run.
+        gated: outside the bounds of `gates` the live release stays. Off where a loss is what a person asks for, or
+            where damage has taken the rows already; but while a run is held back nothing of it is made live.
+        jobs: by step, the job of one that is run under other settings than the rest.
     """
     gated = gated or is_held(job.store)
     for step in STEPS:
-        if step is not write_gists or job.settings.gists != "off":
-            run_step(call, report, step, job)
+        mine = (jobs or {}).get(step, job)
+        if step is not write_gists or mine.settings.gists != "off":
+            run_step(call, report, step, mine)
     if read_plans(job.store.dir):
         rewrite_store(job)
     report.steps.append(call(publish_release, job, gated))

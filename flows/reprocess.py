@@ -14,7 +14,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slowwave.flows.nightly import run_steps_after_read
+from slowwave.flows.nightly import STEPS, run_steps_after_read
 from slowwave.flows.parts.report import RunReport
 from slowwave.flows.parts.run import Caller, open_run, run_as_function, run_step
 from slowwave.flows.parts.selection import Selection
@@ -24,13 +24,21 @@ from slowwave.schemas.settings import ModelTask, Settings
 from slowwave.schemas.tables import FILES, GISTS, MARKS, OBSERVATIONS, PASSAGES, SESSIONS, SUMMARIES, TOPIC_HISTORY
 from slowwave.schemas.vocabulary import Status, SummaryScope
 from slowwave.store.store import Store
+from slowwave.tasks.boilerplate.task import find_boilerplate
+from slowwave.tasks.dedupe.task import dedupe_observations
 from slowwave.tasks.gists.task import write_gists
+from slowwave.tasks.habits.task import find_habits
 from slowwave.tasks.ingest.task import read_transcripts
-from slowwave.tasks.job import Job, is_model_key
+from slowwave.tasks.job import Job, StepReport, is_model_key
 from slowwave.tasks.llm.ask import get_model, keeps_model_rows
+from slowwave.tasks.observe.task import observe_sessions
+from slowwave.tasks.passages.task import write_passages
 from slowwave.tasks.publish.task import find_run_release, publish_release
+from slowwave.tasks.relate.task import relate_claims
 from slowwave.tasks.relate.workspaces import name_unit
-from slowwave.tasks.supersede.task import UNIT
+from slowwave.tasks.summarize.task import roll_up
+from slowwave.tasks.supersede.task import UNIT, supersede_observations
+from slowwave.tasks.topics.task import assign_topics
 
 
 def forget_files(store: Store, chosen: pl.DataFrame) -> None:
@@ -111,6 +119,7 @@ def forget_gists(store: Store, chosen: pl.DataFrame, *, keep: bool) -> None:
 
 
 Forget = Callable[..., None]
+Step = Callable[[Job], StepReport]
 FORGET: dict[str, Forget] = {
     "read": lambda store, chosen, *, keep: forget_files(store, chosen),
     "passages": lambda store, chosen, *, keep: forget_rows(store, chosen, PASSAGES),
@@ -133,8 +142,41 @@ TASKS: dict[str, ModelTask] = {
 """What of a model a step is done with."""
 
 
-def run_reprocess(step: str, selection: Selection, settings: Settings, call: Caller = run_as_function) -> RunReport:
+OF_THE_STEP = ("llm", "models", "engine", "gists")
+"""Settings of a command that say how the named step is done again; the steps that it leaves alone have the usual."""
+FIRST: dict[str, Step] = {
+    "boilerplate": find_boilerplate, "observe": observe_sessions, "dedupe": dedupe_observations,
+    "supersede": supersede_observations, "relate": relate_claims, "assign": assign_topics, "topics": assign_topics,
+    "summaries": roll_up,
+}  # fmt: skip
+"""The step of the night that does it; those after it depend on it."""
+ALONE: dict[str, Step] = {"passages": write_passages, "gists": write_gists, "habits": find_habits}
+"""Steps of the night on which no other depends."""
+
+
+def find_untouched(step: str) -> list[Step]:
+    """Return the steps of the night that do not depend on the one that is done again."""
+    if step in ALONE:
+        return [one for one in STEPS if one is not ALONE[step]]
+    return list(STEPS[: STEPS.index(FIRST[step])]) if step in FIRST else []
+
+
+def run_reprocess(
+    step: str,
+    selection: Selection,
+    settings: Settings,
+    call: Caller = run_as_function,
+    usual: Settings | None = None,
+) -> RunReport:
     """Do a step again for the selection, and what depends on it.
+
+    Args:
+        step: one of `FORGET`.
+        selection: its sessions.
+        settings: how the step, and what depends on it, is done.
+        call: how a step is run.
+        usual: settings of the steps that do not depend on it: they finish what a run that was killed left, and make
+            nothing anew by another model. None: `settings`.
 
     Raises:
         UsageError: an unknown step, session or workspace, or a selection without a session.
@@ -155,7 +197,8 @@ def run_reprocess(step: str, selection: Selection, settings: Settings, call: Cal
         if step == "read":
             paths = [p for p in _list_paths(chosen) if p.exists()]
             run_step(call, report, read_transcripts, job, paths)
-        run_steps_after_read(job, report, call)
+        other = Job(usual or settings, job.run_id)
+        run_steps_after_read(job, report, call, jobs=dict.fromkeys(find_untouched(step), other))
     return report
 
 
@@ -172,18 +215,14 @@ def backfill_gists(settings: Settings, call: Caller = run_as_function) -> RunRep
     _refuse_without_gists(settings)
     with open_run("backfill", settings) as (job, report):
         report.steps.append(call(write_gists, job))
-        _publish(job, report, call)
+        report.steps.append(call(publish_release, job))
+        report.release = find_run_release(job)
     return report
 
 
 def _refuse_without_gists(settings: Settings) -> None:
     if settings.gists == "off":
         raise UsageError("gists are off: set SLOWWAVE_GISTS, or name a strategy with --gists")
-
-
-def _publish(job: Job, report: RunReport, call: Caller) -> None:
-    report.steps.append(call(publish_release, job))
-    report.release = find_run_release(job)
 
 
 def __getattr__(name: str) -> Any:

@@ -49,7 +49,7 @@ def run_revert(wanted: str, why: str, settings: Settings, call: Caller = run_as_
             _revert_claims(job.store, claims, why)
             told = f"{claims[0]['observation_id']} and {len(claims) - 1} that repeat it"
             report.notes.append(f"taken back: {told}: {why}")
-        run_steps_after_read(job, report, call)
+        run_steps_after_read(job, report, call, gated=False)  # the loss is what the person asked for
     return report
 
 

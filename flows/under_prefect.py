@@ -80,9 +80,11 @@ def reprocess(step: str, selection: dict[str, Any] | None = None, overrides: dic
     Raises:
         NightIncomplete: as `nightly`.
     """
-    from slowwave.flows.reprocess import run_reprocess
+    from slowwave.flows.reprocess import OF_THE_STEP, run_reprocess
 
-    report = run_reprocess(step, Selection(**selection or {}), Settings(**overrides or {}), run_as_task)
+    given = overrides or {}
+    usual = Settings(**{name: value for name, value in given.items() if name not in OF_THE_STEP})
+    report = run_reprocess(step, Selection(**selection or {}), Settings(**given), run_as_task, usual)
     save_artifact(report, "reprocess-report", "What was done again")
     return report.check_complete()
 

@@ -81,7 +81,7 @@ def run_repair(settings: Settings, call: Caller = run_as_function) -> RunReport:
         if todo.keys() - {RELEASES.name}:
             _read_again(job, report, call, todo, before)
             _forget_made(job.store, {name for name, one in todo.items() if one.lost != 0})
-            run_steps_after_read(job, report, call)
+            run_steps_after_read(job, report, call, gated=False)  # what is lost was lost to the damage
         dropped = drop_unreadable(job.store)
         told += [line for one in todo.values() for line in _tell_lost(job.store, one, before)]
         told += [f"{name} can't be read any more and is no longer kept" for name in dropped]

@@ -34,6 +34,7 @@ def check_gates(
     unanswered: Iterable[tuple[str, str]] = (),
     topics: TopicFigures | None = None,
     summaries: Sequence[Coherence] = (),
+    fewer: int = 0,
 ) -> list[str]:
     """Return why a release should not be made, a line a gate with examples; none where it should.
 
@@ -45,11 +46,12 @@ def check_gates(
         unanswered: questions, and answers, that the live release knows and the one to be does not.
         topics: how they stand apart in the release to be, where a model made them.
         summaries: those of it that a model wrote since.
+        fewer: how many claims less there are of the sessions that were observed by other rules since.
     """
     return [
         *_check_rows(*counts),
         *(f"a probe is no longer answered: {question!r} by {answer!r}" for question, answer in unanswered),
-        *(_check_shares(settings, active, became) if active >= settings.min_claims else ()),
+        *(_check_shares(settings, active, became, fewer) if active >= settings.min_claims else ()),
         *(_check_topics(settings, topics) if topics and active >= settings.min_claims else ()),
         *(_check_summaries(settings, summaries) if len(summaries) >= settings.min_summaries else ()),
     ]
@@ -63,16 +65,18 @@ def _check_rows(live: Mapping[str, int], candidate: Mapping[str, int]) -> Iterat
             yield f"{table.name}: {after:,} rows, {before:,} in the live release"
 
 
-def _check_shares(settings: GateSettings, active: int, became: Sequence[tuple[str, str]]) -> Iterator[str]:
+def _check_shares(settings: GateSettings, active: int, became: Sequence[tuple[str, str]], fewer: int) -> Iterator[str]:
     counts = Counter(kind for kind, _ in became)
-    for kinds, bound, name in (
-        (RETIRED, settings.max_retired, "max_retired"),
-        (LOST, settings.max_lost, "max_lost"),
+    for kinds, more, bound, name in (
+        (RETIRED, 0, settings.max_retired, "max_retired"),
+        (LOST, fewer, settings.max_lost, "max_lost"),
     ):
-        share = sum(counts[kind] for kind in kinds) / active
+        share = (sum(counts[kind] for kind in kinds) + more) / active
         if share > bound:
-            told = _show_texts([claim for kind, claim in became if kind in kinds][:EXAMPLES])
+            examples = _show_texts([claim for kind, claim in became if kind in kinds][:EXAMPLES])
+            less = [f"{more:,} fewer in the sessions that other rules were used on"] if more else []
             which = " or ".join(kinds)
+            told = "; ".join([*less, *([examples] if examples else [])])
             yield f"{share:.0%} of {active:,} claims {which}, gates.{name} allows {bound:.0%}: {told}"
 
 

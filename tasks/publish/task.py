@@ -3,6 +3,7 @@
 from dataclasses import replace
 from datetime import UTC, datetime
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from slowwave.engines.encoders.load import load_query_encoder
@@ -27,7 +28,7 @@ from slowwave.tasks.topics.task import measure_stored_topics
 from slowwave.tasks.vectors import is_encoder_away
 
 
-def publish_release(job: Job, gated: bool = False) -> StepReport:
+def publish_release(job: Job, gated: bool = True) -> StepReport:
     """Index, compact, release, and drop versions that no kept release pins. An unchanged store is left alone.
 
     Where it is `gated` and outside the bounds of `gates`, no release is made, and the report's `held` says why.
@@ -60,8 +61,8 @@ def publish_release(job: Job, gated: bool = False) -> StepReport:
 def check_candidate(job: Job, draft: Release) -> None:
     """Compare the release to be with the live one, and look at what a language model made since.
 
-    Claims of sessions that were observed by other rules, another model's or a newer version's, are left out: all of
-    theirs are others, as was asked for.
+    Claims of sessions that were observed by other rules, another model's or a newer version's, take the place of those
+    before: all of theirs are others, so of these only how many fewer there are is compared.
 
     Raises:
         ReleaseHeld: it is outside the bounds.
@@ -74,17 +75,23 @@ def check_candidate(job: Job, draft: Release) -> None:
     newest = job.store.read(OBSERVATIONS, columns)
     other_rules = pc.invert(pc.is_in(newest["step_key"], live["step_key"].combine_chunks()))
     observed_anew = newest["session_id"].filter(other_rules).combine_chunks()
-    live = live.filter(pc.invert(pc.is_in(live["session_id"], observed_anew)))
-    active = live["status"].to_pylist().count(Status.ACTIVE)
-    became = [(one.kind, one.summary) for one in compare_claims(live, newest, {})]
+    of_other_rules = pc.is_in(live["session_id"], observed_anew)
+    active = _count_active(live)
+    now = newest.filter(pc.is_in(newest["session_id"], observed_anew))
+    fewer = max(0, _count_active(live.filter(of_other_rules)) - _count_active(now))
+    became = [(one.kind, one.summary) for one in compare_claims(live.filter(pc.invert(of_other_rules)), newest, {})]
     lost, silent = _ask_probes(job, releases[-1], draft)
     counts = releases[-1].counts, draft.counts
     topics, summaries = _measure_model_rows(job, releases[-1])
     news = collect_news(job.store, releases[-1], observed_anew.to_pylist())
-    reasons = check_gates(job.settings.gates, active, became, counts, lost, topics, summaries)
+    reasons = check_gates(job.settings.gates, active, became, counts, lost, topics, summaries, fewer)
     reasons += [*silent, *check_news(job.settings.gates, news)]
     if reasons:
         raise ReleaseHeld(reasons)
+
+
+def _count_active(claims: pa.Table) -> int:
+    return sum(status == Status.ACTIVE for status in claims["status"].to_pylist())
 
 
 def _measure_model_rows(job: Job, live: Release) -> tuple[TopicFigures | None, list[Coherence]]:

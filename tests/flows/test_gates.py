@@ -10,11 +10,15 @@ import pyarrow.compute as pc
 import pytest
 from typer.testing import CliRunner
 
+from slowwave.cli.common import HELD
 from slowwave.cli.main import app
+from slowwave.flows.exclude import run_exclude
 from slowwave.flows.nightly import run_night
 from slowwave.flows.parts.report import RunReport
 from slowwave.flows.parts.run import is_held
+from slowwave.flows.parts.selection import Selection
 from slowwave.flows.promote import promote_candidate
+from slowwave.flows.reprocess import run_reprocess
 from slowwave.recall.probes import FIRST, STILL, ask_probes
 from slowwave.recall.release.view import View
 from slowwave.schemas.errors import UsageError
@@ -23,13 +27,20 @@ from slowwave.schemas.tables import OBSERVATIONS, PASSAGES, RUNS, SUMMARIES
 from slowwave.store import Store
 from slowwave.store.journals.probes import add_probe, read_probes, remove_probe
 from slowwave.store.releases import read_releases
-from slowwave.tasks.job import Job
+from slowwave.tasks.job import MODEL_KEY, Job
 from slowwave.tasks.publish.gates import check_gates
 from slowwave.tasks.publish.task import publish_release
 from slowwave.tasks.summarize.coherence import Coherence
 from slowwave.tasks.topics.merge import TopicFigures
 
 RUNNER = CliRunner()
+ENVIRONMENT = {
+    "SLOWWAVE_ENCODER": "hash-384",
+    "SLOWWAVE_KEYWORDS__TOP": "0",
+    "SLOWWAVE_GATES__MIN_CLAIMS": "10",
+    "SLOWWAVE_GATES__MAX_LOST": "0.2",
+}
+"""The settings of the stores here, for a command."""
 START = datetime(2026, 3, 2, 9, tzinfo=UTC)
 FACTS = (
     "The {0} service listens on port {1} of the berth {0}.",
@@ -133,16 +144,54 @@ def test_within_the_bounds_and_in_a_small_memory_nothing_is_held(settings: Setti
     assert run_night([], small).held == []
 
 
-def test_sessions_observed_by_other_rules_are_no_loss(settings: Settings) -> None:
+@pytest.mark.parametrize("dropped", [0, 1])
+def test_claims_of_other_rules_take_the_place_of_those_before_but_may_not_be_far_fewer(
+    settings: Settings, dropped: int
+) -> None:
+    """Of each session's three claims all are others, or one is gone besides."""
     store = Store.open(settings.store)
-    rows = store.read(OBSERVATIONS)
+    rows = store.read(OBSERVATIONS).sort_by("session_id")
     renamed = pc.binary_join_element_wise(rows["observation_id"], "x", "")
     store.delete_ids(OBSERVATIONS, rows["observation_id"].to_pylist())
     keys = pa.array(["other"] * rows.num_rows)
     at = {name: rows.schema.get_field_index(name) for name in ("observation_id", "step_key")}
     rows = rows.set_column(at["observation_id"], rows.schema.field("observation_id"), renamed)
-    store.append(OBSERVATIONS, rows.set_column(at["step_key"], rows.schema.field("step_key"), keys))
-    assert run_night([], settings).held == []
+    rows = rows.set_column(at["step_key"], rows.schema.field("step_key"), keys)
+    store.append(OBSERVATIONS, rows.filter(pa.array([n % 3 >= dropped for n in range(rows.num_rows)])))
+    held = run_night([], settings).held
+    assert [line[: line.index(" in")] for line in held] == dropped * [
+        "33% of 36 claims withdrawn or gone, gates.max_lost allows 20%: 12 fewer"
+    ]
+
+
+def test_a_model_named_for_a_step_is_asked_for_nothing_before_it(settings: Settings) -> None:
+    """`--llm` would otherwise have every claim made anew by that model, and lost where it has none."""
+    store, where = Store.open(settings.store), ["--store", str(settings.store)]
+    claims = store.read(OBSERVATIONS).sort_by("observation_id")
+    made = RUNNER.invoke(
+        app, ["reprocess", "topics", "--llm", "scripted:tests.llm_scripts:lying", *where], env=ENVIRONMENT
+    )
+    assert made.exit_code in (0, HELD), made.output
+    after = store.read(OBSERVATIONS).sort_by("observation_id")
+    placed = ["topic_id", "assign_key"]
+    assert after.drop_columns(placed) == claims.drop_columns(placed)
+    assert pc.all(pc.starts_with(after["assign_key"], MODEL_KEY)).as_py()
+
+
+def test_what_is_asked_for_by_hand_is_held_as_a_night_is(settings: Settings) -> None:
+    store, where = Store.open(settings.store), ["--store", str(settings.store)]
+    lying = settings.model_copy(update={"llm": "scripted:tests.llm_scripts:lying"})
+    report = run_reprocess("observe", Selection(), lying)
+    assert "100% of 36 claims withdrawn or gone" in report.held[0]
+    for words in (["gists", "--gists", "extractive"], ["summaries"]):  # make nothing of it live either
+        again = RUNNER.invoke(app, ["reprocess", *words, "--missing", *where], env=ENVIRONMENT)
+        assert again.exit_code == HELD, again.output
+    assert [one.name for one in read_releases(store)] == ["r1"]
+
+
+def test_a_session_that_a_person_leaves_out_is_no_loss_to_hold_back(settings: Settings) -> None:
+    report = run_exclude([f"s{n}" for n in range(6)], "half of it were test data", settings)
+    assert (report.held, report.release is None) == ([], False)
 
 
 def test_a_probe_that_would_be_lost_holds_the_night_whatever_the_shares(settings: Settings) -> None:

@@ -56,15 +56,17 @@ def reprocess(
     """
     with report_errors_and_progress():
         from slowwave.flows.parts.selection import Selection
-        from slowwave.flows.reprocess import run_reprocess
+        from slowwave.flows.reprocess import OF_THE_STEP, run_reprocess
 
         chosen = Selection(tuple(session or ()), workspace, since, until)
         asked = build_llm_overrides(llm, max_tokens, engine)
-        settings = load_settings(**build_overrides(store, space, gists=gists, **asked))
+        given = build_overrides(store, space, gists=gists, **asked)
+        settings = load_settings(**given)
         if missing:
             _fill_in(step, chosen, settings)
         else:
-            report = run_reprocess(step, chosen, settings)
+            usual = load_settings(**{name: value for name, value in given.items() if name not in OF_THE_STEP})
+            report = run_reprocess(step, chosen, settings, usual=usual)
             report.print(OUT)
             end_run(report)
 
@@ -81,7 +83,9 @@ def _fill_in(step: str, chosen: "Selection", settings: "Settings") -> None:
     elif chosen != Selection():
         raise UsageError("gists are filled in wherever one lacks: name no sessions")
     else:
-        backfill_gists(settings).print(OUT)
+        report = backfill_gists(settings)
+        report.print(OUT)
+        end_run(report)
 
 
 def _print_summaries(report: "RunReport", found: Iterable["Summary"]) -> None:
