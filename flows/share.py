@@ -24,7 +24,6 @@ from slowwave.schemas.tables import MESSAGES, OBSERVATIONS
 from slowwave.store.journals.exports import Export, note_export
 from slowwave.store.private import make_files_private, make_private_folder, replace_file
 from slowwave.store.snapshot import Snapshot
-from slowwave.store.traces import check_not_away
 from slowwave.store.workspaces import anchor_workspace, require_workspaces
 from slowwave.tasks.ingest.formats.own.learnings import FOLDER, KEY, WITHDRAWN, read, read_claims
 from slowwave.tasks.ingest.parsing.records import Inactive, Limits, Message
@@ -83,7 +82,6 @@ def import_learnings(settings: Settings, file: Path, name: str, workspaces: Sequ
     if not _NAME.fullmatch(name) or name.startswith("."):
         raise UsageError(f"--as {name!r}: a name of letters, digits, dots and dashes, at most 64")
     document = _load_document(file)
-    check_not_away(settings.store, settings.space)
     places = _parse_workspaces(workspaces)
     claims = [
         {**one, "workspace": places.get(None) or places.get(str(there := one.get("workspace")), there)}

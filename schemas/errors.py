@@ -3,13 +3,12 @@
 SlowwaveError
 ├── StoreError
 │   ├── StoreMissing       no store, or no such space, at this path
-│   ├── StoreUnreadable    a store that is half there, or was there before
+│   ├── StoreUnreadable    a store that is broken, or half there
 │   ├── StoreUnwritable    no room, no right, or a table that is broken
 │   ├── StoreLocked        another run is writing
 │   ├── NoRelease          nothing has been released yet, or not under that name
 │   │   └── ReleaseDropped  it was, and is no longer kept
-│   ├── SchemaMismatch     a table on disk has columns that this version can't use
-│   ├── NewerStore         the store was written by a newer slowwave
+│   ├── SchemaMismatch     a table on disk has other columns: another version of slowwave wrote it
 │   └── BadRows            rows that can't be stored: a null or repeated key
 ├── ReadError              a transcript can't be read (slowwave.tasks.ingest.parsing.records)
 │   ├── UnknownFormat      no reader knows the file
@@ -92,25 +91,14 @@ class ReleaseDropped(NoRelease):
 
 
 class SchemaMismatch(StoreError):
-    """A table on disk has columns that this version of slowwave can't use."""
+    """A table on disk has other columns than this version of slowwave writes."""
 
     def __init__(self, table: str, missing: list[str], other: list[str]) -> None:
         self.table, self.missing, self.other = table, missing, other
         facts = [f"{name} {', '.join(of)}" for name, of in (("it lacks", missing), ("it has", other)) if of]
         super().__init__(
-            f"table {table!r} was written by a slowwave too far from this one ({'; '.join(facts)}): "
+            f"table {table!r} was written by another version of slowwave ({'; '.join(facts)}): "
             "`slowwave export OUT` with the version that wrote it, then `slowwave run OUT --store NEW` with this one"
-        )
-
-
-class NewerStore(StoreError):
-    """The store was written by a newer slowwave, which alone knows what there is in it."""
-
-    def __init__(self, table: str, what: str) -> None:
-        self.table, self.what = table, what
-        super().__init__(
-            f"{what}, which this slowwave does not know: a newer one wrote this store; "
-            "update slowwave, or name another store with --store"
         )
 
 

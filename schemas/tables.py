@@ -171,7 +171,6 @@ GISTS = Table(
         string_field("session_id", null=False),
         string_field("summary", null=False),
         pa.field("keywords", STRINGS, nullable=False),
-        pa.field("key_facts", STRINGS, nullable=False),  # of older nights: claims say what these said
         string_field("strategy", null=False),  # what made it: llm, extractive, truncated
         string_field("step_key", null=False),
     ),
@@ -385,42 +384,6 @@ SUMMARIES = Table(
 )
 
 
-# Two tables that older nights filled and no step writes any more: those stores stay readable; forgetting clears them.
-PROTOTYPES = Table(
-    name="prototypes",
-    key="prototype_id",
-    fields=(
-        string_field("prototype_id"),  # hash of the claim it was spawned by
-        string_field("text", null=False),  # what its nearest members say
-        vector_field(),  # moving average of its members
-        vector_field("origin"),  # where it began
-        pa.field("size", pa.int64(), nullable=False),  # members now
-        pa.field("strength", pa.float32(), nullable=False),  # their evidence: distinct sessions that say each
-        pa.field("coherence", pa.float32(), nullable=False),  # mean cosine of its members to it
-        pa.field("drift", pa.float32(), nullable=False),  # 1 - cosine to where it began
-        pa.field("first_at", UTC_US),
-        pa.field("last_at", UTC_US),
-        pa.field("events", pa.int64(), nullable=False),  # rows of its log that are in these figures
-        string_field("step_key", null=False),
-    ),
-)
-
-PROTOTYPE_MEMBERS = Table(
-    name="prototype_members",
-    key="event_id",
-    fields=(
-        string_field("event_id"),  # hash of the event and its place in the log
-        pa.field("seq", pa.int64(), nullable=False),  # 0, 1, … over all prototypes
-        string_field("kind", null=False),  # spawn, join, leave
-        string_field("prototype_id", null=False),
-        string_field("observation_id", null=False),
-        string_field("from_id"),  # the prototype it came from, where two were merged or one was split
-        pa.field("similarity", pa.float32(), nullable=False),  # cosine to the prototype before it moved
-        string_field("step_key", null=False),
-    ),
-)
-
-
 MARKS = Table(
     name="marks",
     key="mark_id",
@@ -600,8 +563,6 @@ RELEASED: tuple[Table, ...] = (
     TOPICS,
     TOPIC_HISTORY,
     SUMMARIES,
-    PROTOTYPES,
-    PROTOTYPE_MEMBERS,
 )
 LEDGERS: tuple[Table, ...] = (
     MARKS,

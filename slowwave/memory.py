@@ -408,7 +408,6 @@ class Memory:
 
         Raises:
             UsageError: it is empty or over-long.
-            StoreUnreadable: the store is away.
             OSError: the folder can't be written to.
         """
         from slowwave.store.journals.journal import write_note

@@ -49,8 +49,7 @@ from slowwave.tasks.ingest.task import read_transcripts
 from slowwave.tasks.job import Job
 
 REMADE: dict[str, tuple[str, ...]] = {
-    "files": (), "quarantine": (), "passages": (), "gists": (), "vectors": (), "marks": (), "prototypes": (),
-    "prototype_members": (),
+    "files": (), "quarantine": (), "passages": (), "gists": (), "vectors": (), "marks": (),
     "boilerplate": ("boilerplate",), "lines": ("boilerplate",), "actions": ("habits",), "patterns": ("habits",),
     "observations": (), "merges": ("dedupe", "supersede"), "relations": ("relate",), "topics": ("topics",),
     "topic_history": ("topics",), "summaries": ("summaries",),

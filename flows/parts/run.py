@@ -21,6 +21,7 @@ from slowwave.schemas.tables import (
     MESSAGES,
     QUARANTINE,
     RELEASED,
+    RELEASES,
     RUNS,
     SESSIONS,
     VECTORS,
@@ -28,12 +29,11 @@ from slowwave.schemas.tables import (
 from slowwave.schemas.vocabulary import RunStatus
 from slowwave.store.copies.encryption import check_encrypted
 from slowwave.store.integrity.check import check_newest_whole
+from slowwave.store.integrity.manifests import has_table
 from slowwave.store.lock import writer_lock
-from slowwave.store.other_versions import load_releases
 from slowwave.store.private import make_files_private
-from slowwave.store.releases import read_releases
+from slowwave.store.releases import load_releases, read_releases
 from slowwave.store.store import Store
-from slowwave.store.traces import check_not_away
 from slowwave.tasks.isolate import find_failed_steps, is_lasting, note_failed_step, settle_step
 from slowwave.tasks.job import Job, StepReport
 from slowwave.tasks.llm.ask import check_llm, close_models
@@ -89,21 +89,21 @@ def open_run(
     Raises:
         StoreMissing: there is no such store or space, and `create` is off.
         StoreLocked: another run is at it.
-        StoreUnreadable: the store is on a disk that is away, or damaged.
+        StoreUnreadable: the store is damaged.
         UsageError: settings name a language model, a prompt or a pack that is not there.
     """
     check_llm(settings)
     if settings.storage.require_encrypted:
         check_encrypted(settings.store)
-    deleted = check_not_away(settings.store, settings.space)
     if not create:
         load_releases(settings.store / settings.space)
     run_id, started = make_run_id(), datetime.now(UTC)
     job, report = Job(settings, run_id), RunReport(run_id, kind)
     with make_files_private(), writer_lock(settings.store / settings.space, run_id, kind) as died:
-        prepare(settings.store / settings.space)
+        folder = settings.store / settings.space
+        prepare(folder)
+        report.notes += [] if has_table(folder, RELEASES.name) else [f"there was no store at {folder}: it is made"]
         store = job.store
-        report.notes += [deleted] if deleted and not read_releases(store) else []
         if died:
             report.notes.append(f"run {died.run_id} was killed before it ended; what it had written is gone on from")
             since = datetime.fromisoformat(died.since)

@@ -17,8 +17,8 @@ from slowwave.recall.hits import Hit, Hits
 from slowwave.recall.query import Query
 from slowwave.recall.sessions import SessionHit, SessionHits
 from slowwave.schemas.ids import compute_content_id
+from slowwave.store.answers import find_cache_file
 from slowwave.store.private import make_private_folder
-from slowwave.store.traces import find_cache_file
 
 LOG = logging.getLogger(__name__)
 TABLE = "CREATE TABLE IF NOT EXISTS answers (id TEXT PRIMARY KEY, hits TEXT, at INTEGER)"

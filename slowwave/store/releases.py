@@ -6,7 +6,7 @@ readers open the versions that the highest-numbered row names, so a half-done ni
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,14 +15,29 @@ from typing import TYPE_CHECKING, Any
 import lance
 import pyarrow as pa
 
-from slowwave.schemas.errors import NoRelease, ReleaseDropped, UsageError
+from slowwave.schemas.errors import (
+    NoRelease,
+    ReleaseDropped,
+    SchemaMismatch,
+    StoreMissing,
+    StoreUnreadable,
+    UsageError,
+)
 from slowwave.schemas.ids import compute_content_id
-from slowwave.schemas.tables import RELEASED, RELEASES, Table
+from slowwave.schemas.tables import MESSAGES, RELEASED, RELEASES, SESSIONS, TABLES, VECTOR, Table
 from slowwave.store.integrity.durable import mark_synced, sync_changes
-from slowwave.store.integrity.manifests import list_manifests
-from slowwave.store.integrity.seals import list_sealed, settle_left_seals, settle_seal, write_seal
-from slowwave.store.traces import note_store
-from slowwave.store.trouble import READ_TROUBLE, translate_write_errors
+from slowwave.store.integrity.manifests import has_table, list_manifests
+from slowwave.store.integrity.seals import (
+    check_ledger_whole,
+    find_last_known,
+    list_sealed,
+    settle_left_seals,
+    settle_seal,
+    write_seal,
+)
+from slowwave.store.integrity.sums import check_files_unaltered
+from slowwave.store.integrity.whole import load_last_whole
+from slowwave.store.trouble import READ_TROUBLE, translate_read_errors, translate_write_errors
 
 if TYPE_CHECKING:  # readers import this, and lancedb takes a second to import
     from slowwave.store.store import Store
@@ -53,10 +68,84 @@ def read_releases(store: Store) -> list[Release]:
     return parse_releases(store.read(RELEASES))
 
 
+def load_releases(folder: Path) -> list[Release]:
+    """Return the releases of a space, oldest first.
+
+    Raises:
+        StoreMissing: there is no such store or space.
+        StoreUnreadable: what is there is broken.
+        SchemaMismatch: another version of slowwave wrote it.
+    """
+    known = find_last_known(folder)
+    if not has_table(folder, RELEASES.name):
+        check_ledger_whole(folder, 0, known)
+    found = read_ledger(folder)
+    check_ledger_whole(folder, found[-1].number if found else 0, known)
+    return found
+
+
+def read_ledger(folder: Path) -> list[Release]:
+    """Return the rows of the ledger of releases as they are, oldest first.
+
+    Raises:
+        StoreMissing, StoreUnreadable, SchemaMismatch: as `load_releases`.
+    """
+    if not has_table(folder, RELEASES.name):
+        raise StoreMissing(folder)
+    check_files_unaltered(folder, RELEASES.name)
+    with translate_read_errors(folder):
+        rows = load_last_whole(folder / f"{RELEASES.name}.lance")
+        check_columns(RELEASES, rows.schema)
+        return parse_releases(rows.to_table())
+
+
+def check_columns(table: Table, found: pa.Schema) -> None:
+    """Check that a stored table has the columns of this version; vectors may be of any length.
+
+    Raises:
+        SchemaMismatch: it has others.
+    """
+    missing = [field.name for field in table.schema if field.name not in found.names]
+    unknown = [name for name in found.names if name not in table.schema.names]
+    pairs = [(field, found.field(field.name)) for field in table.schema if field.name in found.names]
+    wrong = [f"{field.name} as {there.type}" for field, there in pairs if not _has_type(there.type, field.type)]
+    if missing or wrong or unknown:
+        raise SchemaMismatch(table.name, missing, [*wrong, *unknown])
+
+
+def _has_type(found: pa.DataType, expected: pa.DataType) -> bool:
+    if expected == VECTOR and pa.types.is_fixed_size_list(found):
+        return bool(found.value_type == expected.value_type)
+    return bool(found == expected)
+
+
+def check_tables_exist(folder: Path, releases: Iterable[Release], tables: Iterable[Table] = TABLES.values()) -> None:
+    """Check that the tables which releases name are there.
+
+    Raises:
+        StoreUnreadable: one is gone.
+    """
+    named = {name: release.name for release in releases for name in release.versions}
+    for table in tables:
+        if table.name in named and not has_table(folder, table.name):
+            raise StoreUnreadable(folder, _explain_missing_table(table.name, named[table.name]))
+
+
+def _explain_missing_table(name: str, release: str) -> str:
+    """Return what is gone, and how to go on."""
+    tables = " ".join(f"--table {one.name}" for one in (MESSAGES, SESSIONS) if one.name != name)
+    save = f"save the rest by `slowwave export OUT {tables}` and `slowwave run OUT --store NEW`"
+    anew = "begin a new store with `slowwave run --store NEW`"
+    return (
+        f"table {name!r}, which release {release} names, is gone: `slowwave repair`, put {name}.lance back "
+        f"from a backup, or {anew if name == MESSAGES.name else save}"
+    )
+
+
 def parse_releases(rows: pa.Table) -> list[Release]:
-    """Return rows of the releases table as objects, oldest first; what they are too old to say is None."""
+    """Return rows of the releases table as objects, oldest first."""
     names = [field.name for field in fields(Release)]
-    known = [{name: row.get(name) for name in names} for row in rows.to_pylist()]
+    known = [{name: row[name] for name in names} for row in rows.to_pylist()]
     parsed = [Release(**{**row, "versions": dict(row["versions"]), "counts": dict(row["counts"])}) for row in known]
     return sorted(parsed, key=lambda release: release.number)
 
@@ -108,9 +197,7 @@ def draft_newest(store: Store, known: list[Release], run_id: str, encoder: str |
 
 
 def _has_changes(store: Store, table: Table, published: dict[str, int]) -> bool:
-    """Return whether a table's rows are others than those published; that it was made, or has new columns, is none."""
-    if table.name not in published:
-        return store.count(table) > 0
+    """Return whether a table's rows are others than those published."""
     path, then = str(store.dir / f"{table.name}.lance"), published[table.name]
     if store.open_dataset(table).version == then:
         return False
@@ -122,7 +209,7 @@ def _has_changes(store: Store, table: Table, published: dict[str, int]) -> bool:
 
 
 def _list_contents(dataset: lance.LanceDataset) -> list[object]:
-    """Return what tells rows and indexes: a column of nulls has no file, and what was taken back is as it was."""
+    """Return what tells rows and indexes: what was taken back is as it was."""
     files = [fragment.metadata.to_json() for fragment in dataset.get_fragments()]
     return [*files, *sorted(index.name for index in dataset.describe_indices())]
 
@@ -164,7 +251,6 @@ def _add_release(store: Store, known: list[Release], release: Release) -> Releas
         store.append(RELEASES, make_ledger_rows([vars(release)]))
         sync_changes(store.dir)
         settle_seal(seal)  # never on the disk before the row: that would be a lost row
-    note_store(store.root, store.space)
     return release
 
 
@@ -177,8 +263,6 @@ def make_ledger_rows(releases: list[dict[str, Any]]) -> pa.Table:
 def _pin_versions(store: Store, release: Release) -> None:
     """Tag each pinned version, so that no clean-up takes it while the release is kept."""
     for table in RELEASED:
-        if table.name not in release.versions:  # rolled back to a release older than the table
-            continue
         tags = store.open_table(table).tags
         if release.name in tags.list():  # a run that died between tag and row
             tags.update(release.name, release.versions[table.name])

@@ -9,9 +9,14 @@ import pyarrow.compute as pc
 
 from slowwave.schemas.tables import Table
 from slowwave.store.integrity.seals import check_files_there
-from slowwave.store.other_versions import check_tables_exist, find_missing_columns, load_releases
-from slowwave.store.releases import Release, draft_newest, pick_release
-from slowwave.store.stand_ins import make_stand_in
+from slowwave.store.releases import (
+    Release,
+    check_columns,
+    check_tables_exist,
+    draft_newest,
+    load_releases,
+    pick_release,
+)
 from slowwave.store.trouble import translate_read_errors
 
 if TYPE_CHECKING:  # a reader's view needs no writer
@@ -19,6 +24,20 @@ if TYPE_CHECKING:  # a reader's view needs no writer
 
 CANDIDATE = "candidate"
 """What the newest tables are called that no release names: what a gate held back."""
+
+
+def open_pinned(folder: Path, release: Release, table: Table) -> lance.LanceDataset:
+    """Return a table at the version that a release pins, once its files are seen to be what they were.
+
+    Raises:
+        StoreUnreadable: it is gone, or one of its files is not.
+        SchemaMismatch: another version of slowwave wrote it.
+    """
+    check_tables_exist(folder, [release], [table])
+    check_files_there(folder, release.number, table.name)
+    found = lance.dataset(str(folder / f"{table.name}.lance"), version=release.versions[table.name])
+    check_columns(table, found.schema)
+    return found
 
 
 class Snapshot:
@@ -30,7 +49,7 @@ class Snapshot:
         Raises:
             StoreMissing: there is no such store or space.
             StoreUnreadable: what is there is broken.
-            SchemaMismatch, NewerStore: another version of slowwave released what this one can't use.
+            SchemaMismatch: another version of slowwave wrote it.
             NoRelease: nothing is released yet, or not under that name.
         """
         self.dir = root / space
@@ -49,24 +68,14 @@ class Snapshot:
     def open_dataset(self, table: Table) -> lance.LanceDataset:
         """Return a table at the pinned version; opened once and kept.
 
-        What is younger than the release stands empty: a table without rows, a column of nulls.
-
         Raises:
             StoreUnreadable: it is broken or gone.
-            SchemaMismatch, NewerStore: another version of slowwave wrote what this one can't use.
+            SchemaMismatch: another version of slowwave wrote it.
         """
         if table.name not in self._tables:
             with translate_read_errors(self.dir):
-                self._tables[table.name] = self._open_pinned(table)
+                self._tables[table.name] = open_pinned(self.dir, self.release, table)
         return self._tables[table.name]
-
-    def _open_pinned(self, table: Table) -> lance.LanceDataset:
-        check_tables_exist(self.dir, [self.release], [table])
-        if table.name not in self.release.versions:
-            return make_stand_in(self, table, None)
-        check_files_there(self.dir, self.release.number, table.name)
-        found = lance.dataset(str(self.dir / f"{table.name}.lance"), version=self.release.versions[table.name])
-        return make_stand_in(self, table, found) if find_missing_columns(table, found.schema) else found
 
     def read(self, table: Table, columns: list[str] | None = None, where: pc.Expression | None = None) -> pa.Table:
         """Return rows of a table in Arrow, in no order that may be relied on.

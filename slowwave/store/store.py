@@ -16,12 +16,11 @@ import pyarrow.compute as pc
 
 from slowwave.schemas.errors import BadRows, StoreMissing
 from slowwave.schemas.tables import RELEASES, TABLES, VECTOR, VECTOR_DIM, VECTORS, Table
-from slowwave.store.integrity.manifests import identify_newest_manifest
+from slowwave.store.integrity.manifests import has_table, identify_newest_manifest
 from slowwave.store.integrity.seals import check_ledger_whole, find_last_known
 from slowwave.store.integrity.whole import check_not_torn, restore_last_whole
-from slowwave.store.other_versions import check_tables_exist, find_missing_columns, has_table, load_releases
 from slowwave.store.private import close_to_others, make_private_folder
-from slowwave.store.stand_ins import make_stand_in
+from slowwave.store.releases import check_columns, check_tables_exist, load_releases
 from slowwave.store.trouble import translate_read_errors, translate_write_errors
 
 if TYPE_CHECKING:  # it takes a second to import, and only who writes needs it
@@ -38,7 +37,6 @@ class Store:
     def __init__(self, root: Path, space: str) -> None:
         self.root, self.space = root, space
         self.dir = root / space
-        self._stand_ins: dict[str, lance.LanceDataset] = {}
         self._opened: dict[str, tuple[tuple[str, int, int], lance.LanceDataset]] = {}
 
     @cached_property
@@ -49,12 +47,12 @@ class Store:
 
     @classmethod
     def open(cls, root: Path, space: str = "default", *, create: bool = False) -> "Store":
-        """Open a space's tables; with `create`, make what an older version of slowwave did not have.
+        """Open a space's tables; with `create`, make those that are not there.
 
         Raises:
             StoreMissing: there is none, and create is False.
             StoreUnreadable: a table is broken, or gone though a release names it.
-            SchemaMismatch, NewerStore: a table has other columns than this version can use.
+            SchemaMismatch: another version of slowwave wrote a table.
         """
         directory = root / space
         known = load_releases(directory) if has_table(directory, RELEASES.name) else []
@@ -66,32 +64,19 @@ class Store:
             make_private_folder(directory)
             close_to_others(directory)
         store = cls(root, space)
+        there = [table for table in TABLES.values() if has_table(directory, table.name)]
         with translate_read_errors(directory):
-            lacks = [
-                (table, store._find_missing_columns(table)) for table in TABLES.values()
-            ]  # all, before anything is changed
-        with translate_write_errors(directory):
-            for table, fields in lacks:
-                if create and fields is not None:
-                    restore_last_whole(directory, table, known[-1].versions.get(table.name, 0) if known else 0)
-                (store._create_or_extend if create else store._add_stand_in)(table, fields)
+            for table in there:  # all, before anything is changed
+                check_columns(table, store.open_dataset(table).schema)
+        if create:
+            with translate_write_errors(directory):
+                for table in TABLES.values():
+                    if table in there:
+                        restore_last_whole(directory, table, known[-1].versions.get(table.name, 0) if known else 0)
+                    else:
+                        schema = table.build_disk_schema(store.dim)
+                        store._db.create_table(table.name, schema=schema, exist_ok=True)
         return store
-
-    def _find_missing_columns(self, table: Table) -> list[pa.Field] | None:
-        """Return the columns that a table is too old to have; None where there is no such table."""
-        return find_missing_columns(table, self.open_dataset(table).schema) if has_table(self.dir, table.name) else None
-
-    def _create_or_extend(self, table: Table, lacks: list[pa.Field] | None) -> None:
-        schema = table.build_disk_schema(self.dim)
-        if lacks is None:
-            self._db.create_table(table.name, schema=schema, exist_ok=True)
-        elif lacks:
-            self.open_table(table).add_columns(pa.schema([schema.field(one.name) for one in lacks]))
-
-    def _add_stand_in(self, table: Table, lacks: list[pa.Field] | None) -> None:
-        if lacks is None or lacks:
-            found = None if lacks is None else self.open_dataset(table)
-            self._stand_ins[table.name] = make_stand_in(self, table, found)
 
     @property
     def dim(self) -> int:
@@ -118,8 +103,6 @@ class Store:
 
     def open_dataset(self, table: Table) -> lance.LanceDataset:
         """Return a table at its newest version, for reading what this class does not."""
-        if table.name in self._stand_ins:
-            return self._stand_ins[table.name]
         path = self.dir / f"{table.name}.lance"
         newest = identify_newest_manifest(path)
         known, dataset = self._opened.get(table.name, (None, None))

@@ -13,7 +13,7 @@ from slowwave.tasks.dedupe.dedupe import VERSION, dedupe
 from slowwave.tasks.dedupe.judge_llm import Texts
 from slowwave.tasks.dedupe.pairs import Judge
 from slowwave.tasks.job import MODEL_KEY, Job, StepReport, compute_step_key, report_step
-from slowwave.tasks.llm.ask import Model, adopt_old_keys, compute_model_key, get_model, keeps_model_rows
+from slowwave.tasks.llm.ask import Model, compute_model_key, get_model, keeps_model_rows
 
 
 def dedupe_observations(job: Job) -> StepReport:
@@ -22,8 +22,6 @@ def dedupe_observations(job: Job) -> StepReport:
         model = get_model(job, "judge")
         key = compute_step_key("dedupe", 1, VERSION, job.settings.dedupe)
         key = key if model is None else compute_model_key(model, "dedupe", judge_llm.VERSION, judge_llm.PROMPTS, key)
-        if model:
-            adopt_old_keys(job.store, OBSERVATIONS, "dedupe_key", key)
         rows = job.store.read(OBSERVATIONS)
         keep = keeps_model_rows(job, model)
         seen = mask_seen(rows, key, keep=keep)

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from slowwave.engines.encoders.protocol import hide_url
 from slowwave.schemas.tables import OBSERVATIONS, PASSAGES, SUMMARIES, VECTORS
+from slowwave.store.answers import drop_cache_files, list_cache_files
 from slowwave.store.releases import Release, publish, read_releases
 from slowwave.store.store import Store
-from slowwave.store.traces import drop_cache_files, list_cache_files
 from slowwave.store.upkeep import drop_all_but_live, rewrite_tables
 from slowwave.tasks.experiment.definition import FOLDER
 from slowwave.tasks.forget.canaries import Canaries

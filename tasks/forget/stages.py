@@ -25,8 +25,6 @@ from slowwave.schemas.tables import (
     MESSAGES,
     OBSERVATIONS,
     PASSAGES,
-    PROTOTYPE_MEMBERS,
-    PROTOTYPES,
     QUARANTINE,
     RELATIONS,
     REVERTS,
@@ -112,9 +110,7 @@ def erase_messages_rows(store: Store, plan: Plan) -> None:
 
 
 def erase_claims(store: Store, plan: Plan) -> None:
-    """Free the claims that leaned on those that go, then remove these, with their merges and relations, and
-    prototypes moved by them.
-    """
+    """Free the claims that leaned on those that go, then remove these, with their merges and relations."""
     gone = set(plan.claims)
     lean = [
         *store.read_ids(OBSERVATIONS, plan.claims, by="canonical_id").to_pylist(),
@@ -133,10 +129,6 @@ def erase_claims(store: Store, plan: Plan) -> None:
     _delete_by(store, MERGES, "winner_id", plan.claims)
     _delete_by(store, RELATIONS, "from_id", plan.claims)
     _delete_by(store, RELATIONS, "to_id", plan.claims)
-    if store.read_ids(PROTOTYPE_MEMBERS, plan.claims, ["event_id"], by="observation_id").num_rows:
-        # A centroid has moved with each member, and its log says in which order: it is begun anew.
-        for table in (PROTOTYPES, PROTOTYPE_MEMBERS):
-            store.delete_ids(table, store.read(table, [table.key])[table.key].to_pylist())
 
 
 def erase_topics(store: Store, plan: Plan) -> None:

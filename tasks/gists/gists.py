@@ -92,7 +92,6 @@ def _build_gist_rows(rows: list[dict[str, Any]], made: list[Gist], step_key: str
         "session_id": [row["session_id"] for row in rows],
         "summary": [gist.summary for gist in made],
         "keywords": [list(gist.keywords) for gist in made],
-        "key_facts": [[] for _ in made],
         "strategy": [gist.strategy for gist in made],
         "step_key": [step_key] * len(rows),
     }

@@ -15,7 +15,6 @@ from slowwave.tasks.gists.gists import VERSION, Gist, build_gists
 from slowwave.tasks.job import Job, StepReport, compute_step_key, fits_model_key, report_step
 from slowwave.tasks.llm.ask import (
     Model,
-    adopt_old_keys,
     compute_model_key,
     get_model,
     keeps_model_rows,
@@ -42,8 +41,6 @@ def write_gists(job: Job) -> StepReport:
         if strategy == "llm" and model is None:
             raise UsageError("gists = llm needs a language model: name one in llm (SLOWWAVE_LLM, --llm)")
         key = compute_gists_key(job, model)
-        if model:
-            adopt_old_keys(job.store, GISTS, "step_key", key)
         taken_back = job.store.read_ids(GISTS, sorted(read_inactive_ids(job.store)), ["message_id"])
         job.store.delete_ids(GISTS, taken_back["message_id"].to_pylist())
         by_model = (

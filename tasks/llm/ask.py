@@ -18,7 +18,7 @@ from slowwave.engines.llm.select import Choice, select_llm
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.settings import ModelTask, Settings
-from slowwave.schemas.tables import COMPLETIONS, QUARANTINE, Table
+from slowwave.schemas.tables import COMPLETIONS, QUARANTINE
 from slowwave.store.store import Store
 from slowwave.tasks.job import MODEL_KEY, Job, StepReport, compute_step_key
 from slowwave.tasks.llm.claims import Rejected
@@ -222,12 +222,6 @@ def compute_model_key(model: Model, step: str, version: int, prompts: Iterable[s
     """
     what = model.compute_identity(), model.library.compute_digest(prompts)
     return MODEL_KEY + compute_step_key(step, version, *what, *parts)
-
-
-def adopt_old_keys(store: Store, table: Table, column: str, key: str) -> None:
-    """Give rows that a model made before keys said so the key as it is now: nothing of them is made again."""
-    rows = store.read(table, where=pc.field(column) == key.removeprefix(MODEL_KEY)).to_pylist()
-    store.merge(table, pa.Table.from_pylist([{**row, column: key} for row in rows], schema=table.schema))
 
 
 def quarantine_rejected(store: Store, step: str, rejected: Iterable[Rejected], settled: Iterable[str]) -> int:

@@ -9,16 +9,15 @@ import pyarrow.compute as pc
 
 from slowwave.engines.errors import EncoderFailed
 from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, REVERTS
-from slowwave.schemas.vocabulary import SHARED, WITHDRAWN, Origin, Status
+from slowwave.schemas.vocabulary import WITHDRAWN, Origin, Status
 from slowwave.store.store import Store
 from slowwave.tasks.boilerplate.task import Mask, restore_verbatim_quotes
 from slowwave.tasks.gists.keywords import extract_keywords
 from slowwave.tasks.isolate import do_apart, note_failed_units
-from slowwave.tasks.job import Job, StepReport, compute_step_key, report_step
+from slowwave.tasks.job import Job, StepReport, compute_step_key, fits_model_key, report_step
 from slowwave.tasks.llm.ask import (
     SESSIONS_MESSAGES,
     Model,
-    adopt_old_keys,
     compute_model_key,
     get_model,
     keeps_model_rows,
@@ -57,8 +56,6 @@ def observe_sessions(job: Job) -> StepReport:
     with report_step("observe") as report:
         model = get_model(job, "extract")
         key = compute_observations_key(job, model)
-        if model:
-            adopt_old_keys(job.store, OBSERVATIONS, "step_key", key)
         mask = Mask(job)
         keep = keeps_model_rows(job, model)
         basis = compute_step_key("observe", 1, job.settings.keywords, describe_encoder(job.settings))
@@ -66,7 +63,8 @@ def observe_sessions(job: Job) -> StepReport:
         sessions = find_pending_sessions(job.store, "observe", key, also, basis, keep=keep)
         _complete_claims(job, report)
         if keep:
-            sessions = _note_unmarked_models(job, sessions, report)
+            of_model = job.store.read(OBSERVATIONS, ["session_id"], fits_model_key("step_key"))["session_id"]
+            report.counts["sessions whose claims a model made, left as they are"] = len(of_model.unique())
         report.rows_in = sessions.height
         with show_progress("observe", sessions.height) as advance:
             failed: dict[str, Exception] = {}
@@ -94,22 +92,6 @@ def _complete_claims(job: Job, report: StepReport) -> None:
         ]
         job.store.merge(OBSERVATIONS, pa.Table.from_pylist(rows, schema=OBSERVATIONS.schema))
         mark_done(job.store, "supersede", [("observations", "", None)])
-
-
-def _note_unmarked_models(job: Job, sessions: pl.DataFrame, report: StepReport) -> pl.DataFrame:
-    """Return pending sessions with `model_head` also where no mark says that a model distilled them, but claims do.
-
-    So says a store of before marks did: such a session stands whole.
-    """
-    made = pl.DataFrame(job.store.read(OBSERVATIONS, ["session_id", "observer"], pc.field("observer") != OBSERVER))
-    made = made.filter(~pl.col("observer").str.starts_with(f"{SHARED}:"))
-    known = pl.col("session_id").is_in(made["session_id"].unique().implode())
-    report.counts["sessions whose claims a model made, left as they are"] += made["session_id"].n_unique()
-    unmarked = pl.col("model_head").is_null() & known
-    return sessions.with_columns(
-        pl.when(unmarked).then(pl.col(new)).otherwise(pl.col(old)).alias(old)
-        for old, new in zip(BY_MODEL, ("content", "head_hash"), strict=True)
-    )
 
 
 def compute_observations_key(job: Job, model: Model | None) -> str:

@@ -20,7 +20,6 @@ from slowwave.tasks.job import Job, StepReport, compute_step_key, fits_model_key
 from slowwave.tasks.llm.ask import (
     SESSIONS_MESSAGES,
     Model,
-    adopt_old_keys,
     compute_model_key,
     get_model,
     keeps_model_rows,
@@ -105,8 +104,6 @@ def roll_up(job: Job, only: frozenset[str] | None = None) -> StepReport:
         keep = keeps_model_rows(job, model)
         key = compute_summaries_key(job, model)
         basis = describe_encoder(job.settings)
-        if model:
-            adopt_old_keys(job.store, SUMMARIES, "step_key", key)
         fill_missing_vectors(job, SUMMARIES, "text", report)
         every = find_pending_sessions(job.store, "rollup", key, None, basis, keep=keep)
         pending = every = every.filter(pl.col("source") != SHARED)  # single sentences: nothing to sum up

@@ -16,7 +16,7 @@ from slowwave.schemas.tables import OBSERVATIONS, TOPIC_HISTORY, TOPICS
 from slowwave.schemas.vocabulary import Status
 from slowwave.store.store import Store
 from slowwave.tasks.job import MODEL_KEY, Job, StepReport, compute_step_key, is_model_key, report_step
-from slowwave.tasks.llm.ask import Model, adopt_old_keys, get_model, keeps_model_rows
+from slowwave.tasks.llm.ask import Model, get_model, keeps_model_rows
 from slowwave.tasks.topics.assign import (
     VERSION,
     Assigned,
@@ -51,9 +51,6 @@ def assign_topics(job: Job) -> StepReport:
         keep = keeps_model_rows(job, model)
         key = compute_assign_key(job, model)
         namer = partial(name_topics_by_model, job, model) if model else None
-        if model:
-            adopt_old_keys(job.store, OBSERVATIONS, "assign_key", key)
-            adopt_old_keys(job.store, TOPICS, "step_key", key)
         rows = job.store.read(OBSERVATIONS, where=pc.field("status") == Status.ACTIVE)
         waits = pc.invert(_mask_placed(rows["assign_key"], key, keep=keep))
         pending = rows.filter(waits)

@@ -19,7 +19,7 @@ from slowwave.engines.encoders.load import load_encoder, load_original, load_que
 from slowwave.engines.encoders.onnx_encoder import OnnxEncoder
 from slowwave.engines.encoders.protocol import Vectors
 from slowwave.engines.encoders.sentence_transformer import SentenceTransformerEncoder
-from slowwave.store.traces import find_cache_folder
+from slowwave.store.answers import find_cache_folder
 
 ROOT = Path(__file__).parents[2]
 

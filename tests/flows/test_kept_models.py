@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
@@ -15,10 +14,10 @@ from slowwave.flows.reprocess import FORGET, run_reprocess
 from slowwave.flows.summarize import summarize_sessions
 from slowwave.flows.unmerge import run_unmerge
 from slowwave.schemas.settings import Settings
-from slowwave.schemas.tables import GISTS, MARKS, MERGES, OBSERVATIONS, SUMMARIES, TOPICS, Table
+from slowwave.schemas.tables import GISTS, MERGES, OBSERVATIONS, SUMMARIES, TOPICS, Table
 from slowwave.schemas.vocabulary import WITHDRAWN
 from slowwave.store import Store
-from slowwave.tasks.job import MODEL_KEY, is_model_key
+from slowwave.tasks.job import is_model_key
 from slowwave.tasks.observe.task import CLAIM
 
 SAID = [
@@ -155,31 +154,6 @@ def test_told_to_a_command_makes_it_again_without_a_model(tmp_path: Path) -> Non
     assert not [name for name in read_made(store) if not name.startswith("topics")]
     active = Store.open(store).read(OBSERVATIONS, where=pc.field("status") == "active").to_pylist()
     assert {row["observer"] for row in active} == {"extractive"}
-
-
-def test_a_store_whose_marks_know_no_model_is_known_by_its_claims(tmp_path: Path) -> None:
-    store, talks = tmp_path / "store", write_talks(tmp_path / "talks")
-    run_night([talks], settings(store))
-    opened = Store.open(store)
-    old = [{**row, "model_input": None, "model_head": None} for row in opened.read(MARKS).to_pylist()]
-    opened.merge(MARKS, pa.Table.from_pylist(old, schema=MARKS.schema))
-    before = {name: row for name, row in read_made(store).items() if name.startswith("observations")}
-    run_night([talks], settings(store, None))
-    assert {name: row for name, row in read_made(store).items() if name.startswith("observations")} == before
-
-
-def test_a_store_whose_keys_do_not_say_so_learns_it_from_the_same_model_and_asks_nothing(tmp_path: Path) -> None:
-    store, talks = tmp_path / "store", write_talks(tmp_path / "talks")
-    run_night([talks], settings(store))
-    before, opened = read_made(store), Store.open(store)
-    keys = ((OBSERVATIONS, ("dedupe_key", "assign_key", "step_key")), *((t, ("step_key",)) for t in MADE))
-    for table, columns in keys:
-        rows = opened.read(table).to_pylist()
-        old = [row | {name: (row[name] or "").removeprefix(MODEL_KEY) or None for name in columns} for row in rows]
-        opened.merge(table, pa.Table.from_pylist(old, schema=table.schema))
-    assert read_made(store) == {}
-    assert run_night([talks], settings(store)).count_paid_requests() == 0
-    assert read_made(store) == before
 
 
 def test_a_model_that_is_away_replaces_none_of_its_claims(tmp_path: Path) -> None:

@@ -44,6 +44,7 @@ from slowwave.schemas.tables import (
     VECTORS,
 )
 from slowwave.store import Store
+from slowwave.store.answers import find_cache_file
 from slowwave.store.integrity.check import check_store
 from slowwave.store.integrity.digest import compute_table_digest
 from slowwave.store.journals import exports
@@ -54,7 +55,6 @@ from slowwave.store.journals.probes import add_probe, read_probes
 from slowwave.store.journals.ratings import write_rating
 from slowwave.store.journals.recalls import hash_spans, log_recall
 from slowwave.store.releases import read_releases
-from slowwave.store.traces import find_cache_file
 from slowwave.tasks.forget import seal, stages
 from slowwave.tasks.forget.canaries import Canaries
 from slowwave.tasks.forget.certificate import load_certificate

@@ -7,7 +7,6 @@ import shutil
 import sys
 import threading
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -127,12 +126,6 @@ def test_the_scale_by_hand() -> None:
     assert scale.compute_relevance(0.2, words=0.5) == pytest.approx(0.4)  # half of the words weigh one deviation
     told = Calibration("e", 3, {"message": scale})
     assert Calibration.from_json(told.to_json()) == told
-
-
-def test_the_scale_of_a_release_of_before_keeps_its_mark() -> None:
-    stored = '{"encoder": "e", "queries": 64, "scales": {"message": {"deviation": 0.05, "median": 0.2}}}'
-    scale = Calibration.from_json(stored).scales["message"]
-    assert scale.compute_relevance(0.3) == pytest.approx(0.7)  # two deviations above the median
 
 
 def test_the_unit_of_the_scale_is_how_far_unrelated_questions_spread() -> None:
@@ -400,8 +393,3 @@ def test_another_encoder_in_a_newer_release_leaves_full_text(store: Store, memor
     publish(store, "run-2", "another")
     assert memory.recall("Nina Lisbon", k=1, kinds="message")[0].id == "ses-b-m0"
     assert memory.notes == ["this release's vectors were made with 'another': answered by full text alone"]
-
-
-def test_a_release_knows_its_versions_alone(store: Store) -> None:
-    view = View(store.dir, replace(read_releases(store)[-1], versions={}))
-    assert view.count(PASSAGES) == 0

@@ -7,7 +7,7 @@ import pytest
 from slowwave.schemas.errors import StoreUnreadable
 from slowwave.schemas.settings import StoreSettings
 from slowwave.schemas.tables import RELEASES, TOPICS
-from slowwave.store import Snapshot, Store, other_versions
+from slowwave.store import Snapshot, Store, releases
 from slowwave.store.integrity.check import check_store
 from slowwave.store.integrity.salvage import find_broken_tables, salvage
 from slowwave.store.integrity.seals import list_sealed
@@ -153,15 +153,15 @@ def test_seals_go_with_their_releases_and_a_roll_back_is_sealed(store: Store) ->
 
 
 def test_a_release_made_while_the_ledger_is_read_is_no_lost_row(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    read = other_versions.read_ledger
+    read = releases.read_ledger
 
     def read_slowly(folder: Path) -> list[Release]:
         found = read(folder)
-        monkeypatch.setattr(other_versions, "read_ledger", read)
+        monkeypatch.setattr(releases, "read_ledger", read)
         store.merge(TOPICS, topics("c"))
         publish(store, "c", None)
         return found
 
-    monkeypatch.setattr(other_versions, "read_ledger", read_slowly)
+    monkeypatch.setattr(releases, "read_ledger", read_slowly)
     assert Snapshot(store.root).release.name == "r2"
     assert Snapshot(store.root).release.name == "r3"

@@ -2,19 +2,22 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from slowwave.schemas.errors import BadRows, NewerStore, NoRelease, StoreLocked, StoreMissing
+from slowwave.schemas.errors import BadRows, NoRelease, SchemaMismatch, StoreLocked, StoreMissing, StoreUnreadable
 from slowwave.schemas.settings import StoreSettings
-from slowwave.schemas.tables import RELEASED, SUMMARIES, TABLES, TOPICS, VECTOR_DIM
+from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, RELEASED, SUMMARIES, TABLES, TOPICS, VECTOR_DIM, Table
 from slowwave.store import Snapshot, Store, writer_lock
 from slowwave.store.integrity.digest import compute_table_digest
 from slowwave.store.releases import publish, read_releases, roll_back
@@ -128,10 +131,38 @@ def test_no_store_and_no_release_are_told_apart(tmp_path: Path, store: Store) ->
         Snapshot(store.root)
 
 
-def test_other_columns_on_disk_are_refused(store: Store) -> None:
-    store.open_table(TOPICS).add_columns({"mood": "'calm'"})
-    with pytest.raises(NewerStore, match="mood"):
-        Store.open(store.root)
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (lambda table: table.add_columns({"mood": "'calm'"}), "it has mood"),
+        (lambda table: table.drop_columns(["purpose"]), "it lacks purpose"),
+        (lambda table: table.alter_columns({"path": "name", "data_type": pa.large_string()}), "name as large_string"),
+    ],
+)
+def test_a_table_with_other_columns_is_refused_and_left_as_it_is(
+    store: Store, change: Callable[[Any], object], told: str
+) -> None:
+    store.merge(TOPICS, topics("a"))
+    change(store.open_table(TOPICS))
+    publish(store, "of another version", None)
+    before = store.read_versions(RELEASED)
+    for create in (False, True):
+        with pytest.raises(SchemaMismatch, match=f"{told}.*slowwave export OUT"):
+            Store.open(store.root, create=create)
+    with pytest.raises(SchemaMismatch, match=told):
+        Snapshot(store.root).read(TOPICS)
+    assert store.read_versions(RELEASED) == before
+
+
+@pytest.mark.parametrize("table", [MESSAGES, OBSERVATIONS])
+def test_a_released_table_that_is_gone_stops_writers_before_anything_is_written(store: Store, table: Table) -> None:
+    store.merge(TOPICS, topics("a"))
+    publish(store, "run-1", None)
+    shutil.rmtree(store.dir / f"{table.name}.lance")
+    before = sorted(store.dir.rglob("*"))
+    with pytest.raises(StoreUnreadable, match=f"'{table.name}', which release r1 names, is gone: .*repair"):
+        Store.open(store.root, create=True)
+    assert sorted(store.dir.rglob("*")) == before
 
 
 def test_spaces_are_walls(tmp_path: Path) -> None:

@@ -1,13 +1,11 @@
 """A store that goes away, is half there, and comes back: what is told meanwhile, and that no trace of it stays."""
 
 import json
-import os
 import shutil
 import subprocess
 import sys
 import threading
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pytest
 from typer.testing import CliRunner, Result
@@ -23,7 +21,7 @@ from slowwave.schemas.errors import StoreMissing, StoreUnreadable
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import MESSAGES
 from slowwave.store import Store
-from slowwave.store.journals.journal import Journal, find_journals, write_note
+from slowwave.store.journals.journal import find_journals, write_note
 from slowwave.store.releases import publish
 from tests.recall_store import add, build, message_rows
 from tests.talk_files import session
@@ -254,49 +252,13 @@ def test_threads_do_not_mix_their_notes() -> None:
     assert notes.last == ["of the other"]
 
 
-@pytest.mark.skipif(not os.access("/dev/shm", os.W_OK), reason="needs a second file system")
-def test_a_night_and_an_import_make_no_store_where_a_disk_is_away_unless_told_to(tmp_path: Path) -> None:
-    with TemporaryDirectory(dir="/dev/shm") as disk:
-        root, mount = tmp_path / "mount" / "store", tmp_path / "mount"
-        mount.symlink_to(disk)
-        night = ["run", "--plain", session(tmp_path, "short", 3, SAID), "--store", root]
-        assert typed(*night).exit_code == 0
-        mount.unlink()
-        mount.mkdir()  # what is left of a disk that is not mounted
-        learnings = tmp_path / "learnings.json"
-        learnings.write_text('{"slowwave_learnings": 1, "claims": []}')
-        for words in (night, ["import", learnings, "--as", "ann", "--store", root]):
-            told = typed(*words)
-            assert (told.exit_code, told.stderr.count("\n")) == (1, 1)
-            assert "is its disk mounted?" in told.stderr
-            assert list(mount.iterdir()) == []
-        assert typed(*night, "--new").exit_code == 0
-        shutil.rmtree(root)
-        again = typed(*night)
-        assert (again.exit_code, "before, and is none now: this one is new" in again.stdout) == (0, True)
-
-
 def test_a_night_makes_no_new_ledger_where_that_of_sealed_releases_is_gone(root: Path, tmp_path: Path) -> None:
     shutil.rmtree(root / "default" / "releases.lance")
-    night = typed("run", "--plain", "--new", session(tmp_path, "short", 3, SAID), "--store", root)
+    night = typed("run", "--plain", session(tmp_path, "short", 3, SAID), "--store", root)
     assert (night.exit_code, "lost r1" in night.stderr) == (1, True)
 
 
-def test_a_note_before_the_first_night_makes_the_store_and_one_while_it_is_away_does_not(root: Path) -> None:
-    new = root.with_name("new") / "default"
+def test_a_note_before_the_first_night_makes_the_store(tmp_path: Path) -> None:
+    new = tmp_path / "new" / "default"
     write_note(new, "The first note comes before any night.")
     assert [folder.name for folder in find_journals(new)] == ["notes"]
-    space = root / "default"
-    Memory.open(root).recall("tide gauge readings")
-    there = away(root)
-    with pytest.raises(StoreUnreadable, match="nothing was written"):
-        write_note(space, "This would hide under a mount.")
-    with pytest.raises(StoreUnreadable):
-        Journal(space).append("user", "This too.")
-    root.mkdir()  # an empty mount point
-    with pytest.raises(StoreUnreadable):
-        write_note(space, "This would hide under a mount.")
-    assert list(root.iterdir()) == []
-    root.rmdir()
-    there.rename(root)
-    assert write_note(space, "Now it is back.").startswith("note-")

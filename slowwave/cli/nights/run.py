@@ -72,7 +72,6 @@ def run(
     gists: GistsOption = None,
     embeddings: Annotated[bool | None, typer.Option("--embeddings/--no-embeddings", show_default=False)] = None,
     redact: Annotated[bool | None, typer.Option("--redact/--no-redact", show_default=False)] = None,
-    new: Annotated[bool, typer.Option("--new", help="Begin a new store though the old one's disk is away.")] = False,
     store: StoreOption = None,
     space: SpaceOption = None,
 ) -> None:
@@ -82,14 +81,11 @@ def run(
     the rest is released; 4: what was made is outside the bounds of `gates` and held back; 1: nothing was released.
     """
     with report_errors_and_progress():
-        from slowwave.store.traces import drop_note
         from slowwave.tasks.ingest.formats.registry import check_paths
 
         asked = build_llm_overrides(llm, max_tokens, engine)
         given = build_overrides(store, space, gists=gists, embeddings=embeddings, redact=redact, **asked)
         settings = load_settings(**given)
-        if new:
-            drop_note(settings.store, settings.space)
         absolute = check_paths(path.expanduser().absolute() for path in paths or [])
         if not plain and (theirs := find_local_prefect_settings()):
             print_notes([f"Prefect would obey {theirs} of this folder, whoever wrote it: the night goes on plain"])

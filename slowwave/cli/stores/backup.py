@@ -64,7 +64,8 @@ def list_spaces(as_json: JsonOption = False, store: StoreOption = None) -> None:
     """List the store's spaces: size on disk and live release."""
     with report_errors():
         from slowwave.store.copies.encryption import find_encryption
-        from slowwave.store.other_versions import has_table, load_releases
+        from slowwave.store.integrity.manifests import has_table
+        from slowwave.store.releases import load_releases
 
         root = load_settings(store).store
         folders = [one for one in sorted(root.glob("*")) if has_table(one, "releases")]
@@ -97,15 +98,14 @@ def remove(
 ) -> None:
     """Remove a space: its folder, and what this machine keeps of its answers. There is no way back."""
     with report_errors():
+        from slowwave.store.answers import drop_cache_files
         from slowwave.store.lock import remove_space
         from slowwave.store.store import Store
-        from slowwave.store.traces import drop_cache_files, drop_note
 
         settings = load_settings(store, name)
         opened = Store.open(settings.store, settings.space)
         if not yes and not typer.confirm(f"Remove {opened.dir} for good?"):
             raise UsageError("nothing was removed")
         remove_space(opened.dir)
-        drop_note(settings.store, settings.space)
         drop_cache_files(settings.store, settings.space)
         OUT.print(f"{opened.dir} is removed.", highlight=False, soft_wrap=True)

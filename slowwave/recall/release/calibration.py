@@ -41,9 +41,6 @@ MARK, DEVIATIONS = 0.7, 1.75
 WORDS = 2.0
 """Deviations that the words weigh, all of them heard."""
 
-BEFORE = 2.0
-"""How far above the median the mark stood in releases whose deviation is that of the best hits."""
-
 SEARCHED: dict[Kind, Table] = {"observation": OBSERVATIONS, "message": PASSAGES, "summary": SUMMARIES}
 """Where hits of each kind are found."""
 
@@ -80,8 +77,6 @@ class Calibration:
     encoder: str
     queries: int
     scales: dict[Kind, Scale]
-    unit: str = "encoder"
-    """Whose deviation the scales have; releases of before have none and that of the best hits."""
 
     def to_json(self) -> str:
         """As the release keeps it."""
@@ -91,10 +86,7 @@ class Calibration:
     def from_json(cls, text: str) -> "Calibration":
         """As the release kept it."""
         plain = json.loads(text)
-        factor = 1.0 if "unit" in plain else BEFORE / DEVIATIONS
-        scales = {
-            kind: Scale(float(s["median"]), factor * float(s["deviation"])) for kind, s in plain["scales"].items()
-        }
+        scales = {kind: Scale(float(s["median"]), float(s["deviation"])) for kind, s in plain["scales"].items()}
         return cls(str(plain["encoder"]), int(plain["queries"]), scales)
 
 

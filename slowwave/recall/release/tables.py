@@ -16,10 +16,9 @@ import pyarrow.compute as pc
 from slowwave.recall.release.columns import Ints, Mask
 from slowwave.schemas.errors import StoreUnreadable
 from slowwave.schemas.tables import TABLES, Table
-from slowwave.store.integrity.seals import check_files_there, find_broken_index
-from slowwave.store.other_versions import check_tables_exist, find_missing_columns, load_releases
-from slowwave.store.releases import Release, pick_release
-from slowwave.store.stand_ins import make_stand_in
+from slowwave.store.integrity.seals import find_broken_index
+from slowwave.store.releases import Release, load_releases, pick_release
+from slowwave.store.snapshot import open_pinned
 from slowwave.store.trouble import READ_TROUBLE
 
 FLAT_ROWS = 100_000
@@ -78,20 +77,13 @@ class OpenTable:
 
     @shared_property
     def dataset(self) -> lance.LanceDataset:
-        """What is younger than the release stands empty."""
-        table = self.table
-        if table.name not in self.release.versions:
-            return make_stand_in(self, table, None)
-        check_tables_exist(self.dir, [self.release], [table])
-        check_files_there(self.dir, self.release.number, table.name)
-        path = str(self.dir / f"{table.name}.lance")
-        found = lance.dataset(path, version=self.release.versions[table.name])
-        return make_stand_in(self, table, found) if find_missing_columns(table, found.schema) else found
+        """The Lance dataset at that version."""
+        return open_pinned(self.dir, self.release, self.table)
 
     @shared_property
     def rows(self) -> int:
-        """How many there are; none of one that is younger than the release."""
-        return int(self.dataset.count_rows()) if self.table.name in self.release.versions else 0
+        """How many there are."""
+        return int(self.dataset.count_rows())
 
     @shared_property
     def has_full_text(self) -> bool:
@@ -135,27 +127,27 @@ class Tables:
         Raises:
             StoreMissing: there is no such store or space.
             StoreUnreadable: what is there is broken.
-            SchemaMismatch, NewerStore: another version of slowwave released what this one can't use.
+            SchemaMismatch: another version of slowwave wrote it.
             NoRelease: nothing is released yet, or not under that name.
         """
         folder = root / space
         view = cls(folder, pick_release(load_releases(folder), release, folder))
-        for name in view.release.versions.keys() & TABLES.keys():
+        for name in view.release.versions:
             with suppress(*READ_TROUBLE, StoreUnreadable):  # told to whoever needs the table
                 view.open_dataset(TABLES[name])
         return view
 
     def open_dataset(self, table: Table) -> lance.LanceDataset:
-        """Return the Lance dataset at the pinned version; what is younger than the release stands empty.
+        """Return the Lance dataset at the pinned version.
 
         Raises:
             StoreUnreadable: it is gone.
-            SchemaMismatch, NewerStore: another version of slowwave wrote what this one can't use.
+            SchemaMismatch: another version of slowwave wrote it.
         """
         return self._open[table.name].dataset
 
     def count(self, table: Table) -> int:
-        """Return rows of a table; none of one that is younger than the release."""
+        """Return rows of a table."""
         return self._open[table.name].rows
 
     def has_full_text(self, table: Table) -> bool:

@@ -26,9 +26,8 @@ from slowwave.store.copies.sealed_stream import MAGIC, OpeningReader, SealingWri
 from slowwave.store.integrity.check import check_store
 from slowwave.store.integrity.durable import SYNCED_FILE
 from slowwave.store.lock import HOLDER_FILE, LOCK_FILE, writer_lock
-from slowwave.store.other_versions import load_releases
 from slowwave.store.private import make_files_private, make_private_folder
-from slowwave.store.traces import note_store
+from slowwave.store.releases import load_releases
 
 FORMAT = "slowwave-backup/1"
 MANIFEST = "manifest.json"
@@ -96,7 +95,6 @@ def restore(root: Path, space: str | None, file: Path, phrase: bytes | None = No
             fresh.rename(target)
         finally:
             shutil.rmtree(fresh, ignore_errors=True)
-    note_store(root, target.name)
     return manifest
 
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from slowwave.schemas.errors import StoreError, StoreMissing, StoreUnreadable
 from slowwave.schemas.tables import RELEASES, TABLES
-from slowwave.store.integrity.manifests import list_manifests
+from slowwave.store.integrity.manifests import has_table, list_manifests
 from slowwave.store.integrity.seals import (
     Damage,
     check_ledger_whole,
@@ -20,8 +20,7 @@ from slowwave.store.integrity.seals import (
     read_tag,
 )
 from slowwave.store.integrity.sums import find_altered, read_sums
-from slowwave.store.other_versions import has_table, read_ledger
-from slowwave.store.releases import Release, is_dropped
+from slowwave.store.releases import Release, is_dropped, read_ledger
 from slowwave.store.trouble import READ_TROUBLE
 
 NEWEST = "newest"

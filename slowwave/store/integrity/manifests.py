@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 LAST_VERSION = 2**64 - 1
-"""Lance names the manifest of version 3 by this number less 3, so that the newest sorts first; older stores by 3."""
+"""Lance names the manifest of version 3 by this number less 3, so that the newest sorts first."""
 DIGESTED = 128 << 20
 """Bytes of a release that a reader digests before it opens it: a tenth of a second. Of more it looks at sizes alone."""
 
@@ -15,13 +15,17 @@ Files = dict[str, list[Any]]
 
 def parse_version(path: Path) -> int:
     """Return the version whose manifest this is, by its name."""
-    number = int(path.stem)
-    return LAST_VERSION - number if number > LAST_VERSION // 2 else number
+    return LAST_VERSION - int(path.stem)
 
 
 def list_manifests(path: Path) -> dict[int, Path]:
     """Return the file that names what a version of a table consists of, for each version that is there."""
     return {parse_version(one): one for one in (path / "_versions").glob("*.manifest") if one.stem.isdigit()}
+
+
+def has_table(folder: Path, name: str) -> bool:
+    """Return whether a space's folder holds this table; one that was killed before its first version is none."""
+    return bool(list_manifests(folder / f"{name}.lance"))
 
 
 def parse_files(found: dict[str, Any]) -> Files:
@@ -59,14 +63,12 @@ def describe_changes(folder: Path, files: Files, *, read: bool) -> dict[str, str
 
 
 def identify_newest_manifest(path: Path) -> tuple[str, int, int] | None:
-    """Return what tells the newest version of a table from any other, also of a table made anew; None for older stores.
+    """Return what tells the newest version of a table from any other, also of a table made anew.
 
     Opening a table costs ten times as much, and a night asks for each some ten times.
     """
     try:
         newest = min((path / "_versions").glob("*.manifest"))
-        if int(newest.stem) <= LAST_VERSION // 2:
-            return None
         found = newest.stat()
     except (OSError, ValueError):  # gone, or named otherwise: Lance says what is wrong
         return None

@@ -20,7 +20,7 @@ from slowwave.schemas.errors import StoreError
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.tables import MESSAGES, RELEASED, RELEASES, TABLES, VECTOR, VECTOR_DIM, VECTORS, Table
 from slowwave.store.integrity.check import NEWEST, find_broken_tags
-from slowwave.store.integrity.manifests import list_manifests, parse_version
+from slowwave.store.integrity.manifests import has_table, list_manifests, parse_version
 from slowwave.store.integrity.seals import (
     FOLDER,
     Damage,
@@ -34,8 +34,7 @@ from slowwave.store.integrity.seals import (
 )
 from slowwave.store.integrity.sums import SUMS_FILE, drop_sums, find_altered, read_sums
 from slowwave.store.integrity.whole import restore_last_whole
-from slowwave.store.other_versions import has_table, read_ledger
-from slowwave.store.releases import is_dropped, make_ledger_rows, read_releases
+from slowwave.store.releases import is_dropped, make_ledger_rows, read_ledger, read_releases
 from slowwave.store.store import Store
 from slowwave.store.trouble import READ_TROUBLE
 

@@ -99,7 +99,7 @@ def _is_lasting(path: Path) -> bool:
 
 
 def _find_last_manifests(sums: Files) -> set[str]:
-    """Return each table's newest manifest; of newer stores the name that sorts first, of older ones the last number."""
+    """Return each table's newest manifest."""
     last: dict[str, tuple[int, str]] = {}
     for name in sums:
         path = Path(name)

@@ -5,8 +5,7 @@
 
 Like `recalls.jsonl` these belong to no release and are written without the writer's lock, each line in one append. A
 space's night reads those of its own space. A folder that is not there is made, since a note may come before the first
-night; but not where this machine has written or read it: then the store is away (a disk that is not mounted), and what
-was written in its place would be lost under it. Secrets are replaced before anything is written, as a night would.
+night. Secrets are replaced before anything is written, as a night would.
 """
 
 import json
@@ -16,10 +15,9 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from slowwave.schemas.errors import StoreUnreadable, UsageError
+from slowwave.schemas.errors import UsageError
 from slowwave.schemas.ids import compute_content_id
 from slowwave.store.private import make_private_folder
-from slowwave.store.traces import AWAY, was_here
 
 FOLDERS = ("talk", "notes")
 NOTED = "Noted."
@@ -66,7 +64,6 @@ class Journal:
             tags: words to keep with it.
 
         Raises:
-            StoreUnreadable: the store is away.
             OSError: the folder can't be written to.
         """
         message = f"m{self.count + 1}"
@@ -102,7 +99,6 @@ def write_note(
 
     Raises:
         UsageError: the note is empty or over-long, so is a name, or the day has its fill of notes.
-        StoreUnreadable: the store is away.
         OSError: the folder can't be written to.
     """
     text = note.strip()
@@ -177,9 +173,6 @@ def _format_line(
 
 def _append_to_file(path: Path, raw: bytes) -> None:
     """Append all of it in one write, for the owner's eyes alone."""
-    space_dir = path.parent.parent
-    if not space_dir.is_dir() and was_here(space_dir.parent, space_dir.name):
-        raise StoreUnreadable(space_dir, AWAY)
     make_private_folder(path.parent)
     handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     try:
