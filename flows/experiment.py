@@ -267,7 +267,7 @@ class Lab:
                 repair_sessions(job.store)
             if self.seed is not None:
                 share_models_output(self.seed, job.store)
-            run_steps_after_read(job, report, run_as_function)
+            run_steps_after_read(job, report, run_as_function, gated=False)
         report.check_complete()
         (settings.store / FINISHED).touch()
         self.seed, self.made = job.store, self.made + 1
