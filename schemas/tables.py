@@ -251,6 +251,8 @@ PATTERNS = Table(
 
 CODING = ("decision", "pattern", "gotcha", "convention", "context")
 PERSONAL = ("fact", "preference", "event", "plan", "relationship")
+CATEGORIES = (*CODING, *PERSONAL)
+"""Of claims, but for those that a prompt of one's own or another memory's claims have besides."""
 GATES = ("reusable", "non_trivial", "specific")
 """Columns of OBSERVATIONS in which a claim may be shut."""
 

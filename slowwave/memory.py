@@ -326,8 +326,8 @@ class Memory:
 
         Raises:
             TypeError: an unknown filter.
-            UsageError: a limit under 1, a workspace that is not known, a confidence outside 0 to 1, a date that is
-                none.
+            UsageError: a limit under 1, a workspace or category that is not known, a confidence outside 0 to 1, a date
+                that is none.
             StoreError: the store can't be read.
         """
         from slowwave.recall.views.browse import list_claims

@@ -30,7 +30,7 @@ from slowwave.schemas.errors import SlowwaveError, StoreError, UsageError
 from slowwave.schemas.settings import Settings
 from slowwave.store.journals.journal import Journal
 from slowwave.text.fence import fence_block
-from slowwave.text.words import extract_distinct_words
+from slowwave.text.words import extract_content_words
 from slowwave.web.aside import Aside, AwaitedWeb
 from slowwave.web.search import WebAnswer, WebSearch
 
@@ -213,8 +213,8 @@ class Conversation:
         return TurnContext(said, block, self.turns.recall(said, room), found, notes, why)
 
     def _ask_memory(self, memory: ContextProvider, said: str, budget: int, web: AwaitedWeb) -> Context:
-        """Return the block for a message; for one of few words that calls up nothing on its own, a follow-up, with the
-        person's message before it.
+        """Return the block for a message; for one of few content words that calls up nothing on its own, a follow-up,
+        with the person's message before it.
         """
 
         def ask(query: str) -> Context:
@@ -229,7 +229,7 @@ class Conversation:
 
         block = ask(said)
         before = next((turn["content"] for turn in reversed(self.turns.said) if turn["role"] == "user"), None)
-        follows = len(extract_distinct_words(said)) <= self.settings.context.active.follow_up_words
+        follows = len(extract_content_words(said)) <= self.settings.context.active.follow_up_words
         if block.reason is None or before is None or not follows:
             return block
         wider = ask(f"{before}\n{said}")

@@ -16,7 +16,7 @@ from slowwave.recall.hits import Kind
 from slowwave.recall.query import Query, normalise_path
 from slowwave.recall.release.columns import Ints, Mask, find_code
 from slowwave.recall.release.view import View, normalise_name
-from slowwave.schemas.tables import OBSERVATIONS, PASSAGES
+from slowwave.schemas.tables import CATEGORIES, OBSERVATIONS, PASSAGES
 from slowwave.store.workspaces import explain_unknown_workspace, find_workspaces
 
 BEFORE, AFTER = r"(?<![\w.-])", r"(?![\w/\\]|[.-]\w)"
@@ -169,10 +169,18 @@ def _get_file_mask(view: View, kind: Kind, query: Query) -> Mask:
     return found.claims if kind == "observation" else found.passages
 
 
+def explain_unknown_category(view: View, category: str) -> str | None:
+    """Return that there is no such category, and those there are; None of one that ships or that a claim has."""
+    known = dict.fromkeys((*CATEGORIES, *(view.claims.categories if view.count(OBSERVATIONS) else ())))
+    return None if category in known else f"no category is called {category!r}: it is one of {', '.join(known)}"
+
+
 def explain_empty_filters(view: View, query: Query) -> str | None:
-    """Return why the conditions on workspace, speaker and files let nothing through; None where they may."""
+    """Return why the conditions on workspace, category, speaker and files let nothing through; None where they may."""
     if query.places and view.workspaces.isdisjoint(query.places):
         return explain_unknown_workspace(str(query.workspace), view.workspaces)
+    if query.category is not None and (unknown := explain_unknown_category(view, query.category)):
+        return unknown
     if query.speaker is not None and not resolve_speakers(view, query.speaker):
         return f"nobody called {query.speaker!r} speaks in this memory"
     if query.is_narrowed and query.kinds == ("summary",):

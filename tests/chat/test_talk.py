@@ -300,6 +300,8 @@ def test_a_follow_up_is_asked_with_the_message_before_it_and_another_subject_is_
     for said, held in (
         ("Where are the tide gauge readings kept?", True),
         ("And why there?", True),
+        ("Where are the tide gauge readings kept?", True),
+        ("But why is that so, and is it not also the same for us?", True),  # many words, and none that says something
         ("Do zebras graze in the savannah of Namibia?", False),
     ):
         "".join(talk.say(said))

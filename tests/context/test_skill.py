@@ -56,6 +56,7 @@ def test_it_is_valid_and_each_lines_source_is_there(store: Path) -> None:
     for tag, message in SOURCE.findall(body):
         found, holder = show(snapshot, message, 0).node, show(snapshot, tag, 0).node
         assert (found.kind, found.facts["session_id"]) == ("message", holder.id)
+        assert show(snapshot, f"{tag}/{message}", 0).node == found
     assert len(SOURCE.findall(body)) == len(lines)
 
 
@@ -73,7 +74,9 @@ def test_what_a_person_wrote_stays_and_the_same_release_gives_the_same_bytes(sto
     assert typed(store, "--workspace", TIDEPOOL, "--out", folder).exit_code == 0
     file = folder / "SKILL.md"
     first = file.read_bytes()
-    assert first.startswith(b"---\nname: tide-pool\n")
+    assert first.startswith(b"---\nname: tide-pool\n")  # as the format wants it: its folder's
+    assert b"\n# tidepool\n" in first  # but it is about the project, wherever it is written
+    assert b"Use when working on tidepool, before" in first
     mine = first.replace(b"name: tide-pool\n", b"name: tide-pool\nlicense: MIT\n") + b"\nMine, below.\n"
     file.write_bytes(mine)
     typed(store, "--workspace", TIDEPOOL, "--out", file, "--budget", 300)

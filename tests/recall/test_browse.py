@@ -113,7 +113,14 @@ def test_recall_by_confidence_finds_claims_alone(memory: Memory) -> None:
 
 @pytest.mark.parametrize(
     "asked",
-    [{"limit": 0}, {"min_confidence": 1.5}, {"since": "soon"}, {"workspace": "wep"}, {"min_confidence": "much"}],
+    [
+        {"limit": 0},
+        {"min_confidence": 1.5},
+        {"since": "soon"},
+        {"workspace": "wep"},
+        {"min_confidence": "much"},
+        {"category": "decisions"},
+    ],
 )
 def test_what_can_not_be_asked_is_refused(memory: Memory, asked: dict[str, Any]) -> None:
     with pytest.raises(UsageError):
@@ -130,7 +137,10 @@ def test_the_command_lists_and_hints(root: Path) -> None:
     refused = RUNNER.invoke(app, ["claims", "--workspace", "wep", *where])
     assert refused.exit_code == 1
     assert "the nearest: 'web'" in refused.stderr
-    assert RUNNER.invoke(app, ["claims", "--category", "nothing", *where]).stdout == "No claims.\n"
+    refused = RUNNER.invoke(app, ["claims", "--category", "decisions", *where])
+    assert refused.exit_code == 1
+    assert "no category is called 'decisions': it is one of decision, pattern, gotcha, convention," in refused.stderr
+    assert RUNNER.invoke(app, ["claims", "--category", "gotcha", *where]).stdout == "No claims.\n"
 
 
 def test_claims_by_keyword_in_whatever_case_and_the_keywords_counted(memory: Memory) -> None:

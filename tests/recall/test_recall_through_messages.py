@@ -69,7 +69,8 @@ def test_filters_hold_for_claims_that_a_message_brings(root: Path) -> None:
     assert {h.sources[0].session for h in memory.recall(asked, kinds="observation", workspace="b")} == {"b"}
     later = memory.recall(asked, kinds="observation", since="2025-03-15", until="2025-04-30")
     assert {h.sources[0].session for h in later} == {"b"}
-    assert memory.recall(asked, kinds="observation", category="no such") == []
+    nothing = memory.recall(asked, kinds="observation", category="decisions")
+    assert (nothing, str(nothing.reason)[:58]) == ([], "no category is called 'decisions': it is one of decision, ")
     decided = memory.recall(asked, category="decision")
     assert decided
     rows = memory.snapshot.read(OBSERVATIONS).to_pylist()

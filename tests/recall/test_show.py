@@ -183,6 +183,17 @@ def test_what_stands_over_the_lines_of_a_block_is_found(tmp_path: Path) -> None:
     assert {"e2b4f9", "tea", "marit-thesis-2026-0", "marit-thesis-2026-1", "marit-thesis-2026-1-"} <= tags
     found = {json.loads(typed("show", tag, "--json", "--store", store).output)["id"] for tag in tags}
     assert found == {native[name] for name in names}
+    message = next(row for row in rows(store, MESSAGES) if row["session_id"] == native["marit-thesis-2026-1-again"])
+    for tag, key in (
+        ("marit-thesis-2026-1-", message["native_id"]),
+        ("marit-thesis-2026-1-again", message["message_id"][:9]),
+    ):
+        assert (
+            json.loads(typed("show", f"{tag}/{key}", "--json", "--store", store).output)["id"] == message["message_id"]
+        )
+    for wrong in (f"tea/{message['message_id'][:12]}", "marit-thesis-2026-1-again/", "marit-thesis-2026-1-again/9999"):
+        refused = typed("show", wrong, "--store", store)
+        assert (refused.exit_code, f"has the id '{wrong}'" in refused.output) == (1, True)
     several = typed("show", "marit-th", "--store", store)
     assert several.exit_code == 1
     assert "6 rows have ids that begin with 'marit-th': session marit-thesis-2026-0, session" in several.output

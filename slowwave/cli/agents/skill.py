@@ -1,6 +1,6 @@
 """`slowwave skill`: what a project goes by, as a SKILL.md that agents load."""
 
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Annotated
 
 import typer
@@ -57,14 +57,14 @@ def skill(
             raise UsageError("this folder is no project that the memory knows: name one with --workspace")
         places = require_workspaces(anchor_workspace(place), view.workspaces)
         file = out and (out / FILE if out.is_dir() or not out.suffix else out)
-        known = name or (file.absolute().parent.name if file and file.name == FILE else places[0])
-        called = make_skill_name(known)
+        title = PurePath(places[0].replace("\\", "/")).name or places[0]
+        called = make_skill_name(name or (file.absolute().parent.name if file and file.name == FILE else title))
         if name and called != name:
             raise UsageError(f"name is {name!r}; it is a-z, 0-9 and single hyphens, at most 64 long, as {called!r}")
         lines = collect_skill_lines(view, places, has_injection, min_confidence, days)
         count = resolve_tokenizer(None, memory.settings.context.tokenizer)
-        block, told = build_skill(lines, called, budget, count)
-        front = build_front_matter(called, lines)
+        block, told = build_skill(lines, title, budget, count)
+        front = build_front_matter(called, title, lines)
         print_notes(memory.notes)
         if file is None:
             typer.echo(replace_marked(front, block), nl=False)

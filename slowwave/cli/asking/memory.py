@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def show(
-    wanted: Annotated[str, typer.Argument(metavar="ID", help="An id, or its first characters.")],
+    wanted: Annotated[str, typer.Argument(metavar="ID", help="An id, its first characters, or SESSION/MESSAGE.")],
     depth: Annotated[int | None, typer.Option(help="Levels down; none: to the messages.", show_default=False)] = None,
     as_json: JsonOption = False,
     release: ReleaseOption = None,

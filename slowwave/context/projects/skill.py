@@ -91,7 +91,7 @@ def build_skill(lines: Sequence[SkillLine], title: str, budget: int, count: Toke
 
     Args:
         lines: the foremost of each section first.
-        title: of the skill.
+        title: the project's name.
         budget: tokens by `count`, at most.
         count: tokens of a text.
     """
@@ -110,14 +110,17 @@ def make_skill_name(wanted: str) -> str:
     return NOT_IN_NAMES.sub("-", last.casefold()).strip("-")[:LONGEST_NAME].rstrip("-") or "project"
 
 
-def build_front_matter(name: str, lines: Sequence[SkillLine]) -> str:
-    """Return what a skill begins with: its name, and when it is of use. YAML, its text quoted as in JSON."""
+def build_front_matter(name: str, project: str, lines: Sequence[SkillLine]) -> str:
+    """Return what a skill begins with: its name, which the format wants to be its folder's, and when it is of use: at
+    work on the project. YAML, its text quoted as in JSON.
+    """
     kinds = [heading.lower() for section, heading in SECTIONS.items() if any(line.section == section for line in lines)]
     listed = f"{', '.join(kinds[:-1])} and {kinds[-1]}" if len(kinds) > 1 else "".join(kinds) or "what was settled"
-    told = (
-        f"What earlier sessions settled about {name}: {listed}. Use when working on {name}, before changing its code."
+    text = (
+        f"What earlier sessions settled about {project}: {listed}. Use when working on {project}, before changing its "
+        "code."
     )
-    return f"---\nname: {name}\ndescription: {json.dumps(told[:LONGEST_DESCRIPTION])}\n---\n"
+    return f"---\nname: {name}\ndescription: {json.dumps(text[:LONGEST_DESCRIPTION])}\n---\n"
 
 
 def _tell_claims(view: View, claims: Sequence[StandingClaim]) -> list[SkillLine]:

@@ -9,6 +9,7 @@ from typing import Any, Unpack, cast
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from slowwave.recall.filters import explain_unknown_category
 from slowwave.recall.query import parse_bound, parse_share
 from slowwave.recall.release.view import View
 from slowwave.schemas.errors import UsageError
@@ -61,7 +62,8 @@ def list_claims(view: View, limit: int | None = None, **filters: Unpack[ClaimFil
 
     Raises:
         TypeError: an unknown filter.
-        UsageError: a limit under 1, a workspace that is not known, a confidence outside 0 to 1, a date that is none.
+        UsageError: a limit under 1, a workspace or category that is not known, a confidence outside 0 to 1, a date
+            that is none.
         StoreUnreadable: a table is broken or gone.
     """
     if limit is not None and limit < 1:
@@ -74,6 +76,8 @@ def list_claims(view: View, limit: int | None = None, **filters: Unpack[ClaimFil
     if workspace := filters.get("workspace"):
         wanted.append(pc.field("workspace").isin(require_workspaces(anchor_workspace(workspace), view.workspaces)))
     if category := filters.get("category"):
+        if unknown := explain_unknown_category(view, category):
+            raise UsageError(unknown)
         wanted.append(pc.field("category") == pa.scalar(category))
     if (topic := filters.get("topic")) is not None:
         ids = [key for key, name in names.items() if topic in (key, name)]

@@ -1,7 +1,8 @@
 """Drill down and up: any row of the memory by its id, what it stands on down to the messages, and what holds it.
 
 Ids may be cut to their first characters, as long as they are unique. Sessions and messages are also found by their
-transcript's own id, a session's cut like the others: what stands over the lines of a context block. Reads one release.
+transcript's own id, a session's cut like the others: what stands over the lines of a context block; and a message by
+both, SESSION/MESSAGE: what stands behind a skill's line. Reads one release.
 """
 
 from collections.abc import Iterator, Sequence
@@ -100,7 +101,8 @@ def show(snapshot: Snapshot, wanted: str, depth: int | None = None) -> NodeLinea
 
     Args:
         snapshot: a release.
-        wanted: an id or its first characters, or a transcript's own id of a message or session; a session's may be cut.
+        wanted: an id or its first characters, or a transcript's own id of a message or session (a session's may be
+            cut), or SESSION/MESSAGE.
         depth: how many levels down; None: to the messages.
 
     Raises:
@@ -154,7 +156,7 @@ class _RowReader:
         found = list(self._find_exact(wanted))
         if not found and len(wanted) < SHORTEST:
             raise UsageError(f"id {wanted!r} is too short: {SHORTEST} characters at least")
-        found = found or list(self._find_by_prefix(wanted))
+        found = found or list(self._find_by_prefix(wanted)) or list(self._find_in_session(wanted))
         if not found:
             raise UsageError(f"nothing in release {self.snapshot.release.name} has the id {wanted!r}")
         if len(found) > 1:
@@ -178,6 +180,19 @@ class _RowReader:
                 row[table.key] for row in self.snapshot.read(table, columns).to_pylist() if _has_id_prefix(row, wanted)
             ]
             yield from ((kind, row) for row in self.read_rows(kind, ids))
+
+    def _find_in_session(self, wanted: str) -> Iterator[tuple[str, Row]]:
+        """Yield the messages called SESSION/MESSAGE, as a skill's lines name them: by the session's id or tag, and the
+        message's own id or the first characters of ours.
+        """
+        session, slash, message = wanted.rpartition("/")
+        if not slash:
+            return
+        kind, row = self.find_row(session)
+        inside = pc.field("session_id") == row["session_id"] if kind == "session" else pc.scalar(False)
+        named = (pc.field("native_id") == message) | pc.starts_with(pc.field("message_id"), message)
+        ids = self.snapshot.read(MESSAGES, ["message_id"], inside & named)["message_id"].to_pylist() if message else []
+        yield from (("message", one) for one in self.read_rows("message", ids))
 
     def read_rows(self, kind: str, ids: Sequence[str], by: str | None = None) -> list[Row]:
         """Return rows by key or another column, in the order of the ids."""
