@@ -16,14 +16,22 @@ from slowwave.tasks.ingest.formats.registry import READERS
 from slowwave.tasks.ingest.parsing.records import Limits, Record, Rejected, Session
 from tests.killed_nights import SAMPLES
 
+CHATS = Path(__file__).parent / "transcripts"
 TRANSCRIPTS = {
     "claude-code": sorted(SAMPLES.glob("claude-code/**/*.jsonl"))[0],
     "codex": sorted(SAMPLES.glob("codex/**/*.jsonl"))[0],
     "openclaw": sorted(SAMPLES.glob("openclaw/**/*.jsonl"))[0],
     "pi": sorted(SAMPLES.glob("pi/**/*.jsonl"))[0],
+    "cursor": CHATS / "cursor/projects/my-app/agent-transcripts/u1.jsonl",
     "generic": SAMPLES / "generic" / "marit-and-theo.jsonl",
 }
-EXPORTS = {name: SAMPLES / name / "conversations.json" for name in ("chatgpt", "claude-ai")}
+EXPORTS = {
+    **{name: SAMPLES / name / "conversations.json" for name in ("chatgpt", "claude-ai")},
+    "gemini": CHATS / "gemini/studio.json",
+    "openhands": CHATS / "openhands/trajectory-7.json",
+    "sharegpt": CHATS / "sharegpt/sg.json",
+    "swe-agent": CHATS / "swe-agent/run.traj.json",
+}
 READ = {reader.name: reader.read for reader in READERS}
 DEEP: Any = json.loads("[" * 900 + "]" * 900)
 STAMPS = ["9999-12-31T23:59:59+14:00", "0001-01-01", 1e308, -1, 2**63, -(2**70)]
@@ -86,7 +94,7 @@ def test_each_line_of_a_transcript_is_accounted_for(name: str, tmp_path_factory:
 
 @pytest.mark.parametrize("name", EXPORTS)
 def test_an_export_is_read_or_rejected(name: str, tmp_path_factory: pytest.TempPathFactory) -> None:
-    path = tmp_path_factory.mktemp("spoilt") / "conversations.json"
+    path = tmp_path_factory.mktemp("spoilt") / EXPORTS[name].name
     whole = json.loads(EXPORTS[name].read_bytes())
 
     @settings(max_examples=60, deadline=None)

@@ -9,12 +9,12 @@ import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from slowwave.tasks.ingest.formats.agents import aider, cursor, opencode, openhands, pi, specstory, swe_agent
+from slowwave.tasks.ingest.formats import chatgpt, chats
+from slowwave.tasks.ingest.formats.agents import aider, opencode, pi, specstory
 from slowwave.tasks.ingest.formats.agents.claude_code import reader as claude_code
 from slowwave.tasks.ingest.formats.agents.codex import reader as codex
 from slowwave.tasks.ingest.formats.agents.openclaw import reader as openclaw
 from slowwave.tasks.ingest.formats.agents.openclaw import sqlite as openclaw_sqlite
-from slowwave.tasks.ingest.formats.chats import chatgpt, claude_ai, gemini, openai_chat, sharegpt
 from slowwave.tasks.ingest.formats.own import columnar, generic, learnings
 from slowwave.tasks.ingest.formats.own import slowwave_export as exported
 from slowwave.tasks.ingest.formats.pmm import ledger as pmm
@@ -34,14 +34,8 @@ READERS: tuple[Reader, ...] = (
     codex.READER,
     openclaw.READER,
     pi.READER,
-    swe_agent.READER,
-    openhands.READER,
-    cursor.READER,
     chatgpt.READER,
-    claude_ai.READER,
-    gemini.READER,
-    sharegpt.READER,
-    openai_chat.READER,
+    *chats.READERS,
     generic.READER,
 )
 
@@ -50,7 +44,7 @@ SUFFIXES = frozenset(
         *(".jsonl", ".ndjson", ".json"),
         *(".parquet", ".arrow", ".feather", ".ipc"),
         *(".sqlite", ".sqlite3", ".db"),
-        swe_agent.SUFFIX,
+        chats.SWE_SUFFIX,
     }
 )
 JUNK_FOLDERS = frozenset({".git", ".hg", ".svn", ".venv", ".cache", "node_modules", "__pycache__"})

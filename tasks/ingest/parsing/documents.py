@@ -14,7 +14,14 @@ from typing import IO, cast
 import ijson
 import orjson
 
-from slowwave.tasks.ingest.parsing.lines import DAMAGE, PACKED, get_inner_suffix, iter_json, open_binary
+from slowwave.tasks.ingest.parsing.lines import (
+    DAMAGE,
+    PACKED,
+    get_inner_suffix,
+    iter_json,
+    open_binary,
+    parse_json_lines,
+)
 from slowwave.tasks.ingest.parsing.records import Head, Limits, Rejected
 from slowwave.tasks.ingest.parsing.values import encode_json, format_excerpt
 
@@ -91,10 +98,11 @@ def has_leading_keys(head: Head, *keys: str) -> bool:
     Where the first line is a whole object, it must have the first key itself: a key deeper down, as in another tool's
     record, is no sign.
     """
-    first = _get_first_byte(head.data)
-    if first == b"{" and isinstance(line := next(iter(head.lines), None), dict) and keys[0] not in line:
+    start = head.data.removeprefix(codecs.BOM_UTF8).lstrip()
+    whole = parse_json_lines(start.split(b"\n", 1)[:1])
+    if whole and isinstance(whole[0], dict) and keys[0] not in whole[0]:
         return False
-    return first in (b"[", b"{") and all(f'"{key}"'.encode() in head.data for key in keys)
+    return start.startswith((b"[", b"{")) and all(f'"{key}"'.encode() in head.data for key in keys)
 
 
 def _get_first_byte(head: bytes) -> bytes:

@@ -1,0 +1,645 @@
+"""Chats that are lists of messages: OpenAI's lines, ShareGPT, Claude.ai, Gemini, Cursor, OpenHands and SWE-agent.
+
+Each format is a `ChatFormat`: `open` finds a conversation's messages, the row says where a message has its role, id and
+time, and `parse` makes its blocks. What a format has of its own stands below its heading.
+"""
+
+import mimetypes
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from html.parser import HTMLParser
+from itertools import chain, count
+from pathlib import Path
+
+import orjson
+
+from slowwave.schemas.ids import compute_content_id
+from slowwave.tasks.ingest.parsing.documents import has_leading_keys, iter_documents
+from slowwave.tasks.ingest.parsing.lines import get_inner_suffix, iter_json
+from slowwave.tasks.ingest.parsing.records import (
+    Block,
+    BlockType,
+    Head,
+    Inactive,
+    Limits,
+    Location,
+    Message,
+    Reader,
+    Record,
+    Rejected,
+    Role,
+    Session,
+    Skipped,
+    read_each,
+)
+from slowwave.tasks.ingest.parsing.values import (
+    clean_text,
+    coerce_dict,
+    coerce_id,
+    coerce_list,
+    coerce_text,
+    coerce_time,
+    encode_json,
+    extract_tag_body,
+    flatten_text,
+    format_excerpt,
+    join_text_blocks,
+    parse_blocks,
+    parse_role,
+    parse_tool_call,
+    strip_tags,
+    trace_active_path,
+)
+
+Fields = dict[str, object]
+
+
+@dataclass(frozen=True)
+class Chat:
+    """A conversation that was opened."""
+
+    session: Session
+    messages: object = ()
+    began: object = None
+    """The time of messages that have none of their own."""
+    positions: Iterable[str] = ()
+    """Ids of messages that have none; empty: their numbers from 0."""
+    inactive: Iterable[str] = ()
+    """Ids of messages that were regenerated or edited."""
+    text: Callable[[str, Role], str] = lambda said, role: said
+    """What somebody said, out of a message's text blocks."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChatFormat:
+    """Where the messages of a format have what; a dot in a name leads into an object."""
+
+    parse: Callable[[Fields, Role], list[Block] | None]
+    """A message's blocks; None where its content is of no known type."""
+    open: Callable[[Path, int, Fields], Chat | None] = lambda path, number, fields: None
+    """The conversation in a document, which is its file's so many-th; None where it has no id."""
+    id: str = "id"
+    role: str = "role"
+    roles: Mapping[str, Role] = field(default_factory=dict)
+    """Roles by other names than the common ones."""
+    time: tuple[str, ...] = ()
+    speaker: str = ""
+    parent: str = ""
+    adapt: Callable[[Fields], Fields | str] = lambda fields: fields
+    """An item with its fields as this row names them, or the kind of one that is no message."""
+
+    def read(self, path: Path, limits: Limits) -> Iterator[Record]:
+        """Yield records of each conversation; `line` is its number in the file, from 1."""
+        return read_each(iter_documents(path, limits), partial(self.read_document, path))
+
+    def read_document(self, path: Path, number: int, fields: Fields) -> Iterator[Record]:
+        """Yield a conversation's session, its messages, and which of these were taken back."""
+        chat = self.open(path, number, fields)
+        if chat is None or not isinstance(chat.messages, list):
+            missing = "a list of messages" if chat else "an id"
+            yield Rejected(number, f"conversation without {missing}", format_excerpt(fields))
+            return
+        yield chat.session
+        for position, item in zip(chat.positions or map(str, count()), chat.messages, strict=False):
+            yield self.parse_message(chat, position, item, number)
+        yield from (Inactive(chat.session.native_id, gone, "regenerated or edited") for gone in chat.inactive)
+
+    def parse_message(self, chat: Chat, position: str, item: object, line: int) -> Message | Rejected | Skipped:
+        """Return the message that an item is; `position` is its id where it has none."""
+        fields = self.adapt(coerce_dict(item))
+        if isinstance(fields, str):
+            return Skipped(fields, line)
+        role = fields.get(self.role)
+        known = parse_role(role) or parse_role(self.roles.get(str(role).strip().lower()))
+        blocks = self.parse(fields, known[0]) if known else None
+        if known is None or blocks is None:
+            why = f"unknown role {role!r}" if known is None else "content is neither text nor a list"
+            return Rejected(line, f"message {position}: {why}", format_excerpt(item))
+        if not blocks:
+            return Skipped("empty message", line)
+        if known[0] == "user" and all(block.type == "tool_result" for block in blocks):
+            known = ("tool", "tool")
+        return Message(
+            chat.session.native_id,
+            get_id(fields, self.id) or position,
+            *known,
+            blocks,
+            chat.text(join_text_blocks(blocks), known[0]),
+            coerce_time(next(filter(None, (get(fields, key) for key in self.time)), chat.began)),
+            parent_id=get_text(fields, self.parent),
+            speaker=get_text(fields, self.speaker) if known[0] != "tool" else None,
+            line=line,
+        )
+
+
+def get(fields: Fields, path: str) -> object:
+    """Return the value at a path of keys with dots between them; None where there is none."""
+    value: object = fields
+    for key in path.split("."):
+        value = coerce_dict(value).get(key)
+    return value
+
+
+def get_text(fields: Fields, *paths: str) -> str | None:
+    """Return the first text at one of the paths."""
+    return next(filter(None, (coerce_text(get(fields, path)) for path in paths)), None)
+
+
+def get_id(fields: Fields, *paths: str) -> str | None:
+    """Return the first identifier at one of the paths."""
+    return next(filter(None, (coerce_id(get(fields, path)) for path in paths)), None)
+
+
+def get_objects(fields: Fields, path: str) -> list[Fields]:
+    """Return the list at a path; what is no object in it counts as an empty one."""
+    return list(map(coerce_dict, coerce_list(get(fields, path))))
+
+
+def name_by_file(path: Path, number: int = 1) -> str:
+    """Return the file's name without its suffixes, with a conversation's number from the second on."""
+    stem = path.name.split(".")[0]
+    return stem if number == 1 else f"{stem}:{number}"
+
+
+def starts_with(*alternatives: str) -> Callable[[Head], bool]:
+    """Return whether a file starts as an array, an object or lines that have all keys of one alternative."""
+    return lambda head: any(has_leading_keys(head, *keys.split()) for keys in alternatives)
+
+
+def lies_below(folder: str, *patterns: str) -> Callable[[Path], list[Location]]:
+    """Return the places below a folder of a person's home."""
+    return lambda home: [Location(home / folder, pattern, (home / folder).is_dir()) for pattern in patterns]
+
+
+# OpenAI's chat lines: `{"messages": [{"role", "content"}, …]}`, one conversation a line. One without an id is known by
+# its content, so that a line keeps its identity when others come or go.
+
+_TIMES = ("created_at", "created", "timestamp", "ts")
+_NOT_OPENAI = frozenset(("sessionId", "projectHash", "mapping", "chat_messages", "payload"))
+
+
+def _sniff_openai(head: Head) -> bool:
+    """Return whether most of the first lines are objects whose `messages` start with one that has a role."""
+    lines = [line for line in head.lines if isinstance(line, dict)]
+    first = [get_objects(line, "messages")[:1] for line in lines if not _NOT_OPENAI & line.keys()]
+    return 2 * sum(isinstance(message.get("role"), str) for one in first for message in one) > len(lines)
+
+
+def _open_openai(path: Path, number: int, fields: Fields) -> Chat:
+    messages, began = fields.get("messages"), next((fields[key] for key in _TIMES if fields.get(key)), None)
+    named = get_id(fields, "session_id", "conversation_id", "id") or compute_content_id(encode_json(messages))
+    return Chat(Session(named, title=get_text(fields, "title")), messages, began)
+
+
+def _parse_openai(fields: Fields, role: Role) -> list[Block] | None:
+    content = parse_blocks(fields.get("content"))
+    if content is None:
+        return None
+    if role == "tool":
+        called = get_id(fields, "tool_call_id") or coerce_id(next(iter(coerce_list(fields.get("tool_call_ids"))), None))
+        return [Block("tool_result", flatten_text(fields.get("content")), get_text(fields, "name"), called)]
+    thoughts = [get_text(thought, "thinking") for thought in get_objects(fields, "thinking_blocks")]
+    thoughts = thoughts or [get_text(fields, "reasoning_content", "reasoning")]
+    calls = get_objects(fields, "tool_calls") or [coerce_dict(fields.get("function_call"))]
+    thinking = [Block("thinking", thought) for thought in thoughts if thought]
+    return [*thinking, *content, *(parse_tool_call(call) for call in calls if call)]
+
+
+OPENAI = ChatFormat(open=_open_openai, parse=_parse_openai, time=_TIMES, speaker="name")
+
+
+# ShareGPT: `{id, conversations: [{from, value}]}`; values may be HTML. Long chats were split over several entries with
+# ids `x_0`, `x_1`, …: they are one session again, `x`, whose message ids are `part:position`. There are no times.
+
+_PART = re.compile(r"(.+)_(\d+)\Z", re.DOTALL)
+# Only a value that is HTML from its first tag to its last: a mention of a tag stays as it was written.
+_HTML = re.compile(
+    r"\s*<(?:div|p|ol|ul|pre|h[1-6]|table|blockquote|span|section)\b[^>]*>.*</[a-z][a-z0-9]*>\s*\Z", re.S | re.I
+)
+_BREAKS = re.compile("p|div|br|li|pre|tr|table|ol|ul|blockquote|section|h[1-6]")
+_SILENT = ("script", "style", "button", "svg")
+
+
+def _open_sharegpt(path: Path, number: int, fields: Fields) -> Chat:
+    """Return the conversation of an entry, or its part of one."""
+    turns = fields.get("conversations")
+    named = get_id(fields, "id") or compute_content_id(encode_json(turns))
+    part = _PART.match(named)
+    session, before = (part[1], f"{part[2]}:") if part else (named, "")
+    positions = (f"{before}{position}" for position in count())
+    about = Session(session, title=get_text(fields, "title"))
+    return Chat(about, turns, None, positions, text=lambda said, role: clean_text(strip_html(said)))
+
+
+def _parse_sharegpt(fields: Fields, role: Role) -> list[Block] | None:
+    value, called = fields.get("value"), fields.get("from") == "function_call"
+    if not isinstance(value, str):
+        return None
+    kind: BlockType = "tool_result" if role == "tool" else "tool_call" if called else "text"
+    return [Block(kind, value)] if value.strip() else []
+
+
+def strip_html(value: str) -> str:
+    """Return the text of a value that is HTML as a whole; any other value as it is."""
+    if "<" not in value or not _HTML.match(value):
+        return value
+    reader = _HtmlText()
+    reader.feed(value)
+    reader.close()
+    lines = [line.rstrip() for line in "".join(reader.pieces).split("\n")]
+    return "\n".join(line for line, above in zip(lines, ["", *lines], strict=False) if line or above).strip()
+
+
+class _HtmlText(HTMLParser):
+    """Text of an HTML fragment, a line break at each block, without buttons ("Copy code"), scripts and styles."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pieces: list[str] = []
+        self.silent = 0
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        self.silent += tag in _SILENT
+        self.pieces += ["\n"] if _BREAKS.fullmatch(tag) else []
+
+    def handle_endtag(self, tag: str) -> None:
+        self.silent -= self.silent > 0 and tag in _SILENT
+        self.pieces += ["\n"] if _BREAKS.fullmatch(tag) else []
+
+    def handle_data(self, data: str) -> None:
+        self.pieces += [] if self.silent else [data]
+
+
+SHAREGPT = ChatFormat(
+    open=_open_sharegpt,
+    parse=_parse_sharegpt,
+    role="from",
+    roles={
+        **dict.fromkeys(("gpt", "chatgpt", "bing", "bard", "claude", "function_call"), "assistant"),
+        **dict.fromkeys(("observation", "function_response"), "tool"),
+    },
+)
+
+
+# Claude.ai's export. A message's `content` is what was said; its `text` is a rendering that may differ, and serves only
+# where there is no content. Text extracted from an attachment is a document, not speech.
+
+_PARENT = "parent_message_uuid"
+
+
+def _open_claude_ai(path: Path, number: int, fields: Fields) -> Chat | None:
+    """Return the conversation; where the export names the current leaf, what does not lead to it is inactive."""
+    messages = get_objects(fields, "chat_messages")
+    parents = {one: get_text(message, _PARENT) for message in messages if (one := get_id(message, "uuid"))}
+    active = set(trace_active_path(parents, get_text(fields, "current_leaf_message_uuid")))
+    gone = [one for one in parents if active and one not in active]
+    if (named := get_id(fields, "uuid")) is None:
+        return None
+    about = Session(named, get_text(fields, "project.uuid", "project_uuid"), get_text(fields, "name"))
+    return Chat(about, fields.get("chat_messages"), inactive=gone)
+
+
+def _parse_claude_ai(fields: Fields, role: Role) -> list[Block]:
+    blocks = parse_blocks(fields.get("content")) or parse_blocks(get_text(fields, "text")) or []
+    for document in filter(None, [*get_objects(fields, "attachments"), *get_objects(fields, "files")]):
+        name, text = get_text(document, "file_name"), get_text(document, "extracted_content")
+        media = mimetypes.guess_type(name or "")[0] or ""
+        image = media.startswith("image/")
+        blocks.append(Block("image", name=name, media=media) if image else Block("other", text, name))
+    return blocks
+
+
+CLAUDE_AI = ChatFormat(
+    open=_open_claude_ai, parse=_parse_claude_ai, id="uuid", role="sender", time=("created_at",), parent=_PARENT
+)
+
+
+# Gemini: AI Studio's prompts, and the Gemini CLI's sessions. The CLI keeps a session as one document or, since 0.40, as
+# lines that are appended: a header, messages (the same id again is a newer version), `$set` patches, and `$rewindTo`
+# marks that take back a message and all after it.
+
+_BINARY = ("inlineData", "inlineImage", "inlineAudio", "inlineVideo", "inlineFile")
+_DRIVE = ("driveDocument", "driveImage", "driveAudio", "driveVideo", "youtubeVideo", "fileData")
+
+
+def _open_studio(path: Path, number: int, fields: Fields) -> Chat:
+    """Return the prompt, by its file's name where it has no id; its chunks have no times."""
+    instruction = {**coerce_dict(fields.get("systemInstruction")), "role": "system"}
+    first = [instruction] if _parse_gemini(instruction, "system") else []
+    about = Session(get_id(fields, "id") or name_by_file(path, number), title=get_text(fields, "title", "name"))
+    positions = chain(["system"] if first else [], map(str, count()))
+    chunks = coerce_list(get(fields, "chunkedPrompt.chunks"))
+    return Chat(about, [*first, *chunks], fields.get("create_time") or fields.get("createTime"), positions)
+
+
+def _open_cli(path: Path, number: int, fields: Fields) -> Chat | None:
+    if (named := get_id(fields, "sessionId")) is None:
+        return None
+    about = Session(named, get_text(fields, "projectHash"), get_text(fields, "summary"))
+    about.kind = "subagent" if fields.get("kind") == "subagent" else None
+    return Chat(about, fields.get("messages"))
+
+
+def _parse_gemini(fields: Fields, role: Role) -> list[Block]:
+    """Return thoughts, then `parts` (or a list in `content`, or the plain text), attachments and the CLI's calls."""
+    parts = coerce_list(fields.get("parts")) or coerce_list(fields.get("content"))
+    text = None if parts else fields.get("text") or fields.get("content")
+    thoughts = [[get_text(one, "subject"), get_text(one, "description")] for one in get_objects(fields, "thoughts")]
+    blocks = [Block("thinking", "\n".join(filter(None, thought))) for thought in thoughts if any(thought)]
+    for part in (*parts, {**fields, "text": text, "thought": fields.get("isThought")}):
+        blocks += _parse_part({"text": part} if isinstance(part, str) else coerce_dict(part))
+    for call in get_objects(fields, "toolCalls"):
+        answers = [coerce_dict(one.get("functionResponse")) for one in get_objects(call, "result")]
+        blocks += _parse_part({"functionCall": call})
+        if text := "\n".join(map(_get_answer, filter(None, answers))) or get_text(call, "resultDisplay"):
+            failed = None if call.get("status") is None else call.get("status") != "success"
+            blocks.append(Block("tool_result", text, get_text(call, "name"), get_id(call, "id"), failed))
+    return blocks
+
+
+def _parse_part(part: Fields) -> Iterator[Block]:
+    """Yield the blocks of a part; of what is attached the media type, never the bytes."""
+    if text := get_text(part, "text"):
+        yield Block("thinking" if part.get("thought") is True else "text", text)
+    if code := coerce_dict(part.get("executableCode")):
+        yield Block("tool_call", get_text(code, "code"), "code_execution")
+    if ran := coerce_dict(part.get("codeExecutionResult")):
+        failed = ran.get("outcome") not in (None, "OUTCOME_OK")
+        yield Block("tool_result", get_text(ran, "output"), "code_execution", is_error=failed)
+    if call := coerce_dict(part.get("functionCall")):
+        yield Block("tool_call", encode_json(coerce_dict(call.get("args"))), get_text(call, "name"), get_id(call, "id"))
+    if answer := coerce_dict(part.get("functionResponse")):
+        yield Block("tool_result", _get_answer(answer), get_text(answer, "name"), get_id(answer, "id"))
+    for key in (*_BINARY, *_DRIVE):
+        if data := coerce_dict(part.get(key)):
+            media = get_text(data, "mimeType") if key in _BINARY else None
+            image = key in ("inlineImage", "driveImage") or (media or "").startswith("image/")
+            yield Block("image" if image else "other", None if key in _BINARY else encode_json(data), key, media=media)
+
+
+def _get_answer(answer: Fields) -> str:
+    return get_text(answer, "response.output", "response.error") or encode_json(coerce_dict(answer.get("response")))
+
+
+def _skip_note(fields: Fields) -> Fields | str:
+    """Return the type of the CLI's own notes: info, error, warning."""
+    kind = get_text(fields, "type")
+    return kind if kind and kind != "gemini" and not parse_role(kind) else fields
+
+
+STUDIO = ChatFormat(open=_open_studio, parse=_parse_gemini, id="", time=("createTime",))
+CLI = ChatFormat(
+    open=_open_cli,
+    parse=_parse_gemini,
+    role="type",
+    roles={"gemini": "assistant"},
+    time=("timestamp",),
+    adapt=_skip_note,
+)
+
+
+def _read_gemini(path: Path, limits: Limits) -> Iterator[Record]:
+    """Yield records of each conversation; `line` is the line, or the conversation's number in an array."""
+    if get_inner_suffix(path) in (".jsonl", ".ndjson"):
+        return _read_cli_lines(path, limits)
+    return read_each(
+        iter_documents(path, limits),
+        lambda number, fields: (STUDIO if "chunkedPrompt" in fields else CLI).read_document(path, number, fields),
+    )
+
+
+def _read_cli_lines(path: Path, limits: Limits) -> Iterator[Record]:
+    session, live = Session(name_by_file(path)), dict[str, None]()
+    for item in iter_json(path, limits):
+        if isinstance(item, Rejected):
+            yield item
+            continue
+        line, fields = item
+        messages: dict[str, object] = {}
+        if "projectHash" in fields and (header := _open_cli(path, line, fields)):
+            session = header.session
+            yield session
+        elif back := get_id(fields, "$rewindTo"):
+            ids = list(live)
+            for gone in ids[ids.index(back) if back in live else 0 :]:  # all, where it names none of them
+                del live[gone]
+                yield Inactive(session.native_id, gone, "rewound")
+        elif patch := coerce_dict(fields.get("$set")):
+            if title := get_text(patch, "summary"):
+                yield Session(session.native_id, title=title)
+            new = [one for one in coerce_list(patch.get("messages")) if get_id(coerce_dict(one), "id") not in live]
+            messages = {f"{line}.{position}": one for position, one in enumerate(new)}
+        else:
+            messages = {str(line): fields}
+        for position, one in messages.items():
+            record = CLI.parse_message(Chat(session), position, one, line)
+            if isinstance(record, Message):
+                live[record.native_id] = None
+            yield record
+        if coerce_dict(fields.get("$set")):
+            yield Skipped("$set", line)
+
+
+# Cursor's agent transcripts: lines of `{role, message: {content: […]}}`, and of `{type, …}` for what is no message.
+# They bear no ids and no times: the session is the file, and a message is known by its line.
+
+_NOT_CURSOR = frozenset(("uuid", "sessionId", "type", "payload", "parentUuid"))
+_PROJECT = re.compile(r"/projects/([^/]+)/agent-transcripts/")
+_ADDED = ("attached_files", "open_and_recently_viewed_files", "user_info", "system_reminder", "external_links")
+
+
+def _sniff_cursor(head: Head) -> bool:
+    """Return whether the first object is a role and a message with content, and nothing of another tool's."""
+    first = next((line for line in head.lines if isinstance(line, dict)), {})
+    plain_role = isinstance(first.get("role"), str) and not _NOT_CURSOR & first.keys()
+    return plain_role and isinstance(get(first, "message.content"), (str, list))
+
+
+def _read_cursor(path: Path, limits: Limits) -> Iterator[Record]:
+    project = _PROJECT.search(path.as_posix())
+    chat = Chat(Session(name_by_file(path), project[1] if project else None), text=_extract_prompt)
+    yield chat.session
+    yield from read_each(iter_json(path, limits), lambda n, fields: [CURSOR.parse_message(chat, str(n), fields, n)])
+
+
+def _extract_prompt(said: str, role: Role) -> str:
+    """Return what the person typed, out of the context that the editor put around it."""
+    return (extract_tag_body(said, "user_query") or strip_tags(said, _ADDED).strip()) if role == "user" else said
+
+
+CURSOR = ChatFormat(
+    parse=lambda fields, role: parse_blocks(get(fields, "message.content")),
+    id="",
+    adapt=lambda fields: fields if "role" in fields else get_text(fields, "type") or fields,
+)
+
+
+# OpenHands: an array of events, or a run's object with the events in it. An event is an action of a person or the
+# agent, or the observation that an earlier action caused.
+
+_NOISE = ("change_agent_state", "agent_state_changed", "recall", "null", "condensation", "condensation_request")
+"""Actions and observations of the program itself."""
+_BESIDES = ("thought", "image_urls", "file_urls", "wait_for_response", "impl_source", "translated_ipython_code")
+"""Of an action's arguments, those that are no argument of its tool."""
+
+
+def _read_openhands(path: Path, limits: Limits) -> Iterator[Record]:
+    """Yield records in order of the events; `line` is an event's number, or its run's."""
+    session: Session | None = None
+    for item in iter_documents(path, limits):
+        if isinstance(item, Rejected):
+            yield item
+            continue
+        number, fields = item
+        run = next((fields[key] for key in ("history", "trajectory") if fields.get(key) is not None), None)
+        events = [fields] if run is None else [coerce_dict(event) for event in coerce_list(run)]
+        if session is None or run is not None:
+            named = get_id(fields, "instance_id") or name_by_file(path, 1 if run is None else number)
+            began = get_text(events[0], "timestamp") if events else None
+            # Every run's file is called alike: its beginning tells it from another.
+            session = Session(f"{named}@{began}" if began and name_by_file(path) == "trajectory" else named)
+            yield session
+        for position, event in enumerate(events, number if run is None else 0):
+            if folder := get_text(event, "extras.repo_directory"):
+                yield Session(session.native_id, workspace=folder)
+            yield OPENHANDS.parse_message(Chat(session), f"#{position}", event, number)
+
+
+def _tell_speaker(event: Fields) -> Fields | str:
+    """Return an event with the role of who speaks in it; of the program's own, its kind."""
+    action, kind = get_text(event, "action"), get_text(event, "action", "observation")
+    role = "system" if action == "system" else "user" if event.get("source") == "user" else "assistant"
+    return kind if kind in _NOISE else {**event, "role": role if action else "tool" if kind else None}
+
+
+def _parse_openhands(event: Fields, role: Role) -> list[Block]:
+    kind, args = get_text(event, "action", "observation"), coerce_dict(event.get("args"))
+    if role == "tool":
+        code = get(event, "extras.metadata.exit_code")
+        code = get(event, "extras.exit_code") if code is None else code
+        failed = True if kind == "error" else code != 0 if isinstance(code, int) else None
+        called = get_id(event, "tool_call_metadata.tool_call_id", "cause")
+        return [Block("tool_result", get_text(event, "content", "message") or "", kind, called, failed)]
+    if kind in ("message", "system"):
+        images = [Block("image") for _ in coerce_list(args.get("image_urls"))]
+        return [*(parse_blocks(get_text(event, "args.content", "message")) or []), *images]
+    thought = (get_text(args, "final_thought", "thought") or "").strip()
+    if kind == "think":
+        return [Block("thinking", thought)] if thought else []
+    own = encode_json({key: value for key, value in args.items() if key not in _BESIDES})
+    name = get_text(event, "tool_call_metadata.function_name") or kind
+    called = get_id(event, "tool_call_metadata.tool_call_id", "id")
+    return [*(parse_blocks(thought) or []), Block("tool_call", own, name, called)]
+
+
+OPENHANDS = ChatFormat(parse=_parse_openhands, adapt=_tell_speaker, time=("timestamp",))
+
+
+# SWE-agent's runs (`.traj`) and mini-swe-agent's (`.traj.json`): one document a run, written again at each step. Its
+# `history` (mini: `messages`) is what was said; `trajectory` tells the same steps, and is read where there is no
+# history. What the program asks first is its template around a task: the task is the person's, where the file names the
+# template.
+
+SWE_SUFFIX = ".traj"
+_TASK = re.compile(r"\{\{-?\s*(?:task|problem_statement)\s*-?\}\}")
+_JINJA = re.compile(r"\{[{%]")
+_BEGINNING = 3
+"""Messages by which a run is known beside its name: the rules, the task and the first answer."""
+
+
+def _open_run(path: Path, number: int, run: Fields) -> Chat:
+    """Return the run, by its file's name and a hash of its beginning: runs of one task have files of one name."""
+    said = get_objects(run, "history") or get_objects(run, "messages")
+    for step in get_objects(run, "trajectory") if not said else []:
+        said += [{**step, "role": "assistant", "content": step.get("response")}]
+        said += [{"role": "tool", "content": step.get("observation")}]
+    # After the first answer the user's words are what the commands printed.
+    answer = next((n for n, one in enumerate(said) if one.get("role") == "assistant"), len(said))
+    messages = [
+        {**one, "role": "tool"} if n > answer and one.get("role") == "user" else one for n, one in enumerate(said)
+    ]
+    name = path.name.split(SWE_SUFFIX)[0]
+    beginning = [encode_json(one.get("content")) for one in said[:_BEGINNING]]
+    session = Session(f"{name}@{compute_content_id(*beginning)[:12]}", _find_workspace(run), name)
+    return Chat(session, messages or None, text=partial(_extract_task, _find_task(run)))
+
+
+def _find_workspace(run: Fields) -> str | None:
+    """Return where the agent worked; nothing of mini's containers, which hold any project in one folder."""
+    state = next((step.get("state") for step in get_objects(run, "trajectory")), None)
+    with suppress(orjson.JSONDecodeError):
+        state = orjson.loads(state) if isinstance(state, str) else state
+    container = get(run, "info.config.environment.image")
+    own = None if container else get_text(run, "info.config.environment.cwd")
+    return get_text(coerce_dict(state), "working_dir") or own
+
+
+def _find_task(run: Fields) -> tuple[str, str]:
+    """Return what stands before a task in the first question, and the first of what follows it; empty where unknown."""
+    before, *after = _TASK.split(get_text(run, "info.config.agent.instance_template") or "", maxsplit=1)
+    if not after or _JINJA.search(before):
+        return "", ""
+    return before.lstrip(), _JINJA.split(after[0].strip(), maxsplit=1)[0].split("\n")[0].strip()
+
+
+def _extract_task(around: tuple[str, str], asked: str, role: Role) -> str:
+    """Return the task alone, where what stands around it is known and found."""
+    before, after = around
+    if role != "user" or not before or not asked.startswith(before):
+        return asked
+    task = asked[len(before) :]
+    return (task[: task.index(after)] if after and after in task else task).strip()
+
+
+def _add_calls(message: Fields) -> Fields | str:
+    """Return a message with the commands of a model that writes them into its text as calls."""
+    if message.get("is_demo") is True or message.get("role") == "exit":
+        return "exit" if message.get("role") == "exit" else "demonstration"
+    actions = get_objects(message, "extra.actions") or [{"command": message.get("action")}]
+    commands = [text for action in actions if (text := (get_text(action, "command") or "").strip())]
+    calls = [{"name": "bash", "input": {"command": command}} for command in commands]
+    return {**message, "tool_calls": coerce_list(message.get("tool_calls")) or calls}
+
+
+SWE_AGENT = ChatFormat(
+    open=_open_run, parse=_parse_openai, adapt=_add_calls, id="", time=("extra.timestamp", "extra.response.created")
+)
+
+READERS = (
+    Reader(
+        "swe-agent",
+        2,
+        starts_with(
+            "trajectory observation response",
+            "history role agent",
+            "info submission model_stats",
+            "info mini_version",
+            "messages trajectory_format",
+        ),
+        SWE_AGENT.read,
+    ),
+    Reader(
+        "openhands",
+        2,
+        starts_with(
+            "id timestamp source message args",
+            "instance_id history source action",
+            "trajectory timestamp source action",
+        ),
+        _read_openhands,
+    ),
+    Reader("cursor", 1, _sniff_cursor, _read_cursor, lies_below(".cursor/projects", "*/agent-transcripts/**/*.jsonl")),
+    Reader("claude-ai", 1, starts_with("chat_messages uuid"), CLAUDE_AI.read),
+    Reader(
+        "gemini",
+        1,
+        starts_with("chunkedPrompt", "projectHash sessionId"),
+        _read_gemini,
+        lies_below(".gemini/tmp", "*/chats/**/*.json", "*/chats/**/*.jsonl"),
+    ),
+    Reader("sharegpt", 1, starts_with("conversations from value"), SHAREGPT.read),
+    Reader("openai-chat", 1, _sniff_openai, OPENAI.read),
+)

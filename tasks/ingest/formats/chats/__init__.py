@@ -1,1 +1,0 @@
-"""Chats' exports: one module a service."""

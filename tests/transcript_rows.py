@@ -1,0 +1,61 @@
+"""A transcript in, lines of text for each record out: for tests of readers."""
+
+import json
+from pathlib import Path
+
+from slowwave.tasks.ingest.formats.registry import detect_reader
+from slowwave.tasks.ingest.parsing.records import Block, Inactive, Limits, Message, Record, Rejected, Session
+
+
+def put(path: Path, content: object) -> Path:
+    """Write bytes or text as they are, a tuple as JSON lines, and anything else as one JSON document."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if isinstance(content, tuple):
+        content = "".join(json.dumps(line) + "\n" for line in content)
+    if not isinstance(content, bytes | str):
+        content = json.dumps(content)
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+def read(path: Path) -> list[Record]:
+    """The records that the file's own reader yields."""
+    return list(detect_reader(path).read(path, Limits()))
+
+
+def read_messages(path: Path) -> list[Message]:
+    return [record for record in read(path) if isinstance(record, Message)]
+
+
+def read_rows(path: Path) -> str:
+    """All that is told of each record, a line or more each; paths are relative to the file's folder."""
+    return "".join(spell(record) + "\n" for record in read(path)).replace(f"{path.parent}/", "")
+
+
+def spell(record: Record) -> str:
+    match record:
+        case Session():
+            fields = ("workspace", "title", "kind", "parent_id")
+            return " ".join(["session", record.key, *(f"{f}={v}" for f in fields if (v := getattr(record, f)))])
+        case Message():
+            who = f"{record.role}/{record.origin}"
+            about = [
+                record.native_id,
+                who,
+                record.speaker,
+                record.ts and record.ts.isoformat()[:19],
+                record.parent_id and f"after {record.parent_id}",
+            ]
+            said = [block for block in record.blocks if block != Block("text", record.text)]
+            return "\n".join([f"{' '.join(filter(None, about))}: {record.text}", *map(spell_block, said)])
+        case Inactive():
+            return f"inactive {record.native_id}: {record.reason}"
+        case Rejected():
+            return f"rejected {record.line}: {record.reason}"
+        case _:
+            return f"skipped {record.line}: {record.kind}"
+
+
+def spell_block(block: Block) -> str:
+    about = [block.type, block.name, block.call_id, block.media, block.is_error and "failed"]
+    return f"    {' '.join(filter(None, about))}: {block.text or ''}"
