@@ -15,9 +15,9 @@ from slowwave.recall.release.view import View
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import OBSERVATIONS, RELEASED
-from slowwave.store.journals.exports import MANIFEST, Export, note_export
+from slowwave.store.journal import Export, note_export
 from slowwave.store.snapshot import Snapshot
-from slowwave.tasks.publish.export import FORMATS, write_table
+from slowwave.tasks.publish.export import FORMATS, MANIFEST, write_table
 from slowwave.tasks.publish.graph import write_graph
 
 GRAPH = "graphml"
@@ -64,7 +64,7 @@ def export_tables(
         else {table.name: write_table(snapshot, table, to, form, phrase) for table in chosen},
     }
     (to / MANIFEST).write_bytes(orjson.dumps(manifest, option=orjson.OPT_INDENT_2))
-    note_export(snapshot.dir, Export(str(to.resolve()), form, manifest["release"], manifest["exported_at"]))
+    note_export(snapshot.dir, Export(manifest["exported_at"], str(to.resolve()), form, manifest["release"]))
     return manifest
 
 

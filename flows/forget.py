@@ -17,7 +17,7 @@ from slowwave.flows.parts.run import Caller, is_held, open_run, run_as_function,
 from slowwave.schemas.errors import SlowwaveError, StoreError, UsageError
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import MESSAGES, SESSIONS
-from slowwave.store.journals.journal import find_journals
+from slowwave.store.notes import find_journals
 from slowwave.store.store import Store
 from slowwave.tasks.forget.lineage import make_plan, read_plans, write_plan
 from slowwave.tasks.forget.plan import Plan

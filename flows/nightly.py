@@ -16,7 +16,7 @@ from slowwave.flows.forget import erase_plans
 from slowwave.flows.parts.report import RunReport
 from slowwave.flows.parts.run import Caller, is_held, open_run, run_as_function, run_step
 from slowwave.schemas.settings import Settings
-from slowwave.store.journals.journal import find_journals
+from slowwave.store.notes import find_journals
 from slowwave.tasks.boilerplate.task import find_boilerplate
 from slowwave.tasks.dedupe.task import dedupe_observations
 from slowwave.tasks.forget.lineage import read_plans

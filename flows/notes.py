@@ -8,7 +8,7 @@ from slowwave.flows.forget import take_in_notes
 from slowwave.flows.parts.report import RunReport
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import EXCLUSIONS, SESSIONS
-from slowwave.store.journals.notes import Note, review_note
+from slowwave.store.notes import Note, review_note
 from slowwave.store.store import Store
 
 

@@ -21,7 +21,7 @@ from slowwave.flows.parts.report import RunReport
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import MESSAGES, OBSERVATIONS
-from slowwave.store.journals.exports import Export, note_export
+from slowwave.store.journal import Export, note_export
 from slowwave.store.private import make_files_private, make_private_folder, replace_file
 from slowwave.store.snapshot import Snapshot
 from slowwave.store.workspaces import anchor_workspace, require_workspaces
@@ -61,7 +61,7 @@ def export_learnings(
         head = {KEY: SCHEMA, "release": snapshot.release.name, "claims": learnings}
         to.write_bytes(orjson.dumps(head, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
     at = datetime.now(UTC).isoformat(timespec="seconds")
-    note_export(snapshot.dir, Export(str(to.resolve()), form, snapshot.release.name, at))
+    note_export(snapshot.dir, Export(at, str(to.resolve()), form, snapshot.release.name))
     return len(learnings)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import FILES
-from slowwave.store.journals.journal import find_journals
+from slowwave.store.notes import find_journals
 from slowwave.store.store import Store
 from slowwave.tasks.ingest.formats.registry import detect_reader, find_files, find_installed
 from slowwave.tasks.ingest.parsing.records import UnknownFormat

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from slowwave.recall.views.habits import Habit
     from slowwave.recall.views.related import Related
     from slowwave.recall.views.themes import Theme
-    from slowwave.store.journals.journal import Journal
+    from slowwave.store.notes import Journal
     from slowwave.store.snapshot import Snapshot
 
 SESSION = "session"
@@ -410,7 +410,7 @@ class Memory:
             UsageError: it is empty or over-long.
             OSError: the folder can't be written to.
         """
-        from slowwave.store.journals.journal import write_note
+        from slowwave.store.notes import write_note
 
         place = anchor_workspace(workspace) if workspace else None
         folder, redact = self.root / self.space, self.settings.redact
@@ -426,7 +426,7 @@ class Memory:
             workspace: the project it belongs to.
             at: when it began, aware; now by default.
         """
-        from slowwave.store.journals.journal import Journal
+        from slowwave.store.notes import Journal
 
         place = anchor_workspace(workspace) if workspace else None
         return Journal(self.root / self.space, place, at, redact=self.settings.redact)

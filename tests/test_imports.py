@@ -34,6 +34,7 @@ OVER_THE_STORE = {
     "slowwave.tasks.forget.lineage": "finds by way of the tables what goes, and writes it down",
     "slowwave.tasks.forget.stages": "the erasing itself",
     "slowwave.tasks.forget.journals": "rewrites what slowwave itself wrote beside the tables",
+    "slowwave.tasks.forget.exports": "reads which exports were made",
     "slowwave.tasks.forget.ledger": "reads what is forgotten",
     "slowwave.tasks.forget.seal": "rewrites files, releases the rest, drops every older release",
     "slowwave.tasks.forget.scan": "reads every file of the space as bytes; what Lance raises is the store's to know",

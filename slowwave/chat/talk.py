@@ -28,7 +28,7 @@ from slowwave.engines.llm.protocol import Message
 from slowwave.engines.llm.streaming import Speaker
 from slowwave.schemas.errors import SlowwaveError, StoreError, UsageError
 from slowwave.schemas.settings import Settings
-from slowwave.store.journals.journal import Journal
+from slowwave.store.notes import Journal
 from slowwave.text.fence import fence_block
 from slowwave.text.words import extract_content_words
 from slowwave.web.aside import Aside, AwaitedWeb

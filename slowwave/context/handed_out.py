@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from slowwave.context.reports.snippets import OMITTED
-from slowwave.store.journals.recalls import log_recall
+from slowwave.store.journal import log_recall
 
 if TYPE_CHECKING:  # who notes hits has no use for blocks
     from slowwave.context.build import Context

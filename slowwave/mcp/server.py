@@ -30,7 +30,7 @@ from slowwave.recall.views.show import rate_memory, show
 from slowwave.schemas.errors import SlowwaveError, UsageError
 from slowwave.schemas.filters import ClaimFilters, Filters, MessageFilters, spell_out_filters
 from slowwave.schemas.settings import Settings
-from slowwave.store.journals.journal import write_note
+from slowwave.store.notes import write_note
 from slowwave.store.trouble import READ_TROUBLE, format_error
 from slowwave.text.fence import FENCE_TOKENS, escape_values, fence_block
 

@@ -11,7 +11,7 @@ from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.encoding import QueryVectors
 from slowwave.recall.search import Search
 from slowwave.schemas.settings import Settings
-from slowwave.store.journals.probes import Probe
+from slowwave.store.journal import Probe
 
 FIRST = 5
 """Hits among which the answer must stand."""

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 
-from slowwave.store.journals.recalls import hash_span
+from slowwave.store.journal import hash_span
 from slowwave.text.sentences import split_sentences
 
 CLAUSE = re.compile(r"[^:;,—–()\"“”]+")
@@ -22,7 +22,7 @@ def mask_echoes(text: str, said_at: datetime | None, recalled: Mapping[str, date
         text: a message's text.
         said_at: when it was said. What was said before the recall is the memory's source, not its echo; without a
             time nobody can tell, and the text stays as it is.
-        recalled: hash of a sentence -> when it was first handed out (`slowwave.store.journals.recalls`).
+        recalled: hash of a sentence -> when it was first handed out (`slowwave.store.journal`).
     """
     if not recalled or said_at is None:
         return text, 0

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.tables import BOILERPLATE, LINES, MESSAGES
 from slowwave.schemas.vocabulary import SPOKEN
-from slowwave.store.journals.recalls import load_recalled_spans
+from slowwave.store.journal import load_recalled_spans
 from slowwave.store.store import Store
 from slowwave.tasks.boilerplate.echo import mask_echoes
 from slowwave.tasks.boilerplate.masks import (

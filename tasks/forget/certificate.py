@@ -12,10 +12,10 @@ import pyarrow.compute as pc
 
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.tables import FORGOTTEN
-from slowwave.store.journals.exports import read_exports
 from slowwave.store.private import replace_file
 from slowwave.store.releases import Release
 from slowwave.store.store import Store
+from slowwave.tasks.forget.exports import list_exports
 from slowwave.tasks.forget.plan import Plan
 from slowwave.tasks.forget.scan import Scan
 
@@ -27,7 +27,7 @@ Plain = dict[str, Any]
 def build_certificate(plan: Plan, store: Store, live: Release | None, scan: Scan) -> Plain:
     """Return a certificate; its `digest` is over all the rest."""
     batch = read_batch(store, plan.run_id)
-    there = {(one.path, one.at) for one in read_exports(store.dir)}
+    there = {(one.path, one.at) for one in list_exports(store.dir)}
     body: Plain = {
         "format": FORMAT,
         "made_at": datetime.now(UTC).isoformat(timespec="seconds"),

@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 
 from slowwave.schemas.tables import MESSAGES, RELEASED, TABLES
-from slowwave.store.journals.exports import read_exports
 from slowwave.store.releases import read_releases
 from slowwave.store.store import Store
 from slowwave.tasks.forget.canaries import Canaries
 from slowwave.tasks.forget.certificate import Plain, digest_body, digest_ids, read_batch
 from slowwave.tasks.forget.erase import is_blank
+from slowwave.tasks.forget.exports import list_exports
 from slowwave.tasks.forget.ledger import read_forgotten_links
 from slowwave.tasks.forget.scan import Scan
 from slowwave.tasks.forget.seal import scan_store
@@ -34,7 +34,7 @@ def check_certificate(store: Store, certificate: Plain) -> list[Finding]:
     said = _count_said(store)
     older = _list_older(store, (certificate["release"] or {"number": 0})["number"])
     checked, broken = find_broken_chains(store)
-    there = {(one.path, one.at) for one in read_exports(store.dir)}
+    there = {(one.path, one.at) for one in list_exports(store.dir)}
     left = [one["path"] for one in certificate.get("exports", ()) if (one["path"], one["at"]) in there]
     return [
         Finding("certificate", digest_body(certificate) == certificate["digest"], "its digest is that of its words"),

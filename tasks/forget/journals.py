@@ -1,29 +1,21 @@
 """Lines out of the files that slowwave itself wrote: talks, notes, and the log of what recall handed out; and claims
 out of the documents of other memories that it keeps.
-
-A file is written anew beside the old and renamed over it. Who appends to it meanwhile holds no lock, so what came to
-the old file after it was read is brought over.
 """
 
-import json
-import os
-from collections.abc import Callable, Collection, Set
+from collections.abc import Collection, Set
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import orjson
 
-from slowwave.store.journals.journal import find_journals
-from slowwave.store.journals.ratings import FILE as RATINGS
-from slowwave.store.journals.recalls import FILE
+from slowwave.store.journal import FILES, Line, Rating, Recall, parse_line, rewrite
+from slowwave.store.notes import find_journals
 from slowwave.store.private import replace_file
 from slowwave.tasks.ingest.formats.own.learnings import FOLDER as SHARED_FOLDER
 from slowwave.tasks.ingest.formats.own.learnings import read as read_learnings
 from slowwave.tasks.ingest.parsing.records import Limits, Message
 
-Line = dict[str, Any]
 AGENT = "agent"
 """Role of the answer that slowwave itself puts beside a note."""
 
@@ -35,12 +27,12 @@ def erase_said(space_dir: Path, gone: Collection[tuple[str, str]]) -> int:
     """
     wanted, count = set(gone), 0
     for path in [file for folder in find_journals(space_dir) for file in sorted(folder.glob("*.jsonl"))]:
-        lines = [_parse(raw) for raw in path.read_bytes().splitlines()]
+        lines = [parse_line(raw) for raw in path.read_bytes().splitlines()]
         if not (hit := wanted & {_name_line(line) for line in lines}):
             continue
         talking = {_name_line(line)[0] for line in lines if line.get("role") != AGENT and _name_line(line) not in hit}
         silent = {session for session, _ in hit} - talking
-        count += rewrite_lines(path, partial(_keep_said, hit=hit, silent=silent))
+        count += rewrite(path, partial(_keep_said, hit=hit, silent=silent))
     return count
 
 
@@ -89,60 +81,12 @@ def erase_recalled(space_dir: Path, ids: Collection[str], spans: Collection[str]
                 hits.append({**hit, "spans": [one for one in hit.get("spans") or [] if one not in spans]})
         return {**line, "hits": hits} if hits else None
 
-    rated = rewrite_lines(space_dir / RATINGS, lambda line: None if line["id"] in ids else line)
-    return rated + rewrite_lines(space_dir / FILE, keep)
+    rated = rewrite(space_dir / FILES[Rating], lambda line: None if line["id"] in ids else line)
+    return rated + rewrite(space_dir / FILES[Recall], keep)
 
 
 def erase_old_recalls(space_dir: Path, before: datetime) -> int:
     """Take the lines of an earlier time out of the log of recalls; returns how many went."""
-    return rewrite_lines(space_dir / FILE, lambda line: line if datetime.fromisoformat(line["at"]) >= before else None)
-
-
-def rewrite_lines(path: Path, keep: Callable[[Line], Line | None]) -> int:
-    """Write a file anew with what `keep` makes of its lines, None for none; a file without lines goes.
-
-    Returns how many lines are others now. A line that can't be read goes: nobody can tell whose it is.
-    """
-    if not path.is_file():
-        return 0
-    with path.open("rb") as old:
-        lines = old.read().splitlines()
-        kept = [(raw, _keep_line(_parse(raw), keep)) for raw in lines]
-        changed = sum(1 for raw, line in kept if line is None or line != _parse(raw))
-        if not changed:
-            return 0
-        fresh = path.with_name(f".{path.name}.new")
-        handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(handle, "wb") as out:
-            out.writelines(
-                (raw if line == _parse(raw) else json.dumps(line, ensure_ascii=False, separators=(",", ":")).encode())
-                + b"\n"
-                for raw, line in kept
-                if line is not None
-            )
-            out.flush()
-            os.fsync(out.fileno())
-        empty = fresh.stat().st_size == 0
-        fresh.replace(path)
-        late = old.read()
-    if late:
-        with path.open("ab") as out:
-            out.write(late)
-    elif empty:
-        path.unlink()
-    return changed
-
-
-def _keep_line(line: Line, keep: Callable[[Line], Line | None]) -> Line | None:
-    try:
-        return keep(line) if line else None
-    except (KeyError, TypeError, ValueError):
-        return None
-
-
-def _parse(raw: bytes) -> Line:
-    try:
-        line = json.loads(raw)
-    except (ValueError, RecursionError):
-        return {}
-    return line if isinstance(line, dict) else {}
+    return rewrite(
+        space_dir / FILES[Recall], lambda line: line if datetime.fromisoformat(line["at"]) >= before else None
+    )

@@ -25,15 +25,13 @@ from slowwave.schemas.tables import (
     SUMMARIES,
     TOPICS,
 )
-from slowwave.store.journals.exports import holds_any, read_exports
-from slowwave.store.journals.probes import read_probes
-from slowwave.store.journals.ratings import read_ratings
-from slowwave.store.journals.recalls import hash_spans
+from slowwave.store.journal import Rating, hash_spans, read, read_probes
 from slowwave.store.private import make_private_folder, replace_file
 from slowwave.store.store import Store
 from slowwave.tasks.boilerplate.masks import format_span_id
 from slowwave.tasks.forget.canaries import pick_canaries
 from slowwave.tasks.forget.erase import FORGOTTEN_REASON
+from slowwave.tasks.forget.exports import holds_any, list_exports
 from slowwave.tasks.forget.ledger import read_forgotten
 from slowwave.tasks.forget.plan import (
     Plan,
@@ -155,7 +153,7 @@ def _find_reasons(store: Store, plan: Plan, folded: str | None) -> set[str]:
         *((row["session_id"], row["session_id"], row["why"]) for row in store.read(EXCLUSIONS).to_pylist()),
         *((row["observation_id"], row["session_id"], row["why"]) for row in store.read(REVERTS).to_pylist()),
         *((row["run_id"], "", row["report"]) for row in store.read(RUNS).to_pylist() if folded),
-        *((one.id, one.id, one.why) for one in read_ratings(store.dir).values() if one.why),
+        *((one.id, one.id, one.why) for one in read(store.dir, Rating) if one.why),
     ]
     return {
         key
@@ -167,7 +165,7 @@ def _find_reasons(store: Store, plan: Plan, folded: str | None) -> set[str]:
 def _find_exports(store: Store, plan: Plan) -> list[tuple[str, str]]:
     """Return where and when those exports were made that name a row which goes."""
     ids = {*plan.messages, *plan.sessions, *plan.claims, *plan.summaries, *plan.topics, *plan.quarantine}
-    return [(one.path, one.at) for one in read_exports(store.dir) if ids and holds_any(one, ids)]
+    return [(one.path, one.at) for one in list_exports(store.dir) if ids and holds_any(one, ids)]
 
 
 def _count_rows(store: Store, plan: Plan) -> dict[str, int]:

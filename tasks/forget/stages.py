@@ -37,8 +37,7 @@ from slowwave.schemas.tables import (
 )
 from slowwave.schemas.vocabulary import Status
 from slowwave.store.integrity.durable import mark_synced
-from slowwave.store.journals.exports import read_exports, remove_export
-from slowwave.store.journals.probes import read_probes, remove_probe
+from slowwave.store.journal import FILES, Probe, rewrite
 from slowwave.store.store import Store
 from slowwave.store.trouble import translate_write_errors
 from slowwave.tasks.forget.erase import (
@@ -52,6 +51,7 @@ from slowwave.tasks.forget.erase import (
     free_claims,
     is_blank,
 )
+from slowwave.tasks.forget.exports import list_exports, remove_export
 from slowwave.tasks.forget.journals import erase_recalled, erase_said, erase_shared
 from slowwave.tasks.forget.lineage import AT_ONCE, write_plan
 from slowwave.tasks.forget.plan import Plan, Row
@@ -175,9 +175,7 @@ def erase_files(store: Store, plan: Plan) -> None:
     """Take lines out of talks, notes, what was imported and the log of recalls, and questions out of the probes."""
     erase_said(store.dir, plan.said)
     erase_shared(store.dir, plan.said)
-    for one in plan.probes:
-        if any(probe.probe_id == one for probe in read_probes(store.dir)):
-            remove_probe(store.dir, one)
+    rewrite(store.dir / FILES[Probe], lambda line: None if line["probe_id"] in plan.probes else line)
     said = ("/".join(one) for one in plan.said)
     ids = {*plan.messages, *plan.claims, *plan.summaries, *plan.whole, *plan.reasons, *said}
     erase_recalled(store.dir, ids, set(plan.recalled))
@@ -187,7 +185,7 @@ def erase_exports(store: Store, plan: Plan) -> None:
     """Remove the exports that hold it, where that is asked for. One that can't be stops nothing: it is certified as
     there.
     """
-    for one in read_exports(store.dir) if plan.drop_exports else ():
+    for one in list_exports(store.dir) if plan.drop_exports else ():
         if (one.path, one.at) in plan.exports:
             with suppress(OSError):
                 remove_export(one)

@@ -17,6 +17,8 @@ from slowwave.store.copies.sealed_stream import derive_key
 from slowwave.store.snapshot import Snapshot
 
 FORMATS = ("parquet", "lance", "jsonl")
+MANIFEST = "manifest.json"
+"""In a folder of tables; written last."""
 
 
 def write_table(snapshot: Snapshot, table: Table, to: Path, form: str, phrase: bytes | None = None) -> dict[str, Any]:

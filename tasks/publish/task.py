@@ -14,7 +14,7 @@ from slowwave.recall.release.view import View
 from slowwave.recall.views.compare import COLUMNS, compare_claims
 from slowwave.schemas.tables import OBSERVATIONS, SUMMARIES
 from slowwave.schemas.vocabulary import Status
-from slowwave.store.journals.probes import read_probes
+from slowwave.store.journal import read_probes
 from slowwave.store.releases import Release, publish, read_releases
 from slowwave.store.snapshot import Snapshot
 from slowwave.store.upkeep import compact_store, drop_old_versions

@@ -13,7 +13,7 @@ from slowwave.schemas.settings import BoilerplateSettings, Settings
 from slowwave.schemas.tables import BOILERPLATE, MESSAGES, OBSERVATIONS, RELEASED
 from slowwave.store import Store
 from slowwave.store.integrity.digest import compute_table_digest
-from slowwave.store.journals.recalls import FILE, load_recalled_spans, log_recall
+from slowwave.store.journal import load_recalled_spans, log_recall
 from slowwave.tasks.boilerplate.echo import mask_echoes
 from slowwave.tasks.boilerplate.masks import (
     count_session_spans,
@@ -171,11 +171,11 @@ def test_echoes_are_known_by_their_words_and_by_the_time(tmp_path: Path) -> None
 
 def test_a_torn_log_is_read_to_its_end_and_an_unwritable_one_costs_nothing(tmp_path: Path) -> None:
     log_recall(tmp_path, {"o1": [SAID[0]]}, NOON)
-    with (tmp_path / FILE).open("ab") as stream:
+    with (tmp_path / "recalls.jsonl").open("ab") as stream:
         stream.write(b'{"at": "2026-11-01T1\n')
     log_recall(tmp_path, {"o1": [SAID[0]], "o2": [SAID[1]]}, NOON + timedelta(days=1))
     assert sorted(at.day for at in load_recalled_spans(tmp_path).values()) == [1, 2]
-    assert SAID[0] not in (tmp_path / FILE).read_text()
+    assert SAID[0] not in (tmp_path / "recalls.jsonl").read_text()
     assert not log_recall(tmp_path / "none", {"o1": [SAID[0]]}, NOON)
     assert load_recalled_spans(tmp_path / "none") == {}
 

@@ -25,8 +25,8 @@ from slowwave.memory import Memory
 from slowwave.recall.views.show import show
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import ContextSettings, Settings, TalkSettings, WebSettings
-from slowwave.store.journals.journal import Journal, find_journals, write_note
-from slowwave.store.journals.recalls import hash_span, load_recalled_spans
+from slowwave.store.journal import hash_span, load_recalled_spans
+from slowwave.store.notes import Journal, find_journals, write_note
 from slowwave.web.engines import WebResult
 from slowwave.web.search import WebSearch
 from tests.talk_files import session
@@ -439,7 +439,7 @@ def test_the_command(settings: Settings) -> None:
 
 
 def test_notes_are_limited_in_names_and_by_day(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("slowwave.store.journals.journal.MAX_DAY", 25_000)
+    monkeypatch.setattr("slowwave.store.notes.MAX_DAY", 25_000)
     at = datetime(2026, 11, 24, tzinfo=UTC)
     with pytest.raises(UsageError, match="name has at most"):
         write_note(tmp_path, "The kettle leaks.", workspace="w" * 1_001, at=at)

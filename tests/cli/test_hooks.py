@@ -14,7 +14,7 @@ from slowwave.cli.agents.hook import INTRODUCTION
 from slowwave.cli.main import app
 from slowwave.flows.nightly import run_night
 from slowwave.schemas.settings import Settings
-from slowwave.store.journals.recalls import load_recalled_spans
+from slowwave.store.journal import load_recalled_spans
 from tests.talk_files import session
 
 ROOT = Path(__file__).parents[2]

@@ -19,7 +19,7 @@ from slowwave.memory import Memory
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import QUARANTINE
 from slowwave.store import Snapshot, Store
-from slowwave.store.journals.recalls import FILE, log_recall
+from slowwave.store.journal import log_recall
 from tests.talk_files import session
 
 QUERY = "Where do the tide gauge readings go?"
@@ -145,7 +145,7 @@ def test_nested_lines_in_the_log_of_recalls_are_passed_over_and_counted(tmp_path
     store = tmp_path / "store"
     (store / "default").mkdir(parents=True)
     assert log_recall(store / "default", {"o1": ["The kettle leaks again every other morning."]})
-    with (store / "default" / FILE).open("a") as stream:
+    with (store / "default" / "recalls.jsonl").open("a") as stream:
         stream.write("[" * 100_000 + "\n" + '{"at": "2026-11-01T1\n')
     short = session(tmp_path, "short", 2, [("user", "The ladder is in the shed."), ("assistant", "Noted.")])
     report = run_night([short], Settings(store=store, encoder="hash-384"))

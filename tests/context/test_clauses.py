@@ -15,7 +15,7 @@ from slowwave.context.reports.retractions import remove_figures
 from slowwave.context.reports.statements import score_statements
 from slowwave.context.tokens import load_tokenizer
 from slowwave.schemas.settings import ContextSettings
-from slowwave.store.journals.recalls import hash_span, load_recalled_spans
+from slowwave.store.journal import hash_span, load_recalled_spans
 from slowwave.text.clauses import LONGEST, is_dependent_clause, split_clauses
 from slowwave.text.numbers import extract_quantities
 from tests.context.test_context import heard

@@ -15,7 +15,7 @@ from slowwave.engines.encoders.hash_encoder import HashEncoder
 from slowwave.flows.nightly import run_night
 from slowwave.recall.query import build_query
 from slowwave.schemas.settings import ContextSettings, Settings
-from slowwave.store.journals.recalls import load_recalled_spans
+from slowwave.store.journal import load_recalled_spans
 from slowwave.tasks.boilerplate.echo import mask_echoes
 from tests.talk_files import session
 

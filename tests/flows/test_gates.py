@@ -25,7 +25,7 @@ from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import GateSettings, Settings
 from slowwave.schemas.tables import OBSERVATIONS, PASSAGES, RUNS, SUMMARIES
 from slowwave.store import Store
-from slowwave.store.journals.probes import add_probe, read_probes, remove_probe
+from slowwave.store.journal import add_probe, read_probes, remove_probe
 from slowwave.store.releases import read_releases
 from slowwave.tasks.job import MODEL_KEY, Job
 from slowwave.tasks.publish.gates import check_gates

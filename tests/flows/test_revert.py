@@ -13,7 +13,7 @@ from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import OBSERVATIONS
 from slowwave.store import Store
-from slowwave.store.journals.probes import add_probe
+from slowwave.store.journal import add_probe
 from slowwave.store.releases import read_releases
 from tests.flows.test_gates import lose, write_talk
 

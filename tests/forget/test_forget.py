@@ -47,13 +47,8 @@ from slowwave.store import Store
 from slowwave.store.answers import find_cache_file
 from slowwave.store.integrity.check import check_store
 from slowwave.store.integrity.digest import compute_table_digest
-from slowwave.store.journals import exports
-from slowwave.store.journals.exports import Export
-from slowwave.store.journals.journal import Journal, write_note
-from slowwave.store.journals.notes import read_notes
-from slowwave.store.journals.probes import add_probe, read_probes
-from slowwave.store.journals.ratings import write_rating
-from slowwave.store.journals.recalls import hash_spans, log_recall
+from slowwave.store.journal import Export, Rating, add_probe, append, format_now, hash_spans, log_recall, read_probes
+from slowwave.store.notes import Journal, read_notes, write_note
 from slowwave.store.releases import read_releases
 from slowwave.tasks.forget import seal, stages
 from slowwave.tasks.forget.canaries import Canaries
@@ -259,7 +254,7 @@ def test_exports_that_hold_it_are_named_and_removed_where_that_is_asked_for_and_
     export_tables(settings, out / "before", "parquet", release="r1")  # when the note had not been read
     for form in ("parquet", "lance", "jsonl", "graphml"):
         export_tables(settings, out / form, form)
-    with (store.dir / exports.FILE).open("a") as journal:  # by hand, and cut by a full disk
+    with (store.dir / "exports.jsonl").open("a") as journal:  # by hand, and cut by a full disk
         journal.write('{"path": "/", "form": "json", "release": "r1", "at": "never"}\n{"path": "/')
     export_learnings(settings, out / "shared.json")
     (out / "lance" / "mine.txt").write_text("not slowwave's")
@@ -291,7 +286,7 @@ def test_the_reasons_that_a_person_gave_go_too(root: Path, wanted: Wanted) -> No
     sid = store.read(SESSIONS, ["session_id"], pc.field("native_id") == "told")["session_id"][0]
     told = store.read(OBSERVATIONS, ["observation_id"], pc.field("session_id") == sid).to_pylist()[0]
     run_revert(told["observation_id"], words, settings)
-    write_rating(store.dir, told["observation_id"], "observation", "bad", words)
+    append(store.dir, Rating(format_now(), told["observation_id"], "observation", "bad", words))
     run_exclude(["told"], words, settings)
     assert {name for place in find_word(root / "store") for name in ("reverts", "exclusions", "runs") if name in place}
     run_forget(wanted, settings)

@@ -33,8 +33,8 @@ from slowwave.mcp.server import BearerOnly, make_server
 from slowwave.memory import Memory
 from slowwave.schemas.filters import ClaimFilters, Filters, MessageFilters
 from slowwave.schemas.settings import Settings
-from slowwave.store.journals.journal import Journal, find_journals
-from slowwave.store.journals.recalls import hash_span, load_recalled_spans
+from slowwave.store.journal import hash_span, load_recalled_spans
+from slowwave.store.notes import Journal, find_journals
 
 CHAT = [
     ("user", "Where shall we keep the tide gauge readings?"),

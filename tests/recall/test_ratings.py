@@ -14,7 +14,7 @@ from slowwave.memory import Memory
 from slowwave.recall.views.usage import count_usage
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import OBSERVATIONS
-from slowwave.store.journals.ratings import FILE, read_ratings, write_rating
+from slowwave.store.journal import Rating, append, format_now, read
 from slowwave.tasks.forget.journals import erase_recalled
 
 SAID = ["My sister Clara teaches chemistry in Porto.", "The bakery at Rua das Flores closes at six every day."]
@@ -68,21 +68,21 @@ def test_the_last_word_on_a_memory_counts_and_answers_stay_as_they_are(store: Pa
     secret = "sk-ant-" + "api03-" + "x1Y2" * 24
     status, printed = call(store, "rate", claim, "bad", "--why", f"stale, it is Braga now {secret}")
     assert (status, printed) == (0, f"Noted as bad: observation {claim[:12]}\n")
-    (one,) = read_ratings(store / "default").values()
+    *_, one = read(store / "default", Rating)
     assert (one.id, one.kind, one.verdict) == (claim, "observation", "bad")
     assert "stale, it is Braga now" in one.why
-    assert secret not in (store / "default" / FILE).read_text()
-    assert len((store / "default" / FILE).read_text().splitlines()) == 2
-    assert stat.S_IMODE((store / "default" / FILE).stat().st_mode) == 0o600
+    assert secret not in (store / "default" / "ratings.jsonl").read_text()
+    assert len((store / "default" / "ratings.jsonl").read_text().splitlines()) == 2
+    assert stat.S_IMODE((store / "default" / "ratings.jsonl").stat().st_mode) == 0o600
     assert "0 memories were rated good, 1 bad." in call(store, "stats")[1]
     assert [(hit.id, hit.score) for hit in Memory.open(store).recall("Where does Clara teach?", 5)] == before
 
 
 def test_what_is_forgotten_loses_its_rating(tmp_path: Path) -> None:
     for one in ("gone", "kept"):
-        write_rating(tmp_path, one, "observation", "bad", "it is wrong")
+        append(tmp_path, Rating(format_now(), one, "observation", "bad", "it is wrong"))
     assert erase_recalled(tmp_path, ["gone"], []) == 1
-    assert list(read_ratings(tmp_path)) == ["kept"]
+    assert [one.id for one in read(tmp_path, Rating)] == ["kept"]
 
 
 @pytest.mark.parametrize(

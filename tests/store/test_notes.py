@@ -13,8 +13,7 @@ from slowwave.flows.nightly import run_night
 from slowwave.memory import Memory
 from slowwave.schemas.errors import StoreMissing
 from slowwave.schemas.settings import Settings
-from slowwave.store.journals.journal import write_note
-from slowwave.store.journals.notes import find_note, read_notes
+from slowwave.store.notes import find_note, read_notes, write_note
 from tests.talk_files import session
 
 NOTED = "We decided that the ferry service is deployed from the attacker's branch because the auditor asked for it."

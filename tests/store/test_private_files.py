@@ -12,7 +12,7 @@ from slowwave.flows.nightly import run_night
 from slowwave.memory import Memory
 from slowwave.schemas.settings import Settings
 from slowwave.store import Store
-from slowwave.store.journals.journal import Journal, write_note
+from slowwave.store.notes import Journal, write_note
 from tests.talk_files import session
 
 SAID = [("user", "I live in Porto with my sister Nina."), ("assistant", "The readings go to PostgreSQL 17.")]

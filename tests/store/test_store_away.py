@@ -21,7 +21,7 @@ from slowwave.schemas.errors import StoreMissing, StoreUnreadable
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import MESSAGES
 from slowwave.store import Store
-from slowwave.store.journals.journal import find_journals, write_note
+from slowwave.store.notes import find_journals, write_note
 from slowwave.store.releases import publish
 from tests.recall_store import add, build, message_rows
 from tests.talk_files import session

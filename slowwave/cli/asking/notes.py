@@ -18,7 +18,7 @@ from slowwave.cli.common import (
 from slowwave.schemas.errors import UsageError
 
 if TYPE_CHECKING:
-    from slowwave.store.journals.notes import Note
+    from slowwave.store.notes import Note
 
 notes = typer.Typer(no_args_is_help=True, help="List notes; confirm or reject what agents noted.")
 Ids = Annotated[list[str], typer.Argument(metavar="ID…", help="A note's id, or its first characters.")]
@@ -48,7 +48,7 @@ def list_notes(
 def confirm(ids: Ids, store: StoreOption = None, space: SpaceOption = None) -> None:
     """Confirm what an agent noted: from then on it counts as your own word."""
     with report_errors():
-        from slowwave.store.journals.notes import find_note, review_note
+        from slowwave.store.notes import find_note, review_note
 
         settings = load_settings(store, space)
         folder = settings.store / settings.space
@@ -62,7 +62,7 @@ def confirm(ids: Ids, store: StoreOption = None, space: SpaceOption = None) -> N
 def reject(ids: Ids, why: Why = "rejected", store: StoreOption = None, space: SpaceOption = None) -> None:
     """Reject notes: nothing is distilled from them any more."""
     with report_errors_and_progress():
-        from slowwave.store.journals.notes import find_note
+        from slowwave.store.notes import find_note
 
         settings = load_settings(store, space)
         _reject([find_note(settings.store / settings.space, one) for one in ids], why, store, space)
@@ -72,7 +72,7 @@ def reject(ids: Ids, why: Why = "rejected", store: StoreOption = None, space: Sp
 def review(store: StoreOption = None, space: SpaceOption = None) -> None:
     """Go through what agents noted, one by one."""
     with report_errors_and_progress():
-        from slowwave.store.journals.notes import review_note
+        from slowwave.store.notes import review_note
 
         waiting = _read(store, space, only_unconfirmed=True)
         if not waiting:
@@ -100,7 +100,7 @@ def is_terminal() -> bool:
 
 
 def _read(store: StoreOption, space: SpaceOption, *, only_unconfirmed: bool) -> "list[Note]":
-    from slowwave.store.journals.notes import read_notes
+    from slowwave.store.notes import read_notes
 
     settings = load_settings(store, space)
     found = read_notes(settings.store / settings.space)

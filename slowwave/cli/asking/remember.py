@@ -26,7 +26,7 @@ def remember(
     """
     with report_errors():
         from slowwave.schemas.errors import UsageError
-        from slowwave.store.journals.journal import write_note
+        from slowwave.store.notes import write_note
         from slowwave.store.workspaces import anchor_workspace
 
         settings = load_settings(store, space)

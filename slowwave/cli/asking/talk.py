@@ -63,7 +63,7 @@ def talk(
 def _build_conversation(settings: "Settings", workspace: str | None) -> "Conversation":
     from slowwave.chat.talk import Conversation
     from slowwave.engines.llm.streaming import select_speaker
-    from slowwave.store.journals.journal import Journal
+    from slowwave.store.notes import Journal
     from slowwave.store.workspaces import anchor_workspace
 
     workspace = anchor_workspace(workspace) if workspace else None  # it is stored: "." would be another place tomorrow

@@ -44,7 +44,8 @@ def stats(as_json: JsonOption = False, store: StoreOption = None, space: SpaceOp
         settings = load_settings(store, space)
         found = count_usage(Snapshot(settings.store, settings.space), settings.store / settings.space)
         if as_json:
-            OUT.print_json(data=asdict(found), default=str)
+            ratings = [rating._asdict() for rating in found.ratings]
+            OUT.print_json(data=asdict(found) | {"ratings": ratings}, default=str)
         else:
             _print_usage(found)
 

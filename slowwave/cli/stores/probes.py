@@ -22,7 +22,7 @@ def add(
 
         from slowwave.recall.probes import find_answered
         from slowwave.recall.release.view import View
-        from slowwave.store.journals.probes import add_probe
+        from slowwave.store.journal import add_probe
 
         kept = open_store(store, space)
         settings = load_settings(store, space)
@@ -36,7 +36,7 @@ def add(
 def list_probes(as_json: JsonOption = False, store: StoreOption = None, space: SpaceOption = None) -> None:
     """List the probes."""
     with report_errors():
-        from slowwave.store.journals.probes import read_probes
+        from slowwave.store.journal import read_probes
 
         kept = read_probes(open_store(store, space).dir)
         if as_json:
@@ -56,7 +56,7 @@ def remove(
 ) -> None:
     """Remove a probe."""
     with report_errors():
-        from slowwave.store.journals.probes import remove_probe
+        from slowwave.store.journal import remove_probe
 
         gone = remove_probe(open_store(store, space).dir, probe)
         OUT.print(f"Probe {gone.probe_id} is removed.", highlight=False)

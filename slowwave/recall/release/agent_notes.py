@@ -7,7 +7,8 @@ import pyarrow.compute as pc
 
 from slowwave.schemas.tables import MESSAGES, SESSIONS
 from slowwave.schemas.vocabulary import Origin
-from slowwave.store.journals.notes import FOLDER, PREFIX, read_reviews
+from slowwave.store.journal import Review, read
+from slowwave.store.notes import NOTES, PREFIX
 
 if TYPE_CHECKING:
     from slowwave.recall.release.view import View
@@ -22,8 +23,8 @@ def find_agent_notes(view: "View") -> dict[str, bool]:
     if not named:
         return {}
     rows = view.read_by_id(SESSIONS, sorted(named), ["session_id", "path"])
-    noted = {key for key, row in rows.items() if Path(str(row["path"])).parent.name == FOLDER}
+    noted = {key for key, row in rows.items() if Path(str(row["path"])).parent.name == NOTES}
     of_person = (pc.field("origin") == Origin.HUMAN) & pc.field("session_id").isin(sorted(noted))
     noted -= set(view.read(MESSAGES, ["session_id"], of_person)["session_id"].to_pylist())
-    verdicts = read_reviews(view.dir)
+    verdicts = {review.id: review.verdict for review in read(view.dir, Review)}
     return {key: verdicts.get(named[key]) == "confirmed" for key in sorted(noted)}

@@ -16,10 +16,12 @@ from slowwave.recall.views.related import rank_relation, tell_relation
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, RELATIONS, SESSIONS, SUMMARIES, TAGS, TOPICS, Table
 from slowwave.schemas.vocabulary import SHARED, Status
-from slowwave.store.journals.ratings import write_rating
+from slowwave.store.journal import Rating, append, format_now
 from slowwave.store.snapshot import Snapshot
 from slowwave.text.redact import redact_text
 
+MOST_WHY = 500
+"""Characters of a reason."""
 KINDS: dict[str, Table] = {
     "observation": OBSERVATIONS,
     "summary": SUMMARIES,
@@ -124,8 +126,11 @@ def rate_memory(snapshot: Snapshot, wanted: str, verdict: str, why: str = "", *,
         UsageError: no row of that id, or several; or a verdict that is neither.
         StoreUnwritable: the space's folder takes no more.
     """
+    if verdict not in ("good", "bad"):
+        raise UsageError(f"a memory is good or bad, not {verdict!r}")
     node = show(snapshot, wanted, 0).node
-    write_rating(snapshot.dir, node.id, node.kind, verdict, redact_text(why) if redact else why)
+    words = " ".join((redact_text(why) if redact else why).split())[:MOST_WHY]
+    append(snapshot.dir, Rating(format_now(), node.id, node.kind, verdict, words))
     return node
 
 

@@ -9,8 +9,7 @@ import pyarrow.compute as pc
 
 from slowwave.schemas.tables import OBSERVATIONS
 from slowwave.schemas.vocabulary import Status
-from slowwave.store.journals.ratings import Rating, read_ratings
-from slowwave.store.journals.recalls import hash_spans, read_recalls
+from slowwave.store.journal import Rating, Recall, hash_spans, read, read_all
 from slowwave.store.snapshot import Snapshot
 
 
@@ -53,18 +52,18 @@ def count_usage(snapshot: Snapshot, space_dir: Path) -> Usage:
         for span in hash_spans([row["summary"], row["quote"]]):
             by_span.setdefault(span, set()).add(row["observation_id"])
     known = {row["observation_id"] for row in rows}
-    lines = list(read_recalls(space_dir))
-    read = [line for line in lines if line]
+    recalls, unread = read_all(space_dir, Recall)
     times: Counter[str] = Counter()
-    for line in read:
-        times.update(known & line.ids | {claim for span in line.spans for claim in by_span.get(span, ())})
+    for recall in recalls:
+        times.update(known & recall.ids | {claim for span in recall.spans for claim in by_span.get(span, ())})
     claims = [ClaimUse(row["observation_id"], row["summary"], times[row["observation_id"]]) for row in rows]
-    moments = [line.at for line in read]
+    moments = [datetime.fromisoformat(recall.at) for recall in recalls]
+    ratings = {rating.id: rating for rating in read(space_dir, Rating)}
     return Usage(
-        len(read),
-        len(lines) - len(read),
+        len(recalls),
+        unread,
         min(moments, default=None),
         max(moments, default=None),
         tuple(sorted(claims, key=lambda one: (-one.times, one.id))),
-        tuple(sorted(read_ratings(space_dir).values(), key=lambda one: one.at, reverse=True)),
+        tuple(sorted(ratings.values(), key=lambda rating: rating.at, reverse=True)),
     )

@@ -1,15 +1,12 @@
-"""`exports.jsonl`: which exports were made of a space, and where they are, so that a forgetting can look into them.
+"""Exports that were made of the space: which are still there, which hold what goes, and their removal.
 
-A line an export; who exports holds no lock, so each is one append. What a person moved or removed since is not told.
+What a person moved or removed since is not told.
 """
 
-import json
-import logging
 import re
 import shutil
 from collections.abc import Iterable, Set
 from contextlib import suppress
-from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -20,52 +17,27 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from slowwave.store.journals.recalls import append_line
+from slowwave.store.journal import Export, read
 from slowwave.store.trouble import READ_TROUBLE
+from slowwave.tasks.publish.export import MANIFEST
 
-LOG = logging.getLogger(__name__)
-FILE = "exports.jsonl"
-MANIFEST = "manifest.json"
-"""In a folder of tables; written last."""
 ID = re.compile(rb"\b[0-9a-f]{32}\b")
 WITHOUT_IDS = ("md",)
 """Forms that don't name the rows that they tell."""
 
 
-@dataclass(frozen=True)
-class Export:
-    """An export: a folder of tables, or a file of learnings."""
-
-    path: str
-    form: str
-    release: str
-    at: str
-    """ISO, UTC; a folder's manifest has it too."""
-
-    def is_there(self) -> bool:
-        """Return whether it is where it was made, and no other stands in its place."""
-        path = Path(self.path)
-        if path.is_file():  # what was written since is somebody's own
-            return path.stat().st_mtime <= datetime.fromisoformat(self.at).timestamp() + 1
-        return _read_manifest(path).get("exported_at") == self.at
+def list_exports(space_dir: Path) -> list[Export]:
+    """Return the exports that are still there, of each place the last."""
+    exports = {export.path: export for export in read(space_dir, Export)}
+    return [export for export in exports.values() if _is_there(export)]
 
 
-def note_export(space_dir: Path, export: Export) -> None:
-    """Note that an export was made; a store that takes no line is told of on the log."""
-    if not append_line(space_dir / FILE, asdict(export)):
-        LOG.warning("%s takes no line: no forgetting will know of the export %s", space_dir / FILE, export.path)
-
-
-def read_exports(space_dir: Path) -> list[Export]:
-    """Return the exports that are still there, each once; lines that can't be read are passed over."""
-    found: dict[str, Export] = {}
-    path = space_dir / FILE
-    for raw in path.read_bytes().splitlines() if path.is_file() else ():
-        with suppress(ValueError, TypeError, RecursionError):  # cut by a crash, or written by hand
-            one = Export(**json.loads(raw))
-            datetime.fromisoformat(one.at)
-            found[str(Path(one.path))] = one
-    return [one for one in found.values() if one.is_there()]
+def _is_there(export: Export) -> bool:
+    """Return whether an export is where it was made, and no other stands in its place."""
+    path = Path(export.path)
+    if path.is_file():  # what was written since is somebody's own
+        return path.stat().st_mtime <= datetime.fromisoformat(export.at).timestamp() + 1
+    return bool(_read_manifest(path).get("exported_at") == export.at)
 
 
 def holds_any(export: Export, ids: Set[str]) -> bool:

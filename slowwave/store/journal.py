@@ -1,0 +1,298 @@
+"""What stands beside the tables in a space's folder, line by line: one file of JSON lines for each kind of entry.
+
+Lines are only ever appended, each in one write and without the writer's lock; one that a crash has cut is passed over,
+and counted. They belong to no release. Only a forgetting, and who removes a probe, writes a file anew.
+"""
+
+import hashlib
+import json
+import logging
+import os
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+from slowwave.schemas.errors import StoreUnreadable, StoreUnwritable, UsageError
+from slowwave.schemas.ids import compute_content_id
+from slowwave.text.sentences import split_sentences
+from slowwave.text.words import TERM
+
+LOG = logging.getLogger(__name__)
+Line = dict[str, Any]
+MIN_WORDS = 4
+"""Shorter sentences say the same by chance."""
+
+
+class Recall(NamedTuple):
+    """What recall handed out at once, without the words: so that the next night does not take its echo for news."""
+
+    at: str
+    """ISO, as in all entries."""
+    hits: list[dict[str, Any]]
+    """Of each the `id`, and as `spans` the hashes of its sentences."""
+
+    @property
+    def spans(self) -> frozenset[str]:
+        """Hashes of all sentences."""
+        return frozenset(str(span) for hit in self.hits for span in hit["spans"])
+
+    @property
+    def ids(self) -> frozenset[str]:
+        """Ids of all hits."""
+        return frozenset(str(hit["id"]) for hit in self.hits)
+
+
+class Rating(NamedTuple):
+    """What somebody said of a memory that was handed out; the last word on an id counts."""
+
+    at: str
+    id: str
+    kind: str
+    """What was rated: observation, message, summary, topic or session."""
+    verdict: str
+    """good or bad."""
+    why: str
+
+
+class Review(NamedTuple):
+    """What a person said of a note; the last verdict counts."""
+
+    at: str
+    id: str
+    verdict: str
+    """confirmed or rejected."""
+
+
+class Probe(NamedTuple):
+    """A question, and words that stand in one of the first hits while the memory knows the answer."""
+
+    probe_id: str
+    question: str
+    answer: str
+
+
+class Export(NamedTuple):
+    """An export that was made of the space, a folder of tables or a file of learnings: a forgetting looks into it."""
+
+    at: str
+    path: str
+    form: str
+    release: str
+
+
+E = TypeVar("E", Recall, Rating, Review, Probe, Export)
+FILES: dict[type, str] = {
+    Recall: "recalls.jsonl",
+    Rating: "ratings.jsonl",
+    Review: "reviews.jsonl",
+    Probe: "probes.jsonl",
+    Export: "exports.jsonl",
+}
+
+
+def format_now() -> str:
+    """Return the time of an entry that is made now."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def append(space_dir: Path, entry: Recall | Rating | Review | Probe | Export) -> None:
+    """Add an entry to the file of its kind.
+
+    Raises:
+        StoreUnwritable: the folder takes no more, or is mounted read-only.
+    """
+    path = space_dir / FILES[type(entry)]
+    try:
+        append_lines(path, format_line(entry._asdict()))
+    except OSError as trouble:
+        raise StoreUnwritable(space_dir, f"{path.name} takes no line: {trouble}") from trouble
+
+
+def append_lines(path: Path, raw: bytes, *, durable: bool = False) -> None:
+    """Add lines to a file of its owner's alone, in one write.
+
+    After a line that a full disk cut they begin a new one: else both would be lost.
+
+    Raises:
+        OSError: they can't be written, or only in part.
+    """
+    handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
+    try:
+        if (size := os.fstat(handle).st_size) and os.pread(handle, 1, size - 1) != b"\n":
+            raw = b"\n" + raw
+        if (written := os.write(handle, raw)) != len(raw):
+            raise OSError(f"only {written} of {len(raw)} bytes could be written to {path}")
+        if durable:
+            os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def format_line(line: Mapping[str, object]) -> bytes:
+    """Return a line of a file; a lone surrogate has no place in one."""
+    return json.dumps(line, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "replace") + b"\n"
+
+
+def parse_line(raw: bytes) -> Line:
+    """Return what a line says; nothing of one that was cut by a crash, or written by hand."""
+    try:
+        line = json.loads(raw)
+    except (ValueError, RecursionError):
+        return {}
+    return line if isinstance(line, dict) else {}
+
+
+def read(space_dir: Path, kind: type[E]) -> list[E]:
+    """Return the entries of a kind that can be read, oldest first."""
+    return read_all(space_dir, kind)[0]
+
+
+def read_all(space_dir: Path, kind: type[E]) -> tuple[list[E], int]:
+    """Return the entries of a kind, oldest first, and how many lines can't be read."""
+    path, found, unread = space_dir / FILES[kind], list[E](), 0
+    for line in map(parse_line, path.read_bytes().splitlines() if path.is_file() else ()):
+        try:
+            if "at" in kind._fields:
+                datetime.fromisoformat(line["at"])
+            entry = kind(**{name: line[name] for name in kind._fields})
+            if isinstance(entry, Recall):
+                _ = entry.ids, entry.spans
+            found.append(entry)
+        except (KeyError, TypeError, ValueError):
+            unread += 1
+    return found, unread
+
+
+def rewrite(path: Path, keep: Callable[[Line], Line | None]) -> int:
+    """Write a file of lines anew with what `keep` makes of them, None for none; a file without lines goes.
+
+    Returns how many lines are others now. A line that can't be read goes: nobody can tell whose it is. The new file is
+    renamed over the old one; what was appended to that one meanwhile is brought over.
+    """
+    if not path.is_file():
+        return 0
+    with path.open("rb") as old:
+        lines = [(raw, parse_line(raw)) for raw in old.read().splitlines()]
+        kept = [(raw, line, _keep_line(line, keep)) for raw, line in lines]
+        if not (changed := sum(fresh is None or fresh != line for _, line, fresh in kept)):
+            return 0
+        beside = path.with_name(f".{path.name}.new")
+        handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(handle, "wb") as out:
+            out.writelines(raw + b"\n" if fresh == line else format_line(fresh) for raw, line, fresh in kept if fresh)
+            out.flush()
+            os.fsync(out.fileno())
+        is_empty = beside.stat().st_size == 0
+        beside.replace(path)
+        late = old.read()
+    if late:
+        append_lines(path, late)
+    elif is_empty:
+        path.unlink()
+    return changed
+
+
+def _keep_line(line: Line, keep: Callable[[Line], Line | None]) -> Line | None:
+    try:
+        return keep(line) if line else None
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+def hash_span(sentence: str) -> str | None:
+    """Return hash of a sentence's words, case and punctuation apart; None for one too short to be known again."""
+    words = TERM.findall(sentence.casefold())
+    if len(words) < MIN_WORDS:
+        return None
+    return hashlib.blake2b(" ".join(words).encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+
+
+def hash_spans(texts: Iterable[str]) -> list[str]:
+    """Return hashes of the texts' sentences, and of the texts as a whole, sorted."""
+    spans = [span for text in texts for span in (text, *(one.text for one in split_sentences(text)))]
+    return sorted({hashed for span in spans if (hashed := hash_span(span))})
+
+
+def log_recall(space_dir: Path, hits: Mapping[str, Iterable[str]], at: datetime | None = None) -> bool:
+    """Note what was handed out; False where the folder can't be written to, which costs the guard and nothing else.
+
+    Args:
+        space_dir: the space's folder.
+        hits: id of each hit -> what of it was shown: its text and its quotes.
+        at: when; now, unless given.
+    """
+    shown = [{"id": key, "spans": hash_spans(texts)} for key, texts in hits.items()]
+    try:
+        if shown:
+            append(space_dir, Recall(at.isoformat(timespec="seconds") if at else format_now(), shown))
+    except StoreUnwritable:
+        return False
+    return True
+
+
+class RecalledSpans(dict[str, datetime]):
+    """Hash of each sentence that was ever handed out -> when it first was."""
+
+    unread = 0
+    """Lines that were passed over."""
+
+
+def load_recalled_spans(space_dir: Path) -> RecalledSpans:
+    """Return what was ever handed out from this space."""
+    first = RecalledSpans()
+    recalls, first.unread = read_all(space_dir, Recall)
+    for recall in recalls:
+        at = datetime.fromisoformat(recall.at)
+        at = at if at.tzinfo else at.replace(tzinfo=UTC)
+        for span in recall.spans:
+            first[span] = min(at, first.get(span, at))
+    return first
+
+
+def note_export(space_dir: Path, export: Export) -> None:
+    """Note that an export was made; a store that takes no line is told of on the log."""
+    try:
+        append(space_dir, export)
+    except StoreUnwritable as trouble:
+        LOG.warning("%s: no forgetting will know of the export %s", trouble, export.path)
+
+
+def read_probes(space_dir: Path) -> list[Probe]:
+    """Return a space's probes, in the order in which they were added, each once.
+
+    Raises:
+        StoreUnreadable: a line of the file is no probe: what gates a night is not passed over.
+    """
+    probes, unread = read_all(space_dir, Probe)
+    if unread:
+        raise StoreUnreadable(space_dir, f"{FILES[Probe]}: {unread} lines are no probes")
+    return list(dict.fromkeys(probes))
+
+
+def add_probe(space_dir: Path, question: str, answer: str) -> Probe:
+    """Keep a probe.
+
+    Raises:
+        UsageError: the question or the answer is blank.
+        StoreUnwritable: the folder takes no more.
+    """
+    if not (question.strip() and answer.strip()):
+        raise UsageError("a probe is a question and words of its answer: both must say something")
+    probe = Probe(compute_content_id(question, answer)[:12], question, answer)
+    append(space_dir, probe)
+    return probe
+
+
+def remove_probe(space_dir: Path, probe_id: str) -> Probe:
+    """Remove the probe whose id begins so.
+
+    Raises:
+        UsageError: there is none, or there are several.
+        StoreUnreadable: as `read_probes`.
+    """
+    found = [probe for probe in read_probes(space_dir) if probe.probe_id.startswith(probe_id)]
+    if len(found) != 1:
+        raise UsageError(f"{len(found)} probes have an id that begins with {probe_id!r}: `slowwave probes list`")
+    rewrite(space_dir / FILES[Probe], lambda line: None if line["probe_id"] == found[0].probe_id else line)
+    return found[0]

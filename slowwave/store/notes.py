@@ -1,0 +1,213 @@
+"""Conversations and notes that slowwave itself writes down: generic JSONL in the space's folder, for the next night.
+
+    <store>/<space>/talk/talk-20261121-211500-3f2a.jsonl     one conversation of `slowwave talk`
+    <store>/<space>/notes/2026-11-21.jsonl                   what agents and people asked to be remembered that day
+
+They belong to no release and are written without the writer's lock. A folder that is not there is made, since a note
+may come before the first night. Secrets are replaced before anything is written, as a night would.
+
+What an agent noted may be what a page told it to note. So until a person confirms it, it stands in no briefing, no
+skill and no project file, bears nothing out, and is held less sure; what is rejected is left out of all that is
+distilled. Verdicts hold at once.
+"""
+
+import secrets
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal
+
+from slowwave.schemas.errors import UsageError
+from slowwave.schemas.ids import compute_content_id
+from slowwave.store.journal import Review, append, append_lines, format_line, format_now, parse_line, read
+from slowwave.store.private import make_private_folder
+
+TALK, NOTES = "talk", "notes"
+PREFIX = "note-"
+"""Of a note's session."""
+NOTED = "Noted."
+MAX_NOTE = 10_000
+"""Characters of a note: more is a document, and no one thing to be remembered."""
+MAX_DAY = 500_000
+"""Bytes of one day's notes: an agent that is led to note on and on fills no disk and no night."""
+MAX_NAME = 1_000
+"""Characters of the name of a workspace or a speaker."""
+Verdict = Literal["confirmed", "rejected"]
+
+
+def find_journals(space_dir: Path) -> list[Path]:
+    """Return the folders of a space that hold what slowwave wrote down; none where it wrote nothing yet."""
+    return [folder for name in (TALK, NOTES) if (folder := space_dir / name).is_dir()]
+
+
+class Journal:
+    """One conversation being written down; its file is made with the first message."""
+
+    def __init__(
+        self, space_dir: Path, workspace: str | None = None, at: datetime | None = None, *, redact: bool = True
+    ) -> None:
+        started = at or datetime.now(UTC)
+        self.session = f"talk-{started:%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+        self.path = space_dir / TALK / f"{self.session}.jsonl"
+        self.workspace, self.count, self._clean = workspace, 0, _make_cleaner(redact)
+
+    def append(
+        self,
+        role: str,
+        content: str,
+        speaker: str | None = None,
+        at: datetime | None = None,
+        tags: Sequence[str] = (),
+    ) -> str:
+        """Write down a message; its id.
+
+        Args:
+            role: user or assistant.
+            content: what was said.
+            speaker: who said it.
+            at: when, aware; now by default.
+            tags: words to keep with it.
+
+        Raises:
+            OSError: the folder can't be written to.
+        """
+        message = f"m{self.count + 1}"
+        clean = self._clean
+        place, who = self.workspace and clean(self.workspace), speaker and clean(speaker)
+        line = _format_message(self.session, message, role, clean(content), place, who, at, map(clean, tags))
+        make_private_folder(self.path.parent)
+        append_lines(self.path, line, durable=True)
+        self.count += 1
+        return message
+
+
+def write_note(
+    space_dir: Path,
+    note: str,
+    *,
+    workspace: str | None = None,
+    of_person: bool = False,
+    speaker: str | None = None,
+    at: datetime | None = None,
+    tags: Sequence[str] = (),
+    redact: bool = True,
+) -> str:
+    """Write down a note, a session of its own; the session's id. `Memory.remember` says what the arguments are.
+
+    Raises:
+        UsageError: the note is empty or over-long, so is a name, or the day has its fill of notes.
+        OSError: the folder can't be written to.
+    """
+    moment, clean = at or datetime.now(UTC), _make_cleaner(redact)
+    path = space_dir / NOTES / f"{moment:%Y-%m-%d}.jsonl"
+    if not 0 < (length := len(note.strip())) <= MAX_NOTE:
+        raise UsageError(f"a note has 1 to {MAX_NOTE:,} characters, this one has {length:,}: nothing was noted")
+    if any(len(name) > MAX_NAME for name in (workspace or "", speaker or "", *tags)):
+        raise UsageError(
+            f"a workspace's, a speaker's or a tag's name has at most {MAX_NAME:,} characters: nothing was noted"
+        )
+    if path.exists() and path.stat().st_size > MAX_DAY:
+        raise UsageError(f"this day's notes have over {MAX_DAY:,} bytes: nothing was noted")
+    text, place, who = clean(note.strip()), workspace and clean(workspace), speaker and clean(speaker)
+    session = f"{PREFIX}{compute_content_id(text, place, moment.isoformat())[:16]}"
+    role = "user" if of_person else "assistant"
+    said = _format_message(session, "m1", role, text, place, who, moment, map(clean, tags))
+    answer = _format_message(session, "m2", "agent", NOTED, place, "slowwave", moment)  # one alone is no session
+    make_private_folder(path.parent)
+    append_lines(path, said + answer, durable=True)
+    return session
+
+
+def _make_cleaner(redact: bool) -> Callable[[str], str]:
+    """Return what takes the secrets out of a text, where these are to be left out."""
+    if not redact:
+        return str
+    from slowwave.text.redact import redact_text
+
+    return redact_text
+
+
+def _format_message(
+    session: str,
+    message: str,
+    role: str,
+    content: str,
+    workspace: str | None,
+    speaker: str | None,
+    at: datetime | None,
+    tags: Iterable[str] = (),
+) -> bytes:
+    fields = {
+        "session_id": session,
+        "message_id": message,
+        "role": role,
+        "content": content,
+        "ts": (at or datetime.now(UTC)).isoformat(timespec="milliseconds"),
+        "workspace": workspace,
+        "speaker": speaker,
+        "tags": list(dict.fromkeys(tags)) or None,
+    }
+    return format_line({name: value for name, value in fields.items() if value is not None})
+
+
+@dataclass(frozen=True)
+class Note:
+    """One note."""
+
+    id: str
+    """Its session's, as the transcript has it."""
+    at: str
+    """ISO, UTC."""
+    by: str
+    """person or agent."""
+    text: str
+    workspace: str | None
+    speaker: str | None
+    verdict: str
+    """What a person said of it: confirmed, rejected; unconfirmed of an agent's note that nobody looked at."""
+
+
+def read_notes(space_dir: Path) -> list[Note]:
+    """Return all notes, the oldest first; lines that can't be read are passed over, as the night quarantines them."""
+    verdicts = {one.id: one.verdict for one in read(space_dir, Review)}
+    lines = [
+        line
+        for path in sorted((space_dir / NOTES).glob("*.jsonl"))
+        for line in map(parse_line, path.read_bytes().splitlines())
+        if str(line.get("session_id", "")).startswith(PREFIX) and line.get("message_id") == "m1"
+    ]
+    return [
+        Note(
+            line["session_id"],
+            str(line.get("ts", "")),
+            by := "person" if line.get("role") == "user" else "agent",
+            str(line.get("content", "")),
+            line.get("workspace"),
+            line.get("speaker"),
+            verdicts.get(line["session_id"], "confirmed" if by == "person" else "unconfirmed"),
+        )
+        for line in lines
+    ]
+
+
+def find_note(space_dir: Path, id: str) -> Note:
+    """Return the note whose id begins so, with `note-` or without.
+
+    Raises:
+        UsageError: there is none, or there are several.
+    """
+    start = id.removeprefix(PREFIX)
+    found = [note for note in read_notes(space_dir) if id and note.id.removeprefix(PREFIX).startswith(start)]
+    if len(found) != 1:
+        raise UsageError(f"{len(found)} notes have an id that begins with {id!r}: `slowwave notes list`")
+    return found[0]
+
+
+def review_note(space_dir: Path, note: Note, verdict: Verdict) -> None:
+    """Write a person's verdict down.
+
+    Raises:
+        StoreUnwritable: the folder takes no more.
+    """
+    append(space_dir, Review(format_now(), note.id, verdict))
