@@ -65,7 +65,6 @@ class MeasuredUsage:
 
     answer_tokens: Mapping[str, float] = field(default_factory=dict)
     """Of an answer, by step."""
-    prompt_per_second: float | None = None
     answer_per_second: float | None = None
 
 
@@ -115,21 +114,19 @@ def measure_usage(reports: Iterable[str], model: str) -> MeasuredUsage:
         if tokens > 100_000:
             break
     means = {step: answers[step] / n for step, n in requests.items() if n > 0}
-    return MeasuredUsage(means, None, tokens / seconds if tokens and seconds > 0.5 else None)
+    return MeasuredUsage(means, tokens / seconds if tokens and seconds > 0.5 else None)
 
 
 def add_costs(estimate: Estimate, settings: LLMSettings, known: MeasuredUsage) -> Estimate:
-    """Return the estimate with time and money, by the rates that are set, else by those measured."""
+    """Return the estimate with money by the prices that are set, and time by the rate that was measured."""
     prompts, answers = estimate.prompt_tokens, estimate.answer_tokens
     estimate.usd = (
         prompts * settings.usd_per_million_prompt + answers * settings.usd_per_million_completion
     ) / 1_000_000
-    per_prompt = settings.prompt_tokens_per_second or known.prompt_per_second
-    per_answer = settings.completion_tokens_per_second or known.answer_per_second
-    if per_answer or prompts + answers == 0:
-        estimate.seconds = (prompts / per_prompt if per_prompt else 0.0) + (answers / per_answer if per_answer else 0.0)
+    if known.answer_per_second or prompts + answers == 0:
+        estimate.seconds = answers / known.answer_per_second if known.answer_per_second else 0.0
     else:
-        estimate.notes.append("no rate is known yet: the first run measures it, or set model.*_tokens_per_second")
+        estimate.notes.append("no rate is known yet: the first run measures it")
     if settings.max_tokens is not None and prompts + answers > settings.max_tokens:
         nights = -(-(prompts + answers) // settings.max_tokens)
         estimate.notes.append(f"the budget of {settings.max_tokens:,} tokens a night makes this about {nights} nights")

@@ -35,6 +35,7 @@ class Reply:
     after: float = 0.0  # seconds before the answer
     usage: bool = True  # whether tokens are told
     dies: bool = False  # the whole server goes down, this request unanswered
+    events: list[str] | None = None  # server-sent events in place of a completion
 
 
 Answer = Callable[[str, int], Any]
@@ -144,8 +145,11 @@ def _handler(server: FakeServer) -> type[BaseHTTPRequestHandler]:
                 self.close_connection = True
                 _cut(self.connection)
                 return
-            body = reply.body if reply.body is not None else _completion(reply)
-            self._send(reply.status, body, reply.headers, half=reply.half, drip=reply.drip)
+            body, headers = reply.body if reply.body is not None else _completion(reply), dict(reply.headers)
+            if reply.events is not None:
+                body = "".join(f"data: {event}\n\n" for event in reply.events).encode()
+                headers["Content-Type"] = "text/event-stream"
+            self._send(reply.status, body, headers, half=reply.half, drip=reply.drip)
 
         def _send(
             self, status: int, body: bytes, headers: Mapping[str, str], half: bool = False, drip: float = 0.0

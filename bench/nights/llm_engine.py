@@ -22,7 +22,7 @@ from bench.nights.tiny_models import ensure_model_folder
 from slowwave.engines.llm.cache import CachedLLM, DictCache
 from slowwave.engines.llm.checks import CheckedLLM
 from slowwave.engines.llm.protocol import Request
-from slowwave.engines.llm.vllm_offline import VLLMOffline
+from slowwave.engines.llm.vllm import VLLMOffline
 from slowwave.flows.nightly import run_night
 from slowwave.schemas.settings import ExtractSettings, KeywordSettings, LLMSettings, ObserveSettings, Settings
 from slowwave.schemas.tables import MESSAGES

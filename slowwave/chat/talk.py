@@ -1,6 +1,6 @@
 """A conversation with a language model that remembers: no terminal in it (that is `slowwave/cli/asking/talk.py`).
 
-    talk = Conversation(speaking(settings.llm), Memory.open(), settings)
+    talk = Conversation(select_llm(settings.llm).chain, Memory.open(), settings)
     for piece in talk.say("Why did we leave Redis?"): print(piece, end="")
     talk.recalled.text
 
@@ -24,8 +24,7 @@ from slowwave.context.build import Context, assemble_context
 from slowwave.context.handed_out import note_block
 from slowwave.context.tokens import Tokenizer
 from slowwave.engines.encoders.protocol import Encoder
-from slowwave.engines.llm.protocol import Message
-from slowwave.engines.llm.streaming import Speaker
+from slowwave.engines.llm.protocol import LLM, Message
 from slowwave.schemas.errors import SlowwaveError, StoreError, UsageError
 from slowwave.schemas.settings import Settings
 from slowwave.store.notes import Journal
@@ -90,11 +89,11 @@ class TurnContext:
 
 
 class Conversation:
-    """A running conversation. Everything but the speaker may be missing: it then talks without."""
+    """A running conversation. Everything but the language model may be missing: it then talks without."""
 
     def __init__(
         self,
-        speaker: Speaker,
+        llm: LLM,
         memory: ContextProvider | None,
         settings: Settings,
         *,
@@ -104,9 +103,9 @@ class Conversation:
         space_dir: Path | None = None,
         encoder: Encoder | None = None,
     ) -> None:
-        self.speaker, self.memory, self.settings = speaker, memory, settings
+        self.llm, self.memory, self.settings = llm, memory, settings
         self.journal, self.web, self.workspace, self.space_dir = journal, web, workspace, space_dir
-        self.turns = Turns(settings, speaker.llm.count_tokens, encoder, Narrator(speaker.llm))
+        self.turns = Turns(settings, llm.count_tokens, encoder, Narrator(llm))
         self.recalled: TurnContext | None = None
         """What the last turn was answered with; None before the first."""
         self._system: str | None = None
@@ -127,7 +126,7 @@ class Conversation:
         self._write_down("user", said)
         answer: list[str] = []
         try:
-            for piece in self.speaker.stream(prompt, self.settings.context.talk.answer_tokens):
+            for piece in self.llm.stream(prompt, self.settings.context.talk.answer_tokens):
                 answer.append(piece)
                 yield piece
         finally:
@@ -145,12 +144,12 @@ class Conversation:
     def _build_prompt(self, said: str) -> list[Message]:
         """Return the turns that fit, the block with what does not, and the message."""
         talk = self.settings.context.talk
-        room = self.speaker.llm.context_window - talk.answer_tokens
+        room = self.llm.context_window - talk.answer_tokens
         left = (
             room - self._count_tokens(self._build_system_prompt(room)) - self._count_tokens(said) - 4 * TEMPLATE_TOKENS
         )
         if left < 0:
-            raise UsageError(f"the message does not fit {self.speaker.llm.model}'s context window: shorten it")
+            raise UsageError(f"the message does not fit {self.llm.model}'s context window: shorten it")
         budget = min(self.settings.context.budget, int(room * talk.block_share), left)
         self.recalled = self._recall(said, budget, int((left - budget) * talk.turns_share))
         block = self.recalled.text
@@ -252,4 +251,4 @@ class Conversation:
 
     def _count_tokens(self, text: str) -> int:
         """Return tokens by the model that reads them."""
-        return self.speaker.llm.count_tokens([text])[0]
+        return self.llm.count_tokens([text])[0]

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 import httpx
 
-from slowwave.engines.llm.servers import LOOPBACK
+from slowwave.engines.http import LOOPBACK
 from slowwave.schemas.errors import SlowwaveError
 from slowwave.schemas.settings import EngineName, WebSettings
 

@@ -15,7 +15,7 @@ from urllib.request import getproxies
 
 import httpx
 
-from slowwave.engines.llm.servers import LOOPBACK
+from slowwave.engines.http import LOOPBACK
 from slowwave.schemas.settings import WebSettings
 from slowwave.web.engines import AGENT, WebResult, WebTrouble, read_bounded, strip_markup
 

@@ -15,11 +15,12 @@ import pytest
 from pydantic import Field
 
 from bench.nights.tiny_models import ensure_model_folder
+from slowwave.engines.llm.cache import CachedLLM, DictCache
 from slowwave.engines.llm.checks import CheckedLLM
-from slowwave.engines.llm.openai_server import OpenAIServer
-from slowwave.engines.llm.protocol import AnswerModel, Completion, Request
+from slowwave.engines.llm.openai import OpenAIServer
+from slowwave.engines.llm.protocol import LLM, AnswerModel, Completion, EngineUnavailable, Request
 from slowwave.engines.llm.scripted import make_user_prompt
-from slowwave.engines.llm.vllm_offline import VLLMOffline
+from slowwave.engines.llm.vllm import VLLMOffline
 from slowwave.schemas.settings import LLMSettings
 from tests.vllm_servers import free_port, kill, served, wait_for
 
@@ -40,7 +41,7 @@ GUIDE = "You label engineering notes. Answer with one JSON object: a summary, a 
     "A decision settles a question, a gotcha is a trap somebody fell into, a convention is how things are done here. "
     * 6
 )
-SETTINGS = LLMSettings(context_window=1024, max_num_seqs=8, timeout=300, patience=600, concurrency=4)
+SETTINGS = LLMSettings(context_window=1024, max_num_seqs=8, timeout=300, concurrency=4)
 
 
 def notes(number: int) -> list[Request]:
@@ -49,9 +50,7 @@ def notes(number: int) -> list[Request]:
     return [Request(f"note {i}", make_user_prompt(said.format(i), system=GUIDE), Label, 80) for i in range(number)]
 
 
-def answered(
-    llm: CheckedLLM, requests: Sequence[Request], meanwhile: Callable[[], None] | None = None
-) -> list[Completion]:
+def answered(llm: LLM, requests: Sequence[Request], meanwhile: Callable[[], None] | None = None) -> list[Completion]:
     """Completions in the order of the requests: exactly one each."""
     got = {}
     for completion in llm.complete(requests):
@@ -83,22 +82,25 @@ def engine_processes() -> list[Any]:
     return [p for p in below if "VLLM" in p.name() and p.status() != psutil.STATUS_ZOMBIE]
 
 
-def test_a_server_killed_in_mid_batch_loses_nothing(folder: Path) -> None:
-    port = free_port()
-    llm = CheckedLLM(OpenAIServer("tiny", [f"http://127.0.0.1:{port}/v1"], SETTINGS))
+def test_a_server_killed_in_mid_batch_ends_the_call_and_asking_again_does_the_rest(folder: Path) -> None:
+    port, cache = free_port(), DictCache()
+    llm = CachedLLM(CheckedLLM(OpenAIServer("tiny", f"http://127.0.0.1:{port}/v1", SETTINGS)), cache, batch=1)
+    requests = notes(12)
     with ExitStack() as servers:
         first = servers.enter_context(served(folder, port))
         wait_for(port, first)
         assert llm.context_window == 1024
-        assert [label.reason for label in answered(llm, notes(2))] == [""] * 2
-
-        def restart() -> None:
-            kill(first)
-            servers.enter_context(served(folder, port))
-
-        labels = answered(llm, notes(12), meanwhile=restart)
+        assert [label.reason for label in answered(llm, requests[:2])] == [""] * 2
+        with pytest.raises(EngineUnavailable, match="given up after"):
+            answered(llm, requests[2:], meanwhile=lambda: kill(first))
+        kept = len(cache.kept)
+        assert 3 <= kept < 12
+        wait_for(port, servers.enter_context(served(folder, port)))
+        labels = answered(llm, requests)
     assert [label.reason for label in labels] == [""] * 12
-    assert sum(label.prefix_tokens >= 128 for label in labels) >= 6  # the new server's first ones have none
+    assert sum(label.cached for label in labels) == kept
+    fresh = [label for label in labels if not label.cached]
+    assert sum(label.prefix_tokens >= 128 for label in fresh) >= len(fresh) - 4  # the new server's first ones have none
 
 
 def test_answers_fit_the_schema_and_an_over_long_prompt_harms_nobody(engine: VLLMOffline) -> None:

@@ -16,16 +16,15 @@ import pyarrow.compute as pc
 import pytest
 
 from slowwave.engines.llm.budget import MeteredLLM
-from slowwave.engines.llm.chain import ChainLLM
 from slowwave.engines.llm.scripted import ScriptedLLM
-from slowwave.engines.llm.select import Choice
+from slowwave.engines.llm.select import ChainLLM, Choice
 from slowwave.flows.nightly import run_night
 from slowwave.flows.parts.report import RunReport
 from slowwave.flows.parts.selection import Selection
 from slowwave.flows.reprocess import run_reprocess
 from slowwave.flows.summarize import summarize_sessions
 from slowwave.schemas.errors import UsageError
-from slowwave.schemas.settings import LLMSettings, Settings
+from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import (
     COMPLETIONS,
     GISTS,
@@ -259,7 +258,6 @@ def test_a_window_too_small_for_a_prompt_is_an_engine_that_is_not_there(tmp_path
 
 
 AWAY = "openai:fake@http://127.0.0.1:9/v1"
-HURRY = {"patience": 0.2, "retries": 0}
 
 
 def figures(store: Path) -> dict[str, int]:
@@ -284,7 +282,7 @@ def test_claims_that_wait_keep_the_topic_they_had(tmp_path: Path) -> None:
 def test_a_model_that_is_away_costs_nothing_that_was_there(tmp_path: Path) -> None:
     run_night([CHATS], settings(tmp_path))
     before = figures(tmp_path)
-    away = settings(tmp_path).model_copy(update={"llm": AWAY, "model": LLMSettings(**HURRY)})
+    away = settings(tmp_path).model_copy(update={"llm": AWAY})
     run_night([CHATS], away)
     assert figures(tmp_path) == before
     for step in ("gists", "summaries", "assign"):

@@ -75,17 +75,15 @@ def test_without_a_model_there_is_nothing_to_pay(tmp_path: Path) -> None:
         plan_night([CHATS], settings(tmp_path, llm="gpt-9"))
 
 
-def test_money_and_time_by_the_rates_that_are_set() -> None:
+def test_money_by_the_prices_that_are_set_and_time_by_the_rate_that_was_measured() -> None:
     estimate = Estimate("m", lines=[Line("observe", 1, 1, 2_000_000, 100_000)])
     rates = LLMSettings(
         usd_per_million_prompt=0.5,
         usd_per_million_completion=2.0,
-        prompt_tokens_per_second=10_000,
-        completion_tokens_per_second=500,
         max_tokens=1_000_000,
     )
-    add_costs(estimate, rates, MeasuredUsage())
-    assert (estimate.usd, estimate.seconds) == (pytest.approx(1.2), pytest.approx(400.0))
+    add_costs(estimate, rates, MeasuredUsage(answer_per_second=500))
+    assert (estimate.usd, estimate.seconds) == (pytest.approx(1.2), pytest.approx(200.0))
     assert estimate.notes == ["the budget of 1,000,000 tokens a night makes this about 3 nights"]
     unknown = add_costs(Estimate("m", lines=[Line("observe", 1, 1, 10, 10)]), LLMSettings(), MeasuredUsage())
     assert unknown.seconds is None

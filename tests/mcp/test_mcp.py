@@ -27,7 +27,6 @@ from mcp_types import CallToolResult, TextContent
 from slowwave.chat.talk import Conversation
 from slowwave.context.tokens import count_bytes_by_four
 from slowwave.engines.llm.scripted import ScriptedLLM
-from slowwave.engines.llm.streaming import WholeAnswerSpeaker
 from slowwave.flows.nightly import run_night
 from slowwave.mcp.server import BearerOnly, make_server
 from slowwave.memory import Memory
@@ -260,9 +259,7 @@ def test_a_secret_in_a_note_a_talk_or_a_question_reaches_no_file_unless_asked_to
     asyncio.run(use())
     journal = Journal(settings.store / "default", f"/home/{secret}", redact=redact)
     model, memory = ScriptedLLM([f"I keep {secret}."]), Memory.open(settings.store)
-    talk = Conversation(
-        WholeAnswerSpeaker(model), memory, settings, journal=journal, space_dir=journal.path.parent.parent
-    )
+    talk = Conversation(model, memory, settings, journal=journal, space_dir=journal.path.parent.parent)
     assert secret in "".join(talk.say(said))  # who talks sees what was said
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert {"cache", "talk", "notes"} <= {part for path in files for part in path.parts}

@@ -14,9 +14,9 @@ from slowwave.chat.talk import Conversation
 from slowwave.cli.asking.talk import _build_web_search
 from slowwave.cli.main import app
 from slowwave.context.build import Context, assemble_context
+from slowwave.engines.llm.checks import CheckedLLM
 from slowwave.engines.llm.protocol import Request
 from slowwave.engines.llm.scripted import ScriptedLLM
-from slowwave.engines.llm.streaming import WholeAnswerSpeaker
 from slowwave.flows.nightly import run_night
 from slowwave.mcp.server import Tools
 from slowwave.memory import Memory
@@ -82,7 +82,7 @@ def ask(remembering: Remembering, engine: Slow, *, memory: float = 30, web: floa
     limited = {"enabled": True, "pages": False, "seconds": web}
     settings = Settings(context={"talk": {"memory_seconds": memory}}, web=limited)
     talk = Conversation(
-        WholeAnswerSpeaker(ScriptedLLM(lambda _: "I see.")),
+        ScriptedLLM(lambda _: "I see."),
         remembering,
         settings,
         web=WebSearch(settings.web, engines=[engine]),
@@ -137,7 +137,7 @@ def test_both_are_asked_at_once() -> None:
     both.seconds, both.trouble = 0.0, None
     settings = Settings(web={"enabled": True, "pages": False})
     web = WebSearch(settings.web, engines=[both])
-    talk = Conversation(WholeAnswerSpeaker(ScriptedLLM(lambda _: "I see.")), both, settings, web=web)
+    talk = Conversation(ScriptedLLM(lambda _: "I see."), both, settings, web=web)
     "".join(talk.say("When is high water today?"))
     assert shown(talk)[:2] == (True, True)
 
@@ -169,9 +169,9 @@ def test_an_agent_asks_the_web_only_where_a_person_has_switched_it_on(
 
 
 def test_settings_say_who_judges_and_how_readily(store: Path) -> None:
-    def asked(said: str, speaker: ScriptedLLM, **web: object) -> bool:
+    def asked(said: str, llm: ScriptedLLM, **web: object) -> bool:
         settings = Settings(store=store, web={"enabled": True, **web})
-        search = _build_web_search(settings, WholeAnswerSpeaker(speaker), Memory.open(store).list_people())
+        search = _build_web_search(settings, CheckedLLM(llm), Memory.open(store).list_people())
         assert search
         assert search.names == ("Ada Byron",)
         return search.decide(said).search

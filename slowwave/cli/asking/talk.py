@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from slowwave.chat.talk import Conversation
     from slowwave.chat.turns import Recalled
     from slowwave.engines.encoders.protocol import Encoder
-    from slowwave.engines.llm.streaming import Speaker
+    from slowwave.engines.llm.protocol import LLM
     from slowwave.memory import Memory
     from slowwave.schemas.settings import Settings
     from slowwave.web.search import WebSearch
@@ -53,7 +53,7 @@ def talk(
             more["models"] = {"talk": ""}
         settings = load_settings(store, space, llm=llm, **more)
         conversation = _build_conversation(settings, workspace)
-        OUT.print(f"Talking with {conversation.speaker.llm.model}. /help lists what else there is.", highlight=False)
+        OUT.print(f"Talking with {conversation.llm.model}. /help lists what else there is.", highlight=False)
         for said in _read_input_lines():
             if said in ("/quit", "/exit"):
                 return
@@ -62,19 +62,23 @@ def talk(
 
 def _build_conversation(settings: "Settings", workspace: str | None) -> "Conversation":
     from slowwave.chat.talk import Conversation
-    from slowwave.engines.llm.streaming import select_speaker
+    from slowwave.engines.llm.select import FORMS, select_llm
+    from slowwave.schemas.errors import UsageError
     from slowwave.store.notes import Journal
     from slowwave.store.workspaces import anchor_workspace
 
     workspace = anchor_workspace(workspace) if workspace else None  # it is stored: "." would be another place tomorrow
-    speaker = select_speaker(settings.get_llm("talk"), settings.model)
+    spec = settings.get_llm("talk")
+    llm = select_llm(spec, settings.model).chain
+    if llm is None:
+        raise UsageError(f"no language model is set ({spec!r}): SLOWWAVE_LLM or --llm names one of {FORMS}")
     folder, memory = settings.store / settings.space, _try_open_memory(settings)
     return Conversation(
-        speaker,
+        llm,
         memory,
         settings,
         journal=Journal(folder, workspace, redact=settings.redact),
-        web=_build_web_search(settings, speaker, memory.list_people() if memory else []),
+        web=_build_web_search(settings, llm, memory.list_people() if memory else []),
         workspace=workspace,
         space_dir=folder,
         encoder=_load_encoder(settings),
@@ -104,14 +108,13 @@ def _load_encoder(settings: "Settings") -> "Encoder | None":
         return None
 
 
-def _build_web_search(settings: "Settings", speaker: "Speaker", names: list[str]) -> "WebSearch | None":
+def _build_web_search(settings: "Settings", llm: "LLM", names: list[str]) -> "WebSearch | None":
     if not settings.web.enabled:
         return None
-    from slowwave.engines.llm.checks import CheckedLLM
     from slowwave.engines.llm.select import select_llm
     from slowwave.web.search import WebSearch, make_llm_judge
 
-    judge = select_llm(settings.web.judge, settings.model).chain if settings.web.judge else CheckedLLM(speaker.llm)
+    judge = select_llm(settings.web.judge, settings.model).chain if settings.web.judge else llm
     return WebSearch(settings.web, make_llm_judge(judge) if judge else None, names=names)
 
 

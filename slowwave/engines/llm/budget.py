@@ -1,16 +1,15 @@
 """What a model costs: a layer that stops a night at its token budget, one that counts, and estimates of tokens.
 
-The night is stopped between requests and never inside one.
-
-A request is let through when its prompt and its whole answer budget still fit; so the night never spends more than it
-was given (beyond the error of an estimate, where a server counts no tokens), and what was not asked is pending in the
-next night. What costs more than a whole night's budget is never let through, says so, and holds up nothing else.
+The night is stopped between requests and never inside one. A request is let through when its prompt and its whole
+answer budget still fit; so the night never spends more than it was given (beyond the error of an estimate, where a
+server counts no tokens), and what was not asked is pending in the next night. What costs more than a whole night's
+budget is never let through, says so, and holds up nothing else.
 """
 
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -33,11 +32,6 @@ class Budget:
     limit: int
     spent: int = 0
 
-    @property
-    def left(self) -> int:
-        """Tokens that may still be spent."""
-        return max(0, self.limit - self.spent)
-
 
 class BudgetedLLM(Layer):
     """Answers from `inner` while the budget lasts; then completions with the error `budget`, and nothing is sent."""
@@ -47,52 +41,38 @@ class BudgetedLLM(Layer):
         self.budget = budget
 
     def complete(self, requests: Sequence[Request]) -> Iterator[Completion]:
-        """Yield one completion a request.
-
-        What is let through at once fits the budget if every answer takes its whole own.
-        """
+        """Yield one completion a request."""
         index_by_id(requests)
-        prompts = {r.id: used for r, used in zip(requests, count_prompt_tokens(self, requests), strict=True)}
-        payable = [r for r in requests if prompts[r.id] + r.max_tokens <= self.budget.limit]
-        costs = [prompts[request.id] + request.max_tokens for request in payable]
-        start = 0
-        while start < len(payable):
-            end = self._find_fitting_end(costs, start)
-            if end == start:
+        budget = self.budget
+        prompts = {r.id: tokens for r, tokens in zip(requests, count_prompt_tokens(self, requests), strict=True)}
+        costs = {request.id: prompts[request.id] + request.max_tokens for request in requests}
+        waiting = [request for request in requests if costs[request.id] <= budget.limit]
+        # Rounds: what is sent together fits the budget if every answer takes its whole own.
+        while waiting:
+            left, fitting = budget.limit - budget.spent, 0
+            while fitting < len(waiting) and costs[waiting[fitting].id] <= left:
+                left -= costs[waiting[fitting].id]
+                fitting += 1
+            if not fitting:
                 break
-            for completion in self.inner.complete(payable[start:end]):
-                self.budget.spent += self._compute_cost(completion, prompts)
+            for completion in self.inner.complete(waiting[:fitting]):
+                budget.spent += self._count_spent(completion, prompts.get(completion.id, 0))
                 yield completion
-            start = end
-        for request in payable[start:]:
-            yield make_failure(request, "budget", self._format_exhausted(), self)
+            waiting = waiting[fitting:]
+        spent = f"{budget.spent:,} of the night's {budget.limit:,} tokens are spent; the next night goes on"
+        for request in waiting:
+            yield make_failure(request, "budget", spent, self)
         for request in requests:
-            cost = prompts[request.id] + request.max_tokens
-            if cost > self.budget.limit:
-                yield make_failure(request, "budget", self._format_over_limit(cost), self)
+            if costs[request.id] > budget.limit:
+                why = f"needs {costs[request.id]:,} tokens, the night's budget is {budget.limit:,}"
+                yield make_failure(request, "budget", f"{why}: raise it (--max-tokens)", self)
 
-    def _compute_cost(self, completion: Completion, prompts: Mapping[str, int]) -> int:
-        """Return tokens to charge for an answer: those the engine counted, else the estimate of what it was given and
-        gave.
-        """
+    def _count_spent(self, completion: Completion, prompt: int) -> int:
+        """Return tokens to charge for an answer: those the engine counted, else an estimate."""
         if completion.error or completion.finish_reason == "error":
             return completion.prompt_tokens + completion.completion_tokens
-        prompt = completion.prompt_tokens or prompts.get(completion.id, 0)
-        return prompt + (completion.completion_tokens or self.count_tokens([completion.text])[0])
-
-    def _find_fitting_end(self, costs: Sequence[int], start: int) -> int:
-        """Return the end of the longest run of requests from `start` whose costs fit what is left."""
-        left, end = self.budget.left, start
-        while end < len(costs) and costs[end] <= left:
-            left -= costs[end]
-            end += 1
-        return end
-
-    def _format_over_limit(self, cost: int) -> str:
-        return f"needs {cost:,} tokens, the night's budget is {self.budget.limit:,}: raise it (--max-tokens)"
-
-    def _format_exhausted(self) -> str:
-        return f"{self.budget.spent:,} of the night's {self.budget.limit:,} tokens are spent; the next night goes on"
+        answer = completion.completion_tokens or self.count_tokens([completion.text])[0]
+        return (completion.prompt_tokens or prompt) + answer
 
 
 @dataclass(slots=True)
@@ -112,23 +92,9 @@ class Usage:
     """Spent waiting for this model's answers."""
     errors: Counter[str] = field(default_factory=Counter)
 
-    def add(self, completion: Completion, seconds: float) -> None:
-        """Count one completion that took `seconds` to come."""
-        self.requests += 1
-        self.cached += completion.cached
-        self.seconds += seconds
-        if completion.error:
-            self.errors[completion.error] += 1
-        if not completion.cached:
-            self.prompt_tokens += completion.prompt_tokens
-            self.prefix_tokens += completion.prefix_tokens
-            self.completion_tokens += completion.completion_tokens
-
 
 class MeteredLLM(Layer):
-    """Passes everything on, and counts it; the outermost layer. `take_usage` reads the meter of a step and resets
-    it.
-    """
+    """Passes everything on, and counts it; the outermost layer."""
 
     def __init__(self, inner: LLM) -> None:
         super().__init__(inner)
@@ -140,7 +106,15 @@ class MeteredLLM(Layer):
         for completion in self.inner.complete(requests):
             model = completion.model or self.model
             usage = self._usage.setdefault(model, Usage(model, completion.engine or self.name))
-            usage.add(completion, time.perf_counter() - began)
+            usage.requests += 1
+            usage.cached += completion.cached
+            usage.seconds += time.perf_counter() - began
+            if completion.error:
+                usage.errors[completion.error] += 1
+            if not completion.cached:
+                usage.prompt_tokens += completion.prompt_tokens
+                usage.prefix_tokens += completion.prefix_tokens
+                usage.completion_tokens += completion.completion_tokens
             yield completion
             began = time.perf_counter()  # the time the caller takes is its own
 
@@ -184,6 +158,4 @@ def _estimate_piece_tokens(piece: str) -> int:
     """Return tokens of one piece: a word, a digit, blanks, signs, or a character beyond ASCII."""
     if piece[0].isascii() and piece[0].isalpha():
         return -(-len(piece) // LETTERS_A_TOKEN)
-    if piece[0].isspace() or len(piece) == 1:
-        return 1
-    return -(-len(piece) // 2)
+    return 1 if piece[0].isspace() or len(piece) == 1 else -(-len(piece) // 2)

@@ -1,8 +1,8 @@
 """The completions cache: an answer is kept by the hash of what was asked, and no prompt is paid for twice.
 
 Greedy decoding on a GPU is not the same from batch to batch; a rerun gives identical tables because the answers come
-from here. What is kept is the text as generated; the checks are made again on the way out, so they may grow stricter.
-Errors that asking again would repeat are kept too (`KEPT`), the others are not.
+from here. What is kept is the text as generated; good answers are checked again on the way out, so the checks may grow
+stricter. Errors that asking again would repeat are kept too (`KEPT`), the others are not.
 
 What a crash may cost: the answers that came since the last commit. One is made when an answer comes and the last commit
 is a second old, or 200 answers are in hand; so an engine slower than an answer a second loses at most the one in hand
@@ -11,9 +11,9 @@ and those that came within a second of the last commit, while it waited for the 
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, fields, replace
 from datetime import UTC, datetime
-from typing import Any, Protocol
+from typing import Protocol
 
 import orjson
 import pyarrow as pa
@@ -66,41 +66,70 @@ class DictCache:
         self.kept.update(completions)
 
 
+class CachedLLM(Layer):
+    """Answers from `cache` where it has them; the rest from `inner`, kept before they are handed on."""
+
+    def __init__(self, inner: LLM, cache: CompletionCache, *, batch: int = BATCH) -> None:
+        super().__init__(inner)
+        self.cache, self.batch = cache, batch
+
+    def complete(self, requests: Sequence[Request]) -> Iterator[Completion]:
+        """Yield kept answers first, then new ones. Equal prompts are asked once and answered to each who asked."""
+        index_by_id(requests)
+        sharers: dict[str, list[Request]] = {}
+        for request in requests:
+            sharers.setdefault(compute_completion_id(request, self.model, self.sampling), []).append(request)
+        kept = self.cache.known(list(sharers))
+        misses: dict[str, str] = {}
+        for key, (first, *others) in sharers.items():
+            if key in kept and _is_cacheable(kept[key]):
+                yield from (reuse_completion(request, kept[key]) for request in (first, *others))
+            else:
+                misses[first.id] = key
+        for completion in self._complete_and_cache([r for r in requests if r.id in misses], misses):
+            yield completion
+            _, *others = sharers[misses[completion.id]]
+            yield from (reuse_completion(other, completion) for other in others)
+
+    def _complete_and_cache(self, misses: Sequence[Request], keys: Mapping[str, str]) -> Iterator[Completion]:
+        """Yield the engine's answers, a batch at a time, each batch kept before it is handed on."""
+        batch: list[Completion] = []
+        began, gone = time.monotonic(), None
+        try:
+            for completion in self.inner.complete(misses) if misses else ():
+                batch.append(completion)
+                if len(batch) >= self.batch or time.monotonic() - began > BATCH_SECONDS:
+                    self._keep(batch, keys)
+                    yield from batch
+                    batch, began = [], time.monotonic()
+        except EngineUnavailable as error:
+            gone = error
+        finally:  # what was answered before the engine gave up is paid for too
+            self._keep(batch, keys)
+        yield from batch
+        if gone:
+            raise gone
+
+    def _keep(self, batch: Sequence[Completion], keys: Mapping[str, str]) -> None:
+        lasting = {keys[completion.id]: completion for completion in batch if _is_cacheable(completion)}
+        if lasting:
+            self.cache.keep(lasting)
+
+
 def compute_completion_id(request: Request, model: str, sampling: Sampling) -> str:
     """Return the hash of everything an answer depends on: model, sampling, messages, schema and token budget."""
-    asked = orjson.dumps(
-        {
-            "messages": [[m["role"], m["content"]] for m in request.messages],
-            "schema": request.schema,
-            "max_tokens": request.max_tokens,
-            "sampling": [sampling.temperature, sampling.top_p, sampling.seed, sampling.repetition_penalty],
-        }
-    )
-    return compute_content_id("completion", model, asked.decode())
-
-
-def split_cached(
-    requests: Sequence[Request], keys: Mapping[str, str], known: Mapping[str, Completion]
-) -> tuple[list[Completion], list[Request]]:
-    """Return the requests that are answered already, by their completions, and those that are not, each distinct
-    prompt once.
-
-    `keys` is the completion's id of each request's id, `known` the kept answers by completion's id.
-    """
-    hits: list[Completion] = []
-    misses: dict[str, Request] = {}
-    for request in requests:
-        kept = known.get(keys[request.id])
-        if kept and _is_cacheable(kept):
-            hits.append(reuse_completion(request, kept))
-        else:
-            misses.setdefault(keys[request.id], request)
-    return hits, list(misses.values())
+    asked = {
+        "messages": [[message["role"], message["content"]] for message in request.messages],
+        "schema": request.schema,
+        "max_tokens": request.max_tokens,
+        "sampling": asdict(sampling),
+    }
+    return compute_content_id("completion", model, orjson.dumps(asked).decode())
 
 
 def reuse_completion(request: Request, kept: Completion) -> Completion:
-    """Return a kept answer as the answer to `request`, checked anew: its own tokens for the record, and nothing
-    paid. An error stays the one that was kept.
+    """Return a kept answer as the answer to `request`: its own tokens for the record, and nothing paid. A good one is
+    checked anew, an error stays.
     """
     return check_completion(request, replace(kept, id=request.id, value=None, cached=True))
 
@@ -110,85 +139,22 @@ def _is_cacheable(completion: Completion) -> bool:
     return completion.error is None or completion.error in KEPT
 
 
-class CachedLLM(Layer):
-    """Answers from `cache` where it has them; the rest from `inner`, kept before they are handed on."""
-
-    def __init__(self, inner: LLM, cache: CompletionCache, *, batch: int = BATCH) -> None:
-        super().__init__(inner)
-        self.cache = cache
-        self.batch = batch
-
-    def complete(self, requests: Sequence[Request]) -> Iterator[Completion]:
-        """Yield kept answers first, then new ones. Equal prompts are asked once and answered to each who asked."""
-        asked = index_by_id(requests)
-        keys = {i: compute_completion_id(r, self.model, self.sampling) for i, r in asked.items()}
-        hits, misses = split_cached(requests, keys, self.cache.known(list(dict.fromkeys(keys.values()))))
-        yield from hits
-        if not misses:
-            return
-        done = {hit.id for hit in hits}
-        sharers: dict[str, list[Request]] = {}
-        for request in requests:
-            if request.id not in done:
-                sharers.setdefault(keys[request.id], []).append(request)
-        for fresh in self._complete_and_cache(misses, keys):
-            first, *others = sharers[keys[fresh.id]]
-            yield fresh
-            yield from (reuse_completion(other, fresh) for other in others if other.id != first.id)
-
-    def _complete_and_cache(self, misses: Sequence[Request], keys: Mapping[str, str]) -> Iterator[Completion]:
-        """Yield the engine's answers, a batch at a time, each batch kept before it is handed on."""
-        batch: list[Completion] = []
-        began, gone = time.monotonic(), None
-        try:
-            for completion in self.inner.complete(misses):
-                batch.append(completion)
-                if len(batch) >= self.batch or time.monotonic() - began > BATCH_SECONDS:
-                    self._cache_batch(batch, keys)
-                    yield from batch
-                    batch, began = [], time.monotonic()
-        except EngineUnavailable as error:
-            gone = error
-        finally:  # what was answered before the engine gave up is paid for too
-            self._cache_batch(batch, keys)
-        yield from batch
-        if gone:
-            raise gone
-
-    def _cache_batch(self, batch: Sequence[Completion], keys: Mapping[str, str]) -> None:
-        lasting = {keys[c.id]: c for c in batch if _is_cacheable(c)}
-        if lasting:
-            self.cache.keep(lasting)
-
-
 def build_completion_rows(completions: Mapping[str, Completion]) -> pa.Table:
     """Return completions by id as rows of `completions`."""
     now = datetime.now(UTC)
-    return pa.Table.from_pylist(
-        [_build_row(key, completion, now) for key, completion in completions.items()], schema=COMPLETIONS.schema
-    )
+    rows = [
+        {**asdict(replace(done, value=None)), "completion_id": key, "request_id": done.id, "created_at": now}
+        for key, done in completions.items()
+    ]
+    return pa.Table.from_pylist(rows, schema=COMPLETIONS.schema)
 
 
 def parse_completion_rows(rows: pa.Table) -> dict[str, Completion]:
-    """Return rows of `completions` as completions by id; their values are made by `reuse_completion`, which knows the
-    request.
-    """
-    return {row["completion_id"]: _parse_row(row) for row in rows.to_pylist()}
-
-
-def _build_row(key: str, completion: Completion, now: datetime) -> dict[str, Any]:
+    """Return rows of `completions` by id; their values are made by `reuse_completion`, which knows the request."""
+    names = {field.name for field in fields(Completion)} & set(rows.column_names) - {"flags"}
     return {
-        "completion_id": key, "request_id": completion.id, "model": completion.model, "engine": completion.engine,
-        "text": completion.text, "error": completion.error, "reason": completion.reason,
-        "finish_reason": completion.finish_reason, "prompt_tokens": completion.prompt_tokens,
-        "completion_tokens": completion.completion_tokens, "prefix_tokens": completion.prefix_tokens,
-        "flags": list(completion.flags), "created_at": now,
-    }  # fmt: skip
-
-
-def _parse_row(row: Mapping[str, Any]) -> Completion:
-    return Completion(
-        row["request_id"], row["text"], error=row["error"], reason=row["reason"], finish_reason=row["finish_reason"],
-        prompt_tokens=row["prompt_tokens"], completion_tokens=row["completion_tokens"],
-        prefix_tokens=row["prefix_tokens"], engine=row["engine"], model=row["model"], flags=tuple(row["flags"]),
-    )  # fmt: skip
+        row["completion_id"]: Completion(
+            row["request_id"], flags=tuple(row["flags"]), **{name: row[name] for name in names}
+        )
+        for row in rows.to_pylist()
+    }

@@ -1,7 +1,7 @@
 """The LLM protocol: requests with ids in, one completion for each id out, as soon as it is there.
 
 Everything that answers is an `LLM`, and so is every layer around one: the checks (`checks.py`), the completions
-cache (`cache.py`), the token budget (`budget.py`) and the fallback chain (`chain.py`). A step sees one object:
+cache (`cache.py`), the token budget (`budget.py`) and the fallback chain (`select.py`). A step sees one object:
 
     for completion in llm.complete(requests):   # any order, exactly one a request
         if completion.ok: use(completion.id, completion.value)
@@ -14,7 +14,7 @@ answered at all. Answers are matched by id and never by text: equal prompts are 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any, Literal, Protocol, TypedDict
+from typing import Any, Literal, TypedDict
 
 from pydantic import BaseModel, ConfigDict
 
@@ -71,7 +71,6 @@ class Sampling:
     """How tokens are drawn; part of every answer's identity. The default is greedy."""
 
     temperature: float = 0.0
-    top_p: float = 1.0
     seed: int | None = 0
     repetition_penalty: float = 1.0
 
@@ -148,28 +147,19 @@ def build_json_schema(answer: type[BaseModel]) -> JsonSchema:
     return resolved
 
 
-class LLM(Protocol):
-    """Anything that completes prompts."""
+class LLM:
+    """Anything that completes prompts; engines and the layers around them derive from it."""
 
-    @property
-    def name(self) -> str:
-        """The engine's kind: `vllm`, `openai`, `scripted`."""
-        ...
-
-    @property
-    def model(self) -> str:
-        """What tells two models apart, in ids and in reports."""
-        ...
-
-    @property
-    def sampling(self) -> Sampling:
-        """How tokens are drawn."""
-        ...
+    name: str
+    """The engine's kind: `vllm`, `openai`, `scripted`."""
+    model: str
+    """What tells two models apart, in ids and in reports."""
+    sampling: Sampling
 
     @property
     def context_window(self) -> int:
         """Tokens of prompt and answer together, at most."""
-        ...
+        raise NotImplementedError
 
     def complete(self, requests: Sequence[Request]) -> Iterator[Completion]:
         """Yield one completion a request, in any order, each as soon as it is there (in-process vLLM: chunk by chunk).
@@ -178,21 +168,57 @@ class LLM(Protocol):
             EngineUnavailable: the engine can't answer anything (not installed, no such model, no server).
             ValueError: two requests share an id.
         """
-        ...
+        raise NotImplementedError
+
+    def stream(self, messages: Sequence[Message], max_tokens: int) -> Iterator[str]:
+        """Yield one answer in plain words, for a conversation: in pieces where the engine streams, else as one.
+
+        Raises:
+            EngineUnavailable: there is no answer, or it breaks off; pieces that came before are good.
+        """
+        (completion,) = self.complete([Request("turn", tuple(messages), max_tokens=max_tokens)])
+        if not completion.text:
+            raise EngineUnavailable(self.name, completion.reason or "it gave no answer")
+        yield completion.text
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
-        """Return tokens of each text by the model's tokenizer, or where there is none by an estimate, rarely too
-        low.
-        """
-        ...
+        """Return tokens of each text by the model's tokenizer, else by an estimate that is rarely too low."""
+        raise NotImplementedError
 
     def free_gpu(self) -> None:
         """Close, if the engine holds a GPU that others need; else it stays open, as opening may take a minute."""
-        ...
 
     def close(self) -> None:
         """Free what the engine holds (GPU memory, connections). A later `complete` opens it again."""
-        ...
+
+
+class Layer(LLM):
+    """Everything of an `LLM` but `complete`, from `inner`."""
+
+    def __init__(self, inner: LLM) -> None:
+        self.inner = inner
+        self.name, self.model, self.sampling = inner.name, inner.model, inner.sampling
+
+    @property
+    def context_window(self) -> int:
+        """The engine's context window, in tokens."""
+        return self.inner.context_window
+
+    def stream(self, messages: Sequence[Message], max_tokens: int) -> Iterator[str]:
+        """Yield the engine's answer in pieces."""
+        return self.inner.stream(messages, max_tokens)
+
+    def count_tokens(self, texts: Sequence[str]) -> list[int]:
+        """Return tokens of each text, by the engine's count."""
+        return self.inner.count_tokens(texts)
+
+    def free_gpu(self) -> None:
+        """Have the engine give up its GPU."""
+        self.inner.free_gpu()
+
+    def close(self) -> None:
+        """Close the engine."""
+        self.inner.close()
 
 
 def make_failure(request: Request, error: ErrorKind, reason: str, llm: LLM | None = None) -> Completion:
@@ -203,9 +229,7 @@ def make_failure(request: Request, error: ErrorKind, reason: str, llm: LLM | Non
 
 def add_flag(completion: Completion, flag: str) -> Completion:
     """Return the completion with one more flag."""
-    if flag in completion.flags:
-        return completion
-    return replace(completion, flags=(*completion.flags, flag))
+    return replace(completion, flags=tuple(dict.fromkeys((*completion.flags, flag))))
 
 
 def index_by_id(requests: Iterable[Request]) -> dict[str, Request]:
@@ -214,18 +238,16 @@ def index_by_id(requests: Iterable[Request]) -> dict[str, Request]:
     Raises:
         ValueError: an id occurs twice.
     """
-    known: dict[str, Request] = {}
+    by_id: dict[str, Request] = {}
     for request in requests:
-        if request.id in known:
+        if request.id in by_id:
             raise ValueError(f"two requests of one call have the id {request.id!r}; make ids unique within a call")
-        known[request.id] = request
-    return known
+        by_id[request.id] = request
+    return by_id
 
 
 def count_template_tokens(request: Request) -> int:
-    """Return tokens the chat template adds, at most: role marks of each turn, the opening of the answer, a default
-    system.
-    """
+    """Return tokens that a chat template adds, at most: marks of each turn, the answer's opening, a default system."""
     return 40 + 8 * len(request.messages)
 
 
@@ -239,8 +261,7 @@ def count_prompt_tokens(llm: LLM, requests: Sequence[Request]) -> list[int]:
 def split_fitting(
     llm: LLM, requests: Sequence[Request], used: Sequence[int] | None = None
 ) -> tuple[list[Request], list[Completion]]:
-    """Return requests that fit the model's context window with their whole answer, and `too_long` errors for the
-    others.
+    """Return requests that fit the context window with their whole answer, and `too_long` errors for the others.
 
     `used` is the tokens of each prompt where the engine knows them better than `count_prompt_tokens`.
     """
@@ -258,43 +279,4 @@ def split_fitting(
 
 def build_sampling(settings: LLMSettings) -> Sampling:
     """Return the sampling that settings ask for."""
-    return Sampling(settings.temperature, settings.top_p, settings.seed, settings.repetition_penalty)
-
-
-class Layer:
-    """Everything of an `LLM` but `complete`, from `inner`."""
-
-    def __init__(self, inner: LLM) -> None:
-        self.inner = inner
-
-    @property
-    def name(self) -> str:
-        """The engine's kind."""
-        return self.inner.name
-
-    @property
-    def model(self) -> str:
-        """The engine's model."""
-        return self.inner.model
-
-    @property
-    def sampling(self) -> Sampling:
-        """The engine's sampling."""
-        return self.inner.sampling
-
-    @property
-    def context_window(self) -> int:
-        """The engine's context window, in tokens."""
-        return self.inner.context_window
-
-    def count_tokens(self, texts: Sequence[str]) -> list[int]:
-        """Return tokens of each text, by the engine's count."""
-        return self.inner.count_tokens(texts)
-
-    def free_gpu(self) -> None:
-        """Have the engine give up its GPU."""
-        self.inner.free_gpu()
-
-    def close(self) -> None:
-        """Close the engine."""
-        self.inner.close()
+    return Sampling(settings.temperature, settings.seed, settings.repetition_penalty)

@@ -13,56 +13,51 @@ from typing import Any
 
 import orjson
 
-from slowwave.engines.llm.protocol import Completion, JsonSchema, Message, Request, Sampling, index_by_id
+from slowwave.engines.llm.protocol import LLM, Completion, JsonSchema, Message, Request, Sampling, index_by_id
 
 BYTES_A_TOKEN = 4
 Script = Callable[[Request], Any]
 
 
-class ScriptedLLM:
+class ScriptedLLM(LLM):
     """Answers from `script`; `asked` keeps every request it was given."""
 
     def __init__(
         self, script: Script | Sequence[Any] | None = None, *, model: str = "scripted", context_window: int = 32_768
     ) -> None:
-        self.name = "scripted"
-        self.model = model
-        self.sampling = Sampling()
-        self.context_window = context_window
+        self.name, self.model, self.sampling = "scripted", model, Sampling()
+        self._context_window = context_window
         self.asked: list[Request] = []
-        self.script = _make_script(script)
+        if script is None or callable(script):
+            self.script: Script = script or make_minimal_answer
+        else:
+            answers = iter(script)
+            self.script = lambda request: next(answers)
+
+    @property
+    def context_window(self) -> int:
+        """As given."""
+        return self._context_window
 
     def complete(self, requests: Sequence[Request]) -> Iterator[Completion]:
         """Yield what the script says to each request, in order."""
         index_by_id(requests)
         for request in requests:
             self.asked.append(request)
-            yield from self._build_completions(request)
+            answer = self.script(request)
+            if isinstance(answer, (Completion, tuple)):
+                yield from (answer,) if isinstance(answer, Completion) else answer
+                continue
+            text = answer if isinstance(answer, str) else orjson.dumps(answer).decode()
+            prompt = sum(self.count_tokens([message["content"] for message in request.messages]))
+            (tokens,) = self.count_tokens([text])
+            yield Completion(
+                request.id, text, prompt_tokens=prompt, completion_tokens=tokens, engine=self.name, model=self.model
+            )
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """Return a token for each four bytes, at least one where there is text."""
         return [-(-len(text.encode("utf-8", "replace")) // BYTES_A_TOKEN) for text in texts]
-
-    def free_gpu(self) -> None:
-        """Do nothing: no GPU is held by this process."""
-
-    def close(self) -> None:
-        """Do nothing: nothing is held."""
-
-    def _build_completions(self, request: Request) -> Iterator[Completion]:
-        answer = self.script(request)
-        if isinstance(answer, Completion):
-            yield answer
-        elif isinstance(answer, tuple):
-            yield from answer
-        else:
-            yield self._build_completion(request, answer if isinstance(answer, str) else orjson.dumps(answer).decode())
-
-    def _build_completion(self, request: Request, text: str) -> Completion:
-        prompt, answer = sum(self.count_tokens([m["content"] for m in request.messages])), self.count_tokens([text])[0]
-        return Completion(
-            request.id, text, prompt_tokens=prompt, completion_tokens=answer, engine=self.name, model=self.model
-        )
 
 
 def make_user_prompt(text: str, *, system: str | None = None) -> tuple[Message, ...]:
@@ -80,21 +75,10 @@ def _make_minimal_value(schema: JsonSchema) -> Any:
     """Return a value of required fields only, no items, the first choice, zero, and text as short as may be."""
     if "const" in schema or "enum" in schema:
         return schema["const"] if "const" in schema else schema["enum"][0]
-    kind = schema.get("type")
-    if kind == "object":
-        return {name: _make_minimal_value(schema["properties"][name]) for name in schema.get("required", ())}
-    if kind == "array":
+    if schema["type"] == "object":
+        return {name: _make_minimal_value(schema["properties"][name]) for name in schema["required"]}
+    if schema["type"] == "array":
         return [_make_minimal_value(schema["items"]) for _ in range(schema.get("minItems", 0))]
-    if kind == "string":
+    if schema["type"] == "string":
         return "-" * schema.get("minLength", 0)
-    return {"boolean": False, "number": schema.get("minimum", 0), "integer": schema.get("minimum", 0)}.get(str(kind))
-
-
-def _make_script(script: Script | Sequence[Any] | None) -> Script:
-    """Return a script from a function, from answers in the order of asking, or the emptiest one."""
-    if script is None:
-        return make_minimal_answer
-    if callable(script):
-        return script
-    rest = iter(script)
-    return lambda request: next(rest)
+    return False if schema["type"] == "boolean" else schema.get("minimum", 0)

@@ -1,8 +1,8 @@
-"""The LLM that settings name, with every layer around it.
+"""The LLM that settings name, with every layer around it, and the chain in which a later engine answers for an earlier.
 
     off                                        no LLM: everything is extractive
     vllm:<folder or hub name>                  in this process
-    openai:<model>@<url>[,<url>…]              any OpenAI-compatible server, or several of the same model
+    openai:<model>@<url>                       any OpenAI-compatible server
     scripted                                   the fake that ships: the emptiest answer each schema allows
     scripted:<module>:<function>               the fake that ships: what the function makes of each request
     vllm:… > openai:… > extractive             a chain: what one can't answer the next one is asked
@@ -12,20 +12,148 @@ one; without it, such work is quarantined with its reason and tried again in the
 """
 
 import re
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from importlib import import_module
+from typing import TypeVar
+from urllib.parse import urlsplit
 
 from slowwave.engines.llm.budget import Budget, BudgetedLLM
 from slowwave.engines.llm.cache import CachedLLM, CompletionCache
-from slowwave.engines.llm.chain import ChainLLM
 from slowwave.engines.llm.checks import CheckedLLM
-from slowwave.engines.llm.protocol import LLM
+from slowwave.engines.llm.protocol import (
+    LLM,
+    Completion,
+    EngineUnavailable,
+    Message,
+    Request,
+    add_flag,
+    index_by_id,
+    make_failure,
+)
 from slowwave.engines.llm.scripted import Script, ScriptedLLM
-from slowwave.engines.llm.vllm_offline import VLLMOffline
+from slowwave.engines.llm.vllm import VLLMOffline
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import LLMSettings
 
-FORMS = "off, vllm:<folder or name>, openai:<model>@<url>[,<url>], scripted, or several with > between them"
+T = TypeVar("T")
+FORMS = "off, vllm:<folder or name>, openai:<model>@<url>, scripted, or several with > between them"
+
+
+class ChainLLM(LLM):
+    """Asks `engines` in order; an answer of any but the first bears the flag `fallback` and its own model's name.
+
+    An engine that turns out to be unavailable is not asked again by this object; `notes` says what happened, for the
+    report. The chain's name, model and sampling are those of its first engine.
+    """
+
+    def __init__(self, engines: Sequence[LLM]) -> None:
+        self.engines = tuple(engines)
+        self.name, self.model, self.sampling = engines[0].name, engines[0].model, engines[0].sampling
+        self.down: dict[LLM, EngineUnavailable] = {}
+        self.notes: list[str] = []
+
+    @property
+    def context_window(self) -> int:
+        """That of the first engine that is available.
+
+        Raises:
+            EngineUnavailable: none is.
+        """
+        return self._ask_first(lambda engine: engine.context_window)
+
+    def count_tokens(self, texts: Sequence[str]) -> list[int]:
+        """Count by the first engine that is available."""
+        return self._ask_first(lambda engine: engine.count_tokens(texts))
+
+    def complete(self, requests: Sequence[Request]) -> Iterator[Completion]:
+        """Yield one completion a request: the first good answer, or the last engine's error with what each one said.
+
+        Raises:
+            EngineUnavailable: no engine of the chain could be had.
+        """
+        pending = index_by_id(requests)
+        errors: dict[str, list[Completion]] = {id_: [] for id_ in pending}
+        for engine in self._list_available():
+            yield from self._ask_engine(engine, pending, errors)
+            if not pending:
+                return
+        if len(self.down) == len(self.engines) and not any(errors.values()):
+            raise self._make_unavailable()
+        for request in pending.values():
+            yield _merge_errors(request, errors[request.id])
+
+    def stream(self, messages: Sequence[Message], max_tokens: int) -> Iterator[str]:
+        """Yield an answer in pieces: that of the first engine which says anything."""
+
+        def begin(engine: LLM) -> tuple[str, Iterator[str]]:
+            pieces = engine.stream(messages, max_tokens)
+            return next(pieces), pieces
+
+        first, others = self._ask_first(begin)
+        yield first
+        yield from others
+
+    def free_gpu(self) -> None:
+        """Have every engine give up its GPU."""
+        for engine in self.engines:
+            engine.free_gpu()
+
+    def close(self) -> None:
+        """Close every engine."""
+        for engine in self.engines:
+            engine.close()
+
+    def _ask_first(self, question: Callable[[LLM], T]) -> T:
+        """Return what the first available engine says to a question that any can answer; with none left, all are asked
+        again: a conversation goes on when its server is back.
+        """
+        for engine in self._list_available() or self.engines:
+            try:
+                return question(engine)
+            except EngineUnavailable as error:
+                self._note_down(engine, error)
+        raise self._make_unavailable()
+
+    def _ask_engine(
+        self, engine: LLM, pending: dict[str, Request], errors: dict[str, list[Completion]]
+    ) -> Iterator[Completion]:
+        """Yield one engine's good answers; they leave `pending`, errors are kept for the next engine or the end."""
+        asked, good, unpaid, first = len(pending), 0, 0, engine is self.engines[0]
+        try:
+            for completion in engine.complete(list(pending.values())):
+                if not completion.ok:
+                    errors[completion.id].append(completion)
+                    unpaid += completion.error == "budget"
+                    continue
+                good += 1
+                del pending[completion.id]
+                yield completion if first else add_flag(completion, "fallback")
+        except EngineUnavailable as error:
+            self._note_down(engine, error)
+        who = f"{engine.name} ({engine.model})"
+        if not first and asked > unpaid:
+            self.notes.append(f"{who} was asked {asked - unpaid:,} times instead and answered {good:,}")
+        if not first and unpaid:
+            self.notes.append(f"{who} was not asked {unpaid:,} times instead: the night's token budget is spent")
+
+    def _list_available(self) -> list[LLM]:
+        return [engine for engine in self.engines if engine not in self.down]
+
+    def _note_down(self, engine: LLM, error: EngineUnavailable) -> None:
+        self.down[engine] = error
+        self.notes.append(str(error))
+
+    def _make_unavailable(self) -> EngineUnavailable:
+        return EngineUnavailable("every engine of the chain", "; ".join(error.why for error in self.down.values()))
+
+
+def _merge_errors(request: Request, errors: Sequence[Completion]) -> Completion:
+    """Return the last engine's error, its reason saying what each engine made of the request."""
+    if not errors:
+        return make_failure(request, "unavailable", "no engine of the chain could be had")
+    reasons = "; ".join(f"{e.engine or 'engine'}: {e.error}: {e.reason}" for e in errors)
+    return replace(errors[-1], reason=reasons if len(errors) > 1 else errors[-1].reason)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,21 +179,26 @@ def select_llm(
 ) -> Choice:
     """Return the LLM that `spec` names. Nothing is loaded or asked yet.
 
-    Around each engine lie its token budget, the checks, and the completions cache, from the inside out. A `budget` that
-    is given is shared with others; else it is that of the settings.
+    Around each engine lie its token budget, the checks, and the completions cache, from the inside out: a kept answer
+    passes none of the others, and costs nothing. A `budget` that is given is shared with others; else it is that of the
+    settings.
 
     Raises:
         UsageError: `spec` is none of the forms above.
     """
     settings = settings or LLMSettings()
-    parts = [part.strip() for part in re.split(r"->|→|>", spec)]
-    extractive = parts[-1] == "extractive" or parts == ["off"]
-    names = parts[:-1] if extractive else parts
+    names = [part.strip() for part in re.split(r"->|→|>", spec)]
+    extractive = names[-1] == "extractive" or names == ["off"]
+    names = names[:-1] if extractive else names
     if not names:
         return Choice(None, extractive=True)
     if budget is None and settings.max_tokens is not None:
         budget = Budget(settings.max_tokens)
-    engines = [add_layers(make_engine(name, settings), settings, cache, budget) for name in names]
+    engines: list[LLM] = []
+    for name in names:
+        engine = make_engine(name, settings)
+        checked = CheckedLLM(BudgetedLLM(engine, budget) if budget else engine)
+        engines.append(checked if cache is None else CachedLLM(checked, cache))
     return Choice(ChainLLM(engines), extractive, budget)
 
 
@@ -79,51 +212,33 @@ def make_engine(name: str, settings: LLMSettings) -> LLM:
     if kind == "vllm" and rest:
         return VLLMOffline(rest, settings)
     if kind == "openai" and "@" in rest:
-        from slowwave.engines.llm.openai_server import OpenAIServer  # a fifth of a second, with its client
+        from slowwave.engines.llm.openai import OpenAIServer  # a fifth of a second, with its client
 
-        model, _, urls = rest.rpartition("@")
-        return OpenAIServer(model, _parse_base_urls(name, urls), settings)
+        model, _, url = rest.rpartition("@")
+        if not _is_base_url(url):
+            raise UsageError(f"{name!r}: {url!r} is no base URL; expected http://host:port/v1")
+        return OpenAIServer(model, url, settings)
     if kind == "scripted":
         return ScriptedLLM(_import_function(name, rest) if rest else None)
     raise UsageError(f"no LLM engine {name!r}: expected {FORMS}")
-
-
-def add_layers(llm: LLM, settings: LLMSettings, cache: CompletionCache | None, budget: Budget | None) -> LLM:
-    """Return an engine with its layers: a kept answer passes none of the others, and costs nothing."""
-    counted = BudgetedLLM(llm, budget) if budget else llm
-    checked = CheckedLLM(counted)
-    return CachedLLM(checked, cache) if cache is not None else checked
 
 
 def _import_function(name: str, path: str) -> Script:
     """Return the function at `module:function`."""
     module, _, function = path.partition(":")
     try:
-        found: Script = getattr(import_module(module), function)
+        script: Script = getattr(import_module(module), function)
     except (ImportError, AttributeError, ValueError) as error:
         raise UsageError(f"no LLM engine {name!r}: {error}; expected scripted:<module>:<function>") from error
-    if not callable(found):
+    if not callable(script):
         raise UsageError(f"no LLM engine {name!r}: {path} is no function; expected scripted:<module>:<function>")
-    return found
-
-
-def _parse_base_urls(name: str, urls: str) -> list[str]:
-    """Return base URLs from a comma-separated list."""
-    listed = [url.strip() for url in urls.split(",") if url.strip()]
-    wrong = [url for url in listed if not _is_base_url(url)]
-    if wrong or not listed:
-        raise UsageError(f"{name!r}: {wrong or 'nothing'} is no base URL; expected http://host:port/v1")
-    return listed
+    return script
 
 
 def _is_base_url(url: str) -> bool:
-    """Return whether a request can be sent there: http or https, a host, and a port that is a number where there is
-    one.
-    """
-    import httpx
-
+    """Return whether a request can be sent there: one URL of http or https with a host, and a port that is a number."""
     try:
-        read = httpx.URL(url)
-    except httpx.InvalidURL:
+        parts = urlsplit(url)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0 and "," not in url
+    except ValueError:
         return False
-    return read.scheme in ("http", "https") and bool(read.host)

@@ -9,16 +9,20 @@ and a chunk that fails is halved until the one that does it is alone (see `_answ
 time.
 """
 
+import gc
 import hashlib
+import multiprocessing
 import os
+import threading
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from slowwave.engines.llm.protocol import (
+    LLM,
     Completion,
     EngineUnavailable,
     FinishReason,
@@ -29,7 +33,6 @@ from slowwave.engines.llm.protocol import (
     make_failure,
     split_fitting,
 )
-from slowwave.engines.llm.vllm_guard import guard_engine, stop_engine
 from slowwave.schemas.settings import LLMSettings
 
 if TYPE_CHECKING:
@@ -46,6 +49,12 @@ ENVIRONMENT = {
 }
 """Set where unset, before vLLM is imported: it says nothing to anyone, and opens no port to the network."""
 
+CHUNK = 2_000
+"""Requests handed to vLLM in one call: results come only at its end, and a chunk is kept before the next is asked."""
+RESTARTS = 20
+"""Times a dead engine is started again in one night."""
+POLL_SECONDS = 0.5
+"""Between two looks whether the engine was killed."""
 LARGEST_WINDOW = 32_768
 """Of a model that reads more, no more is used unless a setting says so: the cache for it would take the memory."""
 LOOP_TOKENS, LOOP_TIMES = 20, 20
@@ -55,7 +64,7 @@ NO_THINKING = {"enable_thinking": False}
 """For chat templates that know the word; constrained decoding leaves no room to think."""
 
 
-class VLLMOffline:
+class VLLMOffline(LLM):
     """The model in the folder, or of the hub name, `source`, run by vLLM on this machine."""
 
     def __init__(self, source: str, settings: LLMSettings | None = None) -> None:
@@ -95,8 +104,8 @@ class VLLMOffline:
         self._open_engine()
         fit, refused = split_fitting(self, requests, self._count_prompt_tokens(requests))
         yield from refused
-        for start in range(0, len(fit), self.settings.chunk):
-            yield from self._answer_requests(fit[start : start + self.settings.chunk], Counter())
+        for start in range(0, len(fit), CHUNK):
+            yield from self._answer_requests(fit[start : start + CHUNK], Counter())
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """Count by the model's tokenizer."""
@@ -116,8 +125,16 @@ class VLLMOffline:
     def close(self) -> None:
         """End the engine's process; its memory is free when this returns."""
         engine, self._engine = self._engine, None
-        if engine is not None:
-            stop_engine(engine)
+        if engine is None:
+            return
+        import torch
+
+        engine.llm_engine.engine_core.shutdown()
+        del engine
+        gc.collect()
+        multiprocessing.active_children()  # its side effect is to bury children that have ended
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
 
     def _answer_requests(self, requests: Sequence[Request], deaths: Counter[str]) -> Iterator[Completion]:
         """Yield answers to `requests`, which go to the engine together; after a failure in halves.
@@ -129,37 +146,23 @@ class VLLMOffline:
         try:
             outputs = self._call_chat(requests)
         except EngineDied as error:
+            self.close()
             deaths.update(request.id for request in requests)
-            yield from self._recover_from_death(requests, deaths, error)
+            if self.restarts >= RESTARTS:
+                why = f"the engine died {self.restarts + 1} times tonight, the last time: {error}"
+                yield from (make_failure(request, "unavailable", why, self) for request in requests)
+                return
+            if len(requests) == 1 and deaths[requests[0].id] > 1:
+                yield make_failure(requests[0], "poison", f"the engine died of this prompt alone: {error}", self)
+                return
+            self.restarts += 1
         except CallRefused as error:
-            yield from self._recover_from_refusal(requests, deaths, error)
+            if len(requests) == 1:
+                yield make_failure(requests[0], "rejected", str(error)[:500], self)
+                return
         else:
             yield from (self._build_completion(r, out) for r, out in zip(requests, outputs, strict=True))
-
-    def _recover_from_death(
-        self, requests: Sequence[Request], deaths: Counter[str], error: "EngineDied"
-    ) -> Iterator[Completion]:
-        """Yield answers to the requests in whose company the engine died."""
-        self.close()
-        if self.restarts >= self.settings.restarts:
-            why = f"the engine died {self.restarts + 1} times tonight, the last time: {error}"
-            yield from (make_failure(request, "unavailable", why, self) for request in requests)
-        elif len(requests) == 1 and deaths[requests[0].id] > 1:
-            yield make_failure(requests[0], "poison", f"the engine died of this prompt alone: {error}", self)
-        else:
-            self.restarts += 1
-            yield from self._retry_in_halves(requests, deaths)
-
-    def _recover_from_refusal(
-        self, requests: Sequence[Request], deaths: Counter[str], error: "CallRefused"
-    ) -> Iterator[Completion]:
-        """Yield answers to requests that vLLM did not take together."""
-        if len(requests) == 1:
-            yield make_failure(requests[0], "rejected", str(error)[:500], self)
-        else:
-            yield from self._retry_in_halves(requests, deaths)
-
-    def _retry_in_halves(self, requests: Sequence[Request], deaths: Counter[str]) -> Iterator[Completion]:
+            return
         middle = (len(requests) + 1) // 2
         for half in (requests[:middle], requests[middle:]):
             if half:
@@ -169,8 +172,8 @@ class VLLMOffline:
         """Return one `LLM.chat` call.
 
         Raises:
-            Died: the engine is gone.
-            Refused: vLLM takes one of the requests not, and so none.
+            EngineDied: the engine is gone.
+            CallRefused: vLLM refuses one of the requests, and so none is answered.
         """
         from vllm.exceptions import VLLMClientError
         from vllm.v1.engine.exceptions import EngineDeadError
@@ -211,7 +214,6 @@ class VLLMOffline:
         schema = None if request.schema is None else StructuredOutputsParams(json=dict(request.schema))
         return SamplingParams(
             temperature=self.sampling.temperature,
-            top_p=self.sampling.top_p,
             seed=self.sampling.seed if self.sampling.temperature else None,
             repetition_penalty=self.sampling.repetition_penalty,
             max_tokens=request.max_tokens,
@@ -249,7 +251,7 @@ class VLLMOffline:
             model=self.source,
             max_model_len=self.context_window,
             tensor_parallel_size=s.tensor_parallel,
-            enforce_eager=cpu if s.enforce_eager is None else s.enforce_eager,
+            enforce_eager=cpu,
             enable_prefix_caching=True,
             performance_mode="throughput",
             structured_outputs_config={"backend": "xgrammar", "disable_any_whitespace": True},
@@ -318,3 +320,33 @@ def compute_model_name(source: str) -> str:
 
 def _count_bytes(request: Request) -> int:
     return sum(len(message["content"].encode("utf-8", "replace")) for message in request.messages)
+
+
+@contextmanager
+def guard_engine(engine: "VLLM") -> Iterator[None]:
+    """End the wait for an engine that is killed inside with vLLM's own `EngineDeadError`.
+
+    An engine that fails says so on the way out. Of one that is killed (by the kernel's out-of-memory killer, say) a
+    monitor thread notes the death and closes the sockets, and the client waits for ever (v1/engine/core_client.py:
+    `SyncMPClient.get_output`, `start_engine_core_monitor`, vLLM 0.32). So the note is looked for, and the client woken.
+    """
+    from vllm.v1.engine.exceptions import EngineDeadError
+
+    core: Any = engine.llm_engine.engine_core
+    over = threading.Event()
+
+    def watch() -> None:
+        while not over.wait(POLL_SECONDS):
+            if core.resources.engine_dead:
+                core.outputs_queue.put_nowait(EngineDeadError())
+                return
+
+    watcher = threading.Thread(target=watch, name="slowwave-vllm-watch", daemon=True)
+    if hasattr(core, "outputs_queue") and hasattr(core, "resources"):  # an engine within this process has neither
+        watcher.start()
+    try:
+        yield
+    finally:
+        over.set()
+        if watcher.is_alive():
+            watcher.join()

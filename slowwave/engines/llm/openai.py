@@ -1,0 +1,329 @@
+"""Any OpenAI-compatible server as an LLM: `vllm serve`, Ollama, a cloud; one model at one base URL.
+
+Requests are in flight together, at most `concurrency`, and answers are yielded as they come. A failure that may pass
+(`slowwave/engines/http.py`) is tried again; a server that takes no connection any more, or refuses the key, the path or
+the model, ends the call. The schema goes as `response_format` of type `json_schema`: with `json_object` models echo the
+schema. The deadline is over the whole answer, so a server that drips a byte now and then does not hold a night.
+`stream` gives one answer in pieces, for a conversation.
+"""
+
+import asyncio
+import queue
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import httpx
+import orjson
+from anyio.from_thread import start_blocking_portal
+from httpx_sse import EventSource, SSEError
+from tenacity import AsyncRetrying
+
+from slowwave.engines.http import (
+    RETRIED,
+    Transient,
+    build_client_options,
+    build_retry_options,
+    describe_failure,
+    mask_key,
+    read_retry_after,
+)
+from slowwave.engines.llm.budget import TokenCounter, load_token_counter
+from slowwave.engines.llm.protocol import (
+    LLM,
+    Completion,
+    EngineUnavailable,
+    FinishReason,
+    Message,
+    Request,
+    build_sampling,
+    index_by_id,
+    make_failure,
+    split_fitting,
+)
+from slowwave.schemas.settings import LLMSettings
+
+ATTEMPTS = 6
+"""Times a request is sent, at most, with some 16 s of waits between; none is sent after twice the timeout."""
+THREAD = "slowwave-async"
+"""The name of the thread with the event loop: callers may be sync, or inside a loop of their own."""
+DEFAULT_WINDOW = 8_192
+"""Context window where the server doesn't say and no setting does."""
+WINDOW_FIELDS = ("max_model_len", "context_window", "context_length", "max_context_length")
+"""What servers call a model's context window in their list of models."""
+OLD_BUDGET, NEW_BUDGET = "max_tokens", "max_completion_tokens"
+"""The two names of an answer's budget; some clouds know the second alone."""
+TOO_LONG = ("context length", "context window", "maximum context", "too long", "too many tokens")
+FINISHES: Mapping[str | None, FinishReason] = {
+    "length": "length",
+    "content_filter": "content_filter",
+    "repetition": "repetition",
+    "abort": "error",
+    "error": "error",
+}
+
+
+class OpenAIServer(LLM):
+    """A model called `model` at a base URL up to and with its `/v1`."""
+
+    def __init__(self, model: str, url: str, settings: LLMSettings | None = None) -> None:
+        self.name = "openai"
+        self.model = model
+        self.url = url.rstrip("/") + "/"
+        self.settings = settings or LLMSettings()
+        self.sampling = build_sampling(self.settings)
+        self.budget_field = OLD_BUDGET
+        """What the server calls the budget of an answer."""
+        self._answered = False
+        """Whether it ever gave an answer: a 404 is then about the request."""
+
+    @property
+    def context_window(self) -> int:
+        """The setting, else what the server says of the model, else 8,192.
+
+        Raises:
+            EngineUnavailable: the server does not answer, refuses the key, or has only other models.
+        """
+        listed = self._listed_window
+        return self.settings.context_window or listed
+
+    def complete(self, requests: Sequence[Request]) -> Iterator[Completion]:
+        """Yield one completion a request, each as it comes.
+
+        Raises:
+            EngineUnavailable: the server does not answer at the outset, takes no connection any more, or refuses the
+                key, the path or the model; other failures are completions with an error.
+        """
+        index_by_id(requests)
+        fit, refused = split_fitting(self, requests)
+        yield from refused
+        if not fit:
+            return
+        completions: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        ended = object()
+        # The work goes on while the caller handles a completion; a caller that stops early cancels it.
+        with start_blocking_portal(name=THREAD) as portal:
+            working = portal.start_task_soon(self._answer_all, fit, completions.put)
+            working.add_done_callback(lambda _: completions.put(ended))
+            yield from iter(completions.get, ended)
+            working.result()
+
+    def stream(self, messages: Sequence[Message], max_tokens: int) -> Iterator[str]:
+        """Yield an answer in pieces; a server that does not stream gives it as one.
+
+        Raises:
+            EngineUnavailable: there is no answer, or it breaks off.
+        """
+        request = Request("turn", tuple(messages), max_tokens=max_tokens)
+        pieces = 0
+        try:
+            with httpx.Client(**self._client_options) as client:
+                for piece in self._stream_answer(client, request):
+                    pieces += 1
+                    yield piece
+        except (httpx.HTTPError, SSEError, Transient) as error:
+            why = f"{type(error).__name__} {error}" if not isinstance(error, Transient) else error.why
+            raise self._make_unavailable(f"the answer broke off: {why}" if pieces else why) from None
+        if not pieces:
+            raise self._make_unavailable("an empty answer")
+
+    def count_tokens(self, texts: Sequence[str]) -> list[int]:
+        """Count by the tokenizer of the settings, else an estimate that is rarely too low."""
+        return self._counter(texts)
+
+    @cached_property
+    def _counter(self) -> TokenCounter:
+        return load_token_counter(self.settings.tokenizer)
+
+    @cached_property
+    def _listed_window(self) -> int:
+        """The context window in the server's list of models, which is asked for once, else 8,192."""
+        try:
+            with httpx.Client(**self._client_options) as client:
+                response = client.get("models", timeout=min(30.0, self.settings.timeout))
+        except httpx.RequestError as error:
+            raise self._make_unavailable(f"{self.url}: {type(error).__name__} {error}".rstrip()) from None
+        if response.status_code in (401, 403):
+            raise self._make_unavailable(f"status {response.status_code}: set the key in {self.settings.api_key_env}")
+        listed = _parse_models(response)
+        # Ollama lists `NAME:latest` and answers to `NAME`.
+        mine = [model for model in listed if model.get("id") in (self.model, f"{self.model}:latest")]
+        if listed and not mine:
+            names = ", ".join(sorted(str(model.get("id")) for model in listed))
+            raise self._make_unavailable(f"the server has other models: {names[:500]}")
+        windows = [model[name] for model in mine for name in WINDOW_FIELDS if isinstance(model.get(name), int)]
+        return min(windows, default=DEFAULT_WINDOW)
+
+    async def _answer_all(self, requests: Sequence[Request], put: Callable[[Completion], None]) -> None:
+        """Put a completion of each request."""
+        turns = asyncio.Semaphore(self.settings.concurrency)
+
+        async def answer(client: httpx.AsyncClient, request: Request) -> None:
+            async with turns:
+                put(await self._answer(client, request))
+
+        try:
+            async with httpx.AsyncClient(**self._client_options) as client, asyncio.TaskGroup() as group:
+                for request in requests:
+                    group.create_task(answer(client, request))
+        except ExceptionGroup as errors:
+            raise next((e for e in errors.exceptions if isinstance(e, EngineUnavailable)), errors) from None
+
+    async def _answer(self, client: httpx.AsyncClient, request: Request) -> Completion:
+        """Return the answer to one request, after as many attempts as it may have."""
+        retrying = AsyncRetrying(**build_retry_options(ATTEMPTS, 2 * self.settings.timeout))
+        try:
+            return await retrying(self._send, client, request)
+        except Transient as error:
+            why = f"given up after {retrying.statistics['attempt_number']} attempts, the last: {error.why}"
+            if not error.connected:
+                raise self._make_unavailable(f"{self.url}: {why}") from None
+            return make_failure(request, "unavailable", why, self)
+
+    async def _send(self, client: httpx.AsyncClient, request: Request) -> Completion:
+        """Return the outcome of one attempt, unless another one may be better.
+
+        Raises:
+            Transient: another one may.
+            EngineUnavailable: every other request would be refused too.
+        """
+        budget_field = self.budget_field  # that of this very attempt: another one may change it meanwhile
+        try:
+            async with asyncio.timeout(self.settings.timeout):
+                response = await client.post("chat/completions", content=self._build_body(request, budget_field))
+        except (httpx.RequestError, TimeoutError) as error:
+            raise describe_failure(error, self.settings.timeout) from None
+        if response.is_success:
+            completion = self._parse_completion(response, request)
+            self._answered = True
+            return completion
+        if self._learn_budget_field(response, budget_field):
+            return await self._send(client, request)
+        status, said = response.status_code, self._read_excerpt(response)
+        if status in RETRIED:
+            raise Transient(f"status {status}: {said}", read_retry_after(response.headers))
+        if status == 401 or (status == 404 and not self._answered):
+            raise self._make_unavailable(self._explain_refusal(response))
+        too_long = status in (400, 413, 422) and any(words in said.lower() for words in TOO_LONG)
+        return make_failure(request, "too_long" if too_long else "rejected", f"status {status}: {said}", self)
+
+    def _stream_answer(self, client: httpx.Client, request: Request) -> Iterator[str]:
+        """Yield the pieces of one answer."""
+        budget_field = self.budget_field
+        body = self._build_body(request, budget_field, stream=True)
+        with client.stream("POST", "chat/completions", content=body) as response:
+            if response.is_success and "event-stream" in response.headers.get("content-type", ""):
+                yield from self._read_events(EventSource(response))
+                return
+            response.read()
+        if response.is_success:
+            whole = self._parse_completion(response, request)
+            yield from [whole.text] if whole.text else []
+        elif self._learn_budget_field(response, budget_field):
+            yield from self._stream_answer(client, request)
+        else:
+            raise self._make_unavailable(self._explain_refusal(response))
+
+    def _read_events(self, events: EventSource) -> Iterator[str]:
+        """Yield the text in server-sent events, up to the one that ends the answer.
+
+        Raises:
+            Transient: the stream ends before, tells of an error, or is none of the API's.
+        """
+        for event in events.iter_sse():
+            if event.data == "[DONE]":
+                return
+            try:
+                read = orjson.loads(event.data)
+                if "error" in read:
+                    raise Transient(str(read["error"])[:500])
+                choice = (read.get("choices") or [{}])[0]
+                piece = (choice.get("delta") or {}).get("content")
+            except (orjson.JSONDecodeError, AttributeError, TypeError, KeyError, IndexError):
+                raise Transient(f"no chat completion in the stream: {event.data[:200]!r}") from None
+            if piece:
+                yield piece
+            if choice.get("finish_reason"):
+                return
+        raise Transient("the stream ended before the answer did")
+
+    def _build_body(self, request: Request, budget_field: str, **more: Any) -> bytes:
+        """Return a request as the API takes it."""
+        body: dict[str, Any] = {
+            "model": self.model,
+            "messages": request.messages,
+            "temperature": self.sampling.temperature,
+            budget_field: request.max_tokens,
+        }
+        if self.sampling.seed is not None:
+            body["seed"] = self.sampling.seed
+        if self.sampling.repetition_penalty != 1.0:
+            body["repetition_penalty"] = self.sampling.repetition_penalty
+        if request.schema is not None:
+            schema = {"name": "answer", "strict": True, "schema": request.schema}
+            body["response_format"] = {"type": "json_schema", "json_schema": schema}
+        return orjson.dumps(body | more)
+
+    def _parse_completion(self, response: httpx.Response, request: Request) -> Completion:
+        """Return the completion in a response's body.
+
+        Raises:
+            Transient: the body is none (cut off, or another kind of page).
+        """
+        try:
+            answer = orjson.loads(response.content)
+            choice = answer["choices"][0]
+            text, declined = choice["message"].get("content") or "", choice["message"].get("refusal")
+            usage = answer.get("usage") or {}
+            return Completion(
+                request.id,
+                declined or text,
+                finish_reason="content_filter" if declined else FINISHES.get(choice.get("finish_reason"), "stop"),
+                prompt_tokens=int(usage.get("prompt_tokens") or 0),
+                completion_tokens=int(usage.get("completion_tokens") or 0),
+                prefix_tokens=int((usage.get("prompt_tokens_details") or {}).get("cached_tokens") or 0),
+                engine=self.name,
+                model=self.model,
+            )
+        except (orjson.JSONDecodeError, KeyError, IndexError, TypeError, AttributeError, ValueError):
+            raise Transient(f"no chat completion in the answer: {self._read_excerpt(response)[:200]!r}") from None
+
+    def _learn_budget_field(self, response: httpx.Response, sent: str) -> bool:
+        """Remember the budget's other name where a refusal asks for it; return whether to send the request again."""
+        if NEW_BUDGET not in response.text or sent != OLD_BUDGET:
+            return False
+        self.budget_field = NEW_BUDGET
+        return True
+
+    def _explain_refusal(self, response: httpx.Response) -> str:
+        """Return why there is no answer, with what to do where that is known."""
+        hints = {
+            401: f"set the key in {self.settings.api_key_env}: ",
+            403: f"set the key in {self.settings.api_key_env}: ",
+            404: f"no model {self.model!r} there, or no API (does the base URL end in /v1?): ",
+        }
+        status = response.status_code
+        return f"status {status}: {hints.get(status, '')}{self._read_excerpt(response)}"
+
+    def _read_excerpt(self, response: httpx.Response) -> str:
+        """Return the beginning of what the server said."""
+        return mask_key(response.text, self.settings.api_key_env)[:500]
+
+    @property
+    def _client_options(self) -> dict[str, Any]:
+        try:
+            return build_client_options(self.url, self.settings.api_key_env, self.settings.timeout)
+        except ValueError as error:
+            raise self._make_unavailable(str(error)) from None
+
+    def _make_unavailable(self, why: str) -> EngineUnavailable:
+        return EngineUnavailable(f"openai:{self.model}", why)
+
+
+def _parse_models(response: httpx.Response) -> list[Mapping[str, Any]]:
+    """Return the models a server lists; none where it has no such list."""
+    try:
+        listed = orjson.loads(response.content)["data"] if response.is_success else []
+    except (orjson.JSONDecodeError, KeyError, TypeError):
+        return []
+    return [model for model in listed if isinstance(model, dict)] if isinstance(listed, list) else []
