@@ -72,6 +72,6 @@ mutate: install ## 60 changes by chance to recall, context, chat and supersede: 
 serve: install ## a Prefect server on 127.0.0.1:4200 and a worker with the nightly deployment
 	deployments/serve.sh $(BIN)
 
-clean: ## remove what the other targets made, the stores too
-	rm -rf $(VENV) $(VLLM) .cache data/store build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+clean: ## remove what the other targets made, the demo's memory too and nobody else's
+	rm -rf $(VENV) $(VLLM) .cache $(DEMO_STORE)/demo build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -168,7 +168,7 @@ def draw_mutations(root: Path, paths: Sequence[str], count: int, seed: int) -> l
 
 
 def leave_out(folder: str, names: Sequence[str]) -> set[str]:
-    """Return what of a folder is not copied: caches, and the default store."""
+    """Return what of a folder is not copied: caches, and the demo's store."""
     own = {"store"} if Path(folder) == ROOT / "data" else set()
     return {name for name in names if name in ("__pycache__", ".hypothesis", *own)}
 

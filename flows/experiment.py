@@ -1,215 +1,421 @@
 """An experiment from its file to its findings: `slowwave experiment FILE.toml`.
 
-Every trial is kept in `trials` by the hash of its settings, of what memory is told and of what it is asked: an
-experiment that was killed is gone on from, and one that is run again asks nothing. The space's own tables are read and,
-but for the two ledgers, never written; stores of trials lie in its folder `experiments` until the end.
+Each trial makes, or takes, a store under its settings and asks it the questions. Scores are kept by the hash of the
+settings, of what the memory is told and of what it is asked, so an experiment that was killed goes on where it was. The
+space's own tables are read and never written; the stores of trials lie in its folder `experiments` until the end.
 """
 
 import shutil
-import time
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
+from dataclasses import dataclass
+from functools import cache
 from importlib.metadata import version
+from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from statistics import fmean
+from typing import Any
 
+import numpy as np
 import orjson
-import pyarrow as pa
+import polars as pl
+import pyarrow.compute as pc
 
-from slowwave.flows.parts.run import make_run_id, run_as_function
-from slowwave.schemas.errors import StoreLocked
+from slowwave.chat.turns import Turns
+from slowwave.context.tokens import cache_counts, load_tokenizer
+from slowwave.engines.encoders.known import KnownEncoder
+from slowwave.engines.encoders.load import load_query_encoder
+from slowwave.flows.nightly import run_night, run_steps_after_read
+from slowwave.flows.parts.run import make_run_id, open_run, run_as_function, run_step
+from slowwave.memory import Memory
+from slowwave.schemas.errors import UsageError
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.settings import Settings
-from slowwave.schemas.tables import EXPERIMENTS, TRIALS, Table
+from slowwave.schemas.tables import COMPLETIONS, EXCLUSIONS, MERGES, MESSAGES, OBSERVATIONS, SESSIONS, VECTORS
+from slowwave.schemas.vocabulary import LedgerKind, Origin, Status, is_spoken
 from slowwave.store.lock import writer_lock
 from slowwave.store.private import make_files_private, make_private_folder
 from slowwave.store.store import Store
-from slowwave.tasks.experiment.definition import FOLDER, Params, build_settings, compute_settings_key, load_experiment
-from slowwave.tasks.experiment.findings import (
-    Findings,
-    Trial,
-    Values,
-    compare_trials,
-    format_chance,
-    format_interval,
-    format_params,
-    rate_mean,
-    render_table,
+from slowwave.tasks.experiment.comparison import Interval, compute_interval, compute_p_value, correct_by_holm
+from slowwave.tasks.experiment.definition import (
+    FOLDER,
+    LESS_IS_BETTER,
+    Experiment,
+    Params,
+    build_settings,
+    compute_settings_key,
+    load_experiment,
 )
-from slowwave.tasks.experiment.intervals import compute_calibration, compute_chance, compute_interval
-from slowwave.tasks.experiment.questions import SPLITS, Question, split_questions
-from slowwave.tasks.experiment.score import METRICS, Score
+from slowwave.tasks.experiment.past import Past, cut_vault, find_asking, find_questions, pick_cuts
+from slowwave.tasks.experiment.questions import (
+    Item,
+    Question,
+    Score,
+    Unit,
+    name_message,
+    read_labelled,
+    score_answer,
+    split_questions,
+)
 from slowwave.tasks.experiment.search import run_search
+from slowwave.tasks.ingest.store_messages import repair_sessions
+from slowwave.tasks.ingest.task import read_transcripts
+from slowwave.tasks.pending import read_spoken_messages
 
-if TYPE_CHECKING:
-    from slowwave.flows.parts.trials import Lab
-
-CallTrial = Callable[..., Values]
-"""Runs a trial: as the plain function that it is, or as a task of Prefect's."""
-PATIENCE = 3_600
-"""Seconds that a ledger waits for a night that holds the store."""
-
-
-def run_trial(trials: "Trials", trial_id: str, params: Params, questions: Sequence[Question]) -> Values:
-    """Return the figures of settings on questions, by name a list; kept in the ledger."""
-    start = time.perf_counter()
-    scores = trials.lab.score_questions(params, questions)
-    found = {name: [float(getattr(one, name)) for one in scores] for name in Score._fields}
-    told = {"params": orjson.dumps(params).decode(), "scores": orjson.dumps(found).decode()}
-    when = {"seconds": round(time.perf_counter() - start, 3), "at": datetime.now(UTC)}
-    keep_row(trials.settings, TRIALS, {"trial_id": trial_id, **told, **when})
-    return found
+FINISHED = "finished"
+"""A file in the store of a trial that is whole."""
+KINDS = ("observation", "message")
 
 
-class Trials:
-    """The trials of one experiment: each is run once, ever."""
+@dataclass(frozen=True)
+class Candidate:
+    """Settings held against those in force, on the same questions."""
 
-    def __init__(self, settings: Settings, lab: "Lab", parts: Mapping[str, list[Question]], call: CallTrial) -> None:
-        self.settings, self.lab, self.parts, self.call = settings, lab, parts, call
-
-    def measure(self, params: Params, split: str, share: float = 1.0) -> tuple[Trial, Values]:
-        """Return a trial of settings on the first so many of a split's questions; run where the ledger lacks it."""
-        questions = self.parts[split][: max(1, round(share * len(self.parts[split])))]
-        one, key = self.lab.experiment, compute_settings_key(build_settings(self.lab.base, params))
-        asked = (part for question in questions for part in (question.id, self.lab.units[question.id].digest))
-        limits = (one.target, str(one.k), str(one.budget), version("slowwave"))
-        trial_id = compute_content_id(key, *limits, *asked)
-        values = find_trial(self.settings, trial_id) or self.call(run_trial, self, trial_id, params, questions)
-        clusters = [question.cluster for question in questions]
-        figures = {name: compute_interval(values[name], clusters) for name in METRICS}
-        return Trial(trial_id=trial_id, params=params, share=share, figures=figures), values
+    split: str
+    params: Params
+    figures: dict[str, Interval]
+    gain: Interval
+    """Of the metric; more is better whichever it is."""
+    p: float
+    """By Holm's correction for all candidates of the split."""
 
 
-def find_trial(settings: Settings, trial_id: str) -> Values | None:
-    """Return a kept trial's figures; None where there is none, or one of fewer figures."""
-    rows = Store.open(settings.store, settings.space).read_ids(TRIALS, [trial_id], ["scores"]).to_pylist()
-    found = orjson.loads(rows[0]["scores"]) if rows else {}
-    if found.keys() != set(Score._fields):
-        return None
-    return {name: [float("nan") if one is None else one for one in values] for name, values in found.items()}
+@dataclass(frozen=True)
+class Findings:
+    """What an experiment found."""
+
+    name: str
+    metric: str
+    questions: dict[str, int]
+    """By split."""
+    tried: int
+    """Settings tried on training."""
+    in_force: dict[str, dict[str, Interval]]
+    """Figures of the settings in force, by split."""
+    candidates: list[Candidate]
+    """The best of training on validation, and the best of these, where it is better at all, on test."""
+    best: Params
+    """Settings that validation found better than those in force; empty where there are none."""
 
 
-def keep_row(settings: Settings, table: Table, row: Mapping[str, Any]) -> None:
-    """Write a row of a ledger, holding the space's lock for that moment; a night that has it is waited for.
-
-    Raises:
-        StoreLocked: it was held for an hour.
-    """
-    for left in range(PATIENCE, -1, -1):
-        try:
-            with make_files_private(), writer_lock(settings.store / settings.space, make_run_id(), "experiment"):
-                store = Store.open(settings.store, settings.space, create=True)
-                store.merge(table, pa.Table.from_pylist([row], schema=table.schema))
-                return
-        except StoreLocked:
-            if not left:
-                raise
-            time.sleep(1)
-
-
-def run_experiment(file: Path, base: Mapping[str, Any], call: CallTrial = run_as_function) -> Findings:
-    """Return what an experiment found; kept in `experiments`, to be compared and adopted.
+def run_experiment(file: Path, base: Mapping[str, Any]) -> Findings:
+    """Return what an experiment found.
 
     Args:
         file: the experiment's file.
         base: settings in force, as the command line gives them over the file's.
-        call: runs a trial.
 
     Raises:
         UsageError: the file is no experiment, or too little is asked to part it.
         StoreMissing: there is no such store or space, and none is made.
-        StoreLocked: another experiment of this space is at it.
+        StoreLocked: another experiment of this space is running.
     """
-    from slowwave.flows.parts.experiment_data import load_units  # a memory, for which who lists experiments
-    from slowwave.flows.parts.trials import Lab  # has no use
-
     experiment, settings = load_experiment(file), build_settings(base, {})
-    for name, one in experiment.space.items():  # a value that no setting takes is told before anything is made
-        for value in one if isinstance(one, tuple) else (one.low, one.high):
+    for name, values in experiment.space.items():  # a value that no setting takes is refused before anything is made
+        for value in values if isinstance(values, tuple) else (values.low, values.high):
             build_settings(base, {name: value})
-    known = [one.model_dump_json() for one in read_experiments(settings)]
+    Store.open(settings.store, settings.space)
     make_private_folder(folder := settings.store / settings.space / FOLDER)
     with make_files_private(), writer_lock(folder, make_run_id(), "experiment"):
         units, seed = load_units(experiment, settings, folder)
         questions = {question.id: question for unit in units for question in unit.questions}
         parts = split_questions(list(questions.values()), experiment.data.split, experiment.data.shares)
-        parts = {name: sorted(some, key=lambda one: one.id) for name, some in parts.items()}  # a share is of all over
-        found = search_settings(Trials(settings, Lab(experiment, base, units, folder, seed), parts, call))
+        # In order of id, the first questions are a sample of all: halving asks them first.
+        parts = {name: sorted(some, key=lambda question: question.id) for name, some in parts.items()}
+        findings = search_settings(Lab(experiment, base, units, folder, seed), parts)
     shutil.rmtree(folder, ignore_errors=True)
-    if (told := found.model_dump_json()) not in known:
-        row = {"experiment_id": found.experiment_id, "name": found.name, "at": datetime.now(UTC), "findings": told}
-        keep_row(settings, EXPERIMENTS, row)
-    return found
+    return findings
 
 
-def read_experiments(settings: Settings) -> list[Findings]:
-    """Return the space's experiments, the latest last.
-
-    Raises:
-        StoreMissing: there is no such store or space.
-    """
-    rows = Store.open(settings.store, settings.space).read(EXPERIMENTS).sort_by("at")
-    return [Findings.model_validate_json(told) for told in rows["findings"].to_pylist()]
-
-
-def search_settings(trials: Trials) -> Findings:
+def search_settings(lab: "Lab", parts: Mapping[str, list[Question]]) -> Findings:
     """Return the findings: settings tried on training, the best of them on validation, the best of these on test."""
-    experiment, parts, trained = trials.lab.experiment, trials.parts, list[Trial]()
-    metric, clusters = experiment.metric, {split: [one.cluster for one in some] for split, some in parts.items()}
+    experiment = lab.experiment
+    sign = -1.0 if experiment.metric in LESS_IS_BETTER else 1.0
 
-    def rate(trial: Trial) -> float:
-        return rate_mean(metric, trial.figures[metric].mean)
+    # 1. Training: the search rates each setting by its mean.
+    ratings: dict[str, tuple[float, Params]] = {}
 
-    def evaluate(params: Params, share: float) -> float:
-        trained.append(trials.measure(params, "train", share)[0])
-        return rate(trained[-1])
+    def rate(params: Params, share: float) -> float:
+        scores = lab.score_questions(params, parts["train"][: max(1, round(share * len(parts["train"])))])
+        known = [value for score in scores if (value := getattr(score, experiment.metric)) == value]
+        rating = sign * fmean(known) if known else float("-inf")
+        if params and share == 1.0:
+            ratings[repr(params)] = rating, params
+        return rating
 
-    run_search(experiment.search, experiment.space, experiment.seed, evaluate)
-    before = {split: trials.measure({}, split) for split in SPLITS}
-    whole = sorted((one for one in trained if one.share == 1.0 and one.params), key=rate, reverse=True)
-    looked_at = [trials.measure(one.params, "validation") for one in whole[: experiment.search.finalists]]
-    validated = compare_trials(looked_at, before["validation"][1], clusters["validation"], metric)
-    best = max(validated, key=lambda one: one.gain.mean, default=None)
-    adopted = best.trial.params if best and best.gain.mean > 0 else {}
-    tested = [trials.measure(adopted, "test")] if adopted else []
-    definition = experiment.model_dump_json(exclude={"data": {"paths", "questions"}})
-    numbers = {name: str(n) for n, name in enumerate(dict.fromkeys(clusters["test"]))}  # names are nobody's business
+    run_search(experiment.search, experiment.space, experiment.seed, rate)
+    finalists = [params for _, params in sorted(ratings.values(), key=lambda pair: -pair[0])]
+
+    # 2. Validation and test: held against the settings in force, question by question.
+    def compare(split: str, some: Sequence[Params]) -> list[Candidate]:
+        clusters, before = [question.cluster for question in parts[split]], values[split][experiment.metric]
+        figures = [_transpose(lab.score_questions(params, parts[split])) for params in some]
+        gains = [
+            [sign * (new - old) for new, old in zip(one[experiment.metric], before, strict=True)] for one in figures
+        ]
+        corrected = correct_by_holm([compute_p_value(gain, clusters) for gain in gains])
+        return [
+            Candidate(split, params, _compute_intervals(one, clusters), compute_interval(gain, clusters), p)
+            for params, one, gain, p in zip(some, figures, gains, corrected, strict=True)
+        ]
+
+    values = {split: _transpose(lab.score_questions({}, some)) for split, some in parts.items()}
+    candidates = compare("validation", finalists[: experiment.search.finalists])
+    winner = max(candidates, key=lambda candidate: candidate.gain.mean, default=None)
+    best = winner.params if winner and winner.gain.mean > 0 else {}
     return Findings(
-        experiment_id=compute_content_id(definition, *(one.trial_id for one, _ in before.values())),
-        **experiment.model_dump(include={"name", "target", "metric"}),
-        method=experiment.search.method,
-        data=experiment.data.kind,
-        split=experiment.data.split,
-        questions={split: len(some) for split, some in parts.items()},
-        kinds=Counter(one.kind for some in parts.values() for one in some),
-        trained=trained,
-        validated=validated,
-        before=[before["validation"][0], before["test"][0]],
-        adopted=adopted,
-        tested=next(iter(compare_trials(tested, before["test"][1], clusters["test"], metric)), None),
-        asked=compute_content_id(*(one.id for one in parts["test"])),
-        clusters=[numbers[name] for name in clusters["test"]],
-        calibration=compute_calibration(before["train"][1]["relevance"], before["train"][1]["evidence"]),
+        experiment.name,
+        experiment.metric,
+        {split: len(some) for split, some in parts.items()},
+        len(ratings),
+        {
+            split: _compute_intervals(values[split], [question.cluster for question in some])
+            for split, some in parts.items()
+        },
+        [*candidates, *(compare("test", [best]) if best else [])],
+        best,
     )
 
 
-def compare_experiments(settings: Settings, a: Findings, b: Findings) -> str:
-    """Return what two experiments ended with, on test: adopted settings, or those in force where none were."""
-    ends = [one.tested.trial if one.tested else one.before[1] for one in (a, b)]
-    heads = [name for name in METRICS if name in {*a.heads, *b.heads}]
-    rows = [
-        [f"{one.experiment_id[:8]} {one.name}: {format_params(end.params)}"]
-        + [format_interval(end.figures[name]) for name in heads]
-        for one, end in zip((a, b), ends, strict=True)
+def _transpose(scores: Sequence[Score]) -> dict[str, list[float]]:
+    return {name: [getattr(score, name) for score in scores] for name in Score._fields}
+
+
+def _compute_intervals(values: Mapping[str, Sequence[float]], clusters: Sequence[str]) -> dict[str, Interval]:
+    return {name: compute_interval(some, clusters) for name, some in values.items()}
+
+
+class Lab:
+    """The memories of an experiment's units, under any settings."""
+
+    def __init__(
+        self, experiment: Experiment, base: Mapping[str, Any], units: Sequence[Unit], folder: Path, seed: Store | None
+    ) -> None:
+        """Set up; nothing is made yet.
+
+        Args:
+            experiment: what is asked of them.
+            base: settings in force, as the command line gives them over the file's.
+            units: what is told and asked.
+            folder: where stores are made, and scores are kept.
+            seed: a store whose vectors and completions they may have.
+        """
+        self.experiment, self.base, self.folder, self.seed = experiment, base, folder, seed
+        self.units = {question.id: unit for unit in units for question in unit.questions}
+        self.made = 0
+        """Stores that were made."""
+        self._first = dict[tuple[str, str, bool], Path]()
+        self._load_encoder = cache(lambda name: KnownEncoder(load_query_encoder(name)))
+        self._scores_file = folder / "scores.jsonl"
+        self._scores = dict(_read_scores(self._scores_file))
+
+    def score_questions(self, params: Params, questions: Sequence[Question]) -> list[Score]:
+        """Return the score of each question under settings; those that are known are not asked again.
+
+        Raises:
+            UsageError: a value that is none of its setting's.
+        """
+        settings = build_settings(self.base, params)
+        limits = (self.experiment.target, str(self.experiment.k), str(self.experiment.budget), version("slowwave"))
+        key = compute_content_id(compute_settings_key(settings), *limits)
+        ids = {
+            question.id: compute_content_id(key, question.id, self.units[question.id].digest) for question in questions
+        }
+        by_unit: dict[str, list[Question]] = defaultdict(list)
+        for question in questions:
+            if ids[question.id] not in self._scores:
+                by_unit[self.units[question.id].name].append(question)
+        for some in by_unit.values():
+            scores = self._answer(self.units[some[0].id], settings, some)
+            new = {ids[question.id]: score for question, score in zip(some, scores, strict=True)}
+            with self._scores_file.open("ab") as out:
+                out.writelines(orjson.dumps([key, list(score)]) + b"\n" for key, score in new.items())
+            self._scores |= new
+        return [self._scores[ids[question.id]] for question in questions]
+
+    def _answer(self, unit: Unit, settings: Settings, questions: Sequence[Question]) -> list[Score]:
+        experiment = self.experiment
+        encoder = self._load_encoder(settings.encoder) if settings.embeddings else None
+        count = load_counter(settings.context.tokenizer)
+        if experiment.target == "talk":
+            room = experiment.budget or int(settings.context.budget * settings.context.conversation_share)
+            return _ask_talk(unit, settings, questions, encoder, room, count)
+        prepared = self._prepare(unit, settings)
+        memory = Memory(prepared, prepared.store, None, encoder)
+        if experiment.target == "recall":
+            return [_ask_recall(memory, question, experiment.k, count) for question in questions]
+        return [_ask_context(memory, question, experiment.budget) for question in questions]
+
+    def _prepare(self, unit: Unit, settings: Settings) -> Settings:
+        """Return the settings with the store of a unit that was made under them; made now where there is none."""
+        place = self.folder / f"{unit.digest[:12]}-{compute_settings_key(settings, writing=True)[:12]}"
+        quiet = settings.recall.model_copy(update={"cached_answers": 0})
+        prepared = settings.model_copy(update={"store": place, "space": "default", "recall": quiet})
+        first = self._first.setdefault((unit.name, settings.encoder, settings.embeddings), place)
+        if not (place / FINISHED).exists():
+            self._make_store(unit, prepared, first)
+        return prepared
+
+    def _make_store(self, unit: Unit, settings: Settings, first: Path) -> None:
+        shutil.rmtree(settings.store, ignore_errors=True)  # a run that was killed left a part of it
+        if first != settings.store:
+            shutil.copytree(first, settings.store, ignore=shutil.ignore_patterns(FINISHED))
+        with open_run("experiment", settings, create=True) as (job, report):
+            if first == settings.store:
+                job.store.append(MESSAGES, unit.messages)
+                job.store.append(SESSIONS, unit.sessions)
+                repair_sessions(job.store)
+            if self.seed is not None:
+                share_models_output(self.seed, job.store)
+            run_steps_after_read(job, report, run_as_function, gated=False)
+        report.check_complete()
+        (settings.store / FINISHED).touch()
+        self.seed, self.made = job.store, self.made + 1
+
+
+def _read_scores(path: Path) -> list[tuple[str, Score]]:
+    """Return the kept scores by id; a line that a kill cut short is left out."""
+    rows = []
+    for line in path.read_bytes().splitlines() if path.exists() else ():
+        try:
+            key, values = orjson.loads(line)
+        except ValueError:
+            continue
+        rows.append((key, Score(*(float("nan") if value is None else value for value in values))))
+    return rows
+
+
+def share_models_output(source: Store, store: Store) -> None:
+    """Give a store the vectors and completions of another that it lacks."""
+    for table in (VECTORS, COMPLETIONS) if source.dim == store.dim else ():
+        rows, known = source.read(table), store.read(table, [table.key])[table.key]
+        store.append(table, rows.filter(pc.invert(pc.is_in(rows[table.key], known.combine_chunks()))))
+
+
+def _ask_recall(memory: Memory, question: Question, k: int, count: Callable[[str], int]) -> Score:
+    hits = memory.recall(question.text, k, KINDS, automatic=question.kind == "retold", now=question.at)
+    items = [
+        Item(
+            hit.text,
+            tuple(name_message(source.session, source.message) for source in hit.sources),
+            hit.status != Status.ACTIVE or hit.successor is not None,
+        )
+        for hit in hits
     ]
-    table = render_table(["on test", *heads], rows)
-    old, new = (find_trial(settings, end.trial_id) for end in ends)
-    if a.asked != b.asked or old is None or new is None:
-        return f"{table}\n\nThey asked different questions: no difference is computed."
-    said = []
-    for name in heads:
-        gains = [after - before for before, after in zip(old[name], new[name], strict=True)]
-        gain, chance = compute_interval(gains, a.clusters), compute_chance(gains, a.clusters)
-        said.append(f"{name}: the second's less the first's {format_interval(gain, '+')}, p {format_chance(chance)}")
-    return "\n".join([table, *said])
+    return score_answer(question, items, sum(count(item.text) for item in items))
+
+
+def _ask_context(memory: Memory, question: Question, budget: int | None) -> Score:
+    block = memory.context(question.text, budget, automatic=question.kind == "retold")
+    items = [
+        Item(line.text, (name_message(line.source.session or "", line.source.message or ""),), bool(line.said))
+        for part in block.parts
+        for line in part.lines
+    ]
+    return score_answer(question, items, block.tokens)
+
+
+def _ask_talk(
+    unit: Unit,
+    settings: Settings,
+    questions: Sequence[Question],
+    encoder: KnownEncoder | None,
+    room: int,
+    count: Callable[[str], int],
+) -> list[Score]:
+    """Return the scores of prompts of the unit told as one conversation; no question moves what another one gets."""
+    rows = unit.messages.sort_by([("ts", "ascending"), ("session_id", "ascending"), ("seq", "ascending")]).to_pylist()
+    rows = [row for row in rows if is_spoken(row)]
+    said = [(row["speaker"] or row["role"], row["text"]) for row in rows]
+    names = [name_message(unit.names.get(row["session_id"], row["session_id"]), row["native_id"]) for row in rows]
+    if encoder is not None:
+        encoder.encode([f"{speaker}: {text}" for speaker, text in said])  # at once; one by one it takes far longer
+    turns = Turns(settings, lambda texts: [count(text) for text in texts], encoder)
+    for speaker, text in said:
+        turns.add(speaker, text)
+    strengths = [(trace, trace.strength, trace.set_at) for trace in turns.active.traces]
+    scores = []
+    for question in questions:
+        recalled = turns.recall(question.text, room)
+        for trace, strength, set_at in strengths:
+            trace.strength, trace.set_at = strength, set_at
+        latest = range(len(said) - len(recalled.recent), len(said))
+        items = [Item(said[at][1], (names[at],)) for at in latest]
+        items += [Item(one.text, () if one.shortened else (names[one.trace.number],)) for one in recalled.shown]
+        tokens = count(recalled.text) + sum(count(said[at][1]) for at in latest)
+        scores.append(score_answer(question, items, tokens))
+    return scores
+
+
+@cache
+def load_counter(name: str) -> Callable[[str], int]:
+    """Return what counts tokens, by a tokenizer's name."""
+    return cache_counts(load_tokenizer(name))
+
+
+def load_units(experiment: Experiment, settings: Settings, folder: Path) -> tuple[list[Unit], Store]:
+    """Return what memories are told and asked, and a store whose vectors they may have.
+
+    A backtest has a unit a cut: what had been said before it, and what was asked in the days after.
+
+    Raises:
+        UsageError: nothing is asked there, or a backtest has no vectors, or no past.
+    """
+    data, whole = experiment.data, settings
+    if data.paths:
+        place = {"store": folder / f"read-{compute_settings_key(settings)[:12]}", "space": "default"}
+        whole = settings.model_copy(update=place)
+        if data.kind == "backtest":
+            run_night(list(data.paths), whole).check_complete()
+        else:
+            with open_run("experiment", whole, create=True) as (job, report):
+                run_step(run_as_function, report, read_transcripts, job, list(data.paths))
+    store = Store.open(whole.store, whole.space)
+    left_out = store.read(EXCLUSIONS, ["session_id"])["session_id"].combine_chunks()
+    messages, sessions = (
+        rows.filter(pc.invert(pc.is_in(rows["session_id"], left_out)))
+        for rows in (store.read(MESSAGES), store.read(SESSIONS))
+    )
+    names = dict(zip(sessions["session_id"].to_pylist(), sessions["native_id"].to_pylist(), strict=True))
+    if data.kind == "questions":
+        told = pl.DataFrame(messages.select(["session_id", "native_id", "ts", "workspace"]))
+        told = told.with_columns(pl.col("session_id").replace(names).alias("session"))
+        questions = read_labelled([data.questions] if data.questions else data.paths, told)
+        return [Unit("all", tuple(questions), messages, sessions, names)], store
+    past = read_past(store, settings, names)
+    cuts, units = pick_cuts(past.turns, data.cuts), list[Unit]()
+    for cut, until in zip_longest(cuts, cuts[1:]):
+        if found := find_questions(past, cut, data.horizon, data.near, until):
+            units.append(Unit(f"{cut:%Y-%m-%d}", tuple(found), *cut_vault(messages, sessions, cut), names))
+    if not units:
+        raise UsageError("of what was said after each cut nothing is near what was said before: lower `near`, or wait")
+    return units, store
+
+
+def read_past(store: Store, settings: Settings, names: Mapping[str, str]) -> Past:
+    """Return what was said, and what the nights of a store made of it.
+
+    Raises:
+        UsageError: its claims have no vectors.
+    """
+    said = read_spoken_messages(store, ["native_id", "origin", "role", "text", "ts", "workspace"])
+    keys = said.select("session_id", "native_id").iter_rows()
+    turns = said.with_columns(
+        (pl.col("origin") == Origin.HUMAN).alias("person"),
+        pl.Series("name", [name_message(names.get(session, session), native) for session, native in keys], pl.String),
+    ).filter(pl.col("ts").is_not_null())
+    columns = ["observation_id", "session_id", "message_ids", "quote", "summary", "status", "canonical_id"]
+    rows = store.read(OBSERVATIONS, [*columns, "superseded_by", "observed_at", "vector"])
+    rows = rows.filter(pc.is_valid(rows["vector"]))
+    if not rows.num_rows or not settings.embeddings:
+        raise UsageError("a backtest needs claims with vectors: `slowwave run` makes them")
+    doubted = store.read(MERGES, ["loser_id", "winner_id", "undone"], pc.field("kind") == LedgerKind.DOUBT).to_pylist()
+    asking = find_asking(turns)
+    encoded = load_query_encoder(settings.encoder).encode(list(asking.values())) if asking else ()
+    return Past(
+        turns,
+        pl.DataFrame(rows.drop_columns(["vector"])).rename({"observed_at": "at"}),
+        np.stack(rows["vector"].to_numpy(zero_copy_only=False)).astype(np.float32),
+        frozenset((row["loser_id"], row["winner_id"]) for row in doubted if not row["undone"]),
+        {message: (text, vector) for (message, text), vector in zip(asking.items(), encoded, strict=True)},
+    )

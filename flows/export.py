@@ -29,7 +29,7 @@ def export_tables(
     form: str,
     tables: list[str] | None = None,
     release: str | None = None,
-    phrase: bytes | None = None,
+    phrase: str | None = None,
 ) -> dict[str, Any]:
     """Write the released tables below `to`, encrypted where there is a passphrase; returns the manifest, which is
     written last and in plain.

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from copy import copy
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from prefect import Flow, Task, flow
 from prefect.artifacts import create_markdown_artifact
@@ -25,9 +25,6 @@ from slowwave.flows.parts.run import STEP_NAMES
 from slowwave.flows.parts.selection import Selection
 from slowwave.schemas.errors import SlowwaveError, StoreError
 from slowwave.schemas.settings import Settings
-
-if TYPE_CHECKING:
-    from slowwave.tasks.experiment.findings import Findings
 
 Result = TypeVar("Result")
 
@@ -112,30 +109,8 @@ def run_night_under_prefect(paths: list[str], overrides: dict[str, Any]) -> RunR
         return incomplete.report
 
 
-@flow(name="experiment", validate_parameters=False)
-@keep_words
-def experiment(file: str, overrides: dict[str, Any] | None = None) -> "Findings":
-    """Run an experiment under Prefect, its trials as tasks, what it found as an artifact."""
-    from slowwave.flows.experiment import run_experiment
-
-    found = run_experiment(Path(file), overrides or {}, run_as_task)
-    save_artifact(found, "experiment-report", "What the experiment found")
-    return found
-
-
-def run_experiment_under_prefect(file: str, overrides: dict[str, Any]) -> "Findings":
-    """Run `experiment`, or the same without Prefect where Prefect fails before it has begun.
-
-    Raises:
-        UsageError, StoreLocked: as `run_experiment`.
-    """
-    from slowwave.flows.experiment import run_experiment
-
-    return run_under_prefect(experiment, lambda *_: run_experiment(Path(file), overrides), file, overrides)
-
-
 def run_as_task(step: Callable[..., Result], *args: Any) -> Result:
-    """Run a step, or a trial, under Prefect; where Prefect fails, as the plain function that it is."""
+    """Run a step under Prefect; where Prefect fails, as the plain function that it is."""
     wrapped = Task(step, name=STEP_NAMES.get(step.__name__, step.__name__), cache_policy=NO_CACHE)
     return run_under_prefect(wrapped, step, *args)
 
@@ -186,7 +161,7 @@ def run_under_prefect(
     return plain(*args)
 
 
-def save_artifact(report: "RunReport | Findings", key: str, description: str) -> None:
+def save_artifact(report: RunReport, key: str, description: str) -> None:
     """Keep the report with the flow's run; where Prefect can't, say so: the work is done all the same."""
     try:
         create_markdown_artifact(report.render_markdown(), key=key, description=description)

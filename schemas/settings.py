@@ -1,10 +1,9 @@
 """Every setting, a section a step, and where each is read from: command line, environment, the user's file."""
 
-import os
-from functools import cache
 from pathlib import Path
 from typing import Literal
 
+from platformdirs import user_data_path
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt
 from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
@@ -164,14 +163,9 @@ GistStrategy = Literal["off", "extractive", "llm", "truncated"]
 Pack = Literal["auto", "coding", "personal"]
 
 
-@cache
 def find_default_store() -> Path:
-    """Return `data/store` in a checkout of slowwave, else a folder of the user's data."""
-    checkout = Path(__file__).resolve().parent.parent
-    if (checkout / "pyproject.toml").is_file() and (checkout / "data").is_dir():
-        return checkout / "data" / "store"
-    data = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share")
-    return data / "slowwave" / "store"
+    """Return the folder of a person's memory: among the user's data, wherever slowwave was installed from."""
+    return user_data_path("slowwave", appauthor=False) / "store"
 
 
 class Section(BaseModel):

@@ -507,31 +507,6 @@ RUNS = Table(
     ),
 )
 
-EXPERIMENTS = Table(
-    name="experiments",
-    key="experiment_id",
-    volatile=frozenset({"at"}),
-    fields=(
-        string_field("experiment_id"),  # hash of what is asked, tried and in force
-        string_field("name", null=False),
-        pa.field("at", UTC_US, nullable=False),  # when it was last brought to its end
-        string_field("findings", null=False),  # JSON: figures and settings, never words that somebody said
-    ),
-)
-
-TRIALS = Table(
-    name="trials",
-    key="trial_id",
-    volatile=frozenset({"at", "seconds"}),
-    fields=(
-        string_field("trial_id"),  # hash of all settings in force, of what memory is told and of what it is asked
-        string_field("params", null=False),  # JSON: the settings that this trial has otherwise
-        string_field("scores", null=False),  # JSON: by figure a list, in the order of what is asked
-        pa.field("seconds", pa.float64(), nullable=False),
-        pa.field("at", UTC_US, nullable=False),
-    ),
-)
-
 RELEASES = Table(
     name="releases",
     key="release_id",
@@ -575,8 +550,6 @@ LEDGERS: tuple[Table, ...] = (
     FORGOTTEN,
     EXCLUSIONS,
     REVERTS,
-    EXPERIMENTS,
-    TRIALS,
     RUNS,
     RELEASES,
 )

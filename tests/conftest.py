@@ -23,6 +23,7 @@ for name in ("COLUMNS", "LINES"):  # a worker of pytest-xdist may have both: a c
 
 
 os.environ["XDG_STATE_HOME"] = mkdtemp(prefix="slowwave-tests-")  # where releases note which stores there are
+os.environ["XDG_DATA_HOME"] = mkdtemp(prefix="slowwave-tests-")  # where a command that names no store has its own
 
 
 class Failures(logging.Handler):

@@ -41,6 +41,7 @@ from rich.table import Table
 
 from bench.recall.amendment_cases import Case, NoCases, read_cases
 from bench.recall.changes import run_night_over
+from bench.recall.locomo_files import load_conversations
 from slowwave.engines.encoders.load import load_encoder
 from slowwave.engines.encoders.protocol import Vectors
 from slowwave.schemas.settings import Settings
@@ -48,7 +49,6 @@ from slowwave.schemas.tables import OBSERVATIONS
 from slowwave.schemas.vocabulary import Status
 from slowwave.store import Store
 from slowwave.tasks.dedupe.pairs import set_columns
-from slowwave.tasks.experiment.locomo import load_conversations
 from slowwave.tasks.supersede.claims import build_candidate_claims, find_affirmed_times
 from slowwave.tasks.supersede.evidence import SAYS, Evidence, build_matrix
 from slowwave.tasks.supersede.model import FILE

@@ -24,11 +24,11 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.nights.observe import Claim, collect_llm_facts, observe_claims, score_claims
+from bench.recall.locomo_files import Conversation, build_message_rows, load_conversations
 from slowwave.engines.llm.budget import MeteredLLM
 from slowwave.engines.llm.cache import DictCache, build_completion_rows, parse_completion_rows
 from slowwave.engines.llm.select import select_llm
 from slowwave.schemas.settings import ExtractSettings, LLMSettings, ObserveSettings, Settings
-from slowwave.tasks.experiment.locomo import Conversation, build_message_rows, load_conversations
 from slowwave.tasks.job import StepReport
 from slowwave.tasks.llm.ask import Model
 from slowwave.tasks.llm.library import Library

@@ -20,8 +20,8 @@ import orjson
 from rich.console import Console
 from rich.table import Table
 
+from bench.recall.locomo_files import CATEGORIES, Conversation, Turn, build_message_rows, load_conversations
 from slowwave.schemas.settings import ObserveSettings
-from slowwave.tasks.experiment.locomo import CATEGORIES, Conversation, Turn, build_message_rows, load_conversations
 from slowwave.tasks.observe.lexicon import FIRST_PERSON
 from slowwave.tasks.observe.observe import observe
 from slowwave.tasks.observe.scores import extract_content_words

@@ -31,6 +31,7 @@ from rich.table import Table
 from bench.recall.amendment_cases import read_cases
 from bench.recall.changes import run_night_over
 from bench.recall.locomo import compute_recall_at
+from bench.recall.locomo_files import Conversation, Question, build_message_rows, load_conversations
 from slowwave.engines.encoders.load import load_encoder
 from slowwave.engines.encoders.protocol import Encoder
 from slowwave.memory import Memory
@@ -42,7 +43,6 @@ from slowwave.schemas.tables import MESSAGES, PASSAGES
 from slowwave.store import Store
 from slowwave.store.releases import publish
 from slowwave.store.upkeep import compact_store
-from slowwave.tasks.experiment.locomo import Conversation, Question, build_message_rows, load_conversations
 from slowwave.tasks.passages.cut import build_passages
 from slowwave.tasks.vectors import add_vectors, encode_once
 

@@ -23,6 +23,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.nights.draw_sentences import read_shown_messages
+from bench.recall.locomo_files import Conversation, Question, Turn, load_conversations
 from slowwave.chat.active import ActiveMemory
 from slowwave.chat.turns import Turns
 from slowwave.context.tokens import load_tokenizer
@@ -31,7 +32,6 @@ from slowwave.engines.encoders.load import load_encoder
 from slowwave.engines.encoders.protocol import Encoder
 from slowwave.schemas.settings import ActiveSettings, Settings
 from slowwave.schemas.vocabulary import is_turn
-from slowwave.tasks.experiment.locomo import Conversation, Question, Turn, load_conversations
 
 SYSTEMS = ("latest turns", "cosine", "cosine and latest turns", "slowwave")
 FACTS = (

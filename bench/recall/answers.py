@@ -32,12 +32,12 @@ from rich.progress import track
 from rich.table import Table
 
 from bench.recall.context import pack_turns
+from bench.recall.locomo_files import CATEGORIES, Conversation, build_message_rows, load_conversations
 from slowwave import Memory
 from slowwave.context.rendering import Line
 from slowwave.flows.nightly import run_night
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import MESSAGES, SESSIONS
-from slowwave.tasks.experiment.locomo import CATEGORIES, Conversation, build_message_rows, load_conversations
 from slowwave.text.words import extract_content_words
 
 BUDGETS = (250, 500, 1000)

@@ -26,6 +26,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
+from bench.recall.locomo_files import CATEGORIES, Conversation, Question, build_message_rows, load_conversations
 from slowwave.engines.encoders.load import load_encoder
 from slowwave.engines.encoders.protocol import Encoder, Vectors
 from slowwave.memory import Memory
@@ -34,7 +35,6 @@ from slowwave.schemas.tables import MESSAGES, PASSAGES
 from slowwave.store import Store
 from slowwave.store.releases import publish
 from slowwave.store.upkeep import compact_store
-from slowwave.tasks.experiment.locomo import CATEGORIES, Conversation, Question, build_message_rows, load_conversations
 from slowwave.tasks.passages.cut import build_passages
 from slowwave.tasks.vectors import add_vectors, encode_once
 

@@ -24,13 +24,13 @@ from rich.table import Table
 
 from bench.recall.context import list_session_ranking
 from bench.recall.locomo import TurnCollection, build_pool_store, score_bm25
+from bench.recall.locomo_files import load_conversations
 from slowwave.engines.encoders.load import load_encoder
 from slowwave.engines.encoders.protocol import Encoder
 from slowwave.flows.nightly import run_night
 from slowwave.memory import Memory
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import PASSAGES
-from slowwave.tasks.experiment.locomo import load_conversations
 
 SYSTEMS = ("recall's messages", "BM25 of sessions", "words and nearest", "Memory.sessions")
 CUTS = (1, 5)

@@ -1,3 +1,1 @@
-"""What the flows are made of: a run and its report, which sessions it is about, an experiment's data and trials;
-and the repair of a store.
-"""
+"""What the flows are made of: a run and its report, which sessions it is about, and the repair of a store."""

@@ -27,7 +27,7 @@ from slowwave.schemas.tables import (
     VECTORS,
 )
 from slowwave.schemas.vocabulary import RunStatus
-from slowwave.store.copies.encryption import check_encrypted
+from slowwave.store.crypt import check_encrypted
 from slowwave.store.integrity.check import check_newest_whole
 from slowwave.store.integrity.manifests import has_table
 from slowwave.store.lock import writer_lock

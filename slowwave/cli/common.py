@@ -36,7 +36,9 @@ SpaceOption = Annotated[str | None, typer.Option("--space", help="Whose memory."
 ReleaseOption = Annotated[
     str | None, typer.Option("--release", help="An earlier release, by name (r3) or id.", show_default=False)
 ]
-KeyFileOption = Annotated[Path | None, typer.Option("--key-file", help="A file whose first line is the passphrase.")]
+KeyFileOption = Annotated[
+    Path | None, typer.Option("--key-file", help="A file whose first line is the passphrase (or an age key).")
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 

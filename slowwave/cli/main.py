@@ -39,7 +39,7 @@ app = typer.Typer(
 COMMANDS = {
     "Every day": (run, recall, context, briefing, claims, related, show, remember, rate, talk, mcp),
     "Where agents look": (project, skill, install, uninstall),
-    "Look": (habits, sources, plan, verify, check, diff, stats, config),
+    "Look": (habits, sources, plan, verify, check, diff, stats, experiment, config),
     "Redo and keep": (
         reprocess,
         repair,
@@ -73,7 +73,6 @@ app.add_typer(ledgers, name="inspect", rich_help_panel="Look")
 app.add_typer(notes, name="notes", rich_help_panel="Redo and keep")
 app.add_typer(spaces, name="spaces", rich_help_panel="Redo and keep")
 app.add_typer(probes, name="probes", rich_help_panel="Redo and keep")
-app.add_typer(experiment, name="experiment", rich_help_panel="Look")
 
 
 def print_version(asked: bool) -> None:

@@ -4,8 +4,7 @@
 """
 
 import tomllib
-from collections.abc import Mapping
-from operator import attrgetter
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -21,7 +20,12 @@ FIXED = ("store", "space", "retention", "web", "redact", "read", "gates", "stora
 """No experiment varies where a memory is, what leaves it, what may be read, or which releases are made and kept."""
 READING = frozenset({"recall", "context"})
 """Settings that no step of a night reads: the store stays as it is."""
-Metric = Literal["evidence", "saved", "stale", "silence", "right", "tokens"]
+UNREAD = {"recall": ("context", "gists"), "context": ("context.active", "context.talk", "gists")}
+"""Settings, or sections, that a target does not read."""
+READ_BY_TALK = ("context.active", "context.tokenizer", "context.budget", "encoder", "embeddings")
+Target = Literal["recall", "context", "talk"]
+Metric = Literal["evidence", "saved", "stale", "tokens"]
+LESS_IS_BETTER = frozenset({"stale", "tokens"})
 Value = bool | int | float | str
 Params = dict[str, Value]
 """Settings by dotted name that one trial has otherwise."""
@@ -57,10 +61,9 @@ class Range(Part):
 class Data(Part):
     """What is asked."""
 
-    kind: Literal["questions", "locomo", "backtest"]
-    paths: tuple[Path, ...] = Field((), description="Transcripts, or LoCoMo's files; backtest without: the own space.")
+    kind: Literal["questions", "backtest"]
+    paths: tuple[Path, ...] = Field((), description="Transcripts; a backtest without any reads the own space.")
     questions: Path | None = Field(None, description="Questions apart from the transcripts: TOML, JSON or JSONL.")
-    foreign: bool = Field(False, description="LoCoMo: ask each memory another's questions too, which it can't know.")
     split: Literal["time", "group"] = Field("time", description="By when it is asked; or by conversation, workspace.")
     shares: tuple[float, float, float] = Field((0.5, 0.25, 0.25), description="Of train, validation and test.")
     cuts: int = Field(4, ge=1, description="Backtest: days as of which the memory is built, evenly over the messages.")
@@ -92,7 +95,7 @@ class Experiment(Part):
     """One experiment."""
 
     name: str = Field(min_length=1, max_length=80)
-    target: Literal["recall", "context", "talk"] = "context"
+    target: Target = "context"
     metric: Metric = Field("evidence", description="What is made better.")
     k: int = Field(10, ge=1, le=100, description="Hits, where recall is asked.")
     budget: int | None = Field(None, ge=1, description="Tokens of context or talk; by default the settings'.")
@@ -115,7 +118,7 @@ def load_experiment(path: Path) -> Experiment:
         told = f"{'.'.join(map(str, why['loc']))}: {why['msg']}" if why else str(error)
         raise UsageError(f"{path} is no experiment: {told}") from None
     for name in experiment.space:
-        check_name(name)
+        check_name(name, experiment.target)
     data, here = experiment.data, path.absolute().parent
     paths = tuple(here / one.expanduser() for one in data.paths)
     questions = here / data.questions.expanduser() if data.questions else None
@@ -124,8 +127,8 @@ def load_experiment(path: Path) -> Experiment:
     return experiment.model_copy(update={"data": data.model_copy(update={"paths": paths, "questions": questions})})
 
 
-def check_name(name: str) -> None:
-    """Refuse what is no setting, or none that an experiment may vary.
+def check_name(name: str, target: Target) -> None:
+    """Refuse what is no setting, what no experiment may vary, and what the target does not read.
 
     Raises:
         UsageError: the message says which.
@@ -140,6 +143,12 @@ def check_name(name: str) -> None:
         raise UsageError(f"{name} is a section: an experiment varies the settings in it")
     if name.split(".")[0] in FIXED:
         raise UsageError(f"{name} is not for experiments: {', '.join(FIXED)} stay as they are")
+    if _is_below(name, UNREAD.get(target, ())) or (target == "talk" and not _is_below(name, READ_BY_TALK)):
+        raise UsageError(f"the target {target} does not read {name}: every value would score the same")
+
+
+def _is_below(name: str, sections: Iterable[str]) -> bool:
+    return any(name == section or name.startswith(f"{section}.") for section in sections)
 
 
 def build_settings(base: Mapping[str, Any], params: Params) -> Settings:
@@ -161,11 +170,6 @@ def build_settings(base: Mapping[str, Any], params: Params) -> Settings:
         first = error.errors()[0]
         told = f"setting {'.'.join(map(str, first['loc']))}: {first['msg']}, got {first['input']!r}"
         raise UsageError(told) from None
-
-
-def get_value(settings: Settings, name: str) -> Any:
-    """Return a setting by its dotted name."""
-    return attrgetter(name)(settings)
 
 
 def compute_settings_key(settings: Settings, *, writing: bool = False) -> str:

@@ -1,23 +1,24 @@
-"""What an experiment asks: questions with what answers them, in units that share a memory; splits; labelled sets."""
+"""What an experiment asks and how good an answer is: questions, splits, labelled sets, scores."""
 
 import json
 import tomllib
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from math import nan
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import polars as pl
 import pyarrow as pa
 
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.ids import compute_content_id
-from slowwave.tasks.experiment.locomo import build_message_rows, load_conversations
+from slowwave.text.words import extract_content_words
 
-Kind = Literal["labelled", "asked", "retold", "corrected", "foreign"]
-"""Of one's own past: what was asked, told again, corrected. Foreign: what another memory is asked."""
+Kind = Literal["labelled", "asked", "retold", "corrected"]
+"""Of one's own past: what was asked, told again, corrected."""
 SPLITS = ("train", "validation", "test")
 LONG_AGO = datetime.min.replace(tzinfo=UTC)
 QUERY, EXPECT = ("question", "query", "report"), ("expect", "amended", "answer")
@@ -105,32 +106,6 @@ def split_questions(
     return parts
 
 
-def read_locomo(paths: Iterable[Path], foreign: bool = False) -> list[Unit]:
-    """Return LoCoMo's conversations, and their questions that have evidence, as units; with `foreign` each is asked the
-    next one's questions too, which are about strangers.
-    """
-    units = []
-    for one in (one for path in paths for one in load_conversations(path)):
-        said = {turn.id: turn for turn in one.turns}
-        asked = tuple(
-            Question(
-                question.text,
-                one.id,
-                max(said[turn].ts for turn in question.evidence),
-                evidence=tuple(name_message(f"{one.id}/{said[turn].session}", turn) for turn in question.evidence),
-                cluster=f"{one.id}/{said[question.evidence[0]].session}",
-            )
-            for question in one.questions
-            if question.evidence
-        )
-        units.append(Unit(one.id, asked, build_message_rows(one)))
-    strange = [
-        tuple(replace(asked, kind="foreign", group=one.name, evidence=()) for asked in other.questions if foreign)
-        for one, other in zip(units, units[1:] + units[:1], strict=True)
-    ]
-    return [replace(one, questions=one.questions + more) for one, more in zip(units, strange, strict=True)]
-
-
 def read_labelled(paths: Iterable[Path], messages: pl.DataFrame) -> list[Question]:
     """Return the questions of labelled files: TOML, a JSON list, or lines of JSON, also between a transcript's own.
 
@@ -190,3 +165,59 @@ def _build_question(
         stale=(stale,) if isinstance(stale, str) else tuple(map(str, stale)),
         cluster=session,
     )
+
+
+class Item(NamedTuple):
+    """A part of an answer: its text, the messages it stands on, and whether it is marked as changed since."""
+
+    text: str
+    messages: tuple[str, ...]
+    marked: bool = False
+
+
+class Score(NamedTuple):
+    """Figures of one answer; NaN where the question has no such figure."""
+
+    evidence: float
+    """Share of the evidence that is shown."""
+    saved: float
+    """Share of what was told again that memory would have shown first."""
+    stale: float
+    """1 where the answer shows what no longer holds, unmarked."""
+    tokens: float
+    """Of the answer."""
+
+
+def score_answer(question: Question, items: Sequence[Item], tokens: int) -> Score:
+    """Return the figures of an answer."""
+    texts = [_normalise(item.text) for item in items]
+    evidence = _find_evidence(question, items, texts)
+    expected = _normalise(question.expect)
+    stale = any(  # a message that says what holds may name what it replaces
+        not item.marked
+        and not (expected and expected in text)
+        and any(old in item.messages or _normalise(old) in text for old in question.stale)
+        for item, text in zip(items, texts, strict=True)
+    )
+    retold = question.kind == "retold"
+    return Score(
+        evidence=nan if retold else evidence,
+        saved=evidence if retold else nan,
+        stale=float(stale) if question.stale else nan,
+        tokens=float(tokens),
+    )
+
+
+def _find_evidence(question: Question, items: Sequence[Item], texts: list[str]) -> float:
+    if question.evidence:
+        shown = {message for item in items for message in item.messages}
+        each = [message in shown for message in question.evidence]
+        return float(any(each)) if question.any else sum(each) / len(each)
+    if question.expect:
+        return float(any(_normalise(question.expect) in text for text in texts))
+    words = set(extract_content_words(question.words))
+    return len(words & {word for text in texts for word in extract_content_words(text)}) / max(1, len(words))
+
+
+def _normalise(text: str) -> str:
+    return " ".join(text.split()).casefold()

@@ -1,5 +1,6 @@
 """One released table as a file: Parquet, Lance or JSONL, streamed by the batch."""
 
+import hashlib
 import secrets
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -13,7 +14,6 @@ import pyarrow.parquet as pq
 from pyarrow.parquet.encryption import create_encryption_properties
 
 from slowwave.schemas.tables import Table
-from slowwave.store.copies.sealed_stream import derive_key
 from slowwave.store.snapshot import Snapshot
 
 FORMATS = ("parquet", "lance", "jsonl")
@@ -21,7 +21,7 @@ MANIFEST = "manifest.json"
 """In a folder of tables; written last."""
 
 
-def write_table(snapshot: Snapshot, table: Table, to: Path, form: str, phrase: bytes | None = None) -> dict[str, Any]:
+def write_table(snapshot: Snapshot, table: Table, to: Path, form: str, phrase: str | None = None) -> dict[str, Any]:
     """Write the table as the release has it; returns rows, file and columns for the manifest.
 
     With a passphrase a Parquet file is encrypted as its format says; the manifest has the salt of its key.
@@ -32,7 +32,7 @@ def write_table(snapshot: Snapshot, table: Table, to: Path, form: str, phrase: b
     schema = pa.schema([found.field(name).remove_metadata() for name in table.schema.names])
     reader = pa.RecordBatchReader.from_batches(schema, _iter_record_batches(snapshot, table, schema))
     salt = secrets.token_bytes(16) if phrase else b""
-    key = derive_key(phrase, salt) if phrase else None
+    key = _derive_key(phrase, salt) if phrase else None
     writers: dict[str, Callable[[pa.RecordBatchReader, Path], int]] = {
         "parquet": partial(_write_parquet, key=key),
         "lance": _write_lance,
@@ -41,6 +41,11 @@ def write_table(snapshot: Snapshot, table: Table, to: Path, form: str, phrase: b
     columns = {field.name: str(field.type) for field in schema}
     facts = {"rows": writers[form](reader, path), "file": path.name, "key": table.key, "columns": columns}
     return {**facts, "salt": salt.hex()} if salt else facts
+
+
+def _derive_key(phrase: str, salt: bytes) -> bytes:
+    """Return 32 bytes that only who has the passphrase can make, by scrypt."""
+    return hashlib.scrypt(phrase.encode(), salt=salt, n=1 << 15, r=8, p=1, maxmem=1 << 26, dklen=32)
 
 
 def _iter_record_batches(snapshot: Snapshot, table: Table, schema: pa.Schema) -> Iterator[pa.RecordBatch]:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from bench.recall.locomo_files import build_message_rows, load_conversations
 from slowwave.cli.main import app
 from slowwave.flows.nightly import run_night
 from slowwave.schemas.settings import BoilerplateSettings, Settings
@@ -22,7 +23,6 @@ from slowwave.tasks.boilerplate.masks import (
     mask_spans,
     restore_quote,
 )
-from slowwave.tasks.experiment.locomo import build_message_rows, load_conversations
 
 RULES = """# House rules
 - Use tabs.

@@ -1,7 +1,7 @@
 """Experiments as a user runs them: real stores of the plain encoder, the command, a kill in the middle, a backtest."""
 
+import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -13,13 +13,11 @@ from typer.testing import CliRunner
 
 from slowwave.cli.main import app
 from slowwave.engines.encoders.protocol import Encoder
-from slowwave.flows.experiment import read_experiments
+from slowwave.flows.experiment import Lab, load_units
 from slowwave.flows.nightly import run_night
-from slowwave.flows.parts.experiment_data import load_units
-from slowwave.flows.parts.trials import Lab
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings
-from slowwave.schemas.tables import RELEASED, TRIALS
+from slowwave.schemas.tables import RELEASED
 from slowwave.store.integrity.digest import compute_table_digest
 from slowwave.store.store import Store
 from slowwave.tasks.experiment.definition import load_experiment
@@ -34,11 +32,6 @@ PLAIN = {"encoder": "hash-384", "gists": "off", "keywords": {"top": 0}}
 
 def base(folder: Path) -> dict[str, object]:
     return {**PLAIN, "store": str(folder / "store")}
-
-
-def read_trials(folder: Path) -> dict[str, object]:
-    rows = Store.open(folder / "store").read(TRIALS).to_pylist()
-    return {row["trial_id"]: row["at"] for row in rows}
 
 
 def test_a_setting_that_only_a_question_reads_makes_no_store_anew(tmp_path: Path) -> None:
@@ -61,60 +54,43 @@ def test_a_variant_made_from_a_copy_is_what_it_would_be_from_nothing(tmp_path: P
             lab.score_questions(params, units[0].questions)  # type: ignore[arg-type]
         assert lab.made == len(before) + 1
         last = max(
-            (path for path in (tmp_path / name).iterdir() if (path / "made").exists()),
-            key=lambda path: (path / "made").stat().st_mtime_ns,
+            (path for path in (tmp_path / name).iterdir() if (path / "finished").exists()),
+            key=lambda path: (path / "finished").stat().st_mtime_ns,
         )
         store = Store.open(last)
         digests.append({table.name: compute_table_digest(table, store.read(table)) for table in RELEASED})
     assert digests[0] == digests[1]
 
 
-def test_an_experiment_by_the_command_line_is_listed_compared_and_adopted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    mine = tmp_path / "slowwave.toml"
-    mine.write_text('encoder = "hash-384"\ngists = "off"  # none\n\n[context]\nbudget = 5  # too low\n')
-    monkeypatch.setenv("SLOWWAVE_CONFIG", str(mine))
+def call(*words: object) -> str:
+    done = CliRunner().invoke(app, ["experiment", *map(str, words)], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+def test_an_experiment_by_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = tmp_path / "slowwave.toml"
+    config.write_text('encoder = "hash-384"\ngists = "off"\n\n[context]\nbudget = 5\n')
+    monkeypatch.setenv("SLOWWAVE_CONFIG", str(config))
     monkeypatch.setenv("SLOWWAVE_STORE", str(tmp_path / "store"))
-
-    def call(*words: object, answer: str = "") -> str:
-        done = CliRunner().invoke(app, ["experiment", *map(str, words)], input=answer, catch_exceptions=False)
-        assert done.exit_code == 0, done.output
-        return done.stdout
-
     file = write_experiment(tmp_path, '"context.budget" = [5, 400]')
-    said = call(file, "--plain")
-    (ident,) = re.findall(r"experiment adopt (\w{8})", said)
-    assert "context.budget = 400: evidence +1.000 (+1.000 to +1.000) on validation" in said
-    page = file.with_suffix(".html").read_text()
-    assert page.count("<svg") == 3  # sweep, tokens against evidence, calibration
-    assert not re.search(r'(?:src|href)="(?!#)', page.replace("xlink:href", "href"))
-    assert "http" not in re.sub(r'xmlns(?::xlink)?="[^"]*"', "", page)
-    assert f"{ident}  ferry: 2 tried; context.budget = 400; evidence +1.000" in call("list")
-    first = read_trials(tmp_path)
-    assert call(file, "--plain") == said  # it asks nothing again
-    assert read_trials(tmp_path) == first
-
-    before = mine.read_text()
-    done = CliRunner().invoke(app, ["experiment", "adopt", ident], input="n\n")
-    assert "-budget = 5  # too low\n+budget = 400  # too low" in done.output
-    assert mine.read_text() == before  # never without a yes
-    call("adopt", ident, "--yes")
-    assert mine.read_text() == before.replace("= 5", "= 400")
-
-    other = write_experiment(tmp_path, '"context.budget" = [399, 401]').rename(tmp_path / "other.toml")
-    assert "there is nothing to adopt" in call(other, "--plain")
-    (second,) = {one.experiment_id[:8] for one in read_experiments(Settings())} - {ident}
-    told = call("compare", ident, second)
-    assert "evidence: the second's less the first's +0.000 (+0.000 to +0.000), p 1.000" in told
-    done = CliRunner().invoke(app, ["experiment", "adopt", second, "--yes"])
-    assert done.exit_code == 1
-    assert "nothing is written" in done.output
+    printed = call(file)
+    assert "2 settings were tried on training" in printed
+    assert printed.endswith("for your slowwave.toml:\ncontext.budget = 400\n")
+    findings = json.loads(call(file, "--json"))
+    assert findings["best"] == {"context.budget": 400}
+    assert {one["split"]: one["gain"] for one in findings["candidates"] if one["params"] == findings["best"]} == {
+        "validation": {"mean": 1.0, "low": 1.0, "high": 1.0},
+        "test": {"mean": 1.0, "low": 1.0, "high": 1.0},
+    }
+    other = write_experiment(tmp_path, '"context.budget" = [3, 4]').rename(tmp_path / "other.toml")
+    assert "there is nothing to change" in call(other)
+    assert config.read_text().endswith("budget = 5\n")  # an experiment changes no setting
 
 
 def test_an_experiment_makes_no_store_where_there_is_none(tmp_path: Path) -> None:
     file = write_experiment(tmp_path, '"context.budget" = [5, 400]')
-    done = CliRunner().invoke(app, ["experiment", str(file), "--plain", "--store", str(tmp_path / "lost")])
+    done = CliRunner().invoke(app, ["experiment", str(file), "--store", str(tmp_path / "lost")])
     assert done.exit_code == 1
     assert "no store at" in done.stderr
     assert not (tmp_path / "lost").exists()
@@ -122,9 +98,9 @@ def test_an_experiment_makes_no_store_where_there_is_none(tmp_path: Path) -> Non
 
 def test_a_killed_experiment_goes_on_and_repeats_no_trial(tmp_path: Path) -> None:
     values = ", ".join(str(n / 100) for n in range(12))
-    file = write_experiment(tmp_path, f'"recall.floor" = [{values}]')
+    file = write_experiment(tmp_path, f'"recall.vector" = [{values}]')
     code = "from slowwave.cli.main import main; main()"
-    words = [sys.executable, "-c", code, "experiment", str(file), "--plain", "--store", str(tmp_path / "store")]
+    words = [sys.executable, "-c", code, "experiment", str(file), "--store", str(tmp_path / "store")]
     given = {
         "SLOWWAVE_ENCODER": "hash-384",
         "SLOWWAVE_GISTS": "off",
@@ -132,20 +108,28 @@ def test_a_killed_experiment_goes_on_and_repeats_no_trial(tmp_path: Path) -> Non
         "PYTHONPATH": str(ROOT),
     }
     run = subprocess.Popen(words, env=os.environ | given, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    space = tmp_path / "store" / "default"
-    while run.poll() is None and len(list((space / "trials.lance" / "_versions").glob("*"))) < 5:
+    folder = tmp_path / "store" / "default" / "experiments"
+    scores = folder / "scores.jsonl"
+    while run.poll() is None and (not scores.exists() or scores.read_bytes().count(b"\n") < 12):
         time.sleep(0.02)
     run.send_signal(signal.SIGKILL)
     assert run.wait() == -signal.SIGKILL
-    before = read_trials(tmp_path)
-    assert 3 <= len(before) < 12
-    assert [path for path in (space / "experiments").iterdir() if (path / "made").exists()]
-    again = subprocess.run(words, env=os.environ | given, capture_output=True, text=True, check=False)
+    kept = scores.read_bytes()
+    made = {path: path.stat().st_mtime_ns for path in folder.rglob("finished")}
+    assert made
+    with scores.open("ab") as out:
+        out.write(b'["cut sho')  # as a kill in the middle of a line leaves it
+    one = load_experiment(file)
+    settings = base(tmp_path)
+    units, seed = load_units(one, Settings(**settings), folder)  # type: ignore[arg-type]
+    lab = Lab(one, settings, units, folder, seed)
+    first = units[0].questions[0]
+    lab.score_questions({"recall.vector": 0.0}, [first])
+    assert scores.read_bytes().startswith(kept)
+    again = subprocess.run([*words, "--json"], env=os.environ | given, capture_output=True, text=True, check=False)
     assert again.returncode == 0, again.stderr
-    after = read_trials(tmp_path)
-    assert {one: after[one] for one in before} == before
-    assert len(after) > 12
-    assert not (space / "experiments").exists()
+    assert json.loads(again.stdout)["tried"] == 12
+    assert not folder.exists()
 
 
 def test_a_backtest_asks_a_memory_that_knows_nothing_of_later_days(tmp_path: Path, encoder: Encoder) -> None:

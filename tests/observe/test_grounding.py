@@ -11,12 +11,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from bench.recall.locomo_files import Conversation, load_conversations
 from slowwave.engines.llm.cache import reuse_completion
 from slowwave.engines.llm.protocol import Completion
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.settings import ExtractSettings, ObserveSettings
 from slowwave.schemas.tables import MESSAGES
-from slowwave.tasks.experiment.locomo import Conversation, load_conversations
 from slowwave.tasks.llm.claims import NEAR, NEAR_SUPPORT, SUPPORT, ParsedClaims, drop_repeated_claims, read_answer
 from slowwave.tasks.llm.grounding import GroundingContext, explain_unfounded
 from slowwave.tasks.llm.library import Library

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench.nights.observe import observe_claims, score_claims
+from bench.recall.locomo_files import build_message_rows, load_conversations
 from slowwave.schemas.settings import ObserveSettings
 from slowwave.schemas.tables import CODING, GATES, MESSAGES, PERSONAL
-from slowwave.tasks.experiment.locomo import build_message_rows, load_conversations
 from slowwave.tasks.observe.categories import STATEMENT
 from slowwave.tasks.observe.coding import extract_file_paths
 from slowwave.tasks.observe.gates import Gate

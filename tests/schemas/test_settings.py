@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -26,6 +27,7 @@ from slowwave.store.snapshot import Snapshot
 from tests.recall_store import build
 from tests.talk_files import session
 
+ROOT = Path(__file__).parents[2]
 COMMAND = (sys.executable, "-c", "from slowwave.cli.main import main; main()")
 
 
@@ -273,3 +275,21 @@ def test_a_folder_that_sets_prefects_own_settings_is_known(
 ) -> None:
     (project / file).write_text(content)
     assert find_local_prefect_settings() == (file if theirs else None)
+
+
+def test_a_persons_memory_is_among_the_users_data_also_in_a_checkout(project: Path) -> None:
+    told = "from slowwave.schemas.settings import Settings; print(Settings().store)"
+    environment = {**os.environ, "HOME": str(project), "XDG_DATA_HOME": str(project / "data")}
+    done = subprocess.run(
+        [sys.executable, "-c", told], cwd=ROOT, env=environment, capture_output=True, text=True, check=True
+    )
+    assert project in Path(done.stdout.strip()).parents
+    assert Path(done.stdout.strip()).parts[-2:] == ("slowwave", "store")
+
+
+def test_cleaning_a_checkout_removes_the_demos_memory_and_no_other(tmp_path: Path) -> None:
+    shutil.copy(ROOT / "Makefile", tmp_path)
+    for space in ("demo", "default"):
+        (tmp_path / "data" / "store" / space).mkdir(parents=True)
+    subprocess.run(["make", "clean"], cwd=tmp_path, capture_output=True, check=True)
+    assert [path.name for path in (tmp_path / "data" / "store").iterdir()] == ["default"]

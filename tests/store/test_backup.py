@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pyarrow.parquet as pq
+import pyrage
 import pytest
 import zstandard
 from pyarrow.parquet.encryption import create_decryption_properties
@@ -20,9 +21,8 @@ from slowwave.flows.parts.run import open_run
 from slowwave.memory import Memory
 from slowwave.schemas.errors import StoreLocked, StoreUnreadable
 from slowwave.schemas.settings import Settings
-from slowwave.store.copies.backup import FORMAT, MANIFEST
-from slowwave.store.copies.encryption import find_encryption
-from slowwave.store.copies.sealed_stream import MAGIC
+from slowwave.store.backup import FORMAT, MANIFEST
+from slowwave.store.crypt import MAGIC, find_encryption
 from slowwave.store.lock import writer_lock
 from tests.talk_files import session
 
@@ -30,6 +30,7 @@ SAID = [("user", "I live in Porto with my sister Nina, and I prefer tea to coffe
 OTHER = [("user", "I live in Oslo with my brother Ulrik, and I prefer milk to coffee."), ("assistant", "Noted.")]
 OF_RUNS = ("writer.lock", "writer.json", "synced.json")
 PHRASE = "correct horse battery"
+SECRET = str(pyrage.x25519.Identity.generate())
 
 
 @pytest.fixture(autouse=True)
@@ -58,7 +59,7 @@ def digest(folder: Path) -> dict[str, str]:
     return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 
-@pytest.mark.parametrize("given", [{}, {"": PHRASE}, {"_COMMAND": f"printf '{PHRASE}\n'"}])
+@pytest.mark.parametrize("given", [{}, {"": PHRASE}, {"": SECRET}, {"_COMMAND": f"printf '{PHRASE}\n'"}])
 def test_a_restored_space_has_the_same_bytes_passes_every_check_and_goes_on(
     store: Path, tmp_path: Path, given: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -78,6 +79,23 @@ def test_a_restored_space_has_the_same_bytes_passes_every_check_and_goes_on(
         [session(tmp_path, "ferry-2", 3, OTHER)], make_settings(tmp_path, "default").model_copy(update={"store": other})
     )
     assert Memory.open(other).release.name == "r2"
+
+
+def test_an_encrypted_backup_is_opened_by_any_tool_of_age_and_may_be_made_with_a_public_key(
+    store: Path, tmp_path: Path
+) -> None:
+    key, (file, other) = pyrage.x25519.Identity.from_str(SECRET), (tmp_path / "one", tmp_path / "other")
+    (tmp_path / "phrase").write_text(PHRASE)
+    (tmp_path / "public").write_text(str(key.to_public()))
+    assert typed("backup", file, "--key-file", tmp_path / "phrase", "--store", store).exit_code == 0
+    assert typed("backup", other, "--key-file", tmp_path / "public", "--store", store).exit_code == 0
+    for packed in (pyrage.passphrase.decrypt(file.read_bytes(), PHRASE), pyrage.decrypt(other.read_bytes(), [key])):
+        with zstandard.open(io.BytesIO(packed)) as plain, tarfile.open(fileobj=plain, mode="r|") as tar:
+            first = tar.next()
+            assert first is not None
+            assert first.name == MANIFEST
+    told = typed("restore", other, "--key-file", tmp_path / "public", "--store", tmp_path / "back")
+    assert (told.exit_code, "passphrase is wrong" in told.stderr) == (1, True), told.output
 
 
 def test_what_is_altered_cut_foreign_or_locked_restores_nothing(

@@ -160,9 +160,9 @@ def export(
         if workspace:
             raise UsageError("--workspace goes with --learnings: tables are written whole")
         from slowwave.flows.export import export_tables
-        from slowwave.store.copies.sealed_stream import read_passphrase
+        from slowwave.store.crypt import read_key
 
-        phrase = read_passphrase(key_file) if encrypted or key_file else None
+        phrase = read_key(key_file) if encrypted or key_file else None
         if encrypted and not phrase:
             raise UsageError("--encrypted needs a passphrase: --key-file or SLOWWAVE_BACKUP_KEY; nothing was written")
         manifest: dict[str, Any] = export_tables(

@@ -19,15 +19,15 @@ def backup(
 ) -> None:
     """Write the space into one file, each of its files with its hash.
 
-    Encrypted where --key-file, SLOWWAVE_BACKUP_KEY or SLOWWAVE_BACKUP_KEY_COMMAND gives a passphrase.
+    Encrypted where --key-file, SLOWWAVE_BACKUP_KEY or SLOWWAVE_BACKUP_KEY_COMMAND gives a passphrase or an age key.
     """
     with report_errors():
-        from slowwave.store.copies.backup import back_up
-        from slowwave.store.copies.sealed_stream import read_passphrase
+        from slowwave.store.backup import back_up
+        from slowwave.store.crypt import read_key
 
-        settings, phrase = load_settings(store, space), read_passphrase(key_file)
-        made = back_up(settings.store, settings.space, file, phrase)
-        how = "encrypted" if phrase else "not encrypted"
+        settings, key = load_settings(store, space), read_key(key_file)
+        made = back_up(settings.store, settings.space, file, key)
+        how = "encrypted" if key else "not encrypted"
         told = f"{len(made['files']):,} files of space {made['space']}, live {made['release']}, in {file}: {how}."
         OUT.print(told, highlight=False, soft_wrap=True)
 
@@ -42,12 +42,12 @@ def restore(
 ) -> None:
     """Make a space of a backup that is as its hashes say."""
     with report_errors():
-        from slowwave.store.copies.backup import restore as bring_back
-        from slowwave.store.copies.sealed_stream import read_passphrase
+        from slowwave.store.backup import restore as bring_back
+        from slowwave.store.crypt import read_key
         from slowwave.tasks.forget.certificate import list_certificates
 
         settings = load_settings(store, name)
-        made = bring_back(settings.store, name, file, read_passphrase(key_file))
+        made = bring_back(settings.store, name, file, read_key(key_file))
         told = f"{len(made['files']):,} files compared; live is {made['release']} of {made['made_at'][:10]}."
         OUT.print(told, highlight=False, soft_wrap=True)
         since = list_certificates(settings.store / made["space"], made["made_at"])
@@ -63,7 +63,7 @@ def restore(
 def list_spaces(as_json: JsonOption = False, store: StoreOption = None) -> None:
     """List the store's spaces: size on disk and live release."""
     with report_errors():
-        from slowwave.store.copies.encryption import find_encryption
+        from slowwave.store.crypt import find_encryption
         from slowwave.store.integrity.manifests import has_table
         from slowwave.store.releases import load_releases
 

@@ -14,6 +14,12 @@ from slowwave.schemas.errors import SlowwaveError
 
 Role = Literal["user", "assistant", "system", "tool", "agent", "observer"]
 Origin = Literal["human", "model", "tool", "synthetic"]
+Who = tuple[Role, Origin]
+HUMAN: Who = ("user", "human")
+MODEL: Who = ("assistant", "model")
+AGENT: Who = ("agent", "model")
+TOOL: Who = ("tool", "tool")
+SYSTEM: Who = ("system", "synthetic")
 BlockType = Literal["text", "thinking", "tool_call", "tool_result", "image", "other"]
 SessionKind = Literal["chat", "subagent", "scheduled"]
 

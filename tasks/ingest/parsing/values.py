@@ -24,14 +24,14 @@ from slowwave.tasks.ingest.parsing.lines import (
     parse_json_lines,
     read_head,
 )
-from slowwave.tasks.ingest.parsing.records import Block, BlockType, Origin, Role
+from slowwave.tasks.ingest.parsing.records import AGENT, HUMAN, MODEL, SYSTEM, TOOL, Block, BlockType, Who
 
-_SPEAKERS: dict[str, tuple[Role, Origin]] = {
-    **dict.fromkeys(("user", "human"), ("user", "human")),
-    **dict.fromkeys(("assistant", "model", "ai", "bot"), ("assistant", "model")),
-    **dict.fromkeys(("system", "developer"), ("system", "synthetic")),
-    **dict.fromkeys(("tool", "function"), ("tool", "tool")),
-    "agent": ("agent", "model"),
+_SPEAKERS: dict[str, Who] = {
+    **dict.fromkeys(("user", "human"), HUMAN),
+    **dict.fromkeys(("assistant", "model", "ai", "bot"), MODEL),
+    **dict.fromkeys(("system", "developer"), SYSTEM),
+    **dict.fromkeys(("tool", "function"), TOOL),
+    "agent": AGENT,
     "observer": ("observer", "model"),
 }
 
@@ -60,7 +60,7 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 # Values of one type.
 
 
-def parse_role(role: object) -> tuple[Role, Origin] | None:
+def parse_role(role: object) -> Who | None:
     """Return role and origin for a role's common names in any case; None for an unknown one."""
     return _SPEAKERS.get(role.strip().lower()) if isinstance(role, str) else None
 

@@ -1,12 +1,29 @@
-"""The content of a Claude message as typed blocks, and what a person said in it.
-
-Shared by Claude Code's transcripts and whatever else stores messages in the shape of Anthropic's API.
-"""
+"""What a record of Claude Code holds: its content as typed blocks, the words in it, and whose turn it is."""
 
 from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import orjson
 
 from slowwave.tasks.ingest.parsing.records import Block
-from slowwave.tasks.ingest.parsing.values import clean_text, drop_base64, dump_json, strip_tags
+from slowwave.tasks.ingest.parsing.values import (
+    clean_text,
+    coerce_bool,
+    coerce_dict,
+    coerce_text,
+    drop_base64,
+    dump_json,
+    encode_json,
+    extract_tag_attribute,
+    extract_tag_body,
+    join_text,
+    stringify,
+    strip_tags,
+)
+
+Json = dict[str, object]
 
 AGENT_TAGS = ("task-notification", "teammate-message")
 """Envelopes around another agent's words, delivered in the user's turn."""
@@ -22,19 +39,67 @@ CAVEAT = "Caveat: The messages below"
 INTERRUPTED = "[Request interrupted by user"
 CONTINUED = "This session is being continued from a previous conversation"
 
+_AGENT_KINDS = frozenset({"task-notification", "coordinator", "peer", "teammate", "agent", "subagent"})
+_META_BYTES = 64 * 1024
+
+
+# Content.
+
+
+def get_content(record: Json) -> object:
+    """Return the message's content, also where `message` is a bare string; None where there is none."""
+    message = record.get("message")
+    return message if isinstance(message, str) else coerce_dict(message).get("content")
+
 
 def parse_claude_content(content: object) -> list[Block]:
     """Return blocks of a message's content: a string, or a list of strings and typed parts."""
-    if isinstance(content, str):
-        return [Block("text", drop_base64(content))]
     parts = content if isinstance(content, list) else [content]
     return [block for part in parts for block in _parse_part(part)]
 
 
+def _parse_part(part: object) -> Iterator[Block]:
+    if isinstance(part, str):
+        yield Block("text", drop_base64(part))
+        return
+    if not isinstance(part, dict):
+        yield Block("other", dump_json(part))
+        return
+    match kind := part.get("type"):
+        case "text" | "thinking":
+            yield Block(kind, drop_base64(stringify(part.get(kind))))
+        case "tool_use" | "server_tool_use" | "mcp_tool_use":
+            arguments = drop_base64(encode_json(part.get("input")))
+            yield Block("tool_call", arguments, coerce_text(part.get("name")), coerce_text(part.get("id")))
+        case "image":
+            yield Block("image", media=coerce_text(coerce_dict(part.get("source")).get("media_type")))
+        case str() if kind.endswith("tool_result"):
+            yield from _parse_result(part)
+        case _:
+            # Bytes of an attached document are never kept.
+            rest = dump_json({key: value for key, value in part.items() if key != "source"})
+            yield Block("other", drop_base64(rest), name=coerce_text(kind))
+
+
+def _parse_result(part: Json) -> Iterator[Block]:
+    """Yield a tool's output as one block, then the images in it."""
+    content, call_id = part.get("content"), coerce_text(part.get("tool_use_id"))
+    inner = [] if content is None else parse_claude_content(content)
+    text = "\n".join(block.text for block in inner if block.text)
+    yield Block("tool_result", text, call_id=call_id, is_error=coerce_bool(part.get("is_error")))
+    yield from (Block("image", media=block.media, call_id=call_id) for block in inner if block.type == "image")
+
+
+def fill_results(blocks: list[Block], structured: object) -> None:
+    """Give a lone empty tool result what the record keeps of the output beside it (`toolUseResult`)."""
+    if len(blocks) == 1 and not blocks[0].text:
+        streams = (coerce_dict(structured).get(name) for name in ("stdout", "stderr", "content"))
+        blocks[0].text = coerce_text(structured) or "\n".join(filter(None, map(coerce_text, streams)))
+
+
 def join_claude_text(blocks: list[Block]) -> str:
     """Return the text blocks' text, nothing else."""
-    texts = [block.text for block in blocks if block.type == "text" and block.text]
-    return clean_text(texts[0] if len(texts) == 1 else "\n\n".join(texts)) if texts else ""
+    return clean_text(join_text(blocks, "\n\n"))
 
 
 def extract_claude_user_text(text: str) -> str:
@@ -50,64 +115,57 @@ def extract_claude_user_text(text: str) -> str:
     return text
 
 
-def _parse_part(part: object) -> Iterator[Block]:
-    if isinstance(part, str):
-        yield Block("text", drop_base64(part))
-        return
-    if not isinstance(part, dict):
-        yield Block("other", _dump_json(part))
-        return
-    kind = part.get("type")
-    match kind:
-        case "text":
-            yield Block("text", drop_base64(_stringify(part.get("text"))))
-        case "thinking":
-            yield Block("thinking", _stringify(part.get("thinking")))
-        case "tool_use" | "server_tool_use" | "mcp_tool_use":
-            name, call = part.get("name"), part.get("id")
-            yield Block(
-                "tool_call", _format_arguments(part.get("input")), name=_coerce_name(name), call_id=_coerce_name(call)
-            )
-        case "image":
-            yield Block("image", media=_get_media_type(part))
-        case str() if kind.endswith("tool_result"):
-            yield from _parse_result(part)
-        case _:
-            # Bytes of an attached document are never kept.
-            yield Block("other", _dump_json({k: v for k, v in part.items() if k != "source"}), name=_coerce_name(kind))
+# Whose turn it is.
 
 
-def _parse_result(part: dict[str, object]) -> Iterator[Block]:
-    """Yield a tool's output as one block, then the images in it."""
-    call, content = _coerce_name(part.get("tool_use_id")), part.get("content")
-    error = part.get("is_error")
-    images: list[Block] = []
-    if isinstance(content, str):
-        text = drop_base64(content)
-    else:
-        inner = [] if content is None else parse_claude_content(content)
-        text = "\n".join(block.text for block in inner if block.text)
-        images = [Block("image", media=block.media, call_id=call) for block in inner if block.type == "image"]
-    yield Block("tool_result", text, call_id=call, is_error=error if isinstance(error, bool) else None)
-    yield from images
+@dataclass(slots=True)
+class Sender:
+    """Another agent whose words stand in a turn of the user."""
+
+    words: str
+    name: str | None
+    enveloped: bool
+    """In a tag of their own, so that a person's words may stand beside them."""
 
 
-def _get_media_type(part: dict[str, object]) -> str | None:
-    source = part.get("source")
-    return _coerce_name(source.get("media_type")) if isinstance(source, dict) else None
+def detect_sender(record: Json, text: str) -> Sender | None:
+    """Return the agent that wrote the turn, if any did."""
+    for tag in AGENT_TAGS:
+        body = extract_tag_body(text, tag)
+        if body is not None:
+            # A notification wraps the sub-agent's real answer in <result>, its one-line account in <summary>.
+            words = extract_tag_body(body, "result") or extract_tag_body(body, "summary") or body
+            return Sender(words, extract_tag_attribute(text, tag, "teammate_id"), enveloped=True)
+    origin = coerce_dict(record.get("origin"))
+    if str(origin.get("kind")) in _AGENT_KINDS or "senderTaskId" in origin:
+        return Sender("", coerce_text(origin.get("from")), enveloped=False)
+    return None
 
 
-def _format_arguments(value: object) -> str:
-    return drop_base64(value if isinstance(value, str) else _dump_json(value))
+def is_warm_up_prompt(content: object) -> bool:
+    """Return whether the content is the prompt `Warmup`, as a string or a single text block."""
+    if isinstance(content, list) and len(content) == 1:
+        content = coerce_dict(content[0]).get("text")
+    return content == "Warmup"
 
 
-def _dump_json(value: object) -> str:
-    return drop_base64(dump_json(value))
+# What the path of a sub-agent's file tells.
 
 
-def _stringify(value: object) -> str:
-    return value if isinstance(value, str) else "" if value is None else _dump_json(value)
+def find_parent_session(path: Path) -> str:
+    """Return the session a sub-agent's file lies under: `<sessionId>/subagents/…`.
+
+    Its own stem where that can't be told.
+    """
+    parts = path.parts
+    at = parts.index("subagents") if "subagents" in parts else 0
+    return parts[at - 1] if at else path.name.split(".jsonl")[0]
 
 
-def _coerce_name(value: object) -> str | None:
-    return value if isinstance(value, str) else None
+def read_agent_type(path: Path) -> str | None:
+    """Return what kind of agent a sub-agent's file is of, from the small `.meta.json` beside it."""
+    meta = path.with_name(path.name.split(".jsonl")[0] + ".meta.json")
+    if meta.is_file():
+        with suppress(OSError, orjson.JSONDecodeError), meta.open("rb") as stream:
+            return coerce_text(coerce_dict(orjson.loads(stream.read(_META_BYTES))).get("agentType"))
+    return None

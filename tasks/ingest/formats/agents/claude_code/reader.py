@@ -12,47 +12,48 @@ How records become messages:
   commands, API errors) is synthetic, and system unless it stands in for an answer.
 - A record's session is its `sessionId`; a sub-agent's file is the session `<sessionId>/<agentId>` with that parent.
   Sidechains that older versions wrote into the session's own file stay in it.
-- Rewound branches (see `tree`), retracted, superseded and refused messages come as `Inactive`. Warm-up sidechains,
+- Rewound branches (see `Tree`), retracted, superseded and refused messages come as `Inactive`. Warm-up sidechains,
   and records that are no conversation, are `Skipped` by kind.
 """
 
+from array import array
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from slowwave.tasks.ingest.formats.agents.claude_code.blocks import (
     CONTINUED,
+    detect_sender,
     extract_claude_user_text,
+    fill_results,
+    find_parent_session,
+    get_content,
+    is_warm_up_prompt,
     join_claude_text,
     parse_claude_content,
-)
-from slowwave.tasks.ingest.formats.agents.claude_code.sessions import Sessions
-from slowwave.tasks.ingest.formats.agents.claude_code.turns import (
-    Sender,
-    detect_sender,
-    fill_results,
-    get_content,
-    get_origin_kind,
-    is_warm_up_prompt,
     read_agent_type,
 )
 from slowwave.tasks.ingest.parsing.lines import iter_json
 from slowwave.tasks.ingest.parsing.records import (
+    AGENT,
+    HUMAN,
+    MODEL,
+    SYSTEM,
+    TOOL,
     Block,
     Head,
     Inactive,
     Limits,
     Location,
     Message,
-    Origin,
     Reader,
     Record,
     Rejected,
-    Role,
+    Session,
     Skipped,
+    Who,
     read_each,
 )
-from slowwave.tasks.ingest.parsing.tree import MESSAGE, TYPED, Tree
-from slowwave.tasks.ingest.parsing.values import coerce_time
+from slowwave.tasks.ingest.parsing.values import coerce_dict, coerce_list, coerce_text, coerce_time
 
 NAME = "claude-code"
 TYPES = frozenset(
@@ -62,7 +63,10 @@ TYPES = frozenset(
         *("queue-operation", "file-history-snapshot", "permission-mode", "bridge-session", "atis-latch"),
     }
 )
-_TEXT_SUBTYPES = frozenset({"away_summary", "local_command", "informational", "None"})
+_TEXT_SUBTYPES = (None, "away_summary", "local_command", "informational")
+_TITLES = {"custom-title": (3, "customTitle"), "ai-title": (2, "aiTitle"), "summary": (1, "summary")}
+"""By record type: the rank of the title (a person's own wins) and the field it stands in."""
+_MAX_SUMMARIES = 1_000
 _MAX_GROUP = 256  # records in one answer; a longer "answer" is a broken id
 _MAX_GROUP_CHARS = 64 * 1024 * 1024
 
@@ -85,13 +89,13 @@ def _is_claude_record(line: Json) -> bool:
         case "started" | "result":
             return "agentId" in line and "key" in line
         case str() as kind if kind in TYPES:
-            return "sessionId" in line and line.get("sessionId") is not None
+            return line.get("sessionId") is not None
         case _:
-            return "sessionId" in line and "uuid" in line and "parentUuid" in line
+            return {"sessionId", "uuid", "parentUuid"} <= line.keys()
 
 
 def read(path: Path, limits: Limits) -> Iterator[Record]:
-    """Yield records of one transcript, in the order of the file; memory is one answer and a few bytes a record."""
+    """Yield records of one transcript, in the order of the file; memory is one answer, and each message's ids."""
     transcript = _Transcript(path)
     yield from read_each(iter_json(path, limits), transcript.feed)
     yield from transcript.finish()
@@ -103,254 +107,298 @@ def list_locations(home: Path) -> list[Location]:
     return [Location(root, "**/*.jsonl", root.is_dir())]
 
 
+class Tree:
+    """The tree a transcript really is: records by uuid and parent (as 64-bit hashes), in the order of the file."""
+
+    def __init__(self) -> None:
+        self._uuids, self._parents = array("q"), array("q")
+        self._messages: list[tuple[str, str] | None] = []
+        self._typed_children: dict[int, list[int]] = {}
+
+    def add(self, record: Json, session: str | None = None, *, typed: bool = False) -> None:
+        """Add a record: one that gives no message, and so has no session, still ties its children to its parent.
+
+        `typed`: a person wrote it.
+        """
+        uuid, parent = record.get("uuid"), _get_parent(record)
+        if not isinstance(uuid, str):
+            return
+        if typed and parent:
+            self._typed_children.setdefault(hash(parent), []).append(len(self._uuids))
+        self._uuids.append(hash(uuid))
+        self._parents.append(hash(parent) if parent else 0)
+        self._messages.append((session, uuid) if session else None)
+
+    def select_present(self, uuids: set[str]) -> set[str]:
+        """Return those of the uuids that stand in the file."""
+        present = {hash(uuid): uuid for uuid in uuids}
+        return {present[uuid] for uuid in self._uuids if uuid in present}
+
+    def find_rewound(self) -> Iterator[Inactive]:
+        """Yield each message on an abandoned branch.
+
+        Only two messages typed by a person under the same parent are a rewind, and the later one won: parallel tool
+        calls, retries and sidechains fork too, and nobody took those back. A record replayed with the same uuid is no
+        sibling of itself. One pass in the order of the file, where a child follows its parent, so that a cycle or a
+        dangling parent ends nothing.
+        """
+        siblings = self._typed_children.values()
+        replaced = {i for group in siblings for i in group if self._uuids[i] != self._uuids[group[-1]]}
+        dead = {self._uuids[i] for i in replaced}
+        for i in range(min(replaced, default=len(self._uuids)), len(self._uuids)):
+            if self._uuids[i] in dead or (self._parents[i] and self._parents[i] in dead):
+                dead.add(self._uuids[i])
+                if message := self._messages[i]:
+                    yield Inactive(*message, "rewound")
+
+
 class _Transcript:
     """What is known while one file is read."""
 
     def __init__(self, path: Path) -> None:
         stem = path.name.split(".jsonl")[0]
-        self._agent = stem if stem.startswith("agent-") else None
-        self._speaker = read_agent_type(path) if self._agent else None
+        self._agent = stem.removeprefix("agent-") if stem.startswith("agent-") else None
+        self._speaker = read_agent_type(path) if self._agent is not None else None
         self._tree = Tree()
-        self._sessions = Sessions(path, self._agent)
+        self._last_session = find_parent_session(path)
+        self._folders: dict[str, str | None] = {}  # of each session that was announced
+        self._titles: dict[str, tuple[int, str]] = {}
+        self._summaries: list[tuple[str, str]] = []
         self._warm: set[str] = set()
-        self._alias: dict[str, str] = {}
-        self._group: Message | None = None
-        self._group_id: tuple[object, ...] | None = None
-        self._group_chars = 0
+        self._alias: dict[str, str] = {}  # uuid of an answer's later record -> native id of the answer
+        self._answer: Message | None = None
+        self._answer_key: tuple[object, ...] | None = None
+        self._answer_chars = 0
         self._waiting: list[Message] = []
         self._handlers: dict[str, Callable[[int, Json], Iterator[Record]]] = {
             "user": self._handle_user,
             "assistant": self._handle_assistant,
             "system": self._handle_system,
             "attachment": self._handle_attachment,
-            "summary": self._handle_title,
-            "custom-title": self._handle_title,
-            "ai-title": self._handle_title,
+            **dict.fromkeys(_TITLES, self._handle_title),
         }
 
     def feed(self, line: int, record: Json) -> Iterator[Record]:
         """Yield what one line gives."""
-        if record.get("supersedesUuids") or record.get("retractedMessageUuids") or record.get("refusedUserMessageUuid"):
-            yield from self._emit_retractions(record)
-        kind = record.get("type")
-        handler = self._handlers.get(kind) if isinstance(kind, str) else None
-        if handler and self._is_warm_up(record):
-            self._add_to_tree(record, 0)
-            yield Skipped("warm-up", line)
-        elif handler:
+        yield from self._find_taken_back(record)
+        kind = str(record.get("type"))
+        handler = self._handlers.get(kind)
+        if handler and not self._is_warm_up(record):
             yield from handler(line, record)
-        else:
-            self._add_to_tree(record, 0)
-            known = isinstance(kind, str) and kind in TYPES
-            yield Skipped(str(kind) if known else f"unknown: {str(kind)[:80]}", line)
+            return
+        self._tree.add(record)
+        yield Skipped("warm-up" if handler else kind if kind in TYPES else f"unknown: {kind[:80]}", line)
 
     def finish(self) -> Iterator[Record]:
-        """Yield what is known only at the end: titles and rewound branches."""
+        """Yield what is known only at the end: the open answer, titles, rewound branches."""
         yield from self._close_answer()
-        yield from self._sessions.collect_titles(self._tree)
-        names = self._sessions.list_session_ids()
-        for number, uuid in self._tree.find_rewound():
-            yield Inactive(names[number], uuid, "rewound")
+        here = self._tree.select_present({leaf for leaf, _ in self._summaries})
+        for leaf, text in self._summaries:
+            if leaf in here and self._folders:
+                self._keep_best_title(next(reversed(self._folders)), 1, text)
+        for session, (_, title) in self._titles.items():
+            if session in self._folders:
+                yield Session(native_id=session, title=title)
+        yield from self._tree.find_rewound()
 
     # The record types.
 
     def _handle_user(self, line: int, record: Json) -> Iterator[Record]:
         content = get_content(record)
         if content is None:
-            self._add_to_tree(record, 0)
-            yield _reject_without_content(line, record)
+            yield self._reject_without_content(line, record)
             return
         blocks = parse_claude_content(content)
         if blocks and all(b.type == "tool_result" or (b.type == "image" and b.call_id) for b in blocks):
             fill_results(blocks, record.get("toolUseResult"))
-            yield from self._emit(line, record, "tool", "tool", blocks, "")
+            yield from self._emit(line, record, TOOL, blocks)
             return
         yield from self._close_answer()  # a turn of the user ends the answer before it
         yield from self._emit_turn(line, record, blocks)
 
     def _handle_assistant(self, line: int, record: Json) -> Iterator[Record]:
-        content = get_content(record)
+        content, message = get_content(record), coerce_dict(record.get("message"))
         if content is None:
-            self._add_to_tree(record, 0)
-            yield _reject_without_content(line, record)
+            yield self._reject_without_content(line, record)
             return
-        message = record["message"]
-        key = message.get("id") if isinstance(message, dict) else None
         blocks = parse_claude_content(content)
-        group = (self._sessions.find_session_id(record), record.get("agentId"), key)
-        if isinstance(key, str) and group == self._group_id and self._group is not None:
-            self._extend_answer(record, blocks)
+        key = (self._find_session(record), record.get("agentId"), message.get("id"))
+        if self._answer and isinstance(message.get("id"), str) and key == self._answer_key:
+            self._extend_answer(self._answer, record, blocks)
             return
         yield from self._close_answer()
-        model = message.get("model") if isinstance(message, dict) else None
-        synthetic = record.get("isApiErrorMessage") is True or model == "<synthetic>"
-        made = list(self._emit(line, record, "assistant", "synthetic" if synthetic else "model", blocks, ""))
-        yield from made[:-1]
-        self._open_answer(group, made[-1])
+        yield from self._announce(record)
+        synthetic = record.get("isApiErrorMessage") is True or message.get("model") == "<synthetic>"
+        # It is held until its last record has been seen.
+        self._answer = self._make_message(line, record, ("assistant", "synthetic") if synthetic else MODEL, blocks, "")
+        self._answer.speaker = self._speaker
+        self._answer_key, self._answer_chars = key, _count_chars(blocks)
 
     def _handle_system(self, line: int, record: Json) -> Iterator[Record]:
         subtype, content = record.get("subtype"), record.get("content")
         if subtype == "compact_boundary":
             yield from self._close_answer()
-        if str(subtype) in _TEXT_SUBTYPES and isinstance(content, str) and content.strip():
+        if subtype in _TEXT_SUBTYPES and isinstance(content, str) and content.strip():
             blocks = parse_claude_content(content)
-            yield from self._emit(
-                line, record, "system", "synthetic", blocks, extract_claude_user_text(join_claude_text(blocks))
-            )
+            yield from self._emit(line, record, SYSTEM, blocks, extract_claude_user_text(join_claude_text(blocks)))
             return
-        self._add_to_tree(record, 0)
+        self._tree.add(record)
         yield Skipped(f"system/{subtype}" if isinstance(subtype, str) else "system", line)
 
     def _handle_attachment(self, line: int, record: Json) -> Iterator[Record]:
         attachment = record.get("attachment")
-        kind = attachment.get("type") if isinstance(attachment, dict) else None
-        if isinstance(attachment, dict) and kind == "queued_command" and attachment.get("prompt"):
-            merged = {**record, "origin": attachment.get("origin"), "isMeta": attachment.get("isMeta")}
-            if attachment.get("commandMode") == "task-notification":
-                merged["origin"] = {"kind": "task-notification"}
-            yield from self._emit_turn(line, merged, parse_claude_content(attachment["prompt"]))
+        fields = coerce_dict(attachment)
+        kind = fields.get("type")
+        if kind == "queued_command" and fields.get("prompt"):
+            notified = fields.get("commandMode") == "task-notification"
+            origin = {"kind": "task-notification"} if notified else fields.get("origin")
+            turn = {**record, "origin": origin, "isMeta": fields.get("isMeta")}
+            yield from self._emit_turn(line, turn, parse_claude_content(fields["prompt"]))
             return
-        self._add_to_tree(record, 0)
+        self._tree.add(record)
         yield Skipped(f"attachment/{kind}", line)
 
     def _handle_title(self, line: int, record: Json) -> Iterator[Record]:
-        self._sessions.note_title(record)
+        """Remember a title. A summary often tells of ANOTHER session: its leaf says of which, at the end."""
+        rank, name = _TITLES[str(record["type"])]
+        text, leaf = record.get(name), record.get("leafUuid")
+        if isinstance(text, str) and text.strip():
+            if rank > 1:
+                self._keep_best_title(self._find_session(record), rank, text)
+            elif isinstance(leaf, str) and len(self._summaries) < _MAX_SUMMARIES:
+                self._summaries.append((leaf, text))
         yield Skipped(str(record["type"]), line)
 
-    # Turns of the user's side.
+    def _keep_best_title(self, session: str, rank: int, text: str) -> None:
+        if rank >= self._titles.get(session, (0, ""))[0]:
+            self._titles[session] = (rank, text.strip())
+
+    def _reject_without_content(self, line: int, record: Json) -> Rejected:
+        self._tree.add(record)
+        why = f"{record.get('type')} record without message content"
+        return Rejected(line, why, str(record.get("message"))[:2_000])
+
+    # Turns of the user's side, and messages.
 
     def _emit_turn(self, line: int, record: Json, blocks: list[Block]) -> Iterator[Record]:
         """Yield a turn that is no tool result: a person's, another agent's, or the tool's own."""
         raw = join_claude_text(blocks)
         text = extract_claude_user_text(raw)
         if record.get("isCompactSummary") or record.get("isMeta") or record.get("isVisibleInTranscriptOnly"):
-            yield from self._emit(line, record, "system", "synthetic", blocks, text)
+            yield from self._emit(line, record, SYSTEM, blocks, text)
             return
         sender = detect_sender(record, raw)
         if sender is None and (record.get("turnCompanion") is True or text.startswith(CONTINUED)):
-            yield from self._emit(line, record, "system", "synthetic", blocks, text)
+            yield from self._emit(line, record, SYSTEM, blocks, text)
         elif sender is not None and not (text and sender.enveloped):
-            yield from self._emit(line, record, "agent", "model", blocks, sender.words or text, sender.name)
+            yield from self._emit(line, record, AGENT, blocks, sender.words or text, sender.name)
         elif text or any(block.type == "image" for block in blocks):
-            yield from self._emit_prompt(line, record, blocks, text)
+            # A prompt: the person's, or in a sidechain the main model's.
+            by_person = coerce_dict(record.get("origin")).get("kind") == "human" or not self._is_sidechain(record)
+            yield from self._emit(line, record, HUMAN if by_person else AGENT, blocks, text)
             if sender is not None:  # a person wrote beside another agent's words: two messages
-                yield from self._emit_agent_message(line, record, sender)
+                uuid = record.get("uuid")
+                other: Json = {**record, "uuid": f"{uuid}/agent" if uuid else None, "parentUuid": uuid}
+                yield from self._emit(line, other, AGENT, [Block("text", sender.words)], sender.words, sender.name)
         else:
-            yield from self._emit(line, record, "system", "synthetic", blocks, "")
-
-    def _emit_prompt(self, line: int, record: Json, blocks: list[Block], text: str) -> Iterator[Record]:
-        """Yield a prompt: the person's, or in a sidechain the main model's."""
-        in_sidechain = self._agent is not None or record.get("isSidechain") is True
-        if in_sidechain and get_origin_kind(record) != "human":
-            yield from self._emit(line, record, "agent", "model", blocks, text)
-        else:
-            yield from self._emit(line, record, "user", "human", blocks, text)
-
-    def _emit_agent_message(self, line: int, record: Json, sender: Sender) -> Iterator[Record]:
-        uuid = record.get("uuid")
-        other: Json = {**record, "uuid": f"{uuid}/agent" if uuid else None, "parentUuid": uuid}
-        yield from self._emit(line, other, "agent", "model", [Block("text", sender.words)], sender.words, sender.name)
-
-    # Messages, in order.
+            yield from self._emit(line, record, SYSTEM, blocks)
 
     def _emit(
-        self,
-        line: int,
-        record: Json,
-        role: Role,
-        origin: Origin,
-        blocks: list[Block],
-        text: str,
-        speaker: str | None = None,
+        self, line: int, record: Json, who: Who, blocks: list[Block], text: str = "", speaker: str | None = None
     ) -> Iterator[Record]:
         """Yield the message, with its session before it where that is new; held back while an answer is open."""
-        session = self._sessions.find_session_id(record)
-        yield from self._sessions.announce(session, record)
-        uuid, parent = record.get("uuid"), _get_parent(record)
-        native = uuid if isinstance(uuid, str) and uuid else f"line-{line}"
-        typed = origin == "human" and record.get("type") == "user" and record.get("isSidechain") is not True
-        self._tree.add(native, parent, self._sessions.get_number(session), MESSAGE | (TYPED if typed else 0))
-        message = Message(
-            session=session,
-            native_id=native,
-            role=role,
-            origin=origin,
-            blocks=blocks,
-            text=text,
-            ts=coerce_time(record.get("timestamp")),
-            parent_id=self._alias.get(parent, parent) if parent else None,
-            speaker=speaker or (self._speaker if role == "assistant" else None),
-            identity=f"{NAME}/{uuid}" if isinstance(uuid, str) and uuid else None,
-            line=line,
-        )
-        if self._group is None or role == "assistant":
+        yield from self._announce(record)
+        message = self._make_message(line, record, who, blocks, text)
+        message.speaker = speaker
+        if self._answer is None:
             yield message
             return
         self._waiting.append(message)
-        self._group_chars += _count_chars(blocks)
-        if len(self._waiting) > _MAX_GROUP or self._group_chars > _MAX_GROUP_CHARS:
+        self._answer_chars += _count_chars(blocks)
+        if len(self._waiting) > _MAX_GROUP or self._answer_chars > _MAX_GROUP_CHARS:
             yield from self._close_answer()
 
-    def _open_answer(self, key: tuple[object, ...], message: Record) -> None:
-        """Hold an answer until its last record has been seen."""
-        if isinstance(message, Message):
-            self._group, self._group_id = message, key
-            self._group_chars = _count_chars(message.blocks)
+    def _make_message(self, line: int, record: Json, who: Who, blocks: list[Block], text: str) -> Message:
+        session, parent, uuid = self._find_session(record), _get_parent(record), coerce_text(record.get("uuid"))
+        native = uuid or f"line-{line}"
+        typed = who == HUMAN and record.get("type") == "user" and record.get("isSidechain") is not True
+        self._tree.add({**record, "uuid": native}, session, typed=typed)
+        return Message(
+            session,
+            native,
+            *who,
+            blocks,
+            text,
+            ts=coerce_time(record.get("timestamp")),
+            parent_id=self._alias.get(parent, parent) if parent else None,
+            identity=f"{NAME}/{uuid}" if uuid else None,
+            line=line,
+        )
 
-    def _extend_answer(self, record: Json, blocks: list[Block]) -> None:
-        group = self._group
-        if group is None:
-            return
-        group.blocks += blocks
-        self._add_to_tree(record, 0)
+    def _extend_answer(self, answer: Message, record: Json, blocks: list[Block]) -> None:
+        answer.blocks += blocks
+        self._tree.add(record)
         uuid = record.get("uuid")
         if isinstance(uuid, str):
             if len(self._alias) >= _MAX_GROUP:
                 self._alias.clear()
-            self._alias[uuid] = group.native_id
-        self._group_chars += _count_chars(blocks)
-        if len(group.blocks) > _MAX_GROUP or self._group_chars > _MAX_GROUP_CHARS:
-            self._group_id = None  # the next record starts a message of its own
+            self._alias[uuid] = answer.native_id
+        self._answer_chars += _count_chars(blocks)
+        if len(answer.blocks) > _MAX_GROUP or self._answer_chars > _MAX_GROUP_CHARS:
+            self._answer_key = None  # the next record starts a message of its own
 
     def _close_answer(self) -> Iterator[Record]:
         """Yield the open answer, whole, and what arrived while it was open."""
-        if self._group is None:
+        if self._answer is not None:
+            self._answer.text = join_claude_text(self._answer.blocks)
+            yield self._answer
+            yield from self._waiting
+            self._answer, self._answer_key, self._waiting = None, None, []
+
+    # Sessions and sidechains.
+
+    def _find_session(self, record: Json) -> str:
+        """Return the session of a record; one that names none belongs to the session before it."""
+        self._last_session = coerce_text(record.get("sessionId")) or self._last_session
+        if self._agent is None:
+            return self._last_session
+        return f"{self._last_session}/{coerce_text(record.get('agentId')) or self._agent}"
+
+    def _announce(self, record: Json) -> Iterator[Record]:
+        """Yield the session, once, and once more when its folder is learnt: the first folder is its workspace."""
+        session, folder = self._find_session(record), coerce_text(record.get("cwd"))
+        if session in self._folders and (self._folders[session] or not folder):
             return
-        self._group.text = join_claude_text(self._group.blocks)
-        yield self._group
-        yield from self._waiting
-        self._group, self._group_id, self._waiting = None, None, []
+        self._folders[session] = folder
+        if self._agent is None:
+            yield Session(session, folder, kind="chat")
+        else:
+            yield Session(session, folder, kind="subagent", parent_id=session.rpartition("/")[0])
 
-    # The tree.
-
-    def _add_to_tree(self, record: Json, flags: int) -> None:
-        """Add a record to the tree: one that gives no message still ties its children to its parent."""
-        uuid = record.get("uuid")
-        if isinstance(uuid, str):
-            self._tree.add(uuid, _get_parent(record), 0, flags)
+    def _is_sidechain(self, record: Json) -> bool:
+        return self._agent is not None or record.get("isSidechain") is True
 
     def _is_warm_up(self, record: Json) -> bool:
-        """Return a sidechain the tool starts to warm its cache: the prompt `Warmup` and what answers it."""
-        if not (self._agent or record.get("isSidechain") is True):
+        """Return whether a record is of a sidechain that warms the tool's cache: the prompt `Warmup`, and answers."""
+        if not self._is_sidechain(record):
             return False
         uuid, parent = record.get("uuid"), record.get("parentUuid")
-        warm = (isinstance(parent, str) and parent in self._warm) or (
-            record.get("type") == "user" and is_warm_up_prompt(get_content(record))
-        )
+        prompt = record.get("type") == "user" and is_warm_up_prompt(get_content(record))
+        warm = prompt or (isinstance(parent, str) and parent in self._warm)
         if warm and isinstance(uuid, str):
             self._warm.add(uuid)
         return warm
 
-    def _emit_retractions(self, record: Json) -> Iterator[Record]:
-        session = self._sessions.find_session_id(record)
-        for key, reason in (("supersedesUuids", "superseded"), ("retractedMessageUuids", "retracted")):
-            uuids = record.get(key)
-            for uuid in uuids if isinstance(uuids, list) else []:
+    def _find_taken_back(self, record: Json) -> Iterator[Record]:
+        taken_back = {
+            "superseded": coerce_list(record.get("supersedesUuids")),
+            "retracted": coerce_list(record.get("retractedMessageUuids")),
+            "refused": [record.get("refusedUserMessageUuid")],
+        }
+        for reason, uuids in taken_back.items():
+            for uuid in uuids:
                 if isinstance(uuid, str):
-                    yield Inactive(session, self._alias.get(uuid, uuid), reason)
-        refused = record.get("refusedUserMessageUuid")
-        if isinstance(refused, str):
-            yield Inactive(session, refused, "refused")
+                    yield Inactive(self._find_session(record), self._alias.get(uuid, uuid), reason)
 
 
 def _get_parent(record: Json) -> str | None:
@@ -361,10 +409,6 @@ def _get_parent(record: Json) -> str | None:
 
 def _count_chars(blocks: list[Block]) -> int:
     return sum(len(block.text) for block in blocks if block.text)
-
-
-def _reject_without_content(line: int, record: Json) -> Rejected:
-    return Rejected(line, f"{record.get('type')} record without message content", str(record.get("message"))[:2_000])
 
 
 READER = Reader(name=NAME, version=1, sniff=sniff, read=read, locations=list_locations)

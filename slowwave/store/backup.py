@@ -11,7 +11,7 @@ import tarfile
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
@@ -22,7 +22,7 @@ import zstandard
 
 from slowwave.schemas.errors import StoreUnreadable, UsageError
 from slowwave.schemas.settings import SPACE_NAME
-from slowwave.store.copies.sealed_stream import MAGIC, OpeningReader, SealingWriter
+from slowwave.store.crypt import MAGIC, VARIABLE, decrypt, encrypt
 from slowwave.store.integrity.check import check_store
 from slowwave.store.integrity.durable import SYNCED_FILE
 from slowwave.store.lock import HOLDER_FILE, LOCK_FILE, writer_lock
@@ -35,8 +35,8 @@ PIECE = 1 << 20
 Manifest = dict[str, Any]
 
 
-def back_up(root: Path, space: str, file: Path, phrase: bytes | None = None) -> Manifest:
-    """Write a space into a file, encrypted where there is a passphrase; return what is in it.
+def back_up(root: Path, space: str, file: Path, key: str | None = None) -> Manifest:
+    """Write a space into a file, encrypted where there is a passphrase or a key of age's; return what is in it.
 
     Raises:
         UsageError: the file is there already, or would lie in the space.
@@ -61,7 +61,7 @@ def back_up(root: Path, space: str, file: Path, phrase: bytes | None = None) -> 
             "files": {path.relative_to(folder).as_posix(): _measure(path) for path in paths},
         }
         try:
-            with part.open("wb") as out, _open_for_writing(out, phrase) as packed:
+            with part.open("wb") as out, _open_for_writing(out, key, root) as packed:
                 _add(packed, MANIFEST, raw := orjson.dumps(manifest), len(raw))
                 for name, (size, _) in manifest["files"].items():
                     _add(packed, name, folder / name, size)
@@ -71,7 +71,7 @@ def back_up(root: Path, space: str, file: Path, phrase: bytes | None = None) -> 
     return manifest
 
 
-def restore(root: Path, space: str | None, file: Path, phrase: bytes | None = None) -> Manifest:
+def restore(root: Path, space: str | None, file: Path, key: str | None = None) -> Manifest:
     """Make a space of what `back_up` wrote, under its own name or another; return what was in it.
 
     Raises:
@@ -87,7 +87,7 @@ def restore(root: Path, space: str | None, file: Path, phrase: bytes | None = No
                 shutil.rmtree(left, ignore_errors=True)
         fresh = Path(tempfile.mkdtemp(prefix=".restoring-", dir=root))
         try:
-            manifest = _unpack(file, fresh, phrase)
+            manifest = _unpack(file, fresh, key)
             target = root / (space or manifest["space"])
             if target.exists():
                 raise UsageError(f"there is a space at {target} already: nothing was restored; --as NAME names another")
@@ -98,9 +98,9 @@ def restore(root: Path, space: str | None, file: Path, phrase: bytes | None = No
     return manifest
 
 
-def _unpack(file: Path, fresh: Path, phrase: bytes | None) -> Manifest:
+def _unpack(file: Path, fresh: Path, key: str | None) -> Manifest:
     try:
-        with file.open("rb") as source, _open_for_reading(source, phrase) as packed:
+        with file.open("rb") as source, _open_for_reading(source, key, fresh.parent) as packed:
             first = packed.next()
             held = packed.extractfile(first) if first and first.name == MANIFEST else None
             manifest: Manifest = orjson.loads(held.read()) if held else {}
@@ -125,30 +125,34 @@ def _unpack(file: Path, fresh: Path, phrase: bytes | None) -> Manifest:
 
 
 @contextmanager
-def _open_for_writing(out: IO[bytes], phrase: bytes | None) -> Iterator[tarfile.TarFile]:
-    sealed = SealingWriter(out, phrase) if phrase else None
-    target = cast(IO[bytes], sealed) if sealed else out
-    with (
-        zstandard.ZstdCompressor(level=3).stream_writer(target, closefd=False) as packer,
-        tarfile.open(fileobj=cast(IO[bytes], packer), mode="w|") as tar,
-    ):
-        yield tar
-    if sealed:
-        sealed.close()
+def _open_for_writing(out: IO[bytes], key: str | None, root: Path) -> Iterator[tarfile.TarFile]:
+    """Yield an archive that is packed into a file; before it is encrypted it lies unnamed on the store's own disk."""
+    with ExitStack() as stack:
+        target = cast(IO[bytes], stack.enter_context(tempfile.TemporaryFile(dir=root))) if key else out
+        with (
+            zstandard.ZstdCompressor(level=3).stream_writer(target, closefd=False) as packer,
+            tarfile.open(fileobj=cast(IO[bytes], packer), mode="w|") as tar,
+        ):
+            yield tar
+        if key:
+            target.seek(0)
+            encrypt(target, out, key)
 
 
 @contextmanager
-def _open_for_reading(source: IO[bytes], phrase: bytes | None) -> Iterator[tarfile.TarFile]:
-    is_sealed = source.read(len(MAGIC)) == MAGIC
+def _open_for_reading(source: IO[bytes], key: str | None, root: Path) -> Iterator[tarfile.TarFile]:
+    is_encrypted = source.read(len(MAGIC)) == MAGIC
     source.seek(0)
-    if is_sealed and not phrase:
-        raise UsageError("this backup is encrypted: name its passphrase by --key-file or SLOWWAVE_BACKUP_KEY")
-    stream = io.BufferedReader(OpeningReader(source, phrase)) if is_sealed and phrase else source
-    with (
-        zstandard.ZstdDecompressor().stream_reader(stream, read_across_frames=True) as plain,
-        tarfile.open(fileobj=cast(IO[bytes], plain), mode="r|") as tar,
-    ):
-        yield tar
+    if is_encrypted and not key:
+        raise UsageError(f"this backup is encrypted: name its passphrase by --key-file or {VARIABLE}")
+    with ExitStack() as stack:
+        if is_encrypted and key:
+            plain = cast(IO[bytes], stack.enter_context(tempfile.TemporaryFile(dir=root)))
+            decrypt(source, plain, key)
+            plain.seek(0)
+            source = plain
+        unpacked = stack.enter_context(zstandard.ZstdDecompressor().stream_reader(source, read_across_frames=True))
+        yield stack.enter_context(tarfile.open(fileobj=cast(IO[bytes], unpacked), mode="r|"))
 
 
 def _add(tar: tarfile.TarFile, name: str, content: bytes | Path, size: int) -> None:
