@@ -14,10 +14,10 @@ from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import FILES, MESSAGES, QUARANTINE
 from slowwave.store import Store
 from slowwave.store.releases import read_releases
-from slowwave.tasks.ingest.formats.registry import READERS
+from slowwave.tasks.ingest.formats.registry import load_readers
 from slowwave.tasks.ingest.parsing.records import Limits, Message, Rejected
 
-READ = {reader.name: reader.read for reader in READERS}
+READ = {reader.name: reader.read for reader in load_readers()}
 ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT "
 EVENT = json.dumps({"type": "message", "id": "m", "message": {"role": "user", "content": "hello"}})
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from slowwave.tasks.ingest.formats.registry import READERS, detect_reader, find_files, find_installed
+from slowwave.tasks.ingest.formats.registry import detect_reader, find_files, find_installed, load_readers
 from slowwave.tasks.ingest.parsing.records import NoSuchPath, UnknownFormat
 from slowwave.tasks.ingest.parsing.values import (
     clean_text,
@@ -52,7 +52,7 @@ def test_each_fixture_is_known_for_what_it_is(bench_data: Path) -> None:
 
 
 def test_names_are_unique() -> None:
-    names = [reader.name for reader in READERS]
+    names = [reader.name for reader in load_readers()]
     assert len(names) == len(set(names))
     assert names[-1] == "generic"
 

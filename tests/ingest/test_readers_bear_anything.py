@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slowwave.tasks.ingest.formats.registry import READERS
+from slowwave.tasks.ingest.formats.registry import load_readers
 from slowwave.tasks.ingest.parsing.records import Limits, Record, Rejected, Session
 from tests.killed_nights import SAMPLES
 
@@ -32,7 +32,7 @@ EXPORTS = {
     "sharegpt": CHATS / "sharegpt/sg.json",
     "swe-agent": CHATS / "swe-agent/run.traj.json",
 }
-READ = {reader.name: reader.read for reader in READERS}
+READ = {reader.name: reader.read for reader in load_readers()}
 DEEP: Any = json.loads("[" * 900 + "]" * 900)
 STAMPS = ["9999-12-31T23:59:59+14:00", "0001-01-01", 1e308, -1, 2**63, -(2**70)]
 PARTS: list[Any] = [[], {}, [None], [[]], [{}], {"": None}, {"type": 1}, {"text": {}}, [{"type": "text", "text": []}]]

@@ -543,7 +543,6 @@ OPENHANDS = ChatFormat(parse=_parse_openhands, adapt=_tell_speaker, time=("times
 # history. What the program asks first is its template around a task: the task is the person's, where the file names the
 # template.
 
-SWE_SUFFIX = ".traj"
 _TASK = re.compile(r"\{\{-?\s*(?:task|problem_statement)\s*-?\}\}")
 _JINJA = re.compile(r"\{[{%]")
 _BEGINNING = 3
@@ -561,7 +560,7 @@ def _open_run(path: Path, number: int, run: Fields) -> Chat:
     messages = [
         {**one, "role": "tool"} if n > answer and one.get("role") == "user" else one for n, one in enumerate(said)
     ]
-    name = path.name.split(SWE_SUFFIX)[0]
+    name = path.name.split(".traj")[0]
     beginning = [encode_json(one.get("content")) for one in said[:_BEGINNING]]
     session = Session(f"{name}@{compute_content_id(*beginning)[:12]}", _find_workspace(run), name)
     return Chat(session, messages or None, text=partial(_extract_task, _find_task(run)))
@@ -620,6 +619,7 @@ READERS = (
             "messages trajectory_format",
         ),
         SWE_AGENT.read,
+        files=("*.traj", "*.traj.*"),
     ),
     Reader(
         "openhands",

@@ -2,11 +2,15 @@
 
 A reader is chosen by what a file holds, never by its name alone; the most particular is asked first. Formats that
 say what they are at the start of the file come before those that are known by any line of it: a history in Markdown
-may quote lines of every other format.
+may quote lines of every other format. Packages add readers as entry points of the group `slowwave.readers`, which are
+asked before our own.
 """
 
+import logging
 import os
 from collections.abc import Iterable, Iterator
+from functools import cache
+from importlib.metadata import entry_points
 from pathlib import Path
 
 from slowwave.tasks.ingest.formats import chatgpt, chats
@@ -21,7 +25,9 @@ from slowwave.tasks.ingest.formats.pmm import ledger as pmm
 from slowwave.tasks.ingest.parsing.lines import DAMAGE, get_inner_suffix, read_head
 from slowwave.tasks.ingest.parsing.records import Head, NoSuchPath, Reader, UnknownFormat
 
-READERS: tuple[Reader, ...] = (
+LOG = logging.getLogger(__name__)
+GROUP = "slowwave.readers"
+OWN: tuple[Reader, ...] = (
     specstory.READER,
     aider.READER,
     openclaw_sqlite.READER,
@@ -44,12 +50,32 @@ SUFFIXES = frozenset(
         *(".jsonl", ".ndjson", ".json"),
         *(".parquet", ".arrow", ".feather", ".ipc"),
         *(".sqlite", ".sqlite3", ".db"),
-        chats.SWE_SUFFIX,
     }
 )
 JUNK_FOLDERS = frozenset({".git", ".hg", ".svn", ".venv", ".cache", "node_modules", "__pycache__"})
 JUNK_FILES = frozenset({"sessions.json", "sessions-index.json", "package.json", "package-lock.json", "tsconfig.json"})
 COMPANIONS = ("-wal", "-shm", "-journal", ".meta.json", ".lock", ".tmp")
+
+
+@cache
+def load_readers() -> tuple[Reader, ...]:
+    """Return all readers: those of installed packages, then our own. What is no reader is left out, with a warning."""
+    added: list[Reader] = []
+    for entry in entry_points(group=GROUP):
+        try:
+            reader = entry.load()
+        except Exception as error:  # deliberately broad: importing a package can raise anything
+            LOG.warning(
+                "the reader %r can't be loaded, and is left out: %s: %s", entry.name, type(error).__name__, error
+            )
+            continue
+        names = {known.name for known in (*added, *OWN)}
+        if isinstance(reader, Reader) and reader.name not in names:
+            added.append(reader)
+        else:
+            got = f"another called {reader.name!r}" if isinstance(reader, Reader) else repr(reader)
+            LOG.warning("%s is no new Reader, and is left out: got %s", entry.value, got)
+    return (*added, *OWN)
 
 
 def detect_reader(path: Path) -> Reader:
@@ -61,11 +87,19 @@ def detect_reader(path: Path) -> Reader:
     head = _load_head(path)
     if not head.data.strip():
         raise UnknownFormat(path, "the file is empty")
-    found = next((reader for reader in READERS if reader.sniff(head)), None)
+    found = next((reader for reader in load_readers() if _recognises(reader, head)), None)
     if found is None:
-        tried = ", ".join(reader.name for reader in READERS)
+        tried = ", ".join(reader.name for reader in load_readers())
         raise UnknownFormat(path, f"none of these recognises it: {tried}")
     return found
+
+
+def _recognises(reader: Reader, head: Head) -> bool:
+    try:
+        return reader.sniff(head)
+    except Exception as error:  # deliberately broad: one reader must not keep a file from all others
+        LOG.warning("reader %s can't look at %s: %s: %s", reader.name, head.path, type(error).__name__, error)
+        return False
 
 
 def _load_head(path: Path) -> Head:
@@ -127,11 +161,11 @@ def _walk_folder(folder: Path) -> Iterator[Path]:
 def is_candidate(path: Path) -> bool:
     """Return whether a file's name is one transcripts have; archives such as `x.jsonl.deleted.<time>` count."""
     name = path.name.lower()
-    if path.name == aider.NAME or (name.endswith(".md") and path.parts[-3:-1] == (".specstory", "history")):
-        return True
-    if name.endswith(COMPANIONS) or name in JUNK_FILES or name.startswith("."):
+    if name.endswith(COMPANIONS) or name in JUNK_FILES:
         return False
-    return get_inner_suffix(path) in SUFFIXES or ".jsonl." in name
+    if any(path.match(pattern) for reader in load_readers() for pattern in reader.files):
+        return True
+    return not name.startswith(".") and (get_inner_suffix(path) in SUFFIXES or ".jsonl." in name)
 
 
 def find_installed(home: Path) -> list[tuple[Reader, Path]]:
@@ -141,7 +175,7 @@ def find_installed(home: Path) -> list[tuple[Reader, Path]]:
     The reader is the tool's own: whether a file really is of its format is seen when it is read.
     """
     found: dict[Path, Reader] = {}
-    for reader in READERS:
+    for reader in load_readers():
         for place in reader.locations(home):
             if place.exists:
                 found.update((path, found.get(path, reader)) for path in _glob_files(place.root, place.pattern))

@@ -187,6 +187,8 @@ class Reader:
     read: Callable[[Path, Limits], Iterator[Record]]
     locations: Callable[[Path], list[Location]] = lambda home: []
     """Given a home folder, where this tool keeps its files."""
+    files: tuple[str, ...] = ()
+    """Patterns of files that are looked at in a folder, beside JSON, Parquet, Arrow and SQLite: `*.chat`."""
     suffixes: tuple[str, ...] = ("",)
     """Companion files that are part of the same source (`-wal` beside a SQLite file), for the fingerprint."""
     tool: str | None = None

@@ -169,4 +169,4 @@ def _extract_prompt(typed: str) -> str:
     return clean_text(typed[command.end() :]) if typed[0] == "/" and command[1] in _SPOKEN else ""
 
 
-READER = Reader("aider", 1, sniff, read)
+READER = Reader("aider", 1, sniff, read, files=(NAME,))

@@ -268,4 +268,4 @@ def _is_all_code(text: str) -> bool:
     return fenced
 
 
-READER = Reader("specstory", 1, sniff, read)
+READER = Reader("specstory", 1, sniff, read, files=(".specstory/history/*.md",))
