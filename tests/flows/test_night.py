@@ -29,6 +29,7 @@ from slowwave.schemas.tables import (
 )
 from slowwave.store import Store
 from slowwave.store.integrity.digest import compute_table_digest
+from slowwave.store.releases import read_releases
 from slowwave.tasks.ingest.parsing.records import Limits
 from slowwave.tasks.ingest.store_messages import IngestedTranscript
 from slowwave.tasks.ingest.task import VaultIndex, iter_new_rows
@@ -292,6 +293,7 @@ def test_reprocessing_without_a_change_gives_the_same_rows(night: tuple[Path, Ru
         run_reprocess(step, some, settings(folder))
         after = {t.name: compute_table_digest(t, Store.open(folder).read(t)) for t in RELEASED}
         assert after == before, step
+    assert [one.name for one in read_releases(Store.open(folder))] == ["r1"]  # equal rows are no news
 
 
 def test_reprocessing_chooses_by_session_and_time_and_refuses_what_it_does_not_know(
