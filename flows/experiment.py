@@ -23,8 +23,8 @@ import pyarrow.compute as pc
 
 from slowwave.chat.turns import Turns
 from slowwave.context.tokens import cache_counts, load_tokenizer
-from slowwave.engines.encoders.known import KnownEncoder
 from slowwave.engines.encoders.load import load_query_encoder
+from slowwave.engines.encoders.protocol import KnownEncoder
 from slowwave.flows.nightly import run_night, run_steps_after_read
 from slowwave.flows.parts.run import make_run_id, open_run, run_as_function, run_step
 from slowwave.memory import Memory

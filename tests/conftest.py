@@ -8,10 +8,9 @@ from tempfile import mkdtemp
 
 import pytest
 
-from slowwave.engines.encoders.hash_encoder import HashEncoder
 from slowwave.engines.encoders.load import load_encoder, load_original
-from slowwave.engines.encoders.protocol import Encoder
-from slowwave.engines.encoders.sentence_transformer import SentenceTransformerEncoder
+from slowwave.engines.encoders.protocol import Encoder, HashEncoder
+from slowwave.engines.encoders.torch import SentenceTransformerEncoder
 from slowwave.flows.nightly import run_night
 from slowwave.flows.parts.report import RunReport
 from slowwave.schemas.settings import Settings

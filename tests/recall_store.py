@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from slowwave.engines.encoders.hash_encoder import HashEncoder
+from slowwave.engines.encoders.protocol import HashEncoder
 from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, PASSAGES, SESSIONS, SUMMARIES, Table
 from slowwave.store import Store
 from slowwave.store.releases import Release, publish

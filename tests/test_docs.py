@@ -125,7 +125,7 @@ def test_every_decision_is_in_the_index_and_says_what_was_asked_and_decided() ->
     folder = ROOT / "docs" / "decisions"
     index = (folder / "README.md").read_text(encoding="utf-8")
     pages = sorted(folder.glob("[0-9]*.md"))
-    assert [page.name[:3] for page in pages] == [f"{number:03}" for number in range(1, len(pages) + 1)]
+    assert len({page.name[:3] for page in pages}) == len(pages)  # a page that another one replaced leaves a gap
     for page in pages:
         text = page.read_text(encoding="utf-8")
         assert f"({page.name})" in index, page.name

@@ -27,9 +27,8 @@ from bench.recall.locomo_files import Conversation, Question, Turn, load_convers
 from slowwave.chat.active import ActiveMemory
 from slowwave.chat.turns import Turns
 from slowwave.context.tokens import load_tokenizer
-from slowwave.engines.encoders.known import KnownEncoder
 from slowwave.engines.encoders.load import load_encoder
-from slowwave.engines.encoders.protocol import Encoder
+from slowwave.engines.encoders.protocol import Encoder, KnownEncoder
 from slowwave.schemas.settings import ActiveSettings, Settings
 from slowwave.schemas.vocabulary import is_turn
 

@@ -7,7 +7,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 import httpx
-from tenacity import RetryCallState, retry_if_exception, stop_after_attempt, stop_after_delay
+from tenacity import RetryCallState, retry_if_exception_type, stop_after_attempt, stop_before_delay
 from tenacity.wait import wait_exponential_jitter
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
@@ -15,8 +15,6 @@ RETRIED = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 522, 524, 529}
 """Statuses after which the same request may succeed."""
 FIRST_WAIT, LONGEST_WAIT = 0.5, 30.0
 """Seconds before the second attempt, doubled before each further one up to the longest."""
-LONGEST_PAUSE = 120.0
-"""Seconds; a server that asks for a longer pause is not asked again."""
 
 
 class Transient(Exception):
@@ -71,11 +69,11 @@ def describe_failure(error: Exception, seconds: float) -> Transient:
 
 
 def build_retry_options(attempts: int, seconds: float) -> dict[str, Any]:
-    """Return arguments of tenacity's `Retrying`: `Transient` is tried again, but not after `seconds` in all."""
+    """Return arguments of tenacity's `Retrying`: `Transient` is tried again, unless that begins after `seconds`."""
     return {
-        "retry": retry_if_exception(lambda error: isinstance(error, Transient) and (error.wait or 0) <= LONGEST_PAUSE),
+        "retry": retry_if_exception_type(Transient),
         "wait": _compute_wait,
-        "stop": stop_after_attempt(attempts) | stop_after_delay(seconds),
+        "stop": stop_after_attempt(attempts) | stop_before_delay(seconds),
         "reraise": True,
     }
 

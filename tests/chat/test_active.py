@@ -9,7 +9,7 @@ from slowwave.chat.active import ActiveMemory, Weights
 from slowwave.chat.effect import estimate_effect
 from slowwave.chat.turns import LINE_TOKENS, TEMPLATE_TOKENS, Turns
 from slowwave.context.tokens import count_bytes_by_four
-from slowwave.engines.encoders.hash_encoder import HashEncoder
+from slowwave.engines.encoders.protocol import HashEncoder
 from slowwave.schemas.settings import ActiveSettings, ContextSettings, Settings
 
 GAUGE = "the Porto gauge reads metres"

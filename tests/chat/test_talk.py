@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from slowwave.chat.talk import INSTRUCTIONS, Conversation
 from slowwave.chat.turns import TEMPLATE_TOKENS
 from slowwave.cli.main import app
-from slowwave.engines.encoders.hash_encoder import HashEncoder
+from slowwave.engines.encoders.protocol import HashEncoder
 from slowwave.engines.llm.protocol import EngineUnavailable, Request
 from slowwave.engines.llm.scripted import ScriptedLLM
 from slowwave.flows.nightly import run_night

@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from slowwave.cli.main import app
-from slowwave.engines.encoders.hash_encoder import HashEncoder
+from slowwave.engines.encoders.protocol import HashEncoder
 from slowwave.flows.nightly import run_night
 from slowwave.memory import Memory
 from slowwave.schemas.settings import Settings

@@ -11,7 +11,7 @@ from slowwave.context.direct import Told, rank_messages, shorten
 from slowwave.context.handed_out import note_block, note_hits
 from slowwave.context.rendering import Line, LineSource, Part
 from slowwave.context.tokens import load_tokenizer
-from slowwave.engines.encoders.hash_encoder import HashEncoder
+from slowwave.engines.encoders.protocol import HashEncoder
 from slowwave.flows.nightly import run_night
 from slowwave.recall.query import build_query
 from slowwave.schemas.settings import ContextSettings, Settings

@@ -7,7 +7,7 @@ import pytest
 
 from slowwave import Memory
 from slowwave.context.build import Context
-from slowwave.engines.encoders.hash_encoder import HashEncoder
+from slowwave.engines.encoders.protocol import HashEncoder
 from slowwave.flows.nightly import run_night
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import OBSERVATIONS

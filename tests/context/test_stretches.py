@@ -7,8 +7,8 @@ import pytest
 from slowwave import Memory
 from slowwave.context.rendering import LineSource
 from slowwave.context.stretches import Summarised, asks_what_was_done, pack_summaries
-from slowwave.engines.encoders.hash_encoder import HashEncoder
 from slowwave.engines.encoders.load import load_encoder
+from slowwave.engines.encoders.protocol import HashEncoder
 from slowwave.flows.nightly import run_night
 from slowwave.schemas.settings import Settings
 from tests.talk_files import session

@@ -12,9 +12,9 @@ import orjson
 import pytest
 
 from slowwave import Memory
-from slowwave.engines.encoders import embedding_server
-from slowwave.engines.encoders.hash_encoder import HashEncoder
+from slowwave.engines import http
 from slowwave.engines.encoders.load import load_encoder, load_query_encoder
+from slowwave.engines.encoders.protocol import HashEncoder
 from slowwave.engines.errors import EncoderFailed, EncoderNotFound
 from slowwave.flows.nightly import run_night
 from slowwave.schemas.settings import Settings
@@ -71,7 +71,7 @@ def serving(server: Server, port: int = 0) -> Iterator[str]:
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(embedding_server, "FIRST_PAUSE", 0.001)
+    monkeypatch.setattr(http, "FIRST_WAIT", 0.001)
 
 
 def test_vectors_are_those_of_their_texts_at_unit_length() -> None:

@@ -11,11 +11,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from slowwave.engines.encoders import sentence_transformer
-from slowwave.engines.encoders.hash_encoder import HashEncoder
+from slowwave.engines.encoders import torch as encoders_torch
 from slowwave.engines.encoders.load import load_encoder
-from slowwave.engines.encoders.protocol import Encoder, Vectors
-from slowwave.engines.encoders.sentence_transformer import SentenceTransformerEncoder
+from slowwave.engines.encoders.protocol import Encoder, HashEncoder, Vectors
+from slowwave.engines.encoders.torch import SentenceTransformerEncoder
 from slowwave.engines.errors import EncoderNotFound, WrongDimension
 from slowwave.schemas.tables import VECTOR, VECTORS
 from slowwave.store.store import Store
@@ -153,7 +152,7 @@ def test_without_a_network_the_hub_is_not_waited_for_but_a_proxy_is(monkeypatch:
 
     for name in ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(sentence_transformer, "getaddrinfo", resolve)
-    assert not sentence_transformer.knows_hub()
+    monkeypatch.setattr(encoders_torch, "getaddrinfo", resolve)
+    assert not encoders_torch.knows_hub()
     monkeypatch.setenv("https_proxy", "http://127.0.0.1:9")
-    assert sentence_transformer.knows_hub()
+    assert encoders_torch.knows_hub()

@@ -12,13 +12,11 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from slowwave.engines.encoders import graph_files, onnx_encoder
-from slowwave.engines.encoders.graph_files import find_graph, is_plain_bert
-from slowwave.engines.encoders.hash_encoder import HashEncoder
+from slowwave.engines.encoders import onnx
 from slowwave.engines.encoders.load import load_encoder, load_original, load_query_encoder
-from slowwave.engines.encoders.onnx_encoder import OnnxEncoder
-from slowwave.engines.encoders.protocol import Vectors
-from slowwave.engines.encoders.sentence_transformer import SentenceTransformerEncoder
+from slowwave.engines.encoders.onnx import OnnxEncoder, find_graph, is_plain_bert
+from slowwave.engines.encoders.protocol import HashEncoder, Vectors
+from slowwave.engines.encoders.torch import SentenceTransformerEncoder
 from slowwave.store.answers import find_cache_folder
 
 ROOT = Path(__file__).parents[2]
@@ -46,7 +44,7 @@ def quick() -> OnnxEncoder:
 def clone(quick: OnnxEncoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The model in a folder of its own, and nothing kept of it yet."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    onnx_encoder.open_onnx_encoder.cache_clear()
+    onnx.open_onnx_encoder.cache_clear()
     return Path(shutil.copytree(quick.folder, tmp_path / "clone"))
 
 
@@ -97,7 +95,7 @@ def test_a_kept_graph_that_was_cut_is_made_anew(suffix: str, clone: Path, quick:
     for cut in (b"", whole[: len(whole) // 2]):
         graph.unlink()  # what is mapped elsewhere stays as it is
         graph.write_bytes(cut)
-        onnx_encoder.open_onnx_encoder.cache_clear()
+        onnx.open_onnx_encoder.cache_clear()
         encoder = load_query_encoder(str(clone))
         assert isinstance(encoder, OnnxEncoder)
         assert np.array_equal(encoder.encode(TEXTS), quick.encode(TEXTS))
@@ -141,9 +139,9 @@ def test_half_weights_give_their_models_vectors(
 def test_a_graph_that_is_not_its_model_is_not_used(
     clone: Path, quick: OnnxEncoder, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    right, config = graph_files.read_json, clone / "config.json"
+    right, config = onnx.read_json, clone / "config.json"
     wrong = right(config) | {"layer_norm_eps": 2.0}
-    monkeypatch.setattr(graph_files, "read_json", lambda path: wrong if path == config else right(path))
+    monkeypatch.setattr(onnx, "read_json", lambda path: wrong if path == config else right(path))
     assert isinstance(load_query_encoder(str(clone)), SentenceTransformerEncoder)
     assert "goes by sentence-transformers: the graph of" in caplog.text
     assert not list((clone.parent / "cache").rglob("*.onnx"))

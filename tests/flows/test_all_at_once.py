@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from bench.faults import CANARY, digest_newest, make_settings, write_talk
-from slowwave.engines.encoders.hash_encoder import HashEncoder
+from slowwave.engines.encoders.protocol import HashEncoder
 from slowwave.flows.forget import run_forget
 from slowwave.flows.nightly import run_night
 from slowwave.flows.parts.selection import Selection

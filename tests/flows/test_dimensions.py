@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from slowwave import Memory
-from slowwave.engines.encoders.hash_encoder import HashEncoder
+from slowwave.engines.encoders.protocol import HashEncoder
 from slowwave.engines.errors import WrongDimension
 from slowwave.flows.export import export_tables
 from slowwave.flows.nightly import run_night

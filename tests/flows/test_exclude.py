@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 from slowwave import Memory
 from slowwave.cli.main import app
-from slowwave.engines.encoders.hash_encoder import HashEncoder
+from slowwave.engines.encoders.protocol import HashEncoder
 from slowwave.flows.exclude import run_exclude, run_include
 from slowwave.flows.nightly import run_night
 from slowwave.schemas.errors import UsageError

@@ -13,7 +13,7 @@ import lance
 import pyarrow.compute as pc
 import pytest
 
-from slowwave.engines.encoders.hash_encoder import HashEncoder
+from slowwave.engines.encoders.protocol import HashEncoder
 from slowwave.flows.nightly import run_night
 from slowwave.flows.parts.repair import run_repair
 from slowwave.memory import Memory

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from slowwave.cli.main import app
 from slowwave.context.projects.standing import collect_standing_claims
-from slowwave.engines.encoders.hash_encoder import HashEncoder
+from slowwave.engines.encoders.protocol import HashEncoder
 from slowwave.flows import nightly
 from slowwave.flows.forget import run_forget
 from slowwave.flows.nightly import run_night

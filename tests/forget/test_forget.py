@@ -18,7 +18,7 @@ import pytest
 from typer.testing import CliRunner
 
 from slowwave.cli.main import app
-from slowwave.engines.encoders.hash_encoder import HashEncoder
+from slowwave.engines.encoders.protocol import HashEncoder
 from slowwave.flows import forget
 from slowwave.flows.exclude import run_exclude
 from slowwave.flows.export import export_tables

@@ -6,9 +6,8 @@ import pytest
 from keybert import KeyBERT
 from sklearn.feature_extraction.text import CountVectorizer
 
-from slowwave.engines.encoders.hash_encoder import HashEncoder
-from slowwave.engines.encoders.protocol import Encoder
-from slowwave.engines.encoders.sentence_transformer import SentenceTransformerEncoder
+from slowwave.engines.encoders.protocol import Encoder, HashEncoder
+from slowwave.engines.encoders.torch import SentenceTransformerEncoder
 from slowwave.schemas.settings import KeywordSettings
 from slowwave.tasks.gists.keywords import (
     NgramVectors,

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
-from slowwave.engines.encoders.onnx_encoder import OnnxEncoder
+from slowwave.engines.encoders.onnx import OnnxEncoder
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.tables import MESSAGES, PASSAGES
 from slowwave.tasks.passages.cut import MAX_TOKENS, build_passages, estimate_tokens, split_into_parts

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from slowwave import Memory
 from slowwave.cli.main import app
-from slowwave.engines.encoders.hash_encoder import HashEncoder
+from slowwave.engines.encoders.protocol import HashEncoder
 from slowwave.flows.parts.selection import Selection
 from slowwave.flows.reprocess import run_reprocess
 from slowwave.schemas.errors import UsageError

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from slowwave import Memory
 from slowwave.cli.main import app
-from slowwave.engines.encoders.hash_encoder import HashEncoder
+from slowwave.engines.encoders.protocol import HashEncoder
 from slowwave.recall.hits import Hit
 from slowwave.recall.release.confidence import compute_confidence
 from slowwave.schemas.errors import UsageError

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from bench.recall.checks import measure_nearest_recall, recall_while_swapping
 from slowwave.cli.main import app
-from slowwave.engines.encoders.hash_encoder import HashEncoder
+from slowwave.engines.encoders.protocol import HashEncoder
 from slowwave.memory import Memory
 from slowwave.recall.hits import Hit, Hits
 from slowwave.recall.last_answers import NEVER, NOT_NEAR, AnswerCache, LastAnswers

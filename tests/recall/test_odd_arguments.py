@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from slowwave.context.tokens import count_bytes_by_four
-from slowwave.engines.encoders.hash_encoder import HashEncoder
+from slowwave.engines.encoders.protocol import HashEncoder
 from slowwave.memory import Memory
 from slowwave.schemas.errors import UsageError
 from slowwave.text.dates import extract_spans

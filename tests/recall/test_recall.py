@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 import slowwave
 from slowwave.cli.asking.recall import recall as recall_command
-from slowwave.engines.encoders.hash_encoder import HashEncoder
+from slowwave.engines.encoders.protocol import HashEncoder
 from slowwave.memory import Memory
 from slowwave.recall.query import build_query
 from slowwave.recall.release.view import View

@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 
 from slowwave import Memory
-from slowwave.engines.encoders.hash_encoder import HashEncoder
+from slowwave.engines.encoders.protocol import HashEncoder
 from slowwave.flows.nightly import run_night
 from slowwave.recall.hits import Kind
 from slowwave.recall.query import build_query

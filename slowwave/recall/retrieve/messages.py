@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from slowwave.engines.encoders.blas import limit_blas_threads
+from slowwave.engines.encoders.protocol import limit_blas_threads
 from slowwave.recall.filters import mask_allowed_passages
 from slowwave.recall.query import Query
 from slowwave.recall.release.columns import Ints, Mask

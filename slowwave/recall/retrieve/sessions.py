@@ -19,7 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slowwave.engines.encoders.blas import limit_blas_threads
+from slowwave.engines.encoders.protocol import limit_blas_threads
 from slowwave.recall.filters import mask_allowed_passages
 from slowwave.recall.query import Query
 from slowwave.recall.release.columns import Ints

@@ -4,8 +4,7 @@ torch is imported when a model is loaded (3 to 15 s), not before. A text's vecto
 encoded with, to the last bit on a CPU.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from socket import getaddrinfo
 from typing import TYPE_CHECKING
@@ -76,25 +75,22 @@ class SentenceTransformerEncoder:
         """Return unit vectors, float32, shape (len(texts), dim); a text longer than the model reads is cut by the
         model.
 
-        Texts are batched with texts of just their number of tokens, in batches of a size fixed by that number, the
-        last one filled up. Nothing is padded, and every text meets the same shapes whatever its company: the sums
-        inside are then made in the same order and come out the same.
+        Texts are batched with texts of just their number of tokens, in batches of a size fixed by that number, a power
+        of two, the last one filled up. Nothing is padded, and every text meets the same shapes whatever its company:
+        the sums inside are then made in the same order and come out the same.
         """
         vectors = np.zeros((len(texts), self.dim), dtype=np.float32)
-        for length, rows in sorted(self._group_rows_by_length(texts).items(), reverse=True):
-            size = self._choose_batch_size(length)
+        tokens = BATCH_TOKENS_CPU if self.model.device.type == "cpu" else BATCH_TOKENS_GPU
+        rows_by_length: dict[int, list[int]] = {}
+        for row, length in enumerate(self._count_tokens(texts)):
+            rows_by_length.setdefault(length, []).append(row)
+        for length, rows in sorted(rows_by_length.items(), reverse=True):
+            size = min(MAX_BATCH, 1 << max(tokens // max(length, 1), 1).bit_length() - 1)
             group = [texts[row] for row in rows]
             group += group[:1] * (-len(group) % size)
             encoded = self.model.encode(group, batch_size=size, normalize_embeddings=True, show_progress_bar=False)
             vectors[rows] = np.asarray(encoded, dtype=np.float32)[: len(rows)]
         return vectors
-
-    def _group_rows_by_length(self, texts: Sequence[str]) -> dict[int, list[int]]:
-        """Return places in `texts` by number of tokens."""
-        groups: dict[int, list[int]] = {}
-        for row, length in enumerate(self._count_tokens(texts)):
-            groups.setdefault(length, []).append(row)
-        return groups
 
     def _count_tokens(self, texts: Sequence[str]) -> list[int]:
         """Return tokens the model reads of each text."""
@@ -104,29 +100,16 @@ class SentenceTransformerEncoder:
         read = tokenize(list(texts), truncation=True, max_length=self.model.max_seq_length)
         return [len(ids) for ids in read["input_ids"]]
 
-    def _choose_batch_size(self, length: int) -> int:
-        """Return texts of `length` tokens in one batch: a power of two."""
-        tokens = BATCH_TOKENS_CPU if self.model.device.type == "cpu" else BATCH_TOKENS_GPU
-        return min(MAX_BATCH, 1 << max(tokens // max(length, 1), 1).bit_length() - 1)
-
 
 def _load_model(name: str, *, local: bool) -> "SentenceTransformer":
-    """Return the model; with `local` nothing is asked of the network."""
+    """Return the model, without transformers' own progress bars; with `local` nothing is asked of the network."""
     from sentence_transformers import SentenceTransformer
-
-    with hide_progress_bars():
-        return SentenceTransformer(name, local_files_only=local)
-
-
-@contextmanager
-def hide_progress_bars() -> Iterator[None]:
-    """Hide transformers' own progress bars, which it draws even for a half-second load."""
     from transformers.utils import logging
 
     shown = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     try:
-        yield
+        return SentenceTransformer(name, local_files_only=local)
     finally:
         if shown:
             logging.enable_progress_bar()  # type: ignore[no-untyped-call]

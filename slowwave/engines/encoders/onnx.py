@@ -1,0 +1,223 @@
+"""The encoder of nights and queries: a small BERT on ONNX Runtime, on the CPU, without torch.
+
+Its graph is made once (`bert_graph.py`), checked against its original, and kept by the hash of its weights under
+`~/.cache/slowwave`, its constants in a file of their own, which is mapped and not read. Opening it takes 0.1 s, a query
+5 ms on one core, many texts less than sentence-transformers takes. A text's vector does not depend on the texts it is
+encoded with, to the last bit: so a night that was cut and run again has the same tables
+(`docs/decisions/034-one-encoder.md`).
+"""
+
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from tokenizers import Tokenizer
+
+from slowwave.engines.encoders.protocol import Vectors
+
+if TYPE_CHECKING:
+    from onnxruntime import InferenceSession
+
+BATCH_TOKENS = 512
+"""Tokens that go through the model together: short texts gain from company, and from 256 on a core gains no more."""
+CHECKED = ("Where does the cat sleep?", "", "東京 Ünïcode déjà-vu ☕", "def f(x): return x ** 2", "a long text " * 200)
+"""Texts that a new graph and its original are compared by."""
+LEAST_COSINE = 0.9999
+GRAPH_VERSION = 2
+"""Raised when another graph is made of the same weights, or kept in another way."""
+MODULES = (["Transformer", "Pooling"], ["Transformer", "Pooling", "Normalize"])
+"""Chains of sentence-transformers modules that the graph does."""
+
+
+class OnnxEncoder:
+    """Unit vectors of a BERT with mean pooling.
+
+    Raises:
+        ValueError: ONNX Runtime can't read the graph.
+    """
+
+    def __init__(self, folder: Path, name: str, graph: Path | bytes) -> None:
+        config = read_json(folder / "config.json")
+        limit = read_json(folder / "sentence_bert_config.json").get("max_seq_length")
+        self.folder, self.name, self.dim = folder, name, int(config["hidden_size"])
+        self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+        self._tokenizer.no_padding()
+        self._tokenizer.enable_truncation(int(limit or config["max_position_embeddings"]))
+        self._session = _open_session(graph if isinstance(graph, bytes) else str(graph))
+
+    def encode(self, texts: Sequence[str]) -> Vectors:
+        """Return unit vectors, float32, shape (len(texts), dim); a text longer than the model reads is cut.
+
+        Texts go together with texts of just their number of tokens, and nothing is padded. As many batches are computed
+        at once as OMP_NUM_THREADS says, else one for each core.
+        """
+        vectors = np.zeros((len(texts), self.dim), dtype=np.float32)
+        ids = [encoding.ids for encoding in self._tokenizer.encode_batch(list(texts))] if texts else []
+
+        def compute(rows: list[int]) -> None:
+            tokens = np.array([ids[row] for row in rows], dtype=np.int32)
+            share = np.full((len(rows), 1, tokens.shape[1]), 1 / tokens.shape[1], dtype=np.float32)
+            vectors[rows] = self._session.run(["vectors"], {"ids": tokens, "share": share})[0]
+
+        batches = list(_split_batches([len(tokens) for tokens in ids]))
+        threads = _count_threads()
+        if len(batches) < 2 or threads < 2:
+            for batch in batches:
+                compute(batch)
+        else:
+            with ThreadPoolExecutor(threads) as pool:
+                list(pool.map(compute, batches))
+        return vectors
+
+
+def _open_session(graph: bytes | str) -> "InferenceSession":
+    # Else it reports to Microsoft, and keeps an id of the machine in the user's cache. A user may set it otherwise.
+    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
+    from onnxruntime import InferenceSession, SessionOptions
+
+    options = SessionOptions()
+    # Threads inside a batch would wait for each other where the machine has other work: a batch is one thread's.
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    try:
+        return InferenceSession(graph, options, providers=["CPUExecutionProvider"])
+    except Exception as trouble:  # its errors, one a status, have no base of their own
+        raise ValueError(f"ONNX Runtime can't read the graph: {trouble}") from trouble
+
+
+def _split_batches(lengths: Sequence[int]) -> Iterator[list[int]]:
+    """Yield places of texts of one length, `BATCH_TOKENS` together; the longest first."""
+    groups: dict[int, list[int]] = {}
+    for row, length in enumerate(lengths):
+        groups.setdefault(length, []).append(row)
+    for length, rows in sorted(groups.items(), reverse=True):
+        size = max(1, BATCH_TOKENS // max(length, 1))
+        yield from (rows[at : at + size] for at in range(0, len(rows), size))
+
+
+def _count_threads() -> int:
+    set_threads = os.environ.get("OMP_NUM_THREADS", "")
+    if set_threads.isdecimal() and int(set_threads):
+        return int(set_threads)
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@cache
+def open_onnx_encoder(folder: Path, name: str) -> OnnxEncoder:
+    """Return the encoder of a folder that `is_plain_bert`, opened once a process.
+
+    A kept graph that can't be read, as a full disk or a power cut leaves it, is made anew.
+
+    Raises:
+        OSError, KeyError, TypeError, ValueError: no graph can be made of it, or it is not what sentence-transformers
+            computes.
+    """
+
+    def check(graph: bytes) -> None:
+        try:
+            from slowwave.engines.encoders.torch import load_folder
+
+            original = load_folder(folder, name)
+        except ModuleNotFoundError:
+            return  # an install for reading alone
+        cosines = (original.encode(CHECKED) * OnnxEncoder(folder, name, graph).encode(CHECKED)).sum(axis=1)
+        if cosines.min() < LEAST_COSINE:
+            raise ValueError(f"the graph of {folder} is not its model: cosine {cosines.min():.4f}")
+
+    graph = find_graph(folder, check)
+    try:
+        return OnnxEncoder(folder, name, graph)
+    except ValueError:
+        if isinstance(graph, bytes):
+            raise
+        graph.unlink(missing_ok=True)
+        return OnnxEncoder(folder, name, find_graph(folder, check))
+
+
+def is_plain_bert(folder: Path) -> bool:
+    """Return whether a sentence-transformers folder holds what the graph computes: BERT, mean pooling, no prompts."""
+    files = ("config.json", "modules.json", "tokenizer.json", "model.safetensors", "1_Pooling/config.json")
+    if not all((folder / file).is_file() for file in files):
+        return False
+    config, pooling = read_json(folder / "config.json"), read_json(folder / "1_Pooling" / "config.json")
+    modes = {name for name, on in pooling.items() if name.startswith("pooling_mode_") and on is True}
+    return (
+        config.get("model_type") == "bert"
+        and config.get("hidden_act") == "gelu"
+        and config.get("position_embedding_type", "absolute") == "absolute"
+        and [module["type"].split(".")[-1] for module in read_json(folder / "modules.json")] in MODULES
+        and (modes == {"pooling_mode_mean_tokens"} or pooling.get("pooling_mode") == "mean")
+        and not any(read_json(folder / "config_sentence_transformers.json").get("prompts", {}).values())
+    )
+
+
+def read_json(path: Path) -> Any:
+    """Return what a JSON file holds; without the file, an empty object."""
+    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+
+
+def find_graph(folder: Path, check: Callable[[bytes], None]) -> Path | bytes:
+    """Return a model's graph: its file, made where there is none, or itself where no file can be kept.
+
+    The name is a hash of weights and configuration, noted by the weights' place, size and times: to hash 90 MB takes
+    as long as to answer a query. `check` is given a new graph before it is kept: it brings torch, and where nothing can
+    be kept each process would wait for that.
+
+    Raises:
+        OSError, KeyError, TypeError, ValueError: the weights can't be read, or are not those of such a model.
+    """
+    weights, config = (folder / "model.safetensors").resolve(), (folder / "config.json").read_bytes()
+    found = weights.stat()
+    times = f"{weights} {found.st_size} {found.st_mtime_ns} {found.st_ctime_ns}".encode()
+    try:
+        kept = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "slowwave" / "encoders"
+        for private in (kept.parent, kept):
+            private.mkdir(mode=0o700, parents=True, exist_ok=True)  # the mode is the last one's alone
+    except (OSError, RuntimeError):  # no right to, or no home at all
+        return _make_graph(folder)
+    note = kept / f"{_hash(times, config)}.name"
+    if note.is_file() and (graph := kept / note.read_text()).is_file():
+        return graph
+    with weights.open("rb") as file:
+        graph = kept / f"{_hash(hashlib.file_digest(file, 'sha256').digest(), config)}.onnx"
+    made = b""
+    if not graph.is_file():
+        made = _make_graph(folder)
+        if os.access(kept, os.W_OK):
+            check(made)
+    try:
+        with tempfile.TemporaryDirectory(dir=kept) as part:
+            if made:
+                _write_graph(graph, made, Path(part))
+            (Path(part) / note.name).write_text(graph.name)
+            (Path(part) / note.name).replace(note)
+    except OSError:  # no room, or no right: it is made again by the next process
+        return made or graph
+    return graph
+
+
+def _make_graph(folder: Path) -> bytes:
+    from slowwave.engines.encoders.bert_graph import build_bert_graph
+
+    return build_bert_graph(read_json(folder / "config.json"), folder / "model.safetensors")
+
+
+def _write_graph(path: Path, graph: bytes, part: Path) -> None:
+    """Write a graph and, beside it and first, its constants: whoever sees the one finds the other."""
+    import onnx
+
+    written, constants = part / path.name, path.with_suffix(".weights")
+    model = onnx.load_model_from_string(graph)
+    onnx.save_model(model, written, save_as_external_data=True, location=constants.name)
+    written.with_suffix(".weights").replace(constants)
+    written.replace(path)
+
+
+def _hash(*parts: bytes) -> str:
+    return hashlib.sha256(b"\0".join((str(GRAPH_VERSION).encode(), *parts))).hexdigest()[:32]
