@@ -306,7 +306,6 @@ class RecallSettings(Section):
 
     candidates: int = Field(100, ge=1, description="Rows each index hands to the fusion.")
     rrf_k: int = Field(60, ge=1, description="The constant of reciprocal rank fusion.")
-    floor: float = Field(0.7, ge=0, le=1, description="Relevance from which a search answers; 0: always.")
     automatic_floor: float = Field(0.9, ge=0, le=1, description="Relevance of each memory that is put in unasked.")
     vector: float = Field(0.6, ge=0, description="Weight of a message's vector; the words around it have 1.")
     fade: float = Field(0.75, ge=0, le=1, description="What is left of a word one passage further on.")
@@ -354,9 +353,6 @@ class GateSettings(Section):
     min_claims: int = Field(100, ge=1, description="Claims in the live release from which shares are looked at.")
     max_retired: float = Field(0.25, ge=0, le=1, description="Share of the claims that one night may retire or merge.")
     max_lost: float = Field(0.1, ge=0, le=1, description="Share of the claims that one night may withdraw or lose.")
-    max_silent: float = Field(
-        0.5, ge=0, le=1, description="Share of the probes that would get no hit at all, and do get one."
-    )
     min_rows: int = Field(100, ge=1, description="New lines of transcripts from which their share is looked at.")
     max_quarantined: float = Field(0.25, ge=0, le=1, description="Share of new transcript lines that can't be used.")
     min_new_claims: int = Field(20, ge=1, description="New claims from which the shares of these are looked at.")

@@ -150,13 +150,14 @@ class Memory:
     ) -> Hits:
         """Return up to k memories that answer the query, best first; equal scores in order of kind and id.
 
-        Nothing, with the `reason`, when nothing is relevant. A hit that a later claim has changed is marked
-        `superseded`, names its successor, and stands below it. `since` and `until` are datetimes, dates or ISO strings
-        (naive: UTC; a bare `until` date counts to its end); rows without a time are then left out. `category` is a
-        property of observations: when it is given, nothing else answers.
+        The nearest are always returned, each with its relevance; `Hits.confident` says whether they are surely about
+        the query. Nothing, with the `reason`, where nothing passes the conditions. A hit that a later claim has changed
+        is marked `superseded`, names its successor, and stands below it. `since` and `until` are datetimes, dates or
+        ISO strings (naive: UTC; a bare `until` date counts to its end); rows without a time are then left out.
+        `category` is a property of observations: when it is given, nothing else answers.
 
         Args:
-            automatic: nobody asked: the stricter floor holds, for each hit.
+            automatic: nobody asked: what is less relevant than the floor (`recall.automatic_floor`) is not returned.
             now: what "yesterday" in the query counts back from; the clock's time, unless given.
             workspace: in which it was said: a name, or a folder's path however it is written, also a sub-folder or
                 another checkout of the same git remote.
@@ -213,9 +214,8 @@ class Memory:
         """Return up to k past sessions that the query is about, likeliest first, each with its probability, span,
         workspace, title, master summary and best quotes.
 
-        Nothing, with the `reason`, where recall finds nothing relevant. What is less likely than half a percent is left
-        out, and noted. The filters say which messages count, as
-        `recall` has them, less the category; what was taken back never does.
+        `confident` says of the sessions what it does of hits. The filters say which messages count, as `recall` has
+        them, less the category; what was taken back never does.
 
         Raises:
             UsageError: a query that `recall` refuses.
@@ -270,14 +270,15 @@ class Memory:
         end.
 
         To a plain question its memories are whole messages, the likeliest to answer first; beside a long report
-        clauses of past sessions, chosen to cover what most likely matters. Each line has its source. There are none
-        where recall finds nothing relevant. What does not fit is recapped, never cut within a sentence or clause.
+        clauses of past sessions, chosen to cover what most likely matters. Each line has its source. Where they may be
+        about something else the block says so (`confident`). What does not fit is recapped, never cut within a sentence
+        or clause.
 
         Args:
             budget: tokens by `tokenizer`, a function or a name; both by default the settings'.
             web: results with url, title and text, the best first.
             conversation: turns (role and content, as chat APIs have them), the latest last.
-            automatic: nobody asked the memory: the stricter floor holds, so that "thanks, go on" brings nothing.
+            automatic: nobody asked the memory: a floor holds, so that "thanks, go on" brings nothing.
             filters: which messages the memories are of, as `recall` has them, less the category.
 
         Raises:

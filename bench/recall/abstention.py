@@ -1,13 +1,14 @@
-"""Abstention: does recall say nothing when the answer is not in the store? Beside a fixed threshold on the cosine.
+"""Abstention: does recall, unasked, say nothing when the answer is not in the store? Beside a threshold on the cosine.
 
     python -m bench.recall.abstention LOCOMO_FILE [--threshold 0.5] [--stride 2] [--encoder NAME] [--json]
     python -m bench.recall.abstention --cases FILE…
 
 Each conversation becomes a released, calibrated store, and is asked three kinds of questions: its own (*answered*);
 its own after the turns that answer them are taken out, up to `GROUPS` sets of questions a conversation, each with a
-store of its own (*removed*); and those of the other conversations (*foreign*). Precision is the share of silences
-that are right, recall the share of unanswerable questions met with silence; *lost* is the share of the evidence found
-at 10 that silence costs. Needs about 2 minutes a conversation, nearly all of it the encoder's.
+store of its own (*removed*); and those of the other conversations (*foreign*). Each is put with `automatic`, since
+whoever asks is always answered. Precision is the share of silences that are right, recall the share of unanswerable
+questions met with silence; *lost* is the share of the evidence that ten hits hold for who asks and don't hold unasked.
+Needs about 2 minutes a conversation, nearly all of it the encoder's.
 
 With `--cases`, FILEs are conversations with cases (`bench/recall/amendment_cases.py`): each becomes a store by a whole
 night and is asked its own questions, all of them fair, and those of the other files (about half a minute a file).
@@ -51,7 +52,6 @@ GROUPS = 4
 ADVERSARIAL = 5
 KINDS = ("answered", "removed", "foreign")
 ASKED = (("observation", "message", "summary"), ("observation",), ("message",))
-FLOORS = (0.7, 0.9)
 
 
 @dataclass(frozen=True)
@@ -59,11 +59,13 @@ class AskedQuestion:
     """One question put to one store."""
 
     kind: str
-    relevance: float
-    """Of what is nearest, on the release's scale."""
+    silent: bool
+    """Whether it gets no hit unasked."""
     cosine: float
     found: float
-    """Evidence recall at 10 of the best hits, whatever the floor."""
+    """Evidence recall at 10 for who asks."""
+    unasked: float
+    """The same unasked."""
 
 
 def build_passage_rows(conversation: Conversation, encoder: Encoder) -> pa.Table:
@@ -88,18 +90,15 @@ def build_reduced_store(
 def ask_questions(
     root: Path, kind: str, questions: Sequence[Question], encoder: Encoder, vectors: pa.Table
 ) -> list[AskedQuestion]:
-    """Return what recall says, the floor apart: the bench sets it afterwards."""
-    memory = Memory.open(root, encoder=encoder)
-    memory.settings = memory.settings.model_copy(
-        update={"recall": memory.settings.recall.model_copy(update={"floor": 0.0, "cached_answers": 0})}
-    )
-    found = memory.recall_many([q.text for q in questions], k=10, kinds=("message",))
-    best = [hits.relevance for hits in found]
+    """Return what recall says to who asks, and to who does not."""
+    memory, texts = Memory.open(root, encoder=encoder), [question.text for question in questions]
+    found = memory.recall_many(texts, k=10, kinds=("message",))
+    unasked = memory.recall_many(texts, k=10, kinds=("message",), automatic=True)
     matrix = np.array(vectors["vector"].to_pylist(), dtype=np.float32)
-    near = (encode_once([q.text for q in questions], encoder).vectors @ matrix.T).max(axis=1)
+    near = (encode_once(texts, encoder).vectors @ matrix.T).max(axis=1)
     return [
-        AskedQuestion(kind, relevance, float(cosine), _score_evidence(hits, question))
-        for hits, relevance, cosine, question in zip(found, best, near, questions, strict=True)
+        AskedQuestion(kind, not told, float(cosine), _score_evidence(hits, question), _score_evidence(told, question))
+        for hits, told, cosine, question in zip(found, unasked, near, questions, strict=True)
     ]
 
 
@@ -130,19 +129,24 @@ def ask_about_conversation(
     return told
 
 
-def score_silence(asked: Sequence[AskedQuestion], kind: str, silent: Sequence[bool]) -> dict[str, float]:
+def score_silence(
+    asked: Sequence[AskedQuestion], kind: str, silent: Sequence[bool], kept: Sequence[float]
+) -> dict[str, float]:
     """Return precision and recall of silence against one kind of unanswerable question, and what it costs, in
     percent.
+
+    Args:
+        kept: evidence recall that is left of each.
     """
     pairs = list(zip(asked, silent, strict=True))
     right = sum(quiet for one, quiet in pairs if one.kind == kind)
     wrong = sum(quiet for one, quiet in pairs if one.kind == "answered")
-    found = [(one.found, quiet) for one, quiet in pairs if one.kind == "answered"]
-    lost, total = sum(share for share, quiet in found if quiet), sum(share for share, _ in found)
+    found = [(one.found, share) for one, share in zip(asked, kept, strict=True) if one.kind == "answered"]
+    left, total = sum(share for _, share in found), sum(share for share, _ in found)
     return {
         "precision": round(100 * right / max(right + wrong, 1), 1),
         "recall": round(100 * right / max(sum(one.kind == kind for one in asked), 1), 1),
-        "lost": round(100 * lost / max(total, 1e-9), 1),
+        "lost": round(100 * (total - left) / max(total, 1e-9), 1),
     }
 
 
@@ -150,18 +154,22 @@ def compute_abstention_scores(
     asked: Sequence[AskedQuestion], threshold: float
 ) -> dict[str, dict[str, dict[str, float]]]:
     """Per way of keeping silent and kind of question."""
+    far = [one.cosine < threshold for one in asked]
+    near = [0.0 if quiet else one.found for one, quiet in zip(asked, far, strict=True)]
     ways = {
-        "floor 0.7 (search)": [one.relevance < 0.7 for one in asked],
-        "floor 0.9 (automatic)": [one.relevance < 0.9 for one in asked],
-        f"cosine < {threshold} (fixed)": [one.cosine < threshold for one in asked],
+        "recall, automatic": ([one.silent for one in asked], [one.unasked for one in asked]),
+        f"cosine < {threshold} (fixed)": (far, near),
     }
-    return {name: {kind: score_silence(asked, kind, silent) for kind in KINDS[1:]} for name, silent in ways.items()}
+    return {
+        name: {kind: score_silence(asked, kind, silent, kept) for kind in KINDS[1:]}
+        for name, (silent, kept) in ways.items()
+    }
 
 
-def measure_silenced_share(files: Sequence[Path]) -> dict[str, dict[str, dict[str, float]]]:
-    """Return share of the questions met with silence, in percent: by kinds of memory, fair or foreign, and floor."""
+def measure_silenced_share(files: Sequence[Path]) -> dict[str, dict[str, float]]:
+    """Return share of the questions met with silence, unasked, in percent: by kinds of memory, and fair or foreign."""
     asked = {file: [case.query for case in read_cases([file])[1]] for file in files}
-    told: dict[tuple[str, str], list[float]] = {}
+    silent: dict[tuple[str, str], list[bool]] = {}
     for file in track(files, "stores", console=Console(stderr=True)):
         foreign = [query for other in files if other != file for query in asked[other] if query not in asked[file]]
         with tempfile.TemporaryDirectory(prefix="slowwave-abstention-") as scratch:
@@ -169,9 +177,9 @@ def measure_silenced_share(files: Sequence[Path]) -> dict[str, dict[str, dict[st
             memory = Memory.open(Path(scratch) / "store")
             for kinds in ASKED:
                 for name, queries in (("fair", asked[file]), ("foreign", foreign)):
-                    found = memory.recall_many(queries, k=5, kinds=kinds)
-                    told.setdefault((", ".join(kinds), name), []).extend(hits.relevance for hits in found)
-    shares = {key: {str(f): round(100 * float(np.mean(np.array(told[key]) < f)), 1) for f in FLOORS} for key in told}
+                    found = memory.recall_many(queries, k=5, kinds=kinds, automatic=True)
+                    silent.setdefault((", ".join(kinds), name), []).extend(not hits for hits in found)
+    shares = {key: round(100 * float(np.mean(some)), 1) for key, some in silent.items()}
     return {", ".join(kinds): {n: shares[", ".join(kinds), n] for n in ("fair", "foreign")} for kinds in ASKED}
 
 
@@ -199,7 +207,7 @@ def main() -> None:
     if given.as_json:
         print(json.dumps(found, indent=2))
         return
-    table = Table("silence by", "asked", "precision", "recall", "evidence lost", title="saying nothing, %")
+    table = Table("silence by", "asked", "precision", "recall", "evidence lost", title="saying nothing unasked, %")
     for name, kinds in found.items():
         for kind, row in kinds.items():
             table.add_row(name, kind, *(f"{row[part]:.1f}" for part in ("precision", "recall", "lost")))

@@ -17,7 +17,8 @@ from numbers import Integral
 from slowwave.context.direct import Told, arrange_lines, pack_messages
 from slowwave.context.packing import Piece, pack
 from slowwave.context.rendering import (
-    RENDERERS,
+    FORMATS,
+    Caveat,
     Format,
     Line,
     LineSource,
@@ -58,6 +59,8 @@ class Context:
     """Why it holds no memories; None where it does."""
     relevance: float | None = None
     """Of what is nearest to the query in memory, 0 to 1, as `Hits.relevance`; None where that is not known."""
+    confident: bool | None = None
+    """Whether the memories are surely about the query, as `Hits.confident`; None where nothing was asked."""
     notes: tuple[str, ...] = field(default=(), compare=False)
     """What could not be used, and what was done instead. It makes no other block of this one."""
 
@@ -84,7 +87,7 @@ def assemble_context(
     conversation: Iterable[Turn] = (),
     format: Format = "markdown",
     *,
-    stale: bool = False,
+    caveat: Caveat | None = None,
 ) -> Context:
     """Return the block, at most `budget` tokens by `count`.
 
@@ -93,13 +96,13 @@ def assemble_context(
             sessions' summaries, the newest first.
         web: results, each with `url`, `title` and `text`, as attributes or keys; the best one first.
         conversation: turns, the latest last.
-        stale: the memories are of an old answer.
+        caveat: what is to be said of the memories.
 
     Raises:
         UsageError: a budget that is none, an unknown format, a turn or result without text.
     """
     check_block(budget, format)
-    block = _Block(query, budget, settings.message_share, cache_counts(count), format, stale)
+    block = _Block(query, budget, settings.message_share, cache_counts(count), format, caveat)
     said: dict[Name, Said] = {
         "web": build_web_snippets(web, query),
         "memories": memories,
@@ -110,12 +113,18 @@ def assemble_context(
 
 
 def add_summaries(
-    block: Context, said: Sequence[Summarised], room: int, budget: int, count: Tokenizer, format: Format
+    block: Context,
+    said: Sequence[Summarised],
+    room: int,
+    budget: int,
+    count: Tokenizer,
+    format: Format,
+    caveat: Caveat | None = None,
 ) -> Context:
     """Return a block with sessions' summaries before its memories, in at most `room` more tokens; the same where none
     fits.
     """
-    own = _Block("", budget, 1.0, cache_counts(count), format)
+    own = _Block("", budget, 1.0, cache_counts(count), format, caveat)
     lines = own.build_summary_lines(said, min(room, budget - block.tokens) - TITLE)
     while lines:
         at = next(n for n, part in enumerate(block.parts) if part.name == "memories")
@@ -134,19 +143,25 @@ def check_block(budget: int, format: str) -> None:
     """
     if not isinstance(budget, Integral) or isinstance(budget, bool) or budget < 0:
         raise UsageError(f"budget is {budget!r}; it is the number of tokens the block may have")
-    if format not in RENDERERS:
-        raise UsageError(f"format is {format!r}; it is one of {', '.join(RENDERERS)}")
+    if format not in FORMATS:
+        raise UsageError(f"format is {format!r}; it is one of {', '.join(FORMATS)}")
 
 
 class _Block:
     """A block being filled."""
 
     def __init__(
-        self, query: str, budget: int, share: float, count: Tokenizer, format: Format, stale: bool = False
+        self,
+        query: str,
+        budget: int,
+        share: float,
+        count: Tokenizer,
+        format: Format,
+        caveat: Caveat | None = None,
     ) -> None:
         self.query, self.budget, self.share, self.count = query, budget, share, count
-        self.format, self.stale = format, stale
-        self.render = get_renderer(format, stale=stale)
+        self.format, self.caveat = format, caveat
+        self.render = get_renderer(format, caveat)
 
     def fill(self, said: Mapping[Name, tuple[Said, float]]) -> Context:
         """Return each part within its share, then, with what the others left, as large as it gets; memories first."""
@@ -228,7 +243,7 @@ class _Block:
             _, n, at = least
             parts[n] = Part(parts[n].name, parts[n].lines[:at] + parts[n].lines[at + 1 :])
         shown = tuple(part for part in parts if part.lines)
-        return Context(self.render(shown), self.count_part_tokens(shown), shown, self.stale)
+        return Context(self.render(shown), self.count_part_tokens(shown), shown, self.caveat == "stale")
 
 
 def _count_chars(part: Part) -> int:

@@ -7,7 +7,8 @@ speaker by name, else "person" or "model":
     2 Feb 2026 · ferry-1
     person: Bookings go into MySQL.
 
-A block of an old answer says so under the title of what is old: with `STALE` in Markdown, with `"stale": true` in JSON.
+A block of an old answer says so under the title of what is old: with `STALE` in Markdown, with `"stale": true` in JSON;
+one that may be beside the point likewise, with `NOT_SURE` and `"confident": false`.
 
 A session id of more than a dozen characters is cut to its first eight, or to as many more as tell it from the store's
 other sessions, so that `slowwave show` finds it; the parts of the block have all ids in full.
@@ -20,6 +21,7 @@ from datetime import date, datetime
 from itertools import groupby
 from typing import Literal
 
+from slowwave.recall.hits import NOT_SURE
 from slowwave.recall.release.view import shorten_session_ids
 from slowwave.schemas.vocabulary import Role
 from slowwave.text.fence import escape_line, escape_text, escape_values
@@ -36,8 +38,12 @@ TITLES: dict[Name, str] = {
     "briefing": "# Known",
 }
 OF_MEMORY: frozenset[Name] = frozenset({"summaries", "memories", "briefing"})
-"""Parts that are old in the block of an old answer; web and conversation never are."""
+"""Parts that a caveat is about; web and conversation never are."""
+Caveat = Literal["stale", "unsure"]
+"""What is to be said of a block's memories: they are those of an old answer, or may be about something else."""
 STALE = "(from before: the store can't be read now)"
+CAVEATS: dict[Caveat, str] = {"stale": STALE, "unsure": NOT_SURE}
+CAVEATS_IN_JSON: dict[Caveat, dict[str, object]] = {"stale": {"stale": True}, "unsure": {"confident": False}}
 
 
 def get_speaker(role: str) -> Speaker:
@@ -97,21 +103,15 @@ class Part:
 Renderer = Callable[[Sequence[Part]], str]
 
 
-def render_markdown(parts: Sequence[Part]) -> str:
-    """Return the parts with a title each; empty ones are left out."""
-    return _join_markdown(parts, TITLES)
-
-
-def render_stale_markdown(parts: Sequence[Part]) -> str:
-    """Return `render_markdown` of an old answer: under the title of what is old it says so."""
-    return _join_markdown(
-        parts, {name: f"{title}\n{STALE}" if name in OF_MEMORY else title for name, title in TITLES.items()}
-    )
-
-
-def _join_markdown(parts: Sequence[Part], titles: Mapping[Name, str]) -> str:
+def render_markdown(parts: Sequence[Part], caveat: Caveat | None = None) -> str:
+    """Return the parts with a title each, a caveat under the titles of memories; empty ones are left out."""
     names = shorten_session_ids({line.source.session for part in parts for line in part.lines if line.source.session})
-    return "\n".join("\n".join([titles[part.name], *_format_part_lines(part, names)]) for part in parts if part.lines)
+    shown = []
+    for part in parts:
+        if part.lines:
+            told = [CAVEATS[caveat]] if caveat and part.name in OF_MEMORY else []
+            shown += [TITLES[part.name], *told, *_format_part_lines(part, names)]
+    return "\n".join(shown)
 
 
 def _format_part_lines(part: Part, names: Mapping[str, str]) -> list[str]:
@@ -146,32 +146,28 @@ def format_tag(source: LineSource) -> str:
     return f"{turn}{who}: " if who else turn or "- "
 
 
-def render_json(parts: Sequence[Part]) -> str:
-    """Return one object, a list of lines a part, each with its source in full; empty parts are left out."""
-    return _dump_json(parts, {})
-
-
-def render_stale_json(parts: Sequence[Part]) -> str:
-    """Return `render_json` of an old answer: it says so."""
-    return _dump_json(parts, {"stale": True})
-
-
-def _dump_json(parts: Sequence[Part], head: Mapping[str, object]) -> str:
+def render_json(parts: Sequence[Part], caveat: Caveat | None = None) -> str:
+    """Return one object, a list of lines a part, each with its source in full, a caveat first; empty parts are left
+    out.
+    """
     block = {
         part.name: [escape_values({"text": line.text, **line.source.as_dict()}) for line in part.lines]
         for part in parts
         if part.lines
     }
+    head = CAVEATS_IN_JSON[caveat] if caveat else {}
     return json.dumps({**head, **block}, ensure_ascii=False, separators=(",", ":")) if block else ""
 
 
-RENDERERS: dict[Format, Renderer] = {"markdown": render_markdown, "json": render_json}
-STALE_RENDERERS: dict[Format, Renderer] = {"markdown": render_stale_markdown, "json": render_stale_json}
+FORMATS: dict[Format, Callable[[Sequence[Part], Caveat | None], str]] = {
+    "markdown": render_markdown,
+    "json": render_json,
+}
 
 
-def get_renderer(format: Format, *, stale: bool) -> Renderer:
-    """Return what renders a block in a format; `stale` for one of an old answer."""
-    return (STALE_RENDERERS if stale else RENDERERS)[format]
+def get_renderer(format: Format, caveat: Caveat | None = None) -> Renderer:
+    """Return what renders a block in a format, with what is to be said of its memories."""
+    return lambda parts: FORMATS[format](parts, caveat)
 
 
 def count_overhead_tokens(source: LineSource, format: Format, count: Callable[[str], int]) -> tuple[int, int]:

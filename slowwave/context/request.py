@@ -15,7 +15,7 @@ from slowwave.context.projects.briefing import (
     pack_briefing,
     serialize_lines,
 )
-from slowwave.context.rendering import Format, LineSource, Part
+from slowwave.context.rendering import Caveat, Format, LineSource, Part
 from slowwave.context.reports.gather import collect_clauses
 from slowwave.context.reports.snippets import Snippet
 from slowwave.context.stretches import Summarised, find_stretch
@@ -54,13 +54,18 @@ def build_context(
     with memory._notes.collect_answer_notes():
         memories, hits = _collect_memories(memory, query, automatic, filters)
         notes = memory._notes.answer_notes
-    block = assemble_context(query, memories, room, count, settings, web, conversation, format, stale=hits.stale)
+    caveat: Caveat | None = "stale" if hits.stale else "unsure" if hits.caveat else None
+    block = assemble_context(query, memories, room, count, settings, web, conversation, format, caveat=caveat)
     told = next((part for part in block.parts if part.name == "memories"), None)
     if told and not hits.stale and (rest := min(int(room * settings.summary_share), room - block.tokens)) > 0:
-        block = add_summaries(block, _collect_masters(memory, query, told, filters), rest, room, count, format)
+        masters = _collect_masters(memory, query, told, filters)
+        block = add_summaries(block, masters, rest, room, count, format, caveat)
     held = told is not None
     why = hits.reason or ("what was found does not fit the budget" if memories else "nothing found bears on it")
-    return replace(block, reason=None if held else why, relevance=None if hits.stale else hits.relevance, notes=notes)
+    relevance = None if hits.stale else hits.relevance
+    return replace(
+        block, reason=None if held else why, relevance=relevance, confident=held and caveat is None, notes=notes
+    )
 
 
 def build_briefing(
@@ -116,7 +121,7 @@ def _collect_memories(
         asked = place_query(view, asked)
         encode = partial(memory._vectors.encode_texts, view.release.encoder)
         if asked.times and not automatic and (summed_up := find_stretch(view, asked, encode, view.session_tags)):
-            return summed_up, hits
+            return summed_up, Hits(hits, relevance=1.0)  # as what is of the time that alone is asked for
         if is_direct(asked):
             return rank_messages(view, asked, hits, view.session_tags), hits
         vector = encode([asked.text]).get(asked.text)

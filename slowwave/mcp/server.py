@@ -83,6 +83,10 @@ class RecallResult(BaseModel):
     probability, workspace, title, summary, started_at, ended_at, sources. Of a long message stands the passage that
     answers, between ellipses: `show` has the whole.
     """
+    confident: bool
+    """Whether the nearest is surely about the query."""
+    caveat: str | None = None
+    """What to say of hits that may be about something else."""
     reason: str | None = None
     """Why there are none."""
     stale: bool = False
@@ -154,7 +158,15 @@ class Tools:
         note_hits(self.space_dir, found)
         short = (hit.shorten(SHOWN_CHARS) if isinstance(hit, Hit) else hit for hit in found)
         hits = [escape_values(hit.as_dict()) for hit in short]
-        return RecallResult(release=release, hits=hits, reason=found.reason, stale=found.stale, notes=list(found.notes))
+        return RecallResult(
+            release=release,
+            hits=hits,
+            confident=found.confident,
+            caveat=found.caveat,
+            reason=found.reason,
+            stale=found.stale,
+            notes=list(found.notes),
+        )
 
     @spell_out_filters(make_filter_argument)
     def context(

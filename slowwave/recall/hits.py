@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, cast
 
 if TYPE_CHECKING:
     from slowwave.recall.ranking.rank import ScoredRow
@@ -12,6 +12,10 @@ Kind = Literal["observation", "message", "summary"]
 KINDS: tuple[Kind, ...] = ("observation", "message", "summary")
 QUOTE_CHARS = 200
 """Length of a quote where no passage or claim gives one."""
+CONFIDENT = 0.7
+"""Relevance from which an answer is taken to be about the query (`docs/decisions/024-silence.md`)."""
+NOT_SURE = "nothing surely about this; nearest:"
+"""Stands above an answer that is less relevant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,12 +131,23 @@ def parse_iso_datetime(iso: str | None) -> datetime | None:
     return datetime.fromisoformat(iso) if iso else None
 
 
-class Hits(list[Hit]):
-    """The hits of one query, best first: a list that also says why it is empty, and whether it is an old answer."""
+class Plain(Protocol):
+    """What has plain values, ready for JSON."""
+
+    def as_dict(self) -> dict[str, object]:
+        """Return them."""
+        ...
+
+
+T = TypeVar("T", bound=Plain)
+
+
+class Answer(list[T]):
+    """What one query found, best first: a list that also says how sure it is, or why it is empty."""
 
     def __init__(
         self,
-        hits: Iterable[Hit] = (),
+        hits: Iterable[T] = (),
         reason: str | None = None,
         stale: bool = False,
         relevance: float = 0.0,
@@ -144,15 +159,29 @@ class Hits(list[Hit]):
         self.stale = stale
         """Answered from the local cache, since the store could not be read."""
         self.relevance = relevance
-        """Of what is nearest in memory, on the release's scale: what the floor is held against."""
+        """Of what is nearest in memory, on the release's scale."""
         self.notes = notes
         """What this answer could not use, and what was done instead; of `recall_many` that of all it was asked."""
 
+    @property
+    def confident(self) -> bool:
+        """Whether the nearest is relevant enough to be about the query. It is told either way."""
+        return bool(self) and self.relevance >= CONFIDENT
+
+    @property
+    def caveat(self) -> str | None:
+        """The line above hits that may all be about something else; None where there are none, or it is confident."""
+        return NOT_SURE if self and not self.confident else None
+
     def as_dict(self) -> dict[str, object]:
         """Return plain values, ready for JSON."""
-        hits = [hit.as_dict() for hit in self]
-        told = {"reason": self.reason, "stale": self.stale, "relevance": self.relevance, "notes": list(self.notes)}
-        return {"hits": hits, **told}
+        sure = {"relevance": self.relevance, "confident": self.confident}
+        told = {"reason": self.reason, "stale": self.stale, **sure, "notes": list(self.notes)}
+        return {"hits": [hit.as_dict() for hit in self], **told}
+
+
+class Hits(Answer[Hit]):
+    """The hits of one query, best first."""
 
 
 @dataclass(frozen=True)

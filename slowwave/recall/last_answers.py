@@ -7,7 +7,7 @@ answers make room. `SLOWWAVE_RECALL__CACHED_ANSWERS=0` keeps none. A cache that 
 import json
 import logging
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -42,12 +42,11 @@ class AnswerCache:
 
     def put_hits(self, question: str, hits: Hits) -> None:
         """Note an answer; `question` is everything it depends on."""
-        self.put_json(question, [hit.as_dict() for hit in hits])
+        self.put_json(question, _serialize_answer(hits))
 
     def get_hits(self, question: str) -> Hits | None:
         """Return the last answer to just this question, marked as stale; None when there is none."""
-        found = self.get_json(question, lambda plain: [Hit.from_dict(one) for one in plain])
-        return None if found is None else Hits(found, None if found else NOTHING_THEN, stale=True)
+        return self.get_json(question, lambda plain: Hits(map(Hit.from_dict, plain["hits"]), **_build_old_terms(plain)))
 
     def put_json(self, question: str, answer: object) -> None:
         """Note an answer of another kind, as plain values that JSON has."""
@@ -96,6 +95,17 @@ NEVER = "the store can't be read, and this was never asked before"
 NOT_NEAR = "the store can't be read, and what was found last is not relevant enough for an answer nobody asked for"
 
 
+def _serialize_answer(answer: Hits | SessionHits) -> dict[str, object]:
+    """Return of an answer what is written down; not the reason, which may repeat what was asked."""
+    return {"hits": [hit.as_dict() for hit in answer], "relevance": answer.relevance}
+
+
+def _build_old_terms(plain: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what an answer that was written down says beside its hits, now that it is old."""
+    reason = None if plain["hits"] else NOTHING_THEN
+    return {"reason": reason, "stale": True, "relevance": float(plain["relevance"])}
+
+
 @dataclass(frozen=True)
 class LastAnswers:
     """The answers of a release, by their queries."""
@@ -122,17 +132,19 @@ class LastAnswers:
         if asked is None:
             return Hits(reason=NEVER, stale=True)
         near = [hit for hit in asked if (hit.relevance or 0.0) >= self.automatic_floor]
-        return Hits(near, None if near else asked.reason or NOT_NEAR, stale=True)
+        return Hits(near, None if near else asked.reason or NOT_NEAR, stale=True, relevance=asked.relevance)
 
     def put_sessions(self, query: Query, automatic: bool, found: SessionHits) -> None:
         """Note the sessions that a query was about."""
-        self.answers.put_json(f"sessions {self._build_key(query, automatic)}", [one.as_dict() for one in found])
+        self.answers.put_json(f"sessions {self._build_key(query, automatic)}", _serialize_answer(found))
 
     def get_sessions(self, query: Query, automatic: bool) -> SessionHits:
         """Return the last sessions that just this found."""
         question = f"sessions {self._build_key(query, automatic)}"
-        told = self.answers.get_json(question, lambda plain: [SessionHit.from_dict(one) for one in plain])
-        return SessionHits(told or (), None if told else NEVER if told is None else NOTHING_THEN, stale=True)
+        told = self.answers.get_json(
+            question, lambda plain: SessionHits(map(SessionHit.from_dict, plain["hits"]), **_build_old_terms(plain))
+        )
+        return SessionHits(reason=NEVER, stale=True) if told is None else told
 
     def _build_key(self, query: Query, automatic: bool) -> str:
         """Return everything that an answer depends on.

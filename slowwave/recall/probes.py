@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from datetime import datetime
 from functools import partial
-from typing import NamedTuple
 
 from slowwave.recall.hits import KINDS
 from slowwave.recall.query import build_query
@@ -19,22 +18,10 @@ STILL = 20
 """Hits among which it must stand yet in the release to be: what news push down a few places is not lost."""
 
 
-class Asked(NamedTuple):
-    """What became of probes."""
-
-    answered: set[Probe]
-    """Their answer stands in one of the first hits, whatever its case and spaces."""
-    told: set[Probe]
-    """They get a hit at all."""
-
-
-def find_answered(view: View, settings: Settings, probes: Sequence[Probe], now: datetime) -> set[Probe]:
-    """Return the probes whose answer stands in one of a release's first hits."""
-    return ask_probes(view, settings, probes, now).answered
-
-
-def ask_probes(view: View, settings: Settings, probes: Sequence[Probe], now: datetime, first: int = FIRST) -> Asked:
-    """Ask a release all probes at once; an answer counts among so many first hits."""
+def find_answered(
+    view: View, settings: Settings, probes: Sequence[Probe], now: datetime, first: int = FIRST
+) -> set[Probe]:
+    """Return the probes whose answer stands in one of a release's first hits, whatever its case and spaces."""
 
     def note(_: str) -> None:
         """Leave what could not be used unsaid: it is the same for both releases."""
@@ -42,9 +29,8 @@ def ask_probes(view: View, settings: Settings, probes: Sequence[Probe], now: dat
     vectors = QueryVectors(settings.encoder, None, note)
     search = Search(view, settings.recall, partial(vectors.encode_texts, view.release.encoder), note)
     answers = search.answer_queries([build_query(probe.question, first, KINDS, now=now) for probe in probes])
-    hits = list(zip(probes, answers, strict=True))
-    answered = {probe for probe, found in hits if _fold(probe.answer) in " ".join(_fold(hit.text) for hit in found)}
-    return Asked(answered, {probe for probe, found in hits if found})
+    texts = (" ".join(_fold(hit.text) for hit in found) for found in answers)
+    return {probe for probe, text in zip(probes, texts, strict=True) if _fold(probe.answer) in text}
 
 
 def _fold(text: str) -> str:

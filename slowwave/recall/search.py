@@ -23,9 +23,9 @@ from slowwave.recall.ranking.rank import (
     boost_scores_by_date,
     demote_echoes,
     mark_possible_supersessions,
-    mask_candidates_in_time,
     merge_kinds,
     promote_newest,
+    score_by_time_alone,
     sort_superseded_last,
 )
 from slowwave.recall.ranking.rerank import First, Reranking
@@ -43,7 +43,6 @@ from slowwave.recall.retrieve.pools import (
     fuse_reciprocal_ranks,
     retrieve_candidates,
 )
-from slowwave.recall.retrieve.sessions import has_similar_session
 from slowwave.recall.sessions import SessionHits, find_sessions
 from slowwave.schemas.settings import RecallSettings
 from slowwave.store.trouble import READ_TROUBLE
@@ -87,22 +86,19 @@ class Search:
         return [one if isinstance(one, Hits) else self._build_hits(one, next(ordered)) for one in found]
 
     def answer_sessions(self, query: Query, *, automatic: bool = False) -> SessionHits:
-        """Return the sessions that a query for messages is likeliest about; none, and why, where recall keeps
-        silent.
+        """Return the sessions that a query for messages is likeliest about; where nobody asked, none, and why, under
+        the floor.
         """
         (plan,) = self._plan_queries([query])
         if reason := explain_empty_filters(self.view, plan.query):
             return SessionHits(reason=reason)
-        pool, said = POOLS["message"], self._compute_evidence(plan) if plan.kinds else None
-        if said is None:
+        said = self._compute_evidence(plan) if plan.kinds else None
+        scored = self._score_pool(POOLS["message"], plan, said) if said is not None else None
+        if said is None or scored is None or not scored.candidates.rows:
             return SessionHits(reason=explain_no_rows(plan))
-        scored = self._score_pool(pool, plan, said)
-        if not scored.candidates.rows:
-            return SessionHits(reason=explain_no_rows(plan))
-        reason, best = self._explain_silence([scored], plan, automatic)
-        if reason:
-            return SessionHits(reason=reason, relevance=best)
-        return SessionHits(find_sessions(self.view, plan, said, scored, self._note), relevance=best)
+        if automatic and (reason := self._explain_floor(plan, scored.best)):
+            return SessionHits(reason=reason, relevance=scored.best)
+        return SessionHits(find_sessions(self.view, plan, said, scored), relevance=scored.best)
 
     def _plan_queries(self, queries: Sequence[Query]) -> list[Plan]:
         """Return the queries' plans with their vectors, made in one call of the encoder."""
@@ -112,17 +108,27 @@ class Search:
         return [replace(one, vector=vectors.get(one.text), whole=vectors.get(one.query.text)) for one in plans]
 
     def _find_rows(self, plan: Plan, automatic: bool) -> "Found | Hits":
-        """Return what a query finds; nothing, and why, where recall keeps silent."""
+        """Return what a query finds; nothing, and why, where there is nothing or, unasked, nothing above the floor."""
         if reason := explain_empty_filters(self.view, plan.query):
             return Hits(reason=reason)
         answers = self._search_pools(plan.kinds, plan)
         if not any(one.candidates.rows for one in answers):
             return Hits(reason=explain_no_rows(plan))
-        reason, best = self._explain_silence(answers, plan, automatic)
-        if reason:
+        best = max(one.best for one in answers)
+        if automatic and (reason := self._explain_floor(plan, best)):
             return Hits(reason=reason, relevance=best)
         least = self.settings.automatic_floor if automatic else 0.0
         return Found(plan.query, partial(self._merge_results, answers, plan, least), best)
+
+    def _explain_floor(self, plan: Plan, best: float) -> str | None:
+        """Return why what was found is not relevant enough for who did not ask; None where it is."""
+        floor = self.settings.automatic_floor
+        if best >= floor:
+            return None
+        if plan.is_time_only:
+            return "nothing in memory is of the time that is asked about"
+        reached = math.floor(best * 100) / 100  # rounded, it might read as the floor
+        return f"nothing relevant: the nearest memory reaches {reached:.2f}, the floor is {floor:.2f}"
 
     def _order_rows(self, found: Sequence["Found"]) -> list[list[ScoredRow]]:
         """Return each query's rows, best first; by the reranker, where there is one."""
@@ -136,31 +142,15 @@ class Search:
         newest = promote_newest(mark_possible_supersessions(self.view, told, query), query)[: _compute_depth(query)]
         return Hits(build_hits(self.view, sort_superseded_last(newest)[: query.k]), relevance=found.relevance)
 
-    def _explain_silence(self, answers: Sequence[ScoredPool], plan: Plan, automatic: bool) -> tuple[str | None, float]:
-        """Return why what was found is not relevant enough to be told, None where it is; and how relevant it is."""
-        floor = self.settings.automatic_floor if automatic else self.settings.floor
-        best = max(one.best for one in answers)
-        judged = automatic or any(one.judged for one in answers)
-        if best < floor and judged and not automatic:
-            best = max(best, self._score_other_kinds(plan))
-        # A long report is near to no single message, and may yet tell of what a session was about.
-        if best >= floor or not judged or (not automatic and has_similar_session(self.view, plan.query, plan.whole)):
-            return None, best
-        if plan.is_time_only:
-            return "nothing in memory is of the time that is asked about", best
-        reached = math.floor(best * 100) / 100  # rounded, it might read as the floor
-        return f"nothing relevant: the nearest memory reaches {reached:.2f}, the floor is {floor:.2f}", best
-
     def _merge_results(self, answers: Sequence[ScoredPool], plan: Plan, least: float, depth: int) -> list[ScoredRow]:
-        """Return so many hits of each kind as one list, best first."""
-        best = [one.select_best(max(depth, ABOUT)) for one in answers]
-        found = boost_matching_dates(merge_kinds(best, self.settings.rrf_k), self.settings.floor, plan.query)
-        return [one for one in found if one.relevance >= least and (one.relevance or not plan.is_time_only)]
+        """Return so many hits of each kind, of that relevance at least, as one list, best first.
 
-    def _score_other_kinds(self, plan: Plan) -> float:
-        """Return relevance of the best of the kinds not asked for: a summary may say what a terse claim is about."""
-        others = [kind for kind in POOLS if kind in plan.searchable and kind not in plan.query.kinds]
-        return max((one.best for one in self._search_pools(others, plan) if one.judged), default=0.0)
+        A query for a time alone is answered by what is of that time; by the nearest, where nothing is.
+        """
+        best = [one.select_best(max(depth, ABOUT)) for one in answers]
+        found = boost_matching_dates(merge_kinds(best, self.settings.rrf_k), plan.query)
+        of_time = plan.is_time_only and any(one.relevance for one in found)
+        return [one for one in found if one.relevance >= least and (one.relevance or not of_time)]
 
     def _search_pools(self, kinds: Sequence[Kind], plan: Plan) -> list[ScoredPool]:
         said = self._compute_evidence(plan) if {"message", "observation"}.intersection(kinds) else None
@@ -179,28 +169,24 @@ class Search:
         """Return a pool's candidates with their scores and relevance."""
         candidates, scores = self._score_candidates(pool, plan, said)
         if not candidates.rows:
-            return ScoredPool(candidates, scores, scores, 0.0, False)
-        relevance, nearest = self._compute_relevance(candidates, plan)
-        if plan.is_time_only:
-            scores = np.where(relevance > 0.0, scores, scores.min() - 1.0)
-        elif pool.kind == "summary":  # what is said of passages and claims tells their times already
-            scores = boost_scores_by_date(candidates, scores, relevance, self.settings.floor, plan.query)
-        best = max(float(relevance.max()), nearest or 0.0)
-        return ScoredPool(candidates, scores, relevance, best, nearest is not None)
+            return ScoredPool(candidates, scores, scores, 0.0)
+        if plan.is_time_only and plan.query.times is not None:
+            return score_by_time_alone(candidates, scores, plan.query.times)
+        relevance, nearest = self._compute_relevance(candidates)
+        if pool.kind == "summary":  # what is said of passages and claims tells their times already
+            scores = boost_scores_by_date(candidates, scores, relevance, plan.query)
+        return ScoredPool(candidates, scores, relevance, max(float(relevance.max()), nearest))
 
-    def _compute_relevance(self, candidates: Candidates, plan: Plan) -> tuple[Scores, float | None]:
+    def _compute_relevance(self, candidates: Candidates) -> tuple[Scores, float]:
         """Return 0 to 1 a row: its cosine, and the share of the query's words heard there, on the release's scale.
 
         Also the relevance of the row nearest to the whole query, candidate or not. Where there is no scale the share
-        of the words stands alone, and the second is None. A query of a time alone is answered by all that was then.
+        of the words stands alone, and the second is 0.
         """
-        inside = mask_candidates_in_time(candidates, plan.query) if plan.is_time_only else None
-        if inside is not None:
-            return inside.astype(np.float64), float(inside.any())
         cosine, scales = candidates.cosine, self.view.calibration.scales if self.view.calibration else {}
         scale = scales.get(candidates.pool.kind)
         if scale is None or cosine is None:
-            return candidates.covered, None
+            return candidates.covered, 0.0
         near = scale.compute_relevances(np.nan_to_num(cosine, nan=-1.0), candidates.covered)
         return near, scale.compute_relevance(candidates.nearest)
 

@@ -7,14 +7,14 @@ A session is found by its best turn, its words and its nearest passages (`retrie
 night wrote of it. What was taken back has no passages, and so neither finds a session nor is quoted.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
 
-from slowwave.recall.hits import Source, parse_iso_datetime
+from slowwave.recall.hits import Answer, Source, parse_iso_datetime
 from slowwave.recall.plan import Plan
 from slowwave.recall.query import Query
 from slowwave.recall.ranking.rank import ScoredPool
@@ -26,8 +26,6 @@ from slowwave.recall.retrieve.sessions import is_visible_as_of, rank_sessions_by
 from slowwave.schemas.tables import MESSAGES, PASSAGES, SESSIONS, SUMMARIES
 from slowwave.text.pyramid import compute_master_id
 
-LEAST = 0.005
-"""Probability from which a session is told: one that is less likely is a right one in one of 400 queries."""
 QUOTES = 3
 """Messages that are quoted of a session, at most."""
 ABOUT = ["native_id", "workspace", "title", "started_at", "ended_at"]
@@ -72,51 +70,28 @@ class SessionHit:
         return cls(**{name: value for name, value in plain.items() if name != "kind"} | span | {"sources": sources})
 
 
-class SessionHits(list[SessionHit]):
-    """The sessions of one query, likeliest first: a list that also says why it is empty, as `Hits` does."""
-
-    def __init__(
-        self,
-        hits: Iterable[SessionHit] = (),
-        reason: str | None = None,
-        stale: bool = False,
-        relevance: float = 0.0,
-        notes: tuple[str, ...] = (),
-    ) -> None:
-        super().__init__(hits)
-        self.reason, self.stale, self.relevance, self.notes = reason, stale, relevance, notes
-
-    def as_dict(self) -> dict[str, object]:
-        """Return plain values, ready for JSON."""
-        told = {"reason": self.reason, "stale": self.stale, "relevance": self.relevance, "notes": list(self.notes)}
-        return {"hits": [hit.as_dict() for hit in self], **told}
+class SessionHits(Answer[SessionHit]):
+    """The sessions of one query, likeliest first."""
 
 
-def find_sessions(
-    view: View, plan: Plan, said: PassageEvidence, turns: ScoredPool, note: Callable[[str], None]
-) -> list[SessionHit]:
-    """Return up to k sessions, likeliest first, none of which is less likely than `LEAST`.
+def find_sessions(view: View, plan: Plan, said: PassageEvidence, turns: ScoredPool) -> list[SessionHit]:
+    """Return up to k sessions, likeliest first.
 
     Args:
         plan: the query for messages, with its vectors.
         said: what is heard at every passage.
         turns: the query's candidates among the passages, scored; one at least.
-        note: told how many were left out.
     """
     layout, query = view.passages, plan.query
-    told = turns.relevance > 0.0 if plan.is_time_only else np.ones(len(turns.scores), dtype=bool)
+    of_time = plan.is_time_only and turns.best > 0.0
+    told = turns.relevance > 0.0 if of_time else np.ones(len(turns.scores), dtype=bool)
     positions = np.array([row["position"] for row in turns.candidates.rows], dtype=np.int64)[told]
     scores = turns.scores[told]
     best: dict[int, float] = {}
     for number, score in zip(layout.session[positions].tolist(), scores.tolist(), strict=True):
         best[number] = max(score, best.get(number, score))
-    if not best:
-        return []
     full_text = said.share is not None
-    first = rank_sessions_by_turns(view, query, plan.whole, best, full_text, plan.is_time_only)[: query.k]
-    ranked = [one for one in first if one[1] >= LEAST]
-    if len(ranked) < len(first):
-        note(f"{len(first) - len(ranked)} of {len(first)} sessions left out: each is less likely than {LEAST:.1%}")
+    ranked = rank_sessions_by_turns(view, query, plan.whole, best, full_text, plan.is_time_only)[: query.k]
     order = positions[np.argsort(-scores, kind="stable")]
     quoted = [_select_quoted(view, said, order, number) for number, _ in ranked]
     return _build_hits(view, query, ranked, quoted)

@@ -80,12 +80,12 @@ def check_candidate(job: Job, draft: Release) -> None:
     now = newest.filter(pc.is_in(newest["session_id"], observed_anew))
     fewer = max(0, _count_active(live.filter(of_other_rules)) - _count_active(now))
     became = [(one.kind, one.summary) for one in compare_claims(live.filter(pc.invert(of_other_rules)), newest, {})]
-    lost, silent = _ask_probes(job, releases[-1], draft)
+    lost = _find_lost_probes(job, releases[-1], draft)
     counts = releases[-1].counts, draft.counts
     topics, summaries = _measure_model_rows(job, releases[-1])
     news = collect_news(job.store, releases[-1], observed_anew.to_pylist())
     reasons = check_gates(job.settings.gates, active, became, counts, lost, topics, summaries, fewer)
-    reasons += [*silent, *check_news(job.settings.gates, news)]
+    reasons += check_news(job.settings.gates, news)
     if reasons:
         raise ReleaseHeld(reasons)
 
@@ -107,30 +107,18 @@ def _measure_model_rows(job: Job, live: Release) -> tuple[TopicFigures | None, l
     return topics, measure_summaries(job.store, new, job.settings.pyramid.sum_window)
 
 
-def _ask_probes(job: Job, live: Release, draft: Release) -> tuple[list[tuple[str, str]], list[str]]:
-    """Return the probes that the live release answers and the one to be does not, each on its own scale; and a line
-    where too many would get no hit at all.
-    """
+def _find_lost_probes(job: Job, live: Release, draft: Release) -> list[tuple[str, str]]:
+    """Return the probes that the live release answers and the one to be does not."""
     probes, now = read_probes(job.store.dir), datetime.now(UTC)
     if not probes:
-        return [], []
-    from slowwave.recall.probes import (
-        FIRST,
-        STILL,
-        ask_probes,
-    )  # all of recall, for which a night without probes has no use
+        return []
+    from slowwave.recall.probes import FIRST, STILL, find_answered  # all of recall: a night without probes needs none
 
     before, after = (
-        ask_probes(View(job.store.dir, one), job.settings, probes, now, first)
+        find_answered(View(job.store.dir, one), job.settings, probes, now, first)
         for one, first in ((live, FIRST), (draft, STILL))
     )
-    lost = [(one.question, one.answer) for one in probes if one in before.answered - after.answered]
-    silent, bound = before.told - after.told, job.settings.gates.max_silent
-    if len(silent) <= bound * len(probes):
-        return lost, []
-    asked = "; ".join(one.question[:100] for one in probes if one in silent)
-    why = f"{len(silent)} of {len(probes)} probes would get no hit, gates.max_silent allows {bound:.0%}"
-    return lost, [f"{why}: {asked[:320]}"]
+    return [(one.question, one.answer) for one in probes if one in before - after]
 
 
 def describe_end_of_roll_back(before: list[Release], made: Release) -> list[str]:

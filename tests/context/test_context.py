@@ -30,6 +30,7 @@ from slowwave.context.reports.statements import score_statements
 from slowwave.context.tokens import count_bytes_by_four, load_tokenizer
 from slowwave.flows.nightly import run_night
 from slowwave.memory import Memory
+from slowwave.recall.hits import NOT_SURE
 from slowwave.recall.release.view import shorten_session_ids
 from slowwave.recall.retrieve.sessions import promote_superseding_sessions
 from slowwave.schemas.errors import UsageError
@@ -177,9 +178,15 @@ def test_a_long_conversation_is_recapped_at_borders_of_sentences(memory: Memory)
     assert "Point 79 is about module 79" in shown  # the latest
 
 
-def test_nothing_is_shown_when_nothing_is_relevant(memory: Memory) -> None:
+def test_what_may_be_about_something_else_is_told_as_such_and_not_at_all_unasked(memory: Memory) -> None:
     block = memory.context("zebra giraffe quagga", 500)
-    assert (block.text, block.tokens, block.parts) == ("", 0, ())
+    assert block.text.startswith(f"# Memories\n{NOT_SURE}\n")
+    assert (block.confident, block.reason, block.tokens <= 500) == (False, None, True)
+    for budget in range(0, 60, 4):
+        small = memory.context("zebra giraffe quagga", budget, tokenizer=count_bytes_by_four)
+        assert count_bytes_by_four(small.text) == small.tokens <= budget
+    unasked = memory.context("zebra giraffe quagga", 500, automatic=True)
+    assert (unasked.text, unasked.tokens, unasked.parts, unasked.confident) == ("", 0, (), False)
 
 
 def test_the_briefing_has_the_same_bytes_for_the_same_release(store: Path) -> None:

@@ -10,6 +10,7 @@ from slowwave.context.stretches import Summarised, asks_what_was_done, pack_summ
 from slowwave.engines.encoders.load import load_encoder
 from slowwave.engines.encoders.protocol import HashEncoder
 from slowwave.flows.nightly import run_night
+from slowwave.recall.hits import NOT_SURE
 from slowwave.schemas.settings import Settings
 from tests.talk_files import session
 
@@ -85,9 +86,12 @@ def test_what_is_narrowed_to_a_file_is_told_by_its_messages_alone(memory: Memory
     assert [line.source.seq for line in part.lines] == [1]
 
 
-def test_of_a_time_without_sessions_nothing_is_told(memory: Memory) -> None:
+def test_of_a_time_without_sessions_the_nearest_is_told_to_who_asks(memory: Memory) -> None:
+    assert memory.context("What did we do in March 2026?", 400).confident
     block = memory.context("What did we do in May 2024?", 400)
-    assert (block.text, block.reason) == ("", "nothing in memory is of the time that is asked about")
+    assert block.text.startswith(f"# Memories\n{NOT_SURE}\n")
+    unasked = memory.context("What did we do in May 2024?", 400, automatic=True)
+    assert (unasked.text, unasked.reason) == ("", "nothing in memory is of the time that is asked about")
 
 
 def test_a_question_is_known_by_its_nearest_example() -> None:

@@ -19,7 +19,7 @@ from slowwave.flows.parts.run import is_held
 from slowwave.flows.parts.selection import Selection
 from slowwave.flows.promote import promote_candidate
 from slowwave.flows.reprocess import run_reprocess
-from slowwave.recall.probes import FIRST, STILL, ask_probes
+from slowwave.recall.probes import FIRST, STILL, find_answered
 from slowwave.recall.release.view import View
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import GateSettings, Settings
@@ -215,8 +215,8 @@ def test_an_answer_that_news_push_down_is_not_lost(settings: Settings, tmp_path:
     talk.write_text(re.sub(r"unit\d+x", "unit3x", talk.read_text()))
     assert run_night([talk], settings).check_complete().release is not None
     now = datetime.now(UTC)
-    asked = [ask_probes(View.open(settings.store, settings.space), settings, [probe], now, n) for n in (FIRST, STILL)]
-    assert [len(one.answered) for one in asked] == [0, 1]
+    view = View.open(settings.store, settings.space)
+    assert [find_answered(view, settings, [probe], now, first) for first in (FIRST, STILL)] == [set(), {probe}]
 
 
 def test_probes_are_kept_listed_and_removed(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import logging
+import re
 import shutil
 import sys
 import threading
@@ -17,7 +18,7 @@ from typer.testing import CliRunner
 from slowwave.cli.main import app
 from slowwave.engines.encoders.protocol import HashEncoder, Vectors
 from slowwave.memory import Memory
-from slowwave.recall.hits import Fragment, Hit, Hits
+from slowwave.recall.hits import NOT_SURE, Fragment, Hit, Hits
 from slowwave.recall.last_answers import AnswerCache
 from slowwave.recall.release.calibration import (
     Calibration,
@@ -133,14 +134,15 @@ def test_the_unit_of_the_scale_is_how_far_unrelated_questions_spread() -> None:
     assert compute_cosine_deviation(vectors[:1]) > 0
 
 
-def test_what_one_kind_does_not_say_another_may(tmp_path: Path) -> None:
+def test_every_kind_answers_who_asks_and_only_what_is_near_who_does_not(tmp_path: Path) -> None:
     store = Store.open(tmp_path, create=True)
     build(tmp_path, calibrate=lambda draft: _scaled(draft, store))
     memory = Memory.open(tmp_path, encoder=HashEncoder())
-    # No claim is near to this, the message is: memory knows of it, so the claims answer as far as they go.
-    assert memory.recall(NINA, kinds="observation") != []
-    assert memory.recall("Quarterly zebra migration forecasts?", kinds="observation") == []
-    assert memory.recall(NINA, kinds="observation", automatic=True) == []
+    for asked in (NINA, "Quarterly zebra migration forecasts?"):
+        claims = memory.recall(asked, kinds="observation")
+        assert [hit.kind for hit in claims] == ["observation"] * len(claims) != []
+        assert not claims.confident
+        assert memory.recall(asked, kinds="observation", automatic=True) == []
 
 
 def test_known_negatives_are_questions() -> None:
@@ -159,28 +161,50 @@ def test_a_release_keeps_its_scale_and_a_roll_back_takes_it_along(tmp_path: Path
     assert set(Calibration.from_json(first.calibration or "").scales) == {"message", "observation", "summary"}
 
 
-def test_nothing_relevant_is_nothing_with_a_reason(tmp_path: Path) -> None:
+def test_the_nearest_is_told_with_a_caveat_to_who_asks_and_withheld_with_a_reason_from_who_does_not(
+    tmp_path: Path,
+) -> None:
     store = Store.open(tmp_path, create=True)
     build(tmp_path, calibrate=lambda draft: _scaled(draft, store))
     memory = Memory.open(tmp_path, encoder=HashEncoder())
-    silent = memory.recall("Quarterly zebra migration forecasts for the savannah?")
+    zebra = "Quarterly zebra migration forecasts for the savannah?"
+    unsure = memory.recall(zebra, k=5)
+    assert (len(unsure), unsure.reason, unsure.confident, unsure.caveat) == (5, None, False, NOT_SURE)
+    assert all(hit.relevance is not None and hit.relevance <= unsure.relevance < 0.7 for hit in unsure)
+    assert unsure.as_dict()["confident"] is False
+    silent = memory.recall(zebra, automatic=True)
     assert silent == []
-    assert silent.reason is not None
-    assert "the floor is 0.70" in silent.reason
+    assert "the floor is 0.90" in (silent.reason or "")
     found = memory.recall(NINA)
     assert found[0].id == "ses-b-m0"
-    assert (found.reason, found.stale) == (None, False)
+    assert (found.reason, found.stale, found.confident, found.caveat) == (None, False, True, None)
     unasked = memory.recall(NINA, automatic=True)
     assert 0 < len(unasked) < len(found)
     assert all(hit.relevance is not None and hit.relevance >= 0.9 for hit in unasked)
 
 
-def test_the_name_of_who_speaks_in_a_summary_breaks_no_silence(tmp_path: Path) -> None:
+def test_the_command_says_that_it_is_not_sure_and_how_near_each_hit_is(tmp_path: Path) -> None:
+    store = Store.open(tmp_path, create=True)
+    build(tmp_path, calibrate=lambda draft: _scaled(draft, store))
+
+    def run(*words: str) -> str:
+        return CliRunner().invoke(app, [*words, "--store", str(tmp_path)]).stdout
+
+    asked = "Quarterly zebra migration forecasts?"
+    assert re.match(rf"{NOT_SURE}\n\n1\. \w+ [\d-]* ?\(relevance 0\.\d\d\)", run("recall", asked))
+    assert run("recall", asked, "--kind", "session").startswith(f"{NOT_SURE}\n\n1. session ")
+    assert run("context", asked).startswith(f"# Memories\n{NOT_SURE}\n")
+    assert json.loads(run("context", asked, "--json"))["confident"] is False
+    assert NOT_SURE not in run("recall", NINA) + run("context", NINA)
+    assert "relevance" not in run("recall", NINA)
+
+
+def test_the_name_of_who_speaks_in_a_summary_makes_it_no_answer(tmp_path: Path) -> None:
     store = build(tmp_path)
     add(store, SUMMARIES, [summary("s-said", 0, "Ann: Nina surfs in Lisbon. Ben: How lovely!", ["ses-b-m0"])])
     publish(store, "run-2", "hash-384", lambda draft: _scaled(draft, store))
     memory = Memory.open(tmp_path, encoder=HashEncoder())
-    assert memory.recall("What did Ann give Ben on the savannah?") == []  # .71 were the scale not fitted under names
+    assert not memory.recall("What did Ann give Ben on the savannah?").confident  # .71 were the scale without names
     assert "s-said" in [hit.id for hit in memory.recall("Does Nina surf in Lisbon, Ann?", kinds="summary")]
 
 

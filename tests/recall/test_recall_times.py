@@ -125,9 +125,25 @@ def test_a_query_of_a_time_alone_is_answered_by_what_was_said_then(memory: Memor
     assert all(hit.observed_at is not None and hit.observed_at.month == OCTOBER[0].month for hit in hits)
 
 
-def test_a_time_in_which_nothing_was_said_makes_nothing_relevant(memory: Memory) -> None:
-    assert memory.recall("what happened in January?", now=NOW) == []
-    assert memory.recall("which violin concerto did I rehearse last month?", now=NOW, kinds="message") == []
+@pytest.mark.parametrize("kinds", ["message", "observation", ("observation", "message", "summary")])
+def test_of_a_time_in_which_nothing_was_said_the_nearest_is_told(memory: Memory, kinds: str) -> None:
+    hits = memory.recall("what happened in January?", k=5, kinds=kinds, now=NOW)
+    assert (len(hits), hits.confident, hits.relevance) == (5, False, 0.0)
+    assert len(memory.sessions("what happened in January?", 5, now=NOW)) == 5
+    unasked = memory.recall("what happened in January?", kinds=kinds, now=NOW, automatic=True)
+    assert (unasked, unasked.reason) == ([], "nothing in memory is of the time that is asked about")
+
+
+def test_a_time_in_which_much_was_said_makes_nothing_else_relevant(memory: Memory) -> None:
+    assert not memory.recall("which violin concerto did I rehearse last month?", now=NOW, kinds="message").confident
+
+
+def test_what_was_said_about_a_time_before_it_came_is_told(tmp_path: Path) -> None:
+    said = (datetime(2026, 1, 9, 9, tzinfo=UTC), "The trip in May goes to Porto instead of Lisbon.", None)
+    memory = _released(tmp_path / "store", [said, _note(1, OCTOBER[0]), _note(2, datetime(2025, 5, 9, tzinfo=UTC))])
+    hits = memory.recall("Where do we go in May?", kinds="message", now=NOW)
+    assert any("Porto" in hit.text for hit in hits)
+    assert hits.confident
 
 
 def test_a_speaker_called_april_is_no_month(tmp_path: Path) -> None:

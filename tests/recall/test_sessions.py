@@ -145,7 +145,7 @@ def test_the_command_tells_sessions(root: Path) -> None:
         return done.output if done.exit_code == 0 else f"{done.exit_code}: {done.output}"
 
     told = run("--kind", "session", "-k", "1")
-    assert told.startswith("1. session ses-a · 2025-03-01 · api · likely ")
+    assert "\n1. session ses-a · 2025-03-01 · api · likely " in f"\n{told}"
     assert MORNING in told
     assert "message ses-a:" in told
     plain = json.loads(run("--kind", "session", "--json"))
@@ -166,10 +166,23 @@ def test_a_kind_that_there_is_not_is_told_with_those_there_are(root: Path) -> No
     assert "there is no kind 'sesion': observation, message, summary, or session alone" in " ".join(done.output.split())
 
 
-def test_what_is_hardly_likely_is_left_out_and_noted(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
-    both = memory.sessions("the cache and the boiler")
-    assert (len(both), both.notes) == (2, ())
-    monkeypatch.setattr("slowwave.recall.sessions.LEAST", both[0].probability)
-    first = memory.sessions("the cache and the boiler")
-    assert list(first) == both[:1]
-    assert "1 of 2 sessions left out" in first.notes[0]
+def test_as_many_sessions_are_told_as_are_asked_for_however_unlikely(tmp_path: Path) -> None:
+    texts = ["The ferry to Hoy leaves from Stromness at nine."] + [
+        f"Berth {n} of the quay gets a bollard, painted {n} times." for n in range(40)
+    ]
+    lines = [
+        {
+            "session_id": f"s{n}",
+            "message_id": f"m{n}",
+            "role": "user",
+            "content": text,
+            "ts": f"2026-03-01T10:{n:02}:00Z",
+        }
+        for n, text in enumerate(texts)
+    ]
+    talk = tmp_path / "talk.jsonl"
+    talk.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    run_night([talk], Settings(store=tmp_path / "store", encoder="hash-384"))
+    found = Memory.open(tmp_path / "store").sessions("When does the ferry to Hoy leave from Stromness?", 41)
+    assert (len(found), found[0].session, found.notes) == (41, "s0", ())
+    assert found[-1].probability < 0.005

@@ -39,7 +39,7 @@ def web() -> Iterator[Web]:
 def store(tmp_path: Path, web: Web, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A memory in which Ada Byron spoke; the web is set up in the environment, and off."""
     surroundings = {"ENCODER": "hash-384", "WEB__ENGINES": '["searxng"]', "WEB__SEARXNG_URL": web.url}
-    for name, value in (surroundings | {"WEB__PAGES": "false", "RECALL__FLOOR": "0"}).items():
+    for name, value in (surroundings | {"WEB__PAGES": "false"}).items():
         monkeypatch.setenv(f"SLOWWAVE_{name}", value)
     for name in ("CONFIG", "CACHE"):
         monkeypatch.setenv(f"XDG_{name}_HOME", str(tmp_path / name))

@@ -36,7 +36,7 @@ def context(
     query: Annotated[str, typer.Argument(help="What the model will be asked, or a report of a problem.")],
     budget: Budget = None,
     automatic: Annotated[
-        bool, typer.Option("--automatic", help="Nobody asked: the stricter floor holds, as befits a hook.")
+        bool, typer.Option("--automatic", help="Nobody asked: a floor holds, as befits a hook.")
     ] = False,
     web: Annotated[
         bool, typer.Option("--web", help="Search the web as well, personal data left out of the query.")

@@ -61,12 +61,14 @@ def recall(
     if isinstance(hits, SessionHits):
         told = [_format_session(n, one) for n, one in enumerate(hits, 1)]
     else:
-        told = [_format_hit(n, hit) for n, hit in enumerate(hits, 1)]
-    typer.echo("\n\n".join(told) or f"Nothing found: {hits.reason}.")
+        told = [_format_hit(n, hit, sure=hits.confident) for n, hit in enumerate(hits, 1)]
+    typer.echo("\n\n".join([*([hits.caveat] if hits.caveat else ()), *told]) or f"Nothing found: {hits.reason}.")
 
 
-def _format_hit(number: int, hit: "Hit") -> str:
+def _format_hit(number: int, hit: "Hit", *, sure: bool = True) -> str:
+    """Return a hit with its sources; with its relevance, where the answer is not sure."""
     when = f" {hit.observed_at:%Y-%m-%d}" if hit.observed_at else ""
+    when += "" if sure or hit.relevance is None else f" (relevance {hit.relevance:.2f})"
     text = truncate_line(hit.shorten(SHOWN_CHARS).text, SHOWN_CHARS)
     first = f"{number}. {hit.kind}{when}{format_change(hit)}  {text}"
     sources = [f"   session {s.session}, message {s.message}: “{truncate_line(s.quote, 160)}”" for s in hit.sources]

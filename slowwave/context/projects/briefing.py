@@ -76,7 +76,7 @@ def pack_briefing(
         stale: what may stand in it is of the last briefing.
     """
     in_turn = [line for round_ in zip_longest(*kinds) for line in round_ if line is not None]
-    render = get_renderer(format, stale=stale)
+    render = get_renderer(format, "stale" if stale else None)
     counted = cache_counts(count)
 
     def size(lines: Sequence[Line]) -> int:

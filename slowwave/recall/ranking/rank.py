@@ -18,7 +18,7 @@ from typing import cast
 import numpy as np
 from rapidfuzz import fuzz
 
-from slowwave.recall.hits import KINDS, Kind
+from slowwave.recall.hits import CONFIDENT, KINDS, Kind
 from slowwave.recall.query import Query
 from slowwave.recall.release.columns import Mask
 from slowwave.recall.release.doubts import Doubt
@@ -72,8 +72,6 @@ class ScoredPool:
     """0 to 1 a row, as `scores`."""
     best: float
     """Relevance of the best, candidate or not."""
-    judged: bool
-    """Whether the release has a scale for this pool and the query a vector to put on it."""
 
     def select_best(self, depth: int) -> list[ScoredRow]:
         """Return the best rows, one an owner, best first: of several passages of a message the best."""
@@ -134,25 +132,31 @@ def demote_echoes(found: Sequence[ScoredRow]) -> list[ScoredRow]:
     return [replace(one, score=score) for one, score in zip([*first, *echoes], scores, strict=True)]
 
 
-def mask_candidates_in_time(candidates: Candidates, query: Query) -> Mask | None:
-    """Return which rows of a pool lie in the time that the query names; None where it names none."""
-    asked, pool = query.times, candidates.pool
-    if asked is None:
-        return None
-    return asked.mask_inside(
-        *(convert_datetimes([row[name] for row in candidates.rows]) for name in (pool.first, pool.last))
-    )
+def mask_candidates_in_time(candidates: Candidates, times: QueryTimes) -> Mask:
+    """Return which rows of a pool lie in a time that the query names."""
+    edges = candidates.pool.first, candidates.pool.last
+    return times.mask_inside(*(convert_datetimes([row[name] for row in candidates.rows]) for name in edges))
 
 
-def boost_scores_by_date(
-    candidates: Candidates, scores: Scores, relevance: Scores, least: float, query: Query
-) -> Scores:
+def score_by_time_alone(candidates: Candidates, scores: Scores, times: QueryTimes) -> ScoredPool:
+    """Return the candidates of a query for nothing but a time: what was said then comes first, and is relevant, as what
+    names that time is.
+    """
+    inside, text = mask_candidates_in_time(candidates, times), candidates.pool.text
+    named = np.array([times.is_named_in(str(row[text])) for row in candidates.rows], dtype=bool)
+    relevance = (inside | named).astype(np.float64)
+    first = np.where(inside, scores, scores - np.ptp(scores) - 1.0)
+    return ScoredPool(candidates, first, relevance, float(relevance.max()))
+
+
+def boost_scores_by_date(candidates: Candidates, scores: Scores, relevance: Scores, query: Query) -> Scores:
     """Return reciprocal ranks of a pool's rows; what is relevant and of the time that the query names has more."""
-    inside = mask_candidates_in_time(candidates, query)
-    return scores if inside is None else scores + TIMELY * (inside & (relevance >= least))
+    if query.times is None:
+        return scores
+    return scores + TIMELY * (mask_candidates_in_time(candidates, query.times) & (relevance >= CONFIDENT))
 
 
-def boost_matching_dates(found: Sequence[ScoredRow], least: float, query: Query) -> list[ScoredRow]:
+def boost_matching_dates(found: Sequence[ScoredRow], query: Query) -> list[ScoredRow]:
     """Return what was found, best first.
 
     What is relevant and of the time that the query names, or names it, has more.
@@ -162,7 +166,7 @@ def boost_matching_dates(found: Sequence[ScoredRow], least: float, query: Query)
         return list(found)
     timely = _find_timely(found, asked)
     lifted = [
-        replace(one, score=one.score + TIMELY) if one.relevance >= least and there else one
+        replace(one, score=one.score + TIMELY) if one.relevance >= CONFIDENT and there else one
         for one, there in zip(found, timely, strict=True)
     ]
     return sorted(lifted, key=lambda one: -one.score)

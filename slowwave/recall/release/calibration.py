@@ -30,13 +30,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slowwave.engines.encoders.protocol import Encoder, Vectors
-from slowwave.recall.hits import Kind
+from slowwave.recall.hits import CONFIDENT, Kind
 from slowwave.recall.release.tables import Tables
 from slowwave.schemas.tables import OBSERVATIONS, PASSAGES, SUMMARIES, Table
 from slowwave.schemas.vocabulary import Status
 
-MARK, DEVIATIONS = 0.7, 1.75
-"""Where the mark stands on the scale, and how far above the median."""
+DEVIATIONS = 1.75
+"""How far above the median the scale has the relevance `CONFIDENT`."""
 
 WORDS = 2.0
 """Deviations that the words weigh, all of them heard."""
@@ -67,7 +67,7 @@ class Scale:
     def compute_relevances(self, cosines: Scores, words: Scores) -> Scores:
         """Return the same for many."""
         deviations = (cosines - self.median) / self.deviation + WORDS * words
-        return np.clip(MARK * deviations / DEVIATIONS, 0.0, 1.0)
+        return np.clip(CONFIDENT * deviations / DEVIATIONS, 0.0, 1.0)
 
 
 @dataclass(frozen=True)

@@ -96,7 +96,7 @@ def rank_sessions_by_turns(
 ) -> list[tuple[int, float]]:
     """Return sessions' numbers with the probability that the query is about each, likeliest first.
 
-    That one of them is it is taken for granted: whether the memory knows of the matter, recall's floor decides.
+    That one of them is it is taken for granted: whether the memory knows of the matter, `Answer.confident` says.
 
     Args:
         view: the release.
