@@ -1,11 +1,14 @@
-"""Leave sessions out of what is distilled, and take them in again: of a poisoned transcript nothing comes back.
+"""Leave rows out of the memory for good, and take them in again: of a poisoned transcript nothing comes back.
 
-slowwave exclude SESSION|FILE|RELEASE --why REASON
-slowwave include SESSION|FILE
+slowwave exclude ID… --why REASON
+slowwave include ID…
 
-The messages stay in the vault, as those do that a transcript took back; `slowwave forget` erases.
+An id names a session, a transcript file, a release (what came with it), a claim, a merge or change, or a note. Messages
+stay in the vault, as those do that a transcript took back; `slowwave forget` erases.
 """
 
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -13,134 +16,182 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from slowwave.flows.forget import take_in_notes
 from slowwave.flows.nightly import run_steps_after_read
 from slowwave.flows.parts.report import RunReport
 from slowwave.flows.parts.run import Caller, is_held, open_run, run_as_function, take_reason
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings
-from slowwave.schemas.tables import EXCLUSIONS, MESSAGES, SESSIONS
+from slowwave.schemas.tables import EXCLUSIONS, MERGES, MESSAGES, OBSERVATIONS, SESSIONS
+from slowwave.schemas.vocabulary import LedgerKind
+from slowwave.store.notes import PREFIX, Note, read_notes, review_note
 from slowwave.store.releases import Release, read_releases
 from slowwave.store.snapshot import CANDIDATE, Snapshot
 from slowwave.store.store import Store
+from slowwave.tasks.dedupe.dedupe import unmerge
 from slowwave.tasks.ingest.redact import redact_path
+from slowwave.tasks.observe.exclusions import CLAIM, SESSION, hash_words
+from slowwave.tasks.supersede.supersede import KINDS, unsupersede
 
+LEAST = 6
+"""Characters of an id that name a claim, a merge or a note."""
 MOST_NAMED = 10
 """Sessions that a run's note names."""
 NO_SESSION = (
     "no session came with what is held back: `slowwave diff --candidate` shows what would change, "
-    "`slowwave revert` takes a claim back, `slowwave reprocess` makes a step's rows anew"
+    "`slowwave exclude` takes a claim back, `slowwave reprocess` makes a step's rows anew"
 )
 Row = dict[str, Any]
 
 
-def run_exclude(
-    names: list[str], why: str, settings: Settings, call: Caller = run_as_function, *, held: bool = False
-) -> RunReport:
-    """Leave sessions out, and make all that leaned on them anew.
+@dataclass
+class Named:
+    """The rows that names mean, each once."""
+
+    sessions: dict[str, Row] = field(default_factory=dict)
+    """Rows of SESSIONS by id."""
+    claims: dict[str, Row] = field(default_factory=dict)
+    """Rows of OBSERVATIONS by id: a claim with all that repeats it."""
+    merges: list[str] = field(default_factory=list)
+    """Ids of MERGES."""
+
+
+def run_exclude(names: Sequence[str], why: str, settings: Settings, call: Caller = run_as_function) -> RunReport:
+    """Leave rows out, and make all that depended on them anew.
 
     Args:
-        names: each a session by its transcript's own id, a transcript file, or a release (`r3`, `candidate`): what came
-            with it.
+        names: ids, or the first six characters or more of a claim's, a merge's or a note's; `candidate` is what came
+            with a night that is held back: what could not be used or was paid for is then decided on too.
         why: kept with the exclusion and the run.
         settings: of the store.
         call: how a step is run.
-        held: whether a night must be held back; where it brought no session, what it could not use is decided on alone.
 
     Raises:
-        UsageError: no reason is given, or a name is none, or all are left out already.
-        StoreLocked: another run is at it.
+        UsageError: no reason is given, a name means nothing or several rows, or all is left out already.
+        StoreLocked: another run holds the store.
     """
     why = take_reason(why, settings)
+    names = _review_notes(names, settings, "rejected")
+    if CANDIDATE in names:
+        decided = {"max_quarantined": 1.0, "max_rejected": 1.0, "max_tokens": 0}
+        settings = settings.model_copy(update={"gates": settings.gates.model_copy(update=decided)})
     with open_run("exclude", settings) as (job, report):
-        if held and not is_held(job.store):
+        if CANDIDATE in names and not is_held(job.store):
             raise UsageError("nothing is held back")
-        if held and not _find_new_sessions(job.store, CANDIDATE):
+        if CANDIDATE in names and not _find_new_sessions(job.store, CANDIDATE):
             report.notes.append(NO_SESSION)
-        else:
-            sessions = _exclude_sessions(job.store, names, why)
-            report.notes.append(f"left out: {_tell(sessions)}: {why}")
+            names = [name for name in names if name != CANDIDATE]
+        named = find_named(job.store, names)
+        done = [
+            *_exclude_sessions(job.store, list(named.sessions.values()), why),
+            *_exclude_claims(job.store, list(named.claims.values()), why),
+            *(_undo_merge(job.store, merge_id) for merge_id in named.merges),
+        ]
+        if names and not done:
+            raise UsageError(f"left out already: {', '.join(names)}")
+        report.notes += [f"left out: {what}: {why}" for what in done]
         run_steps_after_read(job, report, call, gated=False)  # the loss is what the person asked for
     return report
 
 
-def run_reject(why: str, settings: Settings, call: Caller = run_as_function) -> RunReport:
-    """Leave out what came with a night that is held back, and make anew what leaned on it.
-
-    What is outside the bounds without it too stays held back; what could not be used, was not kept or was paid for is
-    decided on, since leaving sessions out takes none of it away.
+def run_include(names: Sequence[str], settings: Settings, call: Caller = run_as_function) -> RunReport:
+    """Take in again what was left out; an agent's note counts as a person's own word from then on.
 
     Raises:
-        UsageError: no reason is given, or nothing is held back.
-        StoreLocked: another run is at it.
+        UsageError: a name means nothing, or nothing of it is left out.
+        StoreLocked: another run holds the store.
     """
-    decided = {"max_quarantined": 1.0, "max_rejected": 1.0, "max_tokens": 0}
-    bounds = settings.gates.model_copy(update=decided)
-    return run_exclude([CANDIDATE], why, settings.model_copy(update={"gates": bounds}), call, held=True)
-
-
-def run_include(names: list[str], settings: Settings, call: Caller = run_as_function) -> RunReport:
-    """Take sessions in again that were left out.
-
-    Raises:
-        UsageError: a name is none, or nothing of it is left out.
-        StoreLocked: another run is at it.
-    """
+    plain = _review_notes(names, settings, "confirmed")
     with open_run("include", settings) as (job, report):
-        excluded = {row["session_id"]: row["inactive"] for row in job.store.read(EXCLUSIONS).to_pylist()}
-        sessions = [row for row in find_sessions(job.store, names) if row["session_id"] in excluded]
-        if not sessions:
+        excluded = {row["row_id"]: row for row in job.store.read(EXCLUSIONS).to_pylist()}
+        named = _find_excluded(job.store, plain, excluded)
+        sessions = [row for row in named.sessions.values() if row["session_id"] in excluded]
+        _set_inactive(job.store, {row["session_id"]: excluded[row["session_id"]]["inactive"] for row in sessions})
+        words = {excluded[claim]["words"] for claim in named.claims if claim in excluded}
+        claims = [key for key, row in excluded.items() if row["kind"] == CLAIM and row["words"] in words]
+        job.store.delete_ids(EXCLUSIONS, [*(row["session_id"] for row in sessions), *claims])
+        merges = [merge for merge in named.merges if _allow_merge(job.store, merge)]
+        notes = [name for name in plain if name not in names or name.startswith(PREFIX)]
+        report.notes += [f"confirmed: {note}" for note in notes]
+        report.notes += [f"taken in again: {what}" for what in (_format_names(sessions), *claims, *merges) if what]
+        if not report.notes:
             raise UsageError(f"not left out: {', '.join(names)}; `slowwave inspect excluded` lists what is")
-        _set_inactive(job.store, {row["session_id"]: excluded[row["session_id"]] for row in sessions})
-        job.store.delete_ids(EXCLUSIONS, [row["session_id"] for row in sessions])
-        report.notes.append(f"taken in again: {_tell(sessions)}")
-        run_steps_after_read(job, report, call)
+        if sessions or claims or merges:  # a note's verdict counts at once
+            run_steps_after_read(job, report, call)
     return report
 
 
-def find_sessions(store: Store, names: list[str]) -> list[Row]:
-    """Return rows of SESSIONS that the names mean, each once, by id.
+def find_named(store: Store, names: Iterable[str]) -> Named:
+    """Return the rows that the names mean.
 
     Raises:
-        UsageError: a name is neither a session nor a file, nor a release that brought one.
+        UsageError: a name means nothing, or several rows.
     """
-    rows = store.read(SESSIONS, ["session_id", "native_id", "path", "inactive", "messages"]).to_pylist()
-    found: dict[str, Row] = {}
+    named = Named()
+    sessions = store.read(SESSIONS, ["session_id", "native_id", "path", "inactive", "messages"]).to_pylist()
     for name in names:
-        path = str(place := Path(name).expanduser().absolute())
-        clean = redact_path(place)  # as it is stored where a secret stands in it
-        some = [row for row in rows if name in (row["native_id"], row["session_id"]) or row["path"] in (path, clean)]
-        some = some or [row for row in rows if row["session_id"] in _find_new_sessions(store, name)]
-        if not some:
-            raise UsageError(f"{name!r} is no session, no file that was read, and no release that brought a session")
-        found |= {row["session_id"]: row for row in some}
-    return [found[key] for key in sorted(found)]
+        if found := _find_sessions(store, sessions, name):
+            named.sessions |= {row["session_id"]: row for row in found}
+        elif claims := _find_claims(store, name):
+            named.claims |= {row["observation_id"]: row for row in claims}
+        elif merge := _find_one(store.read(MERGES, ["merge_id"])["merge_id"].to_pylist(), name):
+            named.merges.append(merge)
+        else:
+            raise UsageError(
+                f"{name!r} is no session, file, release that brought a session, claim, merge or note; of a claim's, "
+                f"merge's or note's id {LEAST} characters are enough"
+            )
+    return named
 
 
-def _exclude_sessions(store: Store, names: list[str], why: str) -> list[Row]:
-    known = set(store.read(EXCLUSIONS, ["session_id"])["session_id"].to_pylist())
-    found = find_sessions(store, names)
-    # One whose messages still stand is of a run that was killed.
-    sessions = [row for row in found if row["session_id"] not in known or len(row["inactive"]) < row["messages"]]
-    if not sessions:
-        raise UsageError(f"left out already: {', '.join(names)}")
-    at = datetime.now(UTC)
-    rows = [
-        {"session_id": row["session_id"], "inactive": row["inactive"], "why": why, "at": at}
-        for row in sessions
-        if row["session_id"] not in known
-    ]
-    store.merge(EXCLUSIONS, pa.Table.from_pylist(rows, schema=EXCLUSIONS.schema))
-    _set_inactive(store, {row["session_id"]: _list_messages(store, row["session_id"]) for row in sessions})
-    return sessions
+def _find_excluded(store: Store, names: Sequence[str], excluded: dict[str, Row]) -> Named:
+    """Return what names mean; a claim that is excluded is no row of OBSERVATIONS any more, where it was withdrawn."""
+    claims = [key for key, row in excluded.items() if row["kind"] == CLAIM]
+    known = {name: claim for name in names if (claim := _find_one(claims, name))}
+    named = find_named(store, [name for name in names if name not in known])
+    named.claims |= {claim: excluded[claim] for claim in known.values()}
+    return named
+
+
+def _find_one(ids: Iterable[str], name: str) -> str | None:
+    """Return the one id that begins with a name; None where there is none.
+
+    Raises:
+        UsageError: there are several.
+    """
+    found = [row_id for row_id in ids if row_id.startswith(name)] if len(name) >= LEAST else []
+    if len(found) > 1:
+        raise UsageError(f"{len(found)} ids begin with {name!r}: give more characters")
+    return found[0] if found else None
+
+
+def _review_notes(names: Sequence[str], settings: Settings, verdict: Any) -> list[str]:
+    """Return the names, those of notes as their session's id, once the verdict on each note is written down."""
+    folder = settings.store / settings.space
+    notes: dict[str, Note] = {note.id.removeprefix(PREFIX): note for note in read_notes(folder)}
+    found = {name: notes[key] for name in names if (key := _find_one(notes, name.removeprefix(PREFIX)))}
+    if found and verdict == "rejected":
+        take_in_notes(settings)  # also such as no night has read yet
+    for note in found.values():
+        review_note(folder, note, verdict)
+    return [found[name].id if name in found else name for name in names]
+
+
+def _find_sessions(store: Store, sessions: Iterable[Row], name: str) -> list[Row]:
+    path = str(place := Path(name).expanduser().absolute())
+    paths = (path, redact_path(place))  # as it is stored where a secret stands in it
+    found = [row for row in sessions if name in (row["native_id"], row["session_id"]) or row["path"] in paths]
+    new = set() if found else _find_new_sessions(store, name)
+    return found or [row for row in sessions if row["session_id"] in new]
 
 
 def _find_new_sessions(store: Store, name: str) -> set[str]:
     """Return ids of the sessions that a release has and the one before it has not; none where there is no such."""
     releases = read_releases(store)
-    at = next((n for n, release in enumerate(releases) if name in (release.name, release.release_id)), None)
     if name == CANDIDATE:  # what came before a roll-back came with another night
         made = [release for release in releases if release.restores is None]
         return set(_list_sessions(store)) - _list_released(store, made[-1] if made else None)
+    at = next((n for n, release in enumerate(releases) if name in (release.name, release.release_id)), None)
     if at is None:
         return set()
     return _list_released(store, releases[at]) - _list_released(store, releases[at - 1] if at else None)
@@ -155,6 +206,95 @@ def _list_sessions(tables: Store | Snapshot) -> list[str]:
     return ids
 
 
+def _find_claims(store: Store, name: str) -> list[Row]:
+    """Return a claim and what repeats it."""
+    columns = ["observation_id", "session_id", "workspace", "summary", "canonical_id"]
+    rows = {row["observation_id"]: row for row in store.read(OBSERVATIONS, columns).to_pylist()}
+    claim = _find_one(rows, name)
+    if claim is None:
+        return []
+    head = rows[claim]["canonical_id"] or claim
+    return [rows[claim], *(r for key, r in rows.items() if key != claim and head in (key, r["canonical_id"]))]
+
+
+def _exclude_sessions(store: Store, sessions: Sequence[Row], why: str) -> list[str]:
+    """Leave sessions out that are not yet; return what was done."""
+    known = set(store.read(EXCLUSIONS, ["row_id"])["row_id"].to_pylist())
+    # One whose messages still count is of a run that was killed.
+    left = [row for row in sessions if row["session_id"] not in known or len(row["inactive"]) < row["messages"]]
+    new = [row for row in left if row["session_id"] not in known]
+    _keep_reasons(
+        store,
+        [
+            {"row_id": row["session_id"], "kind": SESSION, "session_id": row["session_id"], "inactive": row["inactive"]}
+            for row in new
+        ],
+        why,
+    )
+    _set_inactive(store, {row["session_id"]: _list_messages(store, row["session_id"]) for row in left})
+    return [_format_names(left)] if left else []
+
+
+def _exclude_claims(store: Store, claims: Sequence[Row], why: str) -> list[str]:
+    """Leave claims out that are not yet; return what was done."""
+    known = set(store.read(EXCLUSIONS, ["row_id"])["row_id"].to_pylist())
+    new = [row for row in claims if row["observation_id"] not in known]
+    rows = [
+        {
+            "row_id": row["observation_id"],
+            "kind": CLAIM,
+            "session_id": row["session_id"],
+            "inactive": [],
+            "words": hash_words(row["workspace"], row["summary"]),
+        }
+        for row in new
+    ]
+    _keep_reasons(store, rows, why)
+    return [f"{new[0]['observation_id']} and {len(new) - 1} that repeat it"] if new else []
+
+
+def _keep_reasons(store: Store, rows: Sequence[Row], why: str) -> None:
+    dated = [{**row, "why": why, "at": datetime.now(UTC)} for row in rows]
+    store.merge(EXCLUSIONS, pa.Table.from_pylist(dated, schema=EXCLUSIONS.schema))
+
+
+def _undo_merge(store: Store, merge_id: str) -> str:
+    """Write the claims of a merge or change as they were before it; return what was done.
+
+    Raises:
+        UsageError: it is undone already, or a model's judgement.
+    """
+    merge = store.read_ids(MERGES, [merge_id])
+    kind, loser, winner = (merge[name][0].as_py() for name in ("kind", "loser_id", "winner_id"))
+    if kind == LedgerKind.JUDGEMENT:
+        raise UsageError(f"{merge_id} is a model's judgement: exclude what came of it (`slowwave inspect changes`)")
+    if merge["undone"][0].as_py():
+        raise UsageError(f"left out already: {merge_id}")
+    if kind in KINDS:
+        changed = unsupersede(store.read_ids(OBSERVATIONS, [loser]), merge, merge_id)
+        store.merge(MERGES, changed.merges)
+        store.merge(OBSERVATIONS, changed.observations)
+    else:
+        pair = store.read_ids(OBSERVATIONS, [loser, winner])
+        others = store.read(OBSERVATIONS, where=pc.field("canonical_id") == winner)
+        others = others.filter(pc.not_equal(others["observation_id"], loser))
+        undone = unmerge(pa.concat_tables([pair, others]), merge, merge_id)
+        store.merge(MERGES, undone.merges)
+        store.merge(OBSERVATIONS, undone.observations)
+    return f"{kind} {merge_id}"
+
+
+def _allow_merge(store: Store, merge_id: str) -> bool:
+    """Let the night decide anew on a pair that was taken apart; return whether it was."""
+    (merge,) = store.read_ids(MERGES, [merge_id]).to_pylist()
+    if not merge["undone"]:
+        return False
+    store.delete_ids(MERGES, [merge_id])
+    pair = [{**row, "dedupe_key": None} for row in store.read_ids(OBSERVATIONS, [merge["loser_id"]]).to_pylist()]
+    store.merge(OBSERVATIONS, pa.Table.from_pylist(pair, schema=OBSERVATIONS.schema))
+    return True
+
+
 def _list_messages(store: Store, session_id: str) -> list[str]:
     found = store.read(MESSAGES, ["message_id"], pc.field("session_id") == session_id)["message_id"]
     ids: list[str] = found.to_pylist()
@@ -166,6 +306,6 @@ def _set_inactive(store: Store, inactive: dict[str, list[str]]) -> None:
     store.merge(SESSIONS, pa.Table.from_pylist(rows, schema=SESSIONS.schema))
 
 
-def _tell(sessions: list[Row]) -> str:
+def _format_names(sessions: Sequence[Row]) -> str:
     names = sorted(row["native_id"] for row in sessions)
     return ", ".join(names[:MOST_NAMED]) + (f" and {len(names) - MOST_NAMED} more" if names[MOST_NAMED:] else "")

@@ -371,7 +371,7 @@ def load_units(experiment: Experiment, settings: Settings, folder: Path) -> tupl
             with open_run("experiment", whole, create=True) as (job, report):
                 run_step(run_as_function, report, read_transcripts, job, list(data.paths))
     store = Store.open(whole.store, whole.space)
-    left_out = store.read(EXCLUSIONS, ["session_id"])["session_id"].combine_chunks()
+    left_out = store.read(EXCLUSIONS, ["row_id"])["row_id"].combine_chunks()
     messages, sessions = (
         rows.filter(pc.invert(pc.is_in(rows["session_id"], left_out)))
         for rows in (store.read(MESSAGES), store.read(SESSIONS))

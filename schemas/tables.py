@@ -452,24 +452,14 @@ QUARANTINE = Table(
 
 EXCLUSIONS = Table(
     name="exclusions",
-    key="session_id",
+    key="row_id",
     volatile=frozenset({"at"}),
     fields=(
-        string_field("session_id"),  # of which nothing is distilled, until it is included again
-        string_field("why", null=False),  # a person's reason
-        pa.field("inactive", STRINGS, nullable=False),  # what its transcript had taken back by then
-        pa.field("at", UTC_US, nullable=False),
-    ),
-)
-
-REVERTS = Table(
-    name="reverts",
-    key="observation_id",
-    volatile=frozenset({"at"}),
-    fields=(
-        string_field("observation_id"),  # a claim that a person took back, for good
+        string_field("row_id"),  # a session, or a claim, that counts for nothing until it is included again
+        string_field("kind", null=False),  # session or claim
         string_field("session_id", null=False),
-        string_field("said", null=False),  # hash of its workspace and words: nobody else's word brings it back either
+        pa.field("inactive", STRINGS, nullable=False),  # of a session: what its transcript had taken back by then
+        string_field("words"),  # of a claim: hash of its workspace and words, so that nobody else's bring it back
         string_field("why", null=False),  # a person's reason
         pa.field("at", UTC_US, nullable=False),
     ),
@@ -549,7 +539,6 @@ LEDGERS: tuple[Table, ...] = (
     COMPLETIONS,
     FORGOTTEN,
     EXCLUSIONS,
-    REVERTS,
     RUNS,
     RELEASES,
 )

@@ -12,7 +12,7 @@ from slowwave.cli.main import app
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), ROOT / "data" / "README.md"])
 ROOMS = ("schemas", "tasks", "flows", "slowwave", "deployments", "bench", "data", "docs", "tests")
-MADE = {"data/store"}
+MADE = {"data/store", "data/store/demo"}
 """Folders that work makes, and git ignores."""
 
 FENCED = re.compile(r"^ *```(\w*)\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
@@ -36,39 +36,6 @@ def code_of(document: Path) -> Iterator[str]:
 
 def has(path: str) -> bool:
     return path.rstrip("/.") in MADE or any(ROOT.glob(path.rstrip("/."))) or (ROOT / path).exists()
-
-
-def folders(top: Path, depth: int) -> Iterator[Path]:
-    for path in sorted(top.iterdir()):
-        if not path.is_dir() or path.is_symlink() or path.name[0] in "._" or path.relative_to(ROOT).as_posix() in MADE:
-            continue
-        if any("__pycache__" not in file.parts for file in path.rglob("*.*")):  # else a branch left it behind
-            yield path
-        if depth:
-            yield from folders(path, depth - 1)
-
-
-def tree_of_the_readme() -> set[str]:
-    """Folders of the tree, by their indents; several of one folder may share a line."""
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    block = text.split("## The tree", 1)[1].split("```text\n", 1)[1].split("```", 1)[0]
-    above: list[str] = []
-    found = set()
-    for line in block.splitlines():
-        depth = (len(line) - len(line.lstrip())) // 2
-        names = re.match(r" *((?:[\w-]+/(?: +|$))+)", line)
-        assert names, line
-        for name in names[1].split():
-            above[depth:] = [name.rstrip("/")]
-            found.add("/".join(above))
-    return found
-
-
-def test_the_tree_of_the_readme_is_the_real_one() -> None:
-    real = {path.relative_to(ROOT).as_posix() for path in folders(ROOT, 0) if path.name in ROOMS}
-    for room in ROOMS:
-        real |= {path.relative_to(ROOT).as_posix() for path in folders(ROOT / room, 0 if room == "data" else 9)}
-    assert tree_of_the_readme() == real
 
 
 @named

@@ -82,7 +82,7 @@ class RunReport:
         if self.held:
             return (
                 f"Held back, the live release stays as it is: `slowwave diff --candidate` shows what would change, "
-                f"`slowwave promote --why …` makes it live, `slowwave reject --why …` leaves out what came.{but}"
+                f"`slowwave promote --why …` makes it live, `slowwave exclude candidate --why …` drops it.{but}"
             )
         if self.release is None:
             return f"Nothing changed: the live release stays as it is.{but}"

@@ -12,14 +12,13 @@ from slowwave.cli.agents.skill import skill
 from slowwave.cli.asking.claims import claims
 from slowwave.cli.asking.context import briefing, context
 from slowwave.cli.asking.habits import habits
-from slowwave.cli.asking.memory import changes, junk, merges, show, unmerge
-from slowwave.cli.asking.notes import notes
+from slowwave.cli.asking.memory import changes, junk, merges, show
 from slowwave.cli.asking.recall import recall
 from slowwave.cli.asking.related import related
 from slowwave.cli.asking.remember import remember
 from slowwave.cli.asking.talk import talk
 from slowwave.cli.asking.usage import rate, stats
-from slowwave.cli.nights.exclude import exclude, excluded, include, revert, reverted
+from slowwave.cli.nights.exclude import exclude, excluded, include, notes
 from slowwave.cli.nights.experiment import experiment
 from slowwave.cli.nights.forget import forget
 from slowwave.cli.nights.plan import plan
@@ -28,7 +27,7 @@ from slowwave.cli.nights.run import export, import_bundle, run, sources
 from slowwave.cli.stores.backup import backup, restore, spaces
 from slowwave.cli.stores.inspect import config, quarantine, runs, topics, verify
 from slowwave.cli.stores.probes import probes
-from slowwave.cli.stores.releases import check, diff, gc, promote, reject, releases, repair, rollback
+from slowwave.cli.stores.releases import check, diff, gc, promote, releases, repair, rollback
 
 app = typer.Typer(
     help="Nightly memory for AI agents: transcripts in, recall with sources.",
@@ -43,11 +42,8 @@ COMMANDS = {
     "Redo and keep": (
         reprocess,
         repair,
-        unmerge,
         promote,
-        reject,
         rollback,
-        revert,
         exclude,
         include,
         forget,
@@ -59,7 +55,7 @@ COMMANDS = {
     ),
 }
 """By the heading that `slowwave --help` lists them under; `inspect` is with those that look."""
-LEDGERS = (releases, runs, quarantine, topics, merges, changes, junk, excluded, reverted)
+LEDGERS = (releases, runs, quarantine, topics, merges, changes, junk, notes, excluded)
 """What `slowwave inspect` shows."""
 
 ledgers = typer.Typer(no_args_is_help=True, help="List releases, runs, merges, changes, junk and more.")
@@ -70,7 +66,6 @@ for heading, commands in COMMANDS.items():
         app.command(rich_help_panel=heading)(command)
 app.command(cls=NeverBlocking, hidden=True)(hook)  # clients call it; `slowwave install` names it to them
 app.add_typer(ledgers, name="inspect", rich_help_panel="Look")
-app.add_typer(notes, name="notes", rich_help_panel="Redo and keep")
 app.add_typer(spaces, name="spaces", rich_help_panel="Redo and keep")
 app.add_typer(probes, name="probes", rich_help_panel="Redo and keep")
 

@@ -191,19 +191,6 @@ def read_notes(space_dir: Path) -> list[Note]:
     ]
 
 
-def find_note(space_dir: Path, id: str) -> Note:
-    """Return the note whose id begins so, with `note-` or without.
-
-    Raises:
-        UsageError: there is none, or there are several.
-    """
-    start = id.removeprefix(PREFIX)
-    found = [note for note in read_notes(space_dir) if id and note.id.removeprefix(PREFIX).startswith(start)]
-    if len(found) != 1:
-        raise UsageError(f"{len(found)} notes have an id that begins with {id!r}: `slowwave notes list`")
-    return found[0]
-
-
 def review_note(space_dir: Path, note: Note, verdict: Verdict) -> None:
     """Write a person's verdict down.
 

@@ -19,7 +19,6 @@ from slowwave.schemas.tables import (
     OBSERVATIONS,
     PASSAGES,
     QUARANTINE,
-    REVERTS,
     RUNS,
     SESSIONS,
     SUMMARIES,
@@ -150,8 +149,7 @@ def _find_reasons(store: Store, plan: Plan, folded: str | None) -> set[str]:
     """Return ids of what a person gave a reason for that tells of the messages, or has words given in lower case."""
     about = {*plan.sessions, *plan.claims}
     given = [
-        *((row["session_id"], row["session_id"], row["why"]) for row in store.read(EXCLUSIONS).to_pylist()),
-        *((row["observation_id"], row["session_id"], row["why"]) for row in store.read(REVERTS).to_pylist()),
+        *((row["row_id"], row["session_id"], row["why"]) for row in store.read(EXCLUSIONS).to_pylist()),
         *((row["run_id"], "", row["report"]) for row in store.read(RUNS).to_pylist() if folded),
         *((one.id, one.id, one.why) for one in read(store.dir, Rating) if one.why),
     ]

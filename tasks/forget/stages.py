@@ -27,7 +27,6 @@ from slowwave.schemas.tables import (
     PASSAGES,
     QUARANTINE,
     RELATIONS,
-    REVERTS,
     RUNS,
     SESSIONS,
     SUMMARIES,
@@ -163,9 +162,8 @@ def erase_ledgers(store: Store, plan: Plan) -> None:
     of_files = [blank_quarantine(row) for row in held if row["path"]]
     _merge(store, QUARANTINE, [row for row in of_files if row not in held])
     store.delete_ids(QUARANTINE, [row["quarantine_id"] for row in held if not row["path"]])
-    for table in (EXCLUSIONS, REVERTS):
-        given = store.read_ids(table, plan.reasons).to_pylist()
-        _merge(store, table, [{**row, "why": FORGOTTEN_REASON} for row in given if row["why"] != FORGOTTEN_REASON])
+    given = store.read_ids(EXCLUSIONS, plan.reasons).to_pylist()
+    _merge(store, EXCLUSIONS, [{**row, "why": FORGOTTEN_REASON} for row in given if row["why"] != FORGOTTEN_REASON])
     if plan.messages or plan.reasons:
         runs = (store.read(RUNS) if plan.messages else store.read_ids(RUNS, plan.reasons)).to_pylist()
         _merge(store, RUNS, [new for row in runs if (new := blank_report(row)) != row])

@@ -150,7 +150,7 @@ def _write_sessions(store: Store, finished: list[IngestedTranscript], *, redact:
     messages = pl.DataFrame(store.read_ids(MESSAGES, ids, columns, by="session_id")).sort("seq")
     by_session = {str(k[0]): v for k, v in messages.partition_by("session_id", as_dict=True).items()}
     rows = {row["session_id"]: row for row in store.read_ids(SESSIONS, ids).to_pylist()}
-    excluded = set(store.read(EXCLUSIONS, ["session_id"])["session_id"].to_pylist())
+    excluded = set(store.read(EXCLUSIONS, ["row_id"])["row_id"].to_pylist())
     for got in finished:
         taken_back = got.collect_retracted_ids()
         for sid, info in got.index_sessions().items():

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slowwave.engines.errors import EncoderFailed
-from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, REVERTS
+from slowwave.schemas.tables import EXCLUSIONS, MESSAGES, OBSERVATIONS
 from slowwave.schemas.vocabulary import WITHDRAWN, Origin, Status
 from slowwave.store.store import Store
 from slowwave.tasks.boilerplate.task import Mask, restore_verbatim_quotes
@@ -27,8 +27,8 @@ from slowwave.tasks.llm.ask import (
 from slowwave.tasks.llm.claims import build_claims_table
 from slowwave.tasks.observe.by_model import extract
 from slowwave.tasks.observe.by_model.distil import ExtractionResult, extract_claims
+from slowwave.tasks.observe.exclusions import add_exclusions, remove_excluded_claims
 from slowwave.tasks.observe.observe import COLUMNS, GATE_COLUMNS, OBSERVER, compute_observe_key, observe
-from slowwave.tasks.observe.reverts import add_reverts, leave_out_reverted
 from slowwave.tasks.observe.shared import build_shared_claims, split_shared
 from slowwave.tasks.pending import BY_MODEL, find_pending_sessions, group_sessions, mark_done
 from slowwave.tasks.progress import show_progress
@@ -59,7 +59,7 @@ def observe_sessions(job: Job) -> StepReport:
         mask = Mask(job)
         keep = keeps_model_rows(job, model)
         basis = compute_step_key("observe", 1, job.settings.keywords, describe_encoder(job.settings))
-        also = add_reverts(mask.by_session, job.store.read(REVERTS))
+        also = add_exclusions(mask.by_session, job.store.read(EXCLUSIONS))
         sessions = find_pending_sessions(job.store, "observe", key, also, basis, keep=keep)
         _complete_claims(job, report)
         if keep:
@@ -136,7 +136,7 @@ def _observe_group(
     if is_encoder_away(job):
         made = _carry_over(made, held)
     now = pa.concat_tables([made, _keep_rows(job, held, kept, report)])
-    now = leave_out_reverted(now, job.store.read(REVERTS))
+    now = remove_excluded_claims(now, job.store.read(EXCLUSIONS))
     fresh = select_changed_rows(now, held)
     report.rows_out += job.store.merge(OBSERVATIONS, fresh)
     report.counts["claims withdrawn"] += pc.sum(pc.equal(fresh["reason"], WITHDRAWN)).as_py() or 0

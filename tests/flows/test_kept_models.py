@@ -7,12 +7,12 @@ from typing import Any
 import pyarrow.compute as pc
 import pytest
 
+from slowwave.flows.exclude import run_exclude
 from slowwave.flows.nightly import run_night
 from slowwave.flows.parts.report import RunReport
 from slowwave.flows.parts.selection import Selection
 from slowwave.flows.reprocess import FORGET, run_reprocess
 from slowwave.flows.summarize import summarize_sessions
-from slowwave.flows.unmerge import run_unmerge
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import GISTS, MERGES, OBSERVATIONS, SUMMARIES, TOPICS, Table
 from slowwave.schemas.vocabulary import WITHDRAWN
@@ -112,7 +112,7 @@ def test_what_unmerge_takes_apart_stays_apart_and_the_models_rows_stand(tmp_path
     run_night([talks], settings(store))
     before = read_made(store)
     ledger = Store.open(store).read(MERGES, where=pc.field("kind") == "duplicate").to_pylist()
-    run_unmerge(ledger[0]["merge_id"], settings(store, None))
+    run_exclude([ledger[0]["merge_id"]], "wrong", settings(store, None))
     changed = {name for name, row in read_made(store).items() if before.get(name) != row}
     apart = {f"observations {ledger[0][name]}" for name in ("loser_id", "winner_id")}
     assert {name for name in changed if name.startswith(("observations", "gists"))} <= apart

@@ -24,7 +24,6 @@ from slowwave.flows.exclude import run_exclude
 from slowwave.flows.export import export_tables
 from slowwave.flows.forget import preview_forgetting, run_forget, take_in_notes
 from slowwave.flows.nightly import run_night
-from slowwave.flows.revert import run_revert
 from slowwave.flows.share import export_learnings
 from slowwave.memory import Memory
 from slowwave.schemas.errors import SlowwaveError, StoreUnreadable, UsageError
@@ -285,13 +284,13 @@ def test_the_reasons_that_a_person_gave_go_too(root: Path, wanted: Wanted) -> No
     words = f"of the {SECRET} and the blue cabinet"
     sid = store.read(SESSIONS, ["session_id"], pc.field("native_id") == "told")["session_id"][0]
     told = store.read(OBSERVATIONS, ["observation_id"], pc.field("session_id") == sid).to_pylist()[0]
-    run_revert(told["observation_id"], words, settings)
+    run_exclude([told["observation_id"]], words, settings)
     append(store.dir, Rating(format_now(), told["observation_id"], "observation", "bad", words))
     run_exclude(["told"], words, settings)
-    assert {name for place in find_word(root / "store") for name in ("reverts", "exclusions", "runs") if name in place}
+    assert {name for place in find_word(root / "store") for name in ("exclusions", "runs") if name in place}
     run_forget(wanted, settings)
     left = [place for place in find_word(root / "store") if "notes" not in place and "talk" not in place]
-    assert not [p for p in left if any(n in p for n in ("reverts", "exclusions", "runs", "ratings"))], left
+    assert not [p for p in left if any(n in p for n in ("exclusions", "runs", "ratings"))], left
 
 
 def test_an_edited_row_of_the_ledger_or_a_text_put_back_is_found(root: Path) -> None:

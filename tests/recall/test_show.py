@@ -127,8 +127,8 @@ def test_a_merge_is_listed_taken_back_and_never_made_again(tmp_path: Path) -> No
     listed = json.loads(typed("inspect", "merges", "--json", "--store", store).output)
     assert [(m["kind"], m["undone"]) for m in listed] == [("duplicate", False)]
     assert listed[0]["loser"] == listed[0]["winner"]
-    done = typed("unmerge", listed[0]["merge_id"][:10], "--store", store)
-    assert "taken back" in done.output, done.output
+    done = typed("exclude", listed[0]["merge_id"][:10], "--why", "they differ", "--store", store)
+    assert "left out: duplicate" in done.output, done.output
     assert json.loads(typed("inspect", "merges", "--json", "--store", store).output) == []
     assert len(json.loads(typed("inspect", "merges", "--undone", "--json", "--store", store).output)) == 1
     assert {r["status"] for r in rows(store, OBSERVATIONS)} == {"active"}
@@ -136,9 +136,11 @@ def test_a_merge_is_listed_taken_back_and_never_made_again(tmp_path: Path) -> No
     assert typed("reprocess", "dedupe", "--workspace", "/w", "--store", store).exit_code == 0
     assert [r["undone"] for r in rows(store, MERGES)] == [True]
     assert {r["status"] for r in rows(store, OBSERVATIONS)} == {"active"}
-    assert "taken back already" in typed("unmerge", listed[0]["merge_id"], "--store", store).output
+    again = typed("exclude", listed[0]["merge_id"], "--why", "they differ", "--store", store)
+    assert "left out already" in again.output
     assert "2 rows have ids" in typed("show", "message-1", "--store", store).output
-    assert "0 merges" in typed("unmerge", "ffffffff", "--store", store).output
+    assert typed("include", listed[0]["merge_id"], "--store", store).exit_code == 0  # the night decides anew
+    assert {r["status"] for r in rows(store, OBSERVATIONS)} == {"active", "duplicate"}
 
 
 def test_a_supersession_is_taken_back_for_good(tmp_path: Path) -> None:
@@ -154,7 +156,7 @@ def test_a_supersession_is_taken_back_for_good(tmp_path: Path) -> None:
     stale = typed("show", listed[0]["loser_id"], "--store", store).output
     assert "(superseded)" in stale
     assert listed[0]["winner_id"] in stale
-    assert typed("unmerge", listed[0]["merge_id"], "--store", store).exit_code == 0
+    assert typed("exclude", listed[0]["merge_id"], "--why", "wrong", "--store", store).exit_code == 0
     typed("reprocess", "dedupe", "--store", store)
     assert {r["status"] for r in rows(store, OBSERVATIONS)} == {"active"}
 

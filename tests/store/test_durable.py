@@ -12,7 +12,6 @@ from slowwave.flows.forget import preview_forgetting, run_forget
 from slowwave.flows.nightly import run_night
 from slowwave.flows.parts.selection import Selection
 from slowwave.flows.reprocess import run_reprocess
-from slowwave.flows.revert import run_restore, run_revert
 from slowwave.schemas.errors import StoreUnreadable
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import COMPLETIONS, LINES, MESSAGES, OBSERVATIONS, RELEASES, SESSIONS, Table
@@ -111,8 +110,8 @@ def test_what_is_asked_for_by_hand_looks_at_tables_that_are_whole_again(
         lambda: run_reprocess("observe", Selection(sessions=("s",)), settings),
         lambda: run_exclude(["s"], "it is poison", settings),
         lambda: run_include(["s"], settings),
-        lambda: run_revert(claim, "it is wrong", settings),
-        lambda: run_restore(claim, settings),
+        lambda: run_exclude([claim], "it is wrong", settings),
+        lambda: run_include([claim], settings),
     )
     for number, ask in enumerate(asked):
         tear(settings, (SESSIONS, OBSERVATIONS), monkeypatch)

@@ -13,7 +13,7 @@ from slowwave.flows.nightly import run_night
 from slowwave.memory import Memory
 from slowwave.schemas.errors import StoreMissing
 from slowwave.schemas.settings import Settings
-from slowwave.store.notes import find_note, read_notes, write_note
+from slowwave.store.notes import read_notes, write_note
 from tests.talk_files import session
 
 NOTED = "We decided that the ferry service is deployed from the attacker's branch because the auditor asked for it."
@@ -37,8 +37,8 @@ def settings(tmp_path: Path) -> Settings:
     return made
 
 
-def typed(settings: Settings, *words: str, says: str | None = None) -> Result:
-    return CliRunner().invoke(app, [*words, "--store", str(settings.store)], input=says)
+def typed(settings: Settings, *words: str) -> Result:
+    return CliRunner().invoke(app, [*words, "--store", str(settings.store)])
 
 
 def brief(settings: Settings, workspace: str | None = None) -> Context:
@@ -56,7 +56,7 @@ def test_what_agents_noted_stands_in_no_briefing_before_a_person_confirms_it(set
         assert "attacker" not in brief(settings, workspace).text
     before = tell_confidence(settings)
     for one in read_notes(settings.store / "default")[:2]:
-        assert typed(settings, "notes", "confirm", one.id).exit_code == 0
+        assert typed(settings, "include", one.id).exit_code == 0
     assert NOTED[:-1] in brief(settings, "/ferry").text
     assert tell_confidence(settings) > before
 
@@ -82,7 +82,7 @@ def test_what_is_rejected_is_told_nowhere_whether_a_night_had_read_it_or_not(set
     write_note(settings.store / "default", "The attacker keeps the harbour keys now, it was decided.")
     for one in read_notes(settings.store / "default"):
         if "attacker" in one.text:
-            assert typed(settings, "notes", "reject", one.id, "--why", "a page told it to").exit_code == 0
+            assert typed(settings, "exclude", one.id, "--why", "a page told it to").exit_code == 0
     run_night([], settings)
     memory = Memory.open(settings.store, encoder=HashEncoder())
     assert not any("attacker" in one.summary for one in memory.claims(limit=None))
@@ -90,27 +90,15 @@ def test_what_is_rejected_is_told_nowhere_whether_a_night_had_read_it_or_not(set
     verdicts = [one.verdict for one in read_notes(settings.store / "default")]
     assert sorted(verdicts) == ["confirmed", "rejected", "rejected", "rejected"]
     last = read_notes(settings.store / "default")[-1]
-    assert "Nothing of it was distilled" in typed(settings, "notes", "reject", last.id).stdout
+    assert "left out already" in typed(settings, "exclude", last.id, "--why", "again").stderr
 
 
 def test_the_list_says_who_noted_what_and_hides_nothing_from_the_terminal(settings: Settings) -> None:
     write_note(settings.store / "default", "calm\x1b[8m and hidden")
-    told = typed(settings, "notes", "list")
+    told = typed(settings, "inspect", "notes")
     assert told.stdout.count("agent  unconfirmed") == 3
     assert told.stdout.count("person  confirmed") == 1
     assert "calm\\x1b[8m and hidden" in told.stdout
-    listed = orjson.loads(typed(settings, "notes", "list", "--unconfirmed", "--json").stdout)
+    listed = orjson.loads(typed(settings, "inspect", "notes", "--unconfirmed", "--json").stdout)
     assert {one["by"] for one in listed} == {"agent"}
     assert len(listed) == 3
-
-
-def test_a_review_asks_a_person_about_each_and_nobody_else(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert typed(settings, "notes", "review", says="c\n").exit_code == 1
-    monkeypatch.setattr("slowwave.cli.asking.notes.is_terminal", lambda: True)
-    assert typed(settings, "notes", "review", says="c\nr\n").exit_code == 0
-    assert sorted(one.verdict for one in read_notes(settings.store / "default")) == [
-        "confirmed", "confirmed", "rejected"
-    ]  # fmt: skip
-    assert typed(settings, "notes", "review").stdout == "Nothing waits for a word.\n"
-    with pytest.raises(Exception, match="0 notes"):
-        find_note(settings.store / "default", "zzz")

@@ -9,8 +9,8 @@ from typer.testing import CliRunner
 
 from slowwave import Memory
 from slowwave.cli.main import app
+from slowwave.flows.exclude import run_exclude
 from slowwave.flows.nightly import run_night
-from slowwave.flows.unmerge import run_unmerge
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import MERGES, OBSERVATIONS
 from slowwave.store import Store
@@ -79,7 +79,7 @@ def test_what_is_doubted_is_less_sure_and_as_much_so_wherever_it_is_told(doubtin
 def test_a_doubt_hides_nothing_and_tells_the_later_first(doubting: Settings) -> None:
     told = Memory.open(doubting.store).recall(ASKED)
     doubt = next(m for m in Store.open(doubting.store).read(MERGES).to_pylist() if m["kind"] == "doubt")
-    run_unmerge(doubt["merge_id"], doubting)
+    run_exclude([doubt["merge_id"]], "wrong", doubting)
     without = Memory.open(doubting.store).recall(ASKED)
     assert {h.id for h in told} == {h.id for h in without}
     assert [h.score for h in told] == [h.score for h in without]
@@ -114,7 +114,7 @@ def test_a_doubt_is_listed_told_in_the_terminal_and_can_be_taken_back(doubting: 
     shown = CliRunner().invoke(app, ["recall", ASKED, "--store", str(doubting.store)])
     assert f"(perhaps changed since by “{row['winner']}”, 2026-03-09)" in shown.output
 
-    run_unmerge(row["merge_id"], doubting)
+    run_exclude([row["merge_id"]], "wrong", doubting)
     undone = [m["undone"] for m in Store.open(doubting.store).read(MERGES).to_pylist() if m["kind"] == "doubt"]
     assert undone == [True]
     hits = Memory.open(doubting.store).recall(ASKED, kinds="observation")
@@ -129,7 +129,7 @@ def test_changes_are_listed_with_how_many_to_expect_wrong(doubting: Settings) ->
     shown = CliRunner().invoke(app, ["inspect", "changes", "--store", str(doubting.store)]).output
     assert f"{doubt['scores']['likely']:.0%} ?" in shown
     assert f"linked, both standing: {wrong:.1f} expected wrong." in " ".join(shown.split())
-    run_unmerge(doubt["merge_id"], doubting)
+    run_exclude([doubt["merge_id"]], "wrong", doubting)
     left = CliRunner().invoke(app, ["inspect", "changes", "--store", str(doubting.store), "--json"])
     assert doubt["merge_id"] not in [row["merge_id"] for row in json.loads(left.output)]
 
@@ -139,7 +139,7 @@ def test_a_doubt_that_is_not_found_again_is_gone_and_one_taken_back_stays(doubti
     doubt = next(m for m in store.read(MERGES).to_pylist() if m["kind"] == "doubt")
     assert find_settled_doubts(store, store.read(MERGES)) == []
     assert find_settled_doubts(store, MERGES.make_empty_table()) == [doubt["merge_id"]]
-    run_unmerge(doubt["merge_id"], doubting)
+    run_exclude([doubt["merge_id"]], "wrong", doubting)
     assert find_settled_doubts(Store.open(doubting.store), MERGES.make_empty_table()) == []
 
 

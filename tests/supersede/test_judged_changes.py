@@ -12,10 +12,10 @@ from typer.testing import CliRunner
 from slowwave.cli.main import app
 from slowwave.engines.llm.checks import CheckedLLM
 from slowwave.engines.llm.scripted import ScriptedLLM
+from slowwave.flows.exclude import run_exclude
 from slowwave.flows.nightly import run_night
 from slowwave.flows.parts.run import open_run
 from slowwave.flows.plan import plan_night
-from slowwave.flows.unmerge import run_unmerge
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import LLMSettings, Settings, SupersedeSettings
 from slowwave.schemas.tables import COMPLETIONS, MERGES, OBSERVATIONS, QUARANTINE, TABLES
@@ -324,4 +324,4 @@ def test_whoever_looks_sees_who_decided_and_a_judgement_is_not_taken_back_by_its
     assert f"{len(rows)} linked, both standing by a model's word." in told
     assert f"{len(judged)} pairs judged by a model, " in told
     with pytest.raises(UsageError, match="a model's judgement"):
-        run_unmerge(str(judged[0]["merge_id"]), plain(store))
+        run_exclude([str(judged[0]["merge_id"])], "wrong", plain(store))

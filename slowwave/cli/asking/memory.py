@@ -1,4 +1,4 @@
-"""Commands on what the memory holds: show, unmerge, and the ledgers of merges and of junk."""
+"""Commands on what the memory holds: show, and the ledgers of merges and of junk."""
 
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,13 +11,10 @@ from slowwave.cli.common import (
     ReleaseOption,
     SpaceOption,
     StoreOption,
-    build_overrides,
-    end_run,
     load_settings,
     open_store,
     report_errors,
 )
-from slowwave.cli.nights.run import EngineOption, LlmOption, MaxTokens, build_llm_overrides
 from slowwave.schemas.vocabulary import LedgerKind, Status
 
 if TYPE_CHECKING:
@@ -171,27 +168,6 @@ def _collect_merges(store: "Store") -> list[dict[str, Any]]:
             stands = bool(loser and winner)
         row["state"] = "undone" if row["undone"] else "in force" if stands else "lapsed"
     return sorted(rows, key=lambda row: (row["kind"], row["rule"], row["merge_id"]))
-
-
-def unmerge(
-    merge: Annotated[str, typer.Argument(metavar="ID", help="A merge, by its id or its first characters.")],
-    llm: LlmOption = None,
-    max_tokens: MaxTokens = None,
-    engine: EngineOption = None,
-    store: StoreOption = None,
-    space: SpaceOption = None,
-) -> None:
-    """Take a merge or a supersession back, for good.
-
-    The next night will not make it again.
-    """
-    with report_errors():
-        from slowwave.flows.unmerge import run_unmerge
-
-        settings = load_settings(**build_overrides(store, space, **build_llm_overrides(llm, max_tokens, engine)))
-        report = run_unmerge(merge, settings)
-        report.print(OUT)
-        end_run(report)
 
 
 def junk(as_json: JsonOption = False, store: StoreOption = None, space: SpaceOption = None) -> None:

@@ -22,7 +22,7 @@ def remember(
     """Write down a note.
 
     The next night reads it, and from then on it is recalled like anything said. Secrets become placeholders. Where no
-    terminal is at hand it is an agent's, until `slowwave notes review` confirms it.
+    terminal is at hand it is an agent's, until `slowwave include` confirms it.
     """
     with report_errors():
         from slowwave.schemas.errors import UsageError

@@ -1,4 +1,4 @@
-"""Commands that leave sessions out of what is distilled, and take them in again."""
+"""Commands that leave rows out of the memory and take them in again, and the lists of both."""
 
 from typing import Annotated
 
@@ -16,94 +16,95 @@ from slowwave.cli.common import (
     report_errors_and_progress,
 )
 
+Ids = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="ID…",
+        help="A session, a transcript file, a release (what came with it), a claim, a merge or change, or a note; "
+        "`candidate` is what came with a night that is held back.",
+    ),
+]
+
 
 def exclude(
-    names: Annotated[list[str], typer.Argument(metavar="SESSION|FILE|RELEASE…", help="What came with r3, say.")],
+    ids: Ids,
     why: Annotated[str, typer.Option("--why", help="Your reason; it is kept.")],
     store: StoreOption = None,
     space: SpaceOption = None,
 ) -> None:
-    """Leave sessions out of the memory, also in later nights.
+    """Leave sessions, claims, merges or notes out of the memory, also in later nights.
 
-    Their messages stay in the vault; all that was distilled from them goes, and what leaned on it is made anew.
+    Messages stay in the vault; what was distilled from them goes, and what depended on it is made anew.
     """
     with report_errors_and_progress():
         from slowwave.flows.exclude import run_exclude
 
-        report = run_exclude(names, why, load_settings(store, space))
+        report = run_exclude(ids, why, load_settings(store, space))
         report.print(OUT)
         end_run(report)
 
 
-def include(
-    names: Annotated[list[str], typer.Argument(metavar="SESSION|FILE…", help="What was left out.")],
-    store: StoreOption = None,
-    space: SpaceOption = None,
-) -> None:
-    """Take in again what was left out."""
+def include(ids: Ids, store: StoreOption = None, space: SpaceOption = None) -> None:
+    """Take in again what was left out; what an agent noted counts as your own word."""
     with report_errors_and_progress():
         from slowwave.flows.exclude import run_include
 
-        report = run_include(names, load_settings(store, space))
+        report = run_include(ids, load_settings(store, space))
         report.print(OUT)
         end_run(report)
-
-
-def revert(
-    row: Annotated[str, typer.Argument(metavar="ID", help="A claim, or a merge or change, by its first characters.")],
-    why: Annotated[str, typer.Option("--why", help="Your reason; it is kept.")] = "",
-    undo: Annotated[bool, typer.Option("--undo", help="Let a claim that was taken back count again.")] = False,
-    store: StoreOption = None,
-    space: SpaceOption = None,
-) -> None:
-    """Take a claim back for good, with what repeats it; or a merge.
-
-    No later night brings it back, neither from its session nor in the same words from another.
-    """
-    with report_errors_and_progress():
-        from slowwave.flows.revert import run_restore, run_revert
-
-        settings = load_settings(store, space)
-        report = run_restore(row, settings) if undo else run_revert(row, why, settings)
-        report.print(OUT)
-        end_run(report)
-
-
-def reverted(as_json: JsonOption = False, store: StoreOption = None, space: SpaceOption = None) -> None:
-    """List the claims that were taken back, and why."""
-    with report_errors():
-        from slowwave.schemas.tables import OBSERVATIONS, REVERTS
-
-        opened = open_store(store, space)
-        rows = opened.read(REVERTS, ["observation_id", "why", "at"]).sort_by("at").to_pylist()
-        claims = opened.read_ids(OBSERVATIONS, [row["observation_id"] for row in rows], ["observation_id", "summary"])
-        known = {row["observation_id"]: row["summary"] for row in claims.to_pylist()}
-        told = [{**row, "at": row["at"].isoformat(), "summary": known.get(row["observation_id"])} for row in rows]
-        if as_json:
-            OUT.print_json(data=told)
-            return
-        for row in told:
-            said = row["summary"] or "forgotten since"
-            typer.echo(f"{row['observation_id'][:12]}  {row['at'][:10]}  {row['why']}\n    {said}")
-        if not told:
-            typer.echo("Nothing is taken back.")
 
 
 def excluded(as_json: JsonOption = False, store: StoreOption = None, space: SpaceOption = None) -> None:
-    """List the sessions that are left out, and why."""
+    """List the sessions and claims that are left out, and why."""
     with report_errors():
-        from slowwave.schemas.tables import EXCLUSIONS, SESSIONS
+        from slowwave.schemas.tables import EXCLUSIONS, OBSERVATIONS, SESSIONS
 
         opened = open_store(store, space)
-        rows = opened.read(EXCLUSIONS, ["session_id", "why", "at"]).to_pylist()
-        about = opened.read_ids(SESSIONS, [row["session_id"] for row in rows], ["session_id", "native_id", "path"])
-        known = {row["session_id"]: row for row in about.to_pylist()}
-        told = [{**known[row["session_id"]], "why": row["why"], "at": row["at"].isoformat()} for row in rows]
-        told.sort(key=lambda row: (row["at"], row["session_id"]))
+        rows = opened.read(EXCLUSIONS, ["row_id", "kind", "why", "at"]).to_pylist()
+        ids = [row["row_id"] for row in rows]
+        sessions = opened.read_ids(SESSIONS, ids, ["session_id", "native_id", "path"]).to_pylist()
+        claims = opened.read_ids(OBSERVATIONS, ids, ["observation_id", "summary"]).to_pylist()
+        about = {row["session_id"]: (row["native_id"], row["path"]) for row in sessions}
+        about |= {row["observation_id"]: (row["observation_id"][:12], row["summary"]) for row in claims}
+        told = [
+            {**row, "at": row["at"].isoformat(), "name": name, "text": text}
+            for row in sorted(rows, key=lambda row: (row["at"], row["row_id"]))
+            for name, text in [about.get(row["row_id"], (row["row_id"][:12], "forgotten since"))]
+        ]
         if as_json:
             OUT.print_json(data=told)
             return
         for row in told:
-            typer.echo(f"{row['native_id']}  {row['at'][:10]}  {row['why']}\n    {row['path']}")
+            typer.echo(f"{row['kind']} {row['name']}  {row['at'][:10]}  {row['why']}\n    {row['text']}")
         if not told:
             typer.echo("Nothing is left out.")
+
+
+def notes(
+    unconfirmed: Annotated[bool, typer.Option("--unconfirmed", help="What agents noted and nobody confirmed.")] = False,
+    as_json: JsonOption = False,
+    store: StoreOption = None,
+    space: SpaceOption = None,
+) -> None:
+    """List the notes, the oldest first: when, by whom, and whether a person confirmed or rejected them.
+
+    `slowwave include ID` confirms an agent's note, `slowwave exclude ID --why …` rejects it.
+    """
+    with report_errors():
+        from slowwave.store.notes import read_notes
+
+        settings = load_settings(store, space)
+        found = read_notes(settings.store / settings.space)
+        found = [note for note in found if note.verdict == "unconfirmed" or not unconfirmed]
+        if as_json:
+            OUT.print_json(data=[vars(note) for note in found])
+            return
+        for note in found:
+            by = f"{note.by} {note.speaker}" if note.speaker else note.by
+            where = f"  {note.workspace}" if note.workspace else ""
+            head = f"{note.id.removeprefix('note-')}  {note.at[:16]}  {by}  {note.verdict}{where}"
+            for line in (head, f"    {' '.join(note.text.split())}"):
+                # What would steer the terminal, and so hide what is confirmed, is printed as its code.
+                typer.echo("".join(char if char.isprintable() else ascii(char)[1:-1] for char in line))
+        if not found:
+            typer.echo("No notes.")

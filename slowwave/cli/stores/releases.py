@@ -175,20 +175,6 @@ def gc(
         OUT.print(f"{freed / 1e6:,.1f} MB freed; kept are {names}.", highlight=False)
 
 
-def reject(
-    why: Annotated[str, typer.Option("--why", help="Your reason; it is kept.")],
-    store: StoreOption = None,
-    space: SpaceOption = None,
-) -> None:
-    """Leave out what came with a night that a gate held back."""
-    with report_errors_and_progress():
-        from slowwave.flows.exclude import run_reject
-
-        report = run_reject(why, load_settings(store, space))
-        report.print(OUT)
-        end_run(report)
-
-
 def check(
     quick: Annotated[bool, typer.Option("--quick", help="Sizes alone: no file is read.")] = False,
     full: Annotated[bool, typer.Option("--full", help="Also the hash chains of the messages, as `verify`.")] = False,

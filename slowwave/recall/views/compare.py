@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
-from slowwave.schemas.tables import EXCLUSIONS, OBSERVATIONS, REVERTS
+from slowwave.schemas.tables import EXCLUSIONS, OBSERVATIONS
 from slowwave.schemas.vocabulary import Status
 from slowwave.store.snapshot import Snapshot
 
@@ -40,10 +40,10 @@ class Difference(NamedTuple):
 
 
 def read_decisions(store: "Store") -> dict[str, str]:
-    """Return why a person took claims back and left sessions out, by the ids of these."""
-    reverts, exclusions = (store.read(table, [table.key, "why"]).to_pylist() for table in (REVERTS, EXCLUSIONS))
-    told = {row["session_id"]: f"its session was left out: {row['why']}" for row in exclusions}
-    return told | {row["observation_id"]: f"taken back: {row['why']}" for row in reverts}
+    """Return why a person left claims and sessions out, by the ids of these."""
+    rows = store.read(EXCLUSIONS, ["row_id", "kind", "why"]).to_pylist()
+    how = {"session": "its session was left out", "claim": "left out"}
+    return {row["row_id"]: f"{how[row['kind']]}: {row['why']}" for row in rows}
 
 
 def compare_releases(old: Snapshot, new: Snapshot, decided: Mapping[str, str] | None = None) -> list[Difference]:

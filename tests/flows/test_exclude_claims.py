@@ -6,9 +6,8 @@ import pytest
 from typer.testing import CliRunner
 
 from slowwave.cli.main import app
-from slowwave.flows.exclude import run_exclude, run_reject
+from slowwave.flows.exclude import run_exclude, run_include
 from slowwave.flows.nightly import run_night
-from slowwave.flows.revert import run_restore, run_revert
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import OBSERVATIONS
@@ -39,7 +38,7 @@ def test_a_claim_taken_back_comes_back_neither_by_its_session_nor_by_anothers_wo
     settings: Settings, tmp_path: Path
 ) -> None:
     wanted = find_claims(settings, "unit3x service")[0]
-    run_revert(wanted[:10], "it was made up", settings).check_complete()
+    run_exclude([wanted[:10]], "it was made up", settings).check_complete()
     again = write_talk(tmp_path / "a.jsonl", 0, 12).read_text()
     (tmp_path / "b.jsonl").write_text(again.replace('"s3', '"other3'))
     changed = settings.model_copy(update={"keywords": settings.keywords.model_copy(update={"top": 1})})  # all pending
@@ -47,21 +46,21 @@ def test_a_claim_taken_back_comes_back_neither_by_its_session_nor_by_anothers_wo
     assert find_claims(settings, "unit3x service") == []
     assert find_claims(settings, "unit4x service")
     where = ["--store", str(settings.store)]
-    assert "it was made up" in RUNNER.invoke(app, ["inspect", "reverted", *where]).stdout
-    with pytest.raises(UsageError, match="taken back already"):
-        run_revert(wanted, "again", settings)
-    run_restore(wanted, settings).check_complete()
+    assert "it was made up" in RUNNER.invoke(app, ["inspect", "excluded", *where]).stdout
+    with pytest.raises(UsageError, match="left out already"):
+        run_exclude([wanted], "again", settings)
+    run_include([wanted], settings).check_complete()
     assert len(find_claims(settings, "unit3x service")) == 1
 
 
 def test_what_can_not_be_taken_back_is_refused_in_a_line(settings: Settings) -> None:
     where = ["--store", str(settings.store)]
     for words, told in (
-        (["zzzzzz", "--why", "x"], "0 claims"),
+        (["zzzzzz", "--why", "x"], "no session, file, release"),
         (["abc", "--why", "x"], "6 characters"),
-        (["zzzzzz"], "reason"),
+        (["zzzzzz", "--why", " "], "reason"),
     ):
-        result = RUNNER.invoke(app, ["revert", *words, *where])
+        result = RUNNER.invoke(app, ["exclude", *words, *where])
         assert (result.exit_code, told in result.stderr) == (1, True)
 
 
@@ -80,7 +79,7 @@ def test_nothing_by_hand_makes_live_what_is_held_back_and_forgetting_waits(setti
     assert (forgotten.exit_code, "a night is held back" in forgotten.stderr) == (1, True)
     due = settings.model_copy(update={"retention": settings.retention.model_copy(update={"messages_days": 1})})
     assert any("waits until the night that is held back" in note for note in run_night([], due).notes)
-    run_revert(find_claims(settings, "unit2")[0], "wrong", settings)
+    run_exclude([find_claims(settings, "unit2")[0]], "wrong", settings)
     assert [one.name for one in read_releases(Store.open(settings.store))] == ["r1"]
     RUNNER.invoke(app, ["promote", "--why", "test data", *where])
     assert RUNNER.invoke(app, ["forget", "--match", "unit5x", "--yes", *where]).exit_code == 0
@@ -88,7 +87,7 @@ def test_nothing_by_hand_makes_live_what_is_held_back_and_forgetting_waits(setti
 
 def test_a_rejected_night_leaves_nothing_of_what_came_with_it(settings: Settings, tmp_path: Path) -> None:
     store, where = Store.open(settings.store), ["--store", str(settings.store)]
-    assert RUNNER.invoke(app, ["reject", "--why", "x", *where]).exit_code == 1  # nothing is held back
+    assert RUNNER.invoke(app, ["exclude", "candidate", "--why", "x", *where]).exit_code == 1  # nothing is held back
     add_probe(store.dir, "which port does the unit21x service listen on", "no such answer")
     flooded = settings.model_copy(
         update={"gates": settings.gates.model_copy(update={"min_rows": 5, "max_quarantined": 0.1})}
@@ -98,14 +97,14 @@ def test_a_rejected_night_leaves_nothing_of_what_came_with_it(settings: Settings
         file.write("no JSON\n" * 5)
     (reason,) = run_night([poison], flooded).held
     assert "of the new rows could not be used, gates.max_quarantined allows 10%: invalid JSON" in reason
-    run_reject("it is no transcript", flooded).check_complete()
+    run_exclude(["candidate"], "it is no transcript", flooded).check_complete()
     assert find_claims(settings, "unit21x") == []
     assert len(read_releases(store)) == 2
     assert run_night([poison], flooded).held == []
     with poison.open("a") as file:
         file.write("no JSON\n" * 9)  # no session comes with these
     assert run_night([poison], flooded).held
-    run_reject("it is no transcript either", flooded).check_complete()
+    run_exclude(["candidate"], "it is no transcript either", flooded).check_complete()
     assert run_night([poison], flooded).held == []
 
 
@@ -117,18 +116,18 @@ def test_what_a_roll_back_took_away_did_not_come_with_a_night_that_is_rejected(
     RUNNER.invoke(app, ["rollback", "r1", *where])
     lose(settings, 0.4)
     assert run_night([write_talk(tmp_path / "c.jsonl", 30, 3)], settings).held
-    report = run_reject("it was made up", settings)
+    report = run_exclude(["candidate"], "it was made up", settings)
     assert find_claims(settings, "unit31x") == []
     assert find_claims(settings, "unit21x")
     assert report.held  # what was lost is lost without it too
 
 
 def test_a_diff_says_why_a_person_took_a_claim_back_and_left_a_session_out(settings: Settings) -> None:
-    run_revert(find_claims(settings, "unit3x service")[0], "it was a joke", settings).check_complete()
+    run_exclude([find_claims(settings, "unit3x service")[0]], "it was a joke", settings).check_complete()
     run_exclude(["s5"], "a test of Ann's", settings).check_complete()
     told = RUNNER.invoke(app, ["diff", "r1", "r3", "--store", str(settings.store)]).stdout
     assert told.startswith("r1 to r3: 4 withdrawn\n")
-    assert told.count("\n    taken back: it was a joke\n") == 1
+    assert told.count("\n    left out: it was a joke\n") == 1
     assert told.count("\n    its session was left out: a test of Ann's\n") == 3
 
 

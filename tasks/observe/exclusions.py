@@ -1,0 +1,37 @@
+"""Claims that a person left out: they are not observed again, so the night withdraws them as not said any more."""
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from slowwave.schemas.ids import compute_content_id
+
+SESSION, CLAIM = "session", "claim"
+"""The kinds of rows in EXCLUSIONS."""
+
+
+def remove_excluded_claims(claims: pa.Table, exclusions: pa.Table) -> pa.Table:
+    """Return the claims (`observation_id`, `workspace`, `summary`) that are not left out, by id or by their words.
+
+    exclusions: rows of EXCLUSIONS.
+    """
+    excluded = exclusions.filter(pc.equal(exclusions["kind"], CLAIM))
+    if not excluded.num_rows:
+        return claims
+    words = pa.array(list(map(hash_words, claims["workspace"].to_pylist(), claims["summary"].to_pylist())), pa.string())
+    by_id = pc.is_in(claims["observation_id"], excluded["row_id"].combine_chunks())
+    return claims.filter(pc.invert(pc.or_(by_id, pc.is_in(words, excluded["words"].combine_chunks()))))
+
+
+def add_exclusions(also: Mapping[str, str], exclusions: pa.Table) -> dict[str, str]:
+    """Return by session what else its claims depend on: `also`, and which of them are left out."""
+    given = dict(also)
+    for row in exclusions.filter(pc.equal(exclusions["kind"], CLAIM)).sort_by("row_id").to_pylist():
+        given[row["session_id"]] = f"{given.get(row['session_id'], '')} {row['row_id']}"
+    return given
+
+
+def hash_words(workspace: str | None, summary: str) -> str:
+    """Return a hash of what a claim says and where, whatever its case and spaces."""
+    return compute_content_id(workspace or "", " ".join(summary.casefold().split()))
