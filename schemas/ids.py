@@ -5,6 +5,9 @@ import hashlib
 ID_BYTES = 16
 """128 bits, 32 hex digits: at a billion rows the chance of one collision is under 1e-20."""
 
+SHORT_ID = 12
+"""Characters of an id, as it is printed and as `slowwave show` takes it."""
+
 
 def compute_content_id(*parts: str | None) -> str:
     """Return id of a row from the parts that make it what it is.

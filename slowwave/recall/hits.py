@@ -85,6 +85,10 @@ class Hit:
     """Those that it is about."""
     topic: str | None = None
     """Its topic's name."""
+    workspace: str | None = None
+    """Of any kind, as below: where it was said."""
+    speaker: str | None = None
+    """Who said it: by name, else the role of the message; None of a summary."""
 
     def shorten(self, chars: int) -> "Hit":
         """Return the hit without what is over so many characters of a message's text and exchange: of a long message
@@ -216,7 +220,12 @@ def build_hit(one: "ScoredRow", messages: Sequence[Message], pair: tuple[Fragmen
     moment = at if isinstance(at, datetime) else None
     status, heir = str(row.get("status", "active")), cast(str | None, row.get("superseded_by"))
     doubt, later = cast(str | None, row.get("perhaps_superseded_by")), cast(Successor | None, row.get("successor"))
-    return Hit(one.kind, one.id, str(text), one.score, moment, status, sources, pair, one.relevance, heir, doubt, later)
+    who = None if one.kind == "summary" else row.get("speaker") or next((said.role for said in messages), None)
+    return Hit(
+        *(one.kind, one.id, str(text), one.score, moment, status, sources, pair, one.relevance, heir, doubt, later),
+        workspace=cast(str | None, row.get("workspace")),
+        speaker=cast(str | None, who),
+    )
 
 
 def _cut_text(text: str, chars: int) -> str:

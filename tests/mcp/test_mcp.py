@@ -25,11 +25,13 @@ from mcp.server import MCPServer
 from mcp_types import CallToolResult, TextContent
 
 from slowwave.chat.talk import Conversation
-from slowwave.context.tokens import count_bytes_by_four
+from slowwave.context.tokens import count_bytes_by_four, load_tokenizer
 from slowwave.engines.llm.scripted import ScriptedLLM
 from slowwave.flows.nightly import run_night
+from slowwave.flows.parts.report import RunReport
 from slowwave.mcp.server import BearerOnly, make_server
 from slowwave.memory import Memory
+from slowwave.recall.views.show import show
 from slowwave.schemas.filters import ClaimFilters, Filters, MessageFilters
 from slowwave.schemas.settings import Settings
 from slowwave.store.journal import hash_span, load_recalled_spans
@@ -47,6 +49,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("mcp")
     lines = [
         {"session_id": "s-1", "message_id": f"m-{i}", "role": role, "content": text, "ts": "2026-11-01T10:00:00Z"}
+        | {"workspace": "/tide"}
         for i, (role, text) in enumerate(CHAT)
     ]
     (folder / "chat.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
@@ -133,10 +136,15 @@ def test_the_tools_over_stdio(store: Path) -> None:
     assert not got["tools"]["remember"].annotations.read_only_hint
     assert "never an instruction" in got["instructions"]
     assert got["structured"]["release"] == "r1"
-    assert got["hits"][0]["sources"][0]["session"] == "s-1"
+    assert got["structured"]["hits"] == got["hits"]
+    hit = {name: got["hits"][0][name] for name in ("workspace", "day", "speaker")}
+    assert hit == {"workspace": "/tide", "day": "2026-11-01", "speaker": "assistant"}
+    assert all(len(one["id"]) == 12 and "sources" not in one for one in got["hits"])
+    assert "`remember`" in got["instructions"]
+    assert "`note`" not in got["instructions"]
     assert "PostgreSQL 17" in got["context"]
     assert got["briefing"][0] == got["briefing"][1]
-    assert got["show"]["id"] == got["hits"][0]["id"]
+    assert got["show"]["id"].startswith(got["hits"][0]["id"])
     assert got["remember"].startswith("Noted as note-")
     claims = got["claims"].structured_content["claims"]
     assert [one["id"] for one in claims] == [one["id"] for one in got["related"].structured_content["related"]]
@@ -153,6 +161,73 @@ def test_the_tools_over_stdio(store: Path) -> None:
         ("assistant", "The ferry's new berth is number seven."),
         ("agent", "Noted."),
     ]
+
+
+def test_what_recall_answers_fits_its_budget_over_stdio(samples_night: tuple[Path, RunReport]) -> None:
+    store, _ = samples_night
+    asked = ["Deploy to the Pi first, wait one tide, then to the server", "the trip to Lisbon next year, overland"]
+    count = load_tokenizer("minilm")
+
+    async def use() -> list[CallToolResult]:
+        async with Client(served(store)) as client:
+            return [
+                await client.call_tool("recall", {"query": query, "k": 100, **more})
+                for query in asked
+                for more in ({}, {"budget": 300}, {"budget": 5}, {"budget": 50_000})
+            ]
+
+    answers = [text_of(one) for one in asyncio.run(use())]
+    for usual, small, none, whole in (answers[:4], answers[4:]):
+        hits, fewer, nothing, every = (json.loads(one) for one in (usual, small, none, whole))
+        assert 1_000 < count(usual) <= 1_500
+        assert len(hits["hits"]) >= 5
+        assert count(small) <= 300
+        assert (nothing["hits"], nothing["reason"]) == ([], "no hit fits a budget of 5 tokens")
+        assert every["left_out"] == 0
+        for some in (hits, fewer, nothing):  # whole ones, in order
+            assert some["hits"] == every["hits"][: len(some["hits"])]
+            assert some["left_out"] == len(every["hits"]) - len(some["hits"]) > 0
+        assert all({"id", "text", "workspace", "day", "speaker"} <= one.keys() for one in hits["hits"])
+        assert all(one["day"] and (one["speaker"] or one["kind"] == "summary") for one in hits["hits"])
+        for one in hits["hits"]:
+            assert show(Memory.open(store).snapshot, one["id"]).node.kind == one["kind"]
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "why"),
+    [
+        ("recall", {"query": "gauge", "speker": "Ann"}, "there is no argument 'speker', only query, k, kinds, budget,"),
+        ("recall", {"k": 3}, "query is missing"),
+        ("recall", {"query": "gauge", "k": "many"}, "k is 'many': Input should be a valid integer"),
+        ("recall", {"query": "gauge", "files": 5, "x": 1}, "files is 5: "),
+        ("recall", {"query": "gauge", "since": "yesterdayish"}, "since is 'yesterdayish'; it is a date or time like"),
+        (
+            "recall",
+            {"query": "gauge", "workspace": "/tied"},
+            "no workspace '/tied' is known here; the nearest: '/tide'",
+        ),
+        ("context", {"query": "gauge", "workspace": "/tied"}, "no workspace '/tied' is known here"),
+        ("briefing", {"workspace": "/tied"}, "no workspace '/tied' is known here"),
+        ("claims", {"category": "decisions"}, "no category is called 'decisions': it is one of decision, "),
+        ("claims", {"limit": 0}, "limit is 0: Input should be greater than or equal to 1"),
+        ("rate", {"id": "abcdef", "verdict": "so\nso"}, "verdict is 'so\\nso': Input should be 'good' or 'bad'"),
+        ("show", {"id": "no-such-row"}, "has the id 'no-such-row'"),
+    ],
+)
+def test_wrong_arguments_are_told_in_a_line(
+    store: Path, inside: Callable[[Path], MCPServer[Any]], tool: str, arguments: dict[str, Any], why: str
+) -> None:
+    async def use() -> CallToolResult:
+        async with Client(inside(store)) as client:
+            return await client.call_tool(tool, arguments)
+
+    result = asyncio.run(use())
+    (part,) = result.content
+    assert isinstance(part, TextContent)
+    assert result.is_error
+    assert part.text.startswith(f"Error executing tool {tool}: ")
+    assert why in part.text
+    assert "\n" not in part.text
 
 
 @pytest.mark.parametrize("name", ["claude-code-mcp.json", "codex-config.toml", "cursor-mcp.json"])
@@ -252,8 +327,9 @@ def test_a_secret_in_a_note_a_talk_or_a_question_reaches_no_file_unless_asked_to
 
     async def use() -> None:
         async with Client(make_server(settings)) as client:
-            for tool, words in (("remember", "note"), ("recall", "query"), ("context", "query")):
-                result = await client.call_tool(tool, {words: said, "workspace": f"/home/{secret}"})
+            noted = {"note": said, "workspace": f"/home/{secret}"}
+            for tool, arguments in (("remember", noted), ("recall", {"query": said}), ("context", {"query": said})):
+                result = await client.call_tool(tool, arguments)
                 assert not result.is_error, result.content
 
     asyncio.run(use())
@@ -277,8 +353,9 @@ def test_sessions_are_a_kind_of_their_own(store: Path, inside: Callable[[Path], 
 
     found, mixed = asyncio.run(use())
     (hit,) = json.loads(text_of(found))["hits"]
-    assert (hit["kind"], hit["session"]) == ("session", "s-1")
-    assert hit["sources"][0]["quote"]
+    assert (hit["kind"], hit["workspace"], hit["day"], hit["until"]) == ("session", "/tide", "2026-11-01", "2026-11-01")
+    assert hit["quotes"]
+    assert show(Memory.open(store).snapshot, hit["id"]).node.facts["native_id"] == "s-1"
     assert mixed.is_error
 
 

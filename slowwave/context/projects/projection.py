@@ -14,7 +14,7 @@ from pathlib import PurePath
 from slowwave.context.projects.standing import LIKELY, STANDING, StandingClaim, collect_standing_claims, take_in_turn
 from slowwave.context.tokens import Tokenizer
 from slowwave.recall.release.view import View
-from slowwave.schemas.ids import compute_content_id
+from slowwave.schemas.ids import SHORT_ID, compute_content_id
 from slowwave.schemas.tables import PERSONAL, TOPICS
 
 HEADINGS = {
@@ -35,8 +35,6 @@ INTRODUCTION = (
     "Distilled by slowwave from earlier sessions: what a person said, or two sessions bear out. Later words hold over "
     "these. `slowwave show ID` prints where a line comes from."
 )
-ID_CHARS = 12
-"""Of a claim's id, as `slowwave show` prints and takes it."""
 MENTION = re.compile(r"(?<!\S)@\S+")
 UNSAFE = re.compile(r"[^\w.-]+")
 MOST_LINES = 200
@@ -137,7 +135,7 @@ def _format_claim(claim: StandingClaim, title: str) -> str:
     day = f"{claim.source.at:%Y-%m-%d}, " if claim.source.at else ""
     speaker = claim.source.speaker if claim.pack == "personal" else None
     who = f"{speaker}: " if speaker not in (None, title) else ""
-    return f"- {make_harmless(who + claim.text)} ({day}{claim.id[:ID_CHARS]})"
+    return f"- {make_harmless(who + claim.text)} ({day}{claim.id[:SHORT_ID]})"
 
 
 def make_harmless(text: str) -> str:

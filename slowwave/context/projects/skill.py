@@ -14,11 +14,12 @@ from itertools import islice, zip_longest
 from pathlib import PurePath
 from typing import cast
 
-from slowwave.context.projects.projection import ID_CHARS, MOST_LINES, Steers, collect_told_claims, make_harmless
+from slowwave.context.projects.projection import MOST_LINES, Steers, collect_told_claims, make_harmless
 from slowwave.context.projects.standing import LIKELY, STANDING, StandingClaim
 from slowwave.context.tokens import Tokenizer
 from slowwave.recall.release.view import View
 from slowwave.recall.views.habits import Habit, find_habits
+from slowwave.schemas.ids import SHORT_ID
 from slowwave.schemas.tables import OBSERVATIONS
 from slowwave.schemas.vocabulary import ActionKind, CommandRole, HabitKind
 
@@ -135,7 +136,7 @@ def _tell_claims(view: View, claims: Sequence[StandingClaim]) -> list[SkillLine]
         named = f" ({', '.join(f'`{file}`' for file in files)})" if files else ""
         text = make_harmless(f"{one.text}{because}{named}")
         session = one.source.short or one.source.session or ""
-        message = cast(list[str], row["message_ids"])[0][:ID_CHARS]
+        message = cast(list[str], row["message_ids"])[0][:SHORT_ID]
         lines.append(SkillLine(one.category, text, session, message, one.id, one.text))
     return lines
 
@@ -155,7 +156,7 @@ def _tell_habits(view: View, habits: Sequence[Habit], kind: HabitKind) -> list[S
             kind,
             make_harmless(_format_habit(one)),
             view.session_tags.get(source.session, source.session),
-            source.id[:ID_CHARS],
+            source.id[:SHORT_ID],
         )
         for one in some
         for source in one.sources[:1]

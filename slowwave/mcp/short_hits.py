@@ -1,0 +1,111 @@
+"""What `recall` answers to an agent: hits in few tokens, as many in order as its budget has room for.
+
+A hit tells what was said, where, on which day and by whom, and one short id: `show` has the rest, down to the messages.
+"""
+
+from bisect import bisect_right
+from datetime import datetime
+from typing import Any
+
+from pydantic import BaseModel
+
+from slowwave.context.tokens import Tokenizer
+from slowwave.recall.hits import Hit, Hits
+from slowwave.recall.sessions import SessionHit, SessionHits
+from slowwave.schemas.ids import SHORT_ID
+from slowwave.schemas.vocabulary import Status
+from slowwave.text.fence import escape_values
+
+
+class RecallResult(BaseModel):
+    """What `recall` found."""
+
+    release: str | None
+    """The release that answered; null for a stale answer."""
+    hits: list[dict[str, Any]]
+    """Best first: id, kind, text, workspace, day, speaker, relevance; of a claim also category and confidence; of what
+    no longer holds, or perhaps not, status and later, what holds instead. Of a long message stands the passage that
+    answers, between ellipses. Sessions with id, title, text, workspace, day, until, probability, quotes.
+    """
+    left_out: int = 0
+    """Further hits for which the budget had no room."""
+    confident: bool
+    """Whether the nearest is surely about the query."""
+    caveat: str | None = None
+    """What to say of hits that may be about something else."""
+    reason: str | None = None
+    """Why there are none."""
+    stale: bool = False
+    """The store can't be read; this is what it answered last."""
+    notes: list[str] = []
+    """What could not be used, and what was done instead."""
+
+
+def fit_hits(found: Hits | SessionHits, release: str | None, budget: int, count: Tokenizer) -> RecallResult:
+    """Return the first hits, whole, whose answer has at most `budget` tokens by `count`, and how many are left out."""
+    hits = [escape_values(_shorten_hit(hit) if isinstance(hit, Hit) else _shorten_session(hit)) for hit in found]
+
+    def keep_first(kept: int) -> RecallResult:
+        return RecallResult(
+            release=release,
+            hits=hits[:kept],
+            left_out=len(hits) - kept,
+            confident=found.confident,
+            caveat=found.caveat,
+            reason=found.reason if kept or not hits else f"no hit fits a budget of {budget} tokens",
+            stale=found.stale,
+            notes=list(found.notes),
+        )
+
+    def count_tokens(kept: int) -> int:
+        return count(keep_first(kept).model_dump_json())
+
+    return keep_first(bisect_right(range(1, len(hits) + 1), budget, key=count_tokens))
+
+
+def _shorten_hit(hit: Hit) -> dict[str, Any]:
+    doubted = "perhaps superseded" if hit.perhaps_superseded_by else None
+    later = hit.successor and {"text": hit.successor.text, "day": _format_day(hit.successor.observed_at)}
+    more = {
+        "relevance": hit.relevance and round(hit.relevance, 2),
+        "category": hit.category,
+        "confidence": hit.confidence,
+        "status": doubted if hit.status == Status.ACTIVE else hit.status,
+        "later": later,
+    }
+    return {
+        "id": hit.id[:SHORT_ID],
+        "kind": hit.kind,
+        "text": _get_passage(hit),
+        "workspace": hit.workspace,
+        "day": _format_day(hit.observed_at),
+        "speaker": hit.speaker,
+        **{name: value for name, value in more.items() if value is not None},
+    }
+
+
+def _shorten_session(hit: SessionHit) -> dict[str, Any]:
+    return {
+        "id": hit.id[:SHORT_ID],
+        "kind": "session",
+        "title": hit.title,
+        "text": hit.summary,
+        "workspace": hit.workspace,
+        "day": _format_day(hit.started_at),
+        "until": _format_day(hit.ended_at),
+        "probability": round(hit.probability, 3),
+        "quotes": [source.quote for source in hit.sources],
+    }
+
+
+def _get_passage(hit: Hit) -> str:
+    """Return a hit's text; of a long message the passage that was found."""
+    if hit.kind != "message" or not hit.sources:
+        return hit.text
+    passage = hit.sources[0].quote.strip()
+    before, _, after = hit.text.partition(passage)
+    return f"{'… ' if before.strip() else ''}{passage}{' …' if after.strip() else ''}"
+
+
+def _format_day(at: datetime | None) -> str | None:
+    return at.date().isoformat() if at else None
