@@ -20,6 +20,7 @@ SlowwaveError
 │   │   └── TextsRefused   it can't do with these texts
 │   ├── WrongDimension     a model whose vectors do not fit the store's tables
 │   └── EngineUnavailable  a language model's engine can answer nothing (slowwave.engines.llm.protocol)
+│       └── ModelNotServed it has no model of that name
 ├── NightIncomplete        a step failed, or a session in it; the rest is released (slowwave.flows.parts.report)
 ├── Unquoted               what Prefect is told of an error (slowwave.flows.under_prefect)
 ├── WebTrouble             a search or a page can't be had (slowwave.web.engines)

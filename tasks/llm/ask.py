@@ -13,7 +13,14 @@ import pyarrow.compute as pc
 
 from slowwave.engines.llm.budget import Budget, MeteredLLM, Usage
 from slowwave.engines.llm.cache import build_completion_rows, compute_completion_id, parse_completion_rows
-from slowwave.engines.llm.protocol import LASTING, Completion, EngineUnavailable, Request, make_failure
+from slowwave.engines.llm.protocol import (
+    LASTING,
+    Completion,
+    EngineUnavailable,
+    ModelNotServed,
+    Request,
+    make_failure,
+)
 from slowwave.engines.llm.select import Choice, select_llm
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.ids import compute_content_id
@@ -103,7 +110,10 @@ class Model:
             report.counts.update(count_usage(usage))
         notes = self.choice.notes[self.told :]
         self.told += len(notes)
-        report.notes.extend(dict.fromkeys(notes))
+        down = self.choice.chain.down.values() if self.choice.chain else ()
+        misnamed = {str(error) for error in down if isinstance(error, ModelNotServed)}
+        for note in dict.fromkeys(notes):
+            (report.failed if note in misnamed else report.notes).append(note)
 
     def free_gpu(self) -> None:
         """Make room for the encoder."""

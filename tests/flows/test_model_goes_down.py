@@ -4,14 +4,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 import tests.llm_scripts as scripts
+from slowwave.cli.common import INCOMPLETE
+from slowwave.cli.main import app
 from slowwave.engines.llm.protocol import Request
 from slowwave.flows.nightly import run_night
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, RELEASED, SUMMARIES
 from slowwave.store import Store
 from slowwave.store.integrity.digest import compute_table_digest
+from tests.fake_llm_server import serving
 from tests.killed_nights import SAMPLES
 
 KINDS = ("claims", "gist", "account", "master", "topics", "purpose")
@@ -59,3 +63,18 @@ def test_a_server_that_goes_down_at_a_stage_costs_no_night(
         assert len(set(keys)) == len(keys)
     assert digests(tmp_path) == whole
     assert run_night([SAMPLES / "generic"], make_settings(tmp_path)).release is None
+
+
+@pytest.mark.parametrize("instead", ["", " > extractive"])
+def test_a_model_that_the_server_does_not_have_is_a_failure_in_one_line(
+    instead: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is no server that will be back by the next night: the name is wrong until a person changes it."""
+    monkeypatch.setenv("SLOWWAVE_ENCODER", "hash-384")
+    with serving(lambda prompt, nth: "", model="another") as server:
+        spec = f"openai:misspelt@{server.url}{instead}"
+        words = ["run", str(SAMPLES / "generic"), "--plain", "--llm", spec, "--store", str(tmp_path)]
+        night = CliRunner().invoke(app, words, env={"COLUMNS": "200"})
+    told = [line for line in night.output.splitlines() if "misspelt" in line]
+    assert told == ["note: openai:misspelt is unavailable: the server has other models: another"]
+    assert night.exit_code == INCOMPLETE

@@ -35,6 +35,7 @@ from slowwave.engines.llm.protocol import (
     EngineUnavailable,
     FinishReason,
     Message,
+    ModelNotServed,
     Request,
     build_sampling,
     index_by_id,
@@ -150,7 +151,7 @@ class OpenAIServer(LLM):
         mine = [model for model in listed if model.get("id") in (self.model, f"{self.model}:latest")]
         if listed and not mine:
             names = ", ".join(sorted(str(model.get("id")) for model in listed))
-            raise self._make_unavailable(f"the server has other models: {names[:500]}")
+            raise ModelNotServed(f"openai:{self.model}", f"the server has other models: {names[:500]}")
         windows = [model[name] for model in mine for name in WINDOW_FIELDS if isinstance(model.get(name), int)]
         return min(windows, default=DEFAULT_WINDOW)
 
@@ -202,7 +203,9 @@ class OpenAIServer(LLM):
         status, said = response.status_code, self._read_excerpt(response)
         if status in RETRIED:
             raise Transient(f"status {status}: {said}", read_retry_after(response.headers))
-        if status == 401 or (status == 404 and not self._answered):
+        if status == 404 and not self._answered:
+            raise ModelNotServed(f"openai:{self.model}", self._explain_refusal(response))
+        if status == 401:
             raise self._make_unavailable(self._explain_refusal(response))
         too_long = status in (400, 413, 422) and any(words in said.lower() for words in TOO_LONG)
         return make_failure(request, "too_long" if too_long else "rejected", f"status {status}: {said}", self)

@@ -59,6 +59,10 @@ class EngineUnavailable(EngineError):
         super().__init__(f"{engine} is unavailable: {why}")
 
 
+class ModelNotServed(EngineUnavailable):
+    """The engine has no model of that name, and no later night will have one: the name in the settings is wrong."""
+
+
 class Message(TypedDict):
     """One turn of a prompt. Constant text first and the transcript last: equal beginnings are computed once."""
 

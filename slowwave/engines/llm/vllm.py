@@ -26,6 +26,7 @@ from slowwave.engines.llm.protocol import (
     Completion,
     EngineUnavailable,
     FinishReason,
+    ModelNotServed,
     Request,
     build_sampling,
     count_template_tokens,
@@ -292,7 +293,7 @@ class VLLMOffline(LLM):
             and self.source.startswith(("/", ".", "~"))
             and not Path(self.source).is_dir()
         ):
-            return EngineUnavailable(f"vllm:{self.source}", "there is no such folder")
+            return ModelNotServed(f"vllm:{self.source}", "there is no such folder")
         lines = str(error).strip().splitlines() or [type(error).__name__]
         return EngineUnavailable(f"vllm:{self.source}", f"{lines[0][:500]} ({what})")
 
