@@ -4,7 +4,7 @@ How lines become messages:
 
 - A `response_item` (or, in the oldest files, a bare item) gives a message: text, a tool call, a tool's output, or a
   reasoning summary. `event_msg` repeats the visible text; twins are said once, and the response item, which knows
-  the images, is the one kept (see `pairs.py`).
+  the images, is the one kept (see `Twins`).
 - The first `session_meta` says whose file it is. A fork begins with its parent's lines, later `session_meta` among
   them. The identity of a message is a chain over the contents since the root conversation's start, under the root's
   id: times are left out, because Codex stamps the copied lines anew. So a fork's copy is the parent's message, and
@@ -21,48 +21,62 @@ from array import array
 from collections.abc import Iterator
 from hashlib import blake2b
 from pathlib import Path
+from typing import Literal
 
 from slowwave.tasks.ingest.formats.agents.codex.blocks import (
     CALLS,
     OUTPUTS,
     extract_codex_user_text,
     extract_reasoning,
-    join_codex_text,
     parse_agent_answer,
     parse_codex_call,
     parse_codex_content,
     parse_codex_output,
-    stringify,
 )
-from slowwave.tasks.ingest.formats.agents.codex.pairs import Channel, Pairs
 from slowwave.tasks.ingest.parsing.lines import iter_json
 from slowwave.tasks.ingest.parsing.records import (
+    AGENT,
+    HUMAN,
+    MODEL,
+    SYSTEM,
+    TOOL,
     Block,
     Head,
     Inactive,
     Limits,
     Location,
     Message,
-    Origin,
     Reader,
     Record,
     Rejected,
-    Role,
     Session,
+    SessionKind,
     Skipped,
+    Who,
     read_each,
 )
-from slowwave.tasks.ingest.parsing.values import coerce_time, extract_tag_body
+from slowwave.tasks.ingest.parsing.values import (
+    coerce_dict,
+    coerce_list,
+    coerce_text,
+    coerce_time,
+    extract_tag_body,
+    join_text_blocks,
+    stringify,
+)
 
 NAME = "codex"
 LINE_TYPES = frozenset({"session_meta", "turn_context", "response_item", "event_msg", "compacted", "world_state"})
+_REMEMBERED = 16
+"""Texts of each kind among which a twin is looked for."""
 _FILE_NAME = re.compile(r"rollout-.*?-([0-9a-fA-F]{8}-[0-9a-fA-F-]{27})")
 
 Json = dict[str, object]
+Channel = Literal["item", "event", "completed"]
 
 
 def sniff(head: Head) -> bool:
-    """Return a modern line with its payload, or one of the oldest files' bare heads and items."""
+    """Return whether there is a modern line with its payload, or one of the oldest files' bare heads and items."""
     dicts = [line for line in head.lines if isinstance(line, dict)]
     if any(isinstance(line.get("payload"), dict) and str(line.get("type")) in LINE_TYPES for line in dicts):
         return True
@@ -80,10 +94,8 @@ def _is_legacy_item(line: Json) -> bool:
     kind = line.get("type")
     if isinstance(kind, str) and kind in OUTPUTS | {"function_call", "local_shell_call", "reasoning"}:
         return "payload" not in line and ("call_id" in line or "summary" in line)
-    content = line.get("content")
-    parts = content if isinstance(content, list) else []
-    texts = any(isinstance(part, dict) and part.get("type") in ("input_text", "output_text") for part in parts)
-    return "role" in line and texts
+    kinds = [coerce_dict(part).get("type") for part in coerce_list(line.get("content"))]
+    return "role" in line and ("input_text" in kinds or "output_text" in kinds)
 
 
 def read(path: Path, limits: Limits) -> Iterator[Record]:
@@ -103,279 +115,257 @@ def list_locations(home: Path) -> list[Location]:
     ]
 
 
+class Twins:
+    """The latest texts of each kind (user, assistant, thinking), and the channels each came by.
+
+    A rollout writes what was said up to three times: as `response_item` (the model's context), as `event_msg` (the
+    screen's) and, in newer versions, as `item_completed`. The twins stand next to each other, in either order, with
+    only bookkeeping between. A text that is really said twice has its twins twice, so counting them keeps it twice.
+    """
+
+    def __init__(self) -> None:
+        self._texts: dict[str, list[tuple[int, set[Channel]]]] = {}
+
+    def is_twin(self, kind: str, text: str, channel: Channel) -> bool:
+        """Return whether the text came already, by another channel; if not, it is remembered."""
+        texts, key = self._texts.setdefault(kind, []), hash(text)
+        for earlier, channels in texts:
+            if earlier == key and channel not in channels:
+                channels.add(channel)
+                return True
+        texts.append((key, {channel}))
+        del texts[:-_REMEMBERED]
+        # Twins are neighbours: once the other side speaks, no twin of this side's earlier texts is still to come.
+        for other in {"user": ("assistant", "thinking"), "assistant": ("user",)}.get(kind, ()):
+            self._texts.pop(other, None)
+        return False
+
+
 class _Rollout:
-    """What is known while one file is read."""
+    """What is known while one file is read, and the line under way."""
 
     def __init__(self, path: Path) -> None:
-        found = _FILE_NAME.search(path.name)
-        self._id = found[1] if found else path.name.split(".jsonl")[0]
-        self._root: str | None = None
+        named = _FILE_NAME.search(path.name)
+        self._id = named[1] if named else path.name.split(".jsonl")[0]
+        self._root: str | None = None  # the conversation this one was forked from
         self._session: Session | None = None
         self._announced = False
-        self._subagent = False
         self._chain = b""
-        self._pairs = Pairs()
-        self._held: Message | None = None
+        self._twins = Twins()
+        self._held: Message | None = None  # until the next message shows that no richer twin follows
         self._lines = array("Q")  # line of each message
         self._turns = array("Q")  # index of the first message of each turn a user began
+        self._line = 0
+        self._stamp: object = None
 
     def feed(self, line: int, record: Json) -> Iterator[Record]:
         """Yield what one line gives."""
-        payload, kind = record.get("payload"), record.get("type")
+        self._line, self._stamp = line, record.get("timestamp")
+        payload = record.get("payload")
         if not isinstance(payload, dict):
-            yield from self._handle_legacy(line, record)
+            yield from self._handle_legacy(record)
             return
-        match kind:
+        match kind := record.get("type"):
             case "response_item":
-                yield from self._handle_item(line, payload, record.get("timestamp"))
+                yield from self._handle_item(payload)
             case "event_msg":
-                yield from self._handle_event(line, payload, record.get("timestamp"))
+                yield from self._handle_event(payload)
             case "session_meta":
-                yield from self._handle_session_meta(line, payload)
+                yield from self._handle_session_meta(payload)
             case "turn_context":
                 yield from self._set_workspace(payload.get("cwd"))
-                yield Skipped("turn_context", line)
-            case "compacted":
-                yield from self._handle_compaction(line, payload, record.get("timestamp"))
+                yield self._skip("turn_context")
+            case "compacted":  # the summary that replaced the history; `replacement_history` repeats what stands above
+                if text := stringify(payload.get("message")).strip():
+                    yield from self._emit(SYSTEM, [Block("text", stringify(payload.get("message")))], text)
+                else:
+                    yield self._skip("compacted")
             case "world_state" | "inter_agent_communication_metadata":
-                yield Skipped(kind, line)
+                yield self._skip(kind)
             case _:
-                yield Skipped(f"unknown: {str(kind)[:80]}", line)
+                yield self._skip(f"unknown: {str(kind)[:80]}")
 
     def finish(self) -> Iterator[Record]:
         """Yield the message still held for its twin."""
-        yield from self._release()
+        if self._held is not None:
+            yield self._held
+            self._held = None
+
+    def _skip(self, kind: str) -> Skipped:
+        return Skipped(kind, self._line)
 
     # Lines.
 
-    def _handle_legacy(self, line: int, record: Json) -> Iterator[Record]:
-        """Yield the oldest files: a head without type, and items without envelope."""
+    def _handle_legacy(self, record: Json) -> Iterator[Record]:
+        """Yield what the oldest files hold: a head without type, and items without envelope."""
         if _is_legacy_head(record) or ("id" in record and "git" in record):
-            yield from self._handle_session_meta(line, record)
+            yield from self._handle_session_meta(record)
         elif "role" in record or str(record.get("type")) in CALLS | OUTPUTS | {"message", "reasoning"}:
-            yield from self._handle_item(line, record, record.get("timestamp"))
+            yield from self._handle_item(record)
         elif "record_type" in record:
-            yield Skipped(f"record_type/{record['record_type']}", line)
+            yield self._skip(f"record_type/{record['record_type']}")
         else:
-            yield Skipped(f"unknown: {record.get('type')}", line)
+            yield self._skip(f"unknown: {record.get('type')}")
 
-    def _handle_session_meta(self, line: int, payload: Json) -> Iterator[Record]:
-        """Yield the first one names the session; the next ones, before any message, are the parents a fork copied."""
-        native = payload.get("id") or payload.get("session_id")
+    def _handle_session_meta(self, payload: Json) -> Iterator[Record]:
+        """Yield the session. The first head names it; the next, before any message, are the parents a fork copied."""
+        native, forked = coerce_text(payload.get("id") or payload.get("session_id")), payload.get("forked_from_id")
         if self._session is not None:
-            if not self._chain and isinstance(native, str):
+            if not self._chain and native:
                 self._root = native
-            yield Skipped("session_meta of the parent", line)
+            yield self._skip("session_meta of the parent")
             return
-        source = payload.get("source")
-        spawn = source.get("subagent") if isinstance(source, dict) else None
-        thread = spawn.get("thread_spawn") if isinstance(spawn, dict) else None
-        spawner = thread.get("parent_thread_id") if isinstance(thread, dict) else None
-        forked, parent = payload.get("forked_from_id"), payload.get("parent_thread_id")
-        self._id = native if isinstance(native, str) and native else self._id
-        self._subagent = spawn is not None
-        self._root = forked if isinstance(forked, str) else None
-        parent = next((p for p in (spawner, parent, forked) if isinstance(p, str) and p), None)
-        self._session = Session(self._id, kind="subagent" if self._subagent else "chat", parent_id=parent)
+        spawn = coerce_dict(payload.get("source")).get("subagent")
+        spawner = coerce_dict(coerce_dict(spawn).get("thread_spawn")).get("parent_thread_id")
+        parents = map(coerce_text, (spawner, payload.get("parent_thread_id"), forked))
+        self._id, self._root = native or self._id, coerce_text(forked)
+        kind: SessionKind = "chat" if spawn is None else "subagent"
+        self._session = Session(self._id, kind=kind, parent_id=next(filter(None, parents), None))
         yield from self._set_workspace(payload.get("cwd"))
 
-    def _handle_compaction(self, line: int, payload: Json, ts: object) -> Iterator[Record]:
-        """Yield the summary that replaced the history; `replacement_history` repeats what the file has above."""
-        text = stringify(payload.get("message"))
-        if not text.strip():
-            yield Skipped("compacted", line)
-            return
-        yield from self._emit(line, ts, "system", "synthetic", [Block("text", text)], text.strip())
-
-    def _handle_item(self, line: int, item: Json, ts: object) -> Iterator[Record]:
+    def _handle_item(self, item: Json) -> Iterator[Record]:
         kind = str(item.get("type", "message" if "role" in item else None))
         if kind == "message":
-            yield from self._handle_message(line, item, ts)
+            yield from self._handle_message(item)
         elif kind in CALLS:
-            yield from self._emit(line, ts, "assistant", "model", [parse_codex_call(item)], "")
+            yield from self._emit(MODEL, [parse_codex_call(item)])
         elif kind in OUTPUTS:
-            yield from self._emit(line, ts, "tool", "tool", parse_codex_output(item), "")
+            yield from self._emit(TOOL, parse_codex_output(item))
         elif kind == "reasoning":
-            yield from self._handle_thinking(line, extract_reasoning(item), "item", ts)
+            yield from self._handle_thinking(extract_reasoning(item), "item")
         elif kind == "agent_message":
             blocks = parse_codex_content(item.get("content"))
-            author = item.get("author")
-            name = author if isinstance(author, str) else None
-            yield from self._emit(line, ts, "agent", "model", blocks, join_codex_text(blocks), name)
+            yield from self._emit(AGENT, blocks, join_text_blocks(blocks), coerce_text(item.get("author")))
         elif kind in ("ghost_snapshot", "compaction", "compaction_summary", "other"):
-            yield Skipped(f"response_item/{kind}", line)
+            yield self._skip(f"response_item/{kind}")
         else:
-            yield Skipped(f"unknown: response_item/{kind[:80]}", line)
+            yield self._skip(f"unknown: response_item/{kind[:80]}")
 
-    def _handle_message(self, line: int, item: Json, ts: object) -> Iterator[Record]:
-        blocks = parse_codex_content(item.get("content"))
+    def _handle_message(self, item: Json) -> Iterator[Record]:
+        blocks, role = parse_codex_content(item.get("content")), item.get("role")
         if not blocks:
-            yield Rejected(line, "message without content", stringify(item)[:2_000])
-            return
-        match item.get("role"):
-            case "user":
-                yield from self._handle_user(line, blocks, "item", ts)
-            case "assistant":
-                yield from self._handle_assistant(line, blocks, "item", ts)
-            case "system" | "developer":
-                yield from self._emit(line, ts, "system", "synthetic", blocks, join_codex_text(blocks))
-            case role:
-                yield Rejected(line, f"message of unknown role {role!r}", stringify(item)[:2_000])
+            yield Rejected(self._line, "message without content", stringify(item)[:2_000])
+        elif role == "user":
+            yield from self._handle_user(blocks, "item")
+        elif role == "assistant":
+            yield from self._handle_assistant(blocks, "item")
+        elif role in ("system", "developer"):
+            yield from self._emit(SYSTEM, blocks, join_text_blocks(blocks))
+        else:
+            yield Rejected(self._line, f"message of unknown role {role!r}", stringify(item)[:2_000])
 
-    def _handle_event(self, line: int, event: Json, ts: object) -> Iterator[Record]:
-        match event.get("type"):
+    def _handle_event(self, event: Json) -> Iterator[Record]:
+        match kind := event.get("type"):
             case "user_message":
-                blocks = parse_codex_content(stringify(event.get("message")))
-                pictures = (event.get(key) for key in ("images", "local_images"))
-                blocks += [Block("image") for found in pictures if isinstance(found, list) for _ in found]
-                yield from self._handle_user(line, blocks, "event", ts)
+                pictures = [*coerce_list(event.get("images")), *coerce_list(event.get("local_images"))]
+                blocks = parse_codex_content(stringify(event.get("message"))) + [Block("image") for _ in pictures]
+                yield from self._handle_user(blocks, "event")
             case "agent_message":
-                yield from self._handle_assistant(
-                    line, parse_codex_content(stringify(event.get("message"))), "event", ts
-                )
+                yield from self._handle_assistant(parse_codex_content(stringify(event.get("message"))), "event")
             case "agent_reasoning":
-                yield from self._handle_thinking(line, [stringify(event.get("text"))], "event", ts)
+                yield from self._handle_thinking([stringify(event.get("text"))], "event")
             case "item_completed":
-                yield from self._handle_completed_item(line, event.get("item"), ts)
+                yield from self._handle_completed_item(coerce_dict(event.get("item")))
             case "thread_rolled_back":
-                yield from self._handle_rollback(line, event.get("num_turns"))
+                yield from self._take_back(event.get("num_turns"))
+                yield self._skip("event_msg/thread_rolled_back")
             case "thread_name_updated":
-                yield from self._handle_rename(line, event.get("thread_name"))
-            case kind:
-                yield Skipped(f"event_msg/{kind}", line)
+                if title := (coerce_text(event.get("thread_name")) or "").strip():
+                    yield Session(self._id, title=title)
+                yield self._skip("event_msg/thread_name_updated")
+            case _:
+                yield self._skip(f"event_msg/{kind}")
 
-    def _handle_completed_item(self, line: int, item: object, ts: object) -> Iterator[Record]:
+    def _handle_completed_item(self, item: Json) -> Iterator[Record]:
         """Yield a third telling of what was said. Other items (commands, changes, plans) stand in full elsewhere."""
-        kind = item.get("type") if isinstance(item, dict) else None
-        if isinstance(item, dict) and kind in ("UserMessage", "AgentMessage"):
-            parts = item.get("content")
-            texts = [part.get("text") for part in parts if isinstance(part, dict)] if isinstance(parts, list) else []
-            blocks = [Block("text", text) for text in texts if isinstance(text, str)]
-            if blocks and kind == "UserMessage":
-                yield from self._handle_user(line, blocks, "completed", ts)
-                return
-            if blocks:
-                yield from self._handle_assistant(line, blocks, "completed", ts)
-                return
-        yield Skipped(f"event_msg/item_completed/{kind}", line)
-
-    # Who speaks.
-
-    def _handle_user(self, line: int, blocks: list[Block], channel: Channel, ts: object) -> Iterator[Record]:
-        raw = join_codex_text(blocks)
-        text = extract_codex_user_text(raw)
-        answer = parse_agent_answer(raw) if not text else None
-        if not raw and not blocks:
-            yield Skipped("empty user message", line)
-        elif self._pairs.is_twin("user", text or raw, channel):
-            yield from self._merge_twin(line, blocks, "user")
-        elif answer is not None:
-            yield from self._emit(line, ts, "agent", "model", blocks, *answer)
-        elif not text and raw:
-            yield from self._set_workspace(extract_tag_body(raw, "cwd"))
-            yield from self._emit(line, ts, "system", "synthetic", blocks, "")
+        texts = [coerce_dict(part).get("text") for part in coerce_list(item.get("content"))]
+        blocks = [Block("text", text) for text in texts if isinstance(text, str)]
+        kind = item.get("type")
+        if blocks and kind == "UserMessage":
+            yield from self._handle_user(blocks, "completed")
+        elif blocks and kind == "AgentMessage":
+            yield from self._handle_assistant(blocks, "completed")
         else:
-            yield from self._release()
-            self._turns.append(len(self._lines))
-            role: Role = "agent" if self._subagent else "user"
-            origin: Origin = "model" if self._subagent else "human"
-            yield from self._emit(line, ts, role, origin, blocks, text, hold=channel != "item")
+            yield self._skip(f"event_msg/item_completed/{kind}")
 
-    def _handle_assistant(self, line: int, blocks: list[Block], channel: Channel, ts: object) -> Iterator[Record]:
-        text = join_codex_text(blocks)
-        if self._pairs.is_twin("assistant", text, channel):
-            yield from self._merge_twin(line, blocks, "assistant")
-        else:
-            yield from self._emit(line, ts, "assistant", "model", blocks, text, hold=channel != "item")
-
-    def _handle_thinking(self, line: int, parts: list[str], channel: Channel, ts: object) -> Iterator[Record]:
-        new = [part for part in parts if part.strip() and not self._pairs.is_twin("thinking", part, channel)]
-        if new:
-            yield from self._emit(line, ts, "assistant", "model", [Block("thinking", part) for part in new], "")
-        else:
-            yield Skipped("reasoning, repeated" if parts else "reasoning, encrypted", line)
-
-    def _merge_twin(self, line: int, blocks: list[Block], role: str) -> Iterator[Record]:
-        """Yield the second telling. Its blocks replace the first's where that is still held and knows less."""
-        held = self._held
-        same = held is not None and (held.role == "assistant") == (role == "assistant")
-        if held is not None and same and len(blocks) > len(held.blocks):
-            held.blocks = blocks
-        yield Skipped("twin", line)
-
-    # What was taken back, what it is called.
-
-    def _handle_rollback(self, line: int, turns: object) -> Iterator[Record]:
-        yield from self._release()
+    def _take_back(self, turns: object) -> Iterator[Record]:
+        yield from self.finish()
         count = min(turns, len(self._turns)) if isinstance(turns, int) else 0
         if count > 0:
             start = self._turns[-count]
-            for native in self._lines[start:]:
-                yield Inactive(self._id, str(native), "rolled back")
-            del self._turns[-count:]
-            del self._lines[start:]
-        yield Skipped("event_msg/thread_rolled_back", line)
+            yield from (Inactive(self._id, str(line), "rolled back") for line in self._lines[start:])
+            del self._turns[-count:], self._lines[start:]
 
-    def _handle_rename(self, line: int, name: object) -> Iterator[Record]:
-        if isinstance(name, str) and name.strip():
-            yield Session(self._id, title=name.strip())
-        yield Skipped("event_msg/thread_name_updated", line)
+    # Who speaks.
+
+    def _handle_user(self, blocks: list[Block], channel: Channel) -> Iterator[Record]:
+        raw = join_text_blocks(blocks)
+        text = extract_codex_user_text(raw)
+        answer = parse_agent_answer(raw) if not text else None
+        if not raw and not blocks:
+            yield self._skip("empty user message")
+        elif self._twins.is_twin("user", text or raw, channel):
+            yield self._merge_twin(blocks, "user")
+        elif answer is not None:
+            yield from self._emit(AGENT, blocks, *answer)
+        elif not text and raw:
+            yield from self._set_workspace(extract_tag_body(raw, "cwd"))
+            yield from self._emit(SYSTEM, blocks)
+        else:
+            yield from self.finish()
+            self._turns.append(len(self._lines))
+            by_agent = self._session is not None and self._session.kind == "subagent"
+            yield from self._emit(AGENT if by_agent else HUMAN, blocks, text, hold=channel != "item")
+
+    def _handle_assistant(self, blocks: list[Block], channel: Channel) -> Iterator[Record]:
+        text = join_text_blocks(blocks)
+        if self._twins.is_twin("assistant", text, channel):
+            yield self._merge_twin(blocks, "assistant")
+        else:
+            yield from self._emit(MODEL, blocks, text, hold=channel != "item")
+
+    def _handle_thinking(self, parts: list[str], channel: Channel) -> Iterator[Record]:
+        new = [part for part in parts if part.strip() and not self._twins.is_twin("thinking", part, channel)]
+        if new:
+            yield from self._emit(MODEL, [Block("thinking", part) for part in new])
+        else:
+            yield self._skip("reasoning, repeated" if parts else "reasoning, encrypted")
+
+    def _merge_twin(self, blocks: list[Block], role: str) -> Skipped:
+        """Return the second telling; its blocks replace the first's where that is still held and knows less."""
+        held = self._held
+        if held and (held.role == "assistant") == (role == "assistant") and len(blocks) > len(held.blocks):
+            held.blocks = blocks
+        return self._skip("twin")
 
     # Messages and sessions.
 
     def _set_workspace(self, cwd: object) -> Iterator[Record]:
         """Yield the session with its folder: the first one told."""
-        if self._session is None:
-            self._session = Session(self._id, kind="chat")
-        if not isinstance(cwd, str) or not cwd or self._session.workspace is not None:
-            return
-        self._session.workspace = cwd
-        self._announced = True
-        yield self._session
+        self._session = self._session or Session(self._id, kind="chat")
+        if isinstance(cwd, str) and cwd and self._session.workspace is None:
+            self._session.workspace, self._announced = cwd, True
+            yield self._session
 
     def _emit(
-        self,
-        line: int,
-        ts: object,
-        role: Role,
-        origin: Origin,
-        blocks: list[Block],
-        text: str,
-        speaker: str | None = None,
-        *,
-        hold: bool = False,
+        self, who: Who, blocks: list[Block], text: str = "", speaker: str | None = None, *, hold: bool = False
     ) -> Iterator[Record]:
-        """Yield the message; an event's is held until the next message shows that no richer twin follows."""
-        yield from self._release()
+        """Yield the session where that is new, then the message, unless it is held for its twin."""
+        yield from self.finish()
         if not self._announced:
-            self._announced = True
-            self._session = self._session or Session(self._id, kind="chat")
+            self._announced, self._session = True, self._session or Session(self._id, kind="chat")
             yield self._session
-        self._lines.append(line)
-        message = Message(
-            session=self._id,
-            native_id=str(line),
-            role=role,
-            origin=origin,
-            blocks=blocks,
-            text=text,
-            ts=coerce_time(ts),
-            speaker=speaker,
-            identity=self._compute_identity(blocks),
-            line=line,
-        )
+        self._lines.append(self._line)
+        identity, ts = self._compute_identity(blocks), coerce_time(self._stamp)
+        native = str(self._line)
+        message = Message(self._id, native, *who, blocks, text, ts, None, speaker, identity, self._line)
         if hold:
             self._held = message
         else:
             yield message
 
-    def _release(self) -> Iterator[Record]:
-        if self._held is not None:
-            held, self._held = self._held, None
-            yield held
-
     def _compute_identity(self, blocks: list[Block]) -> str:
-        """Return hash of the root conversation and of everything said up to here.
+        """Return a hash of the root conversation and of everything said up to here.
 
         Images are left out: of two tellings only one has them.
         """
