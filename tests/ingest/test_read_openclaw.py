@@ -14,10 +14,9 @@ from typing import Any
 import pytest
 import zstandard
 
-from slowwave.tasks.ingest.formats.agents import pi
 from slowwave.tasks.ingest.formats.agents.openclaw import reader as openclaw
 from slowwave.tasks.ingest.formats.agents.openclaw import sqlite as openclaw_sqlite
-from slowwave.tasks.ingest.formats.agents.openclaw.text import parse_model_text, parse_user_text
+from slowwave.tasks.ingest.formats.agents.openclaw.content import parse_model_text, parse_user_text
 from slowwave.tasks.ingest.parsing.lines import read_head
 from slowwave.tasks.ingest.parsing.records import Inactive, Limits, Message, Record, Rejected, Session, Skipped
 
@@ -106,7 +105,7 @@ def test_pi_and_openclaw_are_told_apart(tmp_path: Path) -> None:
     theirs.write_bytes(jsonl([HEADER, event("a1", None, "user", text("hello about OpenClaw"))]))
     assert openclaw.READER.sniff(read_head(ours))
     assert not openclaw.READER.sniff(read_head(theirs))
-    assert pi.READER.sniff(read_head(theirs))
+    assert openclaw.PI_READER.sniff(read_head(theirs))
 
 
 # --- what people and models said ------------------------------------------------------------------------------------

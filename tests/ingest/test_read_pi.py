@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from slowwave.tasks.ingest.formats.agents import pi
+from slowwave.tasks.ingest.formats.agents.openclaw import reader as openclaw
 from slowwave.tasks.ingest.parsing.lines import read_head
 from slowwave.tasks.ingest.parsing.records import Inactive, Limits, Message, Record, Rejected, Session, Skipped
 
 
 def read(path: Path) -> list[Record]:
-    return list(pi.READER.read(path, Limits()))
+    return list(openclaw.PI_READER.read(path, Limits()))
 
 
 def write(path: Path, events: list[dict[str, Any]]) -> Path:
@@ -78,7 +78,12 @@ def test_the_small_session(bench_data: Path) -> None:
 
 @pytest.mark.parametrize("name", ["small.jsonl", "large-session.jsonl"])
 def test_fixtures_are_recognised(name: str, bench_data: Path) -> None:
-    assert pi.READER.sniff(read_head(bench_data / "fixtures" / "pi" / name))
+    assert openclaw.PI_READER.sniff(read_head(bench_data / "fixtures" / "pi" / name))
+
+
+def test_a_role_that_is_no_text_is_no_session_of_pis(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.jsonl", [{"type": "message", "message": {"role": ["user"]}}])
+    assert not openclaw.PI_READER.sniff(read_head(path))
 
 
 def test_a_branched_files_copies_are_the_same_messages(tmp_path: Path) -> None:

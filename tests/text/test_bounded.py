@@ -18,7 +18,7 @@ from slowwave.recall.times import MOST_TIMES, parse_times
 from slowwave.schemas.tables import OBSERVATIONS
 from slowwave.tasks.boilerplate.masks import extract_spans
 from slowwave.tasks.habits.calls import PATCH_FILE
-from slowwave.tasks.ingest.formats.agents.openclaw.text import parse_model_text
+from slowwave.tasks.ingest.formats.agents.openclaw.content import parse_model_text
 from slowwave.tasks.llm.fence import find_injections
 from slowwave.tasks.observe.cues import find_cue
 from slowwave.tasks.supersede.supersede import supersede

@@ -14,7 +14,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 
 from slowwave.tasks.ingest.formats import chatgpt, chats
-from slowwave.tasks.ingest.formats.agents import aider, opencode, pi, specstory
+from slowwave.tasks.ingest.formats.agents import aider, opencode, specstory
 from slowwave.tasks.ingest.formats.agents.claude_code import reader as claude_code
 from slowwave.tasks.ingest.formats.agents.codex import reader as codex
 from slowwave.tasks.ingest.formats.agents.openclaw import reader as openclaw
@@ -39,7 +39,7 @@ OWN: tuple[Reader, ...] = (
     claude_code.READER,
     codex.READER,
     openclaw.READER,
-    pi.READER,
+    openclaw.PI_READER,
     chatgpt.READER,
     *chats.READERS,
     generic.READER,

@@ -10,15 +10,27 @@ import shutil
 import sqlite3
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from slowwave.tasks.ingest.parsing.records import Limits
+from slowwave.tasks.ingest.parsing.records import Head, Limits
 
+MAGIC = b"SQLite format 3\x00"
 COPIES = 5
 SMALLEST_LIMIT = 1 << 16
 """Bytes that each cell may have, whatever the limit: the database's own schema has to be read."""
+
+
+def has_columns(head: Head, table: str, columns: set[str]) -> bool:
+    """Return whether the file is a database whose table has these columns; for sniffing."""
+    if not head.data.startswith(MAGIC):
+        return False
+    try:
+        with open_read_only(head.path) as db:
+            return columns <= list_columns(db, table)
+    except (sqlite3.Error, OSError):
+        return False
 
 
 @contextmanager
@@ -32,20 +44,23 @@ def open_read_only(path: Path, limits: Limits | None = None) -> Iterator[sqlite3
     """
     path = path.resolve()
     log, index = get_companion_path(path, "-wal"), get_companion_path(path, "-shm")
-    if not index.exists() and not (log.exists() and log.stat().st_size):
-        with closing(_connect(path, "mode=ro&immutable=1")) as db:
-            yield _limit_cells(db, limits)
-        return
-    live = _connect_live(path) if index.exists() else None
-    if live is not None:
-        with closing(live):
-            yield _limit_cells(live, limits)
-        return
-    with (
-        tempfile.TemporaryDirectory(prefix="slowwave-") as folder,
-        closing(_connect(_copy_snapshot(path, Path(folder)), "mode=ro")) as db,
-    ):
-        yield _limit_cells(db, limits)
+    with ExitStack() as stack:
+        if not index.exists() and not (log.exists() and log.stat().st_size):
+            db = _connect(path, "mode=ro&immutable=1")
+        elif not (index.exists() and (live := _connect_live(path))):
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="slowwave-"))
+            db = _connect(_copy_snapshot(path, Path(folder)), "mode=ro")
+        else:
+            db = live
+        stack.enter_context(closing(db))
+        if limits:
+            db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, max(limits.max_line_bytes, SMALLEST_LIMIT))
+        yield db
+
+
+def list_columns(db: sqlite3.Connection, table: str) -> set[str]:
+    """Return column names of a table; none where it does not exist. Earlier versions of a schema lack some."""
+    return {row[0] for row in db.execute("SELECT name FROM pragma_table_info(?)", (table,))}
 
 
 def fetch_row(
@@ -68,12 +83,6 @@ def fetch_row(
 def explain_long_cell(limits: Limits) -> str:
     """Return why a row with a cell that `fetch_row` left out goes to quarantine."""
     return f"a cell is over the limit of {max(limits.max_line_bytes, SMALLEST_LIMIT)} bytes"
-
-
-def _limit_cells(db: sqlite3.Connection, limits: Limits | None) -> sqlite3.Connection:
-    if limits:
-        db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, max(limits.max_line_bytes, SMALLEST_LIMIT))
-    return db
 
 
 def get_companion_path(path: Path, suffix: str) -> Path:

@@ -6,12 +6,15 @@ program: it is opened read-only, in one transaction. A damaged row goes to quara
 
 import sqlite3
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import orjson
 
 from slowwave.tasks.ingest.parsing.documents import has_leading_keys, iter_documents
 from slowwave.tasks.ingest.parsing.records import (
+    HUMAN,
+    MODEL,
     Block,
     Head,
     Inactive,
@@ -25,7 +28,14 @@ from slowwave.tasks.ingest.parsing.records import (
     Skipped,
     read_each,
 )
-from slowwave.tasks.ingest.parsing.sqlite_readonly import explain_long_cell, fetch_row, open_read_only
+from slowwave.tasks.ingest.parsing.sqlite_readonly import (
+    MAGIC,
+    explain_long_cell,
+    fetch_row,
+    has_columns,
+    list_columns,
+    open_read_only,
+)
 from slowwave.tasks.ingest.parsing.values import (
     coerce_dict,
     coerce_id,
@@ -37,7 +47,6 @@ from slowwave.tasks.ingest.parsing.values import (
     join_text_blocks,
 )
 
-MAGIC = b"SQLite format 3\x00"
 _NOISE = frozenset(("step-start", "step-finish", "snapshot", "patch", "agent", "retry", "compaction"))
 """Parts that tell of the program's own doing."""
 
@@ -46,13 +55,8 @@ Fields = dict[str, object]
 
 def sniff(head: Head) -> bool:
     """Return whether the file is opencode's database, or starts as an export of it."""
-    if not head.data.startswith(MAGIC):
-        return has_leading_keys(head, "info", "projectID", "directory")
-    try:
-        with open_read_only(head.path) as db:
-            return {"session_id", "message_id", "data"} <= _list_columns(db, "part")
-    except (sqlite3.Error, OSError):
-        return False
+    is_export = not head.data.startswith(MAGIC) and has_leading_keys(head, "info", "projectID", "directory")
+    return is_export or has_columns(head, "part", {"session_id", "message_id", "data"})
 
 
 def read(path: Path, limits: Limits) -> Iterator[Record]:
@@ -69,15 +73,11 @@ def _read_export(number: int, document: dict[str, object]) -> Iterator[Record]:
     return _read_session(number, coerce_dict(document.get("info")), messages)
 
 
-def _list_columns(db: sqlite3.Connection, table: str) -> set[str]:
-    return {row[0] for row in db.execute("SELECT name FROM pragma_table_info(?)", (table,))}
-
-
 def _read_database(path: Path, limits: Limits) -> Iterator[Record]:
     try:
         with open_read_only(path, limits) as db:
             db.execute("BEGIN")  # one snapshot, whatever the program writes meanwhile
-            revert = "revert" if "revert" in _list_columns(db, "session") else "NULL"
+            revert = "revert" if "revert" in list_columns(db, "session") else "NULL"
             columns = ("id", "parent_id", "directory", "title", revert)
             for (rowid,) in db.execute("SELECT rowid FROM session ORDER BY time_created, id").fetchall():
                 cells, long = fetch_row(db, "session", columns, "rowid", rowid)
@@ -111,18 +111,15 @@ def _fetch_data(db: sqlite3.Connection, table: str, what: str, rowid: int, limit
     (data,), long = fetch_row(db, table, ["data"], "rowid", rowid)
     if long:
         return Rejected(rowid, f"{what}: {explain_long_cell(limits)}")
-    found = _parse_data(data)
-    return Rejected(rowid, f"{what} is no JSON object", str(data)[:200]) if found is None else found
+    fields = _parse_data(data)
+    return Rejected(rowid, f"{what} is no JSON object", str(data)[:200]) if fields is None else fields
 
 
 def _parse_data(data: object) -> Fields | None:
-    if not isinstance(data, str):
-        return None
-    try:
-        value = orjson.loads(data)
-    except orjson.JSONDecodeError:
-        return None
-    return value if isinstance(value, dict) else None
+    with suppress(orjson.JSONDecodeError):
+        value = orjson.loads(data) if isinstance(data, str) else None
+        return value if isinstance(value, dict) else None
+    return None
 
 
 def _read_session(line: int, info: Fields, messages: Iterable[tuple[int, Fields] | Rejected]) -> Iterator[Record]:
@@ -143,19 +140,19 @@ def _read_session(line: int, info: Fields, messages: Iterable[tuple[int, Fields]
 
 
 def _parse_message(session: str, line: int, message: Fields) -> Message | Rejected | Skipped:
-    info = coerce_dict(message.get("info"))
-    key, role, parts = coerce_id(info.get("id")), info.get("role"), message.get("parts")
+    info, parts = coerce_dict(message.get("info")), message.get("parts")
+    key, role = coerce_id(info.get("id")), info.get("role")
     if key is None or role not in ("user", "assistant") or not isinstance(parts, list):
         return Rejected(line, f"message {key!r} of role {role!r}, or without parts", format_excerpt(message))
     blocks = [block for part in map(coerce_dict, parts) for block in _parse_part(part)]
     if not blocks:
         return Skipped("failed answer" if info.get("error") else "empty message", line)
     text, at = join_text_blocks(blocks), coerce_time(coerce_dict(info.get("time")).get("created"))
-    parent = coerce_id(info.get("parentID"))
     if role == "user":
-        return Message(session, key, "user", "human" if text else "synthetic", blocks, text, at, parent, line=line)
-    again = info.get("summary") is True  # what was said so far, for the model itself
-    return Message(session, key, "assistant", "synthetic" if again else "model", blocks, text, at, parent, line=line)
+        who = HUMAN if text else ("user", "synthetic")
+    else:  # a summary is what was said so far, for the model itself
+        who = ("assistant", "synthetic") if info.get("summary") is True else MODEL
+    return Message(session, key, *who, blocks, text, at, coerce_id(info.get("parentID")), line=line)
 
 
 def _parse_part(part: Fields) -> Iterator[Block]:

@@ -1,25 +1,46 @@
-"""OpenClaw's session files, the storage before 2026.7.2 and the form of its archives ever since.
+"""Session files of OpenClaw and of pi, out of which it grew.
 
+OpenClaw's are its storage before 2026.7.2 and the form of its archives ever since:
 `~/.openclaw/agents/<agent>/sessions/<id>[-topic-<thread>].jsonl`, deleted (`.jsonl.deleted.<time>[.zst]`), reset
 (`.jsonl.reset.<time>`) and cold (`cold/<sha256>.jsonl.zst`) ones; `sessions.json` beside them names each session's
 key and title. The same events lie in SQLite since then: see `slowwave.tasks.ingest.formats.agents.openclaw.sqlite`.
+
+pi's: `~/.pi/agent/sessions/--<cwd>--/<time>_<uuid>.jsonl`, versions 1 (a list), 2 and 3 (a tree). A branched file
+begins with copies of its parent's lines, and a version 1 file is rewritten with fresh ids when pi opens it again: so a
+message of pi is known by its times and its content, never by its place or its id.
 """
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import orjson
 
-from slowwave.tasks.ingest.formats.agents.openclaw.events import Dialect, parse_session_id, read_events
-from slowwave.tasks.ingest.formats.agents.openclaw.text import parse_model_text, parse_user_text
-from slowwave.tasks.ingest.formats.agents.pi import is_event
+from slowwave.tasks.ingest.formats.agents.openclaw.content import UnwrappedText, parse_model_text, parse_user_text
+from slowwave.tasks.ingest.formats.agents.openclaw.events import (
+    SPOKEN,
+    TOOLS,
+    Dialect,
+    parse_session_id,
+    read_events,
+)
 from slowwave.tasks.ingest.parsing.lines import iter_json
 from slowwave.tasks.ingest.parsing.records import Head, Limits, Location, Reader, Record, Session, SessionKind
+from slowwave.tasks.ingest.parsing.values import clean_text, coerce_dict
+
+Entries = dict[str, dict[str, Any]]
+"""Entries of a session index by key."""
+
+
+def _clean_words(raw: str) -> UnwrappedText:
+    return UnwrappedText(clean_text(raw))
+
 
 OPENCLAW = Dialect("openclaw", parse_user_text, parse_model_text, ids_are_stable=True, retries=True)
+PI = Dialect("pi", _clean_words, _clean_words, ids_are_stable=False, retries=False)
 HOMES = (".openclaw", ".clawdbot", ".moltbot")
 MAX_INDEX_BYTES = 64 * 1024 * 1024
 
@@ -40,7 +61,7 @@ def sniff(head: Head) -> bool:
     folders = [part.lower() for part in head.path.parts]
     if ".pi" in folders:
         return False
-    first = head.lines[0] if head.lines and isinstance(head.lines[0], dict) else {}
+    first = coerce_dict(head.lines[0])
     named = first.get("type") == "session" and head.path.name.startswith(str(first.get("id")))
     return named or any(part in ("openclaw", *HOMES) for part in folders) or bool(_MARKS.search(head.data))
 
@@ -51,24 +72,38 @@ def read(path: Path, limits: Limits) -> Iterator[Record]:
     yield from read_events(iter_json(path, limits), load_indexed_session(path, native_id), OPENCLAW)
 
 
+def sniff_pi(head: Head) -> bool:
+    """Return whether the file holds session events; OpenClaw, which writes the same ones, is asked first."""
+    return any(is_event(line) for line in head.lines[:20])
+
+
+def read_pi(path: Path, limits: Limits) -> Iterator[Record]:
+    """Yield records of one session file of pi."""
+    return read_events(iter_json(path, limits), Session(parse_session_id(path.name), kind="chat"), PI)
+
+
+def list_pi_locations(home: Path) -> list[Location]:
+    """Return where pi keeps its sessions."""
+    root = home / ".pi" / "agent" / "sessions"
+    return [Location(root, "**/*.jsonl", root.is_dir())]
+
+
+def is_event(line: object) -> bool:
+    """Return whether a JSON value is a session's header or one of its messages."""
+    fields = coerce_dict(line)
+    if fields.get("type") == "session":
+        return isinstance(fields.get("id"), str) and bool({"cwd", "version", "provider"} & fields.keys())
+    role = coerce_dict(fields.get("message")).get("role")
+    known = fields.get("type") == "message" and role in (*SPOKEN, *TOOLS)
+    return known and not {"sessionId", "uuid", "payload"} & fields.keys()
+
+
 def list_locations(home: Path) -> list[Location]:
     """Return where OpenClaw keeps its files, under its name and its earlier ones."""
     roots = [home / name for name in HOMES]
     archives = ("session-sqlite-import-archive/**/*.jsonl*", "agents/*/session-sqlite-import-archive/**/*.jsonl*")
     patterns = ("agents/*/sessions/**/*.jsonl*", *archives)
     return [Location(root, pattern, root.is_dir()) for root in roots for pattern in patterns]
-
-
-def load_indexed_session(path: Path, native_id: str) -> Session:
-    """Return what `sessions.json` says of a session; only its id where there is no index or no entry."""
-    index = path.parent / "sessions.json"
-    try:
-        found = index.stat()
-    except OSError:
-        return Session(native_id)
-    if found.st_size > MAX_INDEX_BYTES or not index.is_file():
-        return Session(native_id)
-    return _map_sessions_by_id(index, found.st_mtime_ns, found.st_size).get(native_id) or Session(native_id)
 
 
 def parse_session_kind(key: str) -> SessionKind:
@@ -79,29 +114,30 @@ def parse_session_kind(key: str) -> SessionKind:
     return "scheduled" if {"cron", "hook", "heartbeat"} & set(parts) else "chat"
 
 
+def load_indexed_session(path: Path, native_id: str) -> Session:
+    """Return what `sessions.json` says of a session; only its id where there is no index or no entry."""
+    index = path.parent / "sessions.json"
+    entries: Entries = {}
+    with suppress(OSError):
+        found = index.stat()
+        if found.st_size <= MAX_INDEX_BYTES and index.is_file():
+            entries = _load_index(index, found.st_mtime_ns, found.st_size)
+    for key, entry in reversed(entries.items()):
+        if str(entry["sessionId"]) == native_id:
+            titles = (entry[name] for name in ("label", "displayName", "subject") if isinstance(entry.get(name), str))
+            parent = entries.get(str(entry.get("spawnedBy") or entry.get("parentSessionKey")), {}).get("sessionId")
+            return Session(native_id, None, next(titles, None), parse_session_kind(key), parent)
+    return Session(native_id)
+
+
 @lru_cache(maxsize=4)
-def _load_index(index: Path, mtime_ns: int, size: int) -> dict[str, dict[str, Any]]:
-    """Return entries of a session index by key.
-
-    Empty where it can't be read, for titles are no reason to lose messages.
-    """
-    try:
-        entries = orjson.loads(index.read_bytes())
-    except (OSError, orjson.JSONDecodeError):
-        return {}
-    entries = entries if isinstance(entries, dict) else {}
-    return {key: entry for key, entry in entries.items() if isinstance(entry, dict) and entry.get("sessionId")}
-
-
-def _map_sessions_by_id(index: Path, mtime_ns: int, size: int) -> dict[str, Session]:
-    entries = _load_index(index, mtime_ns, size)
-    return {str(entry["sessionId"]): _parse_session(key, entry, entries) for key, entry in entries.items()}
-
-
-def _parse_session(key: str, entry: dict[str, Any], entries: dict[str, dict[str, Any]]) -> Session:
-    title = next((entry[k] for k in ("label", "displayName", "subject") if isinstance(entry.get(k), str)), None)
-    parent = entries.get(str(entry.get("spawnedBy") or entry.get("parentSessionKey")), {}).get("sessionId")
-    return Session(str(entry["sessionId"]), title=title, kind=parse_session_kind(key), parent_id=parent)
+def _load_index(index: Path, mtime_ns: int, size: int) -> Entries:
+    """Return the entries of an index; none where it can't be read, for titles are no reason to lose messages."""
+    with suppress(OSError, orjson.JSONDecodeError):
+        entries = coerce_dict(orjson.loads(index.read_bytes()))
+        return {key: entry for key, entry in entries.items() if isinstance(entry, dict) and entry.get("sessionId")}
+    return {}
 
 
 READER = Reader("openclaw", 1, sniff, read, list_locations)
+PI_READER = Reader("pi", 1, sniff_pi, read_pi, list_pi_locations)

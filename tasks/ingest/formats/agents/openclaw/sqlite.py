@@ -9,7 +9,6 @@ import io
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, cast
 
@@ -27,32 +26,25 @@ from slowwave.tasks.ingest.parsing.lines import (
     parse_object,
 )
 from slowwave.tasks.ingest.parsing.records import Head, Limits, Location, Reader, Record, Rejected, Session, Skipped
-from slowwave.tasks.ingest.parsing.sqlite_readonly import explain_long_cell, fetch_row, open_read_only
-
-MAGIC = b"SQLite format 3\x00"
+from slowwave.tasks.ingest.parsing.sqlite_readonly import (
+    explain_long_cell,
+    fetch_row,
+    has_columns,
+    list_columns,
+    open_read_only,
+)
 
 Item = tuple[int, dict[str, Any]] | Rejected
-
-
-@dataclass(slots=True, frozen=True)
-class Archive:
-    """A session that was moved out of the events table into one blob."""
-
-    table: str
-    rowid: int
-    session_id: str
-    packed: bool
+_ARCHIVES = (
+    ("session_transcript_archives", "encoding = 'zstd'", "1", "created_at, session_id, generation"),
+    ("session_transcript_cold_archives", "1", "archive_blob IS NOT NULL", "archived_at, session_id"),
+)
+"""Tables of sessions that were moved out of the events into one blob: table, whether it is packed, rows, order."""
 
 
 def sniff(head: Head) -> bool:
     """Return whether the file is a SQLite database with OpenClaw's transcript table."""
-    if not head.data.startswith(MAGIC):
-        return False
-    try:
-        with open_read_only(head.path) as db:
-            return {"session_id", "seq", "event_json"} <= list_columns(db, "transcript_events")
-    except (sqlite3.Error, OSError):
-        return False
+    return has_columns(head, "transcript_events", {"session_id", "seq", "event_json"})
 
 
 def read(path: Path, limits: Limits) -> Iterator[Record]:
@@ -67,34 +59,27 @@ def read(path: Path, limits: Limits) -> Iterator[Record]:
         yield Rejected(0, f"the database cannot be opened: {error}")
 
 
-def _catch_damage(records: Iterator[Record]) -> Iterator[Record]:
-    """Yield a damaged page ends what is read through it, and nothing else."""
-    try:
-        yield from records
-    except sqlite3.DatabaseError as error:
-        yield Rejected(0, f"SQLite cannot read on: {error}")
-
-
-def _read_archives(db: sqlite3.Connection, limits: Limits) -> Iterator[Record]:
-    for archive in _list_archives(db):
-        yield from _catch_damage(_read_archive(db, archive, limits))
-
-
-def _read_sessions(db: sqlite3.Connection, limits: Limits) -> Iterator[Record]:
-    for session_id in _list_session_ids(db):
-        items = _query_events(db, session_id, limits)
-        yield from read_events(items, _load_session(db, session_id), OPENCLAW, pinned=True)
-
-
 def list_locations(home: Path) -> list[Location]:
     """Return where OpenClaw keeps its agents' databases."""
     roots = [home / name for name in HOMES]
     return [Location(root, "agents/*/agent/openclaw-agent.sqlite", root.is_dir()) for root in roots]
 
 
-def list_columns(db: sqlite3.Connection, table: str) -> set[str]:
-    """Return column names of a table; none where it does not exist. Earlier versions of the schema lack some."""
-    return {row[0] for row in db.execute("SELECT name FROM pragma_table_info(?)", (table,))}
+def _catch_damage(records: Iterator[Record]) -> Iterator[Record]:
+    """Yield the records up to a damaged page, which ends what is read through it, and nothing else."""
+    try:
+        yield from records
+    except sqlite3.DatabaseError as error:
+        yield Rejected(0, f"SQLite cannot read on: {error}")
+
+
+# Live events.
+
+
+def _read_sessions(db: sqlite3.Connection, limits: Limits) -> Iterator[Record]:
+    for (session_id,) in db.execute("SELECT DISTINCT session_id FROM transcript_events ORDER BY session_id").fetchall():
+        items = _query_events(db, session_id, limits)
+        yield from read_events(items, _load_session(db, session_id), OPENCLAW, pinned=True)
 
 
 def _query_events(db: sqlite3.Connection, session_id: str, limits: Limits) -> Iterator[Item]:
@@ -106,21 +91,18 @@ def _query_events(db: sqlite3.Connection, session_id: str, limits: Limits) -> It
         with closing(db.execute(query, (session_id,))) as rows:
             for rowid, seq in rows:
                 (plain, zstd), long = fetch_row(db, "transcript_events", columns, "rowid", rowid)
-                item = _decode_event(rowid, plain, zstd, bool(long), limits)
-                yield item if isinstance(item, Rejected) else _ensure_id(item, seq)
+                if plain is not None:
+                    yield _parse_event(rowid, plain, seq)
+                elif zstd is not None:
+                    yield _decompress_event(rowid, zstd, seq, limits)
+                else:
+                    missing = "neither event_json nor event_zstd holds the event"
+                    yield Rejected(rowid, explain_long_cell(limits) if long else missing)
     except sqlite3.DatabaseError as error:
         yield Rejected(0, f"SQLite cannot read on in session {session_id}: {error}")
 
 
-def _decode_event(rowid: int, plain: bytes | None, zstd: bytes | None, long: bool, limits: Limits) -> Item:
-    if plain is not None:
-        return parse_object(rowid, plain)
-    if zstd is not None:
-        return _decompress_event(rowid, zstd, limits)
-    return Rejected(rowid, explain_long_cell(limits) if long else "neither event_json nor event_zstd holds the event")
-
-
-def _decompress_event(rowid: int, raw: bytes, limits: Limits) -> Item:
+def _decompress_event(rowid: int, raw: bytes, seq: int, limits: Limits) -> Item:
     try:
         with zstandard.ZstdDecompressor().stream_reader(raw) as stream:
             data = stream.read(limits.max_line_bytes + 1)
@@ -128,64 +110,64 @@ def _decompress_event(rowid: int, raw: bytes, limits: Limits) -> Item:
         return Rejected(rowid, f"event_zstd does not decompress: {error}", raw[:EXCERPT].hex()[:EXCERPT])
     if len(data) > limits.max_line_bytes:
         return Rejected(rowid, f"event is over the limit of {limits.max_line_bytes} bytes", decode_excerpt(data))
-    return parse_object(rowid, data)
+    return _parse_event(rowid, data, seq)
 
 
-def _ensure_id(item: tuple[int, dict[str, Any]], number: int) -> Item:
-    """Return the event with its place in the session as id where it bears none: rowids change when a database is
+def _parse_event(rowid: int, raw: bytes, place: int) -> Item:
+    """Return the event, with its place in the session as id where it bears none: rowids change when a database is
     packed.
     """
-    item[1].setdefault("id", str(number))
+    item = parse_object(rowid, raw)
+    if not isinstance(item, Rejected):
+        item[1].setdefault("id", str(place))
     return item
 
 
-def _list_archives(db: sqlite3.Connection) -> list[Archive]:
-    found: list[Archive] = []
-    for table, packed, where, order in (
-        ("session_transcript_archives", "encoding = 'zstd'", "1", "created_at, session_id, generation"),
-        ("session_transcript_cold_archives", "1", "archive_blob IS NOT NULL", "archived_at, session_id"),
-    ):
+# Archives.
+
+
+def _read_archives(db: sqlite3.Connection, limits: Limits) -> Iterator[Record]:
+    archives = []
+    for table, packed, where, order in _ARCHIVES:
         if "archive_blob" in list_columns(db, table):
             rows = db.execute(f"SELECT rowid, session_id, {packed} FROM {table} WHERE {where} ORDER BY {order}")
-            found += [Archive(table, rowid, session_id, bool(zstd)) for rowid, session_id, zstd in rows]
-    return found
+            archives += [(table, *row) for row in rows]
+    for table, rowid, session_id, zstd in archives:
+        yield from _catch_damage(_read_archive(db, table, rowid, session_id, bool(zstd), limits))
 
 
-def _read_archive(db: sqlite3.Connection, archive: Archive, limits: Limits) -> Iterator[Record]:
+def _read_archive(
+    db: sqlite3.Connection, table: str, rowid: int, session_id: str, packed: bool, limits: Limits
+) -> Iterator[Record]:
     """Yield each line under the archive's rowid: the place where a person finds it."""
-    with open_blob_stream(db, archive) as stream:
-        session = _load_session(db, archive.session_id)
-        yield from read_events(_read_archive_lines(stream, archive.rowid, limits), session, OPENCLAW, pinned=True)
+    with _open_blob(db, table, rowid, packed) as stream:
+        lines = _read_archive_lines(stream, rowid, limits)
+        yield from read_events(lines, _load_session(db, session_id), OPENCLAW, pinned=True)
 
 
 def _read_archive_lines(stream: io.BufferedReader, rowid: int, limits: Limits) -> Iterator[Item]:
     number = 0
     try:
-        for item in iter_lines(stream, limits):
+        for line in iter_lines(stream, limits):
+            number = line.line if isinstance(line, Rejected) else line[0]
+            if not isinstance(line, Rejected) and not line[1].strip():
+                continue
+            item = line if isinstance(line, Rejected) else _parse_event(rowid, line[1], number)
             if isinstance(item, Rejected):
-                yield Rejected(rowid, f"archive line {item.line}: {item.reason}", item.excerpt)
-                continue
-            number = item[0]
-            if not item[1].strip():
-                continue
-            parsed = parse_object(rowid, item[1])
-            yield _prefix_reason(parsed, number) if isinstance(parsed, Rejected) else _ensure_id(parsed, number)
+                item = Rejected(rowid, f"archive line {number}: {item.reason}", item.excerpt)
+            yield item
     except (*DAMAGE, sqlite3.Error) as error:
         yield Rejected(rowid, f"archive is damaged after line {number}: {error}")
 
 
-def _prefix_reason(rejected: Rejected, number: int) -> Rejected:
-    return Rejected(rejected.line, f"archive line {number}: {rejected.reason}", rejected.excerpt)
-
-
 @contextmanager
-def open_blob_stream(db: sqlite3.Connection, archive: Archive) -> Iterator[io.BufferedReader]:
-    """Open the archive's lines as a stream, read from the database piece by piece."""
-    with db.blobopen(archive.table, "archive_blob", archive.rowid, readonly=True) as blob:
+def _open_blob(db: sqlite3.Connection, table: str, rowid: int, packed: bool) -> Iterator[io.BufferedReader]:
+    """Open the lines of an archive as a stream, read from the database piece by piece."""
+    with db.blobopen(table, "archive_blob", rowid, readonly=True) as blob:
         stream: io.BufferedReader = io.BufferedReader(_BlobBytes(blob))
-        if archive.packed:
-            packed = zstandard.ZstdDecompressor().stream_reader(stream, read_across_frames=True, closefd=False)
-            stream = io.BufferedReader(BoundedUnpacking(cast(IO[bytes], packed), len(blob)), CHUNK)
+        if packed:
+            unpacked = zstandard.ZstdDecompressor().stream_reader(stream, read_across_frames=True, closefd=False)
+            stream = io.BufferedReader(BoundedUnpacking(cast(IO[bytes], unpacked), len(blob)), CHUNK)
         yield stream
 
 
@@ -202,10 +184,6 @@ class _BlobBytes(io.RawIOBase):
         data = self._blob.read(len(buffer))
         buffer[: len(data)] = data
         return len(data)
-
-
-def _list_session_ids(db: sqlite3.Connection) -> list[str]:
-    return [row[0] for row in db.execute("SELECT DISTINCT session_id FROM transcript_events ORDER BY session_id")]
 
 
 def _skip_external_archives(db: sqlite3.Connection) -> Iterator[Skipped]:

@@ -1,16 +1,82 @@
-"""What was said, out of the text OpenClaw stores: envelopes, stamps, tags taken off, automatic turns told apart.
+"""What a message of OpenClaw or pi holds: typed blocks, and of OpenClaw's the words without their wrapping.
 
 OpenClaw wraps what a person writes before it goes to the model (who sent it, when, what it answers) and stores the
 wrapped text. It also writes user messages of its own: heartbeats, cron jobs, the memory flush before a compaction.
 """
 
 import re
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import orjson
 
-from slowwave.tasks.ingest.parsing.values import clean_text
+from slowwave.tasks.ingest.parsing.records import Block
+from slowwave.tasks.ingest.parsing.values import (
+    clean_text,
+    coerce_bool,
+    coerce_dict,
+    coerce_list,
+    coerce_text,
+    drop_base64,
+    dump_json,
+    encode_json,
+    join_text,
+)
+
+# Blocks.
+
+
+def parse_openclaw_content(content: object) -> list[Block]:
+    """Return typed blocks of a message's content: a string, or a list of parts."""
+    if isinstance(content, str):
+        return [Block("text", drop_base64(content))] if content else []
+    return [_parse_part(part) for part in coerce_list(content) if part is not None]
+
+
+def _parse_part(part: object) -> Block:
+    if isinstance(part, str):
+        return Block("text", drop_base64(part))
+    if not isinstance(part, dict):
+        return Block("other", dump_json(part))
+    match kind := part.get("type"):
+        case "text" | "thinking":
+            return Block(kind, drop_base64(coerce_text(part.get(kind)) or ""))
+        case "toolCall" | "tool_call" | "tool_use" | "functionCall":
+            arguments = drop_base64(encode_json(part.get("arguments", part.get("input"))))
+            return Block("tool_call", arguments, coerce_text(part.get("name")), coerce_text(part.get("id")))
+        case "image":
+            return Block("image", media=coerce_text(part.get("mimeType")) or "image")
+        case _:
+            # The kind alone: what it holds may be another tool's binary data.
+            return Block("other", name=coerce_text(kind))
+
+
+def parse_openclaw_result(message: dict[str, Any]) -> list[Block]:
+    """Return blocks of a tool's answer: its output, then its images."""
+    parts = parse_openclaw_content(message.get("content"))
+    output = join_text(parts, "\n")
+    call_id, name = coerce_text(message.get("toolCallId")), coerce_text(message.get("toolName"))
+    result = Block("tool_result", output, name, call_id, is_error=_detect_failure(message, output))
+    return [result, *(block for block in parts if block.type == "image")]
+
+
+def parse_bash_execution(message: dict[str, Any]) -> list[Block]:
+    """Return blocks of a command a person ran beside the conversation: the call and its output."""
+    code, command = message.get("exitCode"), dump_json({"command": message.get("command")})
+    output = drop_base64(coerce_text(message.get("output")) or "")
+    failed = code != 0 if isinstance(code, int) else None
+    return [Block("tool_call", command, "bash"), Block("tool_result", output, "bash", is_error=failed)]
+
+
+def _detect_failure(message: dict[str, Any], output: str) -> bool | None:
+    """Return whether a tool failed: OpenClaw's tools report it in their details, with isError false."""
+    details = message.get("details")
+    told = details is None and output.startswith("{") and '"status":"error"' in output[:400].replace(" ", "")
+    return True if told or coerce_dict(details).get("status") == "error" else coerce_bool(message.get("isError"))
+
+
+# Words.
 
 
 @dataclass(slots=True, frozen=True)
@@ -147,16 +213,10 @@ def _find_header_block(text: str, header: re.Match[str]) -> tuple[str, int | Non
 
 
 def _parse_sender(body: str) -> str | None:
-    try:
-        fields = orjson.loads(body)
-    except orjson.JSONDecodeError:
-        return None
-    if isinstance(fields, dict) and isinstance(fields.get("sender"), dict):
-        fields = fields["sender"]
-    if not isinstance(fields, dict):
-        return None
-    for key in ("name", "sender", "username", "label", "e164", "id"):
-        value = fields.get(key)
-        if isinstance(value, str) and value.strip():
-            return None if value in _CLIENTS or value.startswith("openclaw-") else value.strip()
+    with suppress(orjson.JSONDecodeError):
+        fields = coerce_dict(orjson.loads(body))
+        fields = coerce_dict(fields.get("sender")) or fields
+        for key in ("name", "sender", "username", "label", "e164", "id"):
+            if name := (coerce_text(fields.get(key)) or "").strip():
+                return None if fields[key] in _CLIENTS or name.startswith("openclaw-") else name
     return None
