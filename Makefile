@@ -16,7 +16,7 @@ export VLLM_NO_USAGE_STATS := 1
 export VLLM_CPU_KVCACHE_SPACE := 4
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-vllm faults lint format bench mutate serve clean
+.PHONY: help install demo test test-vllm faults lint format bench serve clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -65,9 +65,6 @@ format: install ## let ruff mend the format
 
 bench: install ## every measurement (SLOWWAVE_BENCH_DATA names the folder of public sets)
 	$(BIN)/python -m bench.all
-
-mutate: install ## 60 changes by chance to recall, context, chat and supersede: which does no test notice? (ten minutes or more)
-	$(BIN)/python -m bench.mutate
 
 serve: install ## a Prefect server on 127.0.0.1:4200 and a worker with the nightly deployment
 	deployments/serve.sh $(BIN)

@@ -45,7 +45,6 @@ def runs(folder: Path) -> dict[str, list[tuple[Words, str]]]:
         "nights.model_nights": [
             ([talk, "--nights", 2, "--llm", "scripted:tests.llm_scripts:mumbling", *PLAIN], "night 2: ")
         ],
-        "mutate": [(["slowwave/chat/effect.py", "--tests", "tests/chat/test_active.py", "--count", 1], "not reached")],
         "nights.narration": [([ROOT / "data" / "samples" / name for name in ("claude-code", "openclaw")], "tier")],
         "nights.night": [([talk, *PLAIN], "nothing changed")],
         "nights.observe": [([told], "first person")],
