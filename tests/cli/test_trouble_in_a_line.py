@@ -16,6 +16,7 @@ from slowwave.cli.main import app
 from slowwave.engines.encoders.protocol import HashEncoder
 from slowwave.flows.nightly import run_night
 from slowwave.memory import Memory
+from slowwave.schemas.errors import NoSuchPath
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import QUARANTINE
 from slowwave.store import Snapshot, Store
@@ -168,17 +169,21 @@ def within_seconds() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("within_seconds")
-def test_pipes_and_devices_are_quarantined_and_never_waited_for(tmp_path: Path) -> None:
+def test_pipes_and_devices_are_refused_or_quarantined_and_never_waited_for(tmp_path: Path) -> None:
     folder = tmp_path / "chats"
     folder.mkdir()
     for pipe in (tmp_path / "pipe", folder / "pipe.jsonl", folder / "sessions.json", folder / "manifest.json"):
         os.mkfifo(pipe)
     session(folder, "short", 2, [("user", "The ladder is in the shed."), ("assistant", "Noted.")])
-    run_night([tmp_path / "pipe", Path("/dev/zero"), folder], Settings(store=tmp_path / "store", encoder="hash-384"))
+    settings = Settings(store=tmp_path / "store", encoder="hash-384")
+    for named in (tmp_path / "pipe", Path("/dev/zero")):  # what is named itself is refused before a store is made
+        with pytest.raises(NoSuchPath, match="a pipe or a device"):
+            run_night([named, folder], settings)
+        assert not settings.store.exists()
+    run_night([folder], settings)
     store = Store.open(tmp_path / "store")
     reasons = {row["path"]: row["reason"] for row in store.read(QUARANTINE).to_pylist()}
-    asked = {str(tmp_path / "pipe"), "/dev/zero", str(folder / "pipe.jsonl"), str(folder / "manifest.json")}
-    assert reasons.keys() == asked
+    assert reasons.keys() == {str(folder / "pipe.jsonl"), str(folder / "manifest.json")}
     assert all("neither a file nor a folder" in reason for reason in reasons.values())
     assert Snapshot(tmp_path / "store").release.counts["messages"] == 2
 
