@@ -16,11 +16,11 @@ from slowwave.cli.main import app
 from slowwave.engines.encoders.protocol import HashEncoder
 from slowwave.flows.nightly import run_night
 from slowwave.memory import Memory
-from slowwave.schemas.errors import NoSuchPath
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import QUARANTINE
 from slowwave.store import Snapshot, Store
 from slowwave.store.journal import log_recall
+from slowwave.tasks.ingest.parsing.records import NoSuchPath
 from tests.talk_files import session
 
 QUERY = "Where do the tide gauge readings go?"
