@@ -214,7 +214,7 @@ def test_verify_passes_and_names_what_was_changed(store: Path, tmp_path: Path) -
 
 def test_config_shows_every_name_and_value_whole_at_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    monkeypatch.setenv("SLOWWAVE_MODEL__COMPLETION_TOKENS_PER_SECOND", "12.5")
+    monkeypatch.setenv("SLOWWAVE_MODEL__USD_PER_MILLION_COMPLETION", "12.5")
     shown, listed = typed("config").output, json.loads(typed("config", "--json").output)
     assert "…" not in shown
     for name, one in listed.items():
@@ -261,7 +261,8 @@ def test_releases_rollback_quarantine_and_runs(store: Path, tmp_path: Path) -> N
     shutil.copytree(store, copy)
     torn = typed("inspect", "quarantine", "--store", copy).output
     assert "torn line" in torn
-    assert typed("reprocess", "gists", "--gists", "extractive", "--store", copy).exit_code == 0
+    session = json.loads(typed("recall", "port", "--json", "--store", copy).output)["hits"][0]["sources"][0]["session"]
+    assert typed("exclude", session, "--why", "a second release is needed", "--store", copy).exit_code == 0
     back = typed("rollback", "r1", "--store", copy)
     assert back.exit_code == 0, back.output
     listed = json.loads(typed("inspect", "releases", "--json", "--store", copy).output)

@@ -12,7 +12,6 @@ from prefect.runtime import flow_run
 from prefect.testing.utilities import prefect_test_harness
 
 from slowwave.flows.under_prefect import (
-    experiment,
     export,
     nightly,
     reprocess,
@@ -21,7 +20,6 @@ from slowwave.flows.under_prefect import (
 )
 from slowwave.schemas.errors import StoreLocked
 from slowwave.store.lock import writer_lock
-from tests.experiment_files import write_experiment
 
 # Prefect's test server warns at its end, on some machines.
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -102,13 +100,3 @@ def test_what_is_done_when_prefect_loses_its_run_is_not_done_twice(
     assert run_under_prefect(outlives_its_run, outlives_its_run.fn) == "done"
     assert called == ["flow"]
     assert "slowwave: Prefect could not note that outlives-its-run is done" in capsys.readouterr().err
-
-
-def test_an_experiments_trials_are_tasks_and_what_it_found_an_artifact(server: None, tmp_path: Path) -> None:
-    file = write_experiment(tmp_path, '"context.budget" = [5, 400]')
-    found = experiment(str(file), {"store": str(tmp_path / "store"), "encoder": "hash-384", "gists": "off"})
-    assert found.questions == {"train": 4, "validation": 2, "test": 2}
-    with get_client(sync_client=True) as client:
-        trials = [run for run in client.read_task_runs() if run.name.startswith("run_trial")]
-        assert len(trials) == 3 + 3 + 1  # on test the settings in force alone: none is better
-        assert any("# ferry" in str(one.data) for one in client.read_artifacts())

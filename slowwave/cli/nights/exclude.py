@@ -32,9 +32,10 @@ def exclude(
     store: StoreOption = None,
     space: SpaceOption = None,
 ) -> None:
-    """Leave sessions, claims, merges or notes out of the memory, also in later nights.
+    """Leave sessions, claims, merges or notes out of the memory.
 
-    Messages stay in the vault; what was distilled from them goes, and what depended on it is made anew.
+    Later nights do not bring them back. Messages stay in the vault; what was distilled from them goes, and what
+    depended on it is made anew.
     """
     with report_errors_and_progress():
         from slowwave.flows.exclude import run_exclude
@@ -45,7 +46,7 @@ def exclude(
 
 
 def include(ids: Ids, store: StoreOption = None, space: SpaceOption = None) -> None:
-    """Take in again what was left out; what an agent noted counts as your own word."""
+    """Take in again what was left out; confirm an agent's note."""
     with report_errors_and_progress():
         from slowwave.flows.exclude import run_include
 

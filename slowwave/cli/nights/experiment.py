@@ -26,7 +26,10 @@ def experiment(
     store: StoreOption = None,
     space: SpaceOption = None,
 ) -> None:
-    """Find out which settings answer best; no setting changes. One that was killed goes on where it was."""
+    """Find out which settings answer best; no setting changes.
+
+    An experiment that was killed goes on where it was.
+    """
     with report_errors_and_progress():
         open_store(store, space)
         import orjson
