@@ -169,7 +169,7 @@ def test_a_claim_of_three_sessions_is_told_with_the_confidence_that_claims_shows
     asked, answer = "Always run the integration tests before you push to the pier branch.", "Understood."
     talks = [
         session(tmp_path, f"s{day}", day, [("user", f"Please add tide table {day} to the parser."), ("assistant", "I "
-        "changed `src/parser.py`, and the tests pass."), ("user", asked), ("assistant", answer)], "/work/pier")
+        "changed `src/parser.py`, and the tests pass."), ("user", asked), ("assistant", answer)], "/home/ada/pier")
         for day in (1, 2, 3)
     ]  # fmt: skip
     made = run_night(talks, Settings(store=tmp_path / "made", encoder="hash-384"))
@@ -186,9 +186,9 @@ def test_a_claim_of_three_sessions_is_told_with_the_confidence_that_claims_shows
     assert row["confidence"] < 0.5 < claim["confidence"]  # one session alone would not be told
     sure, surer = claim["confidence"], round(claim["confidence"] + 0.001, 3)
     for words in (("skill",), ("project", "--out", "-")):
-        told = [run(*words, "--workspace", "/work/pier", "--min-confidence", least) for least in (0.5, sure, surer)]
+        told = [run(*words, "--workspace", "/home/ada/pier", "--min-confidence", least) for least in (0.5, sure, surer)]
         assert [asked[:-1] in one for one in told] == [True, True, False]
-    assert asked[:-1] in run("briefing", "--workspace", "/work/pier")
+    assert asked[:-1] in run("briefing", "--workspace", "/home/ada/pier")
     assert [asked[:-1] in run("claims", "--min-confidence", least) for least in (sure, surer)] == [True, False]
     run("export", tmp_path / "out.json", "--learnings")
     exported = json.loads((tmp_path / "out.json").read_text())["claims"]
