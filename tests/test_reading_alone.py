@@ -144,7 +144,7 @@ def test_commands_that_need_the_night_say_so_in_a_line(store: Path) -> None:
         "run x --plain",
         "plan x",
         "reprocess dedupe",
-        "unmerge x",
+        "include xxxxxx",
         "talk",
         "verify",
         "sources",
