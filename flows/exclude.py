@@ -24,14 +24,14 @@ from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import EXCLUSIONS, MERGES, MESSAGES, OBSERVATIONS, SESSIONS
 from slowwave.schemas.vocabulary import LedgerKind
-from slowwave.store.notes import PREFIX, Note, read_notes, review_note
+from slowwave.store.notes import PREFIX, Note, Verdict, read_notes, review_note
 from slowwave.store.releases import Release, read_releases
 from slowwave.store.snapshot import CANDIDATE, Snapshot
 from slowwave.store.store import Store
-from slowwave.tasks.dedupe.dedupe import unmerge
+from slowwave.tasks.dedupe.dedupe import Deduped, unmerge
 from slowwave.tasks.ingest.redact import redact_path
 from slowwave.tasks.observe.exclusions import CLAIM, SESSION, hash_words
-from slowwave.tasks.supersede.supersede import KINDS, unsupersede
+from slowwave.tasks.supersede.supersede import KINDS, Superseded, unsupersede
 
 LEAST = 6
 """Characters of an id that name a claim, a merge or a note."""
@@ -165,7 +165,7 @@ def _find_one(ids: Iterable[str], name: str) -> str | None:
     return found[0] if found else None
 
 
-def _review_notes(names: Sequence[str], settings: Settings, verdict: Any) -> list[str]:
+def _review_notes(names: Sequence[str], settings: Settings, verdict: Verdict) -> list[str]:
     """Return the names, those of notes as their session's id, once the verdict on each note is written down."""
     folder = settings.store / settings.space
     notes: dict[str, Note] = {note.id.removeprefix(PREFIX): note for note in read_notes(folder)}
@@ -270,17 +270,16 @@ def _undo_merge(store: Store, merge_id: str) -> str:
         raise UsageError(f"{merge_id} is a model's judgement: exclude what came of it (`slowwave inspect changes`)")
     if merge["undone"][0].as_py():
         raise UsageError(f"left out already: {merge_id}")
+    undone: Deduped | Superseded
     if kind in KINDS:
-        changed = unsupersede(store.read_ids(OBSERVATIONS, [loser]), merge, merge_id)
-        store.merge(MERGES, changed.merges)
-        store.merge(OBSERVATIONS, changed.observations)
+        undone = unsupersede(store.read_ids(OBSERVATIONS, [loser]), merge, merge_id)
     else:
         pair = store.read_ids(OBSERVATIONS, [loser, winner])
         others = store.read(OBSERVATIONS, where=pc.field("canonical_id") == winner)
         others = others.filter(pc.not_equal(others["observation_id"], loser))
         undone = unmerge(pa.concat_tables([pair, others]), merge, merge_id)
-        store.merge(MERGES, undone.merges)
-        store.merge(OBSERVATIONS, undone.observations)
+    store.merge(MERGES, undone.merges)
+    store.merge(OBSERVATIONS, undone.observations)
     return f"{kind} {merge_id}"
 
 
