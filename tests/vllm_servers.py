@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
+
+from slowwave.engines.llm.vllm import has_bfloat16
 import pytest
 
 
@@ -34,6 +36,7 @@ def served(folder: Path, port: int, window: int = 1024) -> Iterator["subprocess.
         "max-model-len": str(window),
         "max-num-seqs": "8",
         "structured-outputs-config": '{"backend": "xgrammar", "disable_any_whitespace": true}',
+        "dtype": "auto" if has_bfloat16() else "float32",
     }
     command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--enforce-eager"]
     command += ["--enable-prompt-tokens-details", *(part for name in options for part in (f"--{name}", options[name]))]
