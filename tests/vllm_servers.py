@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
+import pytest
 
 from slowwave.engines.llm.vllm import has_bfloat16
-import pytest
 
 
 def free_port() -> int:
