@@ -22,7 +22,10 @@ class ActiveSettings(BaseModel):
     recent: int = Field(6, ge=0, description="Latest turns that always go along, word for word, while they fit.")
     recent_share: float = Field(0.4, ge=0, le=1, description="Part of the conversation's tokens that they may take.")
     follow_up_words: int = Field(
-        3, ge=0, description="A message of no more content words that calls up nothing is asked with the one before it."
+        3,
+        ge=0,
+        description="A message of no more content words that calls up nothing is asked with the one before it, and a "
+        "hook leaves it unanswered.",
     )
     recap_share: float = Field(
         0.0, ge=0, le=0.5, description="Part of the older turns' tokens for the model's recap of what found no room."

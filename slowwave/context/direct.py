@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from slowwave.context.rendering import Line, LineSource, format_day, get_speaker
 from slowwave.context.reports.snippets import OMITTED
 from slowwave.recall.filters import mask_allowed_passages
-from slowwave.recall.hits import Hit
+from slowwave.recall.hits import Hit, Hits
 from slowwave.recall.query import Query
 from slowwave.recall.release.view import View
 from slowwave.schemas.tables import MESSAGES, PASSAGES
@@ -110,6 +110,19 @@ def rank_messages(view: View, query: Query, hits: Sequence[Hit], tags: Mapping[s
     for one in sorted(told, key=lambda one: -one.likelihood):
         best.setdefault((one.source.session, one.source.message), one)
     return list(best.values())
+
+
+def put_narration_last(view: View, hits: Hits) -> Hits:
+    """Return the messages with those that called a tool as they were said ("Let me read the log first.") after all
+    others; none where there are no others.
+    """
+    rows = view.read_by_id(MESSAGES, [hit.id for hit in hits], ["blocks"])
+    kinds = {key: [block["type"] for block in cast(list[Row], row["blocks"])] for key, row in rows.items()}
+    calling = {key for key, some in kinds.items() if "tool_call" in some}
+    ordered = sorted(hits, key=lambda hit: hit.id in calling)
+    if not ordered or ordered[0].id in calling:
+        return Hits((), hits.reason or "what was found was said beside calls of tools", relevance=hits.relevance)
+    return Hits(ordered, relevance=hits.relevance, notes=hits.notes)
 
 
 def read_replies(view: View, query: Query, ids: Sequence[str]) -> dict[str, Row]:

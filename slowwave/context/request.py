@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Unpack
 
 from slowwave.context.build import Context, Turn, add_summaries, assemble_context, build_memory_snippets, check_block
-from slowwave.context.direct import Told, is_direct, rank_messages
+from slowwave.context.direct import Told, is_direct, put_narration_last, rank_messages
 from slowwave.context.masters import find_masters
 from slowwave.context.projects.briefing import (
     Kinds,
@@ -118,6 +118,8 @@ def _collect_memories(
     asked = build_query(query, settings.hits, ("message",), **filters)
     try:
         view = memory._get_view()
+        if automatic:
+            hits = put_narration_last(view, hits)
         asked = place_query(view, asked)
         encode = partial(memory._vectors.encode_texts, view.release.encoder)
         if asked.times and not automatic and (summed_up := find_stretch(view, asked, encode, view.session_tags)):

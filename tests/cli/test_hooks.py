@@ -136,20 +136,64 @@ for words, given in json.load(sys.stdin):
             sys.stdout.flush()
             os.dup2(out, 1)
             told.seek(0)
-            print(json.dumps([ended.code or 0, len(told.read())]), flush=True)
+            print(json.dumps([ended.code or 0, told.read().decode(errors="replace")]), flush=True)
 """
 """Calls in one process, each with files for its input and output: the imports are paid for once."""
 
 
-def test_whatever_is_amiss_no_prompt_is_stopped(store: Path, project: Path) -> None:
-    raw = json.dumps(CALLS).replace("HERE", str(project)).encode()
+def call_each(calls: list[tuple[list[str], object]], project: Path, store: Path) -> list[tuple[int, str]]:
+    """Exit status and output of each call of the hook."""
+    raw = json.dumps(calls).replace("HERE", str(project)).encode()
     environment = os.environ | {"PYTHONPATH": str(ROOT), "SLOWWAVE_STORE": str(store), "XDG_CONFIG_HOME": str(store)}
     command = [sys.executable, "-c", DRIVER]
     done = subprocess.run(command, input=raw, cwd=store.parent, env=environment, capture_output=True, check=False)
-    ends = [json.loads(line) for line in done.stdout.splitlines()]
-    assert [end[0] for end in ends] == [0] * len(CALLS), done.stderr
-    assert [number for number, end in enumerate(ends) if end[1]] == [len(CALLS) - 2, len(CALLS) - 1]
     assert done.stderr == b""
+    return [(status, told) for status, told in map(json.loads, done.stdout.splitlines())]
+
+
+def test_whatever_is_amiss_no_prompt_is_stopped(store: Path, project: Path) -> None:
+    ends = call_each(CALLS, project, store)
+    assert [status for status, _ in ends] == [0] * len(CALLS)
+    assert [number for number, (_, told) in enumerate(ends) if told] == [len(CALLS) - 2, len(CALLS) - 1]
+
+
+SMALL_TALK = (
+    "ok",
+    "thanks",
+    "continue",
+    "yes please do that",
+    "run the tests",
+    "what did you do?",
+    "looks good, commit it",
+    "go on with the next step",
+    "can you try that again?",
+    "no, revert it",
+    "why did it fail?",
+    "fix the failing test",
+    "why the database?",
+    "make it shorter, and add a comment",
+    "add type hints to the new helper function",
+    "rename the variable foo to something clearer everywhere",
+)
+QUESTIONS = {
+    "Which database does tidepool use for the gauge readings?": "PostgreSQL 17",
+    "Why was the high water at Port Aven an hour late?": "local clock time",
+    "Should the longitude be added to the phases in the station files?": "Greenwich phase lags",
+    "Which port should the tidepool service listen on?": "port 9090",
+    "Which unit do heights have outside the front end, and above what?": "metres above LAT",
+}
+
+
+def test_of_21_everyday_prompts_those_that_ask_the_memory_are_answered(tmp_path: Path) -> None:
+    store, here = tmp_path / "store", Path("/home/ada/tidepool")
+    run_night([ROOT / "data" / "samples" / "claude-code"], Settings(store=store))
+    prompts = [*SMALL_TALK, *QUESTIONS]
+    ends = call_each([(["user-prompt"], {"cwd": "HERE", "prompt": one}) for one in prompts], here, store)
+    told = dict(zip(prompts, (text for _, text in ends), strict=True))
+    assert {prompt: told[prompt] for prompt in SMALL_TALK} == dict.fromkeys(SMALL_TALK, "")
+    assert [prompt for prompt, answer in QUESTIONS.items() if answer not in told[prompt]] == []
+    unknown = [(["user-prompt"], {"cwd": "/somewhere/else", "prompt": one}) for one in QUESTIONS]
+    assert call_each(unknown, here, store) == [(0, "")] * len(QUESTIONS)
 
 
 def test_a_session_elsewhere_may_be_told_of_everything(store: Path) -> None:

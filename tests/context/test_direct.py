@@ -200,3 +200,25 @@ def test_once_a_line_has_all_that_is_asked_what_has_little_of_it_is_left_out() -
 
     assert shown("Where did Oscar Wilde die?") == ["Oscar Wilde died in Paris."]
     assert shown("Where did Oscar Wilde go to die?") == [one.text for one in said]  # "go" nobody said
+
+
+def test_unasked_what_an_agent_says_before_it_acts_comes_last_and_never_alone(tmp_path: Path) -> None:
+    call = {"type": "tool_use", "id": "c1", "name": "Read", "input": {"path": "sync.log"}}
+    narrated = [{"type": "text", "text": "Let me see why the harbour feed stops every Sunday evening."}, call]
+    answered = "The harbour feed stops every Sunday evening since the ferry office restarts its router."
+    alone = [{"type": "text", "text": "Let me look at the wiring of the lighthouse winch again."}, call]
+    talks = {"/harbour": [("assistant", narrated), ("user", answered)], "/winch": [("assistant", alone)]}
+    paths = [session(tmp_path, name[1:], 3, said, name) for name, said in talks.items()]  # type: ignore[arg-type]
+    run_night(paths, Settings(store=tmp_path / "store", encoder="hash-384"))
+    own = Memory.open(tmp_path / "store", encoder=HashEncoder())
+
+    def tell(query: str, place: str, *, automatic: bool) -> list[str]:
+        parts = own.context(query, 200, automatic=automatic, workspace=place).parts
+        return [line.text for part in parts if part.name == "memories" for line in part.lines]
+
+    query = str(narrated[0]["text"])
+    assert tell(query, "/harbour", automatic=False)[0] == query
+    assert tell(query, "/harbour", automatic=True)[0] == answered
+    query = str(alone[0]["text"])
+    assert tell(query, "/winch", automatic=False) == [query]
+    assert tell(query, "/winch", automatic=True) == []

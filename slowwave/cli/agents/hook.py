@@ -53,7 +53,7 @@ def hook(
 ) -> None:
     """Answer a hook of Claude Code, Codex or Cursor: briefing or context, or nothing.
 
-    Where the memory knows the project, what it tells is of the project; elsewhere a session starts without a briefing.
+    What it tells is of the project; in a folder that the memory does not know it says nothing.
     """
     with suppress(Exception):
         given = json.loads(sys.stdin.buffer.read().decode("utf-8", "replace"))
@@ -81,15 +81,18 @@ def _collect_told(
     from slowwave.cli.asking.context import find_project, open_memory
     from slowwave.context.handed_out import note_block
     from slowwave.text.fence import fence_block
+    from slowwave.text.words import extract_content_words
 
     memory = open_memory(store, space)
     folder = given.get("cwd") or next(iter(given.get("workspace_roots") or ()), None)
     here = find_project(memory, str(folder)) if folder and not everywhere else None
-    if event == "user-prompt":
-        block = memory.context(prompt, budget, automatic=True, workspace=here)
-    elif event == "session-start" and (here or everywhere):
-        block = memory.briefing(budget, workspace=here)
-    else:
+    if event not in EVENTS or not (here or everywhere):
         return ""
+    if event == "session-start":
+        block = memory.briefing(budget, workspace=here)
+    elif len(extract_content_words(prompt)) > memory.settings.context.active.follow_up_words:
+        block = memory.context(prompt, budget, automatic=True, workspace=here)
+    else:
+        return ""  # what follows on what was just said asks the session, not the memory
     note_block(memory.root / memory.space, block)
     return fence_block(block.text) if block.text else block.text
