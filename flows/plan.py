@@ -167,8 +167,7 @@ class Planner:
             estimate_labels(self.relations, claims, settings.relate.pairs, answer)
             lines.append(self.relations)
         if "topics" in self.models:
-            batch, shown = settings.extract.batch_claims, settings.extract.topics_shown
-            lines.append(estimate_topics(claims + self.left_claims, batch, shown, self.job.store.count(TOPICS)))
+            lines.append(estimate_topics(claims + self.left_claims, self.job.store.count(TOPICS)))
         if "summaries" in self.models:
             sessions = [*self.sessions, *self.left_sessions]
             lines.append(estimate_summaries(sessions, claims + self.left_claims, settings.pyramid, self.window))

@@ -88,15 +88,6 @@ class ExtractSettings(BaseModel):
     max_claims: int = Field(12, ge=1, le=50, description="Claims from one chunk, at most.")
     quote_score: float = Field(90.0, ge=50, le=100, description="Likeness from which a quote stands in its message.")
     gist_words: int = Field(30, ge=0, description="Messages of fewer words get their gist without the model.")
-    batch_claims: int = Field(25, ge=1, le=100, description="Claims assigned to topics under one prompt.")
-    topics_shown: int = Field(30, ge=1, description="Topics a claim may be assigned to under one prompt, the nearest.")
-    same_topic: float = Field(
-        0.6,
-        ge=-1,
-        le=1,
-        description="Cosine of two topics' purposes from which a model's are one, if claims are alike too.",
-    )
-    purpose_samples: int = Field(10, ge=1, description="Random claims a topic's purpose is written from.")
 
 
 class LLMSettings(BaseModel):
@@ -214,17 +205,11 @@ class BoilerplateSettings(Section):
     """What counts as junk: text that comes back session after session."""
 
     min_sessions: int = Field(5, ge=0, description="Sessions that hold a line word for word; 0 turns the mask off.")
-    min_words: int = Field(8, ge=3, description="Words of a line; shorter ones count together with their neighbours.")
 
 
 class HabitSettings(Section):
     """What of the agents' work counts as a habit."""
 
-    min_support: int = Field(2, ge=2, description="Turns in which files, steps or a command come together, at least.")
-    max_chance: float = Field(0.1, gt=0, le=1, description="Chance of as many common turns by accident, at most.")
-    min_share: float = Field(0.3, ge=0, le=1, description="Share of the rarer file's, or first step's, turns.")
-    max_files: int = Field(20, ge=2, description="A turn that edits more files ties none of them together.")
-    sequence: int = Field(3, ge=2, le=5, description="Steps of a sequence, at most.")
     exclude: tuple[str, ...] = Field(
         ("*.lock", "*-lock.json", "*-lock.yaml", "*.log", "*.min.*", "node_modules/*", "dist/*", "build/*"),
         description="Globs of files that programs write: they are tied to nothing.",
@@ -235,8 +220,6 @@ class KeywordSettings(Section):
     """How keywords are picked."""
 
     top: int = Field(5, ge=0, description="Keywords a claim; 0 turns them off.")
-    max_words: int = Field(3, ge=1, le=4, description="Words in a keyword, at most.")
-    diversity: float = Field(0.3, ge=0, le=1, description="Weight of difference between keywords (MMR).")
 
 
 class DedupeSettings(Section):
@@ -248,34 +231,18 @@ class DedupeSettings(Section):
         le=100,
         description="token_sort_ratio, less 3 for each word one side adds in a row, from which two claims are one.",
     )
-    candidates: int = Field(10, ge=1, description="Nearest claims by vector that are scored.")
 
 
 class SupersedeSettings(Section):
     """Which claims a language model is asked about, where there is one: whether a later one changes an earlier."""
 
     pairs: int = Field(2_000, ge=0, description="Pairs a night that the model judges, the likeliest first; 0: none.")
-    judged_from: float = Field(0.1, ge=0, le=1, description="The classifier's probability from which a pair is judged.")
 
 
 class RelateSettings(Section):
     """Which related claims a language model is asked about, where there is one: does one support or need the other?"""
 
     pairs: int = Field(1_000, ge=0, description="Pairs a night that the model labels, the closest first; 0: none.")
-
-
-class TopicSettings(Section):
-    """How claims gather into topics."""
-
-    threshold: float = Field(0.4, ge=-1, le=1, description="Cosine from which new claims are gathered before sorting.")
-    merge_at: float = Field(
-        0.18, ge=-1, le=1, description="Mean cosine between two topics' claims that makes them one."
-    )
-    fold_at: float = Field(0.14, ge=-1, le=1, description="The same where one of the two is small.")
-    small: int = Field(3, ge=1, description="Claims under which a topic is small.")
-    max_share: float = Field(0.25, gt=0, le=1, description="Share of all claims over which a topic is cut in two.")
-    min_to_split: int = Field(40, ge=4, description="Claims there must be before any topic is cut.")
-    samples: int = Field(5, ge=1, description="Latest members kept as a topic's samples.")
 
 
 class PyramidSettings(Section):
@@ -386,7 +353,6 @@ class StoreSettings(Section):
     keep_weekly: int = Field(0, ge=0, description="Weeks of which the last release is kept besides.")
     keep_monthly: int = Field(0, ge=0, description="Months of which the last release is kept besides.")
     require_encrypted: bool = Field(False, description="Write only where the disk is known to be encrypted (Linux).")
-    compact_fragments: int = Field(20, ge=2, description="A table of more small files is compacted.")
 
 
 class Settings(BaseSettings):
@@ -426,7 +392,6 @@ class Settings(BaseSettings):
     dedupe: DedupeSettings = DedupeSettings()
     supersede: SupersedeSettings = SupersedeSettings()
     relate: RelateSettings = RelateSettings()
-    topics: TopicSettings = TopicSettings()
     pyramid: PyramidSettings = PyramidSettings()
     recall: RecallSettings = RecallSettings()
     context: ContextSettings = ContextSettings()

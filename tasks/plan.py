@@ -13,6 +13,7 @@ from typing import Any
 import orjson
 
 from slowwave.schemas.settings import LLMSettings, PyramidSettings
+from slowwave.tasks.topics.assign_llm import SIZES
 
 ANSWER_SHARE = 0.35
 """Tokens of claims over tokens of transcript, before anything was measured."""
@@ -158,12 +159,12 @@ def estimate_labels(line: Line, claims: int, most: int, answer: float) -> None:
     line.units = line.requests
 
 
-def estimate_topics(claims: int, batch: int, shown: int, known_topics: int) -> Line:
+def estimate_topics(claims: int, known_topics: int) -> Line:
     """Estimate what assigning new claims costs, and the purposes of topics."""
-    line = Line("assign", units=claims, estimated=True)
+    line, batch = Line("assign", units=claims, estimated=True), SIZES.batch
     for at in range(0, claims, batch):
         size = min(batch, claims - at)
-        topics_then = min(shown, known_topics + at // batch + 3)
+        topics_then = min(SIZES.shown, known_topics + at // batch + 3)
         line.add(PROMPT_TOKENS + size * CLAIM_TOKENS + topics_then * TOPIC_TOKENS, size * 14)
     for _ in range(claims // 40):
         line.add(PROMPT_TOKENS + 10 * CLAIM_TOKENS, 40)

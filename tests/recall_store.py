@@ -166,6 +166,6 @@ def build(
         ],
     )
     if index:
-        compact_store(store, fragments=20)
+        compact_store(store)
     publish(store, "run", encoder if vectors else None, calibrate)
     return store

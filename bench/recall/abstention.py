@@ -83,7 +83,7 @@ def build_reduced_store(
         store.append(
             table, some.filter(pc.invert(pc.is_in(some["message_id"], pa.array(sorted(without), pa.string()))))
         )
-    compact_store(store, fragments=20)
+    compact_store(store)
     publish(store, "bench", encoder.name, lambda draft: fit_calibration(View(store.dir, draft), encoder).to_json())
 
 

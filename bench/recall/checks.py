@@ -97,7 +97,7 @@ def recall_while_swapping(root: Path, encoder: Encoder, queries: Sequence[str]) 
     some = store.open_dataset(PASSAGES).head(ROWS).cast(PASSAGES.schema)
     for _ in range(SWAPS):
         store.merge(PASSAGES, some)  # the same rows again: a new version of the table that says the same
-        compact_store(store, fragments=20)
+        compact_store(store)
         publish(store, "bench", encoder.name)
         over.wait(PAUSE)
     over.set()

@@ -78,7 +78,7 @@ def build_pool_store(pool: TurnCollection, root: Path, encoder: Encoder | None) 
     if encoder is not None:
         rows = add_vectors(rows, "text", encode_once(rows["text"].to_pylist(), encoder))
     store.append(PASSAGES, rows)
-    compact_store(store, fragments=20)
+    compact_store(store)
     publish(store, "bench", encoder.name if encoder else None)
 
 

@@ -82,7 +82,7 @@ def build_scaled_store(root: Path, rows: int, texts: Sequence[str], vectors: Vec
         near = vectors[list(which)] + noise.normal(0, 0.02, (len(said), VECTOR_DIM)).astype(np.float32)
         near /= np.linalg.norm(near, axis=1, keepdims=True)
         _append_rows(store, start, said, near)
-    compact_store(store, fragments=20)
+    compact_store(store)
     publish(store, "bench", encoder)
 
 

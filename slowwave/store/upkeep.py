@@ -72,8 +72,10 @@ def compact_table(store: Store, table: Table, fragments: int) -> bool:
     return True
 
 
-def compact_store(store: Store, fragments: int) -> list[str]:
+def compact_store(store: Store, fragments: int = 20) -> list[str]:
     """Compact and index what this run made; names the tables that were touched. Runs before a release.
+
+    A table of more than so many `fragments` is compacted.
 
     Raises:
         StoreUnwritable: no room, no right, or a table that is broken.

@@ -16,13 +16,14 @@ from itertools import accumulate
 
 import numpy as np
 
-from slowwave.schemas.settings import BoilerplateSettings
 from slowwave.text.words import TERM
 
 VERSION = 1
 LINE = re.compile(r"\S[^\n]*")
 STOP = re.compile(r"(?<![.!?…])(?P<stops>[.!?…]++)[\"'”’)\]*]*+(?=\s)")
 """Ends a sentence. It begins where a run of stops does, and keeps what it took: a line of stops alone is read once."""
+MIN_WORDS = 8
+"""Words of a line; shorter ones count together with their neighbours. Raise VERSION with it."""
 DIGIT = re.compile(r"\d")
 CHANGING = re.compile(
     r"\b\d{4}-\d\d-\d\d(?:[t ]\d\d:\d\d(?::\d\d)?(?:\.\d+)?(?:z|[+-]\d\d:?\d\d)?)?\b|\b\d{1,2}:\d\d(?::\d\d)?\b"
@@ -40,8 +41,8 @@ class Span:
     hash: int
 
 
-def extract_spans(text: str, min_words: int) -> list[Span]:
-    """Return the text's shingles in order: from each line or sentence on, the fewest that have `min_words` words.
+def extract_spans(text: str) -> list[Span]:
+    """Return the text's shingles in order: from each line or sentence on, the fewest that have MIN_WORDS words.
 
     The last ones, after which too little follows, reach back instead. A text of fewer words in all has none.
     """
@@ -50,7 +51,7 @@ def extract_spans(text: str, min_words: int) -> list[Span]:
     starts = (
         at for at in range(len(units)) if units[at][2] or not at or units[at - 1][2]
     )  # one of a run without words
-    found = [_find_span_bounds(words, at, min_words) for at in starts]
+    found = [_find_span_bounds(words, at) for at in starts]
     return [
         Span(units[a][0], units[b][1], _hash_units(units[a : b + 1])) for a, b in dict.fromkeys(r for r in found if r)
     ]
@@ -72,18 +73,17 @@ def _find_units(text: str) -> Iterator[tuple[int, int]]:
             yield at, end
 
 
-def _find_span_bounds(words: list[int], at: int, min_words: int) -> tuple[int, int] | None:
+def _find_span_bounds(words: list[int], at: int) -> tuple[int, int] | None:
     """Return first and last unit of the shingle that begins, or else ends, with this one.
 
     Args:
         words: how many there are before each unit, and in all.
         at: the unit.
-        min_words: of a shingle.
     """
-    last = bisect_left(words, words[at] + min_words) - 1
+    last = bisect_left(words, words[at] + MIN_WORDS) - 1
     if last < len(words) - 1:
         return at, max(last, at)
-    first = bisect_right(words, words[at + 1] - min_words) - 1
+    first = bisect_right(words, words[at + 1] - MIN_WORDS) - 1
     return (min(first, at), at) if first >= 0 else None
 
 
@@ -97,33 +97,33 @@ def _hash_units(units: Units) -> int:
     return int.from_bytes(hashlib.blake2b(joined.encode("utf-8", "surrogatepass"), digest_size=8).digest(), signed=True)
 
 
-def count_session_spans(texts: Iterable[str], min_words: int) -> Counter[int]:
+def count_session_spans(texts: Iterable[str]) -> Counter[int]:
     """Return how often each shingle stands in a session's texts."""
-    return Counter(span.hash for text in texts for span in extract_spans(text, min_words))
+    return Counter(span.hash for text in texts for span in extract_spans(text))
 
 
-def find_recurring_spans(sessions: Iterable[Collection[int]], settings: BoilerplateSettings) -> dict[int, int]:
+def find_recurring_spans(sessions: Iterable[Collection[int]], min_sessions: int) -> dict[int, int]:
     """Return hash of each shingle that at least `min_sessions` sessions hold -> how many do. None when turned off.
 
     Args:
         sessions: the distinct hashes of each session.
-        settings: `min_sessions`; 0 turns the mask off.
+        min_sessions: 0 turns the mask off.
     """
     held = [np.fromiter(hashes, dtype=np.int64, count=len(hashes)) for hashes in sessions]
-    if not held or not settings.min_sessions:
+    if not held or not min_sessions:
         return {}
     values, counts = np.unique(np.concatenate(held), return_counts=True)
-    often = counts >= settings.min_sessions
+    often = counts >= min_sessions
     return dict(zip(values[often].tolist(), counts[often].tolist(), strict=True))
 
 
-def mask_spans(text: str, known: Collection[int], min_words: int) -> str:
+def mask_spans(text: str, known: Collection[int]) -> str:
     """Return the text with each shingle in `known` blanked out, line breaks in its place: every other character stays
     put.
     """
     if not known:
         return text
-    gone = [span for span in extract_spans(text, min_words) if span.hash in known]
+    gone = [span for span in extract_spans(text) if span.hash in known]
     if not gone:
         return text
     kept = list(text)
@@ -147,13 +147,13 @@ def format_span_id(number: int) -> str:
     return f"{number & 0xFFFFFFFFFFFFFFFF:016x}"
 
 
-def find_span_texts(texts: Iterable[str], wanted: Collection[int], min_words: int) -> Mapping[int, str]:
+def find_span_texts(texts: Iterable[str], wanted: Collection[int]) -> Mapping[int, str]:
     """Return how each wanted shingle reads where it first stands."""
-    return dict(reversed(list(_iter_span_texts(texts, wanted, min_words))))
+    return dict(reversed(list(_iter_span_texts(texts, wanted))))
 
 
-def _iter_span_texts(texts: Iterable[str], wanted: Collection[int], min_words: int) -> Iterator[tuple[int, str]]:
+def _iter_span_texts(texts: Iterable[str], wanted: Collection[int]) -> Iterator[tuple[int, str]]:
     for text in texts:
-        for span in extract_spans(text, min_words):
+        for span in extract_spans(text):
             if span.hash in wanted:
                 yield span.hash, text[span.start : span.end]

@@ -36,7 +36,7 @@ TEXT_COLUMNS = ["session_id", "message_id", "seq", "text"]
 
 def compute_boilerplate_key(job: Job) -> str:
     """Return what a session's lines depend on besides its messages."""
-    return compute_step_key("boilerplate", VERSION, str(job.settings.boilerplate.min_words))
+    return compute_step_key("boilerplate", VERSION)
 
 
 def find_boilerplate(job: Job) -> StepReport:
@@ -61,7 +61,7 @@ def _build_line_rows(job: Job, group: pl.DataFrame, key: str) -> pa.Table:
     spoken = _read_spoken_texts(job.store, group["session_id"].to_list(), gone)
     rows = []
     for sid in group["session_id"]:
-        counts = count_session_spans(spoken.get(sid, []), job.settings.boilerplate.min_words)
+        counts = count_session_spans(spoken.get(sid, []))
         held = sorted(counts)
         rows.append({"session_id": sid, "hashes": held, "counts": [counts[h] for h in held], "step_key": key})
     return pa.Table.from_pylist(rows, schema=LINES.schema)
@@ -77,7 +77,7 @@ def _read_spoken_texts(store: Store, ids: list[str], gone: Collection[str]) -> d
 def _update_boilerplate(job: Job, key: str) -> int:
     """Make the table say what the lines say now; rows that stay the same are left alone."""
     lines = job.store.read(LINES, where=pc.field("step_key") == key).sort_by("session_id").to_pylist()
-    often = find_recurring_spans([row["hashes"] for row in lines], job.settings.boilerplate)
+    often = find_recurring_spans([row["hashes"] for row in lines], job.settings.boilerplate.min_sessions)
     listed = compute_step_key("boilerplate", VERSION, job.settings.boilerplate)
     held = {r["span_id"]: r for r in job.store.read(BOILERPLATE).to_pylist()}
     times: Counter[int] = Counter()
@@ -104,7 +104,7 @@ def _read_span_texts(job: Job, wanted: Mapping[int, str]) -> dict[int, str]:
     for sid in sorted(set(wanted.values())):
         mine = {n for n, at in wanted.items() if at == sid}
         spoken = _read_spoken_texts(job.store, [sid], ())
-        texts |= find_span_texts(spoken.get(sid, []), mine, job.settings.boilerplate.min_words)
+        texts |= find_span_texts(spoken.get(sid, []), mine)
     return texts
 
 
@@ -114,7 +114,6 @@ class Mask:
     def __init__(self, job: Job) -> None:
         rows = job.store.read(BOILERPLATE, ["span_id"])["span_id"].to_pylist()
         self.known = {int.from_bytes(bytes.fromhex(one), signed=True) for one in rows}
-        self.min_words = job.settings.boilerplate.min_words
         self._store = job.store
         self.recalled = load_recalled_spans(job.store.dir)
         self.echoes = 0
@@ -135,7 +134,7 @@ class Mask:
 
     def mask_text(self, text: str, said_at: datetime | None) -> str:
         """Return a message's text, of the same length, with what is masked blanked out."""
-        kept, echoes = mask_echoes(mask_spans(text, self.known, self.min_words), said_at, self.recalled)
+        kept, echoes = mask_echoes(mask_spans(text, self.known), said_at, self.recalled)
         self.echoes += echoes
         return kept
 

@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 from rapidfuzz import fuzz, process
 
-from slowwave.schemas.settings import DedupeSettings
 from slowwave.tasks.dedupe.guards import align_pair, find_objection, speaker
 from slowwave.tasks.dedupe.normalise import Claim, normalise_claim
 
@@ -52,11 +51,6 @@ class Decision:
     def score(self) -> float:
         """Likeness by which the best of several is taken, 0 to 101; the same words come first."""
         return 101.0 if self.rule == "exact" else self.scores["likeness"]
-
-
-def make_rules(settings: DedupeSettings) -> Rules:
-    """Return the rules in force."""
-    return Rules(threshold=settings.threshold)
 
 
 def compare_sentences(

@@ -13,11 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slowwave.schemas.ids import compute_content_id
-from slowwave.schemas.settings import DedupeSettings
 from slowwave.schemas.tables import MERGES, OBSERVATIONS
 from slowwave.schemas.vocabulary import LedgerKind, Status, is_shared
 from slowwave.tasks.dedupe.cluster import assign_canonical_rows
-from slowwave.tasks.dedupe.decide import Decision, make_rules
+from slowwave.tasks.dedupe.decide import Decision, Rules
 from slowwave.tasks.dedupe.pairs import Found, Judge, Undone, find_duplicate_pairs, select_row, set_columns, sort_by_id
 
 VERSION = "dedupe/2"
@@ -34,7 +33,7 @@ class Deduped:
 def dedupe(
     pending: pa.Table,
     known: pa.Table,
-    settings: DedupeSettings,
+    rules: Rules,
     step_key: str,
     undone: Undone = frozenset(),
     judge: Judge | None = None,
@@ -56,7 +55,7 @@ def dedupe(
     standing = pc.is_in(known["status"], pa.array(["active", "superseded"]))
     old = sort_by_id(known.filter(pc.and_(standing, _mask_absent(known, pending))))
     table = pa.concat_tables([old, live])
-    found = find_duplicate_pairs(table, old.num_rows, make_rules(settings), settings.candidates, undone, judge)
+    found = find_duplicate_pairs(table, old.num_rows, rules, undone, judge)
     joined = assign_canonical_rows(_rank_rows(table, old.num_rows), found, frozenset(range(old.num_rows)))
     marked = _mark_duplicates(table, joined, found, step_key)
     keep = sorted({*range(old.num_rows, table.num_rows), *joined.values()})

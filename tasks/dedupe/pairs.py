@@ -55,7 +55,7 @@ MAX_ASKED = 2_000
 
 
 def find_duplicate_pairs(
-    table: pa.Table, known: int, rules: Rules, nearest: int, undone: Undone, judge: Judge | None = None
+    table: pa.Table, known: int, rules: Rules, undone: Undone, judge: Judge | None = None
 ) -> Found:
     """Return the pairs of rows that are one claim; rows before `known` are not compared with each other.
 
@@ -67,7 +67,7 @@ def find_duplicate_pairs(
     ]
     vectors, has = stack_unit_vectors(table)
     pairs = deduplicate_pairs(
-        np.concatenate([find_exact_pairs(claims), find_word_pairs(claims), find_vector_pairs(vectors, has, nearest)])
+        np.concatenate([find_exact_pairs(claims), find_word_pairs(claims), find_vector_pairs(vectors, has, nearest=10)])
     )
     pairs = _filter_allowed(pairs[pairs[:, 1] >= known], table, undone)
     found: dict[int, dict[int, Decision]] = defaultdict(dict)

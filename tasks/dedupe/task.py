@@ -9,6 +9,7 @@ from slowwave.schemas.tables import MERGES, OBSERVATIONS
 from slowwave.schemas.vocabulary import WITHDRAWN, Status, is_shared
 from slowwave.store.store import Store
 from slowwave.tasks.dedupe import judge_llm
+from slowwave.tasks.dedupe.decide import Rules
 from slowwave.tasks.dedupe.dedupe import VERSION, dedupe
 from slowwave.tasks.dedupe.judge_llm import Texts
 from slowwave.tasks.dedupe.pairs import Judge
@@ -31,7 +32,7 @@ def dedupe_observations(job: Job) -> StepReport:
             return report
         known = rows.filter(pc.and_(pc.or_(seen, mask_superseded(rows)), mask_canonical(rows)))
         judge = None if model is None else make_judge(model, report)
-        found = dedupe(pending, known, job.settings.dedupe, key, read_undone_pairs(job.store), judge)
+        found = dedupe(pending, known, Rules(job.settings.dedupe.threshold), key, read_undone_pairs(job.store), judge)
         job.store.merge(MERGES, found.merges)
         report.rows_out = job.store.merge(OBSERVATIONS, found.observations)
         report.counts["duplicates"] = found.merges.num_rows

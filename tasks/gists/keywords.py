@@ -17,7 +17,6 @@ import numpy as np
 import pyarrow as pa
 
 from slowwave.engines.encoders.protocol import Encoder, Vectors
-from slowwave.schemas.settings import KeywordSettings
 from slowwave.text.words import ENGLISH_STOP
 
 VERSION = 2
@@ -61,7 +60,7 @@ class NgramVectors:
 def extract_keywords(
     texts: pa.Array | pa.ChunkedArray | Sequence[str | None],
     encoder: Encoder,
-    settings: KeywordSettings,
+    top: int,
     document_vectors: Vectors | None = None,
     ngrams: NgramVectors | None = None,
 ) -> list[list[str]]:
@@ -70,7 +69,7 @@ def extract_keywords(
     Args:
         texts: strings, in Arrow or in a sequence.
         encoder: makes the vectors of the n-grams, and of the texts where none are given.
-        settings: how many, how long, how different from each other (maximal marginal relevance).
+        top: how many, at most.
         document_vectors: the texts' own vectors, shape (len(texts), dim), if they are at hand.
         ngrams: vectors kept from earlier calls; this call adds to them.
 
@@ -81,16 +80,16 @@ def extract_keywords(
     if document_vectors is not None and len(document_vectors) != len(plain):
         raise ValueError(f"{len(plain)} texts came with {len(document_vectors)} vectors: one a text was expected")
     found: list[list[str]] = [[] for _ in plain]
-    if settings.top == 0:
+    if top == 0:
         return found
     backend = ngrams or NgramVectors(encoder)
-    candidates = [extract_phrases(text or "", settings.max_words) for text in plain]
+    candidates = [extract_phrases(text or "") for text in plain]
     rows = [row for row, words in enumerate(candidates) if words]  # one text without any empties KeyBERT's whole batch
     for start in range(0, len(rows), BATCH_TEXTS):
         batch = rows[start : start + BATCH_TEXTS]
         vectors = encoder.encode([plain[r] for r in batch]) if document_vectors is None else document_vectors[batch]
         for row, words in zip(
-            batch, _rank_candidates([candidates[r] for r in batch], vectors, backend, settings), strict=True
+            batch, _rank_candidates([candidates[r] for r in batch], vectors, backend, top), strict=True
         ):
             found[row] = words
     return found
@@ -125,19 +124,19 @@ def hide_torch() -> Iterator[None]:
 
 
 def _rank_candidates(
-    candidates: list[list[str]], vectors: Vectors, backend: NgramVectors, settings: KeywordSettings
+    candidates: list[list[str]], vectors: Vectors, backend: NgramVectors, top: int, diversity: float = 0.3
 ) -> list[list[str]]:
     """Return KeyBERT's keywords of one batch of texts, given as their candidates so that they are not cut up twice
-    again.
+    again; `diversity` weighs their difference from each other (maximal marginal relevance).
     """
     from sklearn.feature_extraction.text import CountVectorizer
 
     scored: list[Any] = build_keybert(backend).extract_keywords(
         candidates,  # the vectorizer takes them as they are, and nothing else reads the texts
         vectorizer=CountVectorizer(analyzer=list),
-        top_n=settings.top,
+        top_n=top,
         use_mmr=True,
-        diversity=settings.diversity,
+        diversity=diversity,
         doc_embeddings=vectors,
     )
     if len(candidates) == 1:  # then KeyBERT returns that text's keywords, not a list of one
@@ -161,7 +160,7 @@ IDLE_WORDS = """
 STOP_WORDS = ENGLISH_STOP.union(IDLE_WORDS.split())
 
 
-def extract_phrases(text: str, max_words: int) -> list[str]:
+def extract_phrases(text: str, max_words: int = 3) -> list[str]:
     """Return lower-cased candidates, repeats included: each run of words, in windows of `max_words`, and each word of
     it.
 

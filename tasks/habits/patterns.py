@@ -16,12 +16,29 @@ import polars as pl
 import pyarrow as pa
 
 from slowwave.schemas.ids import compute_content_id
-from slowwave.schemas.settings import HabitSettings
 from slowwave.schemas.tables import PATTERNS
 from slowwave.schemas.vocabulary import ActionKind, HabitKind
 
-EXAMPLES = 3
-"""Latest turns whose messages a habit names."""
+
+@dataclass(frozen=True)
+class Bounds:
+    """What counts as a habit; raise VERSION in `task.py` with any of them."""
+
+    support: int = 2
+    """Turns in which files, steps or a command come together, at least."""
+    chance: float = 0.1
+    """Chance of as many common turns by accident, at most."""
+    share: float = 0.3
+    """Share of the rarer file's, or first step's, turns, at least."""
+    files: int = 20
+    """A turn that edits more files ties none of them together."""
+    sequence: int = 3
+    """Steps of a sequence, at most."""
+    examples: int = 3
+    """Latest turns whose messages a habit names."""
+
+
+BOUNDS = Bounds()
 LOOKED_OR_EDITED = (ActionKind.READ, ActionKind.EDIT, ActionKind.SEARCH)
 Row = dict[str, Any]
 Turn = tuple[str, int]
@@ -40,12 +57,12 @@ class _Found:
         self.rows.append(row)
 
 
-def find_patterns(actions: pa.Table, settings: HabitSettings, step_key: str) -> pa.Table:
+def find_patterns(actions: pa.Table, exclude: Sequence[str], step_key: str) -> pa.Table:
     """Return rows of PATTERNS of the workspaces whose actions these are; rows of no workspace make none.
 
     Args:
         actions: rows of ACTIONS, all of each workspace.
-        settings: what counts.
+        exclude: globs of files that are tied to nothing.
         step_key: of the step.
     """
     frame = pl.DataFrame(actions).filter(pl.col("workspace").is_not_null())
@@ -56,20 +73,19 @@ def find_patterns(actions: pa.Table, settings: HabitSettings, step_key: str) -> 
         turns = {
             turn: list(some) for turn, some in groupby(group, key=lambda row: (row["session_id"], int(row["turn"])))
         }
-        makers = (_find_co_edits, _find_sequences, _find_commands)
-        found = [one for make in makers for one in make(turns, settings)]
+        found = [*_find_co_edits(turns, exclude), *_find_sequences(turns), *_find_commands(turns)]
         rows += [_finish_row(workspace, step_key, one) for one in found]
     return pa.Table.from_pylist(rows, schema=PATTERNS.schema)
 
 
-def _find_co_edits(turns: Mapping[Turn, list[Row]], settings: HabitSettings) -> Iterator[Row]:
+def _find_co_edits(turns: Mapping[Turn, list[Row]], exclude: Sequence[str]) -> Iterator[Row]:
     """Yield pairs of files: how much more often they change in one turn than chance would have it."""
     edits: Counter[str] = Counter()
     pairs: defaultdict[Items, _Found] = defaultdict(_Found)
     counted = 0
     for turn, rows in turns.items():
-        latest = {row["path"]: row for row in rows if _is_edit(row) and not _is_excluded(row["path"], settings)}
-        if not latest or len(latest) > settings.max_files:
+        latest = {row["path"]: row for row in rows if _is_edit(row) and not _is_excluded(row["path"], exclude)}
+        if not latest or len(latest) > BOUNDS.files:
             continue
         counted += 1
         edits.update(latest.keys())
@@ -79,9 +95,9 @@ def _find_co_edits(turns: Mapping[Turn, list[Row]], settings: HabitSettings) -> 
     for (one, other), found in sorted(pairs.items()):
         support, alone = len(found.turns), (edits[one], edits[other])
         share, lift = support / min(alone), support * counted / (alone[0] * alone[1])
-        if support < settings.min_support or share < settings.min_share:
+        if support < BOUNDS.support or share < BOUNDS.share:
             continue
-        if compute_chance(support, *alone, counted) <= settings.max_chance:
+        if compute_chance(support, *alone, counted) <= BOUNDS.chance:
             yield _make_row(HabitKind.CO_EDIT, (one, other), found, alone) | {"share": share, "lift": lift}
 
 
@@ -102,7 +118,7 @@ def _log_choose(of: int, some: int) -> float:
     return math.lgamma(of + 1) - math.lgamma(some + 1) - math.lgamma(of - some + 1)
 
 
-def _find_sequences(turns: Mapping[Turn, list[Row]], settings: HabitSettings) -> Iterator[Row]:
+def _find_sequences(turns: Mapping[Turn, list[Row]]) -> Iterator[Row]:
     """Yield steps that follow each other in their turns, oftener than the other way round; of one within a longer one
     that is as frequent, the longer alone.
     """
@@ -112,15 +128,15 @@ def _find_sequences(turns: Mapping[Turn, list[Row]], settings: HabitSettings) ->
         steps = [(step, row) for row in rows if (step := _name_step(row)) is not None]
         steps = [steps[at] for at in range(len(steps)) if not at or steps[at][0] != steps[at - 1][0]]
         single.update({step for step, _ in steps})
-        for size in range(2, settings.sequence + 1):
+        for size in range(2, BOUNDS.sequence + 1):
             for at in range(len(steps) - size + 1):
                 found[tuple(step for step, _ in steps[at : at + size])].add(turn, steps[at + size - 1][1])
     support = {items: len(one.turns) for items, one in found.items()}
     kept = {
         items
         for items, times in support.items()
-        if times >= settings.min_support
-        and times / single[items[0]] >= settings.min_share
+        if times >= BOUNDS.support
+        and times / single[items[0]] >= BOUNDS.share
         and times > support.get(items[::-1], 0)
         and _is_work(items)
     }
@@ -131,7 +147,7 @@ def _find_sequences(turns: Mapping[Turn, list[Row]], settings: HabitSettings) ->
             yield row | {"share": support[items] / single[items[0]]}
 
 
-def _find_commands(turns: Mapping[Turn, list[Row]], settings: HabitSettings) -> Iterator[Row]:
+def _find_commands(turns: Mapping[Turn, list[Row]]) -> Iterator[Row]:
     """Yield commands that recur, each in the folder that it runs in."""
     found: defaultdict[str, _Found] = defaultdict(_Found)
     for turn, rows in turns.items():
@@ -139,14 +155,14 @@ def _find_commands(turns: Mapping[Turn, list[Row]], settings: HabitSettings) -> 
             if row["command"] is not None:
                 found[_place_command(row["command"], row["path"])].add(turn, row)
     for name, one in sorted(found.items()):
-        if len(one.turns) < settings.min_support:
+        if len(one.turns) < BOUNDS.support:
             continue
         ended = [row["ok"] for row in one.rows if row["ok"] is not None]
         lines = Counter(_place_command(row["line"], row["path"]) for row in one.rows)
         line, times = min(lines.items(), key=lambda entry: (-entry[1], len(entry[0]), entry[0]))
         row = _make_row(HabitKind.COMMAND, (name,), one, [len(one.turns)])
         yield row | {
-            "line": line if times >= settings.min_support and times * 2 >= len(one.rows) else name,
+            "line": line if times >= BOUNDS.support and times * 2 >= len(one.rows) else name,
             "role": one.rows[0]["role"],
             "times": len(one.rows),
             "share": sum(ended) / len(ended) if len(ended) * 2 > len(one.rows) else None,
@@ -165,7 +181,7 @@ def _make_row(kind: HabitKind, items: Items, found: _Found, alone: Sequence[int]
         "sessions": len({session for session, _ in found.turns}),
         "first_at": min(times, default=None),
         "last_at": max(times, default=None),
-        "examples": latest[:EXAMPLES],
+        "examples": latest[: BOUNDS.examples],
     }
 
 
@@ -178,9 +194,9 @@ def _is_edit(row: Row) -> bool:
     return row["kind"] == ActionKind.EDIT and row["path"] is not None and row["ok"] is not False
 
 
-def _is_excluded(path: str, settings: HabitSettings) -> bool:
+def _is_excluded(path: str, exclude: Sequence[str]) -> bool:
     name = path.rpartition("/")[2]
-    return any(fnmatch(path, glob) or fnmatch(path, f"*/{glob}") or fnmatch(name, glob) for glob in settings.exclude)
+    return any(fnmatch(path, glob) or fnmatch(path, f"*/{glob}") or fnmatch(name, glob) for glob in exclude)
 
 
 def _name_step(row: Row) -> str | None:

@@ -39,7 +39,7 @@ def find_habits(job: Job) -> StepReport:
         kept = store.read_ids(ACTIONS, touched.to_list(), by="workspace")
         kept = kept.filter(pc.invert(pc.is_in(kept["action_id"], gone["action_id"].to_arrow().cast(pa.string()))))
         theirs = fresh.filter(pc.is_in(fresh["workspace"], touched.to_arrow().cast(pa.string())))
-        patterns = find_patterns(pa.concat_tables([kept, theirs]), job.settings.habits, key)
+        patterns = find_patterns(pa.concat_tables([kept, theirs]), job.settings.habits.exclude, key)
         _replace(store, PATTERNS, patterns, store.read_ids(PATTERNS, touched.to_list(), ["pattern_id"], by="workspace"))
         report.rows_out = _replace(store, ACTIONS, fresh, gone.select("action_id").to_arrow())
         report.counts["patterns"] = patterns.num_rows

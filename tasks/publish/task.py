@@ -42,7 +42,7 @@ def publish_release(job: Job, gated: bool = True) -> StepReport:
 
     with report_step("publish") as report:
         before = read_releases(job.store)
-        touched = compact_store(job.store, job.settings.storage.compact_fragments)
+        touched = compact_store(job.store)
         encoder = hide_url(job.settings.encoder) if job.settings.embeddings else None
         try:
             release = publish(job.store, job.run_id, encoder, prepare)

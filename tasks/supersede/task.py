@@ -61,8 +61,7 @@ def list_questions(job: Job, model: Model) -> list[Request]:
         asked.extend(judge_llm.build_request(pair, model.library) for pair in pairs)
         return [None] * len(pairs)
 
-    settings = job.settings.supersede
-    _supersede_all(job, undone, Judge(compute_judge_key(job, model), settings.judged_from, settings.pairs, note))
+    _supersede_all(job, undone, Judge(compute_judge_key(job, model), job.settings.supersede.pairs, note))
     return asked
 
 
@@ -92,8 +91,7 @@ def make_judge(job: Job, model: Model, report: StepReport) -> Judge:
         report.counts["rows in quarantine"] += quarantine_rejected(job.store, "supersede", rejected, settled)
         return said
 
-    settings = job.settings.supersede
-    return Judge(compute_judge_key(job, model), settings.judged_from, settings.pairs, ask)
+    return Judge(compute_judge_key(job, model), job.settings.supersede.pairs, ask)
 
 
 def compute_judge_key(job: Job, model: Model) -> str:
@@ -107,7 +105,7 @@ def compute_supersede_key(job: Job, model: Model | None = None) -> str:
     key = compute_step_key("supersede", 1, VERSION, compute_model_digest(), describe_encoder(job.settings))
     if model is None:
         return key
-    return compute_content_id(key, compute_judge_key(job, model), str(job.settings.supersede.judged_from))
+    return compute_content_id(key, compute_judge_key(job, model))
 
 
 def find_settled_doubts(store: Store, found: pa.Table) -> list[str]:

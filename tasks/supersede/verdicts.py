@@ -96,12 +96,12 @@ class Judge:
 
     key: str
     """Verdicts of another key are asked for again, and stand until then."""
-    least: float
-    """Probability from which a pair is asked about."""
     most: int
     """Pairs that are asked about, the likest to be changes first."""
     ask: Callable[[Sequence[Pair]], Sequence[Answered | None]]
     """None where the question has to wait."""
+    least: float = 0.1
+    """The classifier's probability from which a pair is asked about."""
 
 
 def find_outcome(likely: float) -> Outcome:

@@ -16,7 +16,6 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from slowwave.schemas.ids import compute_content_id
-from slowwave.schemas.settings import TopicSettings
 from slowwave.schemas.tables import BASE_TOPICS, OBSERVATIONS, TOPICS
 from slowwave.tasks.topics.cluster import (
     BASE_PURPOSES,
@@ -63,15 +62,13 @@ def get_place(claim: Mapping[str, Any]) -> Place:
     return claim["workspace"] or "" if claim["pack"] == "coding" else None
 
 
-def assign(
-    pending: pa.Table, topics: pa.Table, settings: TopicSettings, key: str, placed: pa.Table | None = None
-) -> Assigned:
+def assign(pending: pa.Table, topics: pa.Table, limits: Limits, key: str, placed: pa.Table | None = None) -> Assigned:
     """Give each claim a topic.
 
     Args:
         pending: rows of OBSERVATIONS; `vector` may be null, and such a claim goes by workspace and category.
         topics: every row of TOPICS so far, with figures; none: the base topics alone.
-        settings: how near is near enough.
+        limits: how near is near enough.
         key: the step's key, written to `assign_key`.
         placed: PLACED of OBSERVATIONS whose topics are among `topics`: what place each is of.
 
@@ -79,7 +76,7 @@ def assign(
         The same rows with `topic_id` and `assign_key`, in order of time; topics that are new; merges of old ones.
     """
     before = placed.select(PLACED).to_pylist() if placed else []
-    board = _Board(topics.to_pylist() or build_base_topics(key), settings, key, before)
+    board = _Board(topics.to_pylist() or build_base_topics(key), limits, key, before)
     rows = sorted(
         pending.to_pylist(), key=lambda r: (r["observed_at"] is None, r["observed_at"] or 0, r["observation_id"])
     )
@@ -99,8 +96,8 @@ def assign(
 class _Board:
     """Topics while claims are placed."""
 
-    def __init__(self, topics: list[Row], settings: TopicSettings, key: str, placed: list[Row]) -> None:
-        self.settings, self.key = settings, key
+    def __init__(self, topics: list[Row], limits: Limits, key: str, placed: list[Row]) -> None:
+        self.limits, self.key = limits, key
         self.known = {t["topic_id"]: t for t in topics}
         self.opened: dict[str, Row] = {}
         self.gone: dict[str, str] = {}
@@ -137,11 +134,12 @@ class _Board:
 
     def _place_by_similarity(self, rows: list[Row], known: dict[str, Bundle]) -> None:
         vectors = np.array([row["vector"] for row in rows], dtype=np.float32)
-        groups = cluster_by_leader(vectors, self.settings.threshold)
+        groups = cluster_by_leader(vectors, self.limits.threshold)
         fresh = [_make_bundle([rows[i] for i in group], vectors[group]) for group in groups]
         members = {b.id: [rows[i]["observation_id"] for i in g] for b, g in zip(fresh, groups, strict=True)}
         bundles = [*(known[key] for key in sorted(known)), *fresh]
-        for together in merge_bundles(bundles, self._compute_limits()):
+        largest = max(self.limits.compute_largest(self.count), self.limits.small)
+        for together in merge_bundles(bundles, self.limits, largest):
             self._merge_group([bundles[i] for i in together], members, known)
         self._reassign_to_nearest(rows, vectors, known)
 
@@ -160,12 +158,6 @@ class _Board:
             for topic, sign in ((old, -1), (new, 1)):
                 bundle = known[topic]
                 known[topic] = Bundle(topic, bundle.total + sign * vector, bundle.size + sign, known=True)
-
-    def _compute_limits(self) -> Limits:
-        """Return the most claims of a topic that merges: its share; while there are few claims, share means nothing."""
-        s = self.settings
-        largest = s.max_share * self.count if self.count >= s.min_to_split else float("inf")
-        return Limits(s.merge_at, s.fold_at, s.small, max(largest, float(s.small)))
 
     def _merge_group(self, group: list[Bundle], members: dict[str, list[str]], known: dict[str, Bundle]) -> None:
         """Make one topic: the largest of those that stood before, else a new one named by its first claim."""
@@ -207,12 +199,10 @@ def _make_bundle(rows: list[Row], vectors: npt.NDArray[np.float32]) -> Bundle:
     return Bundle(first, vectors.astype(np.float64).sum(axis=0), len(rows), known=False)
 
 
-def find_oversized_topic(sizes: dict[str, int], everything: int, settings: TopicSettings) -> str | None:
+def find_oversized_topic(sizes: dict[str, int], everything: int, limits: Limits) -> str | None:
     """Return the largest topic, where it holds more than its share of all claims."""
-    if everything < settings.min_to_split or not sizes:
-        return None
-    largest = max(sizes, key=lambda topic: (sizes[topic], topic))
-    return largest if sizes[largest] > settings.max_share * everything else None
+    largest = max(sizes, key=lambda topic: (sizes[topic], topic), default="")
+    return largest if sizes and sizes[largest] > limits.compute_largest(everything) else None
 
 
 def split_topic(members: pa.Table, key: str) -> pa.Table | None:

@@ -17,7 +17,6 @@ from rapidfuzz import fuzz, process
 
 from slowwave.engines.llm.protocol import AnswerModel, Completion, Request
 from slowwave.schemas.ids import compute_content_id
-from slowwave.schemas.settings import ExtractSettings
 from slowwave.tasks.llm.chunks import Counter
 from slowwave.tasks.llm.fence import has_injection, mask_injections
 from slowwave.tasks.llm.library import Library, limit_answer
@@ -35,6 +34,21 @@ SAME_NAME = 88.0
 """token_sort_ratio of two topics' names from which they are one."""
 MILESTONES = (10, 100, 1_000, 10_000)
 """Sizes at which a topic's purpose is written anew."""
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How much one prompt holds; raise VERSION with any of them."""
+
+    batch: int = 25
+    """Claims assigned to topics."""
+    shown: int = 30
+    """Topics a claim may be assigned to, the nearest."""
+    purpose_samples: int = 10
+    """Random claims a topic's purpose is written from."""
+
+
+SIZES = Sizes()
 
 
 class PurposeAnswer(AnswerModel):
@@ -89,9 +103,7 @@ class Batch:
     """Number to topic_id."""
 
 
-def build_purpose_request(
-    topic: Topic, claims: Sequence[str], extract: ExtractSettings, library: Library
-) -> Request | None:
+def build_purpose_request(topic: Topic, claims: Sequence[str], library: Library) -> Request | None:
     """Return what to ask for a topic's purpose: random claims among its first ones up to the last milestone; None
     before it.
 
@@ -101,7 +113,7 @@ def build_purpose_request(
     if not reached:
         return None
     first = list(claims[: reached[-1]])
-    drawn = random.Random(topic.id).sample(first, min(extract.purpose_samples, len(first)))
+    drawn = random.Random(topic.id).sample(first, min(SIZES.purpose_samples, len(first)))
     lines = [format_entry("-", mask_injections(text)[:400]) for text in drawn]
     messages = library.load_prompt("purpose").render_messages(
         topic=" ".join(topic.name.split()), **fence_entries(lines)
@@ -138,19 +150,12 @@ class Board:
         self.misplaced: dict[str, str] = {}
         """observation_id to why its placement could not be used."""
 
-    def build_batch(
-        self,
-        claims: Sequence[Mapping[str, Any]],
-        extract: ExtractSettings,
-        library: Library,
-        count: Counter,
-        window: int,
-    ) -> Batch:
+    def build_batch(self, claims: Sequence[Mapping[str, Any]], library: Library, count: Counter, window: int) -> Batch:
         """Return the request for some claims (rows of OBSERVATIONS), with as many of the nearest topics as fit."""
         answer = len(claims) * PLACEMENT_TOKENS + 80 * NEW_TOPICS
         numbered = dict(enumerate(claims, 1))
         lines = [format_entry(f"entry {n}:", mask_injections(claim["summary"])) for n, claim in numbered.items()]
-        near = self._rank_topics(claims, extract.topics_shown)
+        near = self._rank_topics(claims)
         shown = [self._render_topic(n, topic) for n, topic in enumerate(near, 1)]
         empty = library.load_prompt("assign").render_messages(first_new=999, **fence_entries([]))
         room = window - sum(count([m["content"] for m in empty])) - answer - TEMPLATE_TOKENS
@@ -206,7 +211,7 @@ class Board:
             topic.centre = ((held + vector) / np.float32(topic.size + 1)).astype(np.float32)
         topic.size += 1
 
-    def _rank_topics(self, claims: Sequence[Mapping[str, Any]], most: int) -> list[Topic]:
+    def _rank_topics(self, claims: Sequence[Mapping[str, Any]]) -> list[Topic]:
         """Return the base topics, and the others by likeness to the nearest of the claims.
 
         Of equals the largest first.
@@ -216,7 +221,7 @@ class Board:
         vectors = [claim["vector"] for claim in claims if claim["vector"] is not None]
         likeness = {topic.id: _compute_topic_similarity(topic, vectors) for topic in others}
         others.sort(key=lambda topic: (-likeness[topic.id], -topic.size, topic.id))
-        return [*base, *others[:most]]
+        return [*base, *others[: SIZES.shown]]
 
     def _render_topic(self, number: int, topic: Topic) -> str:
         samples = "; ".join(" ".join(mask_injections(s).split())[:160] for s in topic.samples) or "nothing yet"

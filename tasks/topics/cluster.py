@@ -80,22 +80,43 @@ def cluster_by_leader(vectors: npt.NDArray[np.float32], threshold: float) -> lis
 
 @dataclass(frozen=True)
 class Limits:
-    """From which mean cosine two groups become one, and how large a group may get."""
+    """Where topics begin, become one and are cut, found on the labels of `bench/nights/topics.py`: raise `VERSION` in
+    `assign.py` with any of them.
+    """
 
-    merge_at: float
-    fold_at: float
+    threshold: float = 0.4
+    """Cosine from which new claims are gathered before sorting."""
+    merge_at: float = 0.18
+    """Mean cosine between two groups' claims that makes them one."""
+    fold_at: float = 0.14
     """The same where one of the two is small: a topic of one claim is none."""
-    small: int
+    small: int = 3
     """Members under which a group is small."""
-    largest: float
-    """Members that two groups together may have."""
+    max_share: float = 0.25
+    """Share of all claims over which a topic is cut in two."""
+    min_to_split: int = 40
+    """Claims there must be before any topic is cut: of few, a share means nothing."""
+    samples: int = 5
+    """Latest members kept as a topic's samples."""
+    same_purpose: float = 0.6
+    """Cosine of two purposes from which a model's topics are one, if their claims are alike too."""
+
+    def compute_largest(self, claims: int) -> float:
+        """Return how many of all claims one topic may have; any number while there are few."""
+        return self.max_share * claims if claims >= self.min_to_split else float("inf")
 
 
-def merge_bundles(bundles: list[Bundle], limits: Limits) -> list[list[int]]:
-    """Return which bundles become one, likest first, as lists of places; equal ones in order of place."""
+LIMITS = Limits()
+
+
+def merge_bundles(bundles: list[Bundle], limits: Limits, largest: float) -> list[list[int]]:
+    """Return which bundles become one, likest first, as lists of places; equal ones in order of place.
+
+    Two groups together may have `largest` members.
+    """
     if not bundles:
         return []
-    work = _Work(bundles, limits)
+    work = _Work(bundles, limits, largest)
     while (pair := work.find_next_pair()) is not None:
         work.join(*pair)
     return [sorted(group) for group in work.groups if group]
@@ -104,8 +125,8 @@ def merge_bundles(bundles: list[Bundle], limits: Limits) -> list[list[int]]:
 class _Work:
     """The pairwise likenesses with each row's best kept, so that a merge costs one row."""
 
-    def __init__(self, bundles: list[Bundle], limits: Limits) -> None:
-        self.limits = limits
+    def __init__(self, bundles: list[Bundle], limits: Limits, largest: float) -> None:
+        self.limits, self.largest = limits, largest
         self.means = np.array([b.mean for b in bundles])
         self.sizes = np.array([b.size for b in bundles], dtype=np.float64)
         self.groups: list[list[int]] = [[i] for i in range(len(bundles))]
@@ -118,7 +139,7 @@ class _Work:
         """Return likeness to each other group; minus infinity where the two may not become one."""
         least = np.minimum(self.sizes, self.sizes[row])
         from_ = np.where(least < self.limits.small, self.limits.fold_at, self.limits.merge_at)
-        fits = (self.likeness[row] >= from_) & (self.sizes + self.sizes[row] <= self.limits.largest)
+        fits = (self.likeness[row] >= from_) & (self.sizes + self.sizes[row] <= self.largest)
         found: npt.NDArray[np.float64] = np.where(fits, self.likeness[row], -np.inf)
         return found
 

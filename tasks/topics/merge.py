@@ -11,21 +11,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from slowwave.schemas.settings import TopicSettings
+from slowwave.tasks.topics.cluster import Limits
 
 Floats = npt.NDArray[np.float32]
 
 
-def find_same_topics(
-    topics: Sequence[Mapping[str, Any]], purposes: Floats, settings: TopicSettings, same: float
-) -> dict[str, str]:
+def find_same_topics(topics: Sequence[Mapping[str, Any]], purposes: Floats, limits: Limits) -> dict[str, str]:
     """Return topic that goes -> the one it goes into, which is the larger, the likest pairs first.
 
     Args:
         topics: rows of TOPICS with figures; base topics and those without a centroid take no part.
         purposes: unit vectors of what each is called and for, shape (topics, dim).
-        settings: the mean cosine between two topics' claims that makes them one, and the share one may reach.
-        same: the cosine of two purposes from which they are one.
+        limits: the cosines of two topics' claims and purposes that make them one, and the share one may reach.
     """
     rows = [n for n, t in enumerate(topics) if t["centroid"] is not None and not t["base"]]
     if len(rows) < 2:
@@ -34,9 +31,9 @@ def find_same_topics(
     claims, words = np.round(means @ means.T, 6), np.round(purposes[rows] @ purposes[rows].T, 6)
     sizes = {topics[n]["topic_id"]: int(topics[n]["size"]) for n in rows}
     everything = sum(int(t["size"]) for t in topics)
-    most = settings.max_share * everything if everything >= settings.min_to_split else float("inf")
+    most = limits.compute_largest(everything)
     ids = [topics[n]["topic_id"] for n in rows]
-    pairs = np.argwhere(np.triu((claims >= settings.merge_at) & (words >= same), 1))
+    pairs = np.argwhere(np.triu((claims >= limits.merge_at) & (words >= limits.same_purpose), 1))
     into: dict[str, str] = {}
     for a, b in sorted(pairs.tolist(), key=lambda pair: (-words[pair[0], pair[1]], ids[pair[0]], ids[pair[1]])):
         one, other = (resolve_topic(ids[n], into) for n in (a, b))

@@ -11,12 +11,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slowwave.schemas.ids import compute_content_id
-from slowwave.schemas.settings import TopicSettings
 from slowwave.schemas.tables import OBSERVATIONS, TOPIC_HISTORY, TOPICS
 from slowwave.schemas.vocabulary import Status
 from slowwave.store.store import Store
 from slowwave.tasks.job import MODEL_KEY, Job, StepReport, compute_step_key, is_model_key, report_step
-from slowwave.tasks.llm.ask import Model, get_model, keeps_model_rows
+from slowwave.tasks.llm.ask import Model, compute_model_key, get_model, keeps_model_rows
+from slowwave.tasks.topics import assign_llm, cluster
 from slowwave.tasks.topics.assign import (
     VERSION,
     Assigned,
@@ -30,7 +30,6 @@ from slowwave.tasks.topics.merge import TopicFigures, measure_topics
 from slowwave.tasks.topics.names import TopicClaim, name_topics
 from slowwave.tasks.topics.task_llm import (
     Names,
-    compute_topics_key,
     find_merges_by_model,
     name_topics_by_model,
     place_by_model,
@@ -50,12 +49,12 @@ def assign_topics(job: Job) -> StepReport:
         model = get_model(job, "topics")
         keep = keeps_model_rows(job, model)
         key = compute_assign_key(job, model)
-        namer = partial(name_topics_by_model, job, model) if model else None
+        namer = partial(name_topics_by_model, model) if model else None
         rows = job.store.read(OBSERVATIONS, where=pc.field("status") == Status.ACTIVE)
         waits = pc.invert(_mask_placed(rows["assign_key"], key, keep=keep))
         pending = rows.filter(waits)
         report.rows_in = pending.num_rows
-        refresh = partial(refresh_topics, job.store, key, job.settings.topics, namer, keep=keep)
+        refresh = partial(refresh_topics, job.store, key, namer, keep=keep)
         if keep:
             report.counts["claims that a model placed, left there"] = _count_placed_by_model(rows["assign_key"])
         if pending.num_rows:
@@ -64,7 +63,7 @@ def assign_topics(job: Job) -> StepReport:
             if model:
                 placed = place_by_model(job, pending, known, key, model, report)
             else:
-                placed = assign(pending, known, job.settings.topics, key, rows.filter(pc.invert(waits)))
+                placed = assign(pending, known, cluster.LIMITS, key, rows.filter(pc.invert(waits)))
                 placed = replace(placed, merged=_drop_models_topics(placed.merged, known))
             _add_missing(job.store, placed.topics)
             report.rows_out = job.store.merge(OBSERVATIONS, _collect_placed_rows(job.store, placed, key))
@@ -123,8 +122,8 @@ def _drop_models_topics(merged: Mapping[str, str], known: pa.Table) -> dict[str,
 def compute_assign_key(job: Job, model: Model | None) -> str:
     """Return what a claim's topic depends on besides the claims."""
     encoder = describe_encoder(job.settings)
-    key = compute_step_key("assign", 2, VERSION, job.settings.topics, encoder)
-    return compute_topics_key(job, model, key) if model else key
+    key = compute_step_key("assign", 2, VERSION, encoder)
+    return compute_model_key(model, "assign", assign_llm.VERSION, assign_llm.PROMPTS, key) if model else key
 
 
 def _read_live_topics(store: Store, key: str, live: set[str]) -> pa.Table:
@@ -165,12 +164,12 @@ def _split_oversized(job: Job, key: str, report: StepReport, *, base: bool) -> b
 
     With `base` also self, user and system: rules put little there, a model may put all.
     """
-    store, settings = job.store, job.settings.topics
+    store = job.store
     rows = store.read(TOPICS, ["topic_id", "name", "size", "base", "step_key"]).to_pylist()
     everything = sum(row["size"] for row in rows)
     sizes = {r["topic_id"]: r["size"] for r in rows if (base or not r["base"]) and r["step_key"] == key}
     moved = None
-    while (largest := find_oversized_topic(sizes, everything, settings)) is not None:
+    while (largest := find_oversized_topic(sizes, everything, cluster.LIMITS)) is not None:
         active = (pc.field("status") == Status.ACTIVE) & (pc.field("topic_id") == largest)
         moved = split_topic(store.read(OBSERVATIONS, where=active), key)
         if moved is not None:
@@ -209,9 +208,7 @@ def write_history(store: Store, events: list[Row]) -> None:
         store.merge_changed(TOPIC_HISTORY, pa.Table.from_pylist(events, schema=TOPIC_HISTORY.schema))
 
 
-def refresh_topics(
-    store: Store, key: str, settings: TopicSettings, namer: Namer | None = None, *, keep: bool = False
-) -> set[str]:
+def refresh_topics(store: Store, key: str, namer: Namer | None = None, *, keep: bool = False) -> set[str]:
     """Make name, purpose, size, samples, centroid and cohesion of every topic what the claims placed in it say.
 
     Only active claims that were placed under this key count. A topic without any is removed, the base topics apart, and
@@ -233,9 +230,7 @@ def refresh_topics(
     if keep:
         names = names | {r["topic_id"]: (r["name"], r["purpose"]) for r in rows if is_model_key(r["step_key"])}
     keys = {r["topic_id"]: r["step_key"] if keep and is_model_key(r["step_key"]) else key for r in rows}
-    now = [
-        _fill_name(row, names, ids.get(row["topic_id"], []), settings.samples, keys[row["topic_id"]]) for row in rows
-    ]
+    now = [_fill_name(row, names, ids.get(row["topic_id"], []), keys[row["topic_id"]]) for row in rows]
     changed = [new for old, new in zip(rows, now, strict=True) if new != old and (new["base"] or new["size"])]
     fresh = [_fill_centroid(store, row, ids.get(row["topic_id"], [])) for row in changed]
     store.merge(TOPICS, pa.Table.from_pylist(fresh, schema=TOPICS.schema))
@@ -248,7 +243,7 @@ def _make_topic_claims(claims: pl.DataFrame) -> list[TopicClaim]:
     return [TopicClaim(*row) for row in claims.select("summary", "category", "workspace", "keywords").iter_rows()]
 
 
-def _fill_name(row: Row, names: Mapping[str, tuple[str, str]], members: list[str], samples: int, key: str) -> Row:
+def _fill_name(row: Row, names: Mapping[str, tuple[str, str]], members: list[str], key: str) -> Row:
     """Return the row with what is known without vectors; a topic whose claims are the same keeps its centre."""
     name, purpose = (row["name"], row["purpose"]) if row["base"] or not members else names[row["topic_id"]]
     return {
@@ -256,7 +251,7 @@ def _fill_name(row: Row, names: Mapping[str, tuple[str, str]], members: list[str
         "name": name,
         "purpose": purpose,
         "size": len(members),
-        "samples": members[-samples:],
+        "samples": members[-cluster.LIMITS.samples :],
         "member_hash": compute_content_id(*sorted(members)),
         "step_key": key,
     }

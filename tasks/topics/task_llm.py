@@ -11,9 +11,10 @@ from slowwave.engines.llm.protocol import EngineUnavailable
 from slowwave.schemas.tables import OBSERVATIONS, TOPIC_HISTORY, TOPICS
 from slowwave.store.store import Store
 from slowwave.tasks.job import Job, StepReport
-from slowwave.tasks.llm.ask import Model, compute_model_key, quarantine_rejected
+from slowwave.tasks.llm.ask import Model, quarantine_rejected
 from slowwave.tasks.llm.claims import Rejected
 from slowwave.tasks.topics import assign_llm as topic_llm
+from slowwave.tasks.topics import cluster
 from slowwave.tasks.topics.assign import Assigned, assign, make_empty_topic
 from slowwave.tasks.topics.assign_llm import Batch, Board, Topic
 from slowwave.tasks.topics.merge import find_same_topics, resolve_topic
@@ -22,12 +23,6 @@ from slowwave.tasks.vectors import attach_vectors_if_there
 
 Names = Mapping[str, tuple[str, str]]
 """Topic to its name and purpose."""
-
-
-def compute_topics_key(job: Job, model: Model, key: str) -> str:
-    """Return what a claim's topic depends on with a model."""
-    what = job.settings.extract.model_dump_json(include={"batch_claims", "topics_shown", "purpose_samples"})
-    return compute_model_key(model, "assign", topic_llm.VERSION, topic_llm.PROMPTS, key, what)
 
 
 def place_by_model(
@@ -41,8 +36,8 @@ def place_by_model(
     rows = sorted(
         pending.to_pylist(), key=lambda r: (r["observed_at"] is None, r["observed_at"] or 0, r["observation_id"])
     )
-    board = Board(_build_board_topics(job.store, topics), job.settings.topics.samples, _read_aliases(job.store, topics))
-    waiting, rejected, settled = _place_in_waves(job, rows, board, model)
+    board = Board(_build_board_topics(job.store, topics), cluster.LIMITS.samples, _read_aliases(job.store, topics))
+    waiting, rejected, settled = _place_in_waves(rows, board, model)
     report.counts["claims placed by the model"] += len(board.placed)
     report.counts["claims left for another night"] += len(waiting)
     report.counts["rows in quarantine"] += quarantine_rejected(job.store, "assign", rejected, settled)
@@ -53,7 +48,7 @@ def place_by_model(
         if row["observation_id"] in board.placed
     ]
     rest = [r for r in rows if r["observation_id"] not in board.placed and r["observation_id"] not in waiting]
-    others = assign(pa.Table.from_pylist(rest, schema=OBSERVATIONS.schema), topics, job.settings.topics, key)
+    others = assign(pa.Table.from_pylist(rest, schema=OBSERVATIONS.schema), topics, cluster.LIMITS, key)
     return Assigned(
         pa.concat_tables([pa.Table.from_pylist(mine, schema=OBSERVATIONS.schema), others.observations]),
         pa.concat_tables([pa.Table.from_pylist(new, schema=TOPICS.schema), others.topics]),
@@ -62,19 +57,19 @@ def place_by_model(
 
 
 def _place_in_waves(
-    job: Job, rows: Sequence[Mapping[str, Any]], board: Board, model: Model
+    rows: Sequence[Mapping[str, Any]], board: Board, model: Model
 ) -> tuple[set[str], list[Rejected], set[str]]:
     """Return claims that have to wait, what could not be used, and the requests that went well.
 
     The rest is on the board.
     """
-    extract, waiting = job.settings.extract, set[str]()
+    waiting = set[str]()
     rejected: list[Rejected] = []
     settled: set[str] = set()
-    for wave in topic_llm.split_waves(rows, extract.batch_claims):
+    for wave in topic_llm.split_waves(rows, topic_llm.SIZES.batch):
         try:
             window = model.llm.context_window
-            batches = [board.build_batch(claims, extract, model.library, model.count, window) for claims in wave]
+            batches = [board.build_batch(claims, model.library, model.count, window) for claims in wave]
         except EngineUnavailable:
             if not model.extractive:
                 waiting |= {row["observation_id"] for claims in wave for row in claims}
@@ -116,7 +111,7 @@ def find_merges_by_model(job: Job, report: StepReport) -> dict[str, str]:
     if "vector" not in encoded.column_names:
         return {}
     purposes = build_vector_matrix(encoded["vector"])
-    return find_same_topics(rows, purposes, job.settings.topics, job.settings.extract.same_topic)
+    return find_same_topics(rows, purposes, cluster.LIMITS)
 
 
 def _build_board_topics(store: Store, topics: pa.Table) -> list[Topic]:
@@ -140,13 +135,12 @@ def _build_board_topics(store: Store, topics: pa.Table) -> list[Topic]:
 
 
 def name_topics_by_model(
-    job: Job, model: Model, rows: Sequence[Mapping[str, Any]], claims: Mapping[str, Sequence[str]], by_words: Names
+    model: Model, rows: Sequence[Mapping[str, Any]], claims: Mapping[str, Sequence[str]], by_words: Names
 ) -> Names:
     """Return names and purposes: the model's where it opened the topic; a purpose from random claims where these are
     enough.
 
     Args:
-        job: its settings.
         model: whom to ask; answers it gave before cost nothing.
         rows: rows of TOPICS.
         claims: topic to its claims' summaries, in order of time.
@@ -159,7 +153,7 @@ def name_topics_by_model(
     requests = []
     for topic_id, (name, purpose) in sorted(names.items()):
         topic = Topic(topic_id, name, purpose)
-        request = topic_llm.build_purpose_request(topic, claims[topic_id], job.settings.extract, model.library)
+        request = topic_llm.build_purpose_request(topic, claims[topic_id], model.library)
         requests += [request] if request else []
     for request_id, completion in model.ask(requests, "purposes").items():
         topic_id = request_id.split("/")[0]

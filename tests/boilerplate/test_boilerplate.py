@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from bench.recall.locomo_files import build_message_rows, load_conversations
 from slowwave.cli.main import app
 from slowwave.flows.nightly import run_night
-from slowwave.schemas.settings import BoilerplateSettings, Settings
+from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import BOILERPLATE, MESSAGES, OBSERVATIONS, RELEASED
 from slowwave.store import Store
 from slowwave.store.integrity.digest import compute_table_digest
@@ -65,7 +65,7 @@ def claims(options: Settings) -> list[dict[str, str]]:
 
 def test_a_short_line_counts_with_its_neighbours_and_a_long_one_alone() -> None:
     text = "Use tabs.\nWe keep every secret in the vault of the team.\nNever commit to main."
-    found = [text[s.start : s.end] for s in extract_spans(text, 8)]
+    found = [text[s.start : s.end] for s in extract_spans(text)]
     long = "We keep every secret in the vault of the team."
     assert found == [f"Use tabs.\n{long}", long, f"{long}\nNever commit to main."]
 
@@ -74,22 +74,22 @@ def test_banners_that_differ_in_their_time_and_id_alone_are_the_same() -> None:
     one = "Session started at 2026-11-01T10:00:00Z with id 3f0c6a52e1b94d7a by the nightly runner."
     other = "Session started at 2026-12-24T23:59:59Z with id 91d27bee00aa11bb by the nightly runner."
     port = "The local server listens on port 8080 and the docs on port 9090."
-    assert [s.hash for s in extract_spans(one, 8)] == [s.hash for s in extract_spans(other, 8)]
-    assert [s.hash for s in extract_spans(port, 8)] != [s.hash for s in extract_spans(port.replace("8080", "8081"), 8)]
+    assert [s.hash for s in extract_spans(one)] == [s.hash for s in extract_spans(other)]
+    assert [s.hash for s in extract_spans(port)] != [s.hash for s in extract_spans(port.replace("8080", "8081"))]
 
 
 def test_masking_keeps_every_other_character_in_its_place() -> None:
-    sessions = [count_session_spans([RULES + said], 8) for said in SAID]
-    known = find_recurring_spans(sessions, BoilerplateSettings())
+    sessions = [count_session_spans([RULES + said]) for said in SAID]
+    known = find_recurring_spans(sessions, 5)
     assert set(known.values()) == {6}
     text = f"{SAID[0]}\n{RULES}{SAID[1]}"
-    kept = mask_spans(text, known, 8)
+    kept = mask_spans(text, known)
     assert len(kept) == len(text)
     assert kept.split() == f"{SAID[0]} {SAID[1]}".split()
     assert kept.index(SAID[1]) == text.index(SAID[1])
     assert restore_quote(kept, kept, text) == text
-    assert find_recurring_spans(sessions[:4], BoilerplateSettings()) == {}
-    assert find_recurring_spans(sessions, BoilerplateSettings(min_sessions=0)) == {}
+    assert find_recurring_spans(sessions[:4], 5) == {}
+    assert find_recurring_spans(sessions, 0) == {}
 
 
 def test_pasted_rules_are_masked_listed_and_never_claimed(tmp_path: Path) -> None:
@@ -131,10 +131,7 @@ def test_no_turn_of_a_public_chat_is_boilerplate(bench_data: Path) -> None:
     for one in load_conversations(bench_data / "locomo" / "locomo_open.json"):
         for row in build_message_rows(one).to_pylist():
             sessions.setdefault(row["session_id"], []).append(row["text"])
-    assert (
-        find_recurring_spans([count_session_spans(texts, 8) for texts in sessions.values()], BoilerplateSettings())
-        == {}
-    )
+    assert find_recurring_spans([count_session_spans(texts) for texts in sessions.values()], 5) == {}
 
 
 def test_an_echo_of_recall_is_no_news_but_what_came_before_it_is(tmp_path: Path) -> None:

@@ -8,14 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slowwave.schemas.settings import DedupeSettings
 from slowwave.schemas.tables import MERGES, OBSERVATIONS
-from slowwave.tasks.dedupe.decide import compare_sentences
+from slowwave.tasks.dedupe.decide import Rules, compare_sentences
 from slowwave.tasks.dedupe.dedupe import dedupe, unmerge
 from tests import claim_rows
 from tests.claim_rows import DAY
 
-SETTINGS = DedupeSettings(threshold=78)
+RULES = Rules()
 
 
 def observation(number: int, summary: str, **values: object) -> dict[str, object]:
@@ -72,7 +71,7 @@ def test_first_person_claims_of_two_people_are_two() -> None:
 
 
 def test_repeat_in_another_session_becomes_evidence() -> None:
-    out = dedupe(table(*(observation(n, t) for n, t in enumerate(TEXTS[:3]))), NONE, SETTINGS, "k")
+    out = dedupe(table(*(observation(n, t) for n, t in enumerate(TEXTS[:3]))), NONE, RULES, "k")
     rows = {r["observation_id"]: r for r in out.observations.to_pylist()}
     assert rows["o001"]["status"] == "duplicate"
     assert rows["o001"]["canonical_id"] == "o000"
@@ -84,7 +83,7 @@ def test_repeat_in_another_session_becomes_evidence() -> None:
 
 def test_known_row_stays_canonical_and_is_returned_with_its_evidence() -> None:
     known = table(observation(5, TEXTS[0], dedupe_key="old"), observation(6, TEXTS[4], dedupe_key="old"))
-    out = dedupe(table(observation(0, TEXTS[1])), known, SETTINGS, "k")
+    out = dedupe(table(observation(0, TEXTS[1])), known, RULES, "k")
     rows = {r["observation_id"]: r for r in out.observations.to_pylist()}
     assert rows.keys() == {"o000", "o005"}
     assert rows["o000"]["canonical_id"] == "o005"
@@ -94,12 +93,12 @@ def test_known_row_stays_canonical_and_is_returned_with_its_evidence() -> None:
 
 def test_coding_claims_of_two_workspaces_stay_apart() -> None:
     rows = table(observation(0, TEXTS[0], workspace="/a"), observation(1, TEXTS[0], workspace="/b"))
-    assert dedupe(rows, NONE, SETTINGS, "k").merges.num_rows == 0
+    assert dedupe(rows, NONE, RULES, "k").merges.num_rows == 0
 
 
 def test_columns_of_others_are_untouched() -> None:
     pending = table(*(observation(n, t, vector=[0.0] * 383 + [1.0], keywords=["k"]) for n, t in enumerate(TEXTS)))
-    out = dedupe(pending, NONE, SETTINGS, "k").observations.sort_by("observation_id")
+    out = dedupe(pending, NONE, RULES, "k").observations.sort_by("observation_id")
     mine = {"status", "reason", "canonical_id", "evidence_sessions", "valid_from", "dedupe_key"}
     theirs = [n for n in OBSERVATIONS.schema.names if n not in mine]
     assert out.schema.equals(OBSERVATIONS.schema)
@@ -108,10 +107,10 @@ def test_columns_of_others_are_untouched() -> None:
 
 def test_a_merge_taken_back_is_not_made_again() -> None:
     pending = table(observation(0, TEXTS[0]), observation(1, TEXTS[1]))
-    out = dedupe(pending, NONE, SETTINGS, "k")
+    out = dedupe(pending, NONE, RULES, "k")
     back = unmerge(out.observations, out.merges, out.merges["merge_id"][0].as_py())
     assert back.merges["undone"].to_pylist() == [True]
-    assert dedupe(pending, NONE, SETTINGS, "k", undone={("o001", "o000")}).merges.num_rows == 0
+    assert dedupe(pending, NONE, RULES, "k", undone={("o001", "o000")}).merges.num_rows == 0
     with pytest.raises(KeyError, match="no merge"):
         unmerge(out.observations, MERGES.make_empty_table(), "none")
 
@@ -128,7 +127,7 @@ def pending_of(said: list[tuple[str, str]]) -> pa.Table:
 def test_order_of_arrival_does_not_matter(said: list[tuple[str, str]], shuffle: random.Random) -> None:
     pending = pending_of(said)
     shuffled = pending.take(shuffle.sample(range(pending.num_rows), pending.num_rows))
-    one, two = dedupe(pending, NONE, SETTINGS, "k"), dedupe(shuffled, NONE, SETTINGS, "k")
+    one, two = dedupe(pending, NONE, RULES, "k"), dedupe(shuffled, NONE, RULES, "k")
     assert one.observations.equals(two.observations)
     assert one.merges.equals(two.merges)
 
@@ -136,19 +135,19 @@ def test_order_of_arrival_does_not_matter(said: list[tuple[str, str]], shuffle: 
 @given(claims)
 @settings(max_examples=60, deadline=None)
 def test_second_run_finds_nothing_and_no_canonical_row_is_a_duplicate(said: list[tuple[str, str]]) -> None:
-    out = dedupe(pending_of(said), NONE, SETTINGS, "k")
+    out = dedupe(pending_of(said), NONE, RULES, "k")
     rows = {r["observation_id"]: r for r in out.observations.to_pylist()}
     left = out.observations.filter(pa.compute.equal(out.observations["status"], "active"))
-    assert dedupe(NONE, left, SETTINGS, "k").merges.num_rows == 0
+    assert dedupe(NONE, left, RULES, "k").merges.num_rows == 0
     assert all(rows[r["canonical_id"]]["status"] == "active" for r in rows.values() if r["canonical_id"])
-    assert dedupe(left, NONE, SETTINGS, "k").merges.num_rows == 0
+    assert dedupe(left, NONE, RULES, "k").merges.num_rows == 0
 
 
 @given(claims)
 @settings(max_examples=60, deadline=None)
 def test_unmerge_of_every_merge_restores_every_row(said: list[tuple[str, str]]) -> None:
     pending = pending_of(said)
-    out = dedupe(pending, NONE, SETTINGS, "k")
+    out = dedupe(pending, NONE, RULES, "k")
     rows = {r["observation_id"]: r for r in out.observations.to_pylist()}
     for merge_id in out.merges["merge_id"].to_pylist():
         now = pa.Table.from_pylist(list(rows.values()), schema=OBSERVATIONS.schema)

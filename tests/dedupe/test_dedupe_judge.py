@@ -8,8 +8,8 @@ import pyarrow as pa
 from slowwave.engines.llm.checks import CheckedLLM
 from slowwave.engines.llm.protocol import Request
 from slowwave.engines.llm.scripted import ScriptedLLM
-from slowwave.schemas.settings import DedupeSettings
 from slowwave.schemas.tables import OBSERVATIONS
+from slowwave.tasks.dedupe.decide import Rules
 from slowwave.tasks.dedupe.dedupe import dedupe
 from slowwave.tasks.dedupe.judge_llm import build_batches, collect_verdicts
 from slowwave.tasks.llm.library import Library
@@ -40,8 +40,8 @@ def test_a_judge_is_asked_what_the_rules_leave_open_and_no_more() -> None:
         return [True] * len(pairs)
 
     rows = table(LIKE, ALSO, OTHER, *PORTS)
-    assert dedupe(rows, OBSERVATIONS.make_empty_table(), DedupeSettings(), "k").merges.num_rows == 0
-    found = dedupe(rows, OBSERVATIONS.make_empty_table(), DedupeSettings(), "k", judge=judge)
+    assert dedupe(rows, OBSERVATIONS.make_empty_table(), Rules(), "k").merges.num_rows == 0
+    found = dedupe(rows, OBSERVATIONS.make_empty_table(), Rules(), "k", judge=judge)
     assert asked == [(LIKE, ALSO)]  # two ports are two, and nobody is asked
     assert [(m["loser_id"], m["winner_id"], m["rule"]) for m in found.merges.to_pylist()] == [("o1", "o0", "judged")]
 

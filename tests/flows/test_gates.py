@@ -31,6 +31,7 @@ from slowwave.tasks.job import MODEL_KEY, Job
 from slowwave.tasks.publish.gates import check_gates
 from slowwave.tasks.publish.task import publish_release
 from slowwave.tasks.summarize.coherence import Coherence
+from slowwave.tasks.topics import assign_llm, cluster
 from slowwave.tasks.topics.merge import TopicFigures
 
 RUNNER = CliRunner()
@@ -231,9 +232,16 @@ def test_probes_are_kept_listed_and_removed(tmp_path: Path) -> None:
         add_probe(tmp_path, "which port?", " ")
 
 
-def test_a_model_whose_summaries_tell_nothing_or_whose_base_topic_holds_all_is_held_back(tmp_path: Path) -> None:
+def test_a_model_whose_summaries_tell_nothing_or_whose_base_topic_holds_all_is_held_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(assign_llm, "SIZES", assign_llm.Sizes(batch=5))
+    monkeypatch.setattr(cluster, "LIMITS", cluster.Limits(min_to_split=1_000))
+
     def run(script: str, last: int, **gates: object) -> RunReport:
-        model = {"llm": f"scripted:{script}", "extract": {"batch_claims": 5}, "topics": {"min_to_split": 1_000}}
+        model = {
+            "llm": f"scripted:{script}",
+        }
         bounds = {"min_claims": 10, "min_summaries": 10} | gates
         made = Settings(store=tmp_path / script[-6:], encoder="hash-384", keywords={"top": 0}, gates=bounds, **model)
         return run_night([write_talk(tmp_path / f"{last}.jsonl", 0, last)], made)

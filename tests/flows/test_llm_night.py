@@ -42,6 +42,7 @@ from slowwave.tasks.job import StepReport
 from slowwave.tasks.llm.ask import Model
 from slowwave.tasks.llm.library import Library
 from slowwave.tasks.observe.by_model.distil import extract_claims
+from slowwave.tasks.topics import assign_llm
 from tests.llm_scripts import faithful
 
 SAMPLES = Path(__file__).parents[2] / "data" / "samples"
@@ -265,16 +266,17 @@ def figures(store: Path) -> dict[str, int]:
     return {table.name: opened.count(table) for table in (GISTS, OBSERVATIONS, TOPICS, SUMMARIES)}
 
 
-def test_claims_that_wait_keep_the_topic_they_had(tmp_path: Path) -> None:
+def test_claims_that_wait_keep_the_topic_they_had(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run_night([CHATS], settings(tmp_path, gists="off"))
     before = figures(tmp_path)
-    smaller = {"batch_claims": 7}  # other prompts: what was assigned is pending again, and no token is left for it
-    run_night([CHATS], settings(tmp_path, gists="off", extract=smaller, model={"max_tokens": 1}))
+    monkeypatch.setattr(assign_llm, "SIZES", assign_llm.Sizes(batch=7))
+    monkeypatch.setattr(assign_llm, "VERSION", 99)  # what was assigned is pending again, and no token is left for it
+    run_night([CHATS], settings(tmp_path, gists="off", model={"max_tokens": 1}))
     store = Store.open(tmp_path)
     waiting = [c for c in store.read(OBSERVATIONS).to_pylist() if c["status"] == "active"]
     assert {claim["topic_id"] for claim in waiting} <= set(store.read(TOPICS)["topic_id"].to_pylist())
     assert figures(tmp_path) == before
-    run_night([CHATS], settings(tmp_path, gists="off", extract=smaller))
+    run_night([CHATS], settings(tmp_path, gists="off"))
     keys = {t["step_key"] for t in store.read(TOPICS).to_pylist() if t["size"]}
     assert len(keys) == 1  # those of before are gone now, or made anew
 

@@ -8,7 +8,6 @@ from sklearn.feature_extraction.text import CountVectorizer
 
 from slowwave.engines.encoders.protocol import Encoder, HashEncoder
 from slowwave.engines.encoders.torch import SentenceTransformerEncoder
-from slowwave.schemas.settings import KeywordSettings
 from slowwave.tasks.gists.keywords import (
     NgramVectors,
     extract_keywords,
@@ -43,56 +42,42 @@ def test_a_number_in_thousands_is_one_word() -> None:
 
 
 def test_phrases_are_windows_and_words() -> None:
-    assert extract_phrases("lock file timeout 30", 2) == [
-        "lock",
-        "file",
-        "timeout",
-        "lock file",
-        "file timeout",
-        "timeout 30",
-    ]
+    words, pairs = ["lock", "file", "timeout"], ["lock file", "file timeout", "timeout 30"]
+    assert extract_phrases("lock file timeout 30", 2) == words + pairs
 
 
 def test_keywords_name_what_a_text_is_about(encoder: Encoder) -> None:
-    database, sister, *_ = extract_keywords(TEXTS, encoder, KeywordSettings())
+    database, sister, *_ = extract_keywords(TEXTS, encoder, 5)
     assert "jsonb support" in database
     assert {"lisbon", "marine biologist"} <= set(sister)
 
 
-@pytest.mark.parametrize("settings", [KeywordSettings(), KeywordSettings(top=3, max_words=3, diversity=0.2)])
+@pytest.mark.parametrize("top", [5, 3])
 def test_the_same_as_keybert_called_per_document(
-    encoder: Encoder, original: SentenceTransformerEncoder, settings: KeywordSettings
+    encoder: Encoder, original: SentenceTransformerEncoder, top: int
 ) -> None:
     model = KeyBERT(model=original.model)
-    words = CountVectorizer(analyzer=lambda text: extract_phrases(text, settings.max_words))
-    options = {"vectorizer": words, "top_n": settings.top, "use_mmr": True, "diversity": settings.diversity}
+    words = CountVectorizer(analyzer=extract_phrases)
+    options = {"vectorizer": words, "top_n": top, "use_mmr": True, "diversity": 0.3}
     expected = [[word for word, _ in model.extract_keywords(text, **options)] for text in TEXTS]
-    assert extract_keywords(TEXTS, encoder, settings) == expected
-    assert extract_keywords(TEXTS, encoder, settings, encoder.encode(TEXTS)) == expected
-    assert [extract_keywords([text], encoder, settings)[0] for text in TEXTS] == expected
+    assert extract_keywords(TEXTS, encoder, top) == expected
+    assert extract_keywords(TEXTS, encoder, top, encoder.encode(TEXTS)) == expected
+    assert [extract_keywords([text], encoder, top)[0] for text in TEXTS] == expected
 
 
 def test_a_text_without_candidates_does_not_empty_the_others(fake_encoder: HashEncoder) -> None:
     texts = pa.array(["!!!", None, "the lock file", "and so on", ""])
-    assert [bool(words) for words in extract_keywords(texts, fake_encoder, KeywordSettings())] == [
-        False,
-        False,
-        True,
-        False,
-        False,
-    ]
-    assert extract_keywords(["of the", ""], fake_encoder, KeywordSettings()) == [[], []]
-    assert extract_keywords([], fake_encoder, KeywordSettings()) == []
+    assert [bool(words) for words in extract_keywords(texts, fake_encoder, 5)] == [False, False, True, False, False]
+    assert extract_keywords(["of the", ""], fake_encoder, 5) == [[], []]
+    assert extract_keywords([], fake_encoder, 5) == []
 
 
 def test_each_ngram_is_encoded_once_across_calls(fake_encoder: HashEncoder) -> None:
     ngrams = NgramVectors(fake_encoder)
-    extract_keywords(TEXTS, fake_encoder, KeywordSettings(), ngrams=ngrams)
+    extract_keywords(TEXTS, fake_encoder, 5, ngrams=ngrams)
     once = ngrams.encoded
-    extract_keywords(TEXTS[::-1], fake_encoder, KeywordSettings(), ngrams=ngrams)
-    assert (
-        ngrams.encoded == once == len({p for text in TEXTS for p in extract_phrases(text, KeywordSettings().max_words)})
-    )
+    extract_keywords(TEXTS[::-1], fake_encoder, 5, ngrams=ngrams)
+    assert ngrams.encoded == once == len({p for text in TEXTS for p in extract_phrases(text)})
 
 
 def test_a_full_cache_forgets_the_oldest_and_stays_right(fake_encoder: HashEncoder) -> None:
@@ -105,10 +90,10 @@ def test_a_full_cache_forgets_the_oldest_and_stays_right(fake_encoder: HashEncod
 
 
 def test_top_bounds_the_number(fake_encoder: HashEncoder) -> None:
-    assert [len(words) for words in extract_keywords(TEXTS, fake_encoder, KeywordSettings(top=2))] == [2, 2, 2, 2]
-    assert extract_keywords(TEXTS, fake_encoder, KeywordSettings(top=0)) == [[], [], [], []]
+    assert [len(words) for words in extract_keywords(TEXTS, fake_encoder, 2)] == [2, 2, 2, 2]
+    assert extract_keywords(TEXTS, fake_encoder, 0) == [[], [], [], []]
 
 
 def test_vectors_must_match_the_texts(fake_encoder: HashEncoder) -> None:
     with pytest.raises(ValueError, match="4 texts came with 1 vectors"):
-        extract_keywords(TEXTS, fake_encoder, KeywordSettings(), fake_encoder.encode(TEXTS[:1]))
+        extract_keywords(TEXTS, fake_encoder, 5, fake_encoder.encode(TEXTS[:1]))

@@ -76,12 +76,12 @@ def ask_account(draft: Draft = DRAFT, about: TopicInfo | None = None, words: int
 def ask_assign(topic: Topic | None = None, summary: str = "Ada moved to Porto.") -> Request:
     known = topic or Topic("t", "Porto", "Where Ada lives", ["The bakery closes at six."])
     claim = {"observation_id": "1", "summary": summary, "vector": None}
-    return Board([known], 5).build_batch([claim], SETTINGS, LIBRARY, COUNT, WINDOW).request
+    return Board([known], 5).build_batch([claim], LIBRARY, COUNT, WINDOW).request
 
 
 def ask_purpose(name: str = "Porto", claims: tuple[str, ...] = ()) -> Request:
     said = claims or tuple(f"Ada saw bridge number {n}." for n in range(10))
-    request = build_purpose_request(Topic("t", name, ""), said, SETTINGS, LIBRARY)
+    request = build_purpose_request(Topic("t", name, ""), said, LIBRARY)
     assert request
     return request
 
@@ -189,6 +189,6 @@ def test_limits_stand_in_the_prompt() -> None:
 def test_the_claims_behind_a_purpose_are_drawn_at_random_from_all_up_to_the_milestone() -> None:
     said = tuple(f"Ada saw bridge number {n}." for n in range(100))
     shown = [n for n, text in enumerate(said) if text in ask_purpose(claims=said).messages[-1]["content"]]
-    assert len(shown) == SETTINGS.purpose_samples
+    assert len(shown) == 10
     assert shown[-1] > 50  # not the first ten, nor the last
     assert shown != list(range(shown[0], shown[0] + len(shown)))

@@ -350,7 +350,7 @@ def test_an_empty_gist_is_none() -> None:
 def test_claims_are_placed_once_and_what_is_not_is_said() -> None:
     board = Board([Topic("t1", "garden", "Plants and beds."), Topic("u", "user", "Who the user is.", base=True)], 5)
     claims = [{"observation_id": f"o{n}", "summary": f"Claim {n}.", "vector": None} for n in range(6)]
-    batch = board.build_batch(claims, ExtractSettings(), Library(), count, 32_768)
+    batch = board.build_batch(claims, Library(), count, 32_768)
     assert dict(batch.topics) == {1: "u", 2: "t1"}
     answer = {
         "new_topics": [{"name": "Gardens", "purpose": "Same."}, {"name": "sailing", "purpose": "Boats."}],

@@ -78,7 +78,7 @@ def _told(store: Store, seq: int, text: str) -> None:
     row["text"] = text
     add(store, MESSAGES, [row])
     add(store, PASSAGES, passage_rows([row], vectors=True))
-    compact_store(store, fragments=20)
+    compact_store(store)
     publish(store, f"run-{seq}", "hash-384")
 
 

@@ -60,7 +60,7 @@ def memory(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.M
     add(store, MESSAGES, rows)
     add(store, PASSAGES, passage_rows(rows, vectors))
     add(store, OBSERVATIONS, claims)
-    compact_store(store, fragments=20)
+    compact_store(store)
     publish(store, "more", "hash-384" if vectors else None)
     if request.param == "lance":
         monkeypatch.setattr("slowwave.recall.release.tables.FLAT_ROWS", 0)
@@ -127,7 +127,7 @@ def test_a_sieve_loses_no_row_to_a_limit(tmp_path: Path, monkeypatch: pytest.Mon
     ]
     add(store, MESSAGES, rows)
     add(store, PASSAGES, passage_rows(rows, vectors=True))
-    compact_store(store, fragments=20)
+    compact_store(store)
     publish(store, "more", "hash-384")
     view, asked = _view_and_query(Memory.open(tmp_path), "tide")
     (vector,), pool, layout = HashEncoder().encode(["Tide tide tide 1."]), POOLS["message"], view.passages

@@ -62,7 +62,7 @@ def stored(root: Path, *, vectors: bool = True, index: bool = True) -> Store:
     add(store, PASSAGES, passage_rows(messages(), vectors))
     add(store, OBSERVATIONS, claims())
     if index:
-        compact_store(store, fragments=20)
+        compact_store(store)
     publish(store, "more", "hash-384" if vectors else None)
     return store
 

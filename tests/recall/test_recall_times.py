@@ -45,7 +45,7 @@ def _released(root: Path, said: Sequence[Said], *, told: bool = True) -> Memory:
         summaries.append(summary(f"s{n:02}", 0, text, [f"m{n:02}"]) | {"first_at": at, "last_at": at})
     add(store, OBSERVATIONS, claims)
     add(store, SUMMARIES, summaries)
-    compact_store(store, fragments=20)
+    compact_store(store)
 
     def calibrated(release: Release) -> str:
         return fit_calibration(View(store.dir, release), HashEncoder()).to_json()

@@ -173,10 +173,10 @@ def test_spaces_are_walls(tmp_path: Path) -> None:
 
 def test_the_full_text_index_covers_every_row_before_a_release(store: Store) -> None:
     store.append(SUMMARIES, pa.Table.from_pylist([summary(0, "quick foxes jump")], schema=SUMMARIES.schema))
-    assert compact_store(store, 20) == ["summaries"]
-    assert compact_store(store, 20) == []
+    assert compact_store(store) == ["summaries"]
+    assert compact_store(store) == []
     store.append(SUMMARIES, pa.Table.from_pylist([summary(1, "slow owls sleep")], schema=SUMMARIES.schema))
-    compact_store(store, 20)
+    compact_store(store)
     table = store.open_table(SUMMARIES)
     stats = table.index_stats(table.list_indices()[0].name)
     assert stats is not None
@@ -188,10 +188,10 @@ def test_the_full_text_index_covers_every_row_before_a_release(store: Store) -> 
 def test_a_full_text_index_that_a_failed_write_left_in_part_is_made_anew(store: Store) -> None:
     for number, told in enumerate(["quick foxes jump", "slow owls sleep", "grey herons wade"]):
         store.append(SUMMARIES, pa.Table.from_pylist([summary(number, told)], schema=SUMMARIES.schema))
-        compact_store(store, 20)
+        compact_store(store)
         for path in store.dir.glob("summaries.lance/_indices/*/*.lance"):
             path.write_bytes(path.read_bytes()[:-9])
-    compact_store(store, 20)
+    compact_store(store)
     assert store.open_dataset(SUMMARIES).to_table(full_text_query="herons").num_rows == 1
 
 

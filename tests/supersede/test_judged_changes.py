@@ -103,7 +103,7 @@ def judge_by(said: dict[str, Answered | None], asked: list[Pair], key: str = "m"
         asked.extend(pairs)
         return [said.get(new.id, (Answer.UNRELATED, "")) for _, new in pairs]
 
-    return Judge(key, 0.1, most, ask)
+    return Judge(key, most, ask)
 
 
 def kinds(found: Superseded) -> dict[str, str]:
@@ -183,7 +183,7 @@ def test_beyond_the_budget_and_without_an_answer_the_classifier_decides() -> Non
     found = supersede(rows, "k", judge=judge_by({}, one, most=1))
     assert (len(one), found.waiting) == (1, len(asked) - 1)
     assert [v.likely for v in read_verdicts(found.merges).values()] == likely[:1]
-    nobody = Judge("m", 0.1, 100, lambda pairs: [None] * len(pairs))
+    nobody = Judge("m", 100, lambda pairs: [None] * len(pairs))
     found = supersede(rows, "k", judge=nobody)
     assert found.waiting == len(asked)
     assert found.observations.equals(alone.observations)

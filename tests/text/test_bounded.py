@@ -33,7 +33,7 @@ NOW = datetime(2026, 11, 24, tzinfo=UTC)
 Given = TypeVar("Given")
 
 READERS: dict[str, Callable[[str], object]] = {
-    "boilerplate": lambda text: extract_spans(text, 8),
+    "boilerplate": lambda text: extract_spans(text),
     "sentences": split_sentences,
     "cues": find_cue,
     "secrets": redact,

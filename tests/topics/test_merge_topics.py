@@ -7,13 +7,16 @@ from typing import Any
 
 import numpy as np
 import pyarrow.compute as pc
+import pytest
 
 from slowwave.engines.llm.protocol import Request
 from slowwave.flows.nightly import run_night
 from slowwave.flows.parts.report import RunReport
-from slowwave.schemas.settings import Settings, TopicSettings
+from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import OBSERVATIONS, SUMMARIES, TABLES, TOPIC_HISTORY, TOPICS
 from slowwave.store import Store
+from slowwave.tasks.topics import assign_llm, cluster
+from slowwave.tasks.topics.cluster import Limits
 from slowwave.tasks.topics.merge import TopicFigures, find_same_topics, measure_topics
 from tests.llm_scripts import ENTRY, FIRST_NEW, faithful, kind, material
 
@@ -51,7 +54,12 @@ def selfish(request: Request) -> Any:
     return {"new_topics": [], "placements": [{"entry": n, "topic": 1} for n in numbers]}
 
 
-def run(folder: Path, script: str, said: list[str], **more: Any) -> tuple[RunReport, Store]:
+@pytest.fixture(autouse=True)
+def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(assign_llm, "SIZES", assign_llm.Sizes(batch=5))
+
+
+def run(folder: Path, script: str, said: list[str]) -> tuple[RunReport, Store]:
     lines = [
         {"session_id": "a", "message_id": f"a-{i}", "role": "user", "speaker": "Ada", "content": text,
          "ts": f"2026-11-02T{10 + i // 60}:{i % 60:02d}:00Z"}
@@ -63,7 +71,7 @@ def run(folder: Path, script: str, said: list[str], **more: Any) -> tuple[RunRep
         store=folder / "store",
         encoder="hash-384",
         llm=f"scripted:tests.topics.test_merge_topics:{script}",
-        **{"extract": {"batch_claims": 5, "max_claims": 50}, **more},
+        extract={"max_claims": 50},
     )
     return run_night([folder / "a.jsonl"], settings), Store.open(settings.store)
 
@@ -75,19 +83,17 @@ def topic(name: str, centre: list[float], size: int, *, base: bool = False) -> d
 def test_two_topics_are_one_by_purpose_and_by_claims_and_never_by_either_alone() -> None:
     topics = [topic("a", [1, 0], 3), topic("b", [0.9, 0.436], 5), topic("c", [0, 1], 2)]
     alike = np.array([[1, 0], [1, 0], [0, 1]], dtype=np.float32)
-    assert find_same_topics(topics, alike, TopicSettings(), 0.6) == {"a": "b"}
-    assert find_same_topics(topics, np.eye(3, dtype=np.float32), TopicSettings(), 0.6) == {}
+    assert find_same_topics(topics, alike, Limits()) == {"a": "b"}
+    assert find_same_topics(topics, np.eye(3, dtype=np.float32), Limits()) == {}
     apart = [topic("a", [1, 0], 3), topic("b", [0, 1], 5), topic("self", [1, 0], 2, base=True)]
-    assert find_same_topics(apart, np.ones((3, 1), dtype=np.float32), TopicSettings(), 0.6) == {}
+    assert find_same_topics(apart, np.ones((3, 1), dtype=np.float32), Limits()) == {}
     full = [topic("a", [1, 0], 20), topic("b", [1, 0], 20), topic("c", [0, 1], 20)]  # together over their share
-    assert find_same_topics(full, np.ones((3, 1), dtype=np.float32), TopicSettings(max_share=0.5), 0.6) == {}
+    assert find_same_topics(full, np.ones((3, 1), dtype=np.float32), Limits(max_share=0.5)) == {}
 
 
 def test_a_chain_of_synonyms_ends_in_one() -> None:
     topics = [topic(name, [1, 0], size) for name, size in (("a", 2), ("b", 9), ("c", 3), ("d", 1))]
-    assert find_same_topics(topics, np.ones((4, 1), dtype=np.float32), TopicSettings(), 0.6) == dict.fromkeys(
-        "acd", "b"
-    )
+    assert find_same_topics(topics, np.ones((4, 1), dtype=np.float32), Limits()) == dict.fromkeys("acd", "b")
 
 
 def test_shares_and_overlap_are_of_all_claims() -> None:
@@ -97,13 +103,9 @@ def test_shares_and_overlap_are_of_all_claims() -> None:
     assert measure_topics([], [], np.zeros((0, 0), dtype=np.float32)) is None
 
 
-LOOSE = {"batch_claims": 5, "max_claims": 50, "same_topic": 0.5}
-
-
-def test_synonyms_of_a_model_become_one_topic_and_stay_so(tmp_path: Path) -> None:
-    report, store = run(
-        tmp_path, "naming_twice", TALK, extract={"batch_claims": 5, "max_claims": 50, "same_topic": 0.5}
-    )
+def test_synonyms_of_a_model_become_one_topic_and_stay_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster, "LIMITS", Limits(same_purpose=0.5))
+    report, store = run(tmp_path, "naming_twice", TALK)
     (step,) = [step for step in report.steps if step.step == "assign"]
     assert step.counts["topics merged"] >= 5
     topics = {row["name"]: row["size"] for row in store.read(TOPICS).to_pylist() if row["size"]}
@@ -113,14 +115,15 @@ def test_synonyms_of_a_model_become_one_topic_and_stay_so(tmp_path: Path) -> Non
     gone = {row["name"] for row in store.read(TOPIC_HISTORY).to_pylist() if row["kind"] == "merge"}
     assert gone
     versions = store.read_versions(TABLES.values())
-    assert run(tmp_path, "naming_twice", TALK, extract=LOOSE)[0].release is None
+    assert run(tmp_path, "naming_twice", TALK)[0].release is None
     assert store.read_versions(TABLES.values()) == versions
 
 
-def test_a_base_topic_that_a_model_puts_all_in_is_cut(tmp_path: Path) -> None:
+def test_a_base_topic_that_a_model_puts_all_in_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster, "LIMITS", Limits(min_to_split=10))
     said = [*TALK, *(f"My train to {town} leaves at {n} from platform {n}." for n, town in enumerate(
         ["Porto", "Braga", "Lisbon", "Faro", "Evora", "Aveiro", "Beja", "Viseu"], 3))]  # fmt: skip
-    report, store = run(tmp_path, "selfish", said, topics={"min_to_split": 10})
+    report, store = run(tmp_path, "selfish", said)
     sizes = {row["name"]: row["size"] for row in store.read(TOPICS).to_pylist() if row["size"]}
     assert sum(sizes.values()) == len(said)
     assert max(sizes.values()) <= len(said) / 4

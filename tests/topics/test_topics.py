@@ -1,6 +1,7 @@
 """Topics: what gathers, what stays apart, merges and splits with their history, names that follow the claims."""
 
 from collections import Counter
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,11 @@ from slowwave.flows.parts.selection import Selection
 from slowwave.flows.reprocess import run_reprocess
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.ids import compute_content_id
-from slowwave.schemas.settings import Settings, TopicSettings
+from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import BASE_TOPICS, OBSERVATIONS, RELEASED, SUMMARIES, TOPIC_HISTORY, TOPICS
 from slowwave.store import Store
 from slowwave.store.integrity.digest import compute_table_digest
+from slowwave.tasks.topics import cluster, task
 from slowwave.tasks.topics.assign import assign, find_oversized_topic, split_topic
 from slowwave.tasks.topics.cluster import (
     Bundle,
@@ -85,9 +87,9 @@ def test_leaders_gather_in_order_and_average_link_joins_them() -> None:
     vectors = np.array([unit(1, 0), unit(0, 1), unit(1, 0.1), unit(0.1, 1)])
     assert cluster_by_leader(vectors, 0.9) == [[0, 2], [1, 3]]
     bundles = [Bundle(str(i), vector.astype(np.float64), 1, known=False) for i, vector in enumerate(vectors)]
-    assert merge_bundles(bundles, Limits(0.9, 0.9, 1, np.inf)) == [[0, 2], [1, 3]]
-    assert merge_bundles(bundles, Limits(-1, -1, 1, np.inf)) == [[0, 1, 2, 3]]
-    assert len(merge_bundles(bundles, Limits(-1, -1, 1, 3))) == 2  # no group may have more than 3
+    assert merge_bundles(bundles, Limits(merge_at=0.9, fold_at=0.9), np.inf) == [[0, 2], [1, 3]]
+    assert merge_bundles(bundles, Limits(merge_at=-1, fold_at=-1), np.inf) == [[0, 1, 2, 3]]
+    assert len(merge_bundles(bundles, Limits(merge_at=-1, fold_at=-1), 3)) == 2  # no group may have more than 3
 
 
 def test_merging_by_kept_bests_is_the_same_as_looking_at_every_pair() -> None:
@@ -95,13 +97,13 @@ def test_merging_by_kept_bests_is_the_same_as_looking_at_every_pair() -> None:
     for _ in range(20):
         rows = chance.normal(size=(12, 5))
         rows /= np.linalg.norm(rows, axis=1, keepdims=True)
-        limits = Limits(0.2, 0.1, 3, 7)
-        assert merge_bundles([Bundle(str(i), r, 1, known=False) for i, r in enumerate(rows)], limits) == plainly(
-            rows, limits
+        limits = Limits(merge_at=0.2, fold_at=0.1, small=3)
+        assert merge_bundles([Bundle(str(i), r, 1, known=False) for i, r in enumerate(rows)], limits, 7) == plainly(
+            rows, limits, 7
         )
 
 
-def plainly(rows: np.ndarray, limits: Limits) -> list[list[int]]:
+def plainly(rows: np.ndarray, limits: Limits, largest: int) -> list[list[int]]:
     groups = [[i] for i in range(len(rows))]
     while True:
         best = None
@@ -109,7 +111,7 @@ def plainly(rows: np.ndarray, limits: Limits) -> list[list[int]]:
             for b, other in enumerate(groups[a + 1 :], a + 1):
                 like = round(float(rows[one].mean(axis=0) @ rows[other].mean(axis=0)), 6)
                 least = limits.fold_at if min(len(one), len(other)) < limits.small else limits.merge_at
-                fits = like >= least and len(one) + len(other) <= limits.largest
+                fits = like >= least and len(one) + len(other) <= largest
                 if fits and (best is None or like > best[0]):
                     best = (like, a, b)
         if best is None:
@@ -118,9 +120,9 @@ def plainly(rows: np.ndarray, limits: Limits) -> list[list[int]]:
 
 
 def test_two_topics_that_a_new_claim_joins_become_one_and_the_larger_keeps_its_name() -> None:
-    settings = TopicSettings(threshold=0.95, merge_at=0.6, fold_at=0.6, small=1)
+    limits = Limits(threshold=0.95, merge_at=0.6, fold_at=0.6, small=1)
     old = [topic("large", unit(1, 0), 4), topic("small", unit(0.8, 0.6), 2)]
-    made = assign(table(claim(9, unit(0.9, 0.3))), pa.Table.from_pylist(old, schema=TOPICS.schema), settings, "k")
+    made = assign(table(claim(9, unit(0.9, 0.3))), pa.Table.from_pylist(old, schema=TOPICS.schema), limits, "k")
     assert made.merged == {"small": "large"}
     assert made.observations["topic_id"].to_pylist() == ["large"]
 
@@ -138,14 +140,12 @@ def test_what_is_said_over_code_gathers_within_its_project_and_of_oneself_with_t
         claim(4, unit(1), workspace="family", session_id="d"),
         claim(5, unit(1), workspace="heron", session_id="b"),
     ]
-    first = assign(table(*said[:2]), TOPICS.schema.empty_table(), TopicSettings(), "k")
+    first = assign(table(*said[:2]), TOPICS.schema.empty_table(), Limits(), "k")
     tidepool, heron = first.observations["topic_id"].to_pylist()
     assert tidepool != heron
     known = [topic(tidepool, unit(1), 1), topic(heron, unit(1), 1)]
     later = [claim(6, unit(1), pack="coding", workspace="heron", session_id="e"), *said[2:]]
-    made = assign(
-        table(*later), pa.Table.from_pylist(known, schema=TOPICS.schema), TopicSettings(), "k", first.observations
-    )
+    made = assign(table(*later), pa.Table.from_pylist(known, schema=TOPICS.schema), Limits(), "k", first.observations)
     topics = dict(
         zip(made.observations["observation_id"].to_pylist(), made.observations["topic_id"].to_pylist(), strict=True)
     )
@@ -156,9 +156,9 @@ def test_what_is_said_over_code_gathers_within_its_project_and_of_oneself_with_t
 
 
 def test_a_topic_with_too_much_of_everything_is_cut_and_the_larger_half_keeps_it() -> None:
-    settings = TopicSettings(min_to_split=10)
-    assert find_oversized_topic({"a": 3, "b": 7}, 12, settings) == "b"
-    assert find_oversized_topic({"a": 3, "b": 7}, 40, settings) is None
+    limits = Limits(min_to_split=10)
+    assert find_oversized_topic({"a": 3, "b": 7}, 12, limits) == "b"
+    assert find_oversized_topic({"a": 3, "b": 7}, 40, limits) is None
     rows = [claim(n, unit(1, 0.01 * n), topic_id="b") for n in range(5)]
     rows += [claim(n, unit(0.01 * n, 1), topic_id="b") for n in range(5, 8)]
     moved = split_topic(table(*rows), "k")
@@ -204,15 +204,13 @@ def test_a_topic_is_not_named_by_days_figures_paths_or_hashes_nor_first_by_what_
 
 
 @pytest.fixture(scope="module")
-def night(tmp_path_factory: pytest.TempPathFactory) -> Settings:
+def night(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
     # Topics that merge at once and may not hold more than a tenth: so the samples have to be cut.
-    options = Settings(
-        store=tmp_path_factory.mktemp("store"),
-        encoder="hash-384",
-        topics={"merge_at": 0, "fold_at": 0, "max_share": 0.1},
-    )
-    run_night([SAMPLES], options)
-    return options
+    options = Settings(store=tmp_path_factory.mktemp("store"), encoder="hash-384")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cluster, "LIMITS", Limits(merge_at=0, fold_at=0, max_share=0.1))
+        run_night([SAMPLES], options)
+        yield options
 
 
 def test_splits_are_in_the_history_and_no_topic_is_over_its_share(night: Settings) -> None:
@@ -240,10 +238,14 @@ def test_rebuilding_topics_keeps_observations_and_gives_the_same(night: Settings
         run_reprocess("topics", Selection(workspace="/home/ada/tidepool"), night)
 
 
-def test_topics_made_anew_under_other_settings_take_their_summaries_along(night: Settings, tmp_path: Path) -> None:
+def test_topics_made_anew_by_other_rules_take_their_summaries_along(
+    night: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
     store = Store.open(night.store)
     held = {row["topic_id"] for row in store.read(TOPICS).to_pylist()}
-    run_night([SAMPLES], night.model_copy(update={"topics": TopicSettings(threshold=0.2)}))
+    monkeypatch.setattr(cluster, "LIMITS", Limits(threshold=0.2))
+    monkeypatch.setattr(task, "VERSION", "another")
+    run_night([SAMPLES], night)
     topics = {row["topic_id"] for row in store.read(TOPICS).to_pylist()}
     scopes = {row["scope_id"] for row in store.read(SUMMARIES).to_pylist() if row["scope"] == "topic"}
     assert topics != held
