@@ -22,10 +22,7 @@ class ActiveSettings(BaseModel):
     recent: int = Field(6, ge=0, description="Latest turns that always go along, word for word, while they fit.")
     recent_share: float = Field(0.4, ge=0, le=1, description="Part of the conversation's tokens that they may take.")
     follow_up_words: int = Field(
-        3,
-        ge=0,
-        description="A message of no more content words that calls up nothing is asked with the one before it, and a "
-        "hook leaves it unanswered.",
+        3, ge=0, description="A message of no more content words that calls up nothing is asked with the one before it."
     )
     recap_share: float = Field(
         0.0, ge=0, le=0.5, description="Part of the older turns' tokens for the model's recap of what found no room."
@@ -33,14 +30,11 @@ class ActiveSettings(BaseModel):
 
 
 class TalkSettings(BaseModel):
-    """How a talk shares out the model's context window, less the answer, and how long it waits for memory."""
+    """How long a talk's answers are, and how long it waits for memory."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     answer_tokens: int = Field(1_024, ge=1, description="Tokens of an answer, at most.")
-    block_share: float = Field(0.3, ge=0, le=1, description="Part for web results and memories, at most.")
-    briefing_share: float = Field(0.15, ge=0, le=1, description="Part for the briefing, at most.")
-    turns_share: float = Field(0.6, ge=0, le=1, description="Part of what these leave for the conversation so far.")
     memory_seconds: float = Field(30.0, gt=0, description="Seconds a message waits for memory; then it goes without.")
 
 
@@ -64,7 +58,6 @@ class ContextSettings(BaseModel):
     )
     hits: int = Field(50, ge=1, description="Messages that recall hands to the packing.")
     sessions: int = Field(5, ge=1, description="Most relevant sessions that are read whole.")
-    session_messages: int = Field(400, ge=1, description="Messages of one session that are looked at, around its hits.")
     message_share: float = Field(
         0.18, ge=0, le=1, description="Part of a block that one message may have; or half of the room left, if more."
     )
@@ -97,7 +90,6 @@ class LLMSettings(BaseModel):
 
     temperature: float = Field(0.0, ge=0, le=2, description="Randomness of the answers; 0 takes the likeliest token.")
     seed: int | None = Field(0, description="Seed of the draw, where the engine takes one.")
-    repetition_penalty: float = Field(1.0, gt=0, le=2, description="Above 1 discourages repetition (vLLM only).")
     context_window: int | None = Field(None, gt=0, description="Tokens of prompt and answer; by default the model's.")
     max_tokens: int | None = Field(None, ge=1, description="Tokens a night may spend; then it stops cleanly.")
 
@@ -131,15 +123,10 @@ class WebSettings(BaseModel):
     )
     google_cx: str | None = Field(None, description="Id of a Google Programmable Search Engine.")
     google_key_env: str = Field("SLOWWAVE_GOOGLE_KEY", description="Name of the variable that holds Google's API key.")
-    google_url: str = Field(
-        "https://www.googleapis.com/customsearch/v1", description="Where Google's Custom Search JSON API is."
-    )
     results: int = Field(3, ge=1, le=10, description="Results a question is answered with, at most.")
     timeout: float = Field(8.0, gt=0, description="Seconds a search or a page may take, however slowly it drips.")
     seconds: float = Field(20.0, gt=0, description="Seconds a question waits for the web; then it is answered without.")
     pages: bool = Field(True, description="Fetch the pages found and keep their main text; else their snippets alone.")
-    page_chars: int = Field(2_000, ge=100, description="Characters kept of a page.")
-    page_bytes: int = Field(2_000_000, ge=1_000, description="Bytes of a page that are read; a larger one is given up.")
     private_pages: bool = Field(False, description="Also fetch pages from private and loopback addresses.")
     interests: tuple[str, ...] = Field((), description="Words and phrases that always make a question one for the web.")
     never_send: tuple[str, ...] = Field((), description="Words and phrases (your name, say) taken out of every query.")
@@ -274,20 +261,11 @@ class PyramidSettings(Section):
 class RecallSettings(Section):
     """How memories are found."""
 
-    candidates: int = Field(100, ge=1, description="Rows each index hands to the fusion.")
-    rrf_k: int = Field(60, ge=1, description="The constant of reciprocal rank fusion.")
     automatic_floor: float = Field(0.9, ge=0, le=1, description="Relevance of each memory that is put in unasked.")
     vector: float = Field(0.6, ge=0, description="Weight of a message's vector; the words around it have 1.")
     fade: float = Field(0.75, ge=0, le=1, description="What is left of a word one passage further on.")
-    claim_vector: float = Field(1.0, ge=0, description="Weight of a claim's vector; the words around it have 1.")
-    claim_message: float = Field(1.0, ge=0, description="Weight of the vector of the message a claim is made of.")
     later: float = Field(0.75, ge=0, description="What the latest claim of a workspace has over the first.")
-    refresh_seconds: float = Field(1.0, ge=0, description="Least time between two looks for a newer release.")
     cached_answers: int = Field(200, ge=0, description="Last answers kept locally for when the store is away; 0: none.")
-    rerank_top: int = Field(20, ge=2, le=200, description="First hits that a reranker sees; the others stay below.")
-    rerank_seconds: float = Field(
-        30.0, gt=0, description="Seconds a reranker has for a query; then the answer comes without it."
-    )
 
 
 class RetentionSettings(Section):

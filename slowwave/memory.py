@@ -47,8 +47,6 @@ if TYPE_CHECKING:
 
 SESSION = "session"
 """The kind that `Memory.sessions` answers."""
-BRIEFINGS = 8
-"""Last briefings that are kept: of the live release, and of others that were asked by name."""
 
 
 class Memory:
@@ -65,10 +63,11 @@ class Memory:
         self.settings, self.root, self.space = settings, root, settings.space
         self._notes = Notes()
         self._vectors = QueryVectors(settings.encoder, encoder, self._note)
-        self._reranking = None if reranker is None else Reranking(reranker, settings.recall, self._note)
+        self._reranking = None if reranker is None else Reranking(reranker, self._note)
         self._answers = AnswerCache(root, settings.space, settings.recall.cached_answers)
-        self._briefings = AnswerCache(root, settings.space, min(settings.recall.cached_answers, BRIEFINGS), "briefings")
-        self._live = LiveRelease(root, settings.space, release, settings.recall.refresh_seconds, self._note)
+        kept = min(settings.recall.cached_answers, 8)  # briefings: of the live release, and of others asked by name
+        self._briefings = AnswerCache(root, settings.space, kept, "briefings")
+        self._live = LiveRelease(root, settings.space, release, self._note)
 
     @classmethod
     def open(

@@ -67,6 +67,18 @@ class ContextProvider(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class Shares:
+    """How a talk shares out the model's context window, less the answer."""
+
+    block: float = 0.3
+    """Part for web results and memories, at most."""
+    briefing: float = 0.15
+    """Part for the briefing, at most."""
+    turns: float = 0.6
+    """Part of what these leave for the conversation so far."""
+
+
 @dataclass(frozen=True, slots=True)
 class TurnContext:
     """What a turn was answered with, for `/why`."""
@@ -102,8 +114,9 @@ class Conversation:
         workspace: str | None = None,
         space_dir: Path | None = None,
         encoder: Encoder | None = None,
+        shares: Shares | None = None,
     ) -> None:
-        self.llm, self.memory, self.settings = llm, memory, settings
+        self.llm, self.memory, self.settings, self.shares = llm, memory, settings, shares or Shares()
         self.journal, self.web, self.workspace, self.space_dir = journal, web, workspace, space_dir
         self.turns = Turns(settings, llm.count_tokens, encoder, Narrator(llm))
         self.recalled: TurnContext | None = None
@@ -143,15 +156,14 @@ class Conversation:
 
     def _build_prompt(self, said: str) -> list[Message]:
         """Return the turns that fit, the block with what does not, and the message."""
-        talk = self.settings.context.talk
-        room = self.llm.context_window - talk.answer_tokens
+        room = self.llm.context_window - self.settings.context.talk.answer_tokens
         left = (
             room - self._count_tokens(self._build_system_prompt(room)) - self._count_tokens(said) - 4 * TEMPLATE_TOKENS
         )
         if left < 0:
             raise UsageError(f"the message does not fit {self.llm.model}'s context window: shorten it")
-        budget = min(self.settings.context.budget, int(room * talk.block_share), left)
-        self.recalled = self._recall(said, budget, int((left - budget) * talk.turns_share))
+        budget = min(self.settings.context.budget, int(room * self.shares.block), left)
+        self.recalled = self._recall(said, budget, int((left - budget) * self.shares.turns))
         block = self.recalled.text
         asked = f"{fence_block(block)}\n\n{said}" if block else said
         return [
@@ -163,7 +175,7 @@ class Conversation:
     def _build_system_prompt(self, room: int) -> str:
         """Return what the model is, and the briefing: made once."""
         if self._system is None:
-            budget = min(self.settings.context.briefing_budget, int(room * self.settings.context.talk.briefing_share))
+            budget = min(self.settings.context.briefing_budget, int(room * self.shares.briefing))
             known = self._fetch_briefing(budget)
             self._system = f"{INSTRUCTIONS}\n\n{fence_block(known)}" if known else INSTRUCTIONS
         return self._system

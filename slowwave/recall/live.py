@@ -40,17 +40,19 @@ LOG = logging.getLogger(__name__)
 class LiveRelease:
     """A space's live release, or the one that is named; shared by threads."""
 
-    def __init__(self, root: Path, space: str, named: str | None, wait: float, note: Callable[[str], None]) -> None:
+    WAIT = 1.0
+    """Least seconds between two looks for a newer release."""
+
+    def __init__(self, root: Path, space: str, named: str | None, note: Callable[[str], None]) -> None:
         """Set up; nothing is read yet.
 
         Args:
             root: the store's folder.
             space: a folder in it.
             named: a release's id or name, which stays; None for the live one.
-            wait: least seconds between two looks for a newer one.
             note: told with each answer that a newer release can't be read.
         """
-        self.root, self.space, self.named, self._wait, self._note = root, space, named, wait, note
+        self.root, self.space, self.named, self._note = root, space, named, note
         self.view: View | None = None
         """The view that answered last; None as long as the store could not be read."""
         self._behind: str | None = None
@@ -92,7 +94,7 @@ class LiveRelease:
 
     def _is_check_due(self) -> bool:
         """Return whether it is time to look for a newer release."""
-        return self.named is None and time.monotonic() - self._looked >= self._wait
+        return self.named is None and time.monotonic() - self._looked >= self.WAIT
 
     def _refresh_view(self) -> View:
         """Return the live release's view.

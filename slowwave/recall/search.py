@@ -148,7 +148,7 @@ class Search:
         A query for a time alone is answered by what is of that time; by the nearest, where nothing is.
         """
         best = [one.select_best(max(depth, ABOUT)) for one in answers]
-        found = boost_matching_dates(merge_kinds(best, self.settings.rrf_k), plan.query)
+        found = boost_matching_dates(merge_kinds(best), plan.query)
         of_time = plan.is_time_only and any(one.relevance for one in found)
         return [one for one in found if one.relevance >= least and (one.relevance or not of_time)]
 
@@ -194,7 +194,7 @@ class Search:
         """Return candidates and scores; where full text turns out to be broken, once more without it."""
         query, named, settings = plan.query, plan.named, self.settings
         vector = plan.whole if pool.kind == "summary" else plan.vector
-        limit = max(settings.candidates, 2 * query.k)
+        limit = max(100, 2 * query.k)  # rows that each index hands to the fusion
         if pool.kind == "message" and said is not None:
             return retrieve_message_candidates(self.view, pool, query, limit, vector, said, settings, named)
 
@@ -204,7 +204,7 @@ class Search:
                     self.view, pool, query, limit, vector, said, full_text, settings, named
                 )
             found = retrieve_candidates(self.view, pool, query, limit, vector, full_text)
-            return found, fuse_reciprocal_ranks(found, settings.rrf_k)
+            return found, fuse_reciprocal_ranks(found)
 
         full_text = self._has_full_text(pool)
         try:

@@ -76,15 +76,17 @@ class SearXNG:
 class Google:
     """Google's Custom Search JSON API; the key stays in the environment and goes out as a header."""
 
-    def __init__(self, url: str, cx: str, key: str, timeout: float) -> None:
+    URL = "https://www.googleapis.com/customsearch/v1"
+
+    def __init__(self, cx: str, key: str, timeout: float) -> None:
         self.name = "google"
-        self.url, self.cx, self.timeout = url, cx, timeout
+        self.cx, self.timeout = cx, timeout
         self._key = key
 
     def search(self, query: str, limit: int) -> list[WebResult]:
         """As in the Protocol; an answer without `items` is a search that found nothing."""
         asked = {"q": query, "cx": self.cx, "num": str(limit)}
-        answer = _fetch_json(self.name, self.url, asked, self.timeout, {"x-goog-api-key": self._key})
+        answer = _fetch_json(self.name, self.URL, asked, self.timeout, {"x-goog-api-key": self._key})
         return _parse_results(self.name, answer.get("items", []), ("title", "link", "snippet"), limit)
 
 
@@ -122,7 +124,7 @@ def _make_engine(name: EngineName, settings: WebSettings) -> WebEngine | str:
         key = os.environ.get(settings.google_key_env)
         if not key or not settings.google_cx:
             return f"google: set web.google_cx, and {settings.google_key_env} in the environment"
-        return Google(settings.google_url, settings.google_cx, key, settings.timeout)
+        return Google(settings.google_cx, key, settings.timeout)
     if importlib.util.find_spec("ddgs") is None:
         return "ddgs: pip install slowwave[web]"
     return DDGS(settings.timeout)

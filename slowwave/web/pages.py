@@ -19,7 +19,6 @@ from slowwave.engines.http import LOOPBACK
 from slowwave.schemas.settings import WebSettings
 from slowwave.web.engines import AGENT, WebResult, WebTrouble, read_bounded, strip_markup
 
-MAX_REDIRECTS = 4
 HTML = frozenset({"text/html", "application/xhtml+xml", ""})
 INWARD = tuple(map(ipaddress.ip_network, ("64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "fec0::/10")))
 """Networks that lead to IPv4 addresses of any kind, or were private once; Python takes them for public."""
@@ -39,16 +38,18 @@ def fill_page_texts(results: Sequence[WebResult], settings: WebSettings) -> tupl
     return [result for result, _ in read], [note for _, note in read if note]
 
 
-def _fill_page_text(result: WebResult, settings: WebSettings) -> tuple[WebResult, str | None]:
+def _fill_page_text(result: WebResult, settings: WebSettings, chars: int = 2_000) -> tuple[WebResult, str | None]:
     try:
         text = fetch_page_text(result.url, settings)
     except WebTrouble as trouble:
         return result, f"{trouble}: its snippet is used"
-    return replace(result, text=shorten_text(text, settings.page_chars)), None
+    return replace(result, text=shorten_text(text, chars)), None
 
 
-def fetch_page_text(url: str, settings: WebSettings) -> str:
+def fetch_page_text(url: str, settings: WebSettings, most_bytes: int = 2_000_000) -> str:
     """Return the main text of a page, paragraphs on lines of their own.
+
+    A page of more than `most_bytes` is given up.
 
     Raises:
         WebTrouble: it can't be had within the bounds, is no text, or holds none.
@@ -61,11 +62,11 @@ def fetch_page_text(url: str, settings: WebSettings) -> str:
             trust_env=httpx.URL(url).host not in LOOPBACK,  # no proxy for this machine itself
             headers={"user-agent": AGENT, "accept": "text/html, text/plain;q=0.8"},
             follow_redirects=True,
-            max_redirects=MAX_REDIRECTS,
+            max_redirects=4,
             transport=pinned,
             event_hooks={"request": checks},  # called for each redirect too
         ) as client:
-            body = read_bounded(client, url, url, settings.page_bytes, settings.timeout)
+            body = read_bounded(client, url, url, most_bytes, settings.timeout)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         raise WebTrouble(url, f"{type(error).__name__} {error}".rstrip()) from None
     if body.media == "text/plain":

@@ -61,8 +61,6 @@ def test_a_query_without_a_name_is_answered_by_everybody(memory: Memory) -> None
     [
         ("vector", "message"),
         ("fade", "message"),
-        ("claim_vector", "observation"),
-        ("claim_message", "observation"),
         ("later", "observation"),
     ],
 )

@@ -20,6 +20,7 @@ from slowwave.engines.encoders.protocol import HashEncoder, Vectors
 from slowwave.memory import Memory
 from slowwave.recall.hits import NOT_SURE, Fragment, Hit, Hits
 from slowwave.recall.last_answers import AnswerCache
+from slowwave.recall.live import LiveRelease
 from slowwave.recall.release.calibration import (
     Calibration,
     Scale,
@@ -55,7 +56,7 @@ class Counting(HashEncoder):
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setenv("SLOWWAVE_RECALL__REFRESH_SECONDS", "0")
+    monkeypatch.setattr(LiveRelease, "WAIT", 0)
 
 
 @pytest.fixture

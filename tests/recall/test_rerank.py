@@ -55,8 +55,11 @@ def inverting() -> Scoring:
     return Scoring(lambda texts: range(len(texts)))
 
 
-def opened(root: Path, reranker: Any = None) -> Memory:
-    return Memory.open(root, encoder=HashEncoder(), reranker=reranker)
+def opened(root: Path, reranker: Any = None, **bounds: float) -> Memory:
+    memory = Memory.open(root, encoder=HashEncoder(), reranker=reranker)
+    for name, value in bounds.items():
+        setattr(memory._reranking, name, value)
+    return memory
 
 
 def ids(hits: Hits) -> list[str]:
@@ -81,10 +84,9 @@ def test_a_reranker_reads_who_said_it_and_when(root: Path) -> None:
     assert any(text.startswith("2025-03-31 Ann: My sister Nina") for text in reranker.asked[0][1])
 
 
-def test_only_the_first_hits_are_seen_and_the_others_stay_below(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SLOWWAVE_RECALL__RERANK_TOP", "3")
+def test_only_the_first_hits_are_seen_and_the_others_stay_below(root: Path) -> None:
     plain, reranker = ids(opened(root).recall(ASKED, 5, MESSAGES)), inverting()
-    assert ids(opened(root, reranker).recall(ASKED, 5, MESSAGES)) == [*plain[2::-1], *plain[3:]]
+    assert ids(opened(root, reranker, top=3).recall(ASKED, 5, MESSAGES)) == [*plain[2::-1], *plain[3:]]
     assert [len(texts) for _, texts in reranker.asked] == [3]
 
 
@@ -167,8 +169,7 @@ def test_a_reranker_that_fails_costs_only_itself(root: Path, scores: Callable[[l
     assert told in note
 
 
-def test_a_reranker_that_hangs_is_not_waited_for(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SLOWWAVE_RECALL__RERANK_SECONDS", "0.1")
+def test_a_reranker_that_hangs_is_not_waited_for(root: Path) -> None:
     free = threading.Event()
 
     def scores(texts: list[str]) -> Sequence[float]:
@@ -176,7 +177,7 @@ def test_a_reranker_that_hangs_is_not_waited_for(root: Path, monkeypatch: pytest
         return range(len(texts))
 
     reranker = Scoring(scores)
-    memory, plain = opened(root, reranker), opened(root).recall(ASKED, **HERE)
+    memory, plain = opened(root, reranker, seconds=0.1), opened(root).recall(ASKED, **HERE)
     for told in ("no answer within 0.1 s", "still busy with an earlier query"):
         assert memory.recall(ASKED, **HERE) == plain
         assert told in memory.notes[0]
@@ -200,8 +201,7 @@ def asked_together(memory: Memory) -> list[Hits]:
     return answers
 
 
-def test_no_call_is_begun_for_a_query_that_no_longer_waits(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SLOWWAVE_RECALL__RERANK_SECONDS", "0.3")
+def test_no_call_is_begun_for_a_query_that_no_longer_waits(root: Path) -> None:
     free, begun = threading.Event(), threading.Event()
 
     def scores(texts: list[str]) -> Sequence[float]:
@@ -210,7 +210,7 @@ def test_no_call_is_begun_for_a_query_that_no_longer_waits(root: Path, monkeypat
         return range(len(texts))
 
     reranker = Scoring(scores)
-    memory, plain = opened(root, reranker), opened(root).recall(ASKED, **HERE)
+    memory, plain = opened(root, reranker, seconds=0.3), opened(root).recall(ASKED, **HERE)
     answers = asked_together(memory)
     assert begun.is_set()
     assert answers == [plain] * 4
@@ -252,9 +252,8 @@ def test_a_reranker_without_a_name_is_noted_by_its_class(root: Path) -> None:
     assert memory.notes == ["the reranker 'Nameless' failed (no scores today): answered in recall's own order"]
 
 
-def test_trouble_without_words_is_noted_by_its_class(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SLOWWAVE_RECALL__RERANK_SECONDS", "5")
-    memory = opened(root, Scoring(_raising(Unspeakable())))
+def test_trouble_without_words_is_noted_by_its_class(root: Path) -> None:
+    memory = opened(root, Scoring(_raising(Unspeakable())), seconds=5)
     assert memory.recall(ASKED, 3) == opened(root).recall(ASKED, 3)
     assert memory.notes == ["the reranker 'scoring' failed (Unspeakable): answered in recall's own order"]
 

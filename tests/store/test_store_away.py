@@ -16,6 +16,7 @@ from slowwave.context.tokens import count_bytes_by_four
 from slowwave.engines.encoders.protocol import HashEncoder
 from slowwave.flows.nightly import run_night
 from slowwave.memory import Memory
+from slowwave.recall.live import LiveRelease
 from slowwave.recall.notes import Notes
 from slowwave.schemas.errors import StoreMissing, StoreUnreadable
 from slowwave.schemas.settings import Settings
@@ -37,7 +38,7 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.setenv("SLOWWAVE_ENCODER", "hash-384")
-    monkeypatch.setenv("SLOWWAVE_RECALL__REFRESH_SECONDS", "0")
+    monkeypatch.setattr(LiveRelease, "WAIT", 0)
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from slowwave.engines.llm.checks import CheckedLLM
 from slowwave.engines.llm.protocol import Request
 from slowwave.engines.llm.scripted import ScriptedLLM
 from slowwave.schemas.settings import Settings, WebSettings
-from slowwave.web.engines import SearXNG, WebTrouble, make_engines
+from slowwave.web.engines import Google, SearXNG, WebTrouble, make_engines
 from slowwave.web.pages import fetch_page_text, shorten_text
 from slowwave.web.scrub import scrub_personal_data
 from slowwave.web.search import WebSearch, decide_by_words, make_llm_judge
@@ -66,9 +66,8 @@ def test_snippets_alone_and_the_query_without_personal_data(web: Web) -> None:
 
 def test_google_gets_its_key_as_a_header(web: Web, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SLOWWAVE_GOOGLE_KEY", "the-key")
-    chosen = WebSettings(
-        enabled=True, engines=("google",), google_cx="cx1", google_url=f"{web.url}/customsearch/v1", pages=False
-    )
+    monkeypatch.setattr(Google, "URL", f"{web.url}/customsearch/v1")
+    chosen = WebSettings(enabled=True, engines=("google",), google_cx="cx1", pages=False)
     found = WebSearch(chosen).answer("latest harbour fees")
     assert [one.text for one in found.results] == ["snippet of fees", "snippet of gone", "snippet of image"]
     path, parameters, headers = web.asked[0]

@@ -113,7 +113,7 @@ def load_candidate_sessions(
     claims = read_rows_where(view, OBSERVATIONS, CLAIMED, "session_id", {one.session_id for one in messages})
     passages = _load_passage_vectors(view, [one.message_id for one in messages])
     return CandidateSessions(
-        [_select_around_hits(group, hits, settings.session_messages) for group in groups],
+        [_select_around_hits(group, hits) for group in groups],
         share,
         _compute_message_similarities(passages, vector),
         _collect_claim_quotes(view, claims, [key for key, p in share.items() if p >= LEAST], hits[:ABOUT], query.as_of),
@@ -235,7 +235,7 @@ def _normalise_quote(claim: Row) -> str:
     return " ".join(str(claim["quote"]).split())
 
 
-def _select_around_hits(messages: list[PastMessage], hits: Collection[str], most: int) -> list[PastMessage]:
+def _select_around_hits(messages: list[PastMessage], hits: Collection[str], most: int = 400) -> list[PastMessage]:
     """Return the messages of a long session that are nearest to a hit, or the last without any, in order."""
     if len(messages) <= most:
         return messages

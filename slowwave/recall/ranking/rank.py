@@ -87,7 +87,7 @@ class ScoredPool:
         ]
 
 
-def merge_kinds(found: Sequence[Sequence[ScoredRow]], k: int) -> list[ScoredRow]:
+def merge_kinds(found: Sequence[Sequence[ScoredRow]], k: int = 60) -> list[ScoredRow]:
     """Return lists of several kinds, each best first, as one; a single kind's is left as it is.
 
     Scores of different kinds don't compare. What does is the place within the own kind and, at half its weight, the

@@ -23,7 +23,6 @@ from typing import Protocol
 from slowwave.recall.query import Query
 from slowwave.recall.ranking.rank import ScoredRow
 from slowwave.recall.retrieve.pools import POOLS
-from slowwave.schemas.settings import RecallSettings
 
 NOTE_CHARS = 300
 """Length of what a note tells of a trouble."""
@@ -55,8 +54,9 @@ class Reranker(Protocol):
 class Reranking:
     """A reranker, held to its time and its answers; shared by threads."""
 
-    def __init__(self, reranker: Reranker, settings: RecallSettings, note: Callable[[str], None]) -> None:
-        self.reranker, self.top, self.seconds, self._note = reranker, settings.rerank_top, settings.rerank_seconds, note
+    def __init__(self, reranker: Reranker, note: Callable[[str], None], top: int = 20, seconds: float = 30.0) -> None:
+        """Set up: the first `top` hits are scored, within so many seconds for a query."""
+        self.reranker, self.top, self.seconds, self._note = reranker, top, seconds, note
         self._turn = Lock()
         """Held by the one call there is, from before its thread starts until the reranker comes back."""
         self._due = math.inf

@@ -35,8 +35,8 @@ from slowwave.schemas.settings import RecallSettings
 from slowwave.schemas.tables import PASSAGES
 from slowwave.text.words import compute_word_share
 
-WEIGHTS = {"lexical": 1.0, "words": 0.3, "speaker": 0.35, "length": 0.5}
-"""Of each signal, after it has been standardised; the vectors' are settings."""
+WEIGHTS = {"lexical": 1.0, "vector": 1.0, "message": 1.0, "words": 0.3, "speaker": 0.35, "length": 0.5}
+"""Of each signal, after it has been standardised; `message` is the vector of the message a claim is made of."""
 
 
 def retrieve_claim_candidates(
@@ -85,8 +85,7 @@ def retrieve_claim_candidates(
     if whole is not None and found.cosine is not None:
         named = compute_stored_cosines(view, pool, claims, whole)
         found.cosine = np.fmax(found.cosine, compute_cosines(rows["vector"], whole) if named is None else named)
-    weights = {**WEIGHTS, "vector": settings.claim_vector, "message": settings.claim_message}
-    return found, fuse_standardised(signals, weights) + settings.later * layout.compute_recency(claims)
+    return found, fuse_standardised(signals, WEIGHTS) + settings.later * layout.compute_recency(claims)
 
 
 def _find_nearest_claims(
