@@ -16,7 +16,8 @@ from rich.console import Console
 from rich.table import Table
 
 from slowwave import Memory
-from slowwave.cli.asking.recall import format_change, truncate_line
+from slowwave.cli.ask import format_change
+from slowwave.cli.common import truncate_line
 from slowwave.recall.hits import Hit
 
 K = 5

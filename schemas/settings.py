@@ -298,6 +298,9 @@ class GateSettings(Section):
     """Bounds of what a night may change; outside them the live release stays, until `slowwave promote`."""
 
     enabled: bool = Field(True, description="Whether a night's release is held back outside the bounds.")
+    probes: dict[str, str] = Field(
+        {}, description="Questions, each with words of its answer; a night that loses an answer is held back."
+    )
     min_claims: int = Field(100, ge=1, description="Claims in the live release from which shares are looked at.")
     max_retired: float = Field(0.25, ge=0, le=1, description="Share of the claims that one night may retire or merge.")
     max_lost: float = Field(0.1, ge=0, le=1, description="Share of the claims that one night may withdraw or lose.")

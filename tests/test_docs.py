@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import typer
 
+from bench.commands import render_reference
 from slowwave.cli.main import app
 
 ROOT = Path(__file__).parent.parent
@@ -98,3 +99,7 @@ def test_every_decision_is_in_the_index_and_says_what_was_asked_and_decided() ->
         assert f"({page.name})" in index, page.name
         assert text.startswith(f"# {page.name[:3]}. "), page.name
         assert all(part in text for part in ("**Question.**", "**Decided.**", "\n|")), page.name
+
+
+def test_the_reference_of_the_commands_is_what_the_program_says() -> None:
+    assert (ROOT / "docs" / "commands.md").read_text(encoding="utf-8") == render_reference()

@@ -80,7 +80,7 @@ def test_a_night_without_news_brings_what_reads_tables_alone(store: Path, talk: 
 @pytest.mark.parametrize(
     "words",
     [
-        *("recall tickets", "context tickets", "briefing", "habits", "related ferry"),
+        *("recall tickets", "context tickets", "briefing", "show habits", "show related ferry"),
         *("project --out - --workspace /ferry", "skill --workspace /ferry"),
     ],
 )
@@ -94,5 +94,5 @@ def test_looking_brings_nothing_heavier(words: str, store: Path) -> None:
 
 
 def test_what_leaves_prefect_alone(store: Path) -> None:
-    commands = [words.split() for words in ("verify", "sources", "plan", "export out", "reprocess dedupe")]
+    commands = [words.split() for words in ("check", "plan", "export out", "reprocess dedupe")]
     assert not {"prefect", "torch", "transformers"} & import_by_all(*commands, store=store)

@@ -146,8 +146,7 @@ def test_commands_that_need_the_night_say_so_in_a_line(store: Path) -> None:
         "reprocess dedupe",
         "include xxxxxx",
         "talk",
-        "verify",
-        "sources",
+        "check",
     ]
     status, out, err = run(COMMANDS, store, *asked)
     assert status == 0, err

@@ -1,10 +1,14 @@
-"""What the commands share: options, settings from them, errors as one line."""
+"""What the commands share: the decorator that makes one of a function, options, settings, errors as one line."""
 
+import functools
+import inspect
+import json
 import logging
 import os
 import tomllib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import chdir, contextmanager
+from datetime import date
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,32 +18,102 @@ import typer
 from rich.console import Console
 
 from slowwave.schemas.errors import SlowwaveError, UsageError
+from slowwave.schemas.filters import spell_out_filters
 
 if TYPE_CHECKING:
     from slowwave.flows.parts.report import RunReport
+    from slowwave.memory import Memory
     from slowwave.schemas.settings import Settings
-    from slowwave.store.store import Store
 
 # What is printed is data, paths and reasons: none of it is markup.
-OUT = Console(markup=False, highlight=False)
-ERR = Console(stderr=True, markup=False, highlight=False)
+OUT = Console(markup=False, highlight=False, soft_wrap=True)
+ERR = Console(stderr=True, markup=False, highlight=False, soft_wrap=True)
 
 INCOMPLETE = 3
 """Exit status of a run that released what it could."""
 HELD = 4
 """Exit status of a run whose release is held back."""
-PRINTED = logging.NullHandler()
-"""Takes the log lines of a memory's notes where a command prints the notes themselves."""
 
-StoreOption = Annotated[Path | None, typer.Option("--store", help="Folder of the store.", show_default=False)]
-SpaceOption = Annotated[str | None, typer.Option("--space", help="Whose memory.", show_default=False)]
-ReleaseOption = Annotated[
-    str | None, typer.Option("--release", help="An earlier release, by name (r3) or id.", show_default=False)
-]
 KeyFileOption = Annotated[
     Path | None, typer.Option("--key-file", help="A file whose first line is the passphrase (or an age key).")
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+SHARED = {
+    "as_json": Annotated[bool, typer.Option("--json", help="Print JSON.")],
+    "store": Annotated[Path | None, typer.Option("--store", help="Folder of the store.", show_default=False)],
+    "space": Annotated[str | None, typer.Option("--space", help="Whose memory.", show_default=False)],
+    "release": Annotated[
+        str | None, typer.Option("--release", help="An earlier release, by name (r3) or id.", show_default=False)
+    ],
+}
+"""Options that mean the same to every command that has them, by the parameter that they fill."""
+OPENED = {"given": (), "settings": (), "memory": ("release",)}
+"""What `command` makes of --store and --space for a function that asks for it, with the option that it also takes."""
+
+
+def command(function: Callable[..., Any] | None = None, *, progress: bool = False) -> Callable[..., Any]:
+    """Make a command of a function.
+
+    Its parameters are arguments and options as Typer has them, but for these: `given` are the settings that --store
+    and --space name, `settings` all settings with those in them, `memory` the opened memory (also of --release),
+    `as_json` whether --json stands there, `**filters` an option for each filter. An error raised on purpose becomes one
+    line and exit status 1. Of what it returns, a run's report is printed and decides the exit status; anything else is
+    printed as JSON.
+
+    Args:
+        function: what the command does.
+        progress: show how far a long command is.
+    """
+    if function is None:
+        return functools.partial(command, progress=progress)
+    if "filters" in inspect.signature(function).parameters:
+        function = spell_out_filters(_make_filter_option)(function)
+    signature = inspect.signature(function)
+    asked = [name for name in OPENED if name in signature.parameters]
+    shared = [name for name in ("as_json",) if name in signature.parameters]
+    shared += ["store", "space"] if asked else []
+    shared += [more for name in asked for more in OPENED[name]]
+
+    @functools.wraps(function)
+    def run(**options: Any) -> None:
+        with report_errors(), show_progress(progress):
+            words = {name: options.pop(name) for name in ("store", "space", "release") if name in shared}
+            for name in asked:
+                options[name] = _open(name, **words)
+            done = function(**options)
+            if hasattr(done, "failures"):
+                done.print(OUT)
+                end_run(done)
+            elif done is not None:
+                print_json(done)
+
+    own = [one for one in signature.parameters.values() if one.name not in (*OPENED, *shared)]
+    parameters = [one.replace(kind=one.KEYWORD_ONLY) for one in own] + [
+        inspect.Parameter(
+            name, inspect.Parameter.KEYWORD_ONLY, default=None if name != "as_json" else False, annotation=SHARED[name]
+        )
+        for name in shared
+    ]
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {one.name: one.annotation for one in parameters}
+    return run
+
+
+def _open(name: str, store: Path | None, space: str | None, release: str | None = None) -> Any:
+    given = build_overrides(store, space)
+    if name == "given":
+        return given
+    return load_settings(**given) if name == "settings" else open_memory(store, space, release)
+
+
+def _make_filter_option(name: str, about: str) -> object:
+    """Return a filter's annotation as an option; files are named one at a time."""
+    panel = "Filters"
+    if name == "files":
+        about = f"{about} May be repeated."
+        return Annotated[list[str] | None, typer.Option("--file", help=about, rich_help_panel=panel)]
+    if name == "superseded":
+        return Annotated[bool, typer.Option("--superseded", help=about, rich_help_panel=panel)]
+    return Annotated[str | None, typer.Option(help=about, rich_help_panel=panel)]
 
 
 def build_overrides(store: Path | None = None, space: str | None = None, **more: Any) -> dict[str, Any]:
@@ -68,17 +142,23 @@ def load_settings(store: Path | str | None = None, space: str | None = None, **m
         ) from None
 
 
-def open_store(store: Path | str | None = None, space: str | None = None) -> "Store":
-    """Return the store that there is, for looking at; none is made.
+def open_memory(store: Path | None, space: str | None, release: str | None = None) -> "Memory":
+    """Return the memory that the settings and these words name, its notes not logged: who opens it prints them.
 
     Raises:
-        UsageError: as `load_settings`.
-        StoreMissing: there is no such store or space.
+        UsageError, StoreError: as `Memory.open`.
     """
-    from slowwave.store.store import Store
+    from slowwave.memory import Memory
+    from slowwave.recall.notes import LOG
 
+    LOG.addHandler(logging.NullHandler())  # with any handler Python's last resort, a line on stderr, is not taken
     settings = load_settings(store, space)
-    return Store.open(settings.store, settings.space)
+    return Memory.open(settings.store, settings.space, release)
+
+
+def find_project(memory: "Memory", folder: str = ".") -> str | None:
+    """Return the folder, this one unless named, where it lies in a project that the memory knows."""
+    return folder if memory.has_workspace(folder) else None
 
 
 def end_run(report: "RunReport") -> None:
@@ -100,22 +180,36 @@ def report_errors() -> Iterator[None]:
     try:
         yield
     except (SlowwaveError, OSError) as error:
-        told = str(error)
+        message = str(error)
     except ModuleNotFoundError as missing:
         if find_spec("prefect"):
             raise  # the night's packages are here: what is missing is a mistake
-        told = f"this needs what a night does (no module {missing.name}): pip install 'slowwave[night]'"
+        message = f"this needs what a night does (no module {missing.name}): pip install 'slowwave[night]'"
     else:
         return
-    ERR.print(f"slowwave: {told}", style="red", highlight=False, soft_wrap=True)
+    ERR.print(f"slowwave: {message}", style="red")
     raise typer.Exit(1)
 
 
-def silence_note_logging() -> None:
-    """Silence the log of notes that are printed, before a memory is opened, unless logging was set up."""
-    from slowwave.recall.notes import LOG
+@contextmanager
+def show_progress(wanted: bool) -> Iterator[None]:
+    """Where no terminal shows bars, print a line every ten seconds."""
+    if not wanted:
+        yield
+        return
+    from slowwave.tasks.progress import report_progress_lines
 
-    LOG.addHandler(PRINTED)  # with any handler at all Python's last resort, a line on stderr, is not taken
+    with report_progress_lines():
+        yield
+
+
+def print_json(data: object) -> None:
+    """Print data as JSON, a date as ISO has it."""
+    typer.echo(json.dumps(data, ensure_ascii=False, indent=2, default=_write_plain))
+
+
+def _write_plain(value: object) -> object:
+    return value.isoformat() if isinstance(value, date) else str(value)
 
 
 def print_notes(notes: Iterable[str]) -> None:
@@ -124,14 +218,10 @@ def print_notes(notes: Iterable[str]) -> None:
         typer.echo(f"note: {note}", err=True)
 
 
-@contextmanager
-def report_errors_and_progress() -> Iterator[None]:
-    """Report errors of what lasts as lines, and where no terminal shows bars a line every ten seconds."""
-    with report_errors():
-        from slowwave.tasks.progress import report_progress_lines
-
-        with report_progress_lines():
-            yield
+def truncate_line(text: str, chars: int) -> str:
+    """Return one line, cut at a word."""
+    line = " ".join(text.split())
+    return line if len(line) <= chars else line[:chars].rsplit(" ", 1)[0] + " …"
 
 
 def import_prefect_quietly() -> None:

@@ -1,73 +1,78 @@
 """The `slowwave` command: `slowwave --help` lists what there is."""
 
-from typing import Annotated
+from importlib.util import find_spec
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from slowwave.cli.agents.hook import NeverBlocking, hook
 from slowwave.cli.agents.install import install, uninstall
 from slowwave.cli.agents.mcp import mcp
 from slowwave.cli.agents.project import project
 from slowwave.cli.agents.skill import skill
-from slowwave.cli.asking.claims import claims
-from slowwave.cli.asking.context import briefing, context
-from slowwave.cli.asking.habits import habits
-from slowwave.cli.asking.memory import changes, junk, merges, show
-from slowwave.cli.asking.recall import recall
-from slowwave.cli.asking.related import related
-from slowwave.cli.asking.remember import remember
-from slowwave.cli.asking.talk import talk
-from slowwave.cli.asking.usage import rate, stats
-from slowwave.cli.nights.exclude import exclude, excluded, include, notes
-from slowwave.cli.nights.experiment import experiment
-from slowwave.cli.nights.forget import forget
-from slowwave.cli.nights.plan import plan
-from slowwave.cli.nights.reprocess import reprocess
-from slowwave.cli.nights.run import export, import_bundle, run, sources
-from slowwave.cli.stores.backup import backup, restore, spaces
-from slowwave.cli.stores.inspect import config, quarantine, runs, topics, verify
-from slowwave.cli.stores.probes import probes
-from slowwave.cli.stores.releases import check, diff, gc, promote, releases, repair, rollback
+from slowwave.cli.ask import briefing, context, recall, remember
+from slowwave.cli.forget import forget
+from slowwave.cli.inspect import config, inspect
+from slowwave.cli.night import experiment, plan, reprocess, run
+from slowwave.cli.releases import diff, exclude, include, promote, rollback
+from slowwave.cli.show import show
+from slowwave.cli.store import backup, check, export, import_learnings, restore
+from slowwave.cli.talk import talk
+
+COMMANDS = {
+    "Every day": (run, plan, recall, context, briefing, show, remember, talk),
+    "Where agents look": (mcp, install, uninstall, skill, project),
+    "Undo and redo": (diff, rollback, promote, exclude, include, forget, reprocess),
+    "Keep": (export, import_learnings, check, backup, restore),
+    "Look inside": (inspect, config, *([experiment] if find_spec("optuna") else [])),
+}
+"""By the heading that `slowwave --help` lists them under."""
+RENAMED = {
+    "claims": "show claims",
+    "related": "show related",
+    "habits": "show habits",
+    "topics": "show topics",
+    "summarize": "reprocess summaries --missing",
+    "generate-skill": "skill",
+    "consolidate": "run",
+}
+"""Commands as other memories call them, and what does the same here."""
+OPTIONS = {"--limit": "-k"}
+"""The same for options, where a command has the one that is named."""
+
+
+class Commands(TyperGroup):
+    """The commands; for one by another's name the answer says what it is called here."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return the command that the first argument names."""
+        if args and args[0] in RENAMED:
+            ctx.fail(f"`slowwave {args[0]}` is called `slowwave {RENAMED[args[0]]}`.")
+        return super().resolve_command(ctx, args)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Call the command."""
+        try:
+            return super().invoke(ctx)
+        except Exception as error:
+            name, inner = OPTIONS.get(getattr(error, "option_name", "")), getattr(error, "ctx", None)
+            if name and inner and any(name in one.opts for one in inner.command.params):
+                error.possibilities = [name]  # type: ignore[attr-defined]
+            raise
+
 
 app = typer.Typer(
+    cls=Commands,
     help="Nightly memory for AI agents: transcripts in, recall with sources.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-COMMANDS = {
-    "Every day": (run, recall, context, briefing, claims, related, show, remember, rate, talk, mcp),
-    "Where agents look": (project, skill, install, uninstall),
-    "Look": (habits, sources, plan, verify, check, diff, stats, experiment, config),
-    "Redo and keep": (
-        reprocess,
-        repair,
-        promote,
-        rollback,
-        exclude,
-        include,
-        forget,
-        gc,
-        backup,
-        restore,
-        export,
-        import_bundle,
-    ),
-}
-"""By the heading that `slowwave --help` lists them under; `inspect` is with those that look."""
-LEDGERS = (releases, runs, quarantine, topics, merges, changes, junk, notes, excluded)
-"""What `slowwave inspect` shows."""
-
-ledgers = typer.Typer(no_args_is_help=True, help="List releases, runs, merges, changes, junk and more.")
-for ledger in LEDGERS:
-    ledgers.command()(ledger)
 for heading, commands in COMMANDS.items():
     for command in commands:
         app.command(rich_help_panel=heading)(command)
 app.command(cls=NeverBlocking, hidden=True)(hook)  # clients call it; `slowwave install` names it to them
-app.add_typer(ledgers, name="inspect", rich_help_panel="Look")
-app.add_typer(spaces, name="spaces", rich_help_panel="Redo and keep")
-app.add_typer(probes, name="probes", rich_help_panel="Redo and keep")
 
 
 def print_version(asked: bool) -> None:

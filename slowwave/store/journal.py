@@ -1,7 +1,7 @@
 """What stands beside the tables in a space's folder, line by line: one file of JSON lines for each kind of entry.
 
 Lines are only ever appended, each in one write and without the writer's lock; one that a crash has cut is passed over,
-and counted. They belong to no release. Only a forgetting, and who removes a probe, writes a file anew.
+and counted. They belong to no release. Only a forgetting writes a file anew.
 """
 
 import hashlib
@@ -13,8 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from slowwave.schemas.errors import StoreUnreadable, StoreUnwritable, UsageError
-from slowwave.schemas.ids import compute_content_id
+from slowwave.schemas.errors import StoreUnwritable
 from slowwave.text.sentences import split_sentences
 from slowwave.text.words import TERM
 
@@ -64,14 +63,6 @@ class Review(NamedTuple):
     """confirmed or rejected."""
 
 
-class Probe(NamedTuple):
-    """A question, and words that stand in one of the first hits while the memory knows the answer."""
-
-    probe_id: str
-    question: str
-    answer: str
-
-
 class Export(NamedTuple):
     """An export that was made of the space, a folder of tables or a file of learnings: a forgetting looks into it."""
 
@@ -81,12 +72,11 @@ class Export(NamedTuple):
     release: str
 
 
-E = TypeVar("E", Recall, Rating, Review, Probe, Export)
+E = TypeVar("E", Recall, Rating, Review, Export)
 FILES: dict[type, str] = {
     Recall: "recalls.jsonl",
     Rating: "ratings.jsonl",
     Review: "reviews.jsonl",
-    Probe: "probes.jsonl",
     Export: "exports.jsonl",
 }
 
@@ -96,7 +86,7 @@ def format_now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-def append(space_dir: Path, entry: Recall | Rating | Review | Probe | Export) -> None:
+def append(space_dir: Path, entry: Recall | Rating | Review | Export) -> None:
     """Add an entry to the file of its kind.
 
     Raises:
@@ -256,43 +246,3 @@ def note_export(space_dir: Path, export: Export) -> None:
         append(space_dir, export)
     except StoreUnwritable as trouble:
         LOG.warning("%s: no forgetting will know of the export %s", trouble, export.path)
-
-
-def read_probes(space_dir: Path) -> list[Probe]:
-    """Return a space's probes, in the order in which they were added, each once.
-
-    Raises:
-        StoreUnreadable: a line of the file is no probe: what gates a night is not passed over.
-    """
-    probes, unread = read_all(space_dir, Probe)
-    if unread:
-        raise StoreUnreadable(space_dir, f"{FILES[Probe]}: {unread} lines are no probes")
-    return list(dict.fromkeys(probes))
-
-
-def add_probe(space_dir: Path, question: str, answer: str) -> Probe:
-    """Keep a probe.
-
-    Raises:
-        UsageError: the question or the answer is blank.
-        StoreUnwritable: the folder takes no more.
-    """
-    if not (question.strip() and answer.strip()):
-        raise UsageError("a probe is a question and words of its answer: both must say something")
-    probe = Probe(compute_content_id(question, answer)[:12], question, answer)
-    append(space_dir, probe)
-    return probe
-
-
-def remove_probe(space_dir: Path, probe_id: str) -> Probe:
-    """Remove the probe whose id begins so.
-
-    Raises:
-        UsageError: there is none, or there are several.
-        StoreUnreadable: as `read_probes`.
-    """
-    found = [probe for probe in read_probes(space_dir) if probe.probe_id.startswith(probe_id)]
-    if len(found) != 1:
-        raise UsageError(f"{len(found)} probes have an id that begins with {probe_id!r}: `slowwave probes list`")
-    rewrite(space_dir / FILES[Probe], lambda line: None if line["probe_id"] == found[0].probe_id else line)
-    return found[0]

@@ -1,7 +1,7 @@
 """Upkeep at the end of a run: full-text indexes over what is new, small files compacted, old versions dropped."""
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 
 import lance
@@ -13,7 +13,7 @@ from slowwave.store.integrity.seals import drop_seals, list_pinned_files
 from slowwave.store.integrity.whole import check_not_torn
 from slowwave.store.releases import Release, read_releases
 from slowwave.store.store import Store
-from slowwave.store.trouble import READ_TROUBLE, translate_read_errors, translate_write_errors
+from slowwave.store.trouble import READ_TROUBLE, translate_write_errors
 
 GRACE = timedelta(days=1)
 """A reader that opened a version an hour ago still finds its files."""
@@ -125,27 +125,6 @@ def drop_old_versions(store: Store, settings: StoreSettings) -> int:
             for name in (one.name for one in old if one.name in tagged):
                 opened.tags.delete(name)
         return sum(_delete_old_versions(store, table) for table in TABLES.values())
-
-
-def measure_garbage(store: Store, settings: StoreSettings, now: datetime | None = None) -> dict[str, int]:
-    """Return by table the bytes that `drop_old_versions` would free; nothing is written.
-
-    A version is kept that a kept release pins, that is the newest, or that is younger than a day.
-
-    Raises:
-        StoreUnreadable: a table is broken.
-    """
-    kept, young = pick_kept(read_releases(store), settings), (now or datetime.now(UTC)) - GRACE
-    garbage: dict[str, int] = {}
-    with translate_read_errors(store.dir):
-        for table in TABLES.values():
-            dataset = store.open_dataset(table)
-            pinned = {one.versions[table.name] for one in kept if table.name in one.versions} | {dataset.version}
-            there = [(int(v["version"]), datetime.fromisoformat(str(v["timestamp"]))) for v in dataset.versions()]
-            needed = [one for one, made in there if one in pinned or made.astimezone(UTC) >= young]
-            old = (path.stat() for path in _list_unnamed(store, table, needed))
-            garbage[table.name] = sum(one.st_size for one in old if one.st_mtime < young.timestamp())
-    return {name: size for name, size in garbage.items() if size}
 
 
 def _list_unnamed(store: Store, table: Table, versions: Collection[int]) -> Iterator[Path]:

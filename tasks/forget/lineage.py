@@ -3,7 +3,6 @@
 import json
 from collections.abc import Collection, Iterable, Iterator
 from datetime import UTC, datetime
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,7 @@ from slowwave.schemas.tables import (
     SUMMARIES,
     TOPICS,
 )
-from slowwave.store.journal import Rating, hash_spans, read, read_probes
+from slowwave.store.journal import Rating, hash_spans, read
 from slowwave.store.private import make_private_folder, replace_file
 from slowwave.store.store import Store
 from slowwave.tasks.boilerplate.masks import format_span_id
@@ -53,15 +52,13 @@ def make_plan(
 ) -> Plan:
     """Return all that goes with some messages; those that are forgotten already are left out.
 
-    match: words by which also lines in quarantine, probes and the reasons that a person gave are meant.
+    match: words by which also lines in quarantine and the reasons that a person gave are meant.
     """
     gone = set(messages) - read_forgotten(store, "message")
     plan = Plan(run_id, datetime.now(UTC).isoformat(), sorted(why), sorted(gone))
     if match:
         held = store.read(QUARANTINE, ["quarantine_id", "reason", "excerpt"]).to_pylist()
         plan.quarantine = [r["quarantine_id"] for r in held if match.casefold() in _join_words(r).casefold()]
-        kept = read_probes(store.dir)
-        plan.probes = [one.probe_id for one in kept if match.casefold() in f"{one.question} {one.answer}".casefold()]
     if gone:
         _plan_vault(store, plan, gone)
         _plan_derived(store, plan, gone)
@@ -113,8 +110,7 @@ def _plan_vault(store: Store, plan: Plan, gone: set[str]) -> None:
     left = gone | read_forgotten(store, "message")
     mine = store.read_ids(MESSAGES, plan.sessions, ["message_id", "session_id"], by="session_id").to_pylist()
     plan.whole = sorted(set(plan.sessions) - {r["session_id"] for r in mine if r["message_id"] not in left})
-    probes = [f"{one.question}\0{one.answer}" for one in read_probes(store.dir) if one.probe_id not in plan.probes]
-    plan.canaries = pick_canaries(texts, chain(probes, _iter_kept_texts(store, gone, set(plan.sessions))))
+    plan.canaries = pick_canaries(texts, _iter_kept_texts(store, gone, set(plan.sessions)))
 
 
 def _plan_derived(store: Store, plan: Plan, gone: set[str]) -> None:
@@ -179,7 +175,6 @@ def _count_rows(store: Store, plan: Plan) -> dict[str, int]:
         "boilerplate": store.read_ids(BOILERPLATE, plan.spans, ["span_id"]).num_rows,
         "quarantine": len(plan.quarantine),
         "completions": len(plan.completions),
-        "probes": len(plan.probes),
         "reasons": len(plan.reasons),
     }
 

@@ -46,8 +46,6 @@ class Plan:
     """Hashes of sentences, as the log of recalls has them."""
     counts: dict[str, int] = field(default_factory=dict)
     """Rows that go, by table."""
-    probes: list[str] = field(default_factory=list)
-    """Questions that a person keeps, by id."""
     reasons: list[str] = field(default_factory=list)
     """Exclusions, claims taken back, ratings and runs whose reason, in a person's words, goes."""
     exports: list[tuple[str, str]] = field(default_factory=list)
@@ -61,7 +59,7 @@ class Plan:
     @property
     def is_empty(self) -> bool:
         """Whether nothing is to go."""
-        return not (self.messages or self.quarantine or self.completions or self.probes or self.reasons)
+        return not (self.messages or self.quarantine or self.completions or self.reasons)
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as plain values."""

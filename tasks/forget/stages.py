@@ -36,7 +36,6 @@ from slowwave.schemas.tables import (
 )
 from slowwave.schemas.vocabulary import Status
 from slowwave.store.integrity.durable import mark_synced
-from slowwave.store.journal import FILES, Probe, rewrite
 from slowwave.store.store import Store
 from slowwave.store.trouble import translate_write_errors
 from slowwave.tasks.forget.erase import (
@@ -170,10 +169,9 @@ def erase_ledgers(store: Store, plan: Plan) -> None:
 
 
 def erase_files(store: Store, plan: Plan) -> None:
-    """Take lines out of talks, notes, what was imported and the log of recalls, and questions out of the probes."""
+    """Take lines out of talks, notes, what was imported and the log of recalls."""
     erase_said(store.dir, plan.said)
     erase_shared(store.dir, plan.said)
-    rewrite(store.dir / FILES[Probe], lambda line: None if line["probe_id"] in plan.probes else line)
     said = ("/".join(one) for one in plan.said)
     ids = {*plan.messages, *plan.claims, *plan.summaries, *plan.whole, *plan.reasons, *said}
     erase_recalled(store.dir, ids, set(plan.recalled))

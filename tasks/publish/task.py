@@ -14,7 +14,6 @@ from slowwave.recall.release.view import View
 from slowwave.recall.views.compare import COLUMNS, compare_claims
 from slowwave.schemas.tables import OBSERVATIONS, SUMMARIES
 from slowwave.schemas.vocabulary import Status
-from slowwave.store.journal import read_probes
 from slowwave.store.releases import Release, publish, read_releases
 from slowwave.store.snapshot import Snapshot
 from slowwave.store.upkeep import compact_store, drop_old_versions
@@ -109,7 +108,7 @@ def _measure_model_rows(job: Job, live: Release) -> tuple[TopicFigures | None, l
 
 def _find_lost_probes(job: Job, live: Release, draft: Release) -> list[tuple[str, str]]:
     """Return the probes that the live release answers and the one to be does not."""
-    probes, now = read_probes(job.store.dir), datetime.now(UTC)
+    probes, now = job.settings.gates.probes, datetime.now(UTC)
     if not probes:
         return []
     from slowwave.recall.probes import FIRST, STILL, find_answered  # all of recall: a night without probes needs none
@@ -118,7 +117,7 @@ def _find_lost_probes(job: Job, live: Release, draft: Release) -> list[tuple[str
         find_answered(View(job.store.dir, one), job.settings, probes, now, first)
         for one, first in ((live, FIRST), (draft, STILL))
     )
-    return [(one.question, one.answer) for one in probes if one in before - after]
+    return [(question, answer) for question, answer in probes.items() if question in before - after]
 
 
 def describe_end_of_roll_back(before: list[Release], made: Release) -> list[str]:

@@ -16,7 +16,8 @@ from lancedb.expr import col, lit
 from typer.testing import CliRunner, Result
 
 from slowwave import Filters
-from slowwave.cli.main import COMMANDS, LEDGERS, app, context, recall
+from slowwave.cli.inspect import LEDGERS
+from slowwave.cli.main import COMMANDS, RENAMED, app, context, recall
 from slowwave.flows.parts.report import RunReport
 from slowwave.schemas.filters import MessageFilters
 from slowwave.schemas.tables import MESSAGES, RELEASED, SESSIONS
@@ -44,21 +45,42 @@ def typed(*words: object) -> Result:
     return CliRunner().invoke(app, [str(word) for word in words])
 
 
-def test_every_command_has_help_and_is_documented() -> None:
-    documented = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
-    named = {(one.__name__,): one for group in COMMANDS.values() for one in group}
-    for words, command in (named | {("inspect", one.__name__): one for one in LEDGERS}).items():
+def test_every_command_and_ledger_has_help() -> None:
+    for command in (one for group in COMMANDS.values() for one in group):
         assert command.__doc__
-        assert typed(*words, "--help").exit_code == 0
-        assert f"`slowwave {' '.join(words)}" in documented, words
+        assert typed(command.__name__, "--help").exit_code == 0
+    told = " ".join(typed("inspect", "--help").output.split())
+    assert all(ledger in told for ledger in LEDGERS)
+
+
+def test_what_other_memories_call_a_command_is_answered_with_its_name_here() -> None:
+    for theirs, ours in RENAMED.items():
+        refused = typed(theirs, "--workspace", "api")
+        assert refused.exit_code == 2
+        assert f"`slowwave {ours}`" in refused.output
+        assert typed(*ours.split(), "--help").exit_code == 0
+    assert "-k" in typed("recall", "tides", "--limit", 3).output
+
+
+def test_show_lists_each_kind_and_refuses_what_it_has_no_use_for(store: Path) -> None:
+    for words in (("claims",), ("topics",), ("habits", "--all"), ("related", "tidepool")):
+        assert json.loads(typed("show", *words, "--json", "--store", store).output), words
+        assert typed("show", *words, "--store", store).exit_code == 0
+    claim = json.loads(typed("show", "claims", "--limit", 1, "--json", "--store", store).output)[0]
+    assert claim["summary"] in typed("show", claim["id"][:12], "--store", store).output
+    for words, said in (
+        (("habits", "--topic", "x"), "show of habits takes no --topic"),
+        ((claim["id"], "--limit", 3), "show of an id takes no --limit"),
+        (("related",), "slowwave show related ID|NAME"),
+    ):
+        refused = typed("show", *words, "--store", store)
+        assert (refused.exit_code, said in refused.output) == (1, True), refused.output
 
 
 def test_the_help_has_a_line_a_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     lines = typed("--help").output.strip().splitlines()
-    groups = sum(not command.hidden for command in app.registered_groups)
-    commands = sum(map(len, COMMANDS.values())) + groups
-    assert len(lines) <= commands + 2 * len(COMMANDS) + 8
+    assert len(lines) <= sum(map(len, COMMANDS.values())) + 2 * len(COMMANDS) + 8
     assert all(any(heading in line for line in lines) for heading in COMMANDS)
 
 
@@ -104,7 +126,7 @@ def test_run_then_recall_shows_the_source(tmp_path: Path) -> None:
 def test_errors_are_one_line_and_say_what_to_do(tmp_path: Path) -> None:
     for words, said in (
         (("recall", "x", "--store", tmp_path / "none"), "no store at"),
-        (("verify", "--store", tmp_path / "none"), "no store at"),
+        (("check", "--store", tmp_path / "none"), "no store at"),
         (("run", tmp_path / "none", "--plain", "--store", tmp_path / "s"), "no such file or folder"),
         (("run", SAMPLES, "--plain", "--gists", "nice", "--store", tmp_path / "s"), "setting gists"),
         (("run", SAMPLES, "--plain", "--space", "../up", "--store", tmp_path / "s"), "setting space"),
@@ -170,46 +192,48 @@ def test_what_looks_like_markup_in_a_path_is_shown_as_it_is(tmp_path: Path) -> N
     odd = tmp_path / "[" / "red]y[bold].json"
     odd.parent.mkdir()
     odd.write_text("junk")
-    assert typed("sources", tmp_path, "--store", tmp_path / "s").exit_code == 0
-    assert json.loads(typed("sources", tmp_path, "--json", "--store", tmp_path / "s").output)[0]["where"] == str(odd)
+    assert typed("plan", tmp_path, "--store", tmp_path / "s").exit_code == 0
+    assert json.loads(typed("plan", tmp_path, "--json", "--store", tmp_path / "s").output)["sources"][0][
+        "where"
+    ] == str(odd)
     assert typed("run", tmp_path, "--plain", "--store", tmp_path / "s").exit_code == 0
     assert "red]y[bold].json" in typed("inspect", "quarantine", "--store", tmp_path / "s").output.replace("\n", "")
 
 
-def test_sources_says_what_a_night_would_read_and_what_it_cannot(tmp_path: Path) -> None:
+def test_plan_says_what_a_night_would_read_and_what_it_cannot(tmp_path: Path) -> None:
     shutil.copytree(SAMPLES / "codex", tmp_path / "codex")
     (tmp_path / "codex" / "odd.jsonl").write_text('{"what": "ever"}\n')
-    listed = json.loads(typed("sources", tmp_path, "--json", "--store", tmp_path / "s").output)
+    listed = json.loads(typed("plan", tmp_path, "--json", "--store", tmp_path / "s").output)["sources"]
     assert [(one["tool"], one["files"]) for one in listed] == [("codex", 2), ("?", 1)]
     assert "no known transcript format" in listed[1]["problem"]
 
 
-def test_sources_without_a_path_finds_the_installed_tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plan_without_a_path_finds_the_installed_tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("CODEX_HOME", raising=False)
     shutil.copytree(SAMPLES / "claude-code" / "projects", tmp_path / ".claude" / "projects")
     shutil.copytree(SAMPLES / "codex" / "sessions", tmp_path / ".codex" / "sessions")
-    listed = json.loads(typed("sources", "--json", "--store", tmp_path / "s").output)
+    listed = json.loads(typed("plan", "--json", "--store", tmp_path / "s").output)["sources"]
     assert [(one["tool"], one["files"]) for one in listed] == [("claude-code", 6), ("codex", 2)]
     done = typed("run", "--plain", "--store", tmp_path / "s")
     assert done.exit_code == 0, done.output
     assert Snapshot(tmp_path / "s").release.counts["sessions"] == 8  # 5 and a sub-agent of Claude Code, 2 of Codex
 
 
-def test_verify_passes_and_names_what_was_changed(store: Path, tmp_path: Path) -> None:
-    result = typed("verify", "--store", store)
+def test_check_passes_and_names_what_was_changed(store: Path, tmp_path: Path) -> None:
+    result = typed("check", "--store", store)
     assert result.exit_code == 0
-    assert "334 messages in 20 sessions: 0 broken" in result.output
+    assert "1 release, 334 messages in 20 sessions checked: 0 damaged" in result.output
     copy = tmp_path / "copy"
     shutil.copytree(store, copy)
     messages = Store.open(copy).open_table(MESSAGES)
     messages.update(where=col("native_id") == lit("ef62bb8c-ee87-423a-a1fc-dff25e73f96f"), values={"text": "forged"})
-    forged = typed("verify", "--store", copy)
+    forged = typed("check", "--store", copy)
     assert forged.exit_code == 1
     assert "session 9e6924d2-b4fb-47c4-b8b7-4c2df11e9ac5, message 0: its content differs" in forged.output
     for table in (messages, Store.open(copy).open_table(SESSIONS)):
         table.delete(col("source") == lit("chatgpt"))
-    assert "sessions were removed" in typed("verify", "--store", copy).output
+    assert "sessions were removed" in typed("check", "--store", copy).output
 
 
 def test_config_shows_every_name_and_value_whole_at_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:

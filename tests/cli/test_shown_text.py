@@ -3,7 +3,7 @@
 import json
 from dataclasses import replace
 
-from slowwave.cli.asking.recall import _format_hit
+from slowwave.cli.ask import _format_hit
 from slowwave.recall.hits import Fragment, Hit, Source
 
 FILLER = "The weather was dull and nobody came. " * 20

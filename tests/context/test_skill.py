@@ -180,7 +180,7 @@ def test_a_claim_of_three_sessions_is_told_with_the_confidence_that_claims_shows
         assert done.exit_code == 0, done.output
         return done.output
 
-    (claim,) = [one for one in json.loads(run("claims", "--json")) if one["summary"] == asked[:-1]]
+    (claim,) = [one for one in json.loads(run("show", "claims", "--json")) if one["summary"] == asked[:-1]]
     (row,) = [one for one in Store.open(tmp_path / "made").read(OBSERVATIONS).to_pylist() if one["status"] == "active"
               and one["observation_id"] == claim["id"]]  # fmt: skip
     assert row["confidence"] < 0.5 < claim["confidence"]  # one session alone would not be told
@@ -189,7 +189,7 @@ def test_a_claim_of_three_sessions_is_told_with_the_confidence_that_claims_shows
         told = [run(*words, "--workspace", "/home/ada/pier", "--min-confidence", least) for least in (0.5, sure, surer)]
         assert [asked[:-1] in one for one in told] == [True, True, False]
     assert asked[:-1] in run("briefing", "--workspace", "/home/ada/pier")
-    assert [asked[:-1] in run("claims", "--min-confidence", least) for least in (sure, surer)] == [True, False]
+    assert [asked[:-1] in run("show", "claims", "--min-confidence", least) for least in (sure, surer)] == [True, False]
     run("export", tmp_path / "out.json", "--learnings")
     exported = json.loads((tmp_path / "out.json").read_text())["claims"]
     assert [one["confidence"] for one in exported if one["id"] == claim["id"]] == [sure]

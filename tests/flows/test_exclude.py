@@ -81,13 +81,13 @@ def test_what_is_no_name_or_was_done_is_refused(settings: Settings) -> None:
 
 def test_the_commands_leave_out_list_and_take_in(settings: Settings) -> None:
     run, where = CliRunner(), ["--store", str(settings.store)]
-    assert run.invoke(app, ["inspect", "excluded", *where]).stdout == "Nothing is left out.\n"
+    assert run.invoke(app, ["inspect", "excluded", *where]).stdout == "Nothing in excluded.\n"
     secret = "ghp_" + "a1B2c3D4e5" * 4  # a reason is kept as what is read is
     assert run.invoke(app, ["exclude", "s20", "--why", f"made\x1b up with {secret[:40]}", *where]).exit_code == 0
     listed = run.invoke(app, ["inspect", "excluded", *where]).stdout
     assert ("s20  " in listed, "made up with [" in listed, secret[:40] in listed) == (True, True, False)
     assert run.invoke(app, ["include", "s20", *where]).exit_code == 0
-    assert run.invoke(app, ["inspect", "excluded", *where]).stdout == "Nothing is left out.\n"
+    assert run.invoke(app, ["inspect", "excluded", *where]).stdout == "Nothing in excluded.\n"
 
 
 def test_all_that_there_is_may_be_left_out_and_the_next_night_goes_on(tmp_path: Path) -> None:

@@ -12,7 +12,6 @@ from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import OBSERVATIONS
 from slowwave.store import Store
-from slowwave.store.journal import add_probe
 from slowwave.store.releases import read_releases
 from tests.flows.test_gates import lose, write_talk
 
@@ -88,7 +87,6 @@ def test_nothing_by_hand_makes_live_what_is_held_back_and_forgetting_waits(setti
 def test_a_rejected_night_leaves_nothing_of_what_came_with_it(settings: Settings, tmp_path: Path) -> None:
     store, where = Store.open(settings.store), ["--store", str(settings.store)]
     assert RUNNER.invoke(app, ["exclude", "candidate", "--why", "x", *where]).exit_code == 1  # nothing is held back
-    add_probe(store.dir, "which port does the unit21x service listen on", "no such answer")
     flooded = settings.model_copy(
         update={"gates": settings.gates.model_copy(update={"min_rows": 5, "max_quarantined": 0.1})}
     )

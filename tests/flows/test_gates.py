@@ -21,11 +21,9 @@ from slowwave.flows.promote import promote_candidate
 from slowwave.flows.reprocess import run_reprocess
 from slowwave.recall.probes import FIRST, STILL, find_answered
 from slowwave.recall.release.view import View
-from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import GateSettings, Settings
 from slowwave.schemas.tables import OBSERVATIONS, PASSAGES, RUNS, SUMMARIES
 from slowwave.store import Store
-from slowwave.store.journal import add_probe, read_probes, remove_probe
 from slowwave.store.releases import read_releases
 from slowwave.tasks.job import MODEL_KEY, Job
 from slowwave.tasks.publish.gates import check_gates
@@ -197,11 +195,8 @@ def test_a_session_that_a_person_leaves_out_is_no_loss_to_hold_back(settings: Se
 
 def test_a_probe_that_would_be_lost_holds_the_night_whatever_the_shares(settings: Settings) -> None:
     store = Store.open(settings.store)
-    where = ["--store", str(settings.store)]
-    added = RUNNER.invoke(app, ["probes", "add", "which port does the unit3x service listen on", "port 1021", *where])
-    assert "the live release answers it" in added.stdout
-    idle = RUNNER.invoke(app, ["probes", "add", "who paints the boat", "Ulrike", *where])
-    assert "gates nothing yet" in idle.stdout
+    probes = {"which port does the unit3x service listen on": "port 1021", "who paints the boat": "Ulrike"}
+    settings = settings.model_copy(update={"gates": settings.gates.model_copy(update={"probes": probes})})
     assert run_night([], settings).held == []
     for table, column in ((OBSERVATIONS, "summary"), (PASSAGES, "text"), (SUMMARIES, "text")):
         rows = store.read(table, [table.key, column]).to_pylist()
@@ -211,25 +206,13 @@ def test_a_probe_that_would_be_lost_holds_the_night_whatever_the_shares(settings
 
 
 def test_an_answer_that_news_push_down_is_not_lost(settings: Settings, tmp_path: Path) -> None:
-    probe = add_probe(Store.open(settings.store).dir, "which port does the unit3x service listen on", "port 1021")
+    probe = {"which port does the unit3x service listen on": "port 1021"}
     talk = write_talk(tmp_path / "b.jsonl", 20, 12)
     talk.write_text(re.sub(r"unit\d+x", "unit3x", talk.read_text()))
     assert run_night([talk], settings).check_complete().release is not None
     now = datetime.now(UTC)
     view = View.open(settings.store, settings.space)
-    assert [find_answered(view, settings, [probe], now, first) for first in (FIRST, STILL)] == [set(), {probe}]
-
-
-def test_probes_are_kept_listed_and_removed(tmp_path: Path) -> None:
-    first = add_probe(tmp_path, "why PostgreSQL?", "48 lock errors")
-    assert add_probe(tmp_path, "why PostgreSQL?", "48 lock errors") == first
-    second = add_probe(tmp_path, "which port?", "8080")
-    assert read_probes(tmp_path) == [first, second]
-    assert remove_probe(tmp_path, first.probe_id[:6]) == first
-    with pytest.raises(UsageError, match="0 probes"):
-        remove_probe(tmp_path, first.probe_id)
-    with pytest.raises(UsageError, match="both must say something"):
-        add_probe(tmp_path, "which port?", " ")
+    assert [find_answered(view, settings, probe, now, first) for first in (FIRST, STILL)] == [set(), {*probe}]
 
 
 def test_a_model_whose_summaries_tell_nothing_or_whose_base_topic_holds_all_is_held_back(

@@ -143,7 +143,7 @@ def test_what_another_memory_says_a_person_said_stands_nowhere_unasked(tmp_path:
     assert "pnpm" not in memory.briefing().text
     told = {claim.summary: (claim.speaker, claim.observer) for claim in memory.claims()}
     assert told["We use pnpm."] == ("Ann[2J", "shared:ben")
-    listed = CliRunner().invoke(app, ["claims", "--store", str(tmp_path / "s")]).stdout
+    listed = CliRunner().invoke(app, ["show", "claims", "--store", str(tmp_path / "s")]).stdout
     assert listed.count("· shared:ben\n") == 1
 
 

@@ -46,7 +46,7 @@ from slowwave.store import Store
 from slowwave.store.answers import find_cache_file
 from slowwave.store.integrity.check import check_store
 from slowwave.store.integrity.digest import compute_table_digest
-from slowwave.store.journal import Export, Rating, add_probe, append, format_now, hash_spans, log_recall, read_probes
+from slowwave.store.journal import Export, Rating, append, format_now, hash_spans, log_recall
 from slowwave.store.notes import Journal, read_notes, write_note
 from slowwave.store.releases import read_releases
 from slowwave.tasks.forget import seal, stages
@@ -120,8 +120,6 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     talk.append("assistant", "Nine thousand euros.")
     run_night([root / "in"], settings).check_complete()
     plant_rows(Store.open(root / "store"))
-    add_probe(space, f"Where is the {SECRET} password file?", "blue cabinet")
-    add_probe(space, "What does Nina do in Porto?", "bakery")
     return root
 
 
@@ -207,7 +205,6 @@ def test_after_forgetting_no_byte_holds_the_words_and_the_rest_is_what_it_was(ro
     assert "other/other-0" in log
     assert not any(span in log for text in TALK["told"] for span in hash_spans([text]))
     assert not indexes & set(store.dir.rglob("_indices/*"))  # their words are packed: no grep shows that they are gone
-    assert [probe.answer for probe in read_probes(store.dir)] == ["bakery"]
     assert not check_store(store.dir).damage
     assert find_broken_chains(store)[1] == []
     assert [release.name for release in read_releases(store) if _is_pinned(store, release.name)] == [
@@ -458,7 +455,7 @@ def test_the_command_asks_shows_and_checks(root: Path) -> None:
     assert done.exit_code == 0
     path = told["certificates"][0]["path"]
     assert run(app, ["forget", "--check", path, *at]).exit_code == 0
-    assert "0 broken" in run(app, ["verify", *at]).output
+    assert "0 damaged" in run(app, ["check", *at]).output
 
 
 def test_a_note_of_today_that_no_night_has_read_can_be_forgotten(root: Path) -> None:

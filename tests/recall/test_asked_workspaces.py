@@ -81,10 +81,10 @@ def test_an_unknown_one_is_told_with_the_nearest(memory: Memory, folder: Path) -
         memory.refuse_unknown_workspace("apo")
 
 
-@pytest.mark.parametrize("command", ["recall", "context", "claims", "briefing", "habits"])
+@pytest.mark.parametrize("command", ["recall", "context", "show claims", "briefing", "show habits"])
 def test_a_command_ends_with_an_error_for_an_unknown_one(root: Path, command: str) -> None:
     words = [ASKED] if command in ("recall", "context") else []
-    done = CliRunner().invoke(app, [command, *words, "--workspace", "apo", "--store", str(root)])
+    done = CliRunner().invoke(app, [*command.split(), *words, "--workspace", "apo", "--store", str(root)])
     assert done.exit_code != 0
     assert "no workspace 'apo' is known here; the nearest:" in done.stderr
 

@@ -129,24 +129,24 @@ def test_what_can_not_be_asked_is_refused(memory: Memory, asked: dict[str, Any])
 
 def test_the_command_lists_and_hints(root: Path) -> None:
     where = ["--store", str(root)]
-    shown = RUNNER.invoke(app, ["claims", "--topic", "tide gauge", *where]).stdout
+    shown = RUNNER.invoke(app, ["show", "claims", "--topic", "tide gauge", *where]).stdout
     assert shown.splitlines()[0] == f"often  {START + timedelta(days=1):%Y-%m-%d}  the often claim about tides"
     assert "88% sure · 3 sessions · tide gauge · api · app/db.py" in shown
-    plain = json.loads(RUNNER.invoke(app, ["claims", "--json", "--limit", "1", *where]).stdout)
+    plain = json.loads(RUNNER.invoke(app, ["show", "claims", "--json", "--limit", "1", *where]).stdout)
     assert [claim["id"] for claim in plain] == ["foreign"]
-    refused = RUNNER.invoke(app, ["claims", "--workspace", "wep", *where])
+    refused = RUNNER.invoke(app, ["show", "claims", "--workspace", "wep", *where])
     assert refused.exit_code == 1
     assert "the nearest: 'web'" in refused.stderr
-    refused = RUNNER.invoke(app, ["claims", "--category", "decisions", *where])
+    refused = RUNNER.invoke(app, ["show", "claims", "--category", "decisions", *where])
     assert refused.exit_code == 1
     assert "no category is called 'decisions': it is one of decision, pattern, gotcha, convention," in refused.stderr
-    assert RUNNER.invoke(app, ["claims", "--category", "gotcha", *where]).stdout == "No claims.\n"
+    assert RUNNER.invoke(app, ["show", "claims", "--category", "gotcha", *where]).stdout == "No claims.\n"
 
 
 def test_claims_by_keyword_in_whatever_case_and_the_keywords_counted(memory: Memory) -> None:
     assert [claim.id for claim in memory.claims(keyword="tide GAUGE")] == ["often"]
     assert memory.claims(keyword="gauge") == []
-    counted = RUNNER.invoke(app, ["claims", "--keywords", "--json", "--store", str(memory.root)])
+    counted = RUNNER.invoke(app, ["show", "claims", "--keywords", "--json", "--store", str(memory.root)])
     assert json.loads(counted.output) == {"moon": 2, "Tide gauge": 1}
 
 
@@ -167,7 +167,7 @@ def test_a_topic_is_told_by_strength_and_by_week_up_to_the_newest_claim(tmp_path
     assert (tides.name, tides.claims, tides.strength, tides.sessions, tides.weeks) == ("tides", 3, 3, 1, (1, 0))
     assert (moon.name, moon.claims, moon.weeks) == ("moon", 2, (1, 1))
     assert (tides.first_at, tides.last_at) == (START, START + timedelta(days=7))
-    shown = RUNNER.invoke(app, ["inspect", "topics", "--weeks", "2", "--store", str(tmp_path)]).output.splitlines()
-    assert shown[0] == f"    3 claims  strength     3  |█ |  {START:%Y-%m-%d} to 2025-03-08  tides"
+    shown = RUNNER.invoke(app, ["show", "topics", "--store", str(tmp_path)]).output.splitlines()
+    assert shown[0] == f"    3 claims  strength     3  |         █▄ |  {START:%Y-%m-%d} to 2025-03-08  tides"
     with pytest.raises(UsageError, match="at least 1"):
         memory.topics(weeks=0)

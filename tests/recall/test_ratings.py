@@ -1,6 +1,7 @@
 """What people say of memories, and what is handed out: noted in logs, counted, and changing no answer."""
 
 import json
+import re
 import stat
 from pathlib import Path
 
@@ -11,7 +12,9 @@ from slowwave.cli.main import app
 from slowwave.context.handed_out import note_hits
 from slowwave.flows.nightly import run_night
 from slowwave.memory import Memory
+from slowwave.recall.views.show import rate_memory
 from slowwave.recall.views.usage import count_usage
+from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import OBSERVATIONS
 from slowwave.store.journal import Rating, append, format_now, read
@@ -49,10 +52,10 @@ def test_what_is_handed_out_is_told_from_what_never_was(store: Path) -> None:
     with (store / "default" / "recalls.jsonl").open("a") as log:
         log.write('{"cut')
     assert count_usage(memory.snapshot, store / "default").unread == 1
-    status, printed = call(store, "stats")
+    status, printed = call(store, "inspect", "usage")
     assert status == 0
     assert "1 answers were handed out" in printed
-    assert json.loads(call(store, "stats", "--json")[1])["recalls"] == 1
+    assert [one["times"] for one in json.loads(call(store, "inspect", "usage", "--json")[1])][:2] == [1, 0]
 
 
 def count_claims(memory: Memory) -> list[str]:
@@ -64,17 +67,17 @@ def test_the_last_word_on_a_memory_counts_and_answers_stay_as_they_are(store: Pa
     memory = Memory.open(store)
     before = [(hit.id, hit.score) for hit in memory.recall("Where does Clara teach?", 5)]
     claim = count_claims(memory)[0]
-    assert call(store, "rate", claim[:12], "good")[0] == 0
+    rate_memory(memory.snapshot, claim[:12], "good", "", redact=True)
     secret = "sk-ant-" + "api03-" + "x1Y2" * 24
-    status, printed = call(store, "rate", claim, "bad", "--why", f"stale, it is Braga now {secret}")
-    assert (status, printed) == (0, f"Noted as bad: observation {claim[:12]}\n")
+    rated = rate_memory(memory.snapshot, claim, "bad", f"stale, it is Braga now {secret}", redact=True)
+    assert (rated.kind, rated.id) == ("observation", claim)
     *_, one = read(store / "default", Rating)
     assert (one.id, one.kind, one.verdict) == (claim, "observation", "bad")
     assert "stale, it is Braga now" in one.why
     assert secret not in (store / "default" / "ratings.jsonl").read_text()
     assert len((store / "default" / "ratings.jsonl").read_text().splitlines()) == 2
     assert stat.S_IMODE((store / "default" / "ratings.jsonl").stat().st_mode) == 0o600
-    assert "0 memories were rated good, 1 bad." in call(store, "stats")[1]
+    assert "0 memories were rated good, 1 bad." in call(store, "inspect", "usage")[1]
     assert [(hit.id, hit.score) for hit in Memory.open(store).recall("Where does Clara teach?", 5)] == before
 
 
@@ -86,15 +89,13 @@ def test_what_is_forgotten_loses_its_rating(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("wanted", "verdict", "told"),
     [
-        (["rate", "0123456789abcdef", "good"], "has the id '0123456789abcdef'"),
-        (["rate", "CLAIM", "splendid"], "a memory is good or bad, not 'splendid'"),
+        ("0123456789abcdef", "good", "has the id '0123456789abcdef'"),
+        ("", "splendid", "a memory is good or bad, not 'splendid'"),
     ],
 )
-def test_a_rating_that_is_none_is_refused_in_a_line(store: Path, words: list[str], told: str) -> None:
-    claim = count_claims(Memory.open(store))[0]
-    status, printed = call(store, *(claim if word == "CLAIM" else word for word in words))
-    assert status == 1
-    assert told in printed
-    assert "Traceback" not in printed
+def test_a_rating_that_is_none_is_refused(store: Path, wanted: str, verdict: str, told: str) -> None:
+    memory = Memory.open(store)
+    with pytest.raises(UsageError, match=re.escape(told)):
+        rate_memory(memory.snapshot, wanted or count_claims(memory)[0], verdict, "", redact=True)

@@ -14,7 +14,7 @@ import typer
 from typer.testing import CliRunner
 
 import slowwave
-from slowwave.cli.asking.recall import recall as recall_command
+from slowwave.cli.ask import recall as recall_command
 from slowwave.engines.encoders.protocol import HashEncoder
 from slowwave.memory import Memory
 from slowwave.recall.query import build_query
@@ -274,7 +274,7 @@ def test_standardised_sum_by_hand() -> None:
 def test_the_package_gives_memory_and_importing_it_loads_no_model() -> None:
     assert slowwave.Memory is Memory
     heavy = "{'torch', 'sentence_transformers', 'prefect', 'polars', 'tasks', 'flows'}"
-    code = f"import sys, slowwave.memory, slowwave.cli.asking.recall; print({heavy} & set(sys.modules))"
+    code = f"import sys, slowwave.memory, slowwave.cli.ask; print({heavy} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
 

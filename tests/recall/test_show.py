@@ -130,7 +130,7 @@ def test_a_merge_is_listed_taken_back_and_never_made_again(tmp_path: Path) -> No
     done = typed("exclude", listed[0]["merge_id"][:10], "--why", "they differ", "--store", store)
     assert "left out: duplicate" in done.output, done.output
     assert json.loads(typed("inspect", "merges", "--json", "--store", store).output) == []
-    assert len(json.loads(typed("inspect", "merges", "--undone", "--json", "--store", store).output)) == 1
+    assert len(json.loads(typed("inspect", "merges", "--all", "--json", "--store", store).output)) == 1
     assert {r["status"] for r in rows(store, OBSERVATIONS)} == {"active"}
     assert all(r["topic_id"] for r in rows(store, OBSERVATIONS))
     assert typed("reprocess", "dedupe", "--workspace", "/w", "--store", store).exit_code == 0

@@ -11,8 +11,8 @@ import pytest
 from typer.testing import CliRunner
 
 from slowwave.chat.talk import Conversation
-from slowwave.cli.asking.talk import _build_web_search
 from slowwave.cli.main import app
+from slowwave.cli.talk import _build_web_search
 from slowwave.context.build import Context, assemble_context
 from slowwave.engines.llm.checks import CheckedLLM
 from slowwave.engines.llm.protocol import Request

@@ -15,8 +15,6 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from slowwave.cli.common import SpaceOption, StoreOption
-
 EVENTS = {"session-start": "SessionStart", "user-prompt": "UserPromptSubmit"}
 """As they are called here -> as the answer names them."""
 BUDGET = 800
@@ -48,8 +46,8 @@ def hook(
     everywhere: Annotated[
         bool, typer.Option("--everywhere", help="Of all that is known, not of the project alone.")
     ] = False,
-    store: StoreOption = None,
-    space: SpaceOption = None,
+    store: Annotated[Path | None, typer.Option(help="Folder of the store.")] = None,
+    space: Annotated[str | None, typer.Option(help="Whose memory.")] = None,
 ) -> None:
     """Answer a hook of Claude Code, Codex or Cursor: briefing or context, or nothing.
 
@@ -78,7 +76,7 @@ def _collect_told(
     prompt = " ".join(asked[:MOST_CHARS].split()) if isinstance(asked, str) else ""
     if given.get("source") == "resume" or (event == "user-prompt" and not prompt):
         return ""  # a resumed session has its briefing in its transcript
-    from slowwave.cli.asking.context import find_project, open_memory
+    from slowwave.cli.common import find_project, open_memory
     from slowwave.context.handed_out import note_block
     from slowwave.text.fence import fence_block
     from slowwave.text.words import extract_content_words

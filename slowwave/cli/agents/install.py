@@ -4,12 +4,12 @@ import difflib
 import shutil
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from slowwave.cli.agents.client_files import Client
-from slowwave.cli.common import OUT, SpaceOption, StoreOption, report_errors
+from slowwave.cli.common import OUT, command
 
 if TYPE_CHECKING:
     from slowwave.cli.agents.client_files import ClientFile
@@ -24,55 +24,50 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Print what would change
 OfProject = Annotated[bool, typer.Option("--project/--user", help="For this folder's project, or for all of yours.")]
 
 
+@command
 def install(
+    given: dict[str, Any],
     client: ClientArgument,
     dry_run: DryRun = False,
     project: OfProject = False,
-    store: StoreOption = None,
-    space: SpaceOption = None,
 ) -> None:
     """Tell an agent of the memory: hooks and the MCP server.
 
     What its settings hold stays, and is kept beside them as it was; `uninstall` takes ours out again.
     """
-    with report_errors():
-        files = _list_files(client, project, store, space)
-        changes = [(file, text, file.add_entries(text)) for file in files for text in [_read(file.path)]]
-        for file, before, after in changes:
-            _change(file, before, after, dry_run, keep=True)
-        OUT.print(NEXT[client], soft_wrap=True)
+    files = _list_files(client, project, given)
+    changes = [(file, text, file.add_entries(text)) for file in files for text in [_read(file.path)]]
+    for file, before, after in changes:
+        _change(file, before, after, dry_run, keep=True)
+    OUT.print(NEXT[client])
 
 
+@command
 def uninstall(client: ClientArgument, dry_run: DryRun = False, project: OfProject = False) -> None:
     """Take the memory out of an agent's settings, which are as before."""
-    with report_errors():
-        from slowwave.text.marked import read_as_it_is
+    from slowwave.text.marked import read_as_it_is
 
-        changes = []
-        for file in _list_files(client, project, None, None):
-            if file.path.exists():
-                before = read_as_it_is(file.kept) if file.kept.exists() else None
-                text = _read(file.path)
-                changes.append((file, text, file.remove_entries(text, before)))
-        for file, text, left in changes:
-            _change(file, text, left, dry_run, keep=False)
-        if not changes:
-            OUT.print("Nothing is there to take out.")
+    changes = []
+    for file in _list_files(client, project, {}):
+        if file.path.exists():
+            before = read_as_it_is(file.kept) if file.kept.exists() else None
+            text = _read(file.path)
+            changes.append((file, text, file.remove_entries(text, before)))
+    for file, text, left in changes:
+        _change(file, text, left, dry_run, keep=False)
+    if not changes:
+        OUT.print("Nothing is there to take out.")
 
 
-def _list_files(client: Client, project: bool, store: Path | None, space: str | None) -> "list[ClientFile]":
+def _list_files(client: Client, project: bool, given: dict[str, Any]) -> "list[ClientFile]":
     from slowwave.cli.agents.client_files import list_client_files
     from slowwave.store.workspaces import find_project_root
 
     here = Path.cwd()
     folder = (find_project_root(here) or here) if project else None
-    more = ["--store", str(store.expanduser().absolute())] if store else []
+    more = [word for name, value in given.items() for word in (f"--{name}", value)]
     # A project's files are shared: on another machine the command lies elsewhere.
-    return list_client_files(client, folder, ["slowwave"] if project else _find_command(), [*more, *_name(space)])
-
-
-def _name(space: str | None) -> list[str]:
-    return ["--space", space] if space else []
+    return list_client_files(client, folder, ["slowwave"] if project else _find_command(), more)
 
 
 def _find_command() -> list[str]:
@@ -102,12 +97,12 @@ def _change(file: "ClientFile", before: str, after: str | None, dry_run: bool, *
 
     if dry_run:
         lines = difflib.unified_diff(before.splitlines(), (after or "").splitlines(), lineterm="", n=0)
-        OUT.print("\n".join([str(file.path), *list(lines)[2:]]), soft_wrap=True)
+        OUT.print("\n".join([str(file.path), *list(lines)[2:]]))
         return
     if not keep and after == before:
         file.kept.unlink(missing_ok=True)
     if after == before:
-        OUT.print(f"{file.path}: as it was.", soft_wrap=True)
+        OUT.print(f"{file.path}: as it was.")
         return
     if keep and file.path.exists() and not file.kept.exists():
         write_whole(file.kept, before, like=file.path)
@@ -118,4 +113,4 @@ def _change(file: "ClientFile", before: str, after: str | None, dry_run: bool, *
     if not keep:
         file.kept.unlink(missing_ok=True)
     beside = f"; as it was before: {file.kept.name}" if keep and file.kept.exists() else ""
-    OUT.print(f"{file.path}: {'written' if after is not None else 'taken away'}{beside}.", soft_wrap=True)
+    OUT.print(f"{file.path}: {'written' if after is not None else 'taken away'}{beside}.")

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from slowwave.cli.common import OUT, ReleaseOption, SpaceOption, StoreOption, print_notes, report_errors
+from slowwave.cli.common import OUT, command, find_project, print_notes
 from slowwave.schemas.errors import UsageError
 
 if TYPE_CHECKING:
     from slowwave.context.projects.projection import Pages
+    from slowwave.memory import Memory
 
 BUDGET = 1_000
 RULE = "---\ndescription: What earlier sessions settled about this project\nalwaysApply: true\n---\n"
@@ -36,7 +37,9 @@ FILES = {
 }
 
 
+@command
 def project(
+    memory: "Memory",
     to: Annotated[
         Target | None, typer.Option(help="Whose file: CLAUDE.md, AGENTS.md, .cursor/rules/.", show_default=False)
     ] = None,
@@ -51,42 +54,36 @@ def project(
         Path | None, typer.Option(help="A folder of small pages, to ls and grep.", show_default=False)
     ] = None,
     min_confidence: Annotated[float, typer.Option(min=0, max=1, help="Confidence from which a claim is told.")] = 0.5,
-    store: StoreOption = None,
-    space: SpaceOption = None,
-    release: ReleaseOption = None,
 ) -> None:
     """Keep what stands about a project in CLAUDE.md and the like.
 
     Between two marks; what stands around them stays. The same claims give the same bytes.
     """
-    with report_errors():
-        if to is None and out is None and pages is None:
-            raise UsageError("say where: --to claude, codex, agents or cursor, --out FILE, or --pages DIR")
-        from slowwave.cli.asking.context import find_project, open_memory
-        from slowwave.context.handed_out import note_claims
-        from slowwave.context.projects.projection import build_block, build_pages, collect_told_claims
-        from slowwave.context.projects.standing import STANDING
-        from slowwave.context.tokens import resolve_tokenizer
-        from slowwave.store.workspaces import anchor_workspace, require_workspaces
-        from slowwave.tasks.llm.fence import has_injection
+    if to is None and out is None and pages is None:
+        raise UsageError("say where: --to claude, codex, agents or cursor, --out FILE, or --pages DIR")
+    from slowwave.context.handed_out import note_claims
+    from slowwave.context.projects.projection import build_block, build_pages, collect_told_claims
+    from slowwave.context.projects.standing import STANDING
+    from slowwave.context.tokens import resolve_tokenizer
+    from slowwave.store.workspaces import anchor_workspace, require_workspaces
+    from slowwave.tasks.llm.fence import has_injection
 
-        memory = open_memory(store, space, release)
-        view = memory._get_view()
-        place = workspace or find_project(memory)
-        if place is None and (to or out):
-            raise UsageError("this folder is no project that the memory knows: name one with --workspace")
-        places = require_workspaces(anchor_workspace(place), view.workspaces) if place else ()
-        if to or out:
-            claims = collect_told_claims(view, places, STANDING, has_injection, min_confidence)
-            count = resolve_tokenizer(None, memory.settings.context.tokenizer)
-            block, told = build_block(claims, "What earlier sessions settled", budget, count)
-            if _keep_block(block, out or _find_file(to or Target.AGENTS, places), to):
-                note_claims(memory.root / memory.space, told)
-        if pages is not None:
-            due, told = build_pages(view, places, has_injection, min_confidence)
-            if _keep_pages(due, pages):
-                note_claims(memory.root / memory.space, told)
-        print_notes(memory.notes)
+    view = memory._get_view()
+    place = workspace or find_project(memory)
+    if place is None and (to or out):
+        raise UsageError("this folder is no project that the memory knows: name one with --workspace")
+    places = require_workspaces(anchor_workspace(place), view.workspaces) if place else ()
+    if to or out:
+        claims = collect_told_claims(view, places, STANDING, has_injection, min_confidence)
+        count = resolve_tokenizer(None, memory.settings.context.tokenizer)
+        block, told = build_block(claims, "What earlier sessions settled", budget, count)
+        if _keep_block(block, out or _find_file(to or Target.AGENTS, places), to):
+            note_claims(memory.root / memory.space, told)
+    if pages is not None:
+        due, told = build_pages(view, places, has_injection, min_confidence)
+        if _keep_pages(due, pages):
+            note_claims(memory.root / memory.space, told)
+    print_notes(memory.notes)
 
 
 def _find_file(to: Target, places: tuple[str, ...]) -> Path:
@@ -132,11 +129,11 @@ def _keep_block(block: str, file: Path, to: Target | None) -> bool:
         after = replace_marked(start, block) if block else remove_marked(before)
     if before and after in ("", RULE) and not file.is_symlink():  # it was made for the block alone
         file.unlink()
-        OUT.print(f"{file}: taken out, nothing stands.", soft_wrap=True)
+        OUT.print(f"{file}: taken out, nothing stands.")
         return True
     changed = bool(block or before) and write_whole(file, after)
     lines = block.count("\n- ")
-    OUT.print(f"{file}: {lines} line{'s' * (lines != 1)}, {'written' if changed else 'as they were'}.", soft_wrap=True)
+    OUT.print(f"{file}: {lines} line{'s' * (lines != 1)}, {'written' if changed else 'as they were'}.")
     return changed
 
 
@@ -164,5 +161,5 @@ def _keep_pages(due: "Pages", folder: Path) -> bool:
     for kind in FOLDERS:
         if (folder / kind).is_dir() and not any((folder / kind).iterdir()):
             (folder / kind).rmdir()
-    OUT.print(f"{folder}: {len(due)} pages, {written} written, {removed} taken out.", soft_wrap=True)
+    OUT.print(f"{folder}: {len(due)} pages, {written} written, {removed} taken out.")
     return written > 0

@@ -7,17 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from slowwave.cli.common import (
-    ERR,
-    OUT,
-    JsonOption,
-    SpaceOption,
-    StoreOption,
-    end_run,
-    load_settings,
-    open_store,
-    report_errors_and_progress,
-)
+from slowwave.cli.common import ERR, OUT, command, end_run, print_json
 from slowwave.schemas.errors import UsageError
 
 if TYPE_CHECKING:
@@ -28,7 +18,9 @@ if TYPE_CHECKING:
 UNREACHED = "Not reached: backups, disk snapshots, and other machines' copies; docs/forgetting.md says more."
 
 
+@command(progress=True)
 def forget(
+    settings: "Settings",
     session: Annotated[
         list[str] | None, typer.Option(help="Sessions, by the transcript's own id.", show_default=False)
     ] = None,
@@ -56,35 +48,48 @@ def forget(
         bool, typer.Option("--rebuild/--no-rebuild", help="Make anew at once what leaned on it.")
     ] = True,
     exports: Annotated[bool, typer.Option("--exports", help="Remove exports that hold it.")] = False,
-    as_json: JsonOption = False,
-    store: StoreOption = None,
-    space: SpaceOption = None,
+    everything: Annotated[bool, typer.Option("--everything", help="The whole space, with its folder.")] = False,
+    as_json: bool = False,
 ) -> None:
     """Erase what was said and all that was made of it; certify it.
 
     Of several options all must hold; one given twice means either. Older releases go, there is no way back. Exit
     status 1: something of it is still there, or an error.
     """
-    with report_errors_and_progress():
-        from slowwave.tasks.forget.select import Wanted
+    from slowwave.tasks.forget.select import Wanted
 
-        settings = load_settings(store, space)
-        wanted = Wanted(
-            tuple(session or ()),
-            tuple(message or ()),
-            match,
-            tuple(speaker or ()),
-            workspace,
-            before,
-            tuple(note or ()),
-            source,
-        )
-        if check is not None:
-            if wanted.kinds:
-                raise UsageError("--check takes a certificate alone: it forgets nothing")
-            _check(check, settings, as_json=as_json)
-        else:
-            _forget(wanted, settings, dry_run=dry_run, yes=yes, rebuild=rebuild, exports=exports, as_json=as_json)
+    wanted = Wanted(
+        tuple(session or ()),
+        tuple(message or ()),
+        match,
+        tuple(speaker or ()),
+        workspace,
+        before,
+        tuple(note or ()),
+        source,
+    )
+    if (check is not None or everything) and wanted.kinds:
+        raise UsageError("--check and --everything stand alone: no other option names what is forgotten")
+    if everything:
+        _remove_space(settings, yes=yes)
+    elif check is not None:
+        _check(check, settings, as_json=as_json)
+    else:
+        _forget(wanted, settings, dry_run=dry_run, yes=yes, rebuild=rebuild, exports=exports, as_json=as_json)
+
+
+def _remove_space(settings: "Settings", *, yes: bool) -> None:
+    """Remove a space: its folder, and what this machine keeps of its answers."""
+    from slowwave.store.answers import drop_cache_files
+    from slowwave.store.lock import remove_space
+    from slowwave.store.store import Store
+
+    folder = Store.open(settings.store, settings.space).dir
+    if not yes and (not sys.stdin.isatty() or not typer.confirm(f"Remove {folder} for good?")):
+        raise UsageError("nothing was removed: --yes does it without asking")
+    remove_space(folder)
+    drop_cache_files(settings.store, settings.space)
+    OUT.print(f"{folder} is removed.")
 
 
 def _forget(
@@ -115,49 +120,49 @@ def _forget(
             "release": report.release.name if report.release else None,
             "notes": report.collect_notes(),
         }
-        OUT.print_json(data=told)
+        print_json(told)
     else:
         for line in report.collect_notes():
-            OUT.print(f"note: {line}", soft_wrap=True)
+            OUT.print(f"note: {line}")
         for path, one in made:
             _print_certificate(path, one)
-        OUT.print(report.format_verdict() if made else "Nothing of it is there: nothing was forgotten.", soft_wrap=True)
+        OUT.print(report.format_verdict() if made else "Nothing of it is there: nothing was forgotten.")
         _print_transcripts(seen)
         for held in [held for _, one in made for held in one["exports"]]:
             end = "Removed" if held["removed"] else "Still there"
-            OUT.print(f"{end}, an export made before that held it: {held['path']}", soft_wrap=True)
+            OUT.print(f"{end}, an export made before that held it: {held['path']}")
         if made:
-            OUT.print(UNREACHED, soft_wrap=True)
+            OUT.print(UNREACHED)
     if found or (exports and not all(held["removed"] for _, one in made for held in one["exports"])):
-        ERR.print("slowwave: something of it is still there: --check names it", style="red", soft_wrap=True)
+        ERR.print("slowwave: something of it is still there: --check names it", style="red")
         raise typer.Exit(1)
     end_run(report)
 
 
 def _print_preview(seen: "Preview", *, as_json: bool) -> None:
     if as_json:
-        OUT.print_json(data=seen.as_dict())
+        print_json(seen.as_dict())
         return
     counts = ", ".join(f"{count:,} {name}" for name, count in seen.counts.items())
-    OUT.print(f"Would go: {counts or 'nothing'}.", soft_wrap=True)
+    OUT.print(f"Would go: {counts or 'nothing'}.")
     for line in seen.lines:
-        OUT.print(f"  {line}", soft_wrap=True)
+        OUT.print(f"  {line}")
     if (more := seen.counts.get("messages", 0) - len(seen.lines)) > 0:
-        OUT.print(f"  and {more:,} more message{'s' * (more != 1)}", soft_wrap=True)
+        OUT.print(f"  and {more:,} more message{'s' * (more != 1)}")
     _print_transcripts(seen)
     for path in seen.exports:
-        OUT.print(f"In an export made before, which --exports removes: {path}", soft_wrap=True)
+        OUT.print(f"In an export made before, which --exports removes: {path}")
 
 
 def _print_transcripts(seen: "Preview") -> None:
     for path in seen.transcripts:
-        OUT.print(f"Still on disk, and not read again: {path}", soft_wrap=True)
+        OUT.print(f"Still on disk, and not read again: {path}")
 
 
 def _print_certificate(path: Path, one: dict[str, Any]) -> None:
     rows = ", ".join(f"{count:,} {name}" for name, count in one["rows"].items())
     scan = one["scan"]
-    OUT.print(f"Forgotten: {rows}.", soft_wrap=True)
+    OUT.print(f"Forgotten: {rows}.")
     OUT.print(
         f"{len(one['canaries']['marks'])} canaries found in {scan['found']} of {scan['files']:,} files "
         f"({scan['bytes'] / 1e6:,.1f} MB). Certificate: {path}",
@@ -166,15 +171,16 @@ def _print_certificate(path: Path, one: dict[str, Any]) -> None:
 
 
 def _check(path: Path, settings: "Settings", *, as_json: bool) -> None:
+    from slowwave.store.store import Store
     from slowwave.tasks.forget.certificate import load_certificate
     from slowwave.tasks.forget.check import check_certificate
 
-    found = check_certificate(open_store(settings.store, settings.space), load_certificate(path))
+    found = check_certificate(Store.open(settings.store, settings.space), load_certificate(path))
     holds = all(one.holds for one in found)
     if as_json:
-        OUT.print_json(data={"holds": holds, "findings": [vars(one) for one in found]})
+        print_json({"holds": holds, "findings": [vars(one) for one in found]})
     else:
         for one in found:
-            OUT.print(f"{'holds ' if one.holds else 'BROKEN'}  {one.what}: {one.told}", soft_wrap=True)
+            OUT.print(f"{'holds ' if one.holds else 'BROKEN'}  {one.what}: {one.told}")
     if not holds:
         raise typer.Exit(1)

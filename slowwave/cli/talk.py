@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from importlib import import_module
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from slowwave.cli.common import ERR, OUT, SpaceOption, StoreOption, load_settings, report_errors
+from slowwave.cli.common import ERR, OUT, command, load_settings
 
 if TYPE_CHECKING:
     from slowwave.chat.active import Trace
@@ -30,7 +30,9 @@ SHOWN_CHARS = 100
 """Of a turn that is listed."""
 
 
+@command
 def talk(
+    given: dict[str, Any],
     llm: Annotated[
         str | None, typer.Option(help="The language model, as in the setting llm.", show_default=False)
     ] = None,
@@ -40,24 +42,19 @@ def talk(
     workspace: Annotated[
         str | None, typer.Option(help="Only memories of this workspace; it becomes the talk's.", show_default=False)
     ] = None,
-    store: StoreOption = None,
-    space: SpaceOption = None,
 ) -> None:
     """Chat with a language model that has the memory at hand.
 
     The next night reads what was said.
     """
-    with report_errors():
-        more: dict[str, dict[str, object]] = {"web": {"enabled": web}} if web is not None else {}
-        if llm:
-            more["models"] = {"talk": ""}
-        settings = load_settings(store, space, llm=llm, **more)
-        conversation = _build_conversation(settings, workspace)
-        OUT.print(f"Talking with {conversation.llm.model}. /help lists what else there is.", highlight=False)
-        for said in _read_input_lines():
-            if said in ("/quit", "/exit"):
-                return
-            _print_answer(conversation, said)
+    given |= {"web": {"enabled": web}} if web is not None else {}
+    given |= {"llm": llm, "models": {"talk": ""}} if llm else {}
+    conversation = _build_conversation(load_settings(**given), workspace)
+    OUT.print(f"Talking with {conversation.llm.model}. /help lists what else there is.")
+    for said in _read_input_lines():
+        if said in ("/quit", "/exit"):
+            return
+        _print_answer(conversation, said)
 
 
 def _build_conversation(settings: "Settings", workspace: str | None) -> "Conversation":
@@ -93,7 +90,7 @@ def _try_open_memory(settings: "Settings") -> "Memory | None":
     try:
         return Memory.open(settings.store, settings.space)
     except StoreError as missing:
-        ERR.print(f"slowwave: talking without a memory: {missing}", highlight=False, soft_wrap=True)
+        ERR.print(f"slowwave: talking without a memory: {missing}")
         return None
 
 
@@ -137,17 +134,17 @@ def _print_answer(conversation: "Conversation", said: str) -> None:
     from slowwave.schemas.errors import SlowwaveError
 
     if said.startswith("/"):
-        OUT.print(_run_talk_command(conversation, said), highlight=False, markup=False, soft_wrap=True)
+        OUT.print(_run_talk_command(conversation, said))
         return
     try:
         with closing(conversation.say(said)) as pieces:
             for piece in pieces:
-                OUT.print(piece, end="", highlight=False, markup=False, soft_wrap=True)
+                OUT.print(piece, end="")
     except KeyboardInterrupt:
         OUT.print(" … stopped", end="")
     except SlowwaveError as trouble:
-        ERR.print(f"slowwave: {trouble}", style="red", highlight=False, markup=False, soft_wrap=True)
-    OUT.print(_format_block_counts(conversation), style="dim", highlight=False, markup=False)
+        ERR.print(f"slowwave: {trouble}", style="red")
+    OUT.print(_format_block_counts(conversation), style="dim")
 
 
 def _run_talk_command(conversation: "Conversation", said: str) -> str:

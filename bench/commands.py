@@ -1,0 +1,78 @@
+"""The reference of the commands, docs/commands.md, as the program itself has them.
+
+python -m bench.commands --write docs/commands.md
+"""
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from slowwave.cli.common import SHARED
+from slowwave.cli.main import COMMANDS, RENAMED, app
+
+HEAD = """# The commands
+
+Written by `python -m bench.commands --write docs/commands.md`; `slowwave COMMAND --help` says the same. Almost every
+command takes `--store DIR` (where the memory is) and `--space NAME` (whose it is); those that ask take `--release r3`
+(an earlier state of it), and `--json` prints JSON. Dates are ISO, in UTC.
+"""
+EXIT = """
+## Exit status
+
+0: done. 1: an error, told in a line, or what `check` or `forget` found. 2: the command was not understood.
+3: a night that released the rest, while a step failed or a file that was named gave nothing. 4: a night that is held
+back: `slowwave diff --candidate` shows it, `slowwave promote` releases it.
+"""
+
+
+def render_reference() -> str:
+    """Return the reference as Markdown."""
+    known: dict[str, Any] = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+    lines = [HEAD]
+    for heading, commands in COMMANDS.items():
+        lines += [f"## {heading}\n"]
+        for command in commands:
+            lines += [*_render_command(known[command.__name__]), ""]
+    renamed = ", ".join(f"`{theirs}` is `{ours}`" for theirs, ours in RENAMED.items())
+    return "\n".join(lines) + f"\nWhat other memories call otherwise: {renamed}.\n{EXIT}"
+
+
+def _render_command(command: Any) -> Iterator[str]:
+    """Yield the lines of one command: how it is called, what it does, its options."""
+    arguments = [one for one in command.params if one.param_type_name == "argument"]
+    words = " ".join(_name_argument(one) for one in arguments)
+    yield f"### `{f'slowwave {command.name} {words}'.strip()}`\n"
+    yield from (" ".join(part.split()) + "\n" for part in (command.help or "").split("\n\n"))
+    shared = {"help", *SHARED}
+    for one in command.params:
+        if one.name not in shared:
+            name = _name_argument(one) if one in arguments else ", ".join([*one.opts, *one.secondary_opts])
+            yield f"- `{name}`: {' '.join((one.help or _name_choice(one)).split())}"
+
+
+def _name_argument(argument: Any) -> str:
+    name = argument.metavar or argument.name.upper()
+    return f"[{name}]" if not argument.required else name
+
+
+def _name_choice(option: Any) -> str:
+    """Return what an option without words of its own means."""
+    return f"{option.name.replace('_', ' ')}, or not; by default as the settings say"
+
+
+def main() -> None:
+    """Run from the command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--write", type=Path, help="the file")
+    given = parser.parse_args()
+    if given.write:
+        given.write.write_text(render_reference(), encoding="utf-8")
+    else:
+        print(render_reference())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,208 @@
+"""Commands that ask the memory, or tell it something. They start without loading the pipeline."""
+
+import json
+import sys
+from typing import TYPE_CHECKING, Annotated, Any, Unpack
+
+import typer
+
+from slowwave.cli.common import OUT, command, find_project, print_notes, truncate_line
+from slowwave.schemas.filters import Filters, MessageFilters
+from slowwave.schemas.vocabulary import Status
+
+if TYPE_CHECKING:
+    from slowwave.context.build import Context
+    from slowwave.context.tokens import Tokenizer
+    from slowwave.memory import Memory
+    from slowwave.recall.hits import Hit
+    from slowwave.recall.sessions import SessionHit
+    from slowwave.schemas.settings import Settings
+
+SHOWN_CHARS = 300
+"""Of a hit's text, in a terminal."""
+Budget = Annotated[int | None, typer.Option(help="Tokens, at most; by default the settings'.", show_default=False)]
+TokenizerOption = Annotated[
+    str | None,
+    typer.Option("--tokenizer", help="minilm, bytes/4, tiktoken:ENCODING or a tokenizer.json.", show_default=False),
+]
+
+
+@command
+def recall(
+    memory: "Memory",
+    query: Annotated[str, typer.Argument(help="What to look for, in plain words.")],
+    k: Annotated[int, typer.Option("-k", "--k", help="How many hits, at most.")] = 10,
+    kind: Annotated[
+        list[str] | None, typer.Option("--kind", help="observation, message, summary (may be repeated), or session.")
+    ] = None,
+    as_json: bool = False,
+    **filters: Unpack[Filters],
+) -> dict[str, object] | None:
+    """Print the memories that answer a query, with their sources."""
+    from slowwave.context.handed_out import note_hits
+    from slowwave.recall.sessions import SessionHits
+
+    memory.refuse_unknown_workspace(filters.get("workspace"))
+    hits = memory.recall_kinds(query, k, kind or (), **filters)
+    note_hits(memory.root / memory.space, hits)
+    print_notes(hits.notes)
+    if as_json:
+        return hits.as_dict()
+    if isinstance(hits, SessionHits):
+        lines = [_format_session(n, one) for n, one in enumerate(hits, 1)]
+    else:
+        lines = [_format_hit(n, hit, sure=hits.confident) for n, hit in enumerate(hits, 1)]
+    typer.echo("\n\n".join([*([hits.caveat] if hits.caveat else ()), *lines]) or f"Nothing found: {hits.reason}.")
+    return None
+
+
+def _format_hit(number: int, hit: "Hit", *, sure: bool = True) -> str:
+    """Return a hit with its sources; with its relevance, where the answer is not sure."""
+    when = f" {hit.observed_at:%Y-%m-%d}" if hit.observed_at else ""
+    when += "" if sure or hit.relevance is None else f" (relevance {hit.relevance:.2f})"
+    text = truncate_line(hit.shorten(SHOWN_CHARS).text, SHOWN_CHARS)
+    first = f"{number}. {hit.kind}{when}{format_change(hit)}  {text}"
+    sources = [f"   session {s.session}, message {s.message}: “{truncate_line(s.quote, 160)}”" for s in hit.sources]
+    return "\n".join([first, *sources])
+
+
+def _format_session(number: int, one: "SessionHit") -> str:
+    days = dict.fromkeys(f"{at:%Y-%m-%d}" for at in (one.started_at, one.ended_at) if at)
+    facts = [f"session {one.session}", " to ".join(days), one.workspace, f"likely {one.probability:.0%}"]
+    first = f"{number}. {' · '.join(filter(None, facts))}"
+    lines = [f"   {truncate_line(text, SHOWN_CHARS)}" for text in (one.title, one.summary) if text]
+    sources = [f"   message {s.message}: “{truncate_line(s.quote, 160)}”" for s in one.sources]
+    return "\n".join([first, *lines, *sources])
+
+
+def format_change(hit: "Hit") -> str:
+    """Return in brackets what changed a hit or perhaps did; empty where nothing is known to have."""
+    if hit.perhaps_superseded_by:
+        return f" (perhaps changed since by {_format_successor(hit)})"
+    return "" if hit.status == Status.ACTIVE else f" ({hit.status} by {_format_successor(hit)})"
+
+
+def _format_successor(hit: "Hit") -> str:
+    """Return what holds in a hit's place, by its words and date."""
+    if hit.successor is None:
+        return "what came later"
+    at = hit.successor.observed_at
+    return f"“{truncate_line(hit.successor.text, 100)}”{f', {at:%Y-%m-%d}' if at else ''}"
+
+
+@command
+def context(
+    memory: "Memory",
+    query: Annotated[str, typer.Argument(help="What the model will be asked, or a report of a problem.")],
+    budget: Budget = None,
+    automatic: Annotated[
+        bool, typer.Option("--automatic", help="Nobody asked: a floor holds, as befits a hook.")
+    ] = False,
+    web: Annotated[
+        bool, typer.Option("--web", help="Search the web as well, personal data left out of the query.")
+    ] = False,
+    tokenizer: TokenizerOption = None,
+    as_json: bool = False,
+    **filters: Unpack[MessageFilters],
+) -> None:
+    """Print a block for a prompt: what past sessions say on a query.
+
+    It is packed into a budget of tokens, each line with its source.
+    """
+    counter = _load_optional_tokenizer(tokenizer)
+    memory.refuse_unknown_workspace(filters.get("workspace"))
+    results = None
+    if web:
+        from slowwave.web.aside import begin_search
+
+        settings = memory.settings.web.model_copy(update={"enabled": True})
+        results = begin_search(settings, query, memory.list_people())
+    block = memory.context(
+        query,
+        budget,
+        web=results or (),
+        tokenizer=counter,
+        format="json" if as_json else "markdown",
+        automatic=automatic,
+        **filters,
+    )
+    print_notes(results.answer.notes if results else ())
+    _print_block(memory, block, "Nothing found.", as_json)
+
+
+@command
+def briefing(
+    memory: "Memory",
+    budget: Budget = None,
+    workspace: Annotated[
+        str | None,
+        typer.Option(help="Of this project; by default that of this folder, where known.", show_default=False),
+    ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Of all that is known, in whatever folder.")] = False,
+    tokenizer: TokenizerOption = None,
+    as_json: bool = False,
+) -> None:
+    """Print what is known, for the start of a conversation.
+
+    Within a project that is known: of that project. The same bytes as long as the release is the same.
+    """
+    counter = _load_optional_tokenizer(tokenizer)
+    place = None if everything else workspace or find_project(memory)
+    block = memory.briefing(budget, tokenizer=counter, format="json" if as_json else "markdown", workspace=place)
+    _print_block(memory, block, "Nothing known yet.", as_json)
+
+
+def _print_block(memory: "Memory", block: "Context", nothing: str, as_json: bool) -> None:
+    """Print the block, and on stderr what was amiss; note that it was handed out.
+
+    Args:
+        nothing: what stands for an empty block that is no JSON.
+    """
+    from slowwave.context.handed_out import note_block
+
+    note_block(memory.root / memory.space, block)
+    print_notes(block.notes)
+    if block.stale and not block.text and block.reason:
+        typer.echo(f"note: nothing is told: {block.reason}", err=True)
+    if as_json:
+        nothing = json.dumps({"stale": True} if block.stale else {})
+    typer.echo(block.text or nothing)
+
+
+def _load_optional_tokenizer(name: str | None) -> "Tokenizer | None":
+    if name is None:
+        return None
+    from slowwave.context.tokens import load_tokenizer
+
+    return load_tokenizer(name)
+
+
+@command
+def remember(
+    settings: "Settings",
+    text: Annotated[str, typer.Argument(help="What to remember, in words that stand alone; - reads standard input.")],
+    workspace: Annotated[str | None, typer.Option(help="The project that it belongs to.", show_default=False)] = None,
+    of_agent: Annotated[bool, typer.Option("--agent", help="An agent's words, as all are without a terminal.")] = False,
+    speaker: Annotated[str | None, typer.Option(help="Who says it.", show_default=False)] = None,
+    tag: Annotated[
+        list[str] | None, typer.Option(help="A word to keep with it; may be repeated.", show_default=False)
+    ] = None,
+) -> None:
+    """Write down a note.
+
+    The next night reads it, and from then on it is recalled like anything said. Secrets become placeholders. Where no
+    terminal is at hand it is an agent's, until `slowwave include` confirms it.
+    """
+    from slowwave.schemas.errors import UsageError
+    from slowwave.store.notes import write_note
+    from slowwave.store.workspaces import anchor_workspace
+
+    of_person = not of_agent and any(one.isatty() for one in (sys.stdin, sys.stdout, sys.stderr))
+    options: dict[str, Any] = {"of_person": of_person, "speaker": speaker, "tags": tag or (), "redact": settings.redact}
+    words, place = sys.stdin.read() if text == "-" else text, anchor_workspace(workspace) if workspace else None
+    try:
+        session = write_note(settings.store / settings.space, words, workspace=place, **options)
+    except OSError as refused:
+        raise UsageError(f"not noted: {refused}") from None
+    whose = "" if of_person else ", as an agent's word"
+    OUT.print(f"Noted as {session}{whose}; recall knows it after the next night.")

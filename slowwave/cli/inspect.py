@@ -1,0 +1,365 @@
+"""`slowwave inspect` and `slowwave config`: the ledgers of a memory, and the settings in force."""
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.table import Table
+
+from slowwave.cli.common import OUT, command, load_settings
+from slowwave.schemas.errors import UsageError
+from slowwave.schemas.vocabulary import LedgerKind, Status
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+    from slowwave.schemas.settings import Settings
+    from slowwave.store.store import Store
+
+Row = dict[str, Any]
+
+
+@dataclass
+class Listing:
+    """What a ledger holds, for JSON and for a person."""
+
+    rows: list[Row]
+    headings: Sequence[str]
+    cells: Sequence[Sequence[str]]
+    """One for each row."""
+    notes: Sequence[str] = ()
+
+
+@command
+def inspect(
+    settings: "Settings",
+    ledger: Annotated[str, typer.Argument(help="One of those above.")],
+    everything: Annotated[bool, typer.Option("--all", help="Also what was taken back, mended or has lapsed.")] = False,
+    as_json: bool = False,
+) -> list[Row] | None:
+    """List releases, runs, changes, quarantine and more.
+
+    The ledgers are releases, runs, quarantine, junk (what recurs and is masked), merges, changes, notes, excluded,
+    usage (what was handed out, and how it was rated), and spaces.
+    """
+    if ledger not in LEDGERS:
+        raise UsageError(f"there is no ledger {ledger!r}: {', '.join(LEDGERS)}")
+    found = LEDGERS[ledger](settings, everything)
+    if as_json:
+        return found.rows
+    table = Table(*found.headings)
+    for cells in found.cells:
+        table.add_row(*map(_escape_controls, cells))
+    OUT.print(table if found.cells else f"Nothing in {ledger}.")
+    for note in found.notes:
+        OUT.print(note)
+    return None
+
+
+def _escape_controls(text: str) -> str:
+    """Return text in one line; what would steer the terminal, and so hide what is confirmed, as its code."""
+    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in " ".join(text.split()))
+
+
+def _open_store(settings: "Settings") -> "Store":
+    from slowwave.store.store import Store
+
+    return Store.open(settings.store, settings.space)
+
+
+def _list_releases(settings: "Settings", everything: bool) -> Listing:
+    """Return the releases, newest first; the first one is live."""
+    from slowwave.store.releases import is_dropped, read_releases
+
+    store = _open_store(settings)
+    found = read_releases(store)[::-1]
+    names = {one.release_id: one.name for one in found}
+    dropped = {one.number for one in found[1:] if is_dropped(store.dir, one)}
+    cells = []
+    for place, one in enumerate(found):
+        notes = ["live"] * (place == 0) + ["no longer kept"] * (one.number in dropped)
+        notes += [f"back to {names.get(one.restores, one.restores)}"] if one.restores else []
+        counts = [f"{one.counts.get(name, 0):,}" for name in ("messages", "observations", "summaries")]
+        cells.append((one.name, f"{one.created_at:%Y-%m-%d %H:%M:%S}", *counts, ", ".join(notes)))
+    rows = [{**vars(one), "name": one.name, "kept": one.number not in dropped} for one in found]
+    return Listing(rows, ("release", "made", "messages", "observations", "summaries", ""), cells)
+
+
+def _list_runs(settings: "Settings", everything: bool) -> Listing:
+    """Return the runs that changed something, paid a model, failed or died, newest first."""
+    from slowwave.schemas.tables import RUNS
+
+    rows = _open_store(settings).read(RUNS).to_pylist()
+    rows.sort(key=lambda row: row["started_at"], reverse=True)
+    cells = [
+        (
+            row["run_id"],
+            row["kind"],
+            f"{row['started_at']:%Y-%m-%d %H:%M:%S}",
+            f"{(row['ended_at'] - row['started_at']).total_seconds():.1f}" if row["ended_at"] else "",
+            _format_spent_tokens(row["report"]),
+            row["status"],
+        )
+        for row in rows
+    ]
+    return Listing(rows, ("run", "kind", "started", "seconds", "tokens", "status"), cells)
+
+
+def _format_spent_tokens(report: str) -> str:
+    """Return tokens that a run's report says its models read and wrote; nothing where none was asked."""
+    import orjson
+
+    counts = [step["counts"] for step in orjson.loads(report).get("steps", [])]
+    spent = sum(n for c in counts for name, n in c.items() if name.endswith((": prompt tokens", ": answer tokens")))
+    return f"{spent:,}" if spent else ""
+
+
+def _list_quarantine(settings: "Settings", everything: bool) -> Listing:
+    """Return what could not be used, unless a later reading mended it: file, line and reason."""
+    from slowwave.schemas.tables import QUARANTINE
+
+    rows = [row for row in _open_store(settings).read(QUARANTINE).to_pylist() if everything or not row["resolved"]]
+    rows.sort(key=lambda row: (row["path"] or "", row["line"] or 0))
+    cells = []
+    for row in rows:
+        unit, slash, part = (row["row_id"] or "").partition("/")
+        where = Path(row["path"]).name if row["path"] else f"{unit[:12]}{slash}{part}"
+        cells.append((row["step"], where, str(row["line"] or ""), row["reason"]))
+    return Listing(rows, ("step", "where", "line", "reason"), cells)
+
+
+def _list_junk(settings: "Settings", everything: bool) -> Listing:
+    """Return the boilerplate that is masked before anything is distilled, with counts."""
+    from slowwave.schemas.tables import BOILERPLATE
+
+    rows = _open_store(settings).read(BOILERPLATE).to_pylist()
+    rows.sort(key=lambda row: (-row["count"], row["span_id"]))
+    cells = [(row["span_id"], f"{row['sessions']:,}", f"{row['count']:,}", row["text"][:120]) for row in rows]
+    return Listing(rows, ("span", "sessions", "masked", "text"), cells)
+
+
+def _list_merges(settings: "Settings", everything: bool) -> Listing:
+    """Return which claims were merged or retired, and by which rule."""
+    rows = [row for row in _collect_merges(_open_store(settings)) if everything or row["state"] == "in force"]
+    cells = [
+        (row["merge_id"][:12], row["kind"], row["rule"], row["state"], row["loser"] or "", row["winner"] or "")
+        for row in rows
+    ]
+    return Listing(rows, ("merge", "kind", "rule", "state", "this claim", "gave way, or may, to"), cells)
+
+
+def _list_changes(settings: "Settings", everything: bool) -> Listing:
+    """Return the claims that a later one changed or may have changed, the surest first, and how many to expect wrong.
+
+    Of each is told who decided, the classifier or a language model, and where the model said otherwise.
+    """
+    ledger = [row for row in _collect_merges(_open_store(settings)) if row["state"] == "in force"]
+    judged = _note_judgements(ledger)
+    rows = [row for row in ledger if row["kind"] in (LedgerKind.SUPERSESSION, LedgerKind.DOUBT)]
+    rows.sort(key=lambda row: (row["kind"] == LedgerKind.DOUBT, -row["scores"].get("likely", 1.0), row["merge_id"]))
+    cells = []
+    for row in rows:
+        likely = f"{row['scores'].get('likely', 1.0):.0%}{' ?' if row['kind'] == LedgerKind.DOUBT else ''}"
+        against = ", against the classifier" if row["against_classifier"] else ""
+        by = f"model: {row['answer']}{against}" if row["answer"] else "classifier"
+        cells.append((row["merge_id"][:12], likely, by, row["loser"] or "", row["winner"] or ""))
+    notes = []
+    for kind, what in ((LedgerKind.SUPERSESSION, "superseded"), (LedgerKind.DOUBT, "linked, both standing")):
+        mine = [row for row in rows if row["kind"] == kind]
+        some = [row["scores"].get("likely", 1.0) for row in mine if not row["answer"]]
+        notes += [f"{len(some)} {what}: {sum(1 - p for p in some):.1f} expected wrong."] if some else []
+        notes += [f"{len(mine) - len(some)} {what} by a model's word."] if len(mine) > len(some) else []
+    if judged:
+        against = sum(row["against_classifier"] for row in judged)
+        notes.append(f"{len(judged)} pairs judged by a model, {against} against the classifier.")
+    return Listing(rows, ("merge", "likely", "judged by", "this claim", "is changed, or may be, by"), cells, notes)
+
+
+def _note_judgements(ledger: list[Row]) -> list[Row]:
+    """Return the judgements among the ledger's rows; each row gets `answer`, the model's on its pair or None, and
+    `against_classifier`, whether something else follows than from the classifier alone.
+    """
+    from slowwave.tasks.supersede.verdicts import Answer, has_disagreement
+
+    judged = [row for row in ledger if row["kind"] == LedgerKind.JUDGEMENT and row["rule"] != Answer.UNANSWERED]
+    by_pair = {frozenset((row["loser_id"], row["winner_id"])): row for row in judged}
+    for row in ledger:
+        judgement = by_pair.get(frozenset((row["loser_id"], row["winner_id"])))
+        row["answer"] = judgement["rule"] if judgement else None
+        row["against_classifier"] = False
+        if judgement:
+            row["against_classifier"] = has_disagreement(judgement["rule"], judgement["scores"]["likely"])
+    return judged
+
+
+def _collect_merges(store: "Store") -> list[Row]:
+    """Return rows of the ledger with what both claims say, and their `state`.
+
+    One that nobody took back has `lapsed` when its loser no longer points to its winner: that was withdrawn, the loser
+    was said again, or another claim has it now. A doubt is in force while both its claims stand, a judgement while both
+    are there.
+    """
+    from slowwave.schemas.tables import MERGES, OBSERVATIONS
+
+    rows = store.read(MERGES).to_pylist()
+    ids = [row[name] for row in rows for name in ("loser_id", "winner_id")]
+    columns = ["observation_id", "summary", "canonical_id", "superseded_by", "status"]
+    claims = {claim["observation_id"]: claim for claim in store.read_ids(OBSERVATIONS, ids, columns).to_pylist()}
+    for row in rows:
+        loser, winner = claims.get(row["loser_id"], {}), claims.get(row["winner_id"], {})
+        row |= {"scores": dict(row["scores"] or []), "loser": loser.get("summary"), "winner": winner.get("summary")}
+        stands = row["winner_id"] in (loser.get("canonical_id"), loser.get("superseded_by"))
+        if row["kind"] == LedgerKind.DOUBT:
+            stands = loser.get("status") == winner.get("status") == Status.ACTIVE
+        if row["kind"] == LedgerKind.JUDGEMENT:
+            stands = bool(loser and winner)
+        row["state"] = "undone" if row["undone"] else "in force" if stands else "lapsed"
+    return sorted(rows, key=lambda row: (row["kind"], row["rule"], row["merge_id"]))
+
+
+def _list_notes(settings: "Settings", everything: bool) -> Listing:
+    """Return the notes, the oldest first: when, by whom, and whether a person confirmed or rejected them."""
+    from slowwave.store.notes import read_notes
+
+    notes = [one for one in read_notes(settings.store / settings.space) if everything or one.verdict != "rejected"]
+    cells = []
+    for one in notes:
+        by = " ".join(filter(None, (one.by, one.speaker)))
+        cells.append((one.id.removeprefix("note-"), one.at[:16], by, one.verdict, one.workspace or "", one.text))
+    how = "`slowwave include ID` confirms an agent's note, `slowwave exclude ID --why …` rejects it."
+    return Listing(
+        [vars(one) for one in notes], ("note", "noted", "by", "verdict", "of", "text"), cells, (how,) if cells else ()
+    )
+
+
+def _list_excluded(settings: "Settings", everything: bool) -> Listing:
+    """Return the sessions and claims that are left out, and why."""
+    from slowwave.schemas.tables import EXCLUSIONS, OBSERVATIONS, SESSIONS
+
+    store = _open_store(settings)
+    rows = sorted(
+        store.read(EXCLUSIONS, ["row_id", "kind", "why", "at"]).to_pylist(), key=lambda row: (row["at"], row["row_id"])
+    )
+    ids = [row["row_id"] for row in rows]
+    sessions = store.read_ids(SESSIONS, ids, ["session_id", "native_id", "path"]).to_pylist()
+    claims = store.read_ids(OBSERVATIONS, ids, ["observation_id", "summary"]).to_pylist()
+    about = {row["session_id"]: (row["native_id"], row["path"]) for row in sessions}
+    about |= {row["observation_id"]: (row["observation_id"][:12], row["summary"]) for row in claims}
+    for row in rows:
+        row["name"], row["text"] = about.get(row["row_id"], (row["row_id"][:12], "forgotten since"))
+    cells = [(row["kind"], row["name"], f"{row['at']:%Y-%m-%d}", row["why"], row["text"]) for row in rows]
+    return Listing(rows, ("kind", "id", "since", "why", "what"), cells)
+
+
+def _list_usage(settings: "Settings", everything: bool) -> Listing:
+    """Return how often each claim was handed out, the most used first, with how it was rated."""
+    from slowwave.recall.views.usage import count_usage
+    from slowwave.store.snapshot import Snapshot
+
+    found = count_usage(Snapshot(settings.store, settings.space), settings.store / settings.space)
+    ratings = {one.id: one for one in found.ratings}
+    rows: list[Row] = [
+        vars(one) | {"rating": ratings[one.id].verdict if one.id in ratings else None} for one in found.claims
+    ]
+    used = [row for row in rows if row["times"] or row["rating"] or everything]
+    cells = [(f"{row['times']:,}", row["id"][:12], row["rating"] or "", row["text"]) for row in used]
+    span = f", {found.first:%Y-%m-%d} to {found.last:%Y-%m-%d}" if found.first and found.last else ""
+    unread = f" ({found.unread} lines of recalls.jsonl can't be read)" if found.unread else ""
+    good = sum(one.verdict == "good" for one in found.ratings)
+    notes = (
+        f"{found.recalls:,} answers were handed out{span}{unread}.",
+        f"Of {len(found.claims):,} claims {len(found.claims) - len(found.never):,} were among them, "
+        f"{len(found.never):,} never; {good:,} memories were rated good, {len(found.ratings) - good:,} bad.",
+    )
+    return Listing(rows, ("times", "claim", "rated", "what it says"), cells, notes)
+
+
+def _list_spaces(settings: "Settings", everything: bool) -> Listing:
+    """Return the store's spaces: size on disk, live release, and whether their disk is known to be encrypted."""
+    from slowwave.store.crypt import find_encryption
+    from slowwave.store.integrity.manifests import has_table
+    from slowwave.store.releases import load_releases
+
+    rows: list[Row] = [
+        {
+            "space": one.name,
+            "bytes": sum(path.stat().st_size for path in one.rglob("*") if path.is_file()),
+            "release": next((release.name for release in load_releases(one)[::-1]), None),
+            "encrypted": find_encryption(one),
+        }
+        for one in sorted(settings.store.glob("*"))
+        if has_table(one, "releases")
+    ]
+    cells = [
+        (row["space"], f"{row['bytes'] / 1e6:,.1f} MB", row["release"] or "-", row["encrypted"] or "not known to be")
+        for row in rows
+    ]
+    return Listing(rows, ("space", "size", "live", "encrypted"), cells)
+
+
+LEDGERS: dict[str, Callable[["Settings", bool], Listing]] = {
+    "releases": _list_releases,
+    "runs": _list_runs,
+    "quarantine": _list_quarantine,
+    "junk": _list_junk,
+    "merges": _list_merges,
+    "changes": _list_changes,
+    "notes": _list_notes,
+    "excluded": _list_excluded,
+    "usage": _list_usage,
+    "spaces": _list_spaces,
+}
+
+
+@command
+def config(as_json: bool = False) -> Row | None:
+    """Show every setting in force, and where it comes from."""
+    rows = _list_settings(load_settings(), (), _load_file_origins())
+    if as_json:
+        return {name: {"value": value, "from": origin} for name, value, origin, _ in rows}
+    for name, value, origin, about in rows:  # no table: at 80 columns it would cut the names
+        typer.echo(f"{name} = {value}  ({origin})\n    {about}")
+    return None
+
+
+def _load_file_origins() -> Row:
+    """Return the names that files set, nested as in them, each with the files that set it."""
+    from slowwave.schemas.settings import Settings
+    from slowwave.schemas.settings_files import (
+        find_project_file,
+        find_user_file,
+        load_project_excludes,
+        load_user_settings,
+    )
+
+    own = _map_to_path(str(find_user_file()), load_user_settings(Settings))
+    if load_project_excludes(Settings):
+        read = own.setdefault("read", {})
+        read["exclude"] = " and ".join([*([read["exclude"]] if "exclude" in read else []), str(find_project_file())])
+    return own
+
+
+def _map_to_path(path: str, table: Row) -> Row:
+    return {name: _map_to_path(path, value) if isinstance(value, dict) else path for name, value in table.items()}
+
+
+def _list_settings(model: "BaseModel", above: tuple[str, ...], files: Row) -> list[tuple[str, Any, str, str]]:
+    """Return every setting below a model: dotted name, value, who said so, what it is."""
+    from pydantic import BaseModel
+
+    environment = {name.upper() for name in os.environ}
+    rows: list[tuple[str, Any, str, str]] = []
+    for name, field in type(model).model_fields.items():
+        value, names = getattr(model, name), (*above, name)
+        if isinstance(value, BaseModel):
+            rows += _list_settings(value, names, files.get(name, {}))
+            continue
+        # A whole section may be given as JSON in one variable: SLOWWAVE_PYRAMID='{"step": 5}'.
+        variables = ["SLOWWAVE_" + "__".join(names[:n]).upper() for n in range(len(names), 0, -1)]
+        origin = next((one for one in variables if one in environment), files.get(name, "default"))
+        plain = value if isinstance(value, bool | int | float | str) else str(value)
+        rows.append((".".join(names), plain, origin, field.description or ""))
+    return rows

@@ -1,0 +1,272 @@
+"""Commands that do a night or a part of one: run, plan, reprocess, experiment."""
+
+from dataclasses import asdict
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.table import Table
+
+from slowwave.cli.common import (
+    OUT,
+    command,
+    find_local_prefect_settings,
+    import_prefect_quietly,
+    load_settings,
+    print_notes,
+)
+from slowwave.schemas.errors import UsageError
+
+if TYPE_CHECKING:
+    from slowwave.flows.experiment import Findings
+    from slowwave.flows.parts.report import RunReport
+    from slowwave.flows.parts.selection import Selection
+    from slowwave.flows.sources import Source
+    from slowwave.schemas.settings import Settings
+    from slowwave.tasks.plan import Estimate
+
+Paths = Annotated[list[Path] | None, typer.Argument(help="Files and folders; none: the installed tools' transcripts.")]
+LlmOption = Annotated[
+    str | None,
+    typer.Option(
+        "--llm", help="Language model: off, vllm:MODEL, openai:MODEL@URL, … > extractive.", show_default=False
+    ),
+]
+MaxTokens = Annotated[
+    int | None,
+    typer.Option("--max-tokens", help="Tokens this run may spend; then it stops cleanly.", show_default=False),
+]
+EngineOption = Annotated[
+    str | None,
+    typer.Option(
+        "--engine", help="extractive: make again without a model what a model made; else it stands.", show_default=False
+    ),
+]
+GistsOption = Annotated[
+    str | None, typer.Option("--gists", help="off, extractive, llm or truncated.", show_default=False)
+]
+STEPS = "read, passages, gists, boilerplate, habits, observe, dedupe, supersede, relate, assign, topics or summaries."
+
+
+def _add_model_options(
+    given: dict[str, Any], llm: str | None, max_tokens: int | None, engine: str | None = None, **more: Any
+) -> dict[str, Any]:
+    """Return the settings given, and those that options name; `--llm` is the model of every task.
+
+    Raises:
+        UsageError: a model and none.
+    """
+    if engine == "extractive" and llm not in (None, "off"):
+        raise UsageError("--engine extractive is without a model: leave --llm out")
+    named = {
+        "llm": llm,
+        "models": None if llm is None else dict.fromkeys(("extract", "summaries", "topics", "judge", "talk"), ""),
+        "engine": engine,
+        "model": None if max_tokens is None else {"max_tokens": max_tokens},
+        **more,
+    }
+    return given | {name: value for name, value in named.items() if value is not None}
+
+
+@command(progress=True)
+def run(
+    given: dict[str, Any],
+    paths: Paths = None,
+    plain: Annotated[bool, typer.Option("--plain", help="Without Prefect: the same steps as plain functions.")] = False,
+    llm: LlmOption = None,
+    max_tokens: MaxTokens = None,
+    engine: EngineOption = None,
+    gists: GistsOption = None,
+    embeddings: Annotated[bool | None, typer.Option("--embeddings/--no-embeddings", show_default=False)] = None,
+    redact: Annotated[bool | None, typer.Option("--redact/--no-redact", show_default=False)] = None,
+) -> "RunReport":
+    """Do a night: read what is new, distil it, release it.
+
+    Exit status 0: all was done; 3: something failed and is tried again next night, or a named file gave nothing, and
+    the rest is released; 4: what was made is outside the bounds of `gates` and held back; 1: nothing was released.
+    """
+    from slowwave.tasks.ingest.formats.registry import check_paths
+
+    given = _add_model_options(given, llm, max_tokens, engine, gists=gists, embeddings=embeddings, redact=redact)
+    settings = load_settings(**given)
+    absolute = check_paths(path.expanduser().absolute() for path in paths or [])
+    if not plain and (theirs := find_local_prefect_settings()):
+        print_notes([f"Prefect would obey {theirs} of this folder, whoever wrote it: the night goes on plain"])
+        plain = True
+    if plain:
+        from slowwave.flows.nightly import run_night
+
+        return run_night(absolute, settings)
+    import_prefect_quietly()
+    from slowwave.flows.under_prefect import run_night_under_prefect
+
+    return run_night_under_prefect([str(path) for path in absolute], given)
+
+
+@command
+def plan(
+    given: dict[str, Any],
+    paths: Paths = None,
+    llm: LlmOption = None,
+    max_tokens: MaxTokens = None,
+    gists: GistsOption = None,
+    as_json: bool = False,
+) -> dict[str, object] | None:
+    """Say what a night would read, and what it would cost.
+
+    In tokens, time and money. What can't be read is named; nothing is generated or written.
+    """
+    from slowwave.flows.plan import plan_night
+    from slowwave.flows.sources import list_sources
+
+    settings = load_settings(**_add_model_options(given, llm, max_tokens, gists=gists))
+    absolute = [path.expanduser().absolute() for path in paths or []]
+    sources, estimate = list_sources(absolute, settings), plan_night(absolute, settings)
+    if as_json:
+        return {"sources": [vars(one) for one in sources], **asdict(estimate)}
+    _print_sources(sources)
+    _print_estimate(estimate)
+    return None
+
+
+def _print_sources(sources: "list[Source]") -> None:
+    table = Table("tool", "where", "files", "size", "state")
+    for one in sources:
+        state = one.problem or f"{one.new:,} new or changed"
+        table.add_row(one.tool, one.where, f"{one.files:,}", f"{one.bytes / 1e6:,.1f} MB", state)
+    OUT.print(table if sources else "No transcripts are there.")
+
+
+def _print_estimate(estimate: "Estimate") -> None:
+    table = Table("step", title=f"{estimate.model}", title_justify="left")
+    for heading in ("units", "prompts", "from the cache", "prompt tokens", "answer tokens (expected)"):
+        table.add_column(heading, justify="right")
+    for line in estimate.lines:
+        about = "about " if line.estimated else ""
+        numbers = (line.units, line.requests, line.cached, line.prompt_tokens, line.answer_tokens)
+        table.add_row(line.step, *(f"{about if n else ''}{n:,}" for n in numbers))
+    pending = f"{estimate.messages:,} messages in {estimate.sessions:,} sessions are pending"
+    OUT.print(f"{pending}, {estimate.skipped:,} of them too short." if estimate.skipped else f"{pending}.")
+    if estimate.lines:
+        OUT.print(table)
+        took = "unknown" if estimate.seconds is None else _format_duration(estimate.seconds)
+        tokens = f"{estimate.prompt_tokens:,} prompt and {estimate.answer_tokens:,} answer tokens"
+        OUT.print(f"In all {tokens}; time: {took}; money: ${estimate.usd:,.2f}")
+    for note in estimate.notes:
+        OUT.print(f"note: {note}")
+
+
+def _format_duration(seconds: float) -> str:
+    """Return seconds as a person says them."""
+    if seconds < 90:
+        return f"about {seconds:.0f} s"
+    return f"about {seconds / 60:.0f} min" if seconds < 5_400 else f"about {seconds / 3600:.1f} h"
+
+
+@command(progress=True)
+def reprocess(
+    given: dict[str, Any],
+    step: Annotated[str, typer.Argument(help=STEPS)],
+    missing: Annotated[
+        bool, typer.Option("--missing", help="Only what lacks it (gists, summaries); nothing is made anew.")
+    ] = False,
+    session: Annotated[
+        list[str] | None, typer.Option(help="Sessions, by the transcript's own id.", show_default=False)
+    ] = None,
+    workspace: Annotated[str | None, typer.Option(help="Sessions of this workspace.", show_default=False)] = None,
+    since: Annotated[
+        datetime | None, typer.Option(help="Sessions that ended on or after this day.", show_default=False)
+    ] = None,
+    until: Annotated[
+        datetime | None, typer.Option(help="Sessions that began before this day.", show_default=False)
+    ] = None,
+    llm: LlmOption = None,
+    max_tokens: MaxTokens = None,
+    engine: EngineOption = None,
+    gists: GistsOption = None,
+) -> "RunReport":
+    """Do a step again, and what depends on it; or fill it in.
+
+    What comes out as before costs nothing after it; without --llm what a model made stands. `topics` are made anew from
+    all sessions; `assign` places the claims of some among the topics that there are.
+    """
+    from slowwave.flows.parts.selection import Selection
+    from slowwave.flows.reprocess import OF_THE_STEP, run_reprocess
+
+    chosen = Selection(tuple(session or ()), workspace, since, until)
+    given = _add_model_options(given, llm, max_tokens, engine, gists=gists)
+    settings = load_settings(**given)
+    if missing:
+        return _fill_in(step, chosen, settings)
+    usual = load_settings(**{name: value for name, value in given.items() if name not in OF_THE_STEP})
+    return run_reprocess(step, chosen, settings, usual=usual)
+
+
+def _fill_in(step: str, chosen: "Selection", settings: "Settings") -> "RunReport":
+    from slowwave.flows.parts.selection import Selection
+    from slowwave.flows.reprocess import backfill_gists
+    from slowwave.flows.summarize import summarize_sessions
+
+    if step == "gists":
+        if chosen != Selection():
+            raise UsageError("gists are filled in wherever one lacks: name no sessions")
+        return backfill_gists(settings)
+    if step != "summaries":
+        raise UsageError(f"nothing called {step!r} can be filled in: gists and summaries can")
+    report, summaries = summarize_sessions(chosen, settings)
+    for one in summaries:
+        when = f"{one.last_at:%Y-%m-%d}  " if one.last_at else ""
+        OUT.print(f"{when}{one.title or one.session}", style="bold")
+        OUT.print(f"{one.text}\n")
+    if not summaries:
+        OUT.print("No summary is there: nothing is said, or what should write it could not be asked.")
+    return report
+
+
+@command(progress=True)
+def experiment(
+    given: dict[str, Any],
+    file: Annotated[Path, typer.Argument(help="The experiment: data, search, settings.")],
+    as_json: bool = False,
+) -> None:
+    """Find out which settings answer best; no setting changes.
+
+    An experiment that was killed goes on where it was.
+    """
+    import orjson
+
+    from slowwave.flows.experiment import run_experiment
+    from slowwave.store.store import Store
+
+    settings = load_settings(**given)
+    Store.open(settings.store, settings.space)
+    findings = run_experiment(file.expanduser().absolute(), given)
+    if as_json:
+        typer.echo(orjson.dumps(findings))  # NaN, where nothing was measured, becomes null
+    else:
+        print_findings(findings)
+
+
+def print_findings(findings: "Findings") -> None:
+    """Print each candidate's figures beside those of the settings in force, and what to write to adopt the best."""
+    figures = [name for name, one in findings.in_force["train"].items() if one.mean == one.mean]
+    sizes = ", ".join(f"{count} {split}" for split, count in findings.questions.items())
+    table = Table("split", "settings", *figures, "gain", "p", title=f"{findings.name}: {sizes} questions")
+    for split in ("validation", "test"):
+        in_force = findings.in_force[split]
+        table.add_row(split, "in force", *(str(in_force[name]) for name in figures))
+        for candidate in (one for one in findings.candidates if one.split == split):
+            settings = "\n".join(f"{name} = {value}" for name, value in candidate.params.items())
+            cells = (str(candidate.figures[name]) for name in figures)
+            table.add_row(split, settings, *cells, str(candidate.gain), f"{candidate.p:.3f}")
+    OUT.print(table)
+    OUT.print(f"{findings.tried} settings were tried on training; p is Holm's, for all that validation saw.")
+    if not findings.best:
+        OUT.print("None was better on validation than the settings in force: there is nothing to change.")
+        return
+    gain = next(one.gain for one in findings.candidates if one.split == "test")
+    sure = "" if gain.low > 0 else "\nOn test that may be chance: the interval of the gain holds 0."
+    OUT.print(f"The best on validation, for your slowwave.toml:{sure}")
+    for name, value in findings.best.items():
+        OUT.print(f"{name} = {str(value).lower() if isinstance(value, bool) else repr(value)}".replace("'", '"'))

@@ -1,0 +1,201 @@
+"""`slowwave show`: what the memory holds, by its kind or by its id."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Unpack, get_type_hints
+
+import typer
+
+from slowwave.cli.common import command, find_project
+from slowwave.schemas.errors import UsageError
+from slowwave.schemas.filters import ClaimFilters
+from slowwave.schemas.vocabulary import Status, is_shared
+
+if TYPE_CHECKING:
+    from slowwave.memory import Memory
+    from slowwave.recall.views.browse import Claim
+    from slowwave.recall.views.habits import Habit
+    from slowwave.recall.views.related import Related
+    from slowwave.recall.views.show import Node
+    from slowwave.recall.views.themes import Theme
+
+LISTED = 20
+"""Claims, unless --limit says otherwise."""
+NODE_CHARS = 160
+"""Of the text of a row above or below the one that is shown."""
+SHADES = " ▁▂▃▄▅▆▇█"
+"""A week's claims, from none to the most of any week shown."""
+HEADINGS = {
+    "co_edit": "Files that change together",
+    "sequence": "Steps that follow each other",
+    "command": "Commands",
+}
+"""Of habits, by their kind."""
+
+
+@command
+def show(
+    memory: "Memory",
+    what: Annotated[
+        str, typer.Argument(metavar="WHAT", help="claims, topics, habits or related; or an id, or SESSION/MESSAGE.")
+    ],
+    name: Annotated[
+        str | None, typer.Argument(help="Related to it: a claim's id, a file, person, project or tool.")
+    ] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="How many claims, at most.", show_default=False)] = None,
+    depth: Annotated[
+        int | None, typer.Option(help="Levels below an id; steps to what is related, 1 to 5.", show_default=False)
+    ] = None,
+    keywords: Annotated[bool, typer.Option("--keywords", help="Count the keywords of these claims.")] = False,
+    file: Annotated[
+        list[str] | None, typer.Option("--file", help="Habits: what changes with this file. May be repeated.")
+    ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Habits of all projects, in whatever folder.")] = False,
+    as_json: bool = False,
+    **filters: Unpack[ClaimFilters],
+) -> Any:
+    """Show a memory by its id, or list those of a kind.
+
+    The kinds are claims, topics, habits, and what is related to a name. An id is that of a claim, summary, topic,
+    session or message, or its first characters: shown are what it stands on, down to the messages, and what holds it.
+    """
+    options: dict[str, Any] = {"name": name, "limit": limit, "depth": depth, "keywords": keywords, "files": file}
+    options |= {"all": everything, **filters}
+    given = {key: value for key, value in options.items() if value not in (None, False, [])}
+    list_them, takes = KINDS.get(what, (None, {"depth"}))
+    if wrong := sorted(given.keys() - takes):
+        of = what if list_them else "an id"
+        raise UsageError(f"show of {of} takes no {' and no '.join(NAMES.get(key, f'--{key}') for key in wrong)}")
+    if list_them is None:
+        return _show_row(memory, what, depth, as_json)
+    rows, lines = list_them(memory, **given)
+    if as_json:
+        return rows
+    typer.echo("\n".join(lines) or f"No {what}.")
+    return None
+
+
+def _list_claims(
+    memory: "Memory", limit: int = LISTED, keywords: bool = False, **filters: Unpack[ClaimFilters]
+) -> tuple[object, list[str]]:
+    """Return the claims that hold, newest first; or how many of them have each keyword."""
+    from slowwave.context.handed_out import note_listed
+
+    found = memory.claims(None if keywords else limit, **filters)
+    if keywords:
+        counts = dict(Counter(word for claim in found for word in claim.keywords).most_common(limit))
+        return counts, [f"{count:>5,}  {word}" for word, count in counts.items()]
+    note_listed(memory.root / memory.space, found)
+    return [claim.as_dict() for claim in found], list(map(_format_claim, found))
+
+
+def _format_claim(claim: "Claim") -> str:
+    """Return the claim in a line, and in a second what is known of it."""
+    sessions = f"{claim.sessions} sessions" if claim.sessions > 1 else f"session {claim.session}"
+    facts = [claim.category, f"{claim.confidence:.0%} sure", sessions, claim.speaker, claim.topic, claim.workspace]
+    facts += [", ".join(claim.files[:3])] if claim.files else []
+    facts += [f"not {gate}" for gate in claim.shut]
+    facts += [claim.observer] if is_shared(claim.observer) else []
+    text = claim.summary if not claim.detail else f"{claim.summary}: {claim.detail}"
+    return _format_two_lines(claim, claim.status if claim.superseded_by else "", text, facts)
+
+
+def _list_related(memory: "Memory", name: str = "", limit: int = LISTED, depth: int = 1) -> tuple[object, list[str]]:
+    """Return what hangs together with a claim or a name: by files and things named, by order, by change."""
+    from slowwave.context.handed_out import note_listed
+
+    if not name:
+        raise UsageError("related to what: slowwave show related ID|NAME")
+    found = memory.related(name, depth, limit=limit)
+    note_listed(memory.root / memory.space, found)
+    return [one.as_dict() for one in found], list(map(_format_related, found))
+
+
+def _format_related(one: "Related") -> str:
+    """Return the claim in a line, and in a second how it was come by."""
+    how = " ".join(filter(None, (one.relation.replace("_", " "), f"({one.reason})" if one.reason else "")))
+    facts = [how, f"of {one.of[:12]}" if one.steps > 1 else "", f"session {one.session}"]
+    return _format_two_lines(one, "" if one.status == Status.ACTIVE else one.status, one.summary, facts)
+
+
+def _format_two_lines(one: "Claim | Related", status: str, text: str, facts: Sequence[str | None]) -> str:
+    when = f"{one.observed_at:%Y-%m-%d}" if one.observed_at else "undated   "
+    stale = f" ({status})" if status else ""
+    return f"{one.id[:12]}  {when}{stale}  {' '.join(text.split())}\n{' ' * 14}{' · '.join(filter(None, facts))}"
+
+
+def _list_topics(memory: "Memory") -> tuple[object, list[str]]:
+    """Return the topics, the strongest first, with how they came and went."""
+    found = memory.topics()
+    most = max((count for one in found for count in one.weeks), default=0) or 1
+    return [one.as_dict() for one in found], [_format_theme(one, most) for one in found]
+
+
+def _format_theme(one: "Theme", most: int) -> str:
+    """Return a topic in a line: claims, strength, its last weeks as bars, its days, its name."""
+    bars = "".join(SHADES[-(-count * (len(SHADES) - 1) // most)] for count in one.weeks)
+    days = " to ".join(f"{at:%Y-%m-%d}" if at else "undated" for at in (one.first_at, one.last_at))
+    return f"{one.claims:>5,} claims  strength {one.strength:>5,}  |{bars}|  {days}  {one.name}"
+
+
+def _list_habits(
+    memory: "Memory",
+    workspace: str | None = None,
+    files: list[str] | None = None,
+    all: bool = False,
+) -> tuple[object, list[str]]:
+    """Return what is done over and over in a project, this folder's unless one is named, by kind."""
+    place = None if all else workspace or find_project(memory)
+    found = memory.habits(place, None, files or ())
+    lines: list[str] = []
+    for kind, heading in HEADINGS.items():
+        if some := [one for one in found if one.kind == kind]:
+            lines += ["", heading, *_format_habits(some)]
+    return [one.as_dict() for one in found], lines[1:]
+
+
+def _format_habits(habits: list["Habit"]) -> list[str]:
+    several = len({one.workspace for one in habits}) > 1
+    return [f"  {one.describe()}{f'  [{one.workspace}]' if several else ''}" for one in habits]
+
+
+def _show_row(memory: "Memory", row_id: str, depth: int | None, as_json: bool) -> object:
+    """Return a row of any kind as JSON, or print it with what is below, above and beside it."""
+    from slowwave.recall.views.show import show as find_row
+
+    found = find_row(memory.snapshot, row_id, depth)
+    if as_json:
+        return found.as_dict()
+    lines = _format_node_lines(found.node, 0, whole=True)
+    lines += ["held by"] * bool(found.above) + [_format_node(node, 1) for node in found.above]
+    lines += ["related"] * bool(found.related)
+    lines += [f"  {node.facts['relation'].replace('_', ' ')}: {_format_node(node, 0)}" for node in found.related]
+    typer.echo("\n".join(lines))
+    return None
+
+
+def _format_node_lines(node: "Node", level: int, *, whole: bool = False) -> list[str]:
+    lines = [_format_node(node, level, whole=whole)]
+    lines += [f"  {name}: {value}" for name, value in node.facts.items()] if whole else []
+    return lines + [line for below in node.below for line in _format_node_lines(below, level + 1)]
+
+
+def _format_node(node: "Node", level: int, *, whole: bool = False) -> str:
+    text = " ".join(node.text.split())
+    if not whole and len(text) > NODE_CHARS:
+        text = text[:NODE_CHARS].rsplit(" ", 1)[0] + " …"
+    status = node.facts.get("status", Status.ACTIVE)
+    stale = "" if status == Status.ACTIVE else f" ({status})"
+    tier = f" tier {node.facts['tier']}" if "tier" in node.facts else ""
+    return f"{'  ' * level}{node.kind}{tier} {node.id[:12]}{stale}  {text}"
+
+
+NAMES = {"files": "--file", "name": "second word", "min_confidence": "--min-confidence"}
+"""Options that are not called as their parameter is."""
+KINDS: dict[str, tuple[Callable[..., tuple[object, list[str]]], set[str]]] = {
+    "claims": (_list_claims, {"limit", "keywords", *get_type_hints(ClaimFilters)}),
+    "topics": (_list_topics, set()),
+    "habits": (_list_habits, {"workspace", "files", "all"}),
+    "related": (_list_related, {"name", "limit", "depth"}),
+}
+"""What lists the rows of a kind, and the options that it takes."""

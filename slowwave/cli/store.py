@@ -1,0 +1,163 @@
+"""Commands on a whole space: check and mend it, copy it, export from it, import into it."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from slowwave.cli.common import ERR, OUT, KeyFileOption, command, load_settings, print_json
+from slowwave.schemas.errors import UsageError
+
+if TYPE_CHECKING:
+    from slowwave.flows.parts.report import RunReport
+    from slowwave.schemas.settings import Settings
+
+
+@command(progress=True)
+def check(
+    settings: "Settings",
+    quick: Annotated[bool, typer.Option("--quick", help="Sizes alone: no file is read.")] = False,
+    repair: Annotated[bool, typer.Option("--repair", help="Mend what is damaged, and say what is lost.")] = False,
+    as_json: bool = False,
+) -> "RunReport | None":
+    """Compare the store with what it was, and mend it.
+
+    That is every file, and the hash chains of the messages. Exit status 1 where something was altered, cut or lost.
+    --repair keeps what is whole, reads messages again from their transcripts where these are still there, and makes
+    claims and what hangs on them anew; exit status 1 where nothing could be mended, 3 where a step failed.
+    """
+    from slowwave.store.integrity.check import check_store
+
+    if repair:
+        from slowwave.flows.parts.repair import run_repair
+
+        return run_repair(settings)
+    checked = check_store(settings.store / settings.space, read=not quick)
+    damage, messages = [str(one) for one in checked.damage], None
+    if not quick and not damage:
+        from slowwave.store.store import Store
+        from slowwave.tasks.ingest.verify import find_broken_chains
+
+        chains, broken = find_broken_chains(Store.open(settings.store, settings.space))
+        damage += [str(one) for one in broken]
+        messages = f"{chains.messages:,} messages in {chains.sessions:,} sessions"
+    if as_json:
+        print_json({"damage": damage, "checked": checked.sealed, "unchecked": checked.unsealed})
+    else:
+        for line in damage:
+            ERR.print(line, style="red")
+        older = f"; {checked.unsealed} made before there were seals, not checked" if checked.unsealed else ""
+        releases = f"{checked.sealed:,} release{'s' * (checked.sealed != 1)}"
+        OUT.print(f"{', '.join(filter(None, (releases, messages)))} checked: {len(damage)} damaged{older}")
+    if damage:
+        raise typer.Exit(1)
+    return None
+
+
+@command
+def backup(
+    settings: "Settings",
+    file: Annotated[Path, typer.Argument(help="A file that is made.")],
+    key_file: KeyFileOption = None,
+) -> None:
+    """Write the space into one file, each of its files with its hash.
+
+    Encrypted where --key-file, SLOWWAVE_BACKUP_KEY or SLOWWAVE_BACKUP_KEY_COMMAND gives a passphrase or an age key.
+    """
+    from slowwave.store.backup import back_up
+    from slowwave.store.crypt import read_key
+
+    key = read_key(key_file)
+    made = back_up(settings.store, settings.space, file, key)
+    how = "encrypted" if key else "not encrypted"
+    OUT.print(f"{len(made['files']):,} files of space {made['space']}, live {made['release']}, in {file}: {how}.")
+
+
+@command
+def restore(
+    given: dict[str, Any],
+    file: Annotated[Path, typer.Argument(help="What `slowwave backup` wrote.")],
+    key_file: KeyFileOption = None,
+) -> None:
+    """Make a space of a backup that is as its hashes say.
+
+    It is called what --space names; else as it was.
+    """
+    from slowwave.store.backup import restore as bring_back
+    from slowwave.store.crypt import read_key
+    from slowwave.tasks.forget.certificate import list_certificates
+
+    root = load_settings(**given).store
+    made = bring_back(root, given.get("space"), file, read_key(key_file))
+    OUT.print(f"{len(made['files']):,} files compared; live is {made['release']} of {made['made_at'][:10]}.")
+    since = list_certificates(root / made["space"], made["made_at"])
+    known = f", as {', '.join(one.name for one in since)} of space {made['space']} did" if since else ""
+    OUT.print(f"What was forgotten after {made['made_at']}{known}, stands in it again: `slowwave forget` it there too.")
+
+
+@command(progress=True)
+def export(
+    settings: "Settings",
+    to: Annotated[Path, typer.Argument(help="A folder that is made; with --learnings a file.")],
+    form: Annotated[
+        str | None,
+        typer.Option("--format", help="parquet, lance, jsonl, graphml; of learnings json, md.", show_default=False),
+    ] = None,
+    table: Annotated[list[str] | None, typer.Option(help="Only these tables.")] = None,
+    release: Annotated[
+        str | None, typer.Option(help="A release's name; none: the live one.", show_default=False)
+    ] = None,
+    learnings: Annotated[
+        bool, typer.Option("--learnings", help="Claims with quotes, redacted anew, for somebody else's memory.")
+    ] = False,
+    workspace: Annotated[
+        str | None, typer.Option(help="Learnings of this workspace alone.", show_default=False)
+    ] = None,
+    encrypted: Annotated[
+        bool, typer.Option("--encrypted", help="Parquet by a passphrase: --key-file, SLOWWAVE_BACKUP_KEY.")
+    ] = False,
+    key_file: KeyFileOption = None,
+) -> None:
+    """Write the released tables, or learnings to share."""
+    if learnings:
+        from slowwave.flows.share import export_learnings
+
+        if table or encrypted or key_file:
+            raise UsageError("--learnings writes claims alone, in plain: leave out --table and --encrypted")
+        count = export_learnings(settings, to, workspace, form or "json", release)
+        OUT.print(f"{count:,} learnings written to {to}")
+        return
+    if workspace:
+        raise UsageError("--workspace goes with --learnings: tables are written whole")
+    from slowwave.flows.export import export_tables
+    from slowwave.store.crypt import read_key
+
+    phrase = read_key(key_file) if encrypted or key_file else None
+    if encrypted and not phrase:
+        raise UsageError("--encrypted needs a passphrase: --key-file or SLOWWAVE_BACKUP_KEY; nothing was written")
+    manifest: dict[str, Any] = export_tables(settings, to, form or "parquet", table or [], release, phrase)
+    for name, facts in manifest["tables"].items():
+        OUT.print(f"{facts['rows']:>10,}  {name}")
+    OUT.print(f"Release {manifest['release']} written to {to}")
+
+
+@command(progress=True)
+def import_learnings(
+    settings: "Settings",
+    file: Annotated[Path, typer.Argument(help="What `slowwave export --learnings` wrote as json.")],
+    name: Annotated[str, typer.Option("--as", help="Whose learnings they are.")],
+    workspace: Annotated[
+        list[str] | None,
+        typer.Option(help="PATH that stands for them here, or NAME=PATH for each.", show_default=False),
+    ] = None,
+) -> "RunReport":
+    """Take in another memory's learnings.
+
+    They count less than what was said here, and retire nothing of it.
+    """
+    from slowwave.flows.share import import_learnings as take_in
+
+    return take_in(settings, file.expanduser(), name, workspace or [])
+
+
+import_learnings.__name__ = "import"  # no name that Python lets a function be defined by

@@ -1,1 +1,0 @@
-"""Commands on stores as a whole: releases, ledgers, checks, copies, settings, probes."""
