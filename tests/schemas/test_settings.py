@@ -72,7 +72,7 @@ def other_value(kind: Any, now: Any) -> Any:
     if get_origin(kind) is tuple:
         return [] if now else [other_value(get_args(kind)[0], None)]
     if get_origin(kind) is dict:
-        return {} if now else {"codex": 1}
+        return {} if now else {"codex": other_value(get_args(kind)[1], None)}
     if kind in (bool, int, float):
         return {bool: not now, int: (now or 0) + 1, float: (now or 0) * 0.8 + 0.0123}[kind]
     return "elsewhere"
@@ -109,7 +109,7 @@ def test_no_field_but_what_may_be_excluded_counts_in_a_projects_file(
         assert ".".join(names) in caplog.text
         assert str(own) in caplog.text
         everything += line
-    assert everything.count("\n") > 100
+    assert everything.count("\n") > 90
     (project / "slowwave.toml").write_text(everything)
     assert Settings() == as_it_was
     assert "more: left out" in caplog.text
