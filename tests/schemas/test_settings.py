@@ -72,7 +72,7 @@ def other_value(kind: Any, now: Any) -> Any:
     if get_origin(kind) is tuple:
         return [] if now else [other_value(get_args(kind)[0], None)]
     if get_origin(kind) is dict:
-        return {} if now else {"codex": other_value(get_args(kind)[1], None)}
+        return {} if now else {"codex": "x" if get_args(kind)[1] is str else 1}
     if kind in (bool, int, float):
         return {bool: not now, int: (now or 0) + 1, float: (now or 0) * 0.8 + 0.0123}[kind]
     return "elsewhere"
