@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Literal
 
 from platformdirs import user_data_path
-from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt
 from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
 from slowwave.schemas.settings_files import OF_PROJECT, load_file_settings
@@ -20,10 +20,6 @@ class ActiveSettings(BaseModel):
 
     capacity: int = Field(5_000, ge=1, description="Turns kept in mind; beyond it the weakest go.")
     recent: int = Field(6, ge=0, description="Latest turns that always go along, word for word, while they fit.")
-    recent_share: float = Field(0.4, ge=0, le=1, description="Part of the conversation's tokens that they may take.")
-    follow_up_words: int = Field(
-        3, ge=0, description="A message of no more content words that calls up nothing is asked with the one before it."
-    )
     recap_share: float = Field(
         0.0, ge=0, le=0.5, description="Part of the older turns' tokens for the model's recap of what found no room."
     )
@@ -47,9 +43,12 @@ class ContextSettings(BaseModel):
     tokenizer: str = Field(
         "minilm", description="minilm, bytes/4, tiktoken:ENCODING, or the path of a model's tokenizer.json or folder."
     )
-    web_share: float = Field(0.2, ge=0, description="Part of the budget for web results; what is not used moves on.")
-    memory_share: float = Field(0.5, ge=0, description="Part of the budget for memories.")
-    conversation_share: float = Field(0.3, ge=0, description="Part of the budget for the current conversation.")
+    web_share: float = Field(
+        0.2, ge=0, le=1, description="Part of the budget for web results; what is not used moves on."
+    )
+    memory_share: float = Field(
+        0.5, ge=0, le=1, description="Part for memories; the rest is for the current conversation."
+    )
     summary_share: float = Field(
         0.0,
         ge=0,
@@ -65,6 +64,11 @@ class ContextSettings(BaseModel):
     active: ActiveSettings = ActiveSettings()
     talk: TalkSettings = TalkSettings()
 
+    @property
+    def conversation_share(self) -> float:
+        """Part of the budget for the current conversation: what web results and memories leave."""
+        return round(max(0.0, 1 - self.web_share - self.memory_share), 6)
+
 
 class ExtractSettings(BaseModel):
     """What a language model is asked for, and how much at once."""
@@ -74,12 +78,9 @@ class ExtractSettings(BaseModel):
     prompts: Path | None = Field(
         None, description="Folder whose NAME.md and packs/NAME.toml are taken instead of those that ship."
     )
-    pack: str = Field("", description="Pack of claims' categories for every session; empty: by `observe.pack`.")
     chunk_tokens: int = Field(3_000, ge=100, description="Tokens of a transcript under one prompt, at most.")
-    overlap_tokens: int = Field(200, ge=0, description="Tokens of a chunk that the next one begins with, at most.")
     answer_tokens: int = Field(1_536, ge=64, description="Tokens of an answer with claims; a cut one gets twice that.")
     max_claims: int = Field(12, ge=1, le=50, description="Claims from one chunk, at most.")
-    quote_score: float = Field(90.0, ge=50, le=100, description="Likeness from which a quote stands in its message.")
     gist_words: int = Field(30, ge=0, description="Messages of fewer words get their gist without the model.")
 
 
@@ -122,7 +123,6 @@ class WebSettings(BaseModel):
         None, description="Base URL of a SearXNG instance whose JSON format is switched on."
     )
     google_cx: str | None = Field(None, description="Id of a Google Programmable Search Engine.")
-    google_key_env: str = Field("SLOWWAVE_GOOGLE_KEY", description="Name of the variable that holds Google's API key.")
     results: int = Field(3, ge=1, le=10, description="Results a question is answered with, at most.")
     timeout: float = Field(8.0, gt=0, description="Seconds a search or a page may take, however slowly it drips.")
     seconds: float = Field(20.0, gt=0, description="Seconds a question waits for the web; then it is answered without.")
@@ -141,7 +141,6 @@ class WebSettings(BaseModel):
 Engine = Literal["best", "extractive"]
 ModelTask = Literal["extract", "summaries", "topics", "judge", "talk"]
 GistStrategy = Literal["off", "extractive", "llm", "truncated"]
-Pack = Literal["auto", "coding", "personal"]
 
 
 def find_default_store() -> Path:
@@ -171,8 +170,6 @@ class ReadSettings(Section):
     max_line_bytes: int = Field(
         32 * 1024 * 1024, gt=0, description="A longer line is quarantined, never held in memory."
     )
-    batch_messages: int = Field(2_000, gt=0, description="Messages held before they are written to the vault.")
-    batch_files: int = Field(2_000, gt=0, description="Finished files whose rows are written together.")
     exclude: tuple[str, ...] = Field(
         (), description="Globs of paths and workspaces that are never read.", json_schema_extra=OF_PROJECT
     )
@@ -181,11 +178,14 @@ class ReadSettings(Section):
 class ObserveSettings(Section):
     """How claims are picked from conversations."""
 
-    pack: Pack = Field("auto", description="Which categories: coding, personal, or by the look of each session.")
+    pack: str = Field(
+        "auto",
+        description="Categories: coding, personal, a pack of your own from `extract.prompts`, or auto: by the look of "
+        "each session.",
+    )
     max_share: float = Field(
         0.27, gt=0, le=1, description="Words of claims over words said in everyday talk; more where more is told."
     )
-    min_messages: int = Field(2, ge=1, description="Sessions with fewer spoken messages are skipped, with the reason.")
 
 
 class BoilerplateSettings(Section):
@@ -240,22 +240,16 @@ class PyramidSettings(Section):
     sum_window: int = Field(3, ge=0, description="Messages before a group that are read along with it.")
     n_sum_sum: int = Field(3, ge=2, description="Session summaries under one summary of the next level.")
     max_sum_lvl: int = Field(3, ge=1, description="Levels of session summaries below the master summary.")
-    max_words: int = Field(60, ge=10, description="Words in a summary.")
-    level_words: tuple[int, ...] = Field(
-        (), description="Words in a summary by level, from the first; the last is of all above; empty: max_words."
+
+    max_words: tuple[PositiveInt, ...] = Field(
+        (60,),
+        min_length=1,
+        description="Words in a summary by level, from the first; the last is of all above, and of a session's master.",
     )
-    master_words: int = Field(0, ge=0, description="Words in a session's master summary; 0: max_words.")
 
     def get_words(self, tier: int) -> int:
         """Return how many words a summary of a tier may have; -1 is the master's."""
-        if tier < 0:
-            return self.master_words or self.max_words
-        return self.level_words[min(tier, len(self.level_words) - 1)] if self.level_words else self.max_words
-
-    def describe(self) -> str:
-        """Return what summaries depend on; the words by level only where they are set."""
-        unset = {name for name in ("level_words", "master_words") if not getattr(self, name)}
-        return self.model_dump_json(exclude=unset)
+        return self.max_words[min(tier, len(self.max_words) - 1)]
 
 
 class RecallSettings(Section):
@@ -301,29 +295,14 @@ class GateSettings(Section):
     probes: dict[str, str] = Field(
         {}, description="Questions, each with words of its answer; a night that loses an answer is held back."
     )
-    min_claims: int = Field(100, ge=1, description="Claims in the live release from which shares are looked at.")
     max_retired: float = Field(0.25, ge=0, le=1, description="Share of the claims that one night may retire or merge.")
     max_lost: float = Field(0.1, ge=0, le=1, description="Share of the claims that one night may withdraw or lose.")
-    min_rows: int = Field(100, ge=1, description="New lines of transcripts from which their share is looked at.")
     max_quarantined: float = Field(0.25, ge=0, le=1, description="Share of new transcript lines that can't be used.")
-    min_new_claims: int = Field(20, ge=1, description="New claims from which the shares of these are looked at.")
     max_rejected: float = Field(
         0.8, ge=0, le=1, description="Share of a model's new claims that are not kept, as for a quote nobody said."
     )
     max_junk: float = Field(0.9, ge=0, le=1, description="Share of new claims that are trivial or of no use later.")
     max_tokens: int = Field(0, ge=0, description="Tokens that models may take for one release; 0: any.")
-    max_base_topic: float = Field(0.5, ge=0, le=1, description="Share of all claims in one base topic of a model's.")
-    max_overlap: float = Field(
-        0.75, ge=0, le=1, description="Share of all claims that another topic is nearer to, where a model placed them."
-    )
-    min_summaries: int = Field(20, ge=1, description="New summaries of a model's from which they are looked at.")
-    min_coverage: float = Field(
-        0.03, ge=0, le=1, description="Mean share of their members' words, the rare ones more, in a model's summaries."
-    )
-    max_unfounded: float = Field(
-        0.6, ge=0, le=1, description="Share of a model's summaries that say what none of their members says."
-    )
-    min_likeness: float = Field(0.2, ge=-1, le=1, description="Mean cosine of a model's summaries to what they sum up.")
 
 
 class StoreSettings(Section):

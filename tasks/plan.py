@@ -174,7 +174,7 @@ def estimate_topics(claims: int, known_topics: int) -> Line:
 def estimate_summaries(sessions: Sequence[Sequence[int]], claims: int, settings: PyramidSettings, window: int) -> Line:
     """Estimate the summaries of sessions (tokens of each one's new messages) and of topics over `claims` new claims."""
     line = Line("rollup", estimated=True)
-    answer = settings.max_words * 1.6
+    answer = settings.get_words(0) * 1.6
     for tokens in sessions:
         groups = len(tokens) // settings.n_sum
         read_again = 1 + settings.sum_window / settings.n_sum

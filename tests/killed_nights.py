@@ -13,14 +13,17 @@ from slowwave.store.integrity.digest import compute_table_digest
 
 SMALL: dict[str, Any] = {
     "encoder": "hash-384",
-    "read": {"batch_messages": 50, "batch_files": 3},  # so that reading has many commits to be killed between
     "keywords": {"top": 0},
     "gists": "extractive",
 }
 SAMPLES = Path(__file__).parent.parent / "data" / "samples"
 COMPARED = (*RELEASED, ACTIONS, MARKS, VECTORS)
 
-NIGHT = """
+SMALL_COMMITS = """
+from slowwave.tasks.ingest import task
+task.BATCH = 50  # so that reading has many commits to be killed between
+"""
+NIGHT = f"""{SMALL_COMMITS}
 import json, os, signal, sys
 from pathlib import Path
 import lancedb  # before "started", so that kills at random times hit the work and not this import

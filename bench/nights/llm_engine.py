@@ -69,7 +69,7 @@ def plan_extraction(engine: VLLMOffline, number: int, tokens: int) -> Plan:
 
 def make_short_settings(tokens: int) -> ExtractSettings:
     """Return chunks and answers that a CPU gets through."""
-    return ExtractSettings(chunk_tokens=400, overlap_tokens=0, answer_tokens=tokens, max_claims=3)
+    return ExtractSettings(chunk_tokens=400, answer_tokens=tokens, max_claims=3)
 
 
 def run_bare(engine: VLLMOffline, plan: Plan) -> Turn:
@@ -98,9 +98,7 @@ def run_through_slowwave(engine: VLLMOffline, plan: Plan) -> Turn:
     began = time.perf_counter()
     answers = {a.id: a for a in CachedLLM(CheckedLLM(engine), DictCache()).complete(plan.requests)}
     for part in plan.parts:
-        read_answer(
-            part, answers[part.request.id], plan.rows[part.session_id], make_short_settings(part.request.max_tokens)
-        )
+        read_answer(part, answers[part.request.id], plan.rows[part.session_id])
     seconds = time.perf_counter() - began
     return Turn(
         seconds,

@@ -36,7 +36,6 @@ def build_conversation_shape(settings: PyramidSettings) -> Shape:
         tiers=settings.max_sum_lvl,
         window=settings.sum_window,
         master=True,
-        max_words=settings.max_words,
     )
 
 

@@ -29,7 +29,7 @@ from slowwave.schemas.errors import SlowwaveError, StoreError, UsageError
 from slowwave.schemas.settings import Settings
 from slowwave.store.notes import Journal
 from slowwave.text.fence import fence_block
-from slowwave.text.words import extract_content_words
+from slowwave.text.words import is_follow_up
 from slowwave.web.aside import Aside, AwaitedWeb
 from slowwave.web.search import WebAnswer, WebSearch
 
@@ -240,8 +240,7 @@ class Conversation:
 
         block = ask(said)
         before = next((turn["content"] for turn in reversed(self.turns.said) if turn["role"] == "user"), None)
-        follows = len(extract_content_words(said)) <= self.settings.context.active.follow_up_words
-        if block.reason is None or before is None or not follows:
+        if block.reason is None or before is None or not is_follow_up(said):
             return block
         wider = ask(f"{before}\n{said}")
         return wider if wider.reason is None else block

@@ -45,7 +45,6 @@ class Shape:
     master: bool = False
     small: int = 0
     """Members from which a pyramid without a group has a summary over what there is; 0: none."""
-    max_words: int = 60
     refill: bool = False
     """Whether a group that lost members is filled up again, once there are enough."""
 
@@ -161,7 +160,7 @@ def grow(pyramid: Pyramid, members: Sequence[Member], shape: Shape, scope: str, 
         scope_id: its id.
     """
     growth = grow_by_tier(pyramid, members, shape, scope, scope_id)
-    return grow_many([growth], lambda drafts: [summarize_draft(d, shape.max_words) for d in drafts])[0].groups
+    return grow_many([growth], lambda drafts: [summarize_draft(d, 60) for d in drafts])[0].groups
 
 
 def grow_many(growths: Sequence[Growth], write: Writer) -> list[GrowthResult]:

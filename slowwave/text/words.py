@@ -70,6 +70,11 @@ def extract_content_words(text: str) -> list[str]:
     return list(dict.fromkeys(word for word in words if word not in STOP and (len(word) > 1 or word.isdigit())))
 
 
+def is_follow_up(text: str, most: int = 3) -> bool:
+    """Return whether a message has so few content words that it follows on what was just said."""
+    return len(extract_content_words(text)) <= most
+
+
 def is_content_word(word: str) -> bool:
     """Return whether the word carries a claim, rather than holds a sentence together or negates it."""
     return word not in CLAIM_STOP and word not in NEGATIONS

@@ -77,6 +77,8 @@ class Google:
     """Google's Custom Search JSON API; the key stays in the environment and goes out as a header."""
 
     URL = "https://www.googleapis.com/customsearch/v1"
+    KEY = "SLOWWAVE_GOOGLE_KEY"
+    """Name of the variable that holds the key."""
 
     def __init__(self, cx: str, key: str, timeout: float) -> None:
         self.name = "google"
@@ -121,9 +123,9 @@ def _make_engine(name: EngineName, settings: WebSettings) -> WebEngine | str:
         url = settings.searxng_url
         return SearXNG(url, settings.timeout) if url else "searxng: set web.searxng_url"
     if name == "google":
-        key = os.environ.get(settings.google_key_env)
+        key = os.environ.get(Google.KEY)
         if not key or not settings.google_cx:
-            return f"google: set web.google_cx, and {settings.google_key_env} in the environment"
+            return f"google: set web.google_cx, and {Google.KEY} in the environment"
         return Google(settings.google_cx, key, settings.timeout)
     if importlib.util.find_spec("ddgs") is None:
         return "ddgs: pip install slowwave[web]"

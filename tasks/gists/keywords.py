@@ -25,18 +25,16 @@ VERSION = 2
 BATCH_TEXTS = 256
 """Texts KeyBERT sees at once: enough to fill the encoder's batches with their n-grams."""
 
-CACHED_NGRAMS = 100_000
-"""N-gram vectors held: about 160 MB at 384 dimensions."""
-
-
 if TYPE_CHECKING:
     pass
 
 
 class NgramVectors:
-    """KeyBERT's model: an encoder that remembers the `size` n-grams last used. Share one across calls."""
+    """KeyBERT's model: an encoder that remembers the `size` n-grams last used (100,000 are about 160 MB at 384
+    dimensions). Share one across calls.
+    """
 
-    def __init__(self, encoder: Encoder, size: int = CACHED_NGRAMS) -> None:
+    def __init__(self, encoder: Encoder, size: int = 100_000) -> None:
         self.encoder, self.size = encoder, size
         self.encoded = 0
         """N-grams the encoder was asked for."""

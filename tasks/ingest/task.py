@@ -36,6 +36,9 @@ from slowwave.tasks.job import Job, StepReport, report_step
 from slowwave.tasks.progress import show_progress
 from slowwave.text.redact import redact_text
 
+BATCH = 2_000
+"""Messages, or finished files, that are held before they are written together."""
+
 
 class VaultIndex:
     """What the vault already holds: ids as 64-bit integers, so that a million messages fit in about 200 MB."""
@@ -125,10 +128,10 @@ def _read_all(job: Job, transcripts: list[Transcript], report: StepReport) -> No
             got = IngestedTranscript(transcript)
             for row in iter_new_rows(got, known, limits, redact=job.settings.redact, exclude=job.settings.read.exclude):
                 batch.append(row)
-                if len(batch) >= job.settings.read.batch_messages:
+                if len(batch) >= BATCH:
                     _commit(job, batch, finished, report)
             finished.append(got)
-            if len(finished) >= job.settings.read.batch_files:
+            if len(finished) >= BATCH:
                 _commit(job, batch, finished, report)
             advance(transcript.size)
     _commit(job, batch, finished, report)

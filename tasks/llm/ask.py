@@ -205,9 +205,8 @@ def check_llm(settings: Settings) -> None:
     """
     for task in NIGHTLY:
         select_llm(settings.get_llm(task), settings.model)
-    if settings.get_llm("extract") != "off":
-        resolve_pack_names(settings)
-    elif settings.gists == "llm":
+    resolve_pack_names(settings)
+    if settings.get_llm("extract") == "off" and settings.gists == "llm":
         raise UsageError("gists = llm needs a language model: name one in llm (SLOWWAVE_LLM, --llm)")
 
 
@@ -217,7 +216,7 @@ def resolve_pack_names(settings: Settings) -> list[str]:
     Raises:
         UsageError: the pack that is set is nowhere.
     """
-    pack = settings.extract.pack or settings.observe.pack
+    pack = settings.observe.pack
     names = ["coding", "personal"] if pack == "auto" else [pack]
     library = Library(settings.extract.prompts)
     for name in names:

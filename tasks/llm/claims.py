@@ -21,7 +21,6 @@ from rapidfuzz import fuzz
 
 from slowwave.engines.llm.protocol import Completion
 from slowwave.schemas.ids import compute_content_id
-from slowwave.schemas.settings import ExtractSettings
 from slowwave.schemas.tables import OBSERVATIONS
 from slowwave.schemas.vocabulary import Origin
 from slowwave.tasks.dedupe.guards import align_pair, figures, names
@@ -76,21 +75,18 @@ class ParsedClaims:
     rejected: list[Rejected] = field(default_factory=list)
 
 
-def read_answer(
-    part: Part, completion: Completion, rows: Sequence[Mapping[str, Any]], extract: ExtractSettings
-) -> ParsedClaims:
+def read_answer(part: Part, completion: Completion, rows: Sequence[Mapping[str, Any]]) -> ParsedClaims:
     """Return the claims of an answer that stand on their quotes, and the others with the reason.
 
     Args:
         part: what was asked.
         completion: its answer; of one that was cut the claims before the cut are read.
         rows: the session's messages, tool traffic too.
-        extract: how near a quote must come.
     """
     read, heard = ParsedClaims(), _build_prompt_evidence(part, rows)
     for n, answer in enumerate(_parse_claims(completion)):
         row_id = f"{part.request.id}#{n}"
-        made = _validate_claim(answer, heard, part, extract, completion.model)
+        made = _validate_claim(answer, heard, part, completion.model)
         if isinstance(made, str):
             read.rejected.append(Rejected(row_id, made, f"{answer.summary} | “{answer.quote}”"))
             continue
@@ -195,16 +191,14 @@ def _collect_times(rows: Iterable[Mapping[str, Any]]) -> Iterable[datetime]:
     return (row["ts"] for row in rows if row["ts"])
 
 
-def _validate_claim(
-    answer: ClaimAnswer, heard: _PromptEvidence, part: Part, extract: ExtractSettings, model: str
-) -> dict[str, Any] | str:
+def _validate_claim(answer: ClaimAnswer, heard: _PromptEvidence, part: Part, model: str) -> dict[str, Any] | str:
     """Return a row of SCHEMA, or why there is none."""
     if not answer.summary.strip():
         return "says nothing"
     if answer.category not in part.pack.categories:
         return f"no category {answer.category!r} in the pack {part.pack.name}"
     cited = [n for n in dict.fromkeys(answer.messages) if n in heard.texts]
-    found = _locate_quote(answer.quote, cited, heard.texts, extract.quote_score)
+    found = _locate_quote(answer.quote, cited, heard.texts)
     if found is None:
         return _explain_missing_quote(answer, cited, heard.tools)
     n, anchor = found
@@ -239,10 +233,10 @@ def _explain_dropped_detail(detail: str, numbers: Collection[int], heard: _Promp
 
 
 def _locate_quote(
-    quote: str, cited: Sequence[int], texts: Mapping[int, Mapping[str, Any]], least: float
+    quote: str, cited: Sequence[int], texts: Mapping[int, Mapping[str, Any]]
 ) -> tuple[int, Anchor] | None:
     """Return where the quote stands: in a message that is cited, else, if beyond doubt, in another of the chunk."""
-    mine = find_best_anchor(quote, ((n, texts[n]["text"]) for n in cited), least)
+    mine = find_best_anchor(quote, ((n, texts[n]["text"]) for n in cited))
     return mine or find_best_anchor(quote, ((n, row["text"]) for n, row in texts.items()), SURE)
 
 

@@ -43,7 +43,7 @@ class Anchor:
     """Likeness of the quote to the words there, 0 to 100."""
 
 
-def find_anchor(quote: str, text: str, least: float) -> Anchor | None:
+def find_anchor(quote: str, text: str, least: float = 90.0) -> Anchor | None:
     """Return the place in `text` where `quote` stands with a likeness of at least `least`; None where it does not.
 
     A quote with an ellipsis is anchored by its longest part.
@@ -64,7 +64,7 @@ def find_anchor(quote: str, text: str, least: float) -> Anchor | None:
     return None if found is None else _expand_to_words(text, found.dest_start, found.dest_end, found.score)
 
 
-def find_best_anchor(quote: str, texts: Iterable[tuple[int, str]], least: float) -> tuple[int, Anchor] | None:
+def find_best_anchor(quote: str, texts: Iterable[tuple[int, str]], least: float = 90.0) -> tuple[int, Anchor] | None:
     """Return the number of the text a quote stands in best, with its place; the first one of equals."""
     best: tuple[int, Anchor] | None = None
     for number, text in texts:

@@ -125,7 +125,7 @@ class Candidate:
         return self.row["seq"], self.scored.sentence.start
 
 
-def observe(messages: pa.Table, settings: ObserveSettings) -> ObserveResult:
+def observe(messages: pa.Table, settings: ObserveSettings, min_messages: int = 2) -> ObserveResult:
     """Return claims of the sessions in `messages`.
 
     In: rows of MESSAGES, the active ones, of whole sessions, in any order. Out: one row a claim, columns COLUMNS and
@@ -139,10 +139,10 @@ def observe(messages: pa.Table, settings: ObserveSettings) -> ObserveResult:
     skipped: dict[str, str] = {}
     for session, all_rows in _iter_sessions(messages):
         spoken = [r for r in all_rows if is_turn(r)]
-        if len(spoken) < settings.min_messages:
-            skipped[session] = f"{len(spoken)} spoken messages, {settings.min_messages} needed"
+        if len(spoken) < min_messages:
+            skipped[session] = f"{len(spoken)} spoken messages, {min_messages} needed"
             continue
-        coding = settings.pack == "coding" or (settings.pack == "auto" and is_coding(all_rows))
+        coding = settings.pack == "coding" or (settings.pack != "personal" and is_coding(all_rows))
         claims = _build_claims(_infer_speakers(spoken), coding, settings.max_share)
         if not claims:
             skipped[session] = f"no claim in {len(spoken)} spoken messages"

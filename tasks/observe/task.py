@@ -102,9 +102,7 @@ def compute_observations_key(job: Job, model: Model | None) -> str:
     key = compute_step_key("observe", 1, compute_observe_key(job.settings.observe), job.settings.keywords, encoder)
     if model is None:
         return key
-    what = job.settings.extract.model_dump_json(
-        include={"pack", "chunk_tokens", "overlap_tokens", "answer_tokens", "max_claims", "quote_score"}
-    )
+    what = job.settings.extract.model_dump_json(include={"chunk_tokens", "answer_tokens", "max_claims"})
     packs = model.library.compute_digest((), resolve_pack_names(job.settings))
     return compute_model_key(model, "observe", extract.VERSION, extract.PROMPTS, key, packs, what)
 

@@ -2,11 +2,12 @@
 
 A night that retires, merges or loses much of what is known is likelier wrong than right: other tools' nights turned 62
 notes into 3. So is one whose model put all under one topic, or wrote summaries that do not tell what they stand on.
-Bounds are settings; a memory of few claims is not held, since there a share says nothing.
+The main bounds are settings; a memory of few claims is not held, since there a share says nothing.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from slowwave.schemas.settings import GateSettings
 from slowwave.schemas.tables import MESSAGES, SESSIONS
@@ -15,6 +16,35 @@ from slowwave.tasks.topics.merge import TopicFigures
 
 EXAMPLES = 3
 """Claims shown of each gate."""
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What is no setting: how many rows there must be before a share says something, and bounds on what a model made
+    (`docs/decisions/043-where-the-gates-lie.md`).
+    """
+
+    claims: int = 100
+    """Claims in the live release."""
+    rows: int = 100
+    """New lines of transcripts."""
+    new_claims: int = 20
+    """New claims."""
+    summaries: int = 20
+    """New summaries of a model's."""
+    base_topic: float = 0.5
+    """Share of all claims in one base topic of a model's, at most."""
+    overlap: float = 0.75
+    """Share of all claims that another topic is nearer to, at most, where a model placed them."""
+    coverage: float = 0.03
+    """Mean share of their members' words, the rare ones more, in a model's summaries, at least."""
+    unfounded: float = 0.6
+    """Share of a model's summaries that say what none of their members says, at most."""
+    likeness: float = 0.2
+    """Mean cosine of a model's summaries to what they sum up, at least."""
+
+
+BOUNDS = Bounds()
 RETIRED, LOST = ("superseded", "merged"), ("withdrawn", "gone")
 
 
@@ -51,9 +81,9 @@ def check_gates(
     return [
         *_check_rows(*counts),
         *(f"a probe is no longer answered: {question!r} by {answer!r}" for question, answer in unanswered),
-        *(_check_shares(settings, active, became, fewer) if active >= settings.min_claims else ()),
-        *(_check_topics(settings, topics) if topics and active >= settings.min_claims else ()),
-        *(_check_summaries(settings, summaries) if len(summaries) >= settings.min_summaries else ()),
+        *(_check_shares(settings, active, became, fewer) if active >= BOUNDS.claims else ()),
+        *(_check_topics(topics) if topics and active >= BOUNDS.claims else ()),
+        *(_check_summaries(summaries) if len(summaries) >= BOUNDS.summaries else ()),
     ]
 
 
@@ -80,28 +110,28 @@ def _check_shares(settings: GateSettings, active: int, became: Sequence[tuple[st
             yield f"{share:.0%} of {active:,} claims {which}, gates.{name} allows {bound:.0%}: {told}"
 
 
-def _check_topics(settings: GateSettings, topics: TopicFigures) -> Iterator[str]:
-    for share, what, bound, name in (
-        (topics.base, "in one base topic", settings.max_base_topic, "max_base_topic"),
-        (topics.overlap, "nearer to another topic", settings.max_overlap, "max_overlap"),
+def _check_topics(topics: TopicFigures) -> Iterator[str]:
+    for share, what, bound in (
+        (topics.base, "in one base topic", BOUNDS.base_topic),
+        (topics.overlap, "nearer to another topic", BOUNDS.overlap),
     ):
         if share > bound:
-            yield f"{share:.0%} of the claims {what}, gates.{name} allows {bound:.0%}"
+            yield f"{share:.0%} of the claims {what}, {bound:.0%} at most is right"
 
 
-def _check_summaries(settings: GateSettings, summaries: Sequence[Coherence]) -> Iterator[str]:
+def _check_summaries(summaries: Sequence[Coherence]) -> Iterator[str]:
     """Yield what is amiss with a model's new summaries, with the worst of them."""
     covered = sorted(((one.coverage, one) for one in summaries if one.coverage is not None), key=lambda pair: pair[0])
-    if covered and (mean := compute_mean(share for share, _ in covered)) < settings.min_coverage:
-        why = f"{mean:.0%} of their members' words, gates.min_coverage asks for {settings.min_coverage:.0%}"
+    if covered and (mean := compute_mean(share for share, _ in covered)) < BOUNDS.coverage:
+        why = f"{mean:.0%} of their members' words, {BOUNDS.coverage:.0%} at least is right"
         yield _name_worst(f"new summaries have {why}", [one for _, one in covered])
     unfounded = [one for one in summaries if one.unfounded]
-    if (share := len(unfounded) / len(summaries)) > settings.max_unfounded:
-        why = f"say what no member says, gates.max_unfounded allows {settings.max_unfounded:.0%}"
+    if (share := len(unfounded) / len(summaries)) > BOUNDS.unfounded:
+        why = f"say what no member says, {BOUNDS.unfounded:.0%} at most is right"
         yield _name_worst(f"{share:.0%} of the {len(summaries):,} new summaries {why}", unfounded)
     alike = sorted(((one.likeness, one) for one in summaries if one.likeness is not None), key=lambda pair: pair[0])
-    if alike and (mean := compute_mean(likeness for likeness, _ in alike)) < settings.min_likeness:
-        why = f"a cosine of {mean:.2f} to their members, gates.min_likeness asks for {settings.min_likeness:.2f}"
+    if alike and (mean := compute_mean(likeness for likeness, _ in alike)) < BOUNDS.likeness:
+        why = f"a cosine of {mean:.2f} to their members, {BOUNDS.likeness:.2f} at least is right"
         yield _name_worst(f"new summaries have {why}", [one for _, one in alike])
 
 

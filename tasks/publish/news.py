@@ -1,5 +1,5 @@
 """What a night brought since the live release, and the gates on it: lines that could not be used, failed claims, junk,
-and tokens. Of fewer than `gates.min_rows` lines, or `gates.min_new_claims`, a share says nothing: it is not looked at.
+and tokens. Of few lines, or claims (`gates.Bounds`), a share says nothing: it is not looked at.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,6 +14,7 @@ from slowwave.schemas.vocabulary import Status
 from slowwave.store.releases import Release
 from slowwave.store.snapshot import Snapshot
 from slowwave.store.store import Store
+from slowwave.tasks.publish import gates
 
 EXAMPLES = 3
 OF_USE = ("reusable", "non_trivial")
@@ -71,9 +72,9 @@ def _collect_quarantined(store: Store, before: Snapshot) -> tuple[list[str], lis
 
 def check_news(settings: GateSettings, news: News) -> Iterator[str]:
     """Yield why a release with these news should not be made, a line a gate with examples."""
-    few = settings.min_new_claims
+    few = gates.BOUNDS.new_claims
     shares = (
-        (news.unread, news.messages, settings.min_rows, "of the new rows could not be used", "max_quarantined"),
+        (news.unread, news.messages, gates.BOUNDS.rows, "of the new rows could not be used", "max_quarantined"),
         (news.rejected, news.claims, few, "of the new claims were not kept", "max_rejected"),
         (news.junk, news.claims - len(news.junk), few, "of the new claims are of no use", "max_junk"),
     )

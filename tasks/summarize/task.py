@@ -135,7 +135,7 @@ def roll_up(job: Job, only: frozenset[str] | None = None) -> StepReport:
 def compute_summaries_key(job: Job, model: Model | None) -> str:
     """Return what a summary depends on besides its members."""
     encoder = describe_encoder(job.settings)
-    key = compute_step_key("rollup", 2, job.settings.pyramid.describe(), encoder)
+    key = compute_step_key("rollup", 2, job.settings.pyramid, encoder)
     if model is None:
         return compute_content_id(key, compute_worth_digest())
     return compute_model_key(model, "rollup", narrate.VERSION, narrate.SUMMARY_PROMPTS, key)
@@ -243,7 +243,7 @@ def load_topic_info(store: Store) -> dict[str, TopicInfo]:
 
 def build_topic_shape(settings: PyramidSettings, small: int = 0) -> Shape:
     """Return groups of STEP at every tier, as high as they fill."""
-    return Shape(first=settings.step, above=settings.step, max_words=settings.max_words, refill=True, small=small)
+    return Shape(first=settings.step, above=settings.step, refill=True, small=small)
 
 
 def build_session_shape(settings: PyramidSettings) -> Shape:
@@ -254,7 +254,6 @@ def build_session_shape(settings: PyramidSettings) -> Shape:
         tiers=settings.max_sum_lvl,
         window=settings.sum_window,
         master=True,
-        max_words=settings.max_words,
     )
 
 

@@ -38,13 +38,10 @@ def build_request(pair: Pair, library: Library) -> Request:
     return Request(f"{compute_content_id(pair[0].id, pair[1].id)}/change", messages, ChangeAnswer, ANSWER_TOKENS)
 
 
-def parse_answer(completion: Completion, pair: Pair, least: float) -> Answered:
-    """Return what a good completion says, and the later claim's own words for it.
-
-    least: likeness from which a quote stands in a text, 50 to 100.
-    """
+def parse_answer(completion: Completion, pair: Pair) -> Answered:
+    """Return what a good completion says, and the later claim's own words for it."""
     answer, quote = completion.value.answer, completion.value.quote
-    before, there = (find_anchor(quote, claim.text, least) for claim in pair)
+    before, there = (find_anchor(quote, claim.text) for claim in pair)
     found = there is not None and (before is None or there.score > before.score)
     if answer is Answer.CHANGES and not found:
         answer = Answer.UNSURE

@@ -81,7 +81,7 @@ def make_judge(job: Job, model: Model, report: StepReport) -> Judge:
         for pair, request in zip(pairs, asked, strict=True):
             completion = answers[request.id]
             if completion.ok:
-                said.append(judge_llm.parse_answer(completion, pair, job.settings.extract.quote_score))
+                said.append(judge_llm.parse_answer(completion, pair))
             elif completion.error in LASTING:
                 said.append((Answer.UNANSWERED, ""))
                 rejected.append(Rejected(request.id, f"{completion.error}: {completion.reason}", completion.text))
@@ -96,8 +96,7 @@ def make_judge(job: Job, model: Model, report: StepReport) -> Judge:
 
 def compute_judge_key(job: Job, model: Model) -> str:
     """Return what a model's answer about a pair depends on, beside the pair."""
-    score = str(job.settings.extract.quote_score)
-    return compute_model_key(model, "judge", judge_llm.VERSION, judge_llm.PROMPTS, score).removeprefix(MODEL_KEY)
+    return compute_model_key(model, "judge", judge_llm.VERSION, judge_llm.PROMPTS).removeprefix(MODEL_KEY)
 
 
 def compute_supersede_key(job: Job, model: Model | None = None) -> str:

@@ -9,7 +9,7 @@ import sys
 import time
 from pathlib import Path
 
-from tests.killed_nights import SAMPLES, SMALL, digests, finished, night
+from tests.killed_nights import SAMPLES, SMALL, SMALL_COMMITS, digests, finished, night
 
 KILLS = int(os.environ.get("SLOWWAVE_KILLS", "1"))
 NIGHT = """
@@ -29,7 +29,7 @@ def test_killed_under_prefect(undisturbed: dict[str, str], tmp_path: Path) -> No
     times, store = random.Random(seed), tmp_path / "store"
     own = {**os.environ, "PREFECT_HOME": str(tmp_path / "prefect"), "DO_NOT_TRACK": "1"}
     for kill in range(KILLS):
-        words = [sys.executable, "-c", NIGHT, str(SAMPLES), str(store), json.dumps(SMALL)]
+        words = [sys.executable, "-c", SMALL_COMMITS + NIGHT, str(SAMPLES), str(store), json.dumps(SMALL)]
         process = subprocess.Popen(words, env=own, start_new_session=True, stderr=subprocess.DEVNULL)
         holder = store / "default" / "writer.json"
         left = holder.stat().st_mtime_ns if holder.exists() else 0

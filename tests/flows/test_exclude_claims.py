@@ -13,17 +13,18 @@ from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import OBSERVATIONS
 from slowwave.store import Store
 from slowwave.store.releases import read_releases
+from slowwave.tasks.publish import gates
+from slowwave.tasks.publish.gates import Bounds
 from tests.flows.test_gates import lose, write_talk
 
 RUNNER = CliRunner()
 
 
 @pytest.fixture
-def settings(tmp_path: Path) -> Settings:
+def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
     """A store of one night whose shares are looked at from ten claims on."""
-    made = Settings(
-        store=tmp_path / "store", encoder="hash-384", keywords={"top": 0}, gates={"min_claims": 10, "max_lost": 0.2}
-    )
+    monkeypatch.setattr(gates, "BOUNDS", Bounds(claims=10, rows=5))
+    made = Settings(store=tmp_path / "store", encoder="hash-384", keywords={"top": 0}, gates={"max_lost": 0.2})
     run_night([write_talk(tmp_path / "a.jsonl", 0, 12)], made).check_complete()
     return made
 
@@ -87,9 +88,7 @@ def test_nothing_by_hand_makes_live_what_is_held_back_and_forgetting_waits(setti
 def test_a_rejected_night_leaves_nothing_of_what_came_with_it(settings: Settings, tmp_path: Path) -> None:
     store, where = Store.open(settings.store), ["--store", str(settings.store)]
     assert RUNNER.invoke(app, ["exclude", "candidate", "--why", "x", *where]).exit_code == 1  # nothing is held back
-    flooded = settings.model_copy(
-        update={"gates": settings.gates.model_copy(update={"min_rows": 5, "max_quarantined": 0.1})}
-    )
+    flooded = settings.model_copy(update={"gates": settings.gates.model_copy(update={"max_quarantined": 0.1})})
     poison = write_talk(tmp_path / "poison.jsonl", 20, 3)
     with poison.open("a") as file:
         file.write("no JSON\n" * 5)

@@ -302,7 +302,7 @@ def test_a_workspace_that_is_not_there_is_refused_and_costs_nothing(tmp_path: Pa
 
 def test_a_long_session_is_cut_distilled_and_consolidated(tmp_path: Path) -> None:
     path = chat(tmp_path / "long.jsonl", "long", SAID, times=12)
-    cut = {"chunk_tokens": 400, "overlap_tokens": 60, "answer_tokens": 800, "max_claims": 30}
+    cut = {"chunk_tokens": 400, "answer_tokens": 800, "max_claims": 30}
     report = run_night([path], settings(tmp_path / "s", extract=cut, gists="off"))
     rows = Store.open(tmp_path / "s").read(OBSERVATIONS).to_pylist()
     assert len({row["message_ids"][0] for row in rows}) == 72  # every message is cited once
@@ -330,7 +330,7 @@ def test_settings_that_contradict_each_other_are_refused_before_anything_is_writ
     for wrong, said in (
         ({"llm": "off"}, "gists = llm needs a language model"),
         ({"llm": "gpt-9"}, "no LLM engine 'gpt-9'"),
-        ({"extract": {"pack": "garden"}}, "no pack at"),
+        ({"observe": {"pack": "garden"}}, "no pack at"),
     ):
         with pytest.raises(UsageError, match=said):
             run_night([CHATS], settings(tmp_path / "s", **wrong))

@@ -89,7 +89,7 @@ def test_a_level_has_its_own_prompt_and_length(tmp_path: Path) -> None:
         encoding="utf-8"
     )
     (prompts / "narrate_session_1.md").write_text(shipped.replace("a part of", "a part of the second level of"))
-    levels = {"step": 4, "n_sum": 3, "n_sum_sum": 2, "level_words": (20, 30), "master_words": 90}
+    levels = {"step": 4, "n_sum": 3, "n_sum_sum": 2, "max_words": (20, 30, 90)}
     settings, talks = make_settings(tmp_path / "store"), write_talks(tmp_path / "talks")
     run_night([talks], settings)
     of_levels = settings.model_copy(update={"pyramid": PyramidSettings(**levels)})
@@ -104,11 +104,6 @@ def test_a_level_has_its_own_prompt_and_length(tmp_path: Path) -> None:
     }
 
 
-@pytest.mark.parametrize(("tier", "words"), [(0, 20), (1, 30), (5, 30), (-1, 60)])
+@pytest.mark.parametrize(("tier", "words"), [(0, 20), (1, 30), (5, 30), (-1, 30)])
 def test_the_last_length_is_of_all_levels_above(tier: int, words: int) -> None:
-    assert PyramidSettings(level_words=(20, 30)).get_words(tier) == words
-
-
-def test_settings_that_are_not_set_make_no_summary_pending() -> None:
-    assert PyramidSettings().describe() == PyramidSettings().model_dump_json(exclude={"level_words", "master_words"})
-    assert PyramidSettings(master_words=80).describe() != PyramidSettings().describe()
+    assert PyramidSettings(max_words=(20, 30)).get_words(tier) == words

@@ -62,11 +62,11 @@ def plan(said: list[str], observe: ObserveSettings = CODING, **extract: Any) -> 
     return plan_requests(table(said), observe, ExtractSettings(**extract), Library(), count, 32_768)
 
 
-def answered(made: Plan, claims: list[dict[str, Any]], part: int = 0, **extract: Any) -> ParsedClaims:
+def answered(made: Plan, claims: list[dict[str, Any]], part: int = 0) -> ParsedClaims:
     request = made.parts[part].request
     got = reuse_completion(request, Completion(request.id, json.dumps({"claims": claims}), model="tiny"))
     assert got.ok, got.reason
-    return read_answer(made.parts[part], got, made.rows["s"], ExtractSettings(**extract))
+    return read_answer(made.parts[part], got, made.rows["s"])
 
 
 def test_a_claim_is_grounded_in_the_words_as_they_were_said() -> None:
@@ -142,7 +142,7 @@ def test_the_claims_before_a_cut_are_read() -> None:
     text = json.dumps({"claims": [claim(1, SAID[0]), claim(4, SAID[3]), claim(2, SAID[1])]})
     for at, whole in ((len(text) - 2, 3), (text.rindex("doubt"), 2), (text.index("quote"), 0), (5, 0), (0, 0)):
         cut = Completion(made.requests[0].id, text[:at], error="cut", model="tiny")
-        assert len(read_answer(made.parts[0], cut, made.rows["s"], ExtractSettings()).claims) == whole
+        assert len(read_answer(made.parts[0], cut, made.rows["s"]).claims) == whole
 
 
 def test_a_quote_with_the_messages_label_before_it_is_found() -> None:
@@ -217,9 +217,7 @@ def test_a_prompt_never_exceeds_the_window() -> None:
     long = ["word " * 700, "two words", "unbroken" * 400, *(f"Message number {n} says this." for n in range(40))]
     overhead = sum(count([m["content"] for m in plan(SAID, PERSONAL).requests[0].messages]))
     window = overhead + 400
-    made = plan_requests(
-        table(long), PERSONAL, ExtractSettings(answer_tokens=100, overlap_tokens=30), Library(), count, window
-    )
+    made = plan_requests(table(long), PERSONAL, ExtractSettings(answer_tokens=100), Library(), count, window)
     assert len(made.parts) > 3
     for request in made.requests:
         assert sum(count([m["content"] for m in request.messages])) + request.max_tokens <= window
@@ -229,24 +227,24 @@ def test_a_prompt_never_exceeds_the_window() -> None:
 
 def test_quotes_are_checked_against_whole_words_of_the_message() -> None:
     text = "Well — the build needs Node 22,\nnot Node 20; see docs/build.md."
-    found = find_anchor("the build needs node 22, not Node 20", text, 90)
+    found = find_anchor("the build needs node 22, not Node 20", text)
     assert found
     assert text[found.start : found.end] == "the build needs Node 22,\nnot Node 20"
-    near = find_anchor("the build neds Node 22, not Nod", text, 90)
+    near = find_anchor("the build neds Node 22, not Nod", text)
     assert near
     assert text[near.start : near.end] == "the build needs Node 22,\nnot Node"
-    assert find_anchor("the build needs … see docs/build.md", text, 90)
-    assert find_anchor("the build needs Python 3.11 and make", text, 90) is None
-    assert find_anchor("Node", text, 90) is None
-    assert find_anchor("Yes.", "Yes.", 90)
-    assert find_anchor(text * 3, text, 90) is None
+    assert find_anchor("the build needs … see docs/build.md", text)
+    assert find_anchor("the build needs Python 3.11 and make", text) is None
+    assert find_anchor("Node", text) is None
+    assert find_anchor("Yes.", "Yes.")
+    assert find_anchor(text * 3, text) is None
 
 
 @given(st.text(), st.text(min_size=1), st.integers(0, 40), st.integers(1, 60))
 @settings(deadline=None)
 def test_an_anchor_lies_in_its_text(quote: str, text: str, start: int, length: int) -> None:
     for wanted in (quote, text[start : start + length]):
-        found = find_anchor(wanted, text, 90)
+        found = find_anchor(wanted, text)
         assert found is None or 0 <= found.start <= found.end <= len(text)
 
 
@@ -312,7 +310,7 @@ def test_a_folder_of_ones_own_overrides_prompts_and_adds_packs(tmp_path: Path) -
     (tmp_path / "gist.md").write_text("=== system ===\nBrief.\n=== user ===\n$mark $fenced\n")
     assert mine.load_prompt("gist").render_messages(mark="m", fenced="$f")[1]["content"] == "m $f"
     assert mine.compute_digest(["gist"], ["kitchen"]) != before
-    made = plan_requests(table(SAID), CODING, ExtractSettings(pack="kitchen", prompts=tmp_path), mine, count, 32_768)
+    made = plan_requests(table(SAID), ObserveSettings(pack="kitchen"), ExtractSettings(), mine, count, 32_768)
     assert "how a dish is made" in made.requests[0].messages[0]["content"]
     with pytest.raises(UsageError, match="no pack at"):
         mine.load_pack("garden")

@@ -50,7 +50,7 @@ def read(claims: list[dict[str, Any]], said: list[tuple[str, str]] = SAID) -> Pa
     answer = reuse_completion(
         request, Completion(request.id, json.dumps({"claims": claims}, ensure_ascii=False), model="tiny")
     )
-    return read_answer(plan.parts[0], answer, plan.rows["s"], ExtractSettings())
+    return read_answer(plan.parts[0], answer, plan.rows["s"])
 
 
 TRUE = {

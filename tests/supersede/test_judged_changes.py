@@ -76,7 +76,7 @@ def answer(quote: str, said: str = "changes", pair: Pair = PAIR) -> Answered:
     (completion,) = CheckedLLM(ScriptedLLM([{"quote": quote, "answer": said}])).complete(
         [build_request(pair, Library())]
     )
-    return parse_answer(completion, pair, 90.0)
+    return parse_answer(completion, pair)
 
 
 def test_a_change_is_one_where_the_later_claim_says_so_better_than_the_earlier() -> None:

@@ -79,7 +79,7 @@ def _collect_told(
     from slowwave.cli.common import find_project, open_memory
     from slowwave.context.handed_out import note_block
     from slowwave.text.fence import fence_block
-    from slowwave.text.words import extract_content_words
+    from slowwave.text.words import is_follow_up
 
     memory = open_memory(store, space)
     folder = given.get("cwd") or next(iter(given.get("workspace_roots") or ()), None)
@@ -88,7 +88,7 @@ def _collect_told(
         return ""
     if event == "session-start":
         block = memory.briefing(budget, workspace=here)
-    elif len(extract_content_words(prompt)) > memory.settings.context.active.follow_up_words:
+    elif not is_follow_up(prompt):
         block = memory.context(prompt, budget, automatic=True, workspace=here)
     else:
         return ""  # what follows on what was just said asks the session, not the memory

@@ -103,7 +103,7 @@ def _collect_session_claims(
     for part in parts:
         completion = answers[part.request.id]
         if completion.ok:
-            read = read_answer(part, completion, plan.rows[session], settings.extract)
+            read = read_answer(part, completion, plan.rows[session])
         else:
             read = _recover_failed_part(part, completion, plan, settings, model)
         reads.append((part.request.id, read))
@@ -120,7 +120,7 @@ def _recover_failed_part(
     """
     read = ParsedClaims()
     if completion.error == "cut":
-        read = read_answer(part, completion, plan.rows[part.session_id], settings.extract)
+        read = read_answer(part, completion, plan.rows[part.session_id])
     if not read.claims and model.extractive:
         read.claims = _observe_part(part, settings)
     read.rejected.append(Rejected(part.request.id, _format_error(completion), completion.text))
@@ -180,7 +180,7 @@ def _observe_part(part: Part, settings: Settings) -> list[dict[str, Any]]:
     """Return claims of one part's messages without the model, as rows of claims.SCHEMA with their places."""
     rows = {turn.row["message_id"]: dict(turn.row) for turn in part.chunk.turns}
     table = pa.Table.from_pylist(list(rows.values()), schema=MESSAGES.schema)
-    seen = observe(table, settings.observe.model_copy(update={"min_messages": 1}))
+    seen = observe(table, settings.observe, min_messages=1)
     return [_add_place(claim, rows[claim["message_ids"][0]]) for claim in seen.claims.to_pylist()]
 
 

@@ -85,12 +85,13 @@ def plan_requests(
     library: Library,
     count: Counter,
     window: int,
+    min_messages: int = 2,
 ) -> Plan:
     """Return requests for every session in `messages`.
 
     In: rows of MESSAGES, the active ones, of whole sessions, in any order. `window` is the model's context window and
-    `count` counts tokens as it does. No request exceeds the window. Sessions of fewer than `observe.min_messages`
-    spoken messages are in `skipped`.
+    `count` counts tokens as it does. No request exceeds the window. Sessions of fewer than `min_messages` spoken
+    messages are in `skipped`; a chunk begins with up to 200 tokens of the last.
 
     Raises:
         EngineUnavailable: the window is too small for the prompt itself and an answer.
@@ -99,10 +100,10 @@ def plan_requests(
     overhead: dict[str, int] = {}
     for session, rows in plan.rows.items():
         turns = build_turns(rows)
-        if len(turns) < observe.min_messages:
-            plan.skipped[session] = f"{len(turns)} spoken messages, {observe.min_messages} needed"
+        if len(turns) < min_messages:
+            plan.skipped[session] = f"{len(turns)} spoken messages, {min_messages} needed"
             continue
-        pack = library.load_pack(select_pack(rows, observe, extract))
+        pack = library.load_pack(select_pack(rows, observe))
         if pack.name not in overhead:
             overhead[pack.name] = _count_overhead_tokens(library, pack, extract, count)
         room = min(extract.chunk_tokens, window - overhead[pack.name] - extract.answer_tokens)
@@ -112,17 +113,17 @@ def plan_requests(
                 f"a context window of {window:,} tokens leaves {room} for a transcript beside a prompt of "
                 f"{overhead[pack.name]:,} and an answer of {extract.answer_tokens:,}: lower extract.answer_tokens",
             )
-        chunks = split_into_chunks(turns, room, min(extract.overlap_tokens, room // 4), count)
+        chunks = split_into_chunks(turns, room, min(200, room // 4), count)
         plan.parts.extend(
             _build_part(session, pack, chunk, (n, len(chunks)), extract, library) for n, chunk in enumerate(chunks)
         )
     return plan
 
 
-def select_pack(rows: Sequence[Mapping[str, Any]], observe: ObserveSettings, extract: ExtractSettings) -> str:
+def select_pack(rows: Sequence[Mapping[str, Any]], observe: ObserveSettings) -> str:
     """Return the pack for a session: the one that is set, else by the look of it."""
-    if extract.pack or observe.pack != "auto":
-        return extract.pack or observe.pack
+    if observe.pack != "auto":
+        return observe.pack
     return "coding" if is_coding(dict(row) for row in rows) else "personal"
 
 
