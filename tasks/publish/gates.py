@@ -14,9 +14,6 @@ from slowwave.schemas.tables import MESSAGES, SESSIONS
 from slowwave.tasks.summarize.coherence import Coherence, compute_mean
 from slowwave.tasks.topics.merge import TopicFigures
 
-EXAMPLES = 3
-"""Claims shown of each gate."""
-
 
 @dataclass(frozen=True)
 class Bounds:
@@ -24,6 +21,8 @@ class Bounds:
     (`docs/decisions/043-where-the-gates-lie.md`).
     """
 
+    examples: int = 3
+    """Claims shown of each gate."""
     claims: int = 100
     """Claims in the live release."""
     rows: int = 100
@@ -103,7 +102,7 @@ def _check_shares(settings: GateSettings, active: int, became: Sequence[tuple[st
     ):
         share = (sum(counts[kind] for kind in kinds) + more) / active
         if share > bound:
-            examples = _show_texts([claim for kind, claim in became if kind in kinds][:EXAMPLES])
+            examples = _show_texts([claim for kind, claim in became if kind in kinds][: BOUNDS.examples])
             less = [f"{more:,} fewer in the sessions that other rules were used on"] if more else []
             which = " or ".join(kinds)
             told = "; ".join([*less, *([examples] if examples else [])])
@@ -136,7 +135,7 @@ def _check_summaries(summaries: Sequence[Coherence]) -> Iterator[str]:
 
 
 def _name_worst(why: str, worst: Sequence[Coherence]) -> str:
-    return f"{why}: {_show_texts(one.text for one in worst[:EXAMPLES])}"
+    return f"{why}: {_show_texts(one.text for one in worst[: BOUNDS.examples])}"
 
 
 def _show_texts(texts: Iterable[str]) -> str:

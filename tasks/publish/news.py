@@ -16,7 +16,6 @@ from slowwave.store.snapshot import Snapshot
 from slowwave.store.store import Store
 from slowwave.tasks.publish import gates
 
-EXAMPLES = 3
 OF_USE = ("reusable", "non_trivial")
 """What a language model, or else the labels, say of a claim; null where nobody is sure. Whether it is `specific` is a
 matter of style: of a model that begins every summary with "It was said" no claim is.
@@ -81,7 +80,7 @@ def check_news(settings: GateSettings, news: News) -> Iterator[str]:
     for bad, good, least, what, name in shares:
         total, bound = len(bad) + max(good, 0), getattr(settings, name)
         if total >= least and len(bad) > bound * total:
-            told = "; ".join(" ".join(one.split())[:100] for one in dict.fromkeys(bad[: EXAMPLES * 9]))
+            told = "; ".join(" ".join(one.split())[:100] for one in dict.fromkeys(bad[: gates.BOUNDS.examples * 9]))
             yield f"{len(bad) / total:.0%} {what}, gates.{name} allows {bound:.0%}: {told[:320]}"
     if settings.max_tokens and news.tokens > settings.max_tokens:
         yield f"{news.tokens:,} tokens since the live release, gates.max_tokens allows {settings.max_tokens:,}"
