@@ -74,8 +74,8 @@ Of the calls that a run makes one in {stride} was failed, the first drawn by cha
 What else is broken on purpose, by tests: a night killed after each step and at random times, also under Prefect
 (`tests/flows/test_crash.py`, `tests/flows/test_crash_at_random.py`, `tests/flows/test_crash_under_prefect.py`); a
 session, a step, a model's server that fails (`tests/flows/test_failures.py`, `tests/flows/test_model_goes_down.py`);
-Prefect's server that is dead before a night or dies in the middle of a step or while the last one ends: the night is
-released, status 0, and only then Prefect tries for some minutes to say so (`tests/flows/test_under_prefect.py`,
+Prefect's server that is dead before a night or dies in the middle of a step or while the last one ends: the night ends
+in a line that names `--plain`, and the next one goes on from what was done (`tests/flows/test_under_prefect.py`,
 `tests/flows/test_prefect_server_dies.py`); stamps of the hour that is there twice, of the future and of none, a clock
 set back, and one that was ahead (`tests/ingest/test_hostile_files.py`, `tests/flows/test_gates.py`); writers and
 readers at once (`tests/flows/test_all_at_once.py`); transcripts of any shape

@@ -72,16 +72,3 @@ def read_claim_confidences(settings: Settings, snapshot: Snapshot) -> dict[str, 
     """Return how sure each claim of a release is, by its id, as every other output tells it."""
     view = View.open(settings.store, settings.space, snapshot.release.release_id)
     return view.look_up_confidences(view.read_keys(OBSERVATIONS).to_pylist())
-
-
-def __getattr__(name: str) -> Any:
-    """Return the flow that deployments name; a plain export imports no Prefect.
-
-    Raises:
-        AttributeError: nothing here is called that.
-    """
-    if name != "export":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from slowwave.flows.under_prefect import export
-
-    return export

@@ -1,6 +1,6 @@
 """The night: transcripts in, a released memory out.
 
-    prefect:  slowwave.flows.nightly.nightly, at 03:00 (deployments/prefect.yaml)
+    prefect:  slowwave.flows.prefect.nightly, at 03:00 (deployments/prefect.yaml)
     by hand:  slowwave run [PATH…] [--plain]
 
 Every step asks which rows lack its output, works in batches, and marks last; so a night that was killed is
@@ -10,7 +10,6 @@ others nor the release (`run_step`, `slowwave/tasks/isolate.py`).
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 from slowwave.flows.forget import erase_plans
 from slowwave.flows.parts.report import RunReport
@@ -107,16 +106,3 @@ def run_steps_after_read(
 def collect_transcript_roots() -> list[Path]:
     """Return the transcripts of the tools installed for this user."""
     return [path for _, path in find_installed(Path.home())]
-
-
-def __getattr__(name: str) -> Any:
-    """Return the flow that deployments name; a plain night imports no Prefect.
-
-    Raises:
-        AttributeError: nothing here is called that.
-    """
-    if name != "nightly":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from slowwave.flows.under_prefect import nightly
-
-    return nightly

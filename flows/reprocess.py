@@ -223,16 +223,3 @@ def backfill_gists(settings: Settings, call: Caller = run_as_function) -> RunRep
 def _refuse_without_gists(settings: Settings) -> None:
     if settings.gists == "off":
         raise UsageError("gists are off: set SLOWWAVE_GISTS, or name a strategy with --gists")
-
-
-def __getattr__(name: str) -> Any:
-    """Return the flow that deployments name; a plain reprocessing imports no Prefect.
-
-    Raises:
-        AttributeError: nothing here is called that.
-    """
-    if name != "reprocess":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from slowwave.flows.under_prefect import reprocess
-
-    return reprocess

@@ -22,7 +22,8 @@ SlowwaveError
 │   └── EngineUnavailable  a language model's engine can answer nothing (slowwave.engines.llm.protocol)
 │       └── ModelNotServed it has no model of that name
 ├── NightIncomplete        a step failed, or a session in it; the rest is released (slowwave.flows.parts.report)
-├── Unquoted               what Prefect is told of an error (slowwave.flows.under_prefect)
+├── Unquoted               what Prefect is told of an error (slowwave.flows.prefect)
+├── PrefectFailed          Prefect can't run something, or not note it (slowwave.flows.prefect)
 ├── WebTrouble             a search or a page can't be had (slowwave.web.engines)
 └── UsageError             a request that can't be carried out as put
 """

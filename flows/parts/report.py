@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from slowwave.schemas.errors import SlowwaveError
+from slowwave.schemas.vocabulary import RunStatus
 from slowwave.store.releases import Release
 from slowwave.tasks.job import StepReport
 
@@ -68,6 +69,17 @@ class RunReport:
         if self.failures or self.held:
             raise NightIncomplete(self)
         return self
+
+    @property
+    def status(self) -> RunStatus:
+        """How the run ended, as its row says."""
+        return RunStatus.HELD if self.held else RunStatus.INCOMPLETE if self.failures else RunStatus.DONE
+
+    @property
+    def news(self) -> str:
+        """What was read that is new, in a few words that quote nothing."""
+        read = next((step for step in self.steps if step.step == "read" and step.rows_out), None)
+        return f"{read.rows_out:,} messages in {read.counts['sessions']:,} sessions" if read else "nothing"
 
     @property
     def seconds(self) -> float:

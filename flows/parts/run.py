@@ -120,9 +120,7 @@ def open_run(
         finally:
             close_models(job)
         if report.release or report.failures or report.held or report.count_paid_requests():
-            failed = RunStatus.INCOMPLETE if report.failures else RunStatus.DONE
-            status = RunStatus.HELD if report.held else failed
-            _write_run(store, run_id, kind, started, datetime.now(UTC), status, report)
+            _write_run(store, run_id, kind, started, datetime.now(UTC), report.status, report)
 
 
 def run_step(call: Caller, report: RunReport, step: Callable[..., StepReport], job: Job, *args: Any) -> None:

@@ -99,7 +99,7 @@ def run(
 
         return run_night(absolute, settings)
     import_prefect_quietly()
-    from slowwave.flows.under_prefect import run_night_under_prefect
+    from slowwave.flows.prefect import run_night_under_prefect
 
     return run_night_under_prefect([str(path) for path in absolute], given)
 

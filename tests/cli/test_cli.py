@@ -140,7 +140,7 @@ def test_errors_are_one_line_and_say_what_to_do(tmp_path: Path) -> None:
 def test_a_path_that_cannot_be_read_is_refused_before_prefect_starts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(sys.modules, "slowwave.flows.under_prefect", None)  # importing it would raise ImportError
+    monkeypatch.setitem(sys.modules, "slowwave.flows.prefect", None)  # importing it would raise ImportError
     os.mkfifo(tmp_path / "pipe")
     for path, why in (("none", "no such file or folder"), ("pipe", "expected a file or a folder, got a pipe")):
         result = typed("run", tmp_path / path, "--store", tmp_path / "s")

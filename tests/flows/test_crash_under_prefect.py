@@ -17,7 +17,7 @@ import json, sys
 from slowwave.cli.common import import_prefect_quietly
 
 import_prefect_quietly()
-from slowwave.flows.under_prefect import run_night_under_prefect
+from slowwave.flows.prefect import run_night_under_prefect
 
 run_night_under_prefect([sys.argv[1]], {"store": sys.argv[2], **json.loads(sys.argv[3])})
 """

@@ -233,7 +233,7 @@ from slowwave.cli.common import import_prefect_quietly
 
 import_prefect_quietly()
 from slowwave.flows.parts.report import NightIncomplete
-from slowwave.flows.under_prefect import nightly, run_night_under_prefect
+from slowwave.flows.prefect import nightly, run_night_under_prefect
 from slowwave.schemas.errors import UsageError
 from slowwave.tasks.topics import task
 

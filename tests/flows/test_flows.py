@@ -6,19 +6,20 @@ from pathlib import Path
 
 import pytest
 import yaml
-from prefect import Flow, flow, task
+from prefect import Flow
 from prefect.client.orchestration import get_client
-from prefect.runtime import flow_run
 from prefect.testing.utilities import prefect_test_harness
 
-from slowwave.flows.under_prefect import (
+from slowwave.flows.prefect import (
+    PrefectFailed,
     export,
     nightly,
     reprocess,
+    restore_words,
+    run_as_task,
     run_night_under_prefect,
-    run_under_prefect,
 )
-from slowwave.schemas.errors import StoreLocked
+from slowwave.schemas.errors import StoreLocked, UsageError
 from slowwave.store.lock import writer_lock
 
 # Prefect's test server warns at its end, on some machines.
@@ -66,37 +67,37 @@ def test_a_night_a_reprocessing_and_an_export_under_prefect(server: None, tmp_pa
         assert any("| passages |" in str(one.data) for one in shown)
 
 
-def test_what_the_work_raises_is_no_failure_of_prefect(
-    server: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_what_a_step_raises_is_raised_as_it_is_and_tried_once_more_where_it_may_pass(
+    server: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("slowwave.flows.prefect.RETRY_SECONDS", 0)
     called: list[str] = []
 
-    @task
-    def fails() -> None:
-        called.append("step")
+    def fail() -> None:
+        called.append("fail")
         raise ConnectionError("a step's own server is away")
 
+    def recover() -> str:
+        called.append("recover")
+        if called.count("recover") == 1:
+            raise ConnectionError("away for a moment")
+        return "done"
+
+    def refuse() -> None:
+        called.append("refuse")
+        raise UsageError("it would be refused again")
+
     with pytest.raises(ConnectionError, match="own server"):
-        run_under_prefect(fails, fails.fn)
+        run_as_task(fail)
+    assert run_as_task(recover) == "done"
+    with pytest.raises(UsageError, match="refused again"):
+        run_as_task(refuse)
+    assert called == ["fail", "fail", "recover", "recover", "refuse"]
     (tmp_path / "default").mkdir()
     with writer_lock(tmp_path / "default", "another", "nightly"), pytest.raises(StoreLocked):
         run_night_under_prefect([str(SAMPLES)], {"store": str(tmp_path)})
-    assert called == ["step"]
-    assert "slowwave: Prefect" not in capsys.readouterr().err
 
 
-def test_what_is_done_when_prefect_loses_its_run_is_not_done_twice(
-    server: None, capsys: pytest.CaptureFixture[str]
-) -> None:
-    called: list[str] = []
-
-    @flow
-    def outlives_its_run() -> str:
-        called.append("flow")
-        with get_client(sync_client=True) as client:
-            client.delete_flow_run(flow_run.id)
-        return "done"
-
-    assert run_under_prefect(outlives_its_run, outlives_its_run.fn) == "done"
-    assert called == ["flow"]
-    assert "slowwave: Prefect could not note that outlives-its-run is done" in capsys.readouterr().err
+def test_what_prefect_itself_raises_is_told_as_its_failure() -> None:
+    with pytest.raises(PrefectFailed, match=r"RuntimeError: no server.*slowwave run --plain"), restore_words():
+        raise RuntimeError("no server")

@@ -6,10 +6,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-from slowwave.schemas.tables import RUNS
-from slowwave.store import Store
-from slowwave.store.releases import read_releases
-
 ROOT = Path(__file__).parents[2]
 SAMPLES = ROOT / "data" / "samples" / "codex"
 
@@ -20,7 +16,7 @@ def closed_port() -> int:
         return int(one.getsockname()[1])
 
 
-def start_night(folder: Path, **prefect: str) -> subprocess.Popen[str]:
+def start_night(folder: Path, *words: str, **prefect: str) -> subprocess.Popen[str]:
     folder.mkdir()
     given = {"SLOWWAVE_ENCODER": "hash-384", "SLOWWAVE_KEYWORDS__TOP": "0", "PREFECT_HOME": str(folder / "prefect")}
     command = [
@@ -31,6 +27,7 @@ def start_night(folder: Path, **prefect: str) -> subprocess.Popen[str]:
         str(SAMPLES),
         "--store",
         str(folder / "store"),
+        *words,
     ]
     pipe = subprocess.PIPE
     return subprocess.Popen(
@@ -38,18 +35,20 @@ def start_night(folder: Path, **prefect: str) -> subprocess.Popen[str]:
     )
 
 
-def test_a_night_goes_on_without_a_server_that_does_not_come_or_is_dead(tmp_path: Path) -> None:
+def test_a_server_that_does_not_come_or_is_dead_ends_the_night_in_a_line_and_plain_it_goes(tmp_path: Path) -> None:
     late, dead = tmp_path / "late", tmp_path / "dead"
     nights = {
         late: start_night(late, PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS="0"),
         dead: start_night(dead, PREFECT_API_URL=f"http://127.0.0.1:{closed_port()}/api"),
     }
     for folder, night in nights.items():
-        said, trouble = night.communicate()
-        assert night.returncode == 0, trouble
-        assert "Released r1" in said
+        _, trouble = night.communicate()
+        assert night.returncode == 1
         (line,) = [line for line in trouble.splitlines() if not line.endswith(" s")]  # how far it is
-        assert line.startswith("slowwave: Prefect failed, so nightly goes on without it (RuntimeError: ")
-        store = Store.open(folder / "store")
-        assert [one.name for one in read_releases(store)] == ["r1"]
-        assert store.count(RUNS) == 1
+        assert line.startswith("slowwave: Prefect failed (RuntimeError: ")
+        assert line.endswith("`slowwave run --plain` does a night without Prefect")
+        assert not (folder / "store").exists()
+    plain = start_night(tmp_path / "plain", "--plain", PREFECT_API_URL=f"http://127.0.0.1:{closed_port()}/api")
+    said, trouble = plain.communicate()
+    assert plain.returncode == 0, trouble
+    assert "Released r1" in said
