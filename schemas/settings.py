@@ -191,7 +191,7 @@ class ObserveSettings(Section):
 class BoilerplateSettings(Section):
     """What counts as junk: text that comes back session after session."""
 
-    min_sessions: int = Field(5, ge=0, description="Sessions that hold a line word for word; 0 turns the mask off.")
+    min_sessions: int = Field(5, ge=0, description="Sessions that hold a line, from which on it is masked; 0: never.")
 
 
 class HabitSettings(Section):

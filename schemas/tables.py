@@ -184,7 +184,7 @@ BOILERPLATE = Table(
         string_field("span_id"),  # hash of the normalised text, 16 hex digits
         string_field("text", null=False),  # as it read where it was first found
         pa.field("sessions", pa.int64(), nullable=False),  # distinct sessions that hold it
-        pa.field("count", pa.int64(), nullable=False),  # how often it was masked
+        pa.field("kept", STRINGS, nullable=False),  # the first sessions of what a person typed, where it is not masked
         string_field("step_key", null=False),
     ),
 )
@@ -195,7 +195,7 @@ LINES = Table(
     fields=(
         string_field("session_id"),
         pa.field("hashes", pa.list_(pa.int64()), nullable=False),  # distinct spans of the session, sorted
-        pa.field("counts", pa.list_(pa.int32()), nullable=False),  # how often each stands in it
+        pa.field("typed", pa.list_(pa.int64()), nullable=False),  # those of them that a person typed in it
         string_field("step_key", null=False),
     ),
 )

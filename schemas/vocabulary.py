@@ -3,7 +3,7 @@
 The enums are strings: Arrow, polars, Lance and JSON take them as they are. No step spells out a status.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Any
 
@@ -108,7 +108,9 @@ class RunStatus(StrEnum):
 
 
 WITHDRAWN = "its session was observed again and no longer says so"
-"""The reason of a superseded claim that nothing supersedes: no later claim stands for it."""
+MASKED = "its words are masked: they recur over many sessions, or recall had handed them out"
+WITHDRAWALS = (WITHDRAWN, MASKED)
+"""Reasons of a superseded claim that nothing supersedes: no later claim stands for it."""
 
 SPOKEN = (Origin.HUMAN, Origin.MODEL)
 """Origins of somebody's words; tool traffic and synthetic turns are nobody's."""
@@ -124,6 +126,11 @@ def is_spoken(row: Mapping[str, Any]) -> bool:
 def is_turn(row: Mapping[str, Any]) -> bool:
     """Return whether a message is spoken by one who takes part in the talk, rather than set before it."""
     return is_spoken(row) and row["role"] in TALKING
+
+
+def count_turns(rows: Iterable[Mapping[str, Any]]) -> int:
+    """Return how many messages are turns, or were before their text was masked."""
+    return sum(is_turn({**row, "text": "masked"}) for row in rows if row["text"])
 
 
 SHARED = "shared"

@@ -132,12 +132,13 @@ def _list_quarantine(settings: "Settings", everything: bool) -> Listing:
 
 
 def _list_junk(settings: "Settings", everything: bool) -> Listing:
-    """Return the boilerplate that is masked before anything is distilled, with counts."""
+    """Return the text that recurs over many sessions, and in how many of them it is masked."""
     from slowwave.schemas.tables import BOILERPLATE
 
     rows = _open_store(settings).read(BOILERPLATE).to_pylist()
-    rows.sort(key=lambda row: (-row["count"], row["span_id"]))
-    cells = [(row["span_id"], f"{row['sessions']:,}", f"{row['count']:,}", row["text"][:120]) for row in rows]
+    rows.sort(key=lambda row: (-row["sessions"], row["span_id"]))
+    counts = ((f"{row['sessions']:,}", f"{row['sessions'] - len(row['kept']):,}") for row in rows)
+    cells = [(row["span_id"], *count, row["text"][:120]) for row, count in zip(rows, counts, strict=True)]
     return Listing(rows, ("span", "sessions", "masked", "text"), cells)
 
 

@@ -1,16 +1,16 @@
 """Boilerplate: spans of text that stand in many sessions word for word, and messages without them.
 
-Templates, pasted rules (CLAUDE.md, AGENTS.md), system prompts and tool banners come back session after session; what
-people say does not. Method: exact hashes of line- and sentence-sized shingles, counted by distinct session (as CCNet
-drops paragraphs: Wenzek et al., LREC 2020). MinHash finds documents that are alike, but a mask needs places, and a
-body that was edited in one line still shares its other lines; exact hashes give both, at a few MB/s.
+Templates, pasted rules (CLAUDE.md, AGENTS.md), system prompts and tool banners come back session after session. What a
+person typed is kept in the first sessions that hold it; later copies, and what no person typed, are masked. Method:
+exact hashes of line- and sentence-sized shingles, counted by distinct session (as CCNet drops paragraphs: Wenzek et
+al., LREC 2020). MinHash finds documents that are alike, but a mask needs places, and a body that was edited in one line
+still shares its other lines; exact hashes give both, at a few MB/s.
 """
 
 import hashlib
 import re
 from bisect import bisect_left, bisect_right
-from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -97,9 +97,9 @@ def _hash_units(units: Units) -> int:
     return int.from_bytes(hashlib.blake2b(joined.encode("utf-8", "surrogatepass"), digest_size=8).digest(), signed=True)
 
 
-def count_session_spans(texts: Iterable[str]) -> Counter[int]:
-    """Return how often each shingle stands in a session's texts."""
-    return Counter(span.hash for text in texts for span in extract_spans(text))
+def hash_session_spans(texts: Iterable[str]) -> set[int]:
+    """Return the hashes of the shingles in a session's texts."""
+    return {span.hash for text in texts for span in extract_spans(text)}
 
 
 def find_recurring_spans(sessions: Iterable[Collection[int]], min_sessions: int) -> dict[int, int]:
@@ -132,6 +132,27 @@ def mask_spans(text: str, known: Collection[int]) -> str:
     return "".join(kept)
 
 
+def find_repeating_sessions(
+    quote: str, text: str, spans: Iterable[Span], holders: Mapping[int, Set[str]]
+) -> frozenset[str]:
+    """Return the sessions that hold all of a quote.
+
+    Args:
+        quote: verbatim from the text.
+        text: the message it is from.
+        spans: the text's shingles.
+        holders: hash of a shingle -> the sessions that hold it.
+    """
+    start = text.find(quote)
+    end = start + len(quote)
+    near = [span for span in spans if span.start < end and start < span.end] if start >= 0 else []
+    around = [span for span in near if span.start <= start and end <= span.end]
+    held = [frozenset(holders.get(span.hash, ())) for span in around or near]
+    if around or not near:
+        return frozenset[str]().union(*held)
+    return held[0].intersection(*held)
+
+
 def restore_quote(quote: str, masked_text: str, text: str) -> str:
     """Return a quote cut from the masked text as it stands in the text itself: what was blanked inside it is there
     again.
@@ -145,6 +166,11 @@ def restore_quote(quote: str, masked_text: str, text: str) -> str:
 def format_span_id(number: int) -> str:
     """Return a shingle's hash as 16 hex digits."""
     return f"{number & 0xFFFFFFFFFFFFFFFF:016x}"
+
+
+def parse_span_id(span_id: str) -> int:
+    """Return the hash of a shingle from its 16 hex digits."""
+    return int.from_bytes(bytes.fromhex(span_id), signed=True)
 
 
 def find_span_texts(texts: Iterable[str], wanted: Collection[int]) -> Mapping[int, str]:

@@ -1,29 +1,31 @@
 """Boilerplate over the vault: sessions that changed are hashed, spans counted over all, and what recurs is listed."""
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Collection, Mapping
 from datetime import datetime
 from functools import cached_property
 from typing import Any
 
-import numpy as np
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from slowwave.schemas.ids import compute_content_id
-from slowwave.schemas.tables import BOILERPLATE, LINES, MESSAGES
-from slowwave.schemas.vocabulary import SPOKEN
+from slowwave.schemas.tables import BOILERPLATE, LINES, MESSAGES, OBSERVATIONS, SESSIONS
+from slowwave.schemas.vocabulary import SPOKEN, Origin, Status
 from slowwave.store.journal import load_recalled_spans
 from slowwave.store.store import Store
 from slowwave.tasks.boilerplate.echo import mask_echoes
 from slowwave.tasks.boilerplate.masks import (
     VERSION,
-    count_session_spans,
+    extract_spans,
     find_recurring_spans,
+    find_repeating_sessions,
     find_span_texts,
     format_span_id,
+    hash_session_spans,
     mask_spans,
+    parse_span_id,
     restore_quote,
 )
 from slowwave.tasks.job import Job, StepReport, compute_step_key, report_step
@@ -61,41 +63,56 @@ def _build_line_rows(job: Job, group: pl.DataFrame, key: str) -> pa.Table:
     spoken = _read_spoken_texts(job.store, group["session_id"].to_list(), gone)
     rows = []
     for sid in group["session_id"]:
-        counts = count_session_spans(spoken.get(sid, []))
-        held = sorted(counts)
-        rows.append({"session_id": sid, "hashes": held, "counts": [counts[h] for h in held], "step_key": key})
+        by_origin = {origin: [text for by, text in spoken.get(sid, []) if by == origin] for origin in SPOKEN}
+        spans = {o: hash_session_spans(texts) for o, texts in by_origin.items()}
+        typed, every = sorted(spans[Origin.HUMAN]), sorted(set().union(*spans.values()))
+        rows.append({"session_id": sid, "hashes": every, "typed": typed, "step_key": key})
     return pa.Table.from_pylist(rows, schema=LINES.schema)
 
 
-def _read_spoken_texts(store: Store, ids: list[str], gone: Collection[str]) -> dict[str, list[str]]:
-    """Return texts by session, in order of speech: people's and models' words that were not taken back."""
+def _read_spoken_texts(store: Store, ids: list[str], gone: Collection[str]) -> dict[str, list[tuple[str, str]]]:
+    """Return (origin, text) by session, in order of speech: people's and models' words that were not taken back."""
     said = pl.DataFrame(store.read_ids(MESSAGES, ids, [*TEXT_COLUMNS, "origin"], by="session_id"))
-    said = said.filter(pl.col("origin").is_in(SPOKEN) & ~pl.col("message_id").is_in(sorted(gone)))
-    return {str(k[0]): v["text"].to_list() for k, v in said.sort("seq").group_by(["session_id"], maintain_order=True)}
+    said = said.filter(pl.col("origin").is_in(SPOKEN) & ~pl.col("message_id").is_in(sorted(gone))).sort("seq")
+    groups = said.group_by(["session_id"], maintain_order=True)
+    return {str(key[0]): rows.select("origin", "text").rows() for key, rows in groups}
 
 
 def _update_boilerplate(job: Job, key: str) -> int:
     """Make the table say what the lines say now; rows that stay the same are left alone."""
-    lines = job.store.read(LINES, where=pc.field("step_key") == key).sort_by("session_id").to_pylist()
+    lines = _read_lines(job.store, key)
     often = find_recurring_spans([row["hashes"] for row in lines], job.settings.boilerplate.min_sessions)
     listed = compute_step_key("boilerplate", VERSION, job.settings.boilerplate)
     held = {r["span_id"]: r for r in job.store.read(BOILERPLATE).to_pylist()}
-    times: Counter[int] = Counter()
-    first: dict[int, str] = {}
+    holders: dict[int, list[str]] = {number: [] for number in often}
+    typed: set[int] = set()
     for row in lines:
-        for number, count in zip(row["hashes"], row["counts"], strict=True):
-            if number in often:
-                times[number] += count
-                first.setdefault(number, row["session_id"])
+        typed |= often.keys() & row["typed"]
+        for number in often.keys() & row["hashes"]:
+            holders[number].append(row["session_id"])
     texts = {n: held[format_span_id(n)]["text"] for n in often if format_span_id(n) in held}
-    texts |= _read_span_texts(job, {n: sid for n, sid in first.items() if n not in texts})
-    rows = [_build_boilerplate_row(n, texts[n], often[n], times[n], listed) for n in sorted(often)]
+    texts |= _read_span_texts(job, {n: sids[0] for n, sids in holders.items() if n not in texts})
+    # Kept are as many sessions as held it before it recurred: no claim that was made of it has to go.
+    most = max(1, job.settings.boilerplate.min_sessions - 1)
+    rows = [
+        {
+            "span_id": format_span_id(number),
+            "text": texts[number],
+            "sessions": often[number],
+            "kept": holders[number][:most] if number in typed else [],
+            "step_key": listed,
+        }
+        for number in sorted(often)
+    ]
     job.store.delete_ids(BOILERPLATE, sorted(set(held) - {row["span_id"] for row in rows}))
     return job.store.merge_changed(BOILERPLATE, pa.Table.from_pylist(rows, schema=BOILERPLATE.schema))
 
 
-def _build_boilerplate_row(number: int, text: str, sessions: int, count: int, key: str) -> dict[str, Any]:
-    return {"span_id": format_span_id(number), "text": text, "sessions": sessions, "count": count, "step_key": key}
+def _read_lines(store: Store, key: str) -> list[dict[str, Any]]:
+    """Return the rows of LINES under this key, sessions in order of time."""
+    begun = pl.DataFrame(store.read(SESSIONS, ["session_id", "started_at"]))
+    lines = pl.DataFrame(store.read(LINES, where=pc.field("step_key") == key)).join(begun, on="session_id")
+    return lines.sort("started_at", "session_id", nulls_last=True).to_dicts()
 
 
 def _read_span_texts(job: Job, wanted: Mapping[int, str]) -> dict[int, str]:
@@ -103,17 +120,47 @@ def _read_span_texts(job: Job, wanted: Mapping[int, str]) -> dict[int, str]:
     texts: dict[int, str] = {}
     for sid in sorted(set(wanted.values())):
         mine = {n for n, at in wanted.items() if at == sid}
-        spoken = _read_spoken_texts(job.store, [sid], ())
-        texts |= find_span_texts(spoken.get(sid, []), mine)
+        spoken = [text for _, text in _read_spoken_texts(job.store, [sid], ()).get(sid, [])]
+        texts |= find_span_texts(spoken, mine)
     return texts
+
+
+def add_repeating_sessions(job: Job) -> int:
+    """Count the sessions in which a person typed a masked copy as evidence of the claims made of the first ones.
+
+    Returns how many claims gained evidence.
+    """
+    kept = {parse_span_id(r["span_id"]): r["kept"] for r in job.store.read(BOILERPLATE).to_pylist() if r["kept"]}
+    holders: dict[int, set[str]] = {number: set() for number in kept}
+    for line in job.store.read(LINES).to_pylist() if kept else ():
+        for number in kept.keys() & line["typed"]:
+            holders[number] |= {line["session_id"]} - set(kept[number])
+    claims = job.store.read_ids(OBSERVATIONS, {sid for sids in kept.values() for sid in sids}, by="session_id")
+    claims = claims.filter(pc.is_in(claims["status"], pa.array([Status.ACTIVE, Status.DUPLICATE])))
+    first = [row["message_ids"][0] for row in claims.to_pylist()]
+    texts = {r["message_id"]: r["text"] for r in job.store.read_ids(MESSAGES, first).to_pylist()}
+    spans = {mid: extract_spans(text) for mid, text in texts.items()}
+    more: defaultdict[str, set[str]] = defaultdict(set)
+    for row, mid in zip(claims.to_pylist(), first, strict=True):
+        repeats = find_repeating_sessions(row["quote"], texts[mid], spans[mid], holders)
+        more[row["canonical_id"] or row["observation_id"]] |= repeats
+    rows = [
+        {**row, "evidence_sessions": sorted({*row["evidence_sessions"], *more[row["observation_id"]]})}
+        for row in job.store.read_ids(OBSERVATIONS, [key for key, repeats in more.items() if repeats]).to_pylist()
+    ]
+    return job.store.merge_changed(OBSERVATIONS, pa.Table.from_pylist(rows, schema=OBSERVATIONS.schema))
 
 
 class Mask:
     """What is masked before anything is distilled: boilerplate, and echoes of what recall handed out."""
 
     def __init__(self, job: Job) -> None:
-        rows = job.store.read(BOILERPLATE, ["span_id"])["span_id"].to_pylist()
-        self.known = {int.from_bytes(bytes.fromhex(one), signed=True) for one in rows}
+        self.known: set[int] = set()
+        self._kept: defaultdict[str, set[int]] = defaultdict(set)
+        for row in job.store.read(BOILERPLATE, ["span_id", "kept"]).to_pylist():
+            self.known.add(number := parse_span_id(row["span_id"]))
+            for sid in row["kept"]:
+                self._kept[sid].add(number)
         self._store = job.store
         self.recalled = load_recalled_spans(job.store.dir)
         self.echoes = 0
@@ -124,26 +171,29 @@ class Mask:
         """Session -> hash of the spans masked in it; sessions without any are left out."""
         if not self.known:
             return {}
-        known = np.array(sorted(self.known), dtype=np.int64)
         touched: dict[str, str] = {}
         for row in self._store.read(LINES, ["session_id", "hashes"]).to_pylist():
-            mine = np.intersect1d(np.asarray(row["hashes"], dtype=np.int64), known)
-            if mine.size:
-                touched[row["session_id"]] = compute_content_id(*(format_span_id(int(n)) for n in mine))
+            if mine := sorted(self.find_masked_spans(row["session_id"]).intersection(row["hashes"])):
+                touched[row["session_id"]] = compute_content_id(*map(format_span_id, mine))
         return touched
 
-    def mask_text(self, text: str, said_at: datetime | None) -> str:
+    def find_masked_spans(self, session_id: str) -> set[int]:
+        """Return the spans that are masked in a session: those that recur, but for those that it keeps."""
+        return self.known - self._kept[session_id] if session_id in self._kept else self.known
+
+    def mask_text(self, session_id: str, text: str, said_at: datetime | None) -> str:
         """Return a message's text, of the same length, with what is masked blanked out."""
-        kept, echoes = mask_echoes(mask_spans(text, self.known), said_at, self.recalled)
+        spoken = mask_spans(text, self.find_masked_spans(session_id))
+        kept, echoes = mask_echoes(spoken, said_at, self.recalled)
         self.echoes += echoes
         return kept
 
     def mask_messages(self, rows: pa.Table) -> pa.Table:
-        """Return rows of MESSAGES (`text` and `ts` at least) with what is masked blanked out."""
+        """Return rows of MESSAGES (`session_id`, `text` and `ts` at least) with what is masked blanked out."""
         if not (self.known or self.recalled) or not rows.num_rows:
             return rows
-        said = zip(rows["text"].to_pylist(), rows["ts"].to_pylist(), strict=True)
-        texts = pa.array([self.mask_text(one, at) for one, at in said], pa.string())
+        said = (rows[name].to_pylist() for name in ("session_id", "text", "ts"))
+        texts = pa.array(list(map(self.mask_text, *said)), pa.string())
         return rows.set_column(rows.schema.get_field_index("text"), rows.schema.field("text"), texts)
 
 
@@ -160,3 +210,14 @@ def restore_verbatim_quotes(claims: pa.Table, shown: pa.Table, stored: pa.Table)
     ]
     place = claims.schema.get_field_index("quote")
     return claims.set_column(place, claims.schema.field("quote"), pa.array(quotes, pa.string()))
+
+
+def find_masked_claims(claims: pa.Table, shown: pa.Table, stored: pa.Table) -> set[str]:
+    """Return ids of the claims whose quotes the stored messages have, and the masked ones no longer."""
+    texts, blank = (dict(zip(t["message_id"].to_pylist(), t["text"].to_pylist(), strict=True)) for t in (stored, shown))
+    return {
+        row["observation_id"]
+        for row in claims.to_pylist()
+        if row["quote"] in texts.get(mid := row["message_ids"][0], "")
+        and row["quote"] not in blank.get(mid, row["quote"])
+    }

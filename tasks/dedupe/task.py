@@ -6,8 +6,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slowwave.schemas.tables import MERGES, OBSERVATIONS
-from slowwave.schemas.vocabulary import WITHDRAWN, Status, is_shared
+from slowwave.schemas.vocabulary import Status, is_shared
 from slowwave.store.store import Store
+from slowwave.tasks.boilerplate.task import add_repeating_sessions
 from slowwave.tasks.dedupe import judge_llm
 from slowwave.tasks.dedupe.decide import Rules
 from slowwave.tasks.dedupe.dedupe import VERSION, dedupe
@@ -28,16 +29,17 @@ def dedupe_observations(job: Job) -> StepReport:
         seen = mask_seen(rows, key, keep=keep)
         pending = reset_rows(select_rows_to_dedupe(rows, seen))
         report.rows_in = pending.num_rows
-        if not pending.num_rows:
-            return report
-        known = rows.filter(pc.and_(pc.or_(seen, mask_superseded(rows)), mask_canonical(rows)))
-        judge = None if model is None else make_judge(model, report)
-        found = dedupe(pending, known, Rules(job.settings.dedupe.threshold), key, read_undone_pairs(job.store), judge)
-        job.store.merge(MERGES, found.merges)
-        report.rows_out = job.store.merge(OBSERVATIONS, found.observations)
-        report.counts["duplicates"] = found.merges.num_rows
-        if model is not None:
-            model.record_usage(report)
+        if pending.num_rows:
+            known = rows.filter(pc.and_(pc.or_(seen, mask_superseded(rows)), mask_canonical(rows)))
+            judge = None if model is None else make_judge(model, report)
+            rules = Rules(job.settings.dedupe.threshold)
+            found = dedupe(pending, known, rules, key, read_undone_pairs(job.store), judge)
+            job.store.merge(MERGES, found.merges)
+            report.rows_out = job.store.merge(OBSERVATIONS, found.observations)
+            report.counts["duplicates"] = found.merges.num_rows
+            if model is not None:
+                model.record_usage(report)
+        report.rows_out += add_repeating_sessions(job)
     return report
 
 
@@ -66,10 +68,8 @@ def select_rows_to_dedupe(rows: pa.Table, seen: pa.ChunkedArray) -> pa.Table:
     stale = pc.invert(seen)
     duplicate = pc.equal(rows["status"], Status.DUPLICATE)
     lost = pc.and_(duplicate, pc.invert(pc.is_in(rows["canonical_id"], held)))
-    withdrawn = pc.fill_null(pc.equal(rows["reason"], WITHDRAWN), False)
-    open_status = pc.is_in(rows["status"], pa.array(["active", "duplicate"]))
+    eligible = pc.is_in(rows["status"], pa.array(["active", "duplicate"]))
     fresh = pc.or_(stale, lost)
-    eligible = pc.and_(open_status, pc.invert(withdrawn))
     if pc.any(pc.and_(eligible, fresh)).as_py():
         # Another memory's claims are looked at again with whatever is new, so that one said here never repeats them.
         fresh = pc.or_(fresh, pa.array(list(map(is_shared, rows["observer"].to_pylist())), pa.bool_()))

@@ -5,7 +5,7 @@ from typing import Any
 
 import orjson
 
-from slowwave.schemas.vocabulary import WITHDRAWN, Status
+from slowwave.schemas.vocabulary import WITHDRAWALS, Status
 
 Row = dict[str, Any]
 FORGOTTEN_REASON = "forgotten"
@@ -53,7 +53,7 @@ def _free_claim(row: Row, gone: Set[str], members: Sequence[Row]) -> Row:
         }
     if row["superseded_by"] in gone:
         free = {"status": Status.ACTIVE, "reason": None, "topic_id": None, "assign_key": None}
-        row = {**row, **({} if row["reason"] == WITHDRAWN else free), "superseded_by": None, "valid_to": None}
+        row = {**row, **({} if row["reason"] in WITHDRAWALS else free), "superseded_by": None, "valid_to": None}
     sessions = {row["session_id"]}.union(*(one["evidence_sessions"] for one in members))
     times = [one["observed_at"] for one in (row, *members) if one["observed_at"]]
     return {**row, "evidence_sessions": sorted(sessions), "valid_from": min(times, default=None)}

@@ -116,12 +116,13 @@ def _plan_vault(store: Store, plan: Plan, gone: set[str]) -> None:
 def _plan_derived(store: Store, plan: Plan, gone: set[str]) -> None:
     """Note what was made of the messages."""
     sessions = set(plan.sessions)
-    columns = ["observation_id", "session_id", "message_ids", "observer", "canonical_id", "topic_id"]
+    columns = ["observation_id", "session_id", "message_ids", "observer", "topic_id", "evidence_sessions"]
     claims = store.read(OBSERVATIONS, columns).to_pylist()
     lost = find_claims(claims, gone, sessions)
     plan.claims = sorted(lost)
     mine = [row for row in claims if row["observation_id"] in lost]
-    plan.shrunk = sorted({row["canonical_id"] for row in mine if row["canonical_id"]} - lost)
+    borne_out = {row["observation_id"] for row in claims if not sessions.isdisjoint(row["evidence_sessions"])}
+    plan.shrunk = sorted(borne_out - lost)
     topics = store.read(TOPICS, ["topic_id", "samples"]).to_pylist()
     sampled = {row["topic_id"] for row in topics if lost & set(row["samples"])}
     plan.topics = sorted({row["topic_id"] for row in mine if row["topic_id"]} | sampled)

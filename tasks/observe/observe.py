@@ -19,7 +19,7 @@ import pyarrow as pa
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.settings import ObserveSettings
 from slowwave.schemas.tables import GATES, OBSERVATIONS
-from slowwave.schemas.vocabulary import Origin, is_turn
+from slowwave.schemas.vocabulary import Origin, count_turns, is_turn
 from slowwave.tasks.observe import lexicon as lex
 from slowwave.tasks.observe.categories import classify_personal, find_coding_category
 from slowwave.tasks.observe.coding import (
@@ -132,14 +132,14 @@ def observe(messages: pa.Table, settings: ObserveSettings, min_messages: int = 2
     GATE_COLUMNS; `quote` is a verbatim piece of the first message in `message_ids`; a second one is the turn that the
     claim answers, and `detail` is from there. `confidence` is the score as a probability. Words of summaries are about
     `max_share` of those spoken in everyday talk, more of a list of facts and less of a log, and MIN_BUDGET at least. A
-    session's claims depend on its own messages alone. Sessions of fewer than `min_messages` spoken messages, and those
-    without a claim, are in `skipped`.
+    session's claims depend on its own messages alone. Sessions of fewer than `min_messages` spoken messages (masked
+    ones count), and those without a claim, are in `skipped`.
     """
     rows: list[dict[str, Any]] = []
     skipped: dict[str, str] = {}
     for session, all_rows in _iter_sessions(messages):
         spoken = [r for r in all_rows if is_turn(r)]
-        if len(spoken) < min_messages:
+        if not spoken or count_turns(all_rows) < min_messages:
             skipped[session] = f"{len(spoken)} spoken messages, {min_messages} needed"
             continue
         coding = settings.pack == "coding" or (settings.pack != "personal" and is_coding(all_rows))

@@ -1,6 +1,6 @@
 """Claims of every session that is new or has grown, with keywords and vectors."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import polars as pl
@@ -9,9 +9,9 @@ import pyarrow.compute as pc
 
 from slowwave.engines.errors import EncoderFailed
 from slowwave.schemas.tables import EXCLUSIONS, MESSAGES, OBSERVATIONS
-from slowwave.schemas.vocabulary import WITHDRAWN, Origin, Status
+from slowwave.schemas.vocabulary import MASKED, WITHDRAWALS, WITHDRAWN, Origin, Status
 from slowwave.store.store import Store
-from slowwave.tasks.boilerplate.task import Mask, restore_verbatim_quotes
+from slowwave.tasks.boilerplate.task import Mask, find_masked_claims, restore_verbatim_quotes
 from slowwave.tasks.gists.keywords import extract_keywords
 from slowwave.tasks.isolate import do_apart, note_failed_units
 from slowwave.tasks.job import Job, StepReport, compute_step_key, fits_model_key, report_step
@@ -135,9 +135,9 @@ def _observe_group(
         made = _carry_over(made, held)
     now = pa.concat_tables([made, _keep_rows(job, held, kept, report)])
     now = remove_excluded_claims(now, job.store.read(EXCLUSIONS))
-    fresh = select_changed_rows(now, held)
+    fresh = select_changed_rows(now, held, find_masked_claims(held, shown, live))
     report.rows_out += job.store.merge(OBSERVATIONS, fresh)
-    report.counts["claims withdrawn"] += pc.sum(pc.equal(fresh["reason"], WITHDRAWN)).as_py() or 0
+    report.counts["claims withdrawn"] += pc.sum(pc.is_in(fresh["reason"], pa.array(WITHDRAWALS))).as_py() or 0
     if model:
         report.counts["rows in quarantine"] += quarantine_rejected(
             job.store, "observe", seen.rejected, set(ids) - set(waiting)
@@ -172,7 +172,7 @@ def _carry_over(made: pa.Table, held: pa.Table) -> pa.Table:
 
 def _keep_rows(job: Job, held: pa.Table, seen: set[str], report: StepReport) -> pa.Table:
     """Return the held rows whose messages a model has seen, with their vectors by the encoder of now."""
-    rows = [row for row in held.to_pylist() if row["reason"] != WITHDRAWN and seen.issuperset(row["message_ids"])]
+    rows = [row for row in held.to_pylist() if row["reason"] not in WITHDRAWALS and seen.issuperset(row["message_ids"])]
     kept = pa.Table.from_pylist(rows, schema=OBSERVATIONS.schema)
     filled = attach_vectors_if_there(job, kept, "summary", report)
     return kept if is_encoder_away(job) else filled
@@ -229,9 +229,9 @@ def add_keywords(job: Job, table: pa.Table, report: StepReport) -> pa.Table:
     return table.set_column(place, table.schema.field("keywords"), pa.array(found, table.schema.field("keywords").type))
 
 
-def select_changed_rows(claims: pa.Table, held: pa.Table) -> pa.Table:
+def select_changed_rows(claims: pa.Table, held: pa.Table, masked: Collection[str] = ()) -> pa.Table:
     """Return what has to be written: new claims, claims that read differently, and held claims no longer made,
-    withdrawn.
+    withdrawn, with another reason for those `masked`.
 
     A claim that is held keeps what later steps wrote to it. One that repeats a withdrawn claim counts as new again.
     """
@@ -240,12 +240,14 @@ def select_changed_rows(claims: pa.Table, held: pa.Table) -> pa.Table:
     fresh: list[dict[str, Any]] = []
     for oid, row in now.items():
         before = old.get(oid)
-        if before is None or before["reason"] == WITHDRAWN:
+        if before is None or before["reason"] in WITHDRAWALS:
             fresh.append(row)
         elif any(before[name] != row[name] for name in CLAIM):
             fresh.append({**before, **{name: row[name] for name in CLAIM}})
     withdrawn = {o for o, row in old.items() if o not in now and row["status"] in (Status.ACTIVE, Status.DUPLICATE)}
-    fresh += [{**old[oid], "status": Status.SUPERSEDED, "reason": WITHDRAWN} for oid in sorted(withdrawn)]
+    for oid in sorted(withdrawn):
+        reason = MASKED if oid in masked else WITHDRAWN
+        fresh.append({**old[oid], "status": Status.SUPERSEDED, "reason": reason})
     again = {"status": Status.ACTIVE, "reason": None, "canonical_id": None, "dedupe_key": None}
     orphans = [r for o, r in old.items() if o in now and r["canonical_id"] in withdrawn]
     written = {row["observation_id"] for row in fresh}

@@ -3,26 +3,31 @@
 import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
 from bench.recall.locomo_files import build_message_rows, load_conversations
 from slowwave.cli.main import app
+from slowwave.flows.forget import run_forget
 from slowwave.flows.nightly import run_night
 from slowwave.schemas.settings import Settings
-from slowwave.schemas.tables import BOILERPLATE, MESSAGES, OBSERVATIONS, RELEASED
+from slowwave.schemas.tables import BOILERPLATE, OBSERVATIONS, RELEASED
+from slowwave.schemas.vocabulary import MASKED, WITHDRAWALS
 from slowwave.store import Store
 from slowwave.store.integrity.digest import compute_table_digest
 from slowwave.store.journal import load_recalled_spans, log_recall
 from slowwave.tasks.boilerplate.echo import mask_echoes
 from slowwave.tasks.boilerplate.masks import (
-    count_session_spans,
     extract_spans,
     find_recurring_spans,
+    find_repeating_sessions,
+    hash_session_spans,
     mask_spans,
     restore_quote,
 )
+from slowwave.tasks.forget.select import Wanted
 
 RULES = """# House rules
 - Use tabs.
@@ -79,7 +84,7 @@ def test_banners_that_differ_in_their_time_and_id_alone_are_the_same() -> None:
 
 
 def test_masking_keeps_every_other_character_in_its_place() -> None:
-    sessions = [count_session_spans([RULES + said]) for said in SAID]
+    sessions = [hash_session_spans([RULES + said]) for said in SAID]
     known = find_recurring_spans(sessions, 5)
     assert set(known.values()) == {6}
     text = f"{SAID[0]}\n{RULES}{SAID[1]}"
@@ -92,37 +97,69 @@ def test_masking_keeps_every_other_character_in_its_place() -> None:
     assert find_recurring_spans(sessions, 0) == {}
 
 
-def test_pasted_rules_are_masked_listed_and_never_claimed(tmp_path: Path) -> None:
-    options = settings(tmp_path)
-    paths = [transcript(tmp_path, i, f"{RULES}\n{said}", "Noted, it is done.") for i, said in enumerate(SAID)]
-    run_night(paths, options)
-    found = claims(options)
-    assert {c["summary"] for c in found} >= {SAID[0].rstrip("."), SAID[1].rstrip(".")}
-    assert not [c for c in found if "vault of the team" in c["quote"] or "ISO 8601" in c["quote"]]
-    texts = {r["message_id"]: r["text"] for r in Store.open(options.store).read(MESSAGES).to_pylist()}
-    assert all(c["quote"] in texts[c["message_ids"][0]] for c in found)
-    rows = Store.open(options.store).read(BOILERPLATE).to_pylist()
-    assert {(r["sessions"], r["count"]) for r in rows} == {(6, 6)}
-    assert any("secret in the vault" in r["text"] for r in rows)
-    listed = CliRunner().invoke(app, ["inspect", "junk", "--json", "--store", str(options.store)])
-    assert {r["span_id"] for r in json.loads(listed.output)} == {r["span_id"] for r in rows}
+def test_a_quote_is_repeated_by_those_who_hold_all_of_it() -> None:
+    text = f"{RULES}{SAID[0]} {SAID[1]}"
+    spans = extract_spans(text)
+    holders = {span.hash: {"a"} if SAID[0] in text[span.start : span.end] else {"a", "b"} for span in spans}
+    assert find_repeating_sessions("the vault of the team", text, spans, holders) == {"a", "b"}
+    assert find_repeating_sessions("Never commit to main", text, spans, holders) == {"a", "b"}
+    assert find_repeating_sessions(f"{SAID[0]} {SAID[1]}", text, spans, holders) == {"a"}
+    assert find_repeating_sessions("never said", text, spans, holders) == frozenset()
 
 
-def test_what_becomes_boilerplate_later_is_withdrawn_and_the_order_of_nights_is_the_same(tmp_path: Path) -> None:
-    paths = [transcript(tmp_path, i, f"{RULES}\n{said}", "Noted, it is done.") for i, said in enumerate(SAID)]
-    by_night = settings(tmp_path / "a")
-    run_night(paths[:1], by_night)
-    assert [c for c in claims(by_night) if "vault of the team" in c["quote"]]
-    for path in paths[1:]:
-        run_night([path], by_night)
+BANNER = "We decided to run the nightly agent of the tide service with eight workers."
+
+
+def read_rows(options: Settings, words: str) -> list[dict[str, Any]]:
+    rows = Store.open(options.store).read(OBSERVATIONS).to_pylist()
+    return [row for row in rows if words in row["quote"]]
+
+
+def test_a_rule_of_every_session_is_kept_once_and_a_banner_not_at_all(tmp_path: Path) -> None:
+    """Seven nights, and one over all: the rule's claim stands from the first, and each session bears it out."""
+    said = [*SAID, "We decided to archive the gauge photos as WebP from May on."]
+    paths = [transcript(tmp_path, i, f"{RULES}\n{text}", f"{BANNER}\nDone.") for i, text in enumerate(said)]
+    options = settings(tmp_path / "a")
+    first = ""
+    for night, path in enumerate(paths, 1):
+        run_night([path], options)
+        rows = read_rows(options, "vault of the team")
+        assert not [row for row in rows if row["reason"] in WITHDRAWALS]
+        (claim,) = (row for row in rows if row["status"] == "active")
+        first = first or claim["observation_id"]
+        assert (claim["observation_id"], len(claim["evidence_sessions"])) == (first, night)
+        banners = {(row["status"] == "active", row["reason"]) for row in read_rows(options, "eight workers")}
+        assert banners == {(False, MASKED)} if night >= 5 else (True, None) in banners
+        assert any(said[night - 1][:-1] in row["quote"] for row in claims(options))
     at_once = settings(tmp_path / "b")
     run_night(paths, at_once)
-    assert {c["quote"] for c in claims(by_night)} == {c["quote"] for c in claims(at_once)}
-    digests = [compute_table_digest(BOILERPLATE, Store.open(o.store).read(BOILERPLATE)) for o in (by_night, at_once)]
+    for column in ("quote", "observation_id", "evidence_sessions"):
+        assert sorted(row[column] for row in claims(options)) == sorted(row[column] for row in claims(at_once))
+    digests = [compute_table_digest(BOILERPLATE, Store.open(o.store).read(BOILERPLATE)) for o in (options, at_once)]
     assert digests[0] == digests[1]
-    before = Store.open(by_night.store).read_versions(RELEASED)
-    run_night(paths, by_night)
-    assert Store.open(by_night.store).read_versions(RELEASED) == before
+    before = Store.open(options.store).read_versions(RELEASED)
+    run_night(paths, options)
+    assert Store.open(options.store).read_versions(RELEASED) == before
+    rows = Store.open(options.store).read(BOILERPLATE).to_pylist()
+    assert {(row["sessions"], len(row["kept"]), BANNER in row["text"]) for row in rows} == {(7, 4, False), (7, 0, True)}
+    listed = CliRunner().invoke(app, ["inspect", "junk", "--json", "--store", str(options.store)])
+    assert {row["span_id"] for row in json.loads(listed.output)} == {row["span_id"] for row in rows}
+    compared = CliRunner().invoke(app, ["diff", "r4", "r5", "--format", "json", "--store", str(options.store)])
+    news = json.loads(compared.output)["differences"]
+    assert {(d["kind"], d["reason"], "eight workers" in d["quote"]) for d in news} == {
+        ("added", None, False),
+        ("withdrawn", MASKED, True),
+    }
+
+
+def test_evidence_of_a_rule_goes_with_the_session_that_is_forgotten(tmp_path: Path) -> None:
+    options = settings(tmp_path)
+    run_night([transcript(tmp_path, i, f"{RULES}\n{said}", "Noted.") for i, said in enumerate(SAID)], options)
+    (before,) = (row for row in read_rows(options, "vault of the team") if row["status"] == "active")
+    run_forget(Wanted(sessions=("s5",)), options)
+    (after,) = (row for row in read_rows(options, "vault of the team") if row["status"] == "active")
+    assert before["observation_id"] == after["observation_id"]
+    assert [len(row["evidence_sessions"]) for row in (before, after)] == [6, 5]
 
 
 def test_no_turn_of_a_public_chat_is_boilerplate(bench_data: Path) -> None:
@@ -131,7 +168,7 @@ def test_no_turn_of_a_public_chat_is_boilerplate(bench_data: Path) -> None:
     for one in load_conversations(bench_data / "locomo" / "locomo_open.json"):
         for row in build_message_rows(one).to_pylist():
             sessions.setdefault(row["session_id"], []).append(row["text"])
-    assert find_recurring_spans([count_session_spans(texts) for texts in sessions.values()], 5) == {}
+    assert find_recurring_spans([hash_session_spans(texts) for texts in sessions.values()], 5) == {}
 
 
 def test_an_echo_of_recall_is_no_news_but_what_came_before_it_is(tmp_path: Path) -> None:

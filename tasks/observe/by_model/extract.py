@@ -15,6 +15,7 @@ from pydantic import Field, create_model
 
 from slowwave.engines.llm.protocol import AnswerModel, EngineUnavailable, Message, Request
 from slowwave.schemas.settings import ExtractSettings, ObserveSettings
+from slowwave.schemas.vocabulary import count_turns
 from slowwave.tasks.llm.chunks import Chunk, Counter, build_turns, split_into_chunks
 from slowwave.tasks.llm.library import Library, Pack, format_bullets, limit_answer
 from slowwave.tasks.observe.coding import is_coding
@@ -100,7 +101,7 @@ def plan_requests(
     overhead: dict[str, int] = {}
     for session, rows in plan.rows.items():
         turns = build_turns(rows)
-        if len(turns) < min_messages:
+        if not turns or count_turns(rows) < min_messages:
             plan.skipped[session] = f"{len(turns)} spoken messages, {min_messages} needed"
             continue
         pack = library.load_pack(select_pack(rows, observe))
