@@ -10,7 +10,7 @@ still shares its other lines; exact hashes give both, at a few MB/s.
 import hashlib
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Iterable, Iterator, Mapping, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -132,25 +132,14 @@ def mask_spans(text: str, known: Collection[int]) -> str:
     return "".join(kept)
 
 
-def find_repeating_sessions(
-    quote: str, text: str, spans: Iterable[Span], holders: Mapping[int, Set[str]]
-) -> frozenset[str]:
-    """Return the sessions that hold all of a quote.
-
-    Args:
-        quote: verbatim from the text.
-        text: the message it is from.
-        spans: the text's shingles.
-        holders: hash of a shingle -> the sessions that hold it.
-    """
+def find_repeating_sessions(quote: str, text: str, holders: Mapping[int, Collection[str]]) -> set[str]:
+    """Return the sessions that hold all of a quote from the text, by the sessions that hold each shingle's hash."""
     start = text.find(quote)
     end = start + len(quote)
-    near = [span for span in spans if span.start < end and start < span.end] if start >= 0 else []
+    near = [span for span in extract_spans(text) if start >= 0 and span.start < end and start < span.end]
     around = [span for span in near if span.start <= start and end <= span.end]
-    held = [frozenset(holders.get(span.hash, ())) for span in around or near]
-    if around or not near:
-        return frozenset[str]().union(*held)
-    return held[0].intersection(*held)
+    held = [set(holders.get(span.hash, ())) for span in around or near]
+    return set().union(*held) if around or not held else held[0].intersection(*held)
 
 
 def restore_quote(quote: str, masked_text: str, text: str) -> str:

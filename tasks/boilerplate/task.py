@@ -4,7 +4,6 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping
 from datetime import datetime
 from functools import cached_property
-from typing import Any
 
 import polars as pl
 import pyarrow as pa
@@ -18,7 +17,6 @@ from slowwave.store.store import Store
 from slowwave.tasks.boilerplate.echo import mask_echoes
 from slowwave.tasks.boilerplate.masks import (
     VERSION,
-    extract_spans,
     find_recurring_spans,
     find_repeating_sessions,
     find_span_texts,
@@ -80,7 +78,9 @@ def _read_spoken_texts(store: Store, ids: list[str], gone: Collection[str]) -> d
 
 def _update_boilerplate(job: Job, key: str) -> int:
     """Make the table say what the lines say now; rows that stay the same are left alone."""
-    lines = _read_lines(job.store, key)
+    begun = pl.DataFrame(job.store.read(SESSIONS, ["session_id", "started_at"]))
+    known = pl.DataFrame(job.store.read(LINES, where=pc.field("step_key") == key)).join(begun, on="session_id")
+    lines = known.sort("started_at", "session_id", nulls_last=True).to_dicts()
     often = find_recurring_spans([row["hashes"] for row in lines], job.settings.boilerplate.min_sessions)
     listed = compute_step_key("boilerplate", VERSION, job.settings.boilerplate)
     held = {r["span_id"]: r for r in job.store.read(BOILERPLATE).to_pylist()}
@@ -108,13 +108,6 @@ def _update_boilerplate(job: Job, key: str) -> int:
     return job.store.merge_changed(BOILERPLATE, pa.Table.from_pylist(rows, schema=BOILERPLATE.schema))
 
 
-def _read_lines(store: Store, key: str) -> list[dict[str, Any]]:
-    """Return the rows of LINES under this key, sessions in order of time."""
-    begun = pl.DataFrame(store.read(SESSIONS, ["session_id", "started_at"]))
-    lines = pl.DataFrame(store.read(LINES, where=pc.field("step_key") == key)).join(begun, on="session_id")
-    return lines.sort("started_at", "session_id", nulls_last=True).to_dicts()
-
-
 def _read_span_texts(job: Job, wanted: Mapping[int, str]) -> dict[int, str]:
     """Return how each new span reads in the session that is named beside it."""
     texts: dict[int, str] = {}
@@ -137,12 +130,11 @@ def add_repeating_sessions(job: Job) -> int:
             holders[number] |= {line["session_id"]} - set(kept[number])
     claims = job.store.read_ids(OBSERVATIONS, {sid for sids in kept.values() for sid in sids}, by="session_id")
     claims = claims.filter(pc.is_in(claims["status"], pa.array([Status.ACTIVE, Status.DUPLICATE])))
-    first = [row["message_ids"][0] for row in claims.to_pylist()]
-    texts = {r["message_id"]: r["text"] for r in job.store.read_ids(MESSAGES, first).to_pylist()}
-    spans = {mid: extract_spans(text) for mid, text in texts.items()}
+    first = {row["observation_id"]: row["message_ids"][0] for row in claims.to_pylist()}
+    texts = {r["message_id"]: r["text"] for r in job.store.read_ids(MESSAGES, first.values()).to_pylist()}
     more: defaultdict[str, set[str]] = defaultdict(set)
-    for row, mid in zip(claims.to_pylist(), first, strict=True):
-        repeats = find_repeating_sessions(row["quote"], texts[mid], spans[mid], holders)
+    for row in claims.to_pylist():
+        repeats = find_repeating_sessions(row["quote"], texts[first[row["observation_id"]]], holders)
         more[row["canonical_id"] or row["observation_id"]] |= repeats
     rows = [
         {**row, "evidence_sessions": sorted({*row["evidence_sessions"], *more[row["observation_id"]]})}

@@ -99,12 +99,11 @@ def test_masking_keeps_every_other_character_in_its_place() -> None:
 
 def test_a_quote_is_repeated_by_those_who_hold_all_of_it() -> None:
     text = f"{RULES}{SAID[0]} {SAID[1]}"
-    spans = extract_spans(text)
-    holders = {span.hash: {"a"} if SAID[0] in text[span.start : span.end] else {"a", "b"} for span in spans}
-    assert find_repeating_sessions("the vault of the team", text, spans, holders) == {"a", "b"}
-    assert find_repeating_sessions("Never commit to main", text, spans, holders) == {"a", "b"}
-    assert find_repeating_sessions(f"{SAID[0]} {SAID[1]}", text, spans, holders) == {"a"}
-    assert find_repeating_sessions("never said", text, spans, holders) == frozenset()
+    holders = {s.hash: {"a"} if SAID[0] in text[s.start : s.end] else {"a", "b"} for s in extract_spans(text)}
+    assert find_repeating_sessions("the vault of the team", text, holders) == {"a", "b"}
+    assert find_repeating_sessions("Never commit to main", text, holders) == {"a", "b"}
+    assert find_repeating_sessions(f"{SAID[0]} {SAID[1]}", text, holders) == {"a"}
+    assert find_repeating_sessions("never said", text, holders) == set()
 
 
 BANNER = "We decided to run the nightly agent of the tide service with eight workers."
