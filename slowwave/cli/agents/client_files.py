@@ -8,9 +8,9 @@ Where each client's documentation has it (Claude Code, Codex CLI, Cursor; 2026):
 | Codex | `hooks.json` | `config.toml` | `~/.codex`, or `CODEX_HOME` |
 | Cursor | `hooks.json` | `mcp.json` | `~/.cursor` |
 
-Cursor takes context at a session's start alone. A JSON file is read, changed and written as JSON; the bytes of before
-are kept beside it, and are back when what was put in is taken out and nothing else has changed. TOML gets a block
-between marks.
+Cursor takes context at a session's start alone. A JSON file is read, changed and written as JSON, its bytes of before
+kept beside it (`.bak`); TOML gets a block between marks. Taken out, a file that is as we left it becomes what it was;
+of another only what is ours goes.
 """
 
 import json
@@ -20,7 +20,6 @@ import shlex
 import subprocess
 import tomllib
 from collections.abc import Callable, Sequence
-from copy import deepcopy
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -30,18 +29,16 @@ from slowwave.schemas.errors import UsageError
 from slowwave.text.marked import HASH_MARKS, remove_marked, replace_marked
 
 SERVER = "slowwave"
-KEPT = ".before-slowwave"
+KEPT = ".bak"
 """What the name of a file of before ends in."""
 OURS = re.compile(r"slowwave\b.*\shook (?:session-start|user-prompt)\b")
 SECONDS = 15
 """A hook may take, by the client's watch."""
 FRESH = "startup|clear|compact"
 """How a session may start that has no briefing yet."""
-INDENT = re.compile(r"^([ \t]+)\S", re.MULTILINE)
-HALF = re.compile("[\ud800-\udfff]")
-"""Of a character that JSON may hold as an escape and a file can't: where a client has cut a text."""
-
 Json = dict[str, Any]
+CURSORS: Json = {"version": 1}
+"""What a file of Cursor's has besides."""
 
 
 class Client(StrEnum):
@@ -87,25 +84,23 @@ class ClientFile:
                 if isinstance(more, list) and not isinstance(held.get(key, []), list):
                     raise self._refuse(f"{name}.{key} is no list")
                 held[key] = [*held.get(key, []), *more] if isinstance(more, list) else more
-        return _dump(data, text)
+        return _dump(data)
 
     def remove_entries(self, text: str, before: str | None) -> str | None:
-        """Return its text without what is ours; None for a file that was made for it.
+        """Return its text without what is ours: as it was before, where it is as we left it; None for no file.
 
         Args:
             text: as it is now.
             before: as it was; None where there was none, or nothing is kept of it.
         """
         if self.path.suffix == ".toml":
-            return remove_marked(text, HASH_MARKS) or (None if before is None else before)
+            return remove_marked(text, HASH_MARKS) or before
         data = _remove_ours(held := self._parse(text))
         if data == held:
             return text
-        if before is not None and _prune(data) == _prune(_remove_ours(self._parse(before))):
+        if before is not None and _remove_ours(self._parse(before)) | CURSORS == data | CURSORS:
             return before
-        if before is None and not _prune(data):
-            return None
-        return _dump(data, text)
+        return _dump(data) if data.keys() - CURSORS.keys() else None
 
     def _add_toml(self, text: str) -> str:
         server = self.entries[SERVER]
@@ -122,10 +117,11 @@ class ClientFile:
         return added
 
     def _parse(self, text: str) -> Json:
-        if HALF.search(text):  # a byte, as `read_as_it_is` keeps it
-            raise self._refuse("it is no UTF-8")
         try:
+            text.encode()  # a byte that is no UTF-8 is kept as what can't be encoded
             data = json.loads(text.removeprefix("\ufeff")) if text.strip() else {}
+        except UnicodeEncodeError:
+            raise self._refuse("it is no UTF-8") from None
         except (ValueError, RecursionError) as wrong:
             raise self._refuse(f"it is no JSON ({wrong})") from None
         if not isinstance(data, dict):
@@ -172,7 +168,7 @@ def _make_codex_entries(command: Sequence[str], more: Sequence[str]) -> tuple[Js
 
 def _make_cursor_entries(command: Sequence[str], more: Sequence[str]) -> tuple[Json, Json]:
     start = {"command": _join([*command, "hook", "session-start", *more]), "timeout": SECONDS}
-    return {"version": 1, "hooks": {"sessionStart": [start]}}, {"mcpServers": {SERVER: _make_server(command, more)}}
+    return {**CURSORS, "hooks": {"sessionStart": [start]}}, {"mcpServers": {SERVER: _make_server(command, more)}}
 
 
 MAKERS: dict[Client, Callable[[Sequence[str], Sequence[str]], tuple[Json, Json]]] = {
@@ -204,33 +200,25 @@ def _quote(value: object) -> str:
 
 
 def _remove_ours(data: Json) -> Json:
-    """Return the settings without our hooks and server, and without the lists and objects that held nothing else."""
-    data = deepcopy(data)
-    hooks, servers = data.get("hooks"), data.get("mcpServers")
-    if isinstance(hooks, dict):
-        for event, groups in list(hooks.items()):
-            kept = _drop_our_hooks(groups) if isinstance(groups, list) else groups
-            if kept != groups:
-                hooks[event] = kept
-                if not kept:
-                    del hooks[event]
-                    if not hooks:
-                        del data["hooks"]
-    if isinstance(servers, dict) and _is_our_server(servers.get(SERVER)):
-        del servers[SERVER]
-        if not servers:
-            del data["mcpServers"]
-    return data
+    """Return the settings without our hooks and server, and without lists and objects of them that hold nothing."""
+    data = dict(data)
+    if isinstance(hooks := data.get("hooks"), dict):
+        data["hooks"] = {event: kept for event, groups in hooks.items() if (kept := _drop_our_hooks(groups)) != []}
+    if isinstance(servers := data.get("mcpServers"), dict):
+        data["mcpServers"] = {name: one for name, one in servers.items() if name != SERVER or not _is_our_server(one)}
+    return {name: value for name, value in data.items() if value or name not in ("hooks", "mcpServers")}
 
 
-def _drop_our_hooks(groups: list[Any]) -> list[Any]:
+def _drop_our_hooks(groups: Any) -> Any:
+    if not isinstance(groups, list):
+        return groups
     kept = []
     for group in groups:
         inner = group.get("hooks") if isinstance(group, dict) else None
-        left = [one for one in inner if not _is_ours(one)] if isinstance(inner, list) else None
-        if left is not None and left != inner:
-            group = {**group, "hooks": left}
-        if not _is_ours(group) and (left or left == inner):
+        if isinstance(inner, list) and any(map(_is_ours, inner)):
+            group = {**group, "hooks": [one for one in inner if not _is_ours(one)]}
+            kept += [group] if group["hooks"] else []
+        elif not _is_ours(group):
             kept.append(group)
     return kept
 
@@ -243,22 +231,11 @@ def _is_our_server(entry: object) -> bool:
     return isinstance(entry, dict) and isinstance(entry.get("args"), list) and "mcp" in entry["args"]
 
 
-def _prune(data: Json) -> Json:
-    """Return the settings without what may differ once ours are out: empty hooks and servers, Cursor's version."""
-    pruned = {key: value for key, value in data.items() if (key, value) != ("version", 1)}
-    for name in ("hooks", "mcpServers"):
-        if isinstance(held := pruned.get(name), dict):
-            pruned[name] = {key: value for key, value in held.items() if value}
-            if not pruned[name]:
-                del pruned[name]
-    return pruned
-
-
-def _dump(data: Json, like: str) -> str:
-    """Return JSON with the indent, the order and the end that a text has; with two spaces where it has none."""
-    found = INDENT.search(like)
-    newline = "\r\n" if "\r\n" in like else "\n"
-    end = newline if not like.strip() or like.endswith("\n") else ""
-    told = json.dumps(data, ensure_ascii=like.isascii() and bool(like), indent=found[1] if found else 2)
-    told = HALF.sub(lambda half: f"\\u{ord(half[0]):04x}", told)
-    return ("\ufeff" if like.startswith("\ufeff") else "") + told.replace("\n", newline) + end
+def _dump(data: Json) -> str:
+    """Return JSON; half a character, where a client has cut a text, stays the escape that it was."""
+    text = json.dumps(data, ensure_ascii=False, indent=2) + "\n"
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return json.dumps(data, indent=2) + "\n"
+    return text
