@@ -8,6 +8,7 @@ bin="$(cd "${1:-.venv/bin}" && pwd)"
 port="${PORT:-4200}"
 deployments="${DEPLOYMENTS:-deployments/prefect.yaml}"
 export PREFECT_API_URL="http://127.0.0.1:$port/api"
+export PATH="$bin:$PATH" # the time zone of the schedule is asked of this Python
 export PREFECT_SERVER_ANALYTICS_ENABLED=false DO_NOT_TRACK=1
 
 # Each command is a job with a process group of its own, and is waited for: so a Ctrl-C comes to this script alone, and at

@@ -4,6 +4,7 @@ Prefect is imported here and nowhere else: it takes 3 to 15 s. `slowwave run --p
 it. What a step raises is raised as it is; where Prefect itself fails, `PrefectFailed` says so.
 """
 
+import logging
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -30,6 +31,7 @@ from slowwave.schemas.settings import Settings
 from slowwave.schemas.vocabulary import RunStatus
 from slowwave.tasks.isolate import is_lasting
 
+LOG = logging.getLogger(__name__)
 Result = TypeVar("Result")
 RETRY_SECONDS = 2
 """Before a step that failed is tried once more: what it had finished is not done again."""
@@ -124,9 +126,8 @@ def nightly(paths: list[str] | None = None, overrides: dict[str, Any] | None = N
     """
     try:
         report = run_night([Path(p) for p in paths or []], Settings(**overrides or {}), run_as_task)
-    except Exception as error:
-        if not isinstance(error, PrefectFailed):
-            name_flow_run("failed", RunStatus.FAILED)
+    except Exception:
+        name_flow_run("failed", RunStatus.FAILED)
         raise
     unchanged = report.status == RunStatus.DONE and report.release is None
     name_flow_run(f"{report.news} new", "unchanged" if unchanged else report.status)
@@ -177,7 +178,10 @@ def save_artifact(report: RunReport, key: str, description: str) -> None:
 
 
 def name_flow_run(news: str, outcome: str) -> None:
-    """Call the flow's run by its night and what is new, and tag it by its outcome."""
-    name, tags = f"night of {datetime.now():%Y-%m-%d}: {news}", {*flow_run.get_tags(), outcome}
-    with restore_words(), get_client(sync_client=True) as client:
-        client.update_flow_run(UUID(flow_run.get_id()), name=name, tags=tags)
+    """Call the flow's run by its night and what is new, and tag it by its outcome; where Prefect can't, log it."""
+    try:
+        with get_client(sync_client=True) as client:
+            name, tags = f"night of {datetime.now():%Y-%m-%d}: {news}", {*flow_run.get_tags(), outcome}
+            client.update_flow_run(UUID(flow_run.get_id()), name=name, tags=tags)
+    except Exception as trouble:
+        LOG.warning("Prefect could not name the run (%s: %s)", type(trouble).__name__, trouble)

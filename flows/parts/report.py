@@ -1,17 +1,27 @@
 """What a run says of itself: a table on the terminal, Markdown for Prefect, JSON for the ledger."""
 
 from collections import Counter, defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from textwrap import shorten
 from typing import Self
 
 import orjson
 from rich.console import Console
 from rich.table import Table
 
+from slowwave.context.projects.standing import STANDING, collect_standing_claims, take_in_turn
+from slowwave.recall.release.view import View
+from slowwave.recall.views.compare import COLUMNS, KINDS, compare_claims
 from slowwave.schemas.errors import SlowwaveError
+from slowwave.schemas.tables import OBSERVATIONS, PERSONAL
 from slowwave.schemas.vocabulary import RunStatus
-from slowwave.store.releases import Release
+from slowwave.store.releases import Release, is_dropped, read_releases
+from slowwave.store.snapshot import Snapshot
+from slowwave.store.store import Store
 from slowwave.tasks.job import StepReport
+from slowwave.tasks.publish.gates import BOUNDS
+from slowwave.tasks.publish.news import collect_quarantined
 
 MODEL_MARK = ": "
 """Between a model's name and what is counted of it (`slowwave.tasks.llm.ask.count_usage`)."""
@@ -27,6 +37,9 @@ USAGE_HEADINGS = (
     "errors",
 )
 ERRORS = "errors ("
+REDACTED = "redacted "
+LOST = frozenset(KINDS) - {"added", "returned"}
+"""What may have become of a claim that was known before."""
 
 
 class NightIncomplete(SlowwaveError):
@@ -49,6 +62,9 @@ class RunReport:
     notes: list[str] = field(default_factory=list)
     failed_before: frozenset[str] = frozenset()
     """Steps that failed as a whole when they were last run."""
+    closing: list[str] = field(default_factory=list)
+    """What a night brought, in lines for a terminal alone: they quote."""
+    next_command: str = ""
 
     @property
     def failures(self) -> list[str]:
@@ -140,8 +156,24 @@ class RunReport:
         usage = [counts for step in self.steps for counts in parse_usage(step).values()]
         return sum(counts["requests"] - counts["cache hits"] for counts in usage)
 
+    def add_closing(self, store: Store, width: int, options: str) -> None:
+        """Have the report end with what a night brought, and with the next command where all was done.
+
+        Args:
+            store: as the night left it.
+            width: characters that a claim may have.
+            options: that the next command needs, each after a space.
+
+        Raises:
+            StoreUnreadable: a table is broken or gone.
+        """
+        later = self.release is not None and self.release.number > 1
+        self.closing = list(describe_night(self, store, width))
+        if self.status == RunStatus.DONE:
+            self.next_command = f" Next: `slowwave {'diff' if later else 'briefing'}{options}`."
+
     def print(self, console: Console) -> None:
-        """Print the report as a table on a terminal."""
+        """Print the report as a table on a terminal, and below it what stands now."""
         table = Table("step", title=f"{self.kind} {self.run_id}", title_justify="left")
         for heading in ("in", "out", "seconds"):
             table.add_column(heading, justify="right")
@@ -158,7 +190,9 @@ class RunReport:
             console.print(usage)
         for note in self.collect_notes():
             console.print(f"note: {note}", highlight=False, soft_wrap=True)
-        console.print(self.format_verdict(), highlight=False, soft_wrap=True)
+        for news in self.closing:
+            console.print(news, highlight=False, soft_wrap=True)
+        console.print(f"{self.format_verdict()}{self.next_command}", highlight=False, soft_wrap=True)
 
     def render_markdown(self) -> str:
         """Return the report's figures as Markdown, for a server that no forgetting reaches: notes may quote."""
@@ -182,6 +216,62 @@ class RunReport:
         notes = len(self.collect_notes())
         more = [f"{notes} notes: `slowwave inspect runs` has them, and a forgetting takes them out."] if notes else []
         return "\n".join([*lines, "", *more])
+
+
+def describe_night(report: RunReport, store: Store, width: int) -> Iterator[str]:
+    """Yield what a night brought, in lines: what is new, three things learnt, what changed, what was left out and why.
+
+    Args:
+        report: of the night.
+        store: as the night left it.
+        width: characters that a claim may have.
+
+    Raises:
+        StoreUnreadable: a table is broken or gone.
+    """
+    yield f"New: {report.news}."
+    made = report.release
+    earlier = [one for one in read_releases(store) if made and one.number < made.number][-1:]
+    before = next((one for one in earlier if not is_dropped(store.dir, one)), None)
+    if made and bool(before) == bool(earlier):
+        yield from _describe_claims(View(store.dir, made), View(store.dir, before) if before else None, width)
+    if left := _collect_left_out(report, store, before):
+        yield f"Left out: {'; '.join(left)}."
+
+
+def _describe_claims(new: View, old: View | None, width: int) -> Iterator[str]:
+    """Yield three of the claims that a release added, those that stand first, and what became of earlier ones."""
+    known = old.read(OBSERVATIONS, COLUMNS) if old else OBSERVATIONS.make_empty_table()
+    found = compare_claims(known, new.read(OBSERVATIONS, COLUMNS), {})
+    added = {one.claim_id: one.summary for one in found if one.kind == "added"}
+    standing = take_in_turn(collect_standing_claims(new, (), (*STANDING, *PERSONAL)))
+    sure = new.look_up_confidences(list(added))
+    foremost = [*(one.id for one in standing if one.id in added), *sorted(sure, key=lambda key: (-sure[key], key))]
+    for n, key in enumerate(list(dict.fromkeys(foremost))[:BOUNDS.examples]):
+        yield ("Learnt: " if n == 0 else "        ") + shorten(added[key], width - len("Learnt: "), placeholder=" …")
+    lost = Counter(one.kind for one in found if one.kind in LOST)
+    told = [f"{kind} {n:,}" for kind, n in lost.items()]
+    doubts, doubted = new.doubts.of_claim, new.doubts.of_claim.keys() - (old.doubts.of_claim.keys() if old else ())
+    told += [f"perhaps changed {len(doubted):,} (`slowwave inspect changes`)"] if doubted else []
+    pairs = [(one.claim_id, "is now", one.by_summary) for one in found if one.by_summary]
+    likeliest = sorted(doubted, key=lambda key: (-doubts[key].likely, key))
+    pairs += [(key, "is perhaps now", doubts[key].successor.text) for key in likeliest]
+    for key, how, now in pairs[:1]:
+        was = str(new.read_by_id(OBSERVATIONS, [key], ["summary"])[key]["summary"])
+        told.append(f"“{shorten(was, width, placeholder=' …')}” {how} “{shorten(now, width, placeholder=' …')}”")
+    yield f"Changed: {'; '.join(told) or 'nothing that was known before'}."
+
+
+def _collect_left_out(report: RunReport, store: Store, before: Release | None) -> list[str]:
+    """Return what a night read and did not keep as it was, each with the reason."""
+    counts = sum((step.counts for step in report.steps), Counter[str]())
+    masked = {name.removeprefix(REDACTED): n for name, n in counts.items() if name.startswith(REDACTED)}
+    old = Snapshot(store.root, store.space, before.release_id) if before else None
+    unread, rejected = collect_quarantined(store, old) if counts["quarantined"] or report.release else ([], [])
+    reasons = [reason for reason, _ in Counter([*unread, *rejected]).most_common(BOUNDS.examples)]
+    told = [f"in quarantine {len(unread) + len(rejected):,} ({'; '.join(reasons)})"] if reasons else []
+    told += [f"secrets masked {sum(masked.values()):,} ({', '.join(sorted(masked))})"] if masked else []
+    return told + [f"{name} {counts[name]:,}" for name in ("records that are no conversation",) if counts[name]]
 
 
 def format_counts(step: StepReport) -> str:

@@ -1,5 +1,6 @@
 """Commands that do a night or a part of one: run, plan, reprocess, experiment."""
 
+import shlex
 from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
@@ -97,11 +98,18 @@ def run(
     if plain:
         from slowwave.flows.nightly import run_night
 
-        return run_night(absolute, settings)
-    import_prefect_quietly()
-    from slowwave.flows.prefect import run_night_under_prefect
+        report = run_night(absolute, settings)
+    else:
+        import_prefect_quietly()
+        from slowwave.flows.prefect import run_night_under_prefect
 
-    return run_night_under_prefect([str(path) for path in absolute], given)
+        report = run_night_under_prefect([str(path) for path in absolute], given)
+    from slowwave.store import Store
+
+    named = {name: given[name].removeprefix(f"{Path.cwd()}/") for name in ("store", "space") if name in given}
+    options = "".join(f" --{name} {shlex.quote(value)}" for name, value in named.items())
+    report.add_closing(Store.open(settings.store, settings.space), OUT.width, options)
+    return report
 
 
 @command

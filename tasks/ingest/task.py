@@ -123,11 +123,13 @@ def _read_all(job: Job, transcripts: list[Transcript], report: StepReport) -> No
     known, limits = VaultIndex(job.store), Limits(job.settings.read.max_line_bytes)
     batch: list[dict[str, Any]] = []
     finished: list[IngestedTranscript] = []
+    sessions = set[str]()
     with show_progress("read", sum(t.size for t in transcripts)) as advance:
         for transcript in transcripts:
             got = IngestedTranscript(transcript)
             for row in iter_new_rows(got, known, limits, redact=job.settings.redact, exclude=job.settings.read.exclude):
                 batch.append(row)
+                sessions.add(row["session_id"])
                 if len(batch) >= BATCH:
                     _commit(job, batch, finished, report)
             finished.append(got)
@@ -135,6 +137,7 @@ def _read_all(job: Job, transcripts: list[Transcript], report: StepReport) -> No
                 _commit(job, batch, finished, report)
             advance(transcript.size)
     _commit(job, batch, finished, report)
+    report.counts["sessions"] = len(sessions)
 
 
 def _commit(job: Job, batch: list[dict[str, Any]], finished: list[IngestedTranscript], report: StepReport) -> None:

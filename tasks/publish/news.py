@@ -47,7 +47,7 @@ def collect_news(store: Store, live: Release, observed_anew: Sequence[str]) -> N
     rows = store.read(OBSERVATIONS, columns, pc.field("status") == Status.ACTIVE).to_pylist()
     anew = set(observed_anew)
     fresh = [row for row in rows if row["observation_id"] not in held and row["session_id"] not in anew]
-    unread, rejected = _collect_quarantined(store, before)
+    unread, rejected = collect_quarantined(store, before)
     since = store.read(COMPLETIONS, ["prompt_tokens", "completion_tokens"], pc.field("created_at") > live.created_at)
     return News(
         messages=store.count(MESSAGES) - live.counts.get(MESSAGES.name, 0),
@@ -59,9 +59,11 @@ def collect_news(store: Store, live: Release, observed_anew: Sequence[str]) -> N
     )
 
 
-def _collect_quarantined(store: Store, before: Snapshot) -> tuple[list[str], list[str]]:
-    """Return reasons of what newly is in quarantine: lines that were read, and claims that were made."""
-    known = set(before.read(QUARANTINE, ["quarantine_id"])["quarantine_id"].to_pylist())
+def collect_quarantined(store: Store, before: Snapshot | None) -> tuple[list[str], list[str]]:
+    """Return reasons of what newly is in quarantine, all of it where nothing was `before`: lines that were read, and
+    claims that were made.
+    """
+    known = set(before.read(QUARANTINE, ["quarantine_id"])["quarantine_id"].to_pylist()) if before else set()
     columns = ["quarantine_id", "step", "row_id", "reason"]
     rows: list[dict[str, Any]] = store.read(QUARANTINE, columns, ~pc.field("resolved")).to_pylist()
     fresh = [row for row in rows if row["quarantine_id"] not in known]

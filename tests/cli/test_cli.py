@@ -123,6 +123,56 @@ def test_run_then_recall_shows_the_source(tmp_path: Path) -> None:
     assert "Nothing changed" in again.output
 
 
+def test_the_last_lines_of_a_night_say_what_is_new_learnt_changed_and_left_out(tmp_path: Path) -> None:
+    def write(name: str, said: list[str], torn: str = "") -> Path:
+        lines = [
+            {"session_id": name + "-key" * ("key" in text), "message_id": f"{name}-{i}", "role": "user",
+             "content": text, "workspace": "/tidepool", "ts": f"2026-11-0{len(name)}T10:0{i}:00Z"}
+            for i, text in enumerate(said)
+        ]  # fmt: skip
+        (tmp_path / name).write_text("".join(json.dumps(line) + "\n" for line in lines) + torn)
+        return tmp_path / name
+
+    def tell(path: Path) -> list[str]:
+        done = typed("run", path, "--plain", "--store", tmp_path / "s")
+        assert done.exit_code == 0, done.output
+        return done.output[done.output.index("\nNew: ") :].strip().splitlines()
+
+    first = [
+        "Convention: tidepool listens on port 8080, everywhere.",
+        "Decision: we keep the gauge readings in SQLite.",
+        "Noted, with the key AKIAIOSFODNN7EXAMPLE.",
+    ]
+    options = " --store s`."  # a folder below this one
+    told = tell(write("a", first, '{"role": "us'))
+    assert told[0] == "New: 3 messages in 2 sessions."
+    learnt = ["Learnt: we keep the gauge readings in SQLite", "        tidepool listens on port 8080, everywhere"]
+    assert told[1:3] == learnt
+    assert "Changed: nothing that was known before." in told
+    left = "Left out: in quarantine 1 (torn line: the JSON object does not end); secrets masked 1 (aws-access-key)."
+    assert told[-2] == left
+    assert told[-1].startswith("Released r1: 3 messages, ")
+    assert told[-1].endswith(f" Next: `slowwave briefing{options}")
+    assert len(told) <= 8
+
+    assert tell(tmp_path / "a") == [
+        "New: nothing.",
+        f"Nothing changed: the live release stays as it is. Next: `slowwave briefing{options}",
+    ]
+
+    moved = [
+        "Decision: tidepool moves from port 8080 to port 7070, everywhere.",
+        "Convention: every migration gets a rollback test from now on.",
+    ]
+    told = tell(write("bb", moved))
+    assert told[0] == "New: 2 messages in 1 sessions."
+    assert told[1].startswith("Learnt: ")
+    changed = next(line for line in told if line.startswith("Changed: "))
+    assert "tidepool listens on port 8080, everywhere” is " in changed
+    assert "moves from port 8080 to port 7070" in changed
+    assert told[-1].endswith(f" Next: `slowwave diff{options}")
+
+
 def test_errors_are_one_line_and_say_what_to_do(tmp_path: Path) -> None:
     for words, said in (
         (("recall", "x", "--store", tmp_path / "none"), "no store at"),

@@ -2,17 +2,19 @@
 
 import importlib
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 
 import pytest
 import yaml
-from prefect import Flow
+from prefect import Flow, tags
 from prefect.client.orchestration import get_client
 from prefect.testing.utilities import prefect_test_harness
 
 from slowwave.flows.prefect import (
     PrefectFailed,
     export,
+    name_flow_run,
     nightly,
     reprocess,
     restore_words,
@@ -49,7 +51,9 @@ def server() -> Iterator[None]:
 
 def test_a_night_a_reprocessing_and_an_export_under_prefect(server: None, tmp_path: Path) -> None:
     given = {"store": str(tmp_path / "s"), "encoder": "hash-384", "gists": "extractive"}
-    report = nightly([str(SAMPLES)], given)
+    with tags("of mine"):
+        report = nightly([str(SAMPLES)], given)
+    nightly([str(SAMPLES)], given)
     assert report.release is not None
     assert [s.step for s in report.steps] == [
         *("read", "passages", "gists", "boilerplate", "habits", "observe", "dedupe", "supersede"),
@@ -60,11 +64,19 @@ def test_a_night_a_reprocessing_and_an_export_under_prefect(server: None, tmp_pa
     with get_client(sync_client=True) as client:
         runs = client.read_flow_runs()
         assert {run.state_name for run in runs} == {"Completed"}
+        night, news = f"night of {datetime.now():%Y-%m-%d}: ", f"{report.steps[0].rows_out} messages in 2 sessions new"
+        nights = {run.name: set(run.tags) for run in runs if run.name.startswith(night)}
+        assert nights == {night + news: {"of mine", "done"}, f"{night}nothing new": {"unchanged"}}
         tasks = client.read_task_runs()
-        assert len(tasks) == 12 + 10  # `gists` of a reprocessing are of its step alone
+        assert len(tasks) == 12 + 12 + 10  # `gists` of a reprocessing are of its step alone
         assert {run.name.rsplit("-", 1)[0] for run in tasks} == {step.step for step in report.steps}
         shown = client.read_artifacts()
         assert any("| passages |" in str(one.data) for one in shown)
+
+
+def test_a_night_whose_run_cannot_be_named_goes_on_and_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    name_flow_run("nothing new", "unchanged")  # outside of any run
+    assert "Prefect could not name the run" in caplog.text
 
 
 def test_what_a_step_raises_is_raised_as_it_is_and_tried_once_more_where_it_may_pass(

@@ -25,10 +25,10 @@ PATIENCE = 240
 
 
 def write_deployments(folder: Path) -> Path:
-    """The nightly deployment as it ships, but for its schedule and what it reads and writes."""
+    """The nightly deployment as it ships, but for one schedule more and what it reads and writes."""
     declared = yaml.safe_load((ROOT / "deployments" / "prefect.yaml").read_text())
     nightly = next(one for one in declared["deployments"] if one["name"] == "nightly")
-    nightly["schedules"] = [{"interval": 10, "active": True}]
+    nightly["schedules"].append({"interval": 10, "active": True})
     overrides = {"store": str(folder / "store"), "encoder": "hash-384", "keywords": {"top": 0}}
     nightly["parameters"] = {"paths": [str(SAMPLES)], "overrides": overrides}
     written = folder / "prefect.yaml"
@@ -54,14 +54,18 @@ def processes_of(session: int) -> list[int]:
     return found
 
 
-def states_of_runs(port: int) -> set[str]:
-    asked = Request(f"http://127.0.0.1:{port}/api/flow_runs/filter", b"{}", {"Content-Type": "application/json"})
+def ask(port: int, what: str) -> list[dict[str, Any]]:
+    asked = Request(f"http://127.0.0.1:{port}/api/{what}/filter", b"{}", {"Content-Type": "application/json"})
     try:
         with urlopen(asked, timeout=5) as answer:
-            runs: list[dict[str, Any]] = json.load(answer)
+            found: list[dict[str, Any]] = json.load(answer)
     except OSError:  # the server is on its way
-        return set()
-    return {run["state_name"] for run in runs if run["auto_scheduled"]}
+        return []
+    return found
+
+
+def states_of_runs(port: int) -> set[str]:
+    return {run["state_name"] for run in ask(port, "flow_runs") if run["auto_scheduled"]}
 
 
 @pytest.fixture
@@ -72,6 +76,7 @@ def served(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
         "PORT": str(port),
         "DEPLOYMENTS": str(write_deployments(tmp_path)),
         "PREFECT_HOME": str(tmp_path / "prefect"),
+        "TZ": "Asia/Tokyo",
         "PREFECT_WORKER_QUERY_SECONDS": "2",
         "PREFECT_SERVER_UI_ENABLED": "false",
         "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
@@ -98,6 +103,8 @@ def test_a_scheduled_night_comes_and_one_ctrl_c_ends_all(
         assert time.monotonic() < until, (states, (tmp_path / "log").read_text()[-5_000:])
         time.sleep(0.5)
     assert [one.name for one in read_releases(Store.open(tmp_path / "store"))] == ["r1"]
+    schedules = [one["schedule"] for deployed in ask(port, "deployments") for one in deployed["schedules"]]
+    assert [one["timezone"] for one in schedules if one.get("cron") == "0 3 * * *"] == ["Asia/Tokyo"]
     errors = [line for line in (tmp_path / "log").read_text().splitlines() if "| ERROR" in line]
     assert [line for line in errors if "schedule" in line] == []  # of those that plan runs
     assert len(processes_of(script.pid)) >= 3
