@@ -247,7 +247,7 @@ def _describe_claims(new: View, old: View | None, width: int) -> Iterator[str]:
     standing = take_in_turn(collect_standing_claims(new, (), (*STANDING, *PERSONAL)))
     sure = new.look_up_confidences(list(added))
     foremost = [*(one.id for one in standing if one.id in added), *sorted(sure, key=lambda key: (-sure[key], key))]
-    for n, key in enumerate(list(dict.fromkeys(foremost))[:BOUNDS.examples]):
+    for n, key in enumerate(list(dict.fromkeys(foremost))[: BOUNDS.examples]):
         yield ("Learnt: " if n == 0 else "        ") + shorten(added[key], width - len("Learnt: "), placeholder=" …")
     lost = Counter(one.kind for one in found if one.kind in LOST)
     told = [f"{kind} {n:,}" for kind, n in lost.items()]
