@@ -39,11 +39,11 @@ def build_extractive_summary(parts: Sequence[Part], max_words: int, context: Seq
     """
     own = [(p.speaker, s) for p in parts for s in _extract_sentences(p.text)]
     if not own:
-        return _truncate_words(" ".join(p.text for p in parts), max_words)
+        return truncate_words(" ".join(p.text for p in parts), max_words)
     around = [s for p in context for s in _extract_sentences(p.text)]
     chosen = _select_central_sentences([s for _, s in own], around, max_words)
     if not chosen:
-        return _truncate_words(own[0][1], max_words)
+        return truncate_words(own[0][1], max_words)
     return _join_sentences([own[i] for i in sorted(chosen)])
 
 
@@ -91,6 +91,7 @@ def _join_sentences(said: list[tuple[str | None, str]]) -> str:
     return " ".join(pieces)
 
 
-def _truncate_words(text: str, max_words: int) -> str:
+def truncate_words(text: str, max_words: int) -> str:
+    """Return the first words of a text, and … where some are left out."""
     words = text.split()
     return " ".join(words) if len(words) <= max_words else " ".join(words[:max_words]) + " …"

@@ -1,1 +1,1 @@
-"""Each message's summary, keywords and key facts."""
+"""Each message's summary and keywords."""

@@ -221,7 +221,7 @@ def add_keywords(job: Job, table: pa.Table, report: StepReport) -> pa.Table:
         return table
     ngrams, vectors = load_shared_ngrams(job.settings.encoder), build_vector_matrix(table["vector"])
     try:
-        found = extract_keywords(table["summary"], encoder, job.settings.keywords.top, vectors, ngrams)
+        found = extract_keywords(table["summary"].to_pylist(), vectors, ngrams, job.settings.keywords.top)
     except EncoderFailed as gone:
         give_up_encoder(job, report, gone)
         return table

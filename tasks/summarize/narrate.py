@@ -14,14 +14,13 @@ from pydantic import Field
 from slowwave.engines.llm.protocol import AnswerModel, Completion, Request
 from slowwave.schemas.settings import ExtractSettings
 from slowwave.tasks.gists.gists import KEYWORDS, Gist
-from slowwave.tasks.gists.summary import truncate_words
 from slowwave.tasks.llm.chunks import Counter, split_text
 from slowwave.tasks.llm.fence import LEFT_OUT, has_injection, mask_injections
 from slowwave.tasks.llm.library import Library, format_bullets, limit_answer
 from slowwave.tasks.observe.by_model.extract import TEMPLATE_TOKENS
 from slowwave.text.fence import fence_entries, format_entry
 from slowwave.text.pyramid import MASTER, Draft, Member
-from slowwave.text.summarise import Part, build_extractive_summary
+from slowwave.text.summarise import Part, build_extractive_summary, truncate_words
 
 VERSION = 2
 GIST_PROMPTS = ("gist",)

@@ -1,18 +1,19 @@
 """Gists: short, from the message itself, one for every message that says something, whatever fails."""
 
-from collections.abc import Mapping
+import json
+from pathlib import Path
+from typing import Any
 
-import pyarrow as pa
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slowwave.engines.llm.protocol import Completion
-from slowwave.schemas.tables import GISTS
-from slowwave.tasks.gists.gists import Gist, build_gists
-from slowwave.tasks.gists.summary import MOST
-from slowwave.tasks.gists.task import _read_gists
-from slowwave.tasks.summarize.narrate import GistAnswer
+from slowwave.engines.encoders.protocol import Encoder, HashEncoder
+from slowwave.engines.llm.protocol import Request
+from slowwave.flows.nightly import run_night
+from slowwave.schemas.settings import Settings
+from slowwave.schemas.tables import GISTS, QUARANTINE
+from slowwave.store import Store
+from slowwave.tasks.gists.gists import KEYWORDS, LONGEST, build_gists
 
 LONG = (
     "Sure! The nightly job failed because the lock file was left behind by a killed run. "
@@ -22,89 +23,63 @@ LONG = (
     "There is also a test now that kills the run at each step. "
     "Let me know if you want me to look into anything else today, I am happy to help."
 )
+CODE = "```\n" + "x = 1\n" * 80 + "```"
+HASH = HashEncoder(64)
+ANSWERS = {"Porto": "Twelve backups are kept in Porto.", "Faro": "Backups are kept in Lisbon.", "Evora": "14 keys."}
+"""What the model makes of a message, by a word of it."""
 
 
-def messages(*texts: str) -> pa.Table:
-    """One session of these texts."""
-    columns = {
-        "message_id": [f"m{n}" for n in range(len(texts))],
-        "session_id": ["s"] * len(texts),
-        "text": pa.array(texts, pa.string()),
-    }
-    return pa.table(columns)
+def answer(request: Request) -> dict[str, Any]:
+    """A model that reads one message well, and two badly."""
+    asked = request.messages[-1]["content"]
+    summary = next((gist for word, gist in ANSWERS.items() if word in asked), " ")
+    return {"summary": summary, "keywords": ["backups"]}
 
 
-def test_a_long_message_is_summed_up_by_its_central_sentence() -> None:
-    (gist,) = build_gists(messages(LONG), "extractive", "key").to_pylist()
-    assert "lock file" in gist["summary"]
-    assert len(gist["summary"].split()) <= 0.4 * len(LONG.split())
-    assert "lock file" in gist["keywords"]
-    assert gist["strategy"] == "extractive"
+def test_a_long_message_is_told_by_the_sentence_nearest_to_it(encoder: Encoder) -> None:
+    (gist,) = build_gists([LONG], encoder.encode)
+    assert gist.summary == "The nightly job failed because the lock file was left behind by a killed run"
+    assert "lock file" in gist.keywords
+    assert gist.strategy == "extractive"
 
 
 def test_a_short_message_is_its_own_summary_without_filler() -> None:
-    (gist,) = build_gists(messages("Hey, thanks! We moved the meeting to Friday."), "extractive", "key").to_pylist()
-    assert gist["summary"] == "We moved the meeting to Friday"
+    (gist,) = build_gists(["Hey, thanks! We moved the meeting to Friday."], HASH.encode)
+    assert (gist.summary, gist.keywords) == ("We moved the meeting to Friday", ("moved", "meeting", "friday"))
 
 
-def test_what_has_no_sentence_is_truncated() -> None:
-    table = build_gists(messages("```\n" + "x = 1\n" * 50 + "```", "Yes, on port 5433."), "extractive", "key")
-    assert table["strategy"].to_pylist() == ["truncated", "extractive"]
-    assert table["summary"][0].as_py().startswith("``` x = 1 x = 1")
-    assert table["summary"][0].as_py().endswith("…")
+def test_what_has_no_sentence_or_no_encoder_is_told_by_its_first_words() -> None:
+    code, port, no_encoder = build_gists([CODE, "Yes, on port 5433."], HASH.encode) + build_gists([LONG], None)
+    assert (code.strategy, port.strategy, no_encoder.strategy) == ("truncated", "extractive", "truncated")
+    assert code.summary.startswith("``` x = 1 x = 1")
+    assert code.summary.endswith(" …")
+    assert no_encoder.summary.startswith("Sure! The nightly job failed")
+    assert no_encoder.keywords == build_gists([LONG], HASH.encode)[0].keywords
 
 
-def test_only_messages_that_say_nothing_have_no_gist() -> None:
-    table = build_gists(messages("", " \n", "ok", "👍"), "extractive", "key")
-    assert table["message_id"].to_pylist() == ["m2", "m3"]
-    assert table.schema == GISTS.schema
-    assert build_gists(messages(), "extractive", "key") == GISTS.make_empty_table()
-
-
-def test_a_model_makes_what_it_can_and_the_rest_is_extractive() -> None:
-    def llm(asked: pa.Table) -> Mapping[str, Gist]:
-        assert asked.num_rows == 2
-        return {"m0": Gist("Lock files survived restarts.", ("lock",), strategy="llm")}
-
-    table = build_gists(messages(LONG, "I live in Lisbon."), "llm", "key", llm)
-    assert table["strategy"].to_pylist() == ["llm", "extractive"]
-    assert table["summary"].to_pylist() == ["Lock files survived restarts.", "I live in Lisbon"]
-
-
-@pytest.mark.parametrize(
-    ("summary", "reason"),
-    [
-        ("Twelve backups are kept in Porto.", None),
-        ("Backups are kept in Lisbon.", "Lisbon never comes up in the transcript"),
-        ("14 backups are kept.", "the number 14 does not come up near the messages it cites"),
-        (" ", "the answer is no gist"),
-    ],
-)
-def test_a_models_gist_is_held_to_its_message(summary: str, reason: str | None) -> None:
-    rows = {"m": {"message_id": "m", "text": "From now on we keep 12 backups in Porto.", "ts": None}}
-    answer = Completion("m/gist", value=GistAnswer(summary=summary, keywords=[]))
-    made, rejected = _read_gists({"m/gist": answer}, rows)
-    assert [one.reason for one in rejected] == ([reason] if reason else [])
-    assert list(made) == ([] if reason else ["m"])
-    unpaid = Completion("m/gist", error="budget")
-    assert _read_gists({"m/gist": unpaid}, rows) == ({}, [])
-
-
-def test_a_strategy_that_cannot_be_is_refused() -> None:
-    with pytest.raises(ValueError, match="needs a model"):
-        build_gists(messages("x"), "llm", "key")
-    with pytest.raises(ValueError, match="extractive or truncated was expected"):
-        build_gists(messages("x"), "off", "key")  # type: ignore[arg-type]
-
-
-@given(st.lists(st.text(alphabet="aI my.,!?\n`#-é東'…(", max_size=600), min_size=1, max_size=4))
+@given(st.lists(st.text(alphabet="aI my.,!?\n`#-é東'…(", max_size=600).filter(str.strip), min_size=1, max_size=4))
 def test_every_message_has_one_short_gist_that_depends_on_it_alone(texts: list[str]) -> None:
-    for strategy in ("extractive", "truncated"):
-        table = build_gists(messages(*texts), strategy, "key")
-        assert table.num_rows == sum(bool(text.strip()) for text in texts)
-        assert all(summary and len(summary.split()) <= MOST + 1 for summary in table["summary"].to_pylist())
-        alone = [row for text in texts for row in build_gists(messages(text), strategy, "key").to_pylist()]
-        drop = {"message_id"}
-        assert [{k: v for k, v in row.items() if k not in drop} for row in table.to_pylist()] == [
-            {k: v for k, v in row.items() if k not in drop} for row in alone
-        ]
+    for encode in (HASH.encode, None):
+        gists = build_gists(texts, encode)
+        assert all(gist.summary and len(gist.summary) <= LONGEST + 2 for gist in gists)
+        assert all(len(gist.keywords) <= KEYWORDS for gist in gists)
+        assert gists == [build_gists([text], encode)[0] for text in texts]
+
+
+def test_a_models_gist_is_held_to_its_message(tmp_path: Path) -> None:
+    said = [f"From now on we keep 12 backups in {town}." for town in ("Porto", "Faro", "Evora", "Braga")]
+    lines = [{"session_id": "s", "message_id": text[-6:-1], "role": "user", "content": text} for text in [*said, "👍"]]
+    (tmp_path / "talk.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    model = {"llm": f"scripted:{__name__}:answer > extractive", "gists": "llm", "extract": {"gist_words": 5}}
+    run_night([tmp_path / "talk.jsonl"], Settings(store=tmp_path / "store", encoder="hash-384", **model))
+    store = Store.open(tmp_path / "store")
+    assert {(row["strategy"], row["summary"]) for row in store.read(GISTS).to_pylist()} == {
+        ("llm", "Twelve backups are kept in Porto."),
+        *(("extractive", f"From now on we keep 12 backups in {town}") for town in ("Faro", "Evora", "Braga")),
+        ("truncated", "👍"),
+    }
+    assert {row["reason"] for row in store.read(QUARANTINE).to_pylist() if row["step"] == "gists"} == {
+        "Lisbon never comes up in the transcript",
+        "the number 14 does not come up near the messages it cites",
+        "the answer is no gist",
+    }
