@@ -40,9 +40,8 @@ from slowwave.schemas.errors import NoRelease, SlowwaveError, StoreMissing, Usag
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import ACTIONS, MARKS, MESSAGES, OBSERVATIONS, RELEASED, VECTORS, Table
 from slowwave.store import Store
-from slowwave.store.integrity.digest import compute_table_digest
-from slowwave.store.integrity.seals import find_damage
-from slowwave.store.releases import read_releases
+from slowwave.store.manifest import compute_table_digest
+from slowwave.store.repair import check_store
 from slowwave.store.snapshot import Snapshot
 from slowwave.tasks.forget.canaries import pick_canaries
 from slowwave.tasks.forget.scan import scan_files
@@ -255,8 +254,7 @@ def check_mended(case: Case, root: Path, outcome: Outcome, where: str) -> None:
     cited = store.read(OBSERVATIONS, ["message_ids"])["message_ids"].to_pylist()
     if len(set(held)) != len(held) or not {key for keys in cited for key in keys} <= set(held):
         outcome.broken.append(f"{where}: an id twice, or a claim of what is not there")
-    rows = {release.number: vars(release) for release in read_releases(store)}
-    outcome.broken += [f"{where}: {damage}" for damage in find_damage(store.dir, rows)]
+    outcome.broken += [f"{where}: {damage}" for damage in check_store(store.dir).damage]
     if case.name == "forgetting" and (found := scan_files([store.dir], pick_canaries([CANARY], [])).found):
         outcome.broken.append(f"{where}: what was forgotten is in {', '.join(found)}")
 

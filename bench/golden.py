@@ -21,7 +21,7 @@ from slowwave.recall.hits import Hit
 from slowwave.recall.views.show import show
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import OBSERVATIONS, RELEASED, SESSIONS, SUMMARIES, TOPICS
-from slowwave.store.integrity.digest import compute_table_digest
+from slowwave.store.manifest import compute_table_digest
 from slowwave.store.snapshot import Snapshot
 
 DATA = Path(__file__).parent.parent / "data"

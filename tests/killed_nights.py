@@ -9,7 +9,7 @@ from typing import Any
 
 from slowwave.schemas.tables import ACTIONS, MARKS, RELEASED, VECTORS
 from slowwave.store import Store
-from slowwave.store.integrity.digest import compute_table_digest
+from slowwave.store.manifest import compute_table_digest
 
 SMALL: dict[str, Any] = {
     "encoder": "hash-384",

@@ -1,10 +1,10 @@
-"""Mend a damaged store: whole rows are kept, what was made of others is made anew, what is lost for good is said.
+"""Mend a damaged store: intact messages are kept, what was made of others is made anew, what is lost for good is said.
 
-    slowwave repair
+    slowwave check --repair
 
 Messages, and what stands on nothing else (answers that were paid for, what was taken back, left out or forgotten), come
-from what is whole of their tables and, messages, from transcripts that are still there. Claims and all that is derived
-is made anew by the night's own steps. `repair.json` says what is still to do: a repair that is killed is gone on with,
+from the intact fragments of their tables and, messages, from transcripts that are still there. All that is derived is
+made anew by the night's own steps. `repair.json` names the tables still to do: a repair that is killed is gone on with,
 and no night begins before it is done.
 """
 
@@ -40,21 +40,28 @@ from slowwave.schemas.tables import (
     TOPIC_HISTORY,
     TOPICS,
 )
-from slowwave.store.integrity.check import REPAIR_FILE, check_store
-from slowwave.store.integrity.salvage import Salvaged, drop_unreadable, find_broken_tables, mend_tags, salvage
+from slowwave.store.manifest import REPAIR_FILE
 from slowwave.store.private import replace_file
+from slowwave.store.repair import (
+    KEPT,
+    Salvaged,
+    check_store,
+    drop_unreadable,
+    find_broken_tables,
+    mend_releases,
+    salvage,
+)
 from slowwave.store.store import Store
 from slowwave.tasks.ingest.refill import refill_vault
 from slowwave.tasks.ingest.task import read_transcripts
 from slowwave.tasks.job import Job
 
-REMADE: dict[str, tuple[str, ...]] = {
-    "files": (), "quarantine": (), "passages": (), "gists": (), "vectors": (), "marks": (),
+STEPS_OF: dict[str, tuple[str, ...]] = {
     "boilerplate": ("boilerplate",), "lines": ("boilerplate",), "actions": ("habits",), "patterns": ("habits",),
-    "observations": (), "merges": ("dedupe", "supersede"), "relations": ("relate",), "topics": ("topics",),
-    "topic_history": ("topics",), "summaries": ("summaries",),
+    "merges": ("dedupe", "supersede"), "relations": ("relate",), "topics": ("topics",), "topic_history": ("topics",),
+    "summaries": ("summaries",),
 }  # fmt: skip
-"""Tables whose rows are made anew, and the steps that are then done again."""
+"""Steps that are done again where a table lost rows; other derived tables are filled by whoever finds them empty."""
 OF_CLAIMS = (RELATIONS, TOPICS, TOPIC_HISTORY, SUMMARIES, MARKS)
 """What goes with all claims; merges that were taken back stay so."""
 TOLD = 20
@@ -70,43 +77,38 @@ def run_repair(settings: Settings, call: Caller = run_as_function) -> RunReport:
         StoreMissing: there is no such store or space.
         StoreLocked: another run is at it.
     """
-    todo: dict[str, Salvaged] = {}
-    told: list[str] = []
     if not any((folder := settings.store / settings.space).glob("*.lance")):
         raise StoreMissing(folder)
-    with open_run("repair", settings, lambda folder: _begin(folder, todo, told), create=True) as (job, report):
-        mend_tags(job.store)
+    done: dict[str, Salvaged] = {}
+    told: list[str] = []
+    with open_run("repair", settings, lambda folder: _begin(folder, done, told), create=True) as (job, report):
+        mend_releases(job.store)
         before = _list_sessions(job.store)
-        if todo.keys() - {RELEASES.name}:
-            _read_again(job, report, call, todo, before)
-            _forget_made(job.store, {name for name, one in todo.items() if one.lost != 0})
+        if done:
+            lost = {name for name, salvaged in done.items() if salvaged.lost != 0}
+            _read_again(job, report, call, lost, before)
+            _forget_made(job.store, lost)
             run_steps_after_read(job, report, call, gated=False)  # what is lost was lost to the damage
         dropped = drop_unreadable(job.store)
-        told += [line for one in todo.values() for line in _tell_lost(job.store, one, before)]
+        told += [line for name, salvaged in done.items() for line in _tell_lost(job.store, name, salvaged, before)]
         told += [f"{name} can't be read any more and is no longer kept" for name in dropped]
         report.notes += told or ["nothing is damaged: nothing was done"]
         (job.store.dir / REPAIR_FILE).unlink(missing_ok=True)
     return report
 
 
-def _begin(folder: Path, todo: dict[str, Salvaged], told: list[str]) -> None:
+def _begin(folder: Path, done: dict[str, Salvaged], told: list[str]) -> None:
     """Salvage; what is to be done after is written down before, with what a repair that was killed left to do."""
-    file = folder / REPAIR_FILE
+    file, damage = folder / REPAIR_FILE, check_store(folder).damage
     try:
-        begun = json.loads(file.read_bytes()) if file.exists() else []
-        todo |= {TABLES[row[0]].name: Salvaged(*row) for row in begun}
+        begun = {TABLES[name].name for name in json.loads(file.read_bytes())} if file.exists() else set()
     except (KeyError, TypeError, ValueError):  # altered itself: whatever can be made anew may be what was left to do
-        todo |= {name: Salvaged(name, 0, None) for name in (SESSIONS.name, *REMADE)}
-    damage = check_store(folder).damage
-    broken = find_broken_tables(folder, damage)
-    todo |= {name: Salvaged(name, 0, None) for name in broken}
-    if todo:
-        replace_file(file, json.dumps([*todo.values()]).encode())
-    done, said = salvage(folder, damage, broken)
-    todo |= {one.table: one for one in done}
-    told += said
-    if todo:
-        replace_file(file, json.dumps([*todo.values()]).encode())
+        begun = TABLES.keys() - {table.name for table in KEPT if table not in (SESSIONS, MERGES)}
+    if todo := sorted(begun.union(find_broken_tables(folder, damage))):
+        replace_file(file, json.dumps(todo).encode())
+    salvaged, notes = salvage(folder, damage)
+    done |= {name: Salvaged(0, None) for name in todo} | salvaged
+    told += notes
 
 
 def _list_sessions(store: Store) -> Held:
@@ -120,12 +122,11 @@ def _count_messages(store: Store) -> dict[str, int]:
     return dict(held.group_by("session_id").len().iter_rows())
 
 
-def _read_again(job: Job, report: RunReport, call: Caller, todo: dict[str, Salvaged], before: Held) -> None:
+def _read_again(job: Job, report: RunReport, call: Caller, lost: set[str], before: Held) -> None:
     """Read the transcripts again, where they are still there, of sessions that have lost messages or their row."""
     store, held = job.store, _count_messages(job.store)
     short = {sid: path for sid, (_, path, messages) in before.items() if held.get(sid, 0) < messages}
     paths, known = set(short.values()), pl.DataFrame(store.read(FILES, ["path", "quarantined"]))
-    lost = {name for name, one in todo.items() if one.lost != 0}
     if lost & {SESSIONS.name, FILES.name}:
         paths |= set(known["path"]) | {path for _, path, _ in before.values()}
     if QUARANTINE.name in lost:
@@ -160,26 +161,24 @@ def _forget_made(store: Store, lost: set[str]) -> None:
         store.delete_ids(OBSERVATIONS, store.read(OBSERVATIONS, [OBSERVATIONS.key])[OBSERVATIONS.key].to_pylist())
         return
     chosen = Selection().select_sessions(store)
-    for step in sorted({step for name in lost for step in REMADE.get(name, ())}):
+    for step in sorted({step for name in lost for step in STEPS_OF.get(name, ())}):
         FORGET[step](store, chosen, keep=False)
 
 
-def _tell_lost(store: Store, done: Salvaged, before: Held) -> Iterator[str]:
+def _tell_lost(store: Store, table: str, done: Salvaged, before: Held) -> Iterator[str]:
     """Yield what of a table is lost, and where it comes from; or that it was made anew."""
-    if done.table in REMADE and done.lost != 0:
-        yield f"{done.table}: made anew; whole rows: {done.kept:,}"
-    elif done.table == MESSAGES.name:
+    if TABLES[table] not in KEPT:
+        yield f"{table}: made anew"
+    elif table == MESSAGES.name:
         yield from _tell_lost_messages(_count_messages(store), before, done)
-    elif done.table == SESSIONS.name and done.lost != 0:
-        bare = store.read(SESSIONS, ["native_id"], pc.field("path") == "")["native_id"].to_pylist()
-        yield f"sessions: made anew; whole rows: {done.kept:,}"
-        if bare:
+    elif table in (SESSIONS.name, MERGES.name, RELEASES.name) or done.lost == 0:
+        yield f"{table}: whole rows: {done.kept:,}; the others were made anew"
+        bare = store.read(SESSIONS, ["native_id"], pc.field("path") == "") if table == SESSIONS.name else []
+        if len(bare):
             yield f"{len(bare):,} sessions have lost their own id, title and path: their transcripts are gone"
-    elif done.lost != 0 and done.table != RELEASES.name:  # what was put back of these is told
-        many = "an unknown number of" if done.lost is None else f"{done.lost:,}"
-        yield f"{done.table}: whole rows: {done.kept:,}; {many} rows are lost: only a backup of before has them"
     else:
-        yield f"{done.table}: whole rows: {done.kept:,}"
+        many = "an unknown number of" if done.lost is None else f"{done.lost:,}"
+        yield f"{table}: whole rows: {done.kept:,}; {many} rows are lost: only a backup of before has them"
 
 
 def _tell_lost_messages(held: dict[str, int], before: Held, done: Salvaged) -> Iterator[str]:

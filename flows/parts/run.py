@@ -28,9 +28,8 @@ from slowwave.schemas.tables import (
 )
 from slowwave.schemas.vocabulary import RunStatus
 from slowwave.store.crypt import check_encrypted
-from slowwave.store.integrity.check import check_newest_whole
-from slowwave.store.integrity.manifests import has_table
 from slowwave.store.lock import writer_lock
+from slowwave.store.manifest import check_newest_whole, has_table
 from slowwave.store.private import make_files_private
 from slowwave.store.releases import load_releases, read_releases
 from slowwave.store.store import Store

@@ -281,7 +281,7 @@ def _list_usage(settings: "Settings", everything: bool) -> Listing:
 def _list_spaces(settings: "Settings", everything: bool) -> Listing:
     """Return the store's spaces: size on disk, live release, and whether their disk is known to be encrypted."""
     from slowwave.store.crypt import find_encryption
-    from slowwave.store.integrity.manifests import has_table
+    from slowwave.store.manifest import has_table
     from slowwave.store.releases import load_releases
 
     rows: list[Row] = [

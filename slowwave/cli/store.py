@@ -23,10 +23,10 @@ def check(
     """Compare the store with what it was, and mend it.
 
     That is every file, and the hash chains of the messages. Exit status 1 where something was altered, cut or lost.
-    --repair keeps what is whole, reads messages again from their transcripts where these are still there, and makes
-    claims and what hangs on them anew; exit status 1 where nothing could be mended, 3 where a step failed.
+    --repair keeps intact messages, reads others again from their transcripts where these are still there, and makes
+    damaged tables of derived rows anew; exit status 1 where nothing could be mended, 3 where a step failed.
     """
-    from slowwave.store.integrity.check import check_store
+    from slowwave.store.repair import check_store
 
     if repair:
         from slowwave.flows.parts.repair import run_repair
@@ -42,12 +42,12 @@ def check(
         damage += [str(one) for one in broken]
         messages = f"{chains.messages:,} messages in {chains.sessions:,} sessions"
     if as_json:
-        print_json({"damage": damage, "checked": checked.sealed, "unchecked": checked.unsealed})
+        print_json({"damage": damage, "checked": checked.releases, "unchecked": checked.unchecked})
     else:
         for line in damage:
             ERR.print(line, style="red")
-        older = f"; {checked.unsealed} made before there were seals, not checked" if checked.unsealed else ""
-        releases = f"{checked.sealed:,} release{'s' * (checked.sealed != 1)}"
+        older = f"; {checked.unchecked} without a manifest, not checked" if checked.unchecked else ""
+        releases = f"{checked.releases:,} release{'s' * (checked.releases != 1)}"
         OUT.print(f"{', '.join(filter(None, (releases, messages)))} checked: {len(damage)} damaged{older}")
     if damage:
         raise typer.Exit(1)

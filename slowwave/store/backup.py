@@ -23,11 +23,11 @@ import zstandard
 from slowwave.schemas.errors import StoreUnreadable, UsageError
 from slowwave.schemas.settings import SPACE_NAME
 from slowwave.store.crypt import MAGIC, VARIABLE, decrypt, encrypt
-from slowwave.store.integrity.check import check_store
-from slowwave.store.integrity.durable import SYNCED_FILE
 from slowwave.store.lock import HOLDER_FILE, LOCK_FILE, writer_lock
+from slowwave.store.manifest import sync_changes
 from slowwave.store.private import make_files_private, make_private_folder
 from slowwave.store.releases import load_releases
+from slowwave.store.repair import check_store
 
 FORMAT = "slowwave-backup/1"
 MANIFEST = "manifest.json"
@@ -51,7 +51,7 @@ def back_up(root: Path, space: str, file: Path, key: str | None = None) -> Manif
     part = file.with_name(f"{file.name}.part")
     with make_files_private(), writer_lock(folder, "backup", "backup"):
         _check_whole(folder)
-        own = (LOCK_FILE, HOLDER_FILE, SYNCED_FILE)
+        own = (LOCK_FILE, HOLDER_FILE)
         paths = [path for path in sorted(folder.rglob("*")) if path.is_file() and path.name not in own]
         manifest: Manifest = {
             "format": FORMAT,
@@ -92,6 +92,7 @@ def restore(root: Path, space: str | None, file: Path, key: str | None = None) -
             if target.exists():
                 raise UsageError(f"there is a space at {target} already: nothing was restored; --as NAME names another")
             _check_whole(fresh)
+            sync_changes(fresh)
             fresh.rename(target)
         finally:
             shutil.rmtree(fresh, ignore_errors=True)

@@ -4,7 +4,7 @@ import json
 import os
 import shutil
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -12,11 +12,9 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from slowwave.schemas.errors import StoreLocked, StoreUnwritable
+from slowwave.schemas.errors import StoreError, StoreLocked, StoreUnwritable
 from slowwave.schemas.tables import RELEASES
-from slowwave.store.integrity.durable import begin_sync, mark_synced, read_boot
-from slowwave.store.integrity.sums import write_sums
-from slowwave.store.integrity.whole import go_back_to_synced
+from slowwave.store.manifest import begin_sync, go_back_to_synced, mark_synced, read_boot
 from slowwave.store.private import make_private_folder, sync_path
 from slowwave.store.trouble import format_error, translate_write_errors
 
@@ -58,11 +56,11 @@ def writer_lock(space_dir: Path, run_id: str, kind: str = "run") -> Iterator[Hol
             _write_holder(path, Holder(run_id, kind, os.getpid(), socket.gethostname(), _format_now(), read_boot()))
         yield died
     except BaseException:
-        with suppress(StoreUnwritable):  # what went wrong first is what is told
+        with suppress(StoreError):  # what went wrong first is what is told
             _let_go(space_dir)
         raise
     else:
-        _let_go(space_dir, write_sums)
+        _let_go(space_dir)
     finally:
         lock.release()
 
@@ -96,15 +94,10 @@ def _acquire(space_dir: Path) -> FileLock:
     return lock
 
 
-def _let_go(space_dir: Path, *steps: Callable[[Path], None]) -> None:
-    """Sync what was written, and say that nobody writes any more.
-
-    `steps` come before that where nothing went wrong: else what the files are now may be what is damaged.
-    """
+def _let_go(space_dir: Path) -> None:
+    """Sync what was written, and say that nobody writes any more."""
     with translate_write_errors(space_dir):
         mark_synced(space_dir)
-        for step in steps:
-            step(space_dir)
         (space_dir / HOLDER_FILE).unlink(missing_ok=True)
 
 

@@ -25,20 +25,21 @@ from slowwave.schemas.errors import (
 )
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.tables import MESSAGES, RELEASED, RELEASES, SESSIONS, TABLES, VECTOR, Table
-from slowwave.store.integrity.digest import compute_table_digest
-from slowwave.store.integrity.durable import mark_synced, sync_changes
-from slowwave.store.integrity.manifests import has_table, list_manifests
-from slowwave.store.integrity.seals import (
-    check_files_there,
+from slowwave.store.manifest import (
+    check_files_unaltered,
     check_ledger_whole,
+    check_release_files,
+    compute_table_digest,
     find_last_known,
-    list_sealed,
-    settle_left_seals,
-    settle_seal,
-    write_seal,
+    find_last_whole,
+    has_table,
+    list_release_manifests,
+    list_versions,
+    mark_synced,
+    settle_release_manifests,
+    sync_changes,
+    write_release_manifest,
 )
-from slowwave.store.integrity.sums import check_files_unaltered
-from slowwave.store.integrity.whole import load_last_whole
 from slowwave.store.trouble import READ_TROUBLE, translate_read_errors, translate_write_errors
 
 if TYPE_CHECKING:  # readers import this, and lancedb takes a second to import
@@ -96,7 +97,8 @@ def read_ledger(folder: Path) -> list[Release]:
         raise StoreMissing(folder)
     check_files_unaltered(folder, RELEASES.name)
     with translate_read_errors(folder):
-        rows = load_last_whole(folder / f"{RELEASES.name}.lance")
+        path = folder / f"{RELEASES.name}.lance"
+        rows = lance.dataset(str(path)) if (whole := find_last_whole(path)) is None else whole
         check_columns(RELEASES, rows.schema)
         return parse_releases(rows.to_table())
 
@@ -139,7 +141,7 @@ def _explain_missing_table(name: str, release: str) -> str:
     save = f"save the rest by `slowwave export OUT {tables}` and `slowwave run OUT --store NEW`"
     anew = "begin a new store with `slowwave run --store NEW`"
     return (
-        f"table {name!r}, which release {release} names, is gone: `slowwave repair`, put {name}.lance back "
+        f"table {name!r}, which release {release} names, is gone: `slowwave check --repair`, put {name}.lance back "
         f"from a backup, or {anew if name == MESSAGES.name else save}"
     )
 
@@ -168,10 +170,10 @@ def pick_release(found: list[Release], name: str | None, path: Path) -> Release:
 
 
 def is_dropped(folder: Path, release: Release) -> bool:
-    """Return whether a release is no longer kept: its seal was dropped, and a version that it pins is gone."""
-    if release.number in list_sealed(folder):
+    """Return whether a release is no longer kept: its manifest was dropped, and a version that it pins is gone."""
+    if release.number in list_release_manifests(folder):
         return False
-    return any(version not in list_manifests(folder / f"{name}.lance") for name, version in release.versions.items())
+    return any(version not in list_versions(folder / f"{name}.lance") for name, version in release.versions.items())
 
 
 def publish(
@@ -212,7 +214,7 @@ def _has_changes(store: Store, table: Table, published: Release) -> bool:
             return True
         if _list_files(old) == _list_files(new):
             return False
-        check_files_there(store.dir, published.number, table.name)
+        check_release_files(store.dir, published.number, table.name)
         return compute_table_digest(table, old.to_table()) != compute_table_digest(table, new.to_table())
     except (*READ_TROUBLE, StoreUnreadable):  # cleaned up since, or damaged: the release can't be read as it was
         return True
@@ -258,12 +260,15 @@ def _draft_release(
 def _add_release(store: Store, known: list[Release], release: Release) -> Release:
     with translate_write_errors(store.dir):
         _pin_versions(store, release)
-        settle_left_seals(store.dir, {one.number for one in known})
-        seal = write_seal(store.dir, release.number, vars(release))
+        numbers = {one.number for one in known}
+        settle_release_manifests(store.dir, numbers)
         mark_synced(store.dir)
+        write_release_manifest(store.dir, vars(release))
         store.append(RELEASES, make_ledger_rows([vars(release)]))
         sync_changes(store.dir)
-        settle_seal(seal)  # never on the disk before the row: that would be a lost row
+        settle_release_manifests(
+            store.dir, {*numbers, release.number}
+        )  # never on the disk before the row: that would be a lost row
     return release
 
 

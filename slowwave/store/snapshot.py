@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slowwave.schemas.tables import Table
-from slowwave.store.integrity.seals import check_files_there
+from slowwave.store.manifest import check_release_files
 from slowwave.store.releases import (
     Release,
     check_columns,
@@ -34,7 +34,7 @@ def open_pinned(folder: Path, release: Release, table: Table) -> lance.LanceData
         SchemaMismatch: another version of slowwave wrote it.
     """
     check_tables_exist(folder, [release], [table])
-    check_files_there(folder, release.number, table.name)
+    check_release_files(folder, release.number, table.name)
     found = lance.dataset(str(folder / f"{table.name}.lance"), version=release.versions[table.name])
     check_columns(table, found.schema)
     return found

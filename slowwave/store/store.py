@@ -16,9 +16,14 @@ import pyarrow.compute as pc
 
 from slowwave.schemas.errors import BadRows, StoreMissing
 from slowwave.schemas.tables import RELEASES, TABLES, VECTOR, VECTOR_DIM, VECTORS, Table
-from slowwave.store.integrity.manifests import has_table, identify_newest_manifest
-from slowwave.store.integrity.seals import check_ledger_whole, find_last_known
-from slowwave.store.integrity.whole import check_not_torn, restore_last_whole
+from slowwave.store.manifest import (
+    check_ledger_whole,
+    check_not_torn,
+    find_last_known,
+    has_table,
+    identify_newest_version,
+    restore_last_whole,
+)
 from slowwave.store.private import close_to_others, make_private_folder
 from slowwave.store.releases import check_columns, check_tables_exist, load_releases
 from slowwave.store.trouble import translate_read_errors, translate_write_errors
@@ -104,7 +109,7 @@ class Store:
     def open_dataset(self, table: Table) -> lance.LanceDataset:
         """Return a table at its newest version, for reading what this class does not."""
         path = self.dir / f"{table.name}.lance"
-        newest = identify_newest_manifest(path)
+        newest = identify_newest_version(path)
         known, dataset = self._opened.get(table.name, (None, None))
         if dataset is None or newest is None or known != newest:
             dataset = lance.dataset(str(path))

@@ -8,9 +8,13 @@ import lance
 
 from slowwave.schemas.settings import StoreSettings
 from slowwave.schemas.tables import RELEASED, TABLES, Table
-from slowwave.store.integrity.durable import mark_synced, sync_changes
-from slowwave.store.integrity.seals import drop_seals, list_pinned_files
-from slowwave.store.integrity.whole import check_not_torn
+from slowwave.store.manifest import (
+    check_not_torn,
+    drop_release_manifests,
+    list_pinned_files,
+    mark_synced,
+    sync_changes,
+)
 from slowwave.store.releases import Release, read_releases
 from slowwave.store.store import Store
 from slowwave.store.trouble import READ_TROUBLE, translate_write_errors
@@ -118,7 +122,7 @@ def drop_old_versions(store: Store, settings: StoreSettings) -> int:
     if not old:
         return 0
     with translate_write_errors(store.dir):
-        drop_seals(store.dir, kept)
+        drop_release_manifests(store.dir, kept)
         for table in RELEASED:
             opened = store.open_table(table)
             tagged = opened.tags.list()
@@ -184,7 +188,7 @@ def drop_all_but_live(store: Store) -> int:
     live = {release.name for release in kept}
     with translate_write_errors(store.dir):
         mark_synced(store.dir)
-        drop_seals(store.dir, {release.number for release in kept})
+        drop_release_manifests(store.dir, {release.number for release in kept})
         for table in TABLES.values():
             tags = store.open_table(table).tags
             for name in set(tags.list()) - live:

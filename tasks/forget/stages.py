@@ -35,7 +35,7 @@ from slowwave.schemas.tables import (
     Table,
 )
 from slowwave.schemas.vocabulary import Status
-from slowwave.store.integrity.durable import mark_synced
+from slowwave.store.manifest import mark_synced
 from slowwave.store.store import Store
 from slowwave.store.trouble import translate_write_errors
 from slowwave.tasks.forget.erase import (

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pyarrow.compute as pc
 
 from slowwave.schemas.tables import COMPLETIONS, FILES, QUARANTINE
-from slowwave.store.integrity.durable import mark_synced
+from slowwave.store.manifest import mark_synced
 from slowwave.store.store import Store
 from slowwave.store.upkeep import drop_versions_at_once, rewrite_tables
 from slowwave.tasks.forget.journals import erase_old_recalls

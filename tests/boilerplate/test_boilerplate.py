@@ -16,8 +16,8 @@ from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import BOILERPLATE, OBSERVATIONS, RELEASED
 from slowwave.schemas.vocabulary import MASKED, WITHDRAWALS
 from slowwave.store import Store
-from slowwave.store.integrity.digest import compute_table_digest
 from slowwave.store.journal import load_recalled_spans, log_recall
+from slowwave.store.manifest import compute_table_digest
 from slowwave.tasks.boilerplate.echo import mask_echoes
 from slowwave.tasks.boilerplate.masks import (
     extract_spans,

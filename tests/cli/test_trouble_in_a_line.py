@@ -95,14 +95,16 @@ def test_a_full_disk_at_the_end_of_a_night_is_one_line_too(root: Path, tmp_path:
 
 def test_a_release_that_was_not_written_to_its_end_is_none(root: Path, tmp_path: Path) -> None:
     short = session(tmp_path, "short", 2, [("user", "The kettle leaks again."), ("assistant", "Noted.")])
-    sums = root / "default" / "sums.json"
-    before = sums.read_bytes()
+    noted = root / "default" / "manifest.json"
+    before = noted.read_bytes()
     run_night([short], Settings(store=root, encoder="hash-384", gists="off"))
     cut(max((root / "default" / "releases.lance" / "data").iterdir(), key=lambda path: path.stat().st_mtime_ns))
-    assert in_one_line(typed("recall", QUERY, "--store", root), "slowwave repair")  # its seal says: it was whole
-    seal = root / "default" / "seals" / "r2.json"
-    seal.rename(seal.with_suffix(".part"))  # a run that was stopped before it was
-    sums.write_bytes(before)
+    assert in_one_line(
+        typed("recall", QUERY, "--store", root), "slowwave check --repair"
+    )  # its manifest says: it was whole
+    manifest = root / "default" / "manifests" / "r2.json"
+    manifest.rename(manifest.with_suffix(".part"))  # a run that was stopped before it was
+    noted.write_bytes(before)
     assert Snapshot(root).release.name == "r1"
     assert "PostgreSQL" in typed("recall", QUERY, "--store", root).stdout
     assert typed("run", "--plain", short, "--store", root).exit_code == 0

@@ -13,7 +13,7 @@ from slowwave.flows.parts.selection import Selection
 from slowwave.flows.reprocess import run_reprocess
 from slowwave.memory import Memory
 from slowwave.schemas.errors import StoreLocked
-from slowwave.store.integrity.check import check_store
+from slowwave.store.repair import check_store
 from slowwave.tasks.forget.canaries import pick_canaries
 from slowwave.tasks.forget.scan import scan_files
 from slowwave.tasks.forget.select import Wanted

@@ -18,7 +18,7 @@ from slowwave.flows.nightly import run_night
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import RELEASED
-from slowwave.store.integrity.digest import compute_table_digest
+from slowwave.store.manifest import compute_table_digest
 from slowwave.store.store import Store
 from slowwave.tasks.experiment.definition import load_experiment
 from slowwave.tasks.forget.seal import rewrite_store

@@ -29,7 +29,7 @@ from slowwave.schemas.tables import (
     TOPICS,
 )
 from slowwave.store import Store
-from slowwave.store.integrity.digest import compute_table_digest
+from slowwave.store.manifest import compute_table_digest
 from slowwave.tasks.isolate import do_apart
 
 ROOT = Path(__file__).parents[2]

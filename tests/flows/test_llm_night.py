@@ -37,7 +37,7 @@ from slowwave.schemas.tables import (
     TOPICS,
 )
 from slowwave.store import Store
-from slowwave.store.integrity.digest import compute_table_digest
+from slowwave.store.manifest import compute_table_digest
 from slowwave.tasks.job import StepReport
 from slowwave.tasks.llm.ask import Model
 from slowwave.tasks.llm.library import Library

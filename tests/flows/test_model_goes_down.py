@@ -14,7 +14,7 @@ from slowwave.flows.nightly import run_night
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, RELEASED, SUMMARIES
 from slowwave.store import Store
-from slowwave.store.integrity.digest import compute_table_digest
+from slowwave.store.manifest import compute_table_digest
 from tests.fake_llm_server import serving
 from tests.killed_nights import SAMPLES
 

@@ -28,7 +28,7 @@ from slowwave.schemas.tables import (
     TABLES,
 )
 from slowwave.store import Store
-from slowwave.store.integrity.digest import compute_table_digest
+from slowwave.store.manifest import compute_table_digest
 from slowwave.store.releases import read_releases
 from slowwave.tasks.ingest.parsing.records import Limits
 from slowwave.tasks.ingest.store_messages import IngestedTranscript

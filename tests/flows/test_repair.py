@@ -21,9 +21,8 @@ from slowwave.schemas.errors import StoreUnreadable
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import RUNS, TABLES
 from slowwave.store import Store
-from slowwave.store.integrity.check import REPAIR_FILE, check_store
-from slowwave.store.integrity.digest import compute_table_digest
-from slowwave.store.integrity.manifests import list_manifests
+from slowwave.store.manifest import REPAIR_FILE, compute_table_digest, list_versions
+from slowwave.store.repair import check_store
 from slowwave.tasks.ingest.verify import find_broken_chains
 from tests.killed_nights import SAMPLES
 
@@ -92,7 +91,7 @@ def cut(folder: Path) -> bool:
 
 
 def lose_manifest(folder: Path) -> bool:
-    manifests = list_manifests(folder)
+    manifests = list_versions(folder)
     manifests[max(manifests)].unlink()
     return True
 
@@ -123,7 +122,7 @@ def test_a_damaged_table_is_found_stops_the_night_and_is_made_what_it_was(
     before, asked = digest(built / "store"), ask(built / "store")
     assert damage(root / "default" / f"{table}.lance")
     assert any(table in one.where for one in check_store(root / "default").damage)
-    with pytest.raises(StoreUnreadable, match="slowwave repair"):
+    with pytest.raises(StoreUnreadable, match="slowwave check --repair"):
         run_night([built / "talk"], make_settings(root))
     report = run_repair(make_settings(root))
     assert report.failures == []
@@ -164,19 +163,15 @@ def test_what_no_transcript_has_any_more_is_named_and_the_rest_goes_on(root: Pat
     assert Store.open(tmp_path / "other").count(TABLES["observations"], pc.field("status") == "active") == 0
 
 
-def test_the_ledger_comes_back_from_tags_where_the_seals_are_gone_too(root: Path, built: Path) -> None:
-    folder = root / "default"
-    (built / "more").mkdir(exist_ok=True)
-    shutil.copytree(SAMPLES / "codex", built / "more", dirs_exist_ok=True)
-    run_night([built / "more"], make_settings(root))
+def test_a_ledger_that_is_lost_with_its_manifests_is_begun_anew(root: Path, built: Path) -> None:
     asked = ask(root)
-    for gone in ("releases.lance", "seals"):
-        shutil.rmtree(folder / gone)
-    with pytest.raises(StoreUnreadable, match="lost r1"):
+    for gone in ("releases.lance", "manifests"):
+        shutil.rmtree(root / "default" / gone)
+    assert check_store(root / "default").damage
+    with pytest.raises(StoreUnreadable, match="is gone: `slowwave check --repair`"):
         run_night([built / "talk"], make_settings(root))
-    notes = run_repair(make_settings(root)).notes
-    assert [note.split(":")[0] for note in notes if "from Lance's tags" in note] == ["r1", "r2"]
-    assert (Memory.open(root, encoder=HashEncoder()).release.name, ask(root)) == ("r2", asked)
+    run_repair(make_settings(root)).check_complete()
+    assert (check_store(root / "default"), ask(root)) == (([], 1, 0), asked)
 
 
 def test_a_repair_that_was_killed_is_gone_on_with_and_no_night_begins_before(root: Path, built: Path) -> None:
@@ -185,7 +180,7 @@ def test_a_repair_that_was_killed_is_gone_on_with_and_no_night_begins_before(roo
     for name in ("observations", "passages"):  # what a repair had emptied when it was killed
         table = TABLES[name]
         store.delete_ids(table, store.read(table, [table.key])[table.key].to_pylist())
-    todo = [["observations", 0, None], ["passages", 0, None]]
+    todo = ["observations", "passages"]
     (root / "default" / REPAIR_FILE).write_text(json.dumps(todo), encoding="utf-8")
     with pytest.raises(StoreUnreadable, match="is not done yet"):
         run_night([built / "talk"], make_settings(root))

@@ -44,11 +44,11 @@ from slowwave.schemas.tables import (
 )
 from slowwave.store import Store
 from slowwave.store.answers import find_cache_file
-from slowwave.store.integrity.check import check_store
-from slowwave.store.integrity.digest import compute_table_digest
 from slowwave.store.journal import Export, Rating, append, format_now, hash_spans, log_recall
+from slowwave.store.manifest import compute_table_digest
 from slowwave.store.notes import Journal, read_notes, write_note
 from slowwave.store.releases import read_releases
+from slowwave.store.repair import check_store
 from slowwave.tasks.forget import seal, stages
 from slowwave.tasks.forget.canaries import Canaries
 from slowwave.tasks.forget.certificate import load_certificate

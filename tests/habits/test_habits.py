@@ -13,7 +13,7 @@ from slowwave.memory import Memory
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import ACTIONS, MESSAGES, PATTERNS, SESSIONS, Table
-from slowwave.store.integrity.digest import compute_table_digest
+from slowwave.store.manifest import compute_table_digest
 from slowwave.store.store import Store
 from slowwave.tasks.habits import patterns
 from slowwave.tasks.habits.patterns import BOUNDS, Bounds, compute_chance

@@ -395,7 +395,7 @@ def test_a_store_that_goes_away_leaves_old_answers_and_lines(
     assert text_of(unknown) == "The store can't be read now, and nothing of before is told."
     for result in broken:
         assert result.is_error
-        assert "slowwave repair" in result.content[0].text  # type: ignore[union-attr]
+        assert "slowwave check --repair" in result.content[0].text  # type: ignore[union-attr]
 
 
 def test_a_store_that_is_half_there_is_a_line(

@@ -14,7 +14,7 @@ from slowwave.memory import Memory
 from slowwave.recall.views.show import show
 from slowwave.schemas.tables import MERGES, MESSAGES, OBSERVATIONS, RELEASED, SESSIONS, SUMMARIES, TOPICS
 from slowwave.store import Store
-from slowwave.store.integrity.digest import compute_table_digest
+from slowwave.store.manifest import compute_table_digest
 from slowwave.store.snapshot import Snapshot
 from tests.talk_files import session
 

@@ -14,7 +14,7 @@ from slowwave.recall.views.show import show
 from slowwave.schemas.settings import ExtractSettings, RelateSettings, Settings
 from slowwave.schemas.tables import COMPLETIONS, OBSERVATIONS, QUARANTINE, RELATIONS, TABLES
 from slowwave.schemas.vocabulary import RelationKind
-from slowwave.store.integrity.digest import compute_table_digest
+from slowwave.store.manifest import compute_table_digest
 from slowwave.store.store import Store
 from slowwave.tasks.job import StepReport
 from slowwave.tasks.llm.library import SHIPPED, Library

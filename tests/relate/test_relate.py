@@ -17,7 +17,7 @@ from slowwave.recall.views.show import show
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import MERGES, OBSERVATIONS, RELATIONS
-from slowwave.store.integrity.digest import compute_table_digest
+from slowwave.store.manifest import compute_table_digest
 from slowwave.store.store import Store
 from slowwave.tasks.publish.task import publish_release
 from slowwave.tasks.relate.relate import MOST, find_relations, resolve_paths

@@ -28,7 +28,7 @@ from tests.talk_files import session
 
 SAID = [("user", "I live in Porto with my sister Nina, and I prefer tea to coffee."), ("assistant", "Noted.")]
 OTHER = [("user", "I live in Oslo with my brother Ulrik, and I prefer milk to coffee."), ("assistant", "Noted.")]
-OF_RUNS = ("writer.lock", "writer.json", "synced.json")
+OF_RUNS = ("writer.lock", "writer.json")
 PHRASE = "correct horse battery"
 SECRET = str(pyrage.x25519.Identity.generate())
 

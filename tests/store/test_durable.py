@@ -17,10 +17,8 @@ from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import COMPLETIONS, LINES, MESSAGES, OBSERVATIONS, RELEASES, SESSIONS, Table
 from slowwave.store import Store
 from slowwave.store import lock as locks
-from slowwave.store.integrity.durable import mark_synced
-from slowwave.store.integrity.manifests import list_manifests
-from slowwave.store.integrity.whole import check_not_torn, go_back_to_synced
 from slowwave.store.lock import HOLDER_FILE, writer_lock
+from slowwave.store.manifest import check_not_torn, go_back_to_synced, list_versions, mark_synced
 from slowwave.store.snapshot import Snapshot
 from slowwave.store.upkeep import rewrite_tables
 from slowwave.tasks.forget.select import Wanted
@@ -54,12 +52,12 @@ def tear(settings: Settings, tables: tuple[Table, ...], monkeypatch: pytest.Monk
         dying.setattr(locks, "_let_go", lambda *_: None)
         with writer_lock(settings.store / "default", "r", "forget"):
             store = Store.open(settings.store)
-            before = {table: set(list_manifests(store.dir / f"{table.name}.lance")) for table in tables}
+            before = {table: set(list_versions(store.dir / f"{table.name}.lance")) for table in tables}
             for table in tables:
                 store.delete_ids(table, ["no such row"])
             rewrite_tables(store, before)
             for table, known in before.items():
-                made = list_manifests(store.dir / f"{table.name}.lance")
+                made = list_versions(store.dir / f"{table.name}.lance")
                 for version in made.keys() - known:
                     made[version].write_bytes(b"")
 
@@ -150,8 +148,8 @@ def test_no_torn_version_stays_below_one_that_is_whole(tmp_path: Path) -> None:
     mark_synced(store.dir)
     for key in "ab":
         add(store, COMPLETIONS, key)
-    newest, torn, *older = sorted(list_manifests(store.dir / "completions.lance").items(), reverse=True)
+    newest, torn, *older = sorted(list_versions(store.dir / "completions.lance").items(), reverse=True)
     torn[1].write_bytes(b"")
     go_back_to_synced(store.dir)
-    assert list_manifests(store.dir / "completions.lance") == dict([newest, *older])
+    assert list_versions(store.dir / "completions.lance") == dict([newest, *older])
     assert store.count(COMPLETIONS) == 2

@@ -19,7 +19,7 @@ from slowwave.schemas.errors import BadRows, NoRelease, SchemaMismatch, StoreLoc
 from slowwave.schemas.settings import StoreSettings
 from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, RELEASED, SUMMARIES, TABLES, TOPICS, VECTOR_DIM, Table
 from slowwave.store import Snapshot, Store, writer_lock
-from slowwave.store.integrity.digest import compute_table_digest
+from slowwave.store.manifest import compute_table_digest
 from slowwave.store.releases import publish, read_releases, roll_back
 from slowwave.store.upkeep import compact_store, drop_old_versions
 

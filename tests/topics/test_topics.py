@@ -19,7 +19,7 @@ from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import BASE_TOPICS, OBSERVATIONS, RELEASED, SUMMARIES, TOPIC_HISTORY, TOPICS
 from slowwave.store import Store
-from slowwave.store.integrity.digest import compute_table_digest
+from slowwave.store.manifest import compute_table_digest
 from slowwave.tasks.topics import cluster, task
 from slowwave.tasks.topics.assign import assign, find_oversized_topic, split_topic
 from slowwave.tasks.topics.cluster import (

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from slowwave.recall.release.columns import Ints, Mask
 from slowwave.schemas.errors import StoreUnreadable
 from slowwave.schemas.tables import TABLES, Table
-from slowwave.store.integrity.seals import find_broken_index
+from slowwave.store.manifest import find_altered_files
 from slowwave.store.releases import Release, load_releases, pick_release
 from slowwave.store.snapshot import open_pinned
 from slowwave.store.trouble import READ_TROUBLE
@@ -96,7 +96,8 @@ class OpenTable:
     @shared_property
     def broken_index(self) -> str | None:
         """A file of an index that is not as it was, and how."""
-        return find_broken_index(self.dir, self.release.number, self.table.name)
+        altered = find_altered_files(self.dir, self.release.number, self.table.name, indexes=True)
+        return next((f"{name}: {what}" for name, what in altered.items()), None)
 
     @shared_property
     def keys(self) -> pa.ChunkedArray:

@@ -1,4 +1,4 @@
-"""Seals: what was altered, cut or lost since a release was made is found; real Lance files, changed for real."""
+"""Manifests: what was altered, cut or lost since a release was made is found; real Lance files, changed for real."""
 
 from pathlib import Path
 
@@ -8,11 +8,10 @@ from slowwave.schemas.errors import StoreUnreadable
 from slowwave.schemas.settings import StoreSettings
 from slowwave.schemas.tables import RELEASES, TOPICS
 from slowwave.store import Snapshot, Store, releases
-from slowwave.store.integrity.check import check_store
-from slowwave.store.integrity.salvage import find_broken_tables, salvage
-from slowwave.store.integrity.seals import list_sealed
 from slowwave.store.lock import writer_lock
+from slowwave.store.manifest import list_release_manifests
 from slowwave.store.releases import Release, publish, read_releases, roll_back
+from slowwave.store.repair import check_store, mend_releases, salvage
 from slowwave.store.upkeep import drop_old_versions
 from tests.store.test_store import topics
 
@@ -32,12 +31,13 @@ def find_data(store: Store) -> Path:
 
 
 def put_back(store: Store) -> list[str]:
-    damage = check_store(store.dir).damage
-    return salvage(store.dir, damage, find_broken_tables(store.dir, damage))[1]
+    told = salvage(store.dir, check_store(store.dir).damage)[1]
+    mend_releases(store)
+    return told
 
 
 def test_an_untouched_store_has_no_damage(store: Store) -> None:
-    assert list_sealed(store.dir) == [1, 2]
+    assert list_release_manifests(store.dir) == [1, 2]
     assert check_store(store.dir) == ([], 2, 0)
 
 
@@ -57,7 +57,7 @@ def test_a_cut_file_is_found_and_its_table_is_not_served(store: Store) -> None:
     data.write_bytes(data.read_bytes()[:-9])
     (damage,) = check_store(store.dir, read=False)[0]
     assert "bytes, was" in damage.what
-    with pytest.raises(StoreUnreadable, match="slowwave repair"):
+    with pytest.raises(StoreUnreadable, match="slowwave check --repair"):
         Snapshot(store.root).read(TOPICS)
     assert Snapshot(store.root, release="r1").read(TOPICS).num_rows == 1
 
@@ -77,7 +77,7 @@ def test_a_lost_row_of_the_ledger_is_noticed_by_all_and_put_back(store: Store) -
         Snapshot(store.root)
     aside.rename(store.dir / "releases.lance")
     assert [one.where for one in check_store(store.dir)[0]] == ["releases"]
-    assert put_back(store) == ["r2: its row in the ledger was put back from its seal"]
+    assert put_back(store) == ["r2: its row in the ledger was put back from its manifest"]
     assert check_store(store.dir)[0] == []
     assert store.read(RELEASES).sort_by("number").to_pylist() == before
     assert Snapshot(store.root).read(TOPICS).num_rows == 2
@@ -88,17 +88,26 @@ def test_a_torn_ledger_is_repaired_too(store: Store) -> None:
     newest.write_bytes(newest.read_bytes()[:50])
     with pytest.raises(StoreUnreadable, match="lost r2"):
         Snapshot(store.root)
-    assert put_back(store) == ["r2: its row in the ledger was put back from its seal"]
+    assert put_back(store) == ["r2: its row in the ledger was put back from its manifest"]
     assert Snapshot(store.root).release.name == "r2"
     assert check_store(store.dir)[0] == []
 
 
-def test_an_altered_seal_breaks_the_chain(store: Store) -> None:
-    seal = store.dir / "seals" / "r1.json"
-    seal.write_bytes(seal.read_bytes().replace(b'"run_id": "a"', b'"run_id": "x"'))
-    assert [one.where for one in check_store(store.dir)[0]] == ["releases", "seals/r1.json"]
-    seal.write_bytes(b"{}")
-    assert "is no seal" in check_store(store.dir)[0][0].what
+def test_an_altered_manifest_of_a_release_is_found_and_made_anew(store: Store) -> None:
+    with writer_lock(store.dir, "a"):
+        pass
+    manifest = store.dir / "manifests" / "r1.json"
+    before = manifest.read_bytes()
+    for altered, where in (
+        (before.replace(b'"run_id": "a"', b'"run_id": "x"'), "releases"),
+        (b"{}", "manifests/r1.json"),
+    ):
+        manifest.write_bytes(altered)
+        assert {one.where for one in check_store(store.dir).damage} == {"manifests/r1.json", where}
+        assert "manifests/r1.json was altered" in put_back(store)[0]
+        assert (manifest.read_bytes(), check_store(store.dir)) == (before, ([], 2, 0))
+        with writer_lock(store.dir, "b"):
+            pass
 
 
 def test_a_file_that_is_now_something_else_is_gone_also_where_no_release_pins_it(store: Store) -> None:
@@ -112,42 +121,40 @@ def test_a_file_that_is_now_something_else_is_gone_also_where_no_release_pins_it
 
 @pytest.mark.parametrize("altered", [b'{"row": 1, "previous": 3, "files": [1]}', b'{"a.manifest": [1, "b"]}', b"\xff"])
 def test_what_the_store_wrote_down_of_its_files_may_be_altered_itself(store: Store, altered: bytes) -> None:
-    (store.dir / "seals" / "rx.json").write_bytes(altered)  # nobody's
+    (store.dir / "manifests" / "rx.json").write_bytes(altered)  # nobody's
     with writer_lock(store.dir, "a"):
         pass
-    for name in ("seals/r2.json", "sums.json", "synced.json", "writer.json"):
+    for name in ("manifests/r2.json", "manifest.json", "writer.json"):
         (store.dir / name).write_bytes(altered)
     with writer_lock(store.dir, "b"):
-        assert {"seals/r2.json", "sums.json"} <= {one.where for one in check_store(store.dir).damage}
+        assert {"manifests/r2.json", "manifest.json"} <= {one.where for one in check_store(store.dir).damage}
         put_back(store)
     assert check_store(store.dir).damage == []
     assert Snapshot(store.root).read(TOPICS).num_rows == 2
 
 
-def test_a_writer_killed_between_seal_and_row_leaves_nothing_to_mend(store: Store) -> None:
-    sealed = store.dir / "seals"
-    (sealed / "r2.json").rename(sealed / "r2.part")  # killed after the row
-    (sealed / "r3.part").write_bytes(b"half a se")  # killed before it
+def test_a_writer_killed_between_x_row_leaves_nothing_to_mend(store: Store) -> None:
+    manifests = store.dir / "manifests"
+    (manifests / "r2.json").rename(manifests / "r2.part")  # killed after the row
+    (manifests / "r3.part").write_bytes(b"half a se")  # killed before it
     assert check_store(store.dir)[0] == []
     store.merge(TOPICS, topics("c"))
     publish(store, "c", None)
-    assert sorted(path.name for path in sealed.iterdir()) == ["r1.json", "r2.json", "r3.json"]
+    assert sorted(path.name for path in manifests.iterdir()) == ["r1.json", "r2.json", "r3.json"]
     assert check_store(store.dir) == ([], 3, 0)
 
 
-def test_releases_made_before_seals_are_counted_and_not_called_damaged(store: Store) -> None:
-    for path in (store.dir / "seals").iterdir():
-        path.unlink()
-    assert check_store(store.dir) == ([], 0, 2)
-    store.merge(TOPICS, topics("c"))
-    publish(store, "c", None)
-    assert check_store(store.dir) == ([], 1, 2)
+def test_a_release_without_a_manifest_is_counted_and_not_called_damaged(store: Store) -> None:
+    (store.dir / "manifests" / "r1.json").unlink()
+    assert check_store(store.dir) == ([], 1, 1)
+    put_back(store)
+    assert check_store(store.dir) == ([], 2, 0)
 
 
-def test_seals_go_with_their_releases_and_a_roll_back_is_sealed(store: Store) -> None:
+def test_manifests_go_with_their_releases_and_a_roll_back_has_one(store: Store) -> None:
     roll_back(store, "r1", "back")
     drop_old_versions(store, StoreSettings(keep_releases=2))
-    assert list_sealed(store.dir) == [2, 3]
+    assert list_release_manifests(store.dir) == [2, 3]
     assert check_store(store.dir) == ([], 2, 0)
     assert [one.name for one in read_releases(store)] == ["r1", "r2", "r3"]
 

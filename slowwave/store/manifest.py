@@ -1,0 +1,530 @@
+"""What the files of a space were: `manifest.json` at the last sync, `manifests/r7.json` when release 7 was made.
+
+Each names the versions of tables and, of each file, bytes and SHA-256. Lance checks no bytes (of one altered in a data
+file about half the time other rows come, without a word) and syncs nothing (after a loss of power each file that was
+not synced is there, empty or gone). So a writer syncs and notes what is new before a release and before it lets go of
+the lock; files are compared before Lance reads them; and tables go back to the versions noted where power was lost.
+That finds damage: whoever may write the store may write manifests too.
+"""
+
+import hashlib
+import os
+import shutil
+from collections.abc import Collection, Container, Iterable, Iterator
+from contextlib import suppress
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import lance
+import orjson
+import pyarrow as pa
+
+from slowwave.schemas.errors import StoreUnreadable
+from slowwave.schemas.tables import COMPLETIONS, RELEASES, TABLES, Table
+from slowwave.store.private import replace_file, sync_path
+from slowwave.store.trouble import READ_TROUBLE
+
+MANIFEST_FILE, FOLDER, PART = "manifest.json", "manifests", ".part"
+REPAIR_FILE = "repair.json"
+"""What a repair has still to do, until it is done."""
+OWN = (MANIFEST_FILE, "writer.json", "writer.lock")
+"""Files that say nothing about the tables."""
+BOOT = Path("/proc/sys/kernel/random/boot_id")
+LAST_VERSION = 2**64 - 1
+"""Lance names the manifest of version 3 by this number less 3, so that the newest sorts first."""
+DIGESTED = 128 << 20
+"""Bytes of a release that a reader digests before it opens it: a tenth of a second. Of more it looks at sizes alone."""
+LASTING = (RELEASES.name, COMPLETIONS.name)
+"""Tables of which the newest whole version stays: releases are synced one by one, answers depend on nothing else."""
+STEPS_BACK = 8
+"""Versions that one write and the upkeep after it may have made."""
+NEWEST = "newest"
+"""What damage is called that lies in the tables as the next night goes on with them."""
+
+Files = dict[str, list[Any]]
+"""Path inside the space's folder -> its bytes, its SHA-256 in hex."""
+_states: dict[Path, dict[str, tuple[int, ...]]] = {}
+"""Of each space that this process writes, its files as they were last synced: by what they are, not by any clock."""
+
+
+class Manifest(NamedTuple):
+    """Versions of tables and what their files were; of a release also its row in the ledger."""
+
+    versions: dict[str, int]
+    files: Files
+    row: dict[str, Any] | None = None
+
+
+class Damage(NamedTuple):
+    """What is not as its manifest says."""
+
+    release: str
+    where: str
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.release}: {self.where}: {self.what}"
+
+
+def compute_table_digest(table: Table, rows: pa.Table) -> str:
+    """Return SHA-256 over the sorted hashes of the rows, volatile columns left out: equal for equal rows."""
+    names = [name for name in table.schema.names if name not in table.volatile]
+    hashes = sorted(hashlib.sha256(repr(row).encode()).digest() for row in rows.select(names).to_pylist())
+    return hashlib.sha256(b"".join(hashes)).hexdigest()
+
+
+# Files and versions of Lance's
+
+
+def parse_version(path: Path) -> int:
+    """Return the version that a manifest of Lance's is of, by its name."""
+    return LAST_VERSION - int(path.stem)
+
+
+def list_versions(path: Path) -> dict[int, Path]:
+    """Return the manifest of each version of a table that is there."""
+    return {parse_version(one): one for one in (path / "_versions").glob("*.manifest") if one.stem.isdigit()}
+
+
+def has_table(folder: Path, name: str) -> bool:
+    """Return whether a space's folder holds this table; one that was killed before its first version is none."""
+    return bool(list_versions(folder / f"{name}.lance"))
+
+
+def identify_newest_version(path: Path) -> tuple[str, int, int] | None:
+    """Return what tells a table's newest version from any other; opening a table costs ten times as much."""
+    try:
+        newest = min((path / "_versions").glob("*.manifest"))
+        found = newest.stat()
+    except (OSError, ValueError):  # gone, or named otherwise: Lance says what is wrong
+        return None
+    return newest.name, found.st_ino, found.st_mtime_ns
+
+
+def list_pinned_files(folder: Path, versions: dict[str, int]) -> list[str]:
+    """Return the files that versions of tables consist of, as paths inside the space's folder, in order.
+
+    Raises:
+        OSError, ValueError: a version can't be read.
+    """
+    paths: list[Path] = []
+    for name, version in versions.items():
+        root = folder / f"{name}.lance"
+        dataset = lance.dataset(str(root), version=version)
+        paths.append(list_versions(root)[version])
+        for fragment in dataset.get_fragments():
+            paths += list_fragment_files(root, fragment)
+        for segment in (one for index in dataset.describe_indices() for one in index.segments):
+            paths += [path for path in (root / "_indices" / segment.uuid).rglob("*") if path.is_file()]
+    return sorted(path.relative_to(folder).as_posix() for path in paths)
+
+
+def list_fragment_files(root: Path, fragment: lance.LanceFragment) -> list[Path]:
+    """Return the files of a table's fragment, with that of its deleted rows."""
+    deleted = fragment.deletion_file()
+    return [root / "data" / one.path for one in fragment.metadata.files] + ([root / deleted] if deleted else [])
+
+
+# Syncing, and writes that were not finished
+
+
+def read_boot() -> str | None:
+    """Return what tells one start of the machine from another; None where nothing does."""
+    with suppress(OSError):
+        return BOOT.read_text(encoding="ascii").strip()
+    return None
+
+
+def begin_sync(folder: Path, *, known: bool) -> None:
+    """Begin to look at what is written; what is there is synced already where it is `known` that no writer died."""
+    _states.pop(folder, None)
+    if known and (folder / MANIFEST_FILE).exists():
+        _states[folder] = _list_state(folder)
+    elif known:
+        mark_synced(folder)
+
+
+def mark_synced(folder: Path) -> None:
+    """Sync what is new, and note it; of Lance's files, which are never written again, what is known of one stays.
+
+    Raises:
+        OSError: the disk can't.
+        StoreUnreadable: the manifest is broken.
+    """
+    known, names = read_manifest(folder), [path[len(str(folder)) + 1 :] for path in sync_changes(folder)]
+    lasting = [name for name in names if _is_lasting(name) and (folder / name).is_file()]
+    files = {name: known.files.get(name) or _measure(folder / name) for name in lasting}
+    files |= {name: known.files[name] for name in _find_lost_versions(folder, known.files)}
+    versions = {table.stem: max(list_versions(table), default=0) for table in folder.glob("*.lance")}
+    if Manifest(versions, files) != known or not (folder / MANIFEST_FILE).exists():
+        replace_file(folder / MANIFEST_FILE, orjson.dumps({"versions": versions, "files": files}))
+
+
+def sync_changes(folder: Path) -> Collection[str]:
+    """Sync each file that is new or another than at the last sync, and each folder in which a name came or went.
+
+    Return all files and folders.
+
+    Raises:
+        OSError: the disk can't.
+    """
+    before, now = _states.get(folder, {}), _list_state(folder)
+    changed = {path for path, state in now.items() if before.get(path) != state}
+    folders = {path.rpartition("/")[0] for path in changed | (before.keys() - now.keys())}
+    if not before:
+        folders |= {str(folder.parent), str(folder.parent.parent)}
+    fresh = {path for path in changed if len(now[path]) == 1}
+    for path in (*sorted(changed - fresh), *sorted(folders | fresh, reverse=True)):
+        with suppress(FileNotFoundError):
+            sync_path(Path(path))
+    _states[folder] = now
+    return now.keys()
+
+
+def _list_state(folder: Path) -> dict[str, tuple[int, ...]]:
+    """Return each file and folder below one, with what tells that it changed: of a folder one figure, of a file three.
+
+    In strings: a store may have thousands of files, and `Path` costs more than the disk.
+    """
+    found: dict[str, tuple[int, ...]] = {}
+    for above, folders, names in os.walk(folder):
+        for name in (*folders, *(name for name in names if name not in OWN)):
+            with suppress(FileNotFoundError):  # a reader's
+                stat = os.lstat(f"{above}/{name}")
+                facts = (stat.st_ino,) if name in folders else (stat.st_ino, stat.st_size, stat.st_mtime_ns)
+                found[f"{above}/{name}"] = facts
+    return found
+
+
+def _is_lasting(name: str) -> bool:
+    """Return whether a file is never written again: not Lance's tags, nor its hint at which version is the newest."""
+    if name.startswith(f"{FOLDER}/"):
+        return name.endswith(".json")
+    return ".lance/" in name and "/_refs/" not in name and not name.endswith(".json")
+
+
+def go_back_to_synced(folder: Path) -> None:
+    """Take the tables back to what they were when they were last synced.
+
+    Raises:
+        OSError: the disk can't.
+    """
+    if not (folder / MANIFEST_FILE).exists() or not (synced := _parse_manifest((folder / MANIFEST_FILE).read_bytes())):
+        return  # nothing to go back to
+    for table in sorted(folder.glob("*.lance")):
+        if table.stem not in synced.versions:
+            shutil.rmtree(table)
+            continue
+        for version, path in sorted(list_versions(table).items(), reverse=True):
+            if version > synced.versions[table.stem] and not (table.stem in LASTING and _is_readable(table, version)):
+                path.unlink()  # also below one that is whole: a clean-up reads every one
+        for hint in (table / "_versions").glob("*.json"):
+            hint.unlink()
+        for tag in (table / "_refs" / "tags").glob("*"):
+            if read_tag(tag) is None:
+                tag.unlink()
+
+
+def _is_readable(path: Path, version: int) -> bool:
+    with suppress(*READ_TROUBLE):
+        found = lance.dataset(str(path), version=version)
+        return find_torn_file(found) is None and found.to_table().num_rows >= 0
+    return False
+
+
+def read_tag(path: Path) -> int | None:
+    """Return the version that one of Lance's tags names; None where it is not there, or none."""
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        version = orjson.loads(path.read_bytes())["version"]
+        return version if isinstance(version, int) else None
+    return None
+
+
+def check_not_torn(folder: Path, table: Table) -> None:
+    """Look at the newest version of a table: of a small file that a full disk takes but in part Lance says nothing.
+
+    Raises:
+        OSError: a file of it is not as long as it was meant to be.
+    """
+    if torn := find_torn_file(lance.dataset(str(folder / f"{table.name}.lance"))):
+        raise OSError(f"only a part of {torn} is there")
+
+
+def find_torn_file(dataset: lance.LanceDataset) -> str | None:
+    """Return a file of a version that is shorter than it was meant to be, or gone; None when all are whole."""
+    root = Path(dataset.uri)
+    for fragment in dataset.get_fragments():
+        for file in fragment.metadata.files:
+            path, size = root / "data" / file.path, file.file_size_bytes
+            if size and not (path.is_file() and path.stat().st_size == size):
+                return path.name
+        if deleted := fragment.deletion_file():  # of its length a version says nothing
+            content = (root / deleted).read_bytes() if (root / deleted).is_file() else b""
+            if not content or (deleted.endswith(".arrow") and not content.endswith(b"ARROW1")):
+                return Path(deleted).name
+    return None
+
+
+def find_last_whole(path: Path, released: int = 0) -> lance.LanceDataset | None:
+    """Return a table as it is, or as it was before a last write, and the upkeep after it, that were not finished.
+
+    None where neither is whole; what was `released` is never gone behind.
+    """
+    there = sorted((version for version in list_versions(path) if version >= released), reverse=True)
+    for version in there[: 1 + STEPS_BACK]:
+        with suppress(*READ_TROUBLE):
+            found = lance.dataset(str(path), version=version)
+            if find_torn_file(found) is None:
+                return found
+    return None
+
+
+def restore_last_whole(folder: Path, table: Table, released: int) -> None:
+    """Make the newest whole version of a table the newest one; whoever wrote more was told, and marked nothing done.
+
+    Raises:
+        StoreUnreadable: what was released is torn.
+    """
+    path = folder / f"{table.name}.lance"
+    if (whole := find_last_whole(path, released)) is None:  # one without rows is falsy
+        torn = find_torn_file(lance.dataset(str(path)))
+        why = f"{torn} of table {table.name!r} is torn or gone: `slowwave check --repair` mends what it can"
+        raise StoreUnreadable(folder, why)
+    if whole.version < max(list_versions(path)):
+        whole.restore()  # type: ignore[no-untyped-call]
+
+
+# What the last writer noted, compared with what is there
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """Return what was last noted of a space; nothing where no writer did.
+
+    Raises:
+        StoreUnreadable: the manifest is broken itself.
+    """
+    path = folder / MANIFEST_FILE
+    if not path.is_file():
+        return Manifest({}, {})
+    if found := _parse_manifest(path.read_bytes()):
+        return found
+    why = f"{MANIFEST_FILE} is altered: `slowwave check --repair` makes it anew, or put it back from a backup"
+    raise StoreUnreadable(folder, why)
+
+
+def check_files_unaltered(folder: Path, table: str) -> None:
+    """Check a table's files before Lance reads them.
+
+    Raises:
+        StoreUnreadable: one was altered, or is gone.
+    """
+    for name, what in find_altered(folder, f"{table}.lance/").items():
+        raise StoreUnreadable(
+            folder, f"{name}: {what}: `slowwave check --repair` mends what can be, `slowwave check` lists all"
+        )
+
+
+def check_newest_whole(folder: Path) -> None:
+    """Check what a night goes on with, and what its clean-up reads, before Lance does: it may end the process.
+
+    What is altered in files that older releases alone pin stops no night.
+
+    Raises:
+        StoreUnreadable: a file is not what it was when the last writer let go, or a repair is not done.
+    """
+    if (folder / REPAIR_FILE).exists():
+        raise StoreUnreadable(folder, "a repair of it is not done yet: `slowwave check --repair` goes on with it")
+    if not has_table(folder, RELEASES.name):
+        check_ledger_whole(folder, 0, find_last_known(folder))
+    for damage in find_newest_damage(folder):
+        raise StoreUnreadable(folder, f"{damage.where}: {damage.what}: `slowwave check --repair` mends what can be")
+
+
+def find_newest_damage(folder: Path, *, read: bool = True) -> Iterator[Damage]:
+    """Yield what is not as the last writer noted it, of the newest version of each table, and of any manifest."""
+    try:
+        known, altered = read_manifest(folder).files, find_altered(folder, read=read)
+    except StoreUnreadable as broken:
+        yield Damage(NEWEST, MANIFEST_FILE, broken.why)
+        return
+    for table in TABLES:
+        mine = {name: what for name, what in altered.items() if name.startswith(f"{table}.lance/")}
+        newest = max(list_versions(folder / f"{table}.lance"), default=0)
+        if newest and not any(name.endswith(".manifest") for name in mine):
+            with suppress(*READ_TROUBLE):  # what a killed run wrote last: the next takes it back
+                files = list_pinned_files(folder, {table: newest})
+                mine = {name: what for name, what in mine.items() if name in files}
+                mine |= {name: "is gone" for name in files if name in known and not (folder / name).is_file()}
+        yield from (Damage(NEWEST, name, what) for name, what in mine.items())
+
+
+def find_altered(folder: Path, below: str = "", *, read: bool = True) -> dict[str, str]:
+    """Return the files of a space, or of a folder in it, that are not as they were, with how; unread by sizes.
+
+    One that is gone is among them only where it was the newest manifest of its table: clean-up removes older files.
+
+    Raises:
+        StoreUnreadable: what is known of them is broken.
+    """
+    files = read_manifest(folder).files
+    mine = {name: facts for name, facts in files.items() if name.startswith(below)}
+    lost = _find_lost_versions(folder, mine)
+    changed = describe_changes(folder, mine, read=read)
+    return {name: what for name, what in changed.items() if what != "is gone" or name in lost}
+
+
+def describe_changes(folder: Path, files: Files, *, read: bool) -> dict[str, str]:
+    """Return the files that are others than they were, with how; without `read` by sizes alone."""
+    found: dict[str, str] = {}
+    for name, (size, digest) in files.items():
+        path = folder / name
+        if not path.is_file():
+            found[name] = "is gone"
+        elif (now := path.stat().st_size) != size:
+            found[name] = f"has {now:,} bytes, was {size:,}"
+        elif read and _measure(path)[1] != digest:
+            found[name] = "its bytes were altered"
+    return found
+
+
+def _find_lost_versions(folder: Path, files: Iterable[str]) -> set[str]:
+    """Return the newest manifests of tables that are gone, where no newer version came since."""
+    last: dict[str, str] = {}
+    for name in sorted((name for name in files if name.endswith(".manifest")), reverse=True):  # the newest sorts first
+        last[Path(name).parts[0]] = name
+    return {
+        name
+        for table, name in last.items()
+        if not (folder / name).is_file()
+        and max(list_versions(folder / table), default=0) <= parse_version(folder / name)
+    }
+
+
+def _parse_manifest(content: bytes) -> Manifest | None:
+    """Return what was written down, once it is seen to be that: a disk, or a hand, may have altered it."""
+    with suppress(AttributeError, KeyError, TypeError, ValueError):
+        found = orjson.loads(content)
+        row, files = found.get("row"), found["files"]
+        versions = {str(name): int(version) for name, version in (row or found)["versions"].items()}
+        if all(Path(name).stem.isdigit() for name in files if name.endswith(".manifest")):
+            return Manifest(versions, {name: [int(size), str(digest)] for name, (size, digest) in files.items()}, row)
+    return None
+
+
+def _measure(path: Path) -> list[Any]:
+    """Return bytes and SHA-256 in hex."""
+    with path.open("rb") as file:
+        return [path.stat().st_size, hashlib.file_digest(file, hashlib.sha256).hexdigest()]
+
+
+# Manifests of releases
+
+
+def write_release_manifest(folder: Path, row: dict[str, Any]) -> Path:
+    """Write the manifest of a release that is about to be made, and return its path; settled, it counts.
+
+    A manifest without its row then means that the row was lost.
+    """
+    known = read_manifest(folder).files
+    files = {name: known.get(name) or _measure(folder / name) for name in list_pinned_files(folder, row["versions"])}
+    path = get_release_manifest(folder, row["number"]).with_suffix(PART)
+    path.parent.mkdir(exist_ok=True)
+    content = orjson.dumps({"row": row, "files": files}, option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS)
+    replace_file(path, content)
+    return path
+
+
+def settle_release_manifests(folder: Path, numbers: Container[int]) -> None:
+    """Make written manifests count whose releases have a row; drop others, which a writer that was killed left."""
+    for part in (folder / FOLDER).glob(f"r*{PART}"):
+        if int(part.stem[1:]) in numbers:
+            part.replace(part.with_suffix(".json"))
+        else:
+            part.unlink()
+
+
+def drop_release_manifests(folder: Path, kept: Container[int]) -> None:
+    """Drop the manifests of all releases but some: the files of the others are gone."""
+    for number in list_release_manifests(folder):
+        if number not in kept:
+            get_release_manifest(folder, number).unlink()
+
+
+def list_release_manifests(folder: Path) -> list[int]:
+    """Return the numbers of the releases that have a manifest, in order."""
+    return sorted(int(path.stem[1:]) for path in (folder / FOLDER).glob("r*.json") if path.stem[1:].isdigit())
+
+
+def read_release_manifest(folder: Path, number: int) -> Manifest | None:
+    """Return a release's manifest; None where it has none.
+
+    Raises:
+        StoreUnreadable: it is broken itself.
+    """
+    path = get_release_manifest(folder, number)
+    if not path.exists():
+        return None
+    facts = path.stat()
+    if (found := _parse_once(path, facts.st_mtime_ns, facts.st_size)) and found.row:
+        return found
+    raise StoreUnreadable(folder, f"{FOLDER}/{path.name} is no manifest: `slowwave check --repair` makes it anew")
+
+
+@lru_cache(maxsize=2)
+def _parse_once(path: Path, mtime_ns: int, size: int) -> Manifest | None:
+    """Return a manifest, parsed once for all tables that a reader opens. Nobody changes it."""
+    return _parse_manifest(path.read_bytes())
+
+
+def get_release_manifest(folder: Path, number: int) -> Path:
+    """Return where a release's manifest stands."""
+    return folder / FOLDER / f"r{number}.json"
+
+
+def find_last_known(folder: Path) -> int:
+    """Return the number of the newest release that a manifest tells of; 0 where none does.
+
+    To be called before the ledger is read: of a release that is made meanwhile the row is there before its manifest.
+    """
+    return max(list_release_manifests(folder), default=0)
+
+
+def check_ledger_whole(folder: Path, newest: int, known: int) -> None:
+    """Check that the ledger of releases still has the newest row that is known of.
+
+    Raises:
+        StoreUnreadable: it was lost; without this an older release would be served, or numbers given twice.
+    """
+    if known > newest:
+        raise StoreUnreadable(
+            folder, f"the ledger of releases has lost r{known}: `slowwave check --repair` puts its row back"
+        )
+
+
+def find_altered_files(folder: Path, number: int, table: str, *, indexes: bool) -> dict[str, str]:
+    """Return the files of a table of a release, of its indexes or the others, that are not as they were, with how.
+
+    Of a large release sizes are compared alone.
+
+    Raises:
+        StoreUnreadable: the release's manifest is broken.
+    """
+    found = read_release_manifest(folder, number)
+    files = found.files if found else {}
+    mine = {
+        name: facts
+        for name, facts in files.items()
+        if name.startswith(f"{table}.lance/") and ("/_indices/" in name) == indexes
+    }
+    return describe_changes(folder, mine, read=sum(size for size, _ in files.values()) <= DIGESTED)
+
+
+def check_release_files(folder: Path, number: int, table: str) -> None:
+    """Check the files of a table of a release but for its indexes: a reader does without a broken one, and says so.
+
+    Raises:
+        StoreUnreadable: one is not as it was.
+    """
+    for name, what in find_altered_files(folder, number, table, indexes=False).items():
+        raise StoreUnreadable(folder, f"r{number}: {name}: {what}: `slowwave check --repair`, or `slowwave rollback`")
