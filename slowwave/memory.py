@@ -9,16 +9,17 @@ new releases, and may be asked by many threads.
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Unpack, cast
+from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from pydantic import ValidationError
 
 from slowwave.engines.encoders.protocol import Encoder
-from slowwave.recall.hits import KINDS, Hits
-from slowwave.recall.last_answers import AnswerCache, LastAnswers
+from slowwave.last_answers import LastAnswers
+from slowwave.recall.hits import KINDS, Hit, Hits
 from slowwave.recall.live import LiveRelease, make_async_twin
 from slowwave.recall.notes import Notes
 from slowwave.recall.query import Query, build_query, read_once
@@ -26,7 +27,7 @@ from slowwave.recall.ranking.rerank import Reranker, Reranking
 from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.encoding import QueryVectors
 from slowwave.recall.search import Search
-from slowwave.recall.sessions import SessionHits
+from slowwave.recall.sessions import SessionHit, SessionHits
 from slowwave.schemas.errors import NoRelease, StoreMissing, UsageError
 from slowwave.schemas.filters import ClaimFilters, Filters, MessageFilters, refuse_unknown_filters
 from slowwave.schemas.settings import Settings
@@ -48,6 +49,8 @@ if TYPE_CHECKING:
 SESSION = "session"
 """The kind that `Memory.sessions` answers."""
 
+NEVER_ASKED = "the store can't be read, and this was never asked before"
+
 
 class Memory:
     """The released memory of one space."""
@@ -64,9 +67,7 @@ class Memory:
         self._notes = Notes()
         self._vectors = QueryVectors(settings.encoder, encoder, self._note)
         self._reranking = None if reranker is None else Reranking(reranker, self._note)
-        self._answers = AnswerCache(root, settings.space, settings.recall.cached_answers)
-        kept = min(settings.recall.cached_answers, 8)  # briefings: of the live release, and of others asked by name
-        self._briefings = AnswerCache(root, settings.space, kept, "briefings")
+        self._answers = LastAnswers(root, settings.space, settings.recall.cached_answers)
         self._live = LiveRelease(root, settings.space, release, self._note)
 
     @classmethod
@@ -100,7 +101,7 @@ class Memory:
         try:
             memory._live.view = memory._live.open_view()
         except TROUBLE as trouble:
-            if isinstance(trouble, NoRelease) or not (memory._answers.has_answers or memory._briefings.has_answers):
+            if isinstance(trouble, NoRelease) or not memory._answers.has_answers:
                 if release is None and isinstance(trouble, StoreMissing | NoRelease):
                     if unreleased:
                         return memory
@@ -222,14 +223,14 @@ class Memory:
         refuse_unknown_filters(filters, MessageFilters)
         filters["files"] = read_once(filters.get("files"))
         asked = build_query(query, k, ("message",), now=now, **filters)
-        last = LastAnswers(self._answers, self._live.named, self.settings.recall.automatic_floor)
         with self._notes.collect_answer_notes():
             try:
                 found = self._build_search().answer_sessions(asked, automatic=automatic)
-                last.put_sessions(asked, automatic, found)
+                self._keep_answer("sessions", asked, automatic, found)
             except TROUBLE as trouble:
                 self._note_unreadable(trouble)
-                found = last.get_sessions(asked, automatic)
+                last = self._get_last("sessions", asked, automatic)
+                found = SessionHits(map(SessionHit.from_dict, last.pop("hits")), **last)
             found.notes = self._notes.answer_notes
         return found
 
@@ -465,15 +466,33 @@ class Memory:
 
     def _answer_with_fallback(self, asked: Sequence[Query], automatic: bool) -> list[Hits]:
         """Return an answer to each query, kept for later; where the store can't be read, the last one."""
-        last = LastAnswers(self._answers, self._live.named, self.settings.recall.automatic_floor)
         try:
             answers = self._build_search().answer_queries(asked, automatic=automatic)
         except TROUBLE as trouble:
             self._note_unreadable(trouble)
-            return [last.get_hits(query, automatic) for query in asked]
+            last = [self._get_last("hits", query, automatic) for query in asked]
+            return [Hits(map(Hit.from_dict, one.pop("hits")), **one) for one in last]
         for query, hits in zip(asked, answers, strict=True):
-            last.put_hits(query, automatic, hits)
+            self._keep_answer("hits", query, automatic, hits)
         return answers
+
+    def _keep_answer(self, kind: str, query: Query, automatic: bool, answer: Hits | SessionHits) -> None:
+        """Keep an answer without its reason, which may repeat what was asked."""
+        plain = {"hits": [hit.as_dict() for hit in answer], "relevance": answer.relevance}
+        self._answers.put(self._name_question(kind, query, automatic), plain)
+
+    def _get_last(self, kind: str, query: Query, automatic: bool) -> dict[str, Any]:
+        """Return the hits of the last answer to just this, and what is said beside them, now that it is old."""
+        told = self._answers.get(self._name_question(kind, query, automatic))
+        if told is None:
+            return {"hits": [], "reason": NEVER_ASKED, "stale": True}
+        return told | {"reason": None if told["hits"] else "nothing was found then either", "stale": True}
+
+    def _name_question(self, kind: str, query: Query, automatic: bool) -> str:
+        """Return all that an answer depends on: when it is asked only where a time is counted back from there."""
+        if query.now is not None and not (query.times and query.times.spans):
+            query = replace(query, now=None)
+        return repr((kind, query, automatic, self._live.named))
 
     def _get_view(self) -> View:
         return self._live.get_current_view()

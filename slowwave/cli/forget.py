@@ -80,7 +80,7 @@ def forget(
 
 def _remove_space(settings: "Settings", *, yes: bool) -> None:
     """Remove a space: its folder, and what this machine keeps of its answers."""
-    from slowwave.store.answers import drop_cache_files
+    from slowwave.last_answers import drop_answers
     from slowwave.store.lock import remove_space
     from slowwave.store.store import Store
 
@@ -88,7 +88,7 @@ def _remove_space(settings: "Settings", *, yes: bool) -> None:
     if not yes and (not sys.stdin.isatty() or not typer.confirm(f"Remove {folder} for good?")):
         raise UsageError("nothing was removed: --yes does it without asking")
     remove_space(folder)
-    drop_cache_files(settings.store, settings.space)
+    drop_answers(settings.store, settings.space)
     OUT.print(f"{folder} is removed.")
 
 

@@ -9,11 +9,8 @@ from slowwave.context.build import Context, Turn, add_summaries, assemble_contex
 from slowwave.context.direct import Told, is_direct, put_narration_last, rank_messages
 from slowwave.context.masters import find_masters
 from slowwave.context.projects.briefing import (
-    Kinds,
     collect_briefing_lines,
-    deserialize_lines,
     pack_briefing,
-    serialize_lines,
 )
 from slowwave.context.rendering import Caveat, Format, LineSource, Part
 from slowwave.context.reports.gather import collect_clauses
@@ -82,28 +79,32 @@ def build_briefing(
     check_block(room, format)
     count = resolve_tokenizer(tokenizer, settings.tokenizer)
     with memory._notes.collect_answer_notes():
-        kinds, stale = _load_briefing_lines(memory, anchor_workspace(workspace) if workspace else None)
+        place = anchor_workspace(workspace) if workspace else None
+        counted_by = tokenizer if isinstance(tokenizer, str) else getattr(tokenizer, "__qualname__", None)
+        question = repr(("briefing", memory._live.named, place, room, format, counted_by))
+        block = _pack_briefing(memory, question, room, count, format, place)
         notes = memory._notes.answer_notes
-    return replace(pack_briefing(kinds, room, count, format, stale=stale), notes=notes)
+    return replace(block, notes=notes)
 
 
-def _load_briefing_lines(memory: "Memory", workspace: str | None) -> tuple[Kinds, bool]:
-    """Return what a briefing is made of, and whether it is of the last one, since the store can't be read."""
-    question = repr(("briefing", memory._live.named, *([workspace] if workspace else ())))
+def _pack_briefing(
+    memory: "Memory", question: str, room: int, count: Tokenizer, format: Format, workspace: str | None
+) -> Context:
+    """Return the block, kept as it is to read once it is old; the last one to just this where the store is away."""
     try:
         with translate_read_errors(memory.root / memory.space):
             view = memory._get_view()
             kinds = collect_briefing_lines(view, require_workspaces(workspace, view.workspaces) if workspace else ())
     except StoreError as trouble:
-        told = memory._briefings.get_json(question, deserialize_lines)
-        if told is None:
+        if not (last := memory._answers.get(question)):
             raise
         memory._notes.replace_notes(f"{explain_unreadable(trouble)}: answered from the last briefing")
-        return told, True
+        return Context(last["text"], last["tokens"], (), stale=True)
     if question not in view.kept_briefings:
-        memory._briefings.put_json(question, serialize_lines(kinds))
+        old = pack_briefing(kinds, room, count, format, stale=True)
+        memory._answers.put(question, {"text": old.text, "tokens": old.tokens})
         view.kept_briefings.add(question)
-    return kinds, False
+    return pack_briefing(kinds, room, count, format)
 
 
 def _collect_memories(

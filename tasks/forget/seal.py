@@ -8,8 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from slowwave.engines.encoders.protocol import hide_url
+from slowwave.last_answers import drop_answers, find_answers
 from slowwave.schemas.tables import OBSERVATIONS, PASSAGES, SUMMARIES, VECTORS
-from slowwave.store.answers import drop_cache_files, list_cache_files
 from slowwave.store.releases import Release, publish, read_releases
 from slowwave.store.store import Store
 from slowwave.store.upkeep import drop_all_but_live, rewrite_tables
@@ -44,7 +44,7 @@ def release_rest(job: Job) -> None:
 def drop_old(job: Job) -> None:
     """Drop every older release and the answers that this machine keeps of them."""
     drop_all_but_live(job.store)
-    drop_cache_files(job.store.root, job.store.space)
+    drop_answers(job.store.root, job.store.space)
 
 
 SEALS: tuple[Callable[[Job], None], ...] = (rewrite_store, release_rest, drop_old)
@@ -67,7 +67,7 @@ def find_live(store: Store) -> Release | None:
 
 def scan_store(store: Store, canaries: Canaries) -> Scan:
     """Look for canaries in the store's space and in what this machine keeps of it."""
-    return scan_files([store.dir, *list_cache_files(store.root, store.space)], canaries)
+    return scan_files([store.dir, find_answers(store.root, store.space)], canaries)
 
 
 def drop_lone_vectors(store: Store) -> int:

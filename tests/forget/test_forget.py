@@ -25,6 +25,7 @@ from slowwave.flows.export import export_tables
 from slowwave.flows.forget import preview_forgetting, run_forget, take_in_notes
 from slowwave.flows.nightly import run_night
 from slowwave.flows.share import export_learnings
+from slowwave.last_answers import find_answers
 from slowwave.memory import Memory
 from slowwave.schemas.errors import SlowwaveError, StoreUnreadable, UsageError
 from slowwave.schemas.settings import Settings
@@ -43,7 +44,6 @@ from slowwave.schemas.tables import (
     VECTORS,
 )
 from slowwave.store import Store
-from slowwave.store.answers import find_cache_file
 from slowwave.store.journal import Export, Rating, append, format_now, hash_spans, log_recall
 from slowwave.store.manifest import compute_table_digest
 from slowwave.store.notes import Journal, read_notes, write_note
@@ -182,7 +182,7 @@ def digest_other(store: Store) -> dict[str, str]:
 
 
 def test_after_forgetting_no_byte_holds_the_words_and_the_rest_is_what_it_was(root: Path) -> None:
-    store, cache = Store.open(root / "store"), find_cache_file(root / "store", "default", "answers")
+    store, cache = Store.open(root / "store"), find_answers(root / "store", "default")
     full = " ".join(find_word(root / "store"))
     for table in (MESSAGES, PASSAGES, GISTS, OBSERVATIONS, TOPICS, SUMMARIES, COMPLETIONS, QUARANTINE, RUNS, SESSIONS):
         assert f"{table.name} version" in full, table.name  # else nothing is shown by its being gone

@@ -17,9 +17,9 @@ from typer.testing import CliRunner
 
 from slowwave.cli.main import app
 from slowwave.engines.encoders.protocol import HashEncoder, Vectors
+from slowwave.last_answers import LastAnswers
 from slowwave.memory import Memory
 from slowwave.recall.hits import NOT_SURE, Fragment, Hit, Hits
-from slowwave.recall.last_answers import AnswerCache
 from slowwave.recall.live import LiveRelease
 from slowwave.recall.release.calibration import (
     Calibration,
@@ -350,16 +350,16 @@ def test_files_that_vanish_under_an_open_memory(store: Store, memory: Memory) ->
 
 
 def test_the_cache_of_answers_is_bounded_private_and_may_be_broken(tmp_path: Path) -> None:
-    answers = AnswerCache(tmp_path, "default", size=3)
+    answers = LastAnswers(tmp_path, "default", size=3)
     for n in range(5):
-        answers.put_hits(f"q{n}", Hits())
-    assert [answers.get_hits(f"q{n}") is None for n in range(5)] == [True, True, False, False, False]
+        answers.put(f"q{n}", {"hits": []})
+    assert [answers.get(f"q{n}") is None for n in range(5)] == [True, True, False, False, False]
     if sys.platform != "win32":
         assert answers.path.stat().st_mode & 0o077 == 0
     answers.path.write_bytes(b"not a database, for sure" * 100)
-    answers.put_hits("q9", Hits())
-    assert answers.get_hits("q9") is None
-    assert not AnswerCache(tmp_path, "default", size=0).has_answers
+    answers.put("q9", {"hits": []})
+    assert answers.get("q9") is None
+    assert not LastAnswers(tmp_path, "default", size=0).has_answers
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,10 @@ its id as tells it from all others of the store.
 """
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 from itertools import zip_longest
-from typing import Any, cast
+from typing import cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -46,21 +46,6 @@ def collect_project_facts(view: View, places: Collection[str]) -> list[Line]:
     """Return what stands about a project, each category in turn."""
     here = collect_standing_claims(view, places, (*STANDING, *PERSONAL))
     return [claim.as_line() for claim in take_in_turn(here)][:MOST_LINES]
-
-
-def serialize_lines(kinds: Kinds) -> list[list[dict[str, object]]]:
-    """Return the lines as plain values, for the cache."""
-    return [[{"text": one.text, **one.source.as_dict(), "short": one.source.short} for one in kind] for kind in kinds]
-
-
-def deserialize_lines(plain: Sequence[Sequence[Mapping[str, Any]]]) -> Kinds:
-    """Return the lines that `serialize_lines` wrote down."""
-    return [[_deserialize_line(dict(one)) for one in kind] for kind in plain]
-
-
-def _deserialize_line(line: dict[str, Any]) -> Line:
-    text, at = str(line.pop("text")), line.pop("at", None)
-    return Line(text, LineSource(**line, at=datetime.fromisoformat(at) if at else None))
 
 
 def pack_briefing(
