@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from slowwave.context.rendering import Line, LineSource, format_day, get_speaker
 from slowwave.context.reports.snippets import OMITTED
 from slowwave.recall.filters import mask_allowed_passages
-from slowwave.recall.hits import Hit, Hits
+from slowwave.recall.hits import Hit, Hits, Successor
 from slowwave.recall.query import Query
 from slowwave.recall.release.view import View
 from slowwave.schemas.tables import MESSAGES, PASSAGES
@@ -181,12 +181,14 @@ def _make_source(view: View, row: Row, tags: Mapping[str, str]) -> LineSource:
 
 
 def _format_change(hit: Hit, told: str) -> str:
-    """Return until when a message held, or perhaps did, and what was said then where that is not told beside it."""
-    if hit.successor is None:
-        return ""
-    at, later = hit.successor.observed_at, _flatten(hit.successor.text)
+    return format_later(hit.successor, hit.superseded_by is not None, told) if hit.successor else ""
+
+
+def format_later(successor: Successor, sure: bool, told: str) -> str:
+    """Return until when something held, or perhaps did, and what was said then where that is not told beside it."""
+    at, later = successor.observed_at, _flatten(successor.text)
     until = f"until {format_day(at)}" if at else "no longer"
-    until = until if hit.superseded_by is not None else f"perhaps {until}"
+    until = until if sure else f"perhaps {until}"
     return f"({until})" if later in told else f"({until}{THEN}{later})"
 
 

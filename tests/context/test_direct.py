@@ -9,6 +9,7 @@ from slowwave import Memory
 from slowwave.context.build import Context, assemble_context
 from slowwave.context.direct import Told, rank_messages, shorten
 from slowwave.context.handed_out import note_block, note_hits
+from slowwave.context.projects.briefing import mark_changes
 from slowwave.context.rendering import Line, LineSource, Part
 from slowwave.context.tokens import load_tokenizer
 from slowwave.engines.encoders.protocol import HashEncoder
@@ -222,3 +223,15 @@ def test_unasked_what_an_agent_says_before_it_acts_comes_last_and_never_alone(tm
     query = str(alone[0]["text"])
     assert tell(query, "/winch", automatic=False) == [query]
     assert tell(query, "/winch", automatic=True) == []
+
+
+def test_a_summary_marks_the_sentence_that_a_later_claim_changed(memory: Memory) -> None:
+    told = mark_changes(memory._get_view(), "Commit messages are written in German. The tea is green.", {}, "day-2")
+    assert told == f"Commit messages are written in German (until 9 Mar 2026, then: {MOVED[:-1]}). The tea is green."
+
+
+def test_a_briefing_marks_what_perhaps_changed_since(tmp_path: Path) -> None:
+    run_night([Path(__file__).parents[2] / "data" / "samples" / "claude-code"], Settings(store=tmp_path))
+    told = Memory.open(tmp_path).briefing(2_000).text
+    changed = "we use SQLite for the gauge observations, WAL mode, var/tidepool.db (perhaps until 28 Sep 2026, then: "
+    assert f"{changed}From now on tidepool keeps its gauge readings in the PostgreSQL 17 database" in told

@@ -4,8 +4,8 @@ That of a project has what stands about it for facts, and its own sessions and t
 its id as tells it from all others of the store.
 """
 
-from collections import Counter
-from collections.abc import Collection, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import zip_longest
 from typing import cast
@@ -14,12 +14,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slowwave.context.build import Context
+from slowwave.context.direct import format_later
 from slowwave.context.projects.standing import STANDING, collect_standing_claims, match_unshut_claims, take_in_turn
 from slowwave.context.rendering import Format, Line, LineSource, Part, get_renderer
 from slowwave.context.tokens import Tokenizer, cache_counts
+from slowwave.recall.hits import Successor
+from slowwave.recall.ranking.staleness import TOLD
+from slowwave.recall.release.doubts import Doubt
 from slowwave.recall.release.view import View
 from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, PERSONAL, SESSIONS, SUMMARIES, TOPICS, Table
 from slowwave.schemas.vocabulary import Origin, Status, SummaryScope, is_shared
+from slowwave.text.sentences import split_sentences
+from slowwave.text.words import extract_stems
 
 MASTER = -1
 EARLIEST = datetime.min.replace(tzinfo=UTC)
@@ -111,9 +117,12 @@ def collect_facts(view: View) -> list[Line]:
     rows.sort(key=lambda row: said.get(_get_first_message_id(row), {}).get("origin") != Origin.HUMAN)
     rows = rows[:MOST_LINES]
     native = _load_native_ids(view, [str(row["session_id"]) for row in rows])
-    tags = view.session_tags
+    tags, doubts = view.session_tags, _read_doubts(view)
     return [
         _make_line(
+            view,
+            doubts,
+            str(row["session_id"]),
             str(row["summary"]),
             LineSource(
                 native[str(row["session_id"])],
@@ -145,9 +154,14 @@ def collect_topic_summaries(view: View, places: Collection[str] = ()) -> list[Li
         own = _find_own_topics(view, places)
         tops = [row for row in tops if row["scope_id"] in own]
     tops.sort(key=lambda row: (-sizes.get(str(row["scope_id"]), 0), str(row["scope_id"]), -cast(int, row["tier"])))
+    doubts = _read_doubts(view)
     return [
         _make_line(
-            str(row["text"]), LineSource(at=_get_time(row["last_at"]), topic=str(row["title"] or row["scope_id"]))
+            view,
+            doubts,
+            str(row["scope_id"]),
+            str(row["text"]),
+            LineSource(at=_get_time(row["last_at"]), topic=str(row["title"] or row["scope_id"])),
         )
         for row in tops[:MOST_LINES]
     ]
@@ -186,16 +200,59 @@ def collect_session_summaries(view: View, places: Collection[str] = ()) -> list[
     rows.sort(key=lambda row: str(row["summary_id"]))
     rows.sort(key=lambda row: _make_time_key(row["last_at"]), reverse=True)
     native = _load_native_ids(view, [str(row["scope_id"]) for row in rows[:MOST_LINES]])
-    tags = view.session_tags
+    tags, doubts = view.session_tags, _read_doubts(view)
     return [
-        _make_line(str(row["text"]), LineSource(session, at=_get_time(row["last_at"]), short=tags.get(session)))
+        _make_line(
+            view,
+            doubts,
+            str(row["scope_id"]),
+            str(row["text"]),
+            LineSource(session, at=_get_time(row["last_at"]), short=tags.get(session)),
+        )
         for row in rows[:MOST_LINES]
         if row["text"] and (session := native.get(str(row["scope_id"])))
     ]
 
 
-def _make_line(text: str, source: LineSource) -> Line:
-    return Line(" ".join(text.split()), source)
+def mark_changes(view: View, text: str, doubts: Mapping[str, Sequence[tuple[str, Doubt]]], scope: str) -> str:
+    """Return a text whose sentences that a later claim changed, or perhaps did, are followed by what it says, as in a
+    hit's line.
+
+    Args:
+        view: the release.
+        text: a claim, or a summary of a session or a topic.
+        doubts: by session and topic, claims with the doubts about them.
+        scope: the text's session or topic.
+    """
+    truth, marked, done = view.truth, "", 0
+    for sentence in split_sentences(text):
+        words, bare = extract_stems(sentence.text), " ".join(sentence.text.split())
+        changes = [one for one in truth.find_restated(words, TOLD) if not one.is_corrected_in(words)]
+        best = max(changes, key=lambda one: (len(words & one.words), one.claim), default=None)
+        heir = truth.rows.get(truth.find_successor(best, None)) if best else None
+        later = Successor.from_claim(heir) if heir else None
+        doubt = next((doubt for claim, doubt in doubts.get(scope, ()) if claim in bare), None)
+        if later or doubt:
+            note = format_later(later or doubt.successor, later is not None, " ".join(text.split()))
+            marked, done = f"{marked}{text[done : sentence.end]} {note}", sentence.end
+    return marked + text[done:]
+
+
+def _read_doubts(view: View) -> dict[str, list[tuple[str, Doubt]]]:
+    """Return by session and by topic the claims that a later one perhaps changed."""
+    doubts, found = view.doubts.of_claim, defaultdict[str, list[tuple[str, Doubt]]](list)
+    columns = ["summary", "session_id", "topic_id"]
+    for key, row in (view.read_by_id(OBSERVATIONS, list(doubts), columns) if doubts else {}).items():
+        for scope in filter(None, (row["session_id"], row["topic_id"])):
+            found[str(scope)].append((" ".join(str(row["summary"]).split()).rstrip(".…"), doubts[key]))
+    return found
+
+
+def _make_line(
+    view: View, doubts: Mapping[str, Sequence[tuple[str, Doubt]]], scope: str, text: str, source: LineSource
+) -> Line:
+    marked = mark_changes(view, text, doubts, scope)
+    return Line(" ".join(marked.split()), source, said=(" ".join(text.split()),) if marked != text else ())
 
 
 def _get_first_message_id(row: Row) -> str:

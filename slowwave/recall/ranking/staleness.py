@@ -88,15 +88,13 @@ def _find_for_message(view: View, truth: SupersessionIndex, one: ScoredRow) -> l
     workspace = layout.workspaces[code] if (code := int(layout.workspace[cast(int, row["position"])])) >= 0 else None
     near = truth.by_place.get((str(row["session_id"]), cast(int, row["seq"])), [])
     echoes = [c for c in near if c.is_echoed_in(text)]
-    again = {c.claim: c for word in text for c in truth.by_word.get(word, ())}
-    same = [c for c in again.values() if c.workspace == workspace and c.is_restated_in(text, SAME)]
+    same = [c for c in truth.find_restated(text, SAME) if c.workspace == workspace]
     return [c for c in (*echoes, *same) if at is None or c.at is None or at < c.at]
 
 
 def _find_for_summary(view: View, truth: SupersessionIndex, one: ScoredRow) -> list[Supersession]:
     text = extract_stems(str(one.row["text"]))
-    again = {c.claim: c for word in text for c in truth.by_word.get(word, ())}
-    return [c for c in again.values() if c.is_restated_in(text, TOLD) and not c.is_corrected_in(text)]
+    return [c for c in truth.find_restated(text, TOLD) if not c.is_corrected_in(text)]
 
 
 def _read_other_claims(view: View, truth: SupersessionIndex, found: Sequence[ScoredRow]) -> dict[str, list[Words]]:

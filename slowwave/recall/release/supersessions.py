@@ -84,6 +84,11 @@ class SupersessionIndex:
             for word in change.gone:
                 self.by_word[word].append(change)
 
+    def find_restated(self, text: Words, share: float) -> list[Supersession]:
+        """Return the changes of claims that a text makes in much the same words."""
+        again = {change.claim: change for word in text for change in self.by_word.get(word, ())}
+        return [change for change in again.values() if change.is_restated_in(text, share)]
+
     def is_in_force(self, change: Supersession, as_of: datetime | None) -> bool:
         """Return whether it had happened by then; by now, where no moment is given."""
         return as_of is None or change.at is None or change.at <= as_of
