@@ -232,8 +232,8 @@ def mark_changes(view: View, text: str, doubts: Mapping[str, Sequence[tuple[str,
         heir = truth.rows.get(truth.find_successor(best, None)) if best else None
         later = Successor.from_claim(heir) if heir else None
         doubt = next((doubt for claim, doubt in doubts.get(scope, ()) if claim in bare), None)
-        if later or doubt:
-            note = format_later(later or doubt.successor, later is not None, " ".join(text.split()))
+        if now := later or (doubt.successor if doubt else None):
+            note = format_later(now, later is not None, " ".join(text.split()))
             marked, done = f"{marked}{text[done : sentence.end]} {note}", sentence.end
     return marked + text[done:]
 
