@@ -34,8 +34,7 @@ from slowwave.tasks.llm.ask import get_model, keeps_model_rows
 from slowwave.tasks.observe.task import observe_sessions
 from slowwave.tasks.passages.task import write_passages
 from slowwave.tasks.publish.task import find_run_release, publish_release
-from slowwave.tasks.relate.task import relate_claims
-from slowwave.tasks.relate.workspaces import name_unit
+from slowwave.tasks.relate.task import name_unit, relate_claims
 from slowwave.tasks.summarize.task import roll_up
 from slowwave.tasks.supersede.task import UNIT, supersede_observations
 from slowwave.tasks.topics.task import assign_topics

@@ -52,7 +52,6 @@ class RelationKind(StrEnum):
     """
 
     CONTRADICTS = "contradicts"
-    FOLLOWS = "follows"
     SAME_FILE = "same_file"
     SAME_THING = "same_thing"
     SUPPORTS = "supports"

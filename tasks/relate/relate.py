@@ -1,8 +1,8 @@
 """How the claims of one workspace hang together, without a model.
 
 `same_file` and `same_thing` go by what few claims name, weighted by how few (inverse document frequency, Spärck Jones
-1972), and by their vectors; `follows` by the order within a session; `contradicts` by what the night held to be a
-change. Cost: near-linear but for the vectors' neighbours, which `tasks/dedupe/candidates.py` finds in about n·√n.
+1972), and by their vectors. Cost: near-linear but for the vectors' neighbours, which `tasks/dedupe/candidates.py` finds
+in about n·√n.
 """
 
 import math
@@ -23,8 +23,8 @@ from slowwave.tasks.dedupe.normalise import normalise_claim
 from slowwave.tasks.dedupe.pairs import stack_unit_vectors
 from slowwave.tasks.supersede.candidates import compute_cosines
 
-VERSION = 1
-COLUMNS = ["observation_id", "session_id", "summary", "files", "message_ids", "observed_at", "vector"]
+VERSION = 2
+COLUMNS = ["observation_id", "summary", "files", "message_ids", "observed_at", "vector"]
 MOST = 5
 """Relations of a kind that a claim has, at most."""
 COMMON = 30
@@ -34,16 +34,12 @@ SAME_COSINE = 0.65
 """From here on two claims speak of one thing, whatever their words."""
 NAMED_COSINE = 0.5
 """The same of two that have a rare name in common."""
-NEXT_COSINE = 0.45
-"""From here on a claim goes on from the one before it in its session."""
 FILE_COSINE = 0.35
 """From here on what two claims say of a file belongs together, where one of them spells it out: what was merely open
 while they were made ties every fourth pair wrongly."""
 
-Pair = tuple[int, int]
-"""Two rows, the earlier first."""
-Shared = dict[Pair, dict[str, float]]
-"""What both of two rows name, and how rare it is, 0 to 1."""
+Shared = dict[tuple[int, int], dict[str, float]]
+"""What both of two rows, the earlier first, name, and how rare it is, 0 to 1."""
 Row = Mapping[str, Any]
 
 
@@ -58,46 +54,25 @@ class Relation(NamedTuple):
     reason: str | None
 
 
-def find_relations(claims: pa.Table, places: Mapping[str, int], changes: Iterable[Row]) -> list[Relation]:
-    """Return how the claims hang together, each relation from the later claim to the earlier.
+def find_relations(claims: pa.Table) -> list[Relation]:
+    """Return how the claims hang together, each relation from the later claim to the earlier, the closest first.
 
-    Args:
-        claims: active rows of OBSERVATIONS, of one workspace: `COLUMNS`.
-        places: message_id -> its place in its session.
-        changes: rows of MERGES in force that say what changed: `loser_id`, `winner_id`, `scores`.
+    claims: active rows of OBSERVATIONS, of one workspace: `COLUMNS`.
     """
-    found = list(find_contradictions(changes))
-    if claims.num_rows > 1:
-        order = sort_by_time(claims.drop_columns("vector").to_pylist(), places)
-        claims = claims.take(order)
-        rows = claims.drop_columns("vector").to_pylist()
-        vectors, has = stack_unit_vectors(claims)
-        found += find_common(rows, vectors, has)
-        found += find_followers(rows, vectors, has)
-    return list(keep_best(found))
+    if claims.num_rows < 2:
+        return []
+    times = [when.timestamp() if when else -math.inf for when in claims["observed_at"].to_pylist()]
+    ids = claims["observation_id"].to_pylist()
+    claims = claims.take(sorted(range(len(ids)), key=lambda at: (times[at], ids[at])))
+    return list(keep_best(find_common(claims.drop_columns("vector").to_pylist(), *stack_unit_vectors(claims))))
 
 
 def build_rows(found: Iterable[Relation], key: str) -> pa.Table:
     """Return rows of RELATIONS; `key` is the step's."""
-    return pa.Table.from_pylist([_make_row(one, key) for one in found], schema=RELATIONS.schema)
-
-
-def sort_by_time(rows: Sequence[Row], places: Mapping[str, int]) -> list[int]:
-    """Return the rows' numbers in the order they were said, undated ones first."""
-
-    def tell_time(at: int) -> tuple[float, str, int, str]:
-        row, when = rows[at], rows[at]["observed_at"]
-        place = min((places[one] for one in row["message_ids"] if one in places), default=0)
-        return (when.timestamp() if when else -math.inf, row["session_id"], place, row["observation_id"])
-
-    return sorted(range(len(rows)), key=tell_time)
-
-
-def find_contradictions(changes: Iterable[Row]) -> Iterator[Relation]:
-    """Yield the later claims that change an earlier one."""
-    for row in changes:
-        likely = dict(row["scores"] or ()).get("likely", 1.0)
-        yield Relation(RelationKind.CONTRADICTS, row["winner_id"], row["loser_id"], likely, None)
+    rows = [
+        (compute_content_id(kind, *ends), kind, *ends, weight, reason, key) for kind, *ends, weight, reason in found
+    ]
+    return pa.Table.from_pylist([dict(zip(RELATIONS.schema.names, row, strict=True)) for row in rows], RELATIONS.schema)
 
 
 def find_common(rows: Sequence[Row], vectors: Floats, has: npt.NDArray[np.bool_]) -> Iterator[Relation]:
@@ -127,34 +102,15 @@ def find_common(rows: Sequence[Row], vectors: Floats, has: npt.NDArray[np.bool_]
                 yield Relation(kind, late["observation_id"], early["observation_id"], 1 - open_still, reason)
 
 
-def find_followers(rows: Sequence[Row], vectors: Floats, has: npt.NDArray[np.bool_]) -> Iterator[Relation]:
-    """Yield the claims that go on from the one said before in their session, in another message."""
-    sessions = defaultdict[str, list[int]](list)
-    for at, row in enumerate(rows):
-        sessions[row["session_id"]].append(at)
-    for mine in sessions.values():
-        pairs = np.array(list(pairwise(mine)), dtype=np.int64).reshape(-1, 2)
-        for (a, b), cosine in zip(pairs.tolist(), compute_cosines(pairs, vectors, has).tolist(), strict=True):
-            if rows[a]["message_ids"] != rows[b]["message_ids"] and cosine >= NEXT_COSINE:
-                ids = rows[b]["observation_id"], rows[a]["observation_id"]
-                yield Relation(RelationKind.FOLLOWS, *ids, cosine, None)
-
-
 def resolve_paths(files: Sequence[Sequence[str]]) -> list[set[str]]:
     """Return each row's files, a part of a path as the one longer path that ends so, where there is just one."""
     plain = [{one.strip().replace("\\", "/").removeprefix("./") for one in some} for some in files]
-    longer = defaultdict[str, set[str]](set)
-    for path in set().union(*plain):
-        parts = path.split("/")
-        for cut in range(1, len(parts)):
-            longer["/".join(parts[cut:])].add(path)
-    whole = {short: max(paths, key=len) for short, paths in longer.items() if _is_chain(paths)}
+    longer = defaultdict[str, list[str]](list)
+    for path in sorted(set().union(*plain), key=len):
+        for cut in range(1, path.count("/") + 1):
+            longer[path.split("/", cut)[-1]].append(path)
+    whole = {part: paths[-1] for part, paths in longer.items() if all(b.endswith(f"/{a}") for a, b in pairwise(paths))}
     return [{whole.get(one, one) for one in some} for some in plain]
-
-
-def _is_chain(paths: set[str]) -> bool:
-    """Return whether each path is the end of the next longer one."""
-    return all(long.endswith(f"/{short}") for short, long in pairwise(sorted(paths, key=len)))
 
 
 def name_things(rows: Iterable[Row]) -> Iterator[set[str]]:
@@ -171,7 +127,7 @@ def share_names(named: Sequence[set[str]]) -> Shared:
     for at, names in enumerate(named):
         for name in names:
             holders[name].append(at)
-    shared = defaultdict[Pair, dict[str, float]](dict)
+    shared: Shared = defaultdict(dict)
     for name, rows in sorted(holders.items()):
         if 1 < len(rows) <= COMMON:
             rarity = math.log(len(named) / len(rows)) / math.log(max(2, len(named)))
@@ -188,15 +144,3 @@ def keep_best(found: Iterable[Relation]) -> Iterator[Relation]:
         if all(held[end] < MOST for end in ends):
             held.update(ends)
             yield one
-
-
-def _make_row(one: Relation, key: str) -> dict[str, Any]:
-    return {
-        "relation_id": compute_content_id(one.kind, one.start, one.end),
-        "kind": one.kind,
-        "from_id": one.start,
-        "to_id": one.end,
-        "weight": one.weight,
-        "reason": one.reason,
-        "step_key": key,
-    }

@@ -4,24 +4,43 @@ Where there is a language model it labels what was found: which claims support, 
 questions had to wait is done again by the next night, which has the first answers in the completions cache.
 """
 
+from collections import defaultdict
+from collections.abc import Set
+from dataclasses import dataclass
+from typing import Any
+
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from slowwave.schemas.ids import compute_content_id
-from slowwave.schemas.tables import MARKS, RELATIONS
-from slowwave.tasks.job import Job, StepReport, compute_step_key, report_step
-from slowwave.tasks.llm.ask import Model, keeps_model_rows
+from slowwave.schemas.tables import MARKS, OBSERVATIONS, RELATIONS
+from slowwave.schemas.vocabulary import RelationKind, Status
+from slowwave.store.store import Store
+from slowwave.tasks.job import Job, StepReport, compute_step_key, is_model_key, report_step
+from slowwave.tasks.llm.ask import Model, get_model, keeps_model_rows
 from slowwave.tasks.pending import mark_done
-from slowwave.tasks.relate.label_llm import Question
-from slowwave.tasks.relate.relate import VERSION, build_rows
-from slowwave.tasks.relate.task_llm import (
-    build_unit_questions,
-    choose_questions,
-    compute_labels_key,
-    get_labelling_model,
-    label_relations,
-)
-from slowwave.tasks.relate.workspaces import find_pending, find_unit_relations
+from slowwave.tasks.relate.relate import COLUMNS, VERSION, Relation, build_rows, find_relations, keep_best
+from slowwave.tasks.relate.task_llm import Question, ask_labels, build_questions, choose_questions, compute_labels_key
 from slowwave.tasks.vectors import describe_encoder
+
+DECIDING = ["observation_id", "summary", "session_id", "message_ids", "files", "observed_at", "status", "workspace"]
+DECIDING += ["superseded_by", "detail", "speaker"]
+"""With the vector, which the summary and the encoder make once that is there, what relations depend on."""
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Pending:
+    """The claims of the store, and which workspaces have to be related, by their marks' names."""
+
+    rows: dict[str, list[Row]]
+    """Each workspace's claims, in order of their ids."""
+    home: dict[str, str]
+    """Each claim's workspace."""
+    units: dict[str, str]
+    """Those that have to be related, with the hash of all that their relations are made of."""
+    gone: set[str]
+    """Those that have no claims any more."""
 
 
 def relate_claims(job: Job) -> StepReport:
@@ -30,33 +49,40 @@ def relate_claims(job: Job) -> StepReport:
     A relation belongs to the workspace of the claim it goes from, and goes when either claim does.
     """
     with report_step("relate") as report:
-        store, model = job.store, get_labelling_model(job)
-        pending, held = find_pending(store, compute_input_key(job, model)), store.read(RELATIONS)
-        found = {unit: find_unit_relations(store, unit, pending) for unit in pending.units}
-        labelled = label_relations(job, model, found, pending, held, report)
-        rows = build_rows((one for some in found.values() for one in some), compute_relate_key(job))
-        rows = pa.concat_tables([rows, labelled.rows])
-        ids, home = set(rows["relation_id"].to_pylist()), pending.home
+        # What changed, and what ties its claims.
+        store, model = job.store, get_model(job, "judge") if job.settings.relate.pairs else None
+        pending, held = find_pending(store, compute_input_key(job, model)), store.read(RELATIONS).to_pylist()
+        found, home, waiting = find_unit_relations(store, pending), pending.home, list[Relation]()
+        tables = [build_rows(found, compute_relate_key(job))]
+        # What a model says of it, or said before.
+        if model:
+            told, waiting = ask_labels(job, model, build_unit_questions(found, pending, model), report)
+            tables.append(build_rows(keep_best(told), compute_labels_key(model)))
+        if model or keeps_model_rows(job, model):
+            pairs = {frozenset((pair.start, pair.end)) for pair in waiting}
+            tables.append(list_labels(held, pending, pairs if model else None))
+        rows = pa.concat_tables(tables)
+        # Write, and mark last.
         stale = [
             row["relation_id"]
-            for row in held.select(["relation_id", "from_id", "to_id"]).to_pylist()
-            if home.get(row["from_id"]) in found or not {row["from_id"], row["to_id"]} <= home.keys()
+            for row in held
+            if home.get(row["from_id"]) in pending.units or not {row["from_id"], row["to_id"]} <= home.keys()
         ]
-        report.rows_in = sum(unit in found for unit in home.values())
+        report.rows_in = sum(len(pending.rows[unit]) for unit in pending.units)
         report.rows_out = store.merge_changed(RELATIONS, rows)
-        store.delete_ids(RELATIONS, [one for one in stale if one not in ids])
+        store.delete_ids(RELATIONS, set(stale).difference(rows["relation_id"].to_pylist()))
         report.counts.update(rows["kind"].to_pylist())
-        gone = pending.done.keys() - pending.inputs.keys()
-        store.delete_ids(MARKS, [compute_content_id("relate", unit) for unit in gone])
-        mark_done(store, "relate", [(unit, pending.inputs[unit], None) for unit in found.keys() - labelled.waiting])
+        store.delete_ids(MARKS, [compute_content_id("relate", unit) for unit in pending.gone])
+        left = {home[pair.start] for pair in waiting}
+        mark_done(store, "relate", [(unit, key, None) for unit, key in pending.units.items() if unit not in left])
     return report
 
 
 def list_questions(job: Job, model: Model) -> list[Question]:
     """Return what the step would ask the model about the claims that the store has now; nothing is asked."""
     pending = find_pending(job.store, compute_input_key(job, model))
-    found = {unit: find_unit_relations(job.store, unit, pending) for unit in pending.units}
-    return choose_questions(job, model, build_unit_questions(found, pending, model))[0]
+    questions = build_unit_questions(find_unit_relations(job.store, pending), pending, model)
+    return choose_questions(job, model, questions)[0]
 
 
 def compute_relate_key(job: Job) -> str:
@@ -65,6 +91,75 @@ def compute_relate_key(job: Job) -> str:
 
 
 def compute_input_key(job: Job, model: Model | None) -> str:
-    """Return what a workspace's relations and labels depend on beside the claims."""
+    """Return the same of relations and labels."""
     by = compute_labels_key(model) if model else "kept" if keeps_model_rows(job, model) else "none"
     return compute_content_id(compute_relate_key(job), by)
+
+
+def find_pending(store: Store, key: str) -> Pending:
+    """Return the claims as they are, and what has to be related; `key` is what relations depend on beside them."""
+    claims = store.read(OBSERVATIONS, DECIDING).sort_by("observation_id").to_pylist()
+    unencoded = store.open_dataset(OBSERVATIONS).to_table(columns=["observation_id"], filter="vector IS NULL")
+    waiting = set(unencoded["observation_id"].to_pylist())
+    home = {row["observation_id"]: name_unit(row["workspace"]) for row in claims}
+    rows, parts = defaultdict[str, list[Row]](list), defaultdict[str, list[str]](list)
+    for row in claims:
+        unit = home[row["observation_id"]]
+        rows[unit].append(row)
+        for touched in {unit, home.get(row["superseded_by"], unit)}:  # what contradicts it may be of another workspace
+            parts[touched].append(repr([*row.values(), row["observation_id"] in waiting]))
+    inputs = {unit: compute_content_id(key, *some) for unit, some in parts.items()}
+    marks = store.read(MARKS, ["unit_id", "input_key"], pc.field("step") == "relate").to_pylist()
+    done = {mark["unit_id"]: mark["input_key"] for mark in marks}
+    units = {unit: now for unit, now in sorted(inputs.items()) if done.get(unit) != now}
+    return Pending(rows, home, units, done.keys() - inputs.keys())
+
+
+def name_unit(workspace: str | None) -> str:
+    """Return the mark's name of a workspace; a hash, so that it says nothing of one that is forgotten."""
+    return compute_content_id("workspace", workspace)
+
+
+def find_unit_relations(store: Store, pending: Pending) -> list[Relation]:
+    """Return the relations of the workspaces that have to be related, as they are found without a model."""
+    found = [
+        Relation(RelationKind.CONTRADICTS, row["superseded_by"], row["observation_id"], 1.0, None)
+        for rows in pending.rows.values()
+        for row in rows
+        if row["status"] == Status.SUPERSEDED and pending.home.get(row["superseded_by"]) in pending.units
+    ]
+    for unit in pending.units:
+        active = [row["observation_id"] for row in pending.rows[unit] if row["status"] == Status.ACTIVE]
+        found += find_relations(store.read_ids(OBSERVATIONS, active, COLUMNS))
+    return list(keep_best(found))
+
+
+def build_unit_questions(found: list[Relation], pending: Pending, model: Model) -> list[Question]:
+    """Return what to ask about relations, the closest first."""
+    texts = {
+        row["observation_id"]: (f"{row['speaker']}: " if row["speaker"] else "")
+        + row["summary"]
+        + (f" ({row['detail']})" if row["detail"] else "")
+        for unit in pending.units
+        for row in pending.rows[unit]
+    }
+    return build_questions(found, texts, model.library)
+
+
+def list_labels(held: list[Row], pending: Pending, among: Set[frozenset[str]] | None) -> pa.Table:
+    """Return what models said of active claims that are related anew; of the pairs in `among` alone, if any."""
+    of = {
+        row["observation_id"]: unit
+        for unit in pending.units
+        for row in pending.rows[unit]
+        if row["status"] == Status.ACTIVE
+    }
+    kept = [
+        row
+        for row in held
+        if is_model_key(row["step_key"])
+        and (unit := of.get(row["from_id"])) is not None
+        and of.get(row["to_id"]) == unit
+        and (among is None or frozenset((row["from_id"], row["to_id"])) in among)
+    ]
+    return pa.Table.from_pylist(kept, schema=RELATIONS.schema)

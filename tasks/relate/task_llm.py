@@ -1,101 +1,102 @@
-"""What a language model says of related claims; the budget of a night, and what stands of earlier nights."""
+"""Pairs of related claims asked of a language model: is one a reason for the other, or can't be without it?
 
-from collections.abc import Sequence, Set
-from dataclasses import dataclass, field
+A question shows a claim and up to ten earlier ones that the step tied to it; so it stays the same, and its answer
+known, whatever other claims come. An answer counts for the claims it names; of one without an answer nothing is known.
+"""
 
-import pyarrow as pa
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Literal
 
-from slowwave.engines.llm.protocol import LASTING
-from slowwave.schemas.tables import RELATIONS
-from slowwave.schemas.vocabulary import Status
-from slowwave.tasks.job import Job, StepReport, is_model_key
-from slowwave.tasks.llm.ask import (
-    Model,
-    compute_model_key,
-    find_answered,
-    get_model,
-    keeps_model_rows,
-    quarantine_rejected,
-)
+from pydantic import Field
+
+from slowwave.engines.llm.protocol import LASTING, AnswerModel, Completion, Request
+from slowwave.schemas.vocabulary import RelationKind
+from slowwave.tasks.job import Job, StepReport
+from slowwave.tasks.llm.ask import Model, compute_model_key, find_answered, quarantine_rejected
 from slowwave.tasks.llm.claims import Rejected
-from slowwave.tasks.relate import label_llm
-from slowwave.tasks.relate.label_llm import Question, build_questions, parse_labels
-from slowwave.tasks.relate.relate import Relation, build_rows, keep_best
-from slowwave.tasks.relate.workspaces import Pending
+from slowwave.tasks.llm.fence import mask_injections
+from slowwave.tasks.llm.library import Library, limit_answer
+from slowwave.tasks.relate.relate import Relation
+from slowwave.text.fence import fence_entries, format_entry
+
+VERSION = 1
+CLAIMS_AT_ONCE = 10
+TOKENS_A_CLAIM = 24
+CLAIM_CHARS = 400
 
 
-@dataclass
-class Labelled:
-    """What a language model says of related claims."""
+MEANT = {
+    "supports": (RelationKind.SUPPORTS, False),
+    "supported_by": (RelationKind.SUPPORTS, True),
+    "depends_on": (RelationKind.DEPENDS_ON, False),
+    "needed_by": (RelationKind.DEPENDS_ON, True),
+}
+"""The relation that an answer tells, and whether it goes from the earlier claim."""
 
-    rows: pa.Table
-    """Rows of RELATIONS: what it said, and what was said before of pairs that have to wait."""
-    waiting: set[str] = field(default_factory=set)
-    """Workspaces in which some have to."""
+
+class LabelAnswer(AnswerModel):
+    """What the model says of one earlier claim."""
+
+    earlier: int = Field(ge=0, le=CLAIMS_AT_ONCE)
+    answer: Literal["supports", "supported_by", "depends_on", "needed_by", "neither"]
 
 
-def get_labelling_model(job: Job) -> Model | None:
-    """Return the run's model, where settings let it label."""
-    return get_model(job, "judge") if job.settings.relate.pairs else None
+class LabelsAnswer(AnswerModel):
+    """What it says of all that it was shown."""
+
+    relations: list[LabelAnswer]
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A claim, the closest relation to each of some earlier ones, and what to ask about them."""
+
+    pairs: tuple[Relation, ...]
+    request: Request
 
 
 def compute_labels_key(model: Model) -> str:
     """Return what a model's labels depend on beside the claims."""
-    return compute_model_key(model, "relate", label_llm.VERSION, label_llm.PROMPTS)
+    return compute_model_key(model, "relate", VERSION, ("relate",))
 
 
-def label_relations(
-    job: Job,
-    model: Model | None,
-    found: dict[str, list[Relation]],
-    pending: Pending,
-    held: pa.Table,
-    report: StepReport,
-) -> Labelled:
-    """Return what the model says of the relations found, by workspace, the closest first; without one what it said of
-    claims that are still there, unless settings are against it.
+def build_questions(found: Iterable[Relation], texts: Mapping[str, str], library: Library) -> list[Question]:
+    """Return what to ask about related claims, the closest first.
 
-    held: RELATIONS as it is.
+    Args:
+        found: what ties them; one question a pair, whatever the kinds. A contradiction is not asked about.
+        texts: each claim's id -> what it says.
+        library: where the prompt is.
     """
-    if model is None:
-        return Labelled(list_labels(held, pending) if keeps_model_rows(job, model) else RELATIONS.make_empty_table())
-    asked, left = choose_questions(job, model, build_unit_questions(found, pending, model))
-    answers = model.ask([one.request for one in asked], "relate")
-    told: list[Relation] = []
-    rejected: list[Rejected] = []
-    for one in asked:
-        completion = answers[one.request.id]
-        if completion.ok:
-            told += parse_labels(one, completion)
-        elif completion.error in LASTING:
-            reason = f"{completion.error}: {completion.reason}"
-            rejected.append(Rejected(one.request.id, reason, completion.text))
-        else:
-            left.append(one)
-    settled = [one.request.id for one in asked if answers[one.request.id].ok]
-    report.counts["rows in quarantine"] += quarantine_rejected(job.store, "relate", rejected, settled)
-    pairs = [pair for one in left for pair in one.pairs]
-    report.counts["pairs left for another night"] = len(pairs)
-    model.record_usage(report)
-    kept = list_labels(held, pending, {frozenset((pair.start, pair.end)) for pair in pairs})
-    rows = pa.concat_tables([build_rows(keep_best(told), compute_labels_key(model)), kept])
-    return Labelled(rows, {pending.home[pair.start] for pair in pairs})
+    closest: dict[tuple[str, str], Relation] = {}
+    for one in sorted(found, key=lambda one: (-one.weight, one.kind)):
+        if one.kind != RelationKind.CONTRADICTS:
+            closest.setdefault((one.start, one.end), one)
+    questions = []
+    for start, some in groupby(sorted(closest.values(), key=lambda one: one[1:3]), key=lambda one: one.start):
+        all_pairs = tuple(some)
+        for at in range(0, len(all_pairs), CLAIMS_AT_ONCE):
+            pairs = all_pairs[at : at + CLAIMS_AT_ONCE]
+            shown = [("claim:", start), *((f"{n}.", pair.end) for n, pair in enumerate(pairs, 1))]
+            entries = [format_entry(label, mask_injections(texts[claim])[:CLAIM_CHARS]) for label, claim in shown]
+            messages = library.load_prompt("relate").render_messages(**fence_entries(entries))
+            answer = limit_answer(LabelsAnswer, relations=len(pairs))
+            request = Request(f"{start}/relate/{at // CLAIMS_AT_ONCE}", messages, answer, TOKENS_A_CLAIM * len(shown))
+            questions.append(Question(pairs, request))
+    return sorted(questions, key=lambda one: (-max(pair.weight for pair in one.pairs), one.request.id))
 
 
-def build_unit_questions(found: dict[str, list[Relation]], pending: Pending, model: Model) -> list[Question]:
-    """Return what to ask about the relations of some workspaces, the closest first."""
-    texts = {
-        row["observation_id"]: "".join(
-            (
-                f"{row['speaker']}: " if row["speaker"] else "",
-                row["summary"],
-                f" ({row['detail']})" if row["detail"] else "",
-            )
-        )
-        for row in pending.rows
-        if pending.home[row["observation_id"]] in found
-    }
-    return build_questions((one for some in found.values() for one in some), texts, model.library)
+def parse_labels(question: Question, completion: Completion) -> list[Relation]:
+    """Return the relations that a good completion tells, each from what supports or depends."""
+    pairs = dict(enumerate(question.pairs, 1))
+    told = [(pairs.get(one.earlier), MEANT.get(one.answer)) for one in completion.value.relations]
+    return [
+        Relation(meant[0], *((pair.end, pair.start) if meant[1] else (pair.start, pair.end)), pair.weight, pair.reason)
+        for pair, meant in told
+        if pair and meant
+    ]
 
 
 def choose_questions(job: Job, model: Model, asked: Sequence[Question]) -> tuple[list[Question], list[Question]]:
@@ -110,17 +111,26 @@ def choose_questions(job: Job, model: Model, asked: Sequence[Question]) -> tuple
     return now, later
 
 
-def list_labels(held: pa.Table, pending: Pending, among: Set[frozenset[str]] | None = None) -> pa.Table:
-    """Return what models said of claims that are in force, and related anew; of the pairs in `among` alone, if any."""
-    units = set(pending.units)
-    active = {row["observation_id"] for row in pending.rows if row["status"] == Status.ACTIVE}
-    kept = [
-        row
-        for row in held.to_pylist()
-        if is_model_key(row["step_key"])
-        and pending.home.get(row["from_id"]) in units
-        and {row["from_id"], row["to_id"]} <= active
-        and pending.home[row["from_id"]] == pending.home[row["to_id"]]
-        and (among is None or frozenset((row["from_id"], row["to_id"])) in among)
-    ]
-    return pa.Table.from_pylist(kept, schema=RELATIONS.schema)
+def ask_labels(
+    job: Job, model: Model, questions: Sequence[Question], report: StepReport
+) -> tuple[list[Relation], list[Relation]]:
+    """Return what the model says, the closest pairs first, and the pairs that wait for another night."""
+    asked, left = choose_questions(job, model, questions)
+    answers = model.ask([one.request for one in asked], "relate")
+    told: list[Relation] = []
+    rejected: list[Rejected] = []
+    for one in asked:
+        completion = answers[one.request.id]
+        if completion.ok:
+            told += parse_labels(one, completion)
+        elif completion.error in LASTING:
+            reason = f"{completion.error}: {completion.reason}"
+            rejected.append(Rejected(one.request.id, reason, completion.text))
+        else:
+            left.append(one)
+    settled = [one.request.id for one in asked if answers[one.request.id].ok]
+    report.counts["rows in quarantine"] += quarantine_rejected(job.store, "relate", rejected, settled)
+    waiting = [pair for one in left for pair in one.pairs]
+    report.counts["pairs left for another night"] = len(waiting)
+    model.record_usage(report)
+    return told, waiting

@@ -23,8 +23,8 @@ from slowwave.tasks.dedupe import judge_llm as same
 from slowwave.tasks.llm.library import SHIPPED, Library
 from slowwave.tasks.observe.by_model import consolidate
 from slowwave.tasks.observe.by_model.extract import plan_requests
-from slowwave.tasks.relate.label_llm import build_questions
 from slowwave.tasks.relate.relate import Relation
+from slowwave.tasks.relate.task_llm import build_questions
 from slowwave.tasks.summarize.narrate import TopicInfo, build_gist_requests, build_summary_request
 from slowwave.tasks.supersede import judge_llm as change
 from slowwave.tasks.supersede.verdicts import ClaimShown

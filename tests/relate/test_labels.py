@@ -20,9 +20,9 @@ from slowwave.tasks.job import StepReport
 from slowwave.tasks.llm.library import SHIPPED, Library
 from slowwave.tasks.plan import Line
 from slowwave.tasks.publish.task import publish_release
-from slowwave.tasks.relate.label_llm import Label, LabelAnswer, LabelsAnswer, build_questions, parse_labels
 from slowwave.tasks.relate.relate import Relation
 from slowwave.tasks.relate.task import relate_claims
+from slowwave.tasks.relate.task_llm import LabelsAnswer, build_questions, parse_labels
 from tests.relate.test_relate import OTHERS, REDIS, settled, told
 
 ONE, TWO, THREE = (f"{n:08x}" for n in (1, 2, 3))
@@ -54,8 +54,9 @@ def test_a_label_is_told_from_what_supports_or_depends_and_of_claims_that_were_s
     texts = {key: key for key in "abcde"}
     (question,) = build_questions([tie("e", key) for key in "abcd"], texts, Library())
     answers = ["supports", "supported_by", "depends_on", "needed_by", "neither", "supports"]
-    said = [LabelAnswer(earlier=n, answer=Label(name)) for n, name in zip((1, 2, 3, 4, 4, 9), answers, strict=True)]
-    found = parse_labels(question, Completion(question.request.id, "", value=LabelsAnswer(relations=said)))
+    said = [{"earlier": n, "answer": name} for n, name in zip((1, 2, 3, 4, 4, 9), answers, strict=True)]
+    value = LabelsAnswer.model_validate({"relations": said})
+    found = parse_labels(question, Completion(question.request.id, "", value=value))
     assert [(one.kind, one.start, one.end) for one in found] == [
         ("supports", "e", "a"),
         ("supports", "b", "e"),

@@ -16,13 +16,13 @@ from slowwave.memory import Memory
 from slowwave.recall.views.show import show
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings
-from slowwave.schemas.tables import MERGES, OBSERVATIONS, RELATIONS
+from slowwave.schemas.tables import OBSERVATIONS, RELATIONS
 from slowwave.store.manifest import compute_table_digest
 from slowwave.store.store import Store
 from slowwave.tasks.publish.task import publish_release
 from slowwave.tasks.relate.relate import MOST, find_relations, resolve_paths
 from slowwave.tasks.relate.task import relate_claims
-from tests.claim_rows import DAY, observation
+from tests.claim_rows import observation
 
 Row = dict[str, Any]
 
@@ -35,10 +35,9 @@ def vector(*towards: float) -> list[float]:
     return [float(x) for x in one]
 
 
-def pairs(rows: list[Row], **more: Any) -> set[tuple[str, str, str]]:
-    """Kind, later and earlier claim of each relation; `places` and `changes` as `relate` takes them."""
-    table = pa.Table.from_pylist(rows, schema=OBSERVATIONS.schema)
-    found = find_relations(table, more.get("places", {}), more.get("changes", []))
+def pairs(rows: list[Row]) -> set[tuple[str, str, str]]:
+    """Kind, later and earlier claim of each relation."""
+    found = find_relations(pa.Table.from_pylist(rows, schema=OBSERVATIONS.schema))
     assert all(0 < one.weight <= 1.0001 for one in found)
     return {(one.kind, one.start, one.end) for one in found}
 
@@ -84,22 +83,11 @@ def test_no_claim_has_more_of_a_kind_than_the_bound() -> None:
     assert max(map(ends.count, ends)) == MOST
 
 
-def test_a_claim_follows_the_one_before_it_in_its_session_in_whatever_order_rows_come() -> None:
-    said = [
-        observation(n, f"Step {n}.", session_id="s", message_ids=[f"m{n}"], observed_at=DAY, vector=vector(0.5, n / 9))
-        for n in (3, 1, 2)
-    ]
-    places = {"m1": 30, "m2": 20, "m3": 10}
-    found = {one for one in pairs(said, places=places) if one[0] == "follows"}
-    assert found == {("follows", "o002", "o003"), ("follows", "o001", "o002")}
-
-
-def settled(folder: Path, *claims: Row, merges: list[Row] | None = None) -> Settings:
+def settled(folder: Path, *claims: Row) -> Settings:
     """Settings of a store with these claims, related and released."""
     settings = Settings(store=folder / "store", encoder="hash-384")
     with open_run("test", settings, create=True) as (job, _):
         job.store.merge(OBSERVATIONS, pa.Table.from_pylist(list(claims), schema=OBSERVATIONS.schema))
-        job.store.merge(MERGES, pa.Table.from_pylist(merges or [], schema=MERGES.schema))
         relate_claims(job)
         publish_release(job)
     return settings
@@ -144,13 +132,15 @@ def test_only_a_workspace_whose_claims_changed_is_related_again(tmp_path: Path) 
 
 def test_what_superseded_a_claim_contradicts_it_unless_taken_back(tmp_path: Path) -> None:
     old = OTHERS[0] | {"status": "superseded", "superseded_by": OTHERS[1]["observation_id"]}
-    row = {"merge_id": "m", "kind": "supersession", "loser_id": old["observation_id"], "rule": "changed"}
-    row |= {"winner_id": old["superseded_by"], "undone": False, "step_key": "k", "scores": {"likely": 0.9}}
-    doubt = row | {"merge_id": "d", "kind": "doubt", "loser_id": OTHERS[3]["observation_id"]}
-    settings = settled(tmp_path, old, *OTHERS[1:], merges=[row, doubt])
+    settings = settled(tmp_path, old, *OTHERS[1:], REDIS[0] | {"status": "superseded", "superseded_by": "nobody"})
     assert told(settings) == {("contradicts", old["superseded_by"], old["observation_id"])}
     with open_run("test", settings) as (job, _):
-        job.store.merge(MERGES, pa.Table.from_pylist([row | {"undone": True}], schema=MERGES.schema))
+        elsewhere = old | {"superseded_by": REDIS[1]["observation_id"]}
+        job.store.merge(OBSERVATIONS, pa.Table.from_pylist([elsewhere, REDIS[1]], schema=OBSERVATIONS.schema))
+        relate_claims(job)
+    assert told(settings) == {("contradicts", elsewhere["superseded_by"], old["observation_id"])}
+    with open_run("test", settings) as (job, _):
+        job.store.merge(OBSERVATIONS, pa.Table.from_pylist([OTHERS[0]], schema=OBSERVATIONS.schema))
         relate_claims(job)
     assert told(settings) == set()
 

@@ -21,7 +21,6 @@ BY_NAME = ("names", "of_file", "said_by", "of_project")
 said by that person, or in that project.
 """
 TURNED = {
-    RelationKind.FOLLOWS: "followed_by",
     RelationKind.CONTRADICTS: "contradicted_by",
     RelationKind.SUPPORTS: "supported_by",
     RelationKind.DEPENDS_ON: "needed_by",
@@ -53,8 +52,8 @@ class Related:
     id: str
     summary: str
     relation: str
-    """How the claim it was come by from stands to it: same_file, same_thing, follows, followed_by, contradicts,
-    contradicted_by, supports, supported_by, depends_on, needed_by; one of `BY_NAME` to a name.
+    """How the claim it was come by from stands to it: same_file, same_thing, contradicts, contradicted_by,
+    supports, supported_by, depends_on, needed_by; one of `BY_NAME` to a name.
     """
     weight: float
     """0 to 1: how close the two are."""
