@@ -49,12 +49,6 @@ class ContextSettings(BaseModel):
     memory_share: float = Field(
         0.5, ge=0, le=1, description="Part for memories; the rest is for the current conversation."
     )
-    summary_share: float = Field(
-        0.0,
-        ge=0,
-        le=1,
-        description="Part of the budget for summaries of the sessions, of what memories leave; 0: none.",
-    )
     hits: int = Field(50, ge=1, description="Messages that recall hands to the packing.")
     sessions: int = Field(5, ge=1, description="Most relevant sessions that are read whole.")
     message_share: float = Field(

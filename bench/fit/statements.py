@@ -28,8 +28,8 @@ from sklearn.linear_model import LogisticRegression
 from bench.recall.context import BUDGETS, COUNT, compute_word_share
 from slowwave.context.build import assemble_context, build_memory_snippets
 from slowwave.context.reports.features import SENTENCE_SIGNS, WORD_SIGNS, Matrix, SessionFeatures, compute_word_features
-from slowwave.context.reports.gather import collect_clauses, load_candidate_sessions
-from slowwave.context.reports.statements import Weights, select_unretracted_clauses
+from slowwave.context.reports.gather import collect_sentences, load_candidate_sessions
+from slowwave.context.reports.statements import Weights, select_unretracted_sentences
 from slowwave.flows.nightly import run_night
 from slowwave.memory import Memory
 from slowwave.recall.query import Query, build_query
@@ -141,7 +141,7 @@ def _compute_sentence_targets(case: Case) -> tuple[Matrix, Matrix]:
 def _build_word_features(case: Case, weights: Weights) -> tuple[Matrix, Matrix, Matrix]:
     """Return signs of the session's words, whether they stand in the decision, and what each weighs."""
     last = max(message.seq for message in case.talk.turns)
-    kept = select_unretracted_clauses(case.talk, weights)
+    kept = select_unretracted_sentences(case.talk, weights)
     words, signs = compute_word_features([part for part, _ in kept], [logit for _, logit in kept], last)
     wanted = set(extract_content_words(case.decision))
     return signs, np.array([float(word in wanted) for word in words]), np.full(len(words), WORDS / len(words))
@@ -164,7 +164,7 @@ def evaluate_case_set(one: CaseSet, weights: Weights) -> Result:
     stale: list[list[float]] = [[] for _ in BUDGETS]
     for case in one.cases:
         found = build_memory_snippets(
-            collect_clauses(one.memory._get_view(), case.query, case.vector, case.hits, settings, weights)
+            collect_sentences(one.memory._get_view(), case.query, case.vector, case.hits, settings, weights)
         )
         for n, budget in enumerate(BUDGETS):
             text = assemble_context(case.query.text, found, budget, COUNT, settings).text

@@ -3,15 +3,13 @@
     block = Memory.open().context("why does the import fail?", budget=500)
     block.text, block.tokens, block.parts
 
-The order is web, what the memories' sessions were about (`masters.py`), memories, conversation; in each part what is
-more relevant stands nearer to the end, where the query comes. But beside a direct question the memories are recall's
-best messages, whole, the best first (`direct.py`), and to one about a stretch of time summaries of its sessions, the
-newest first (`stretches.py`). Each part has its share of the budget (settings); what one doesn't use goes to the
-others. What does not fit is recapped: the sentences that cover most of what matters are kept, of long memories their
-clauses, with an ellipsis where something is left out. Nothing is cut within one."""
+The order is web, memories, conversation; in each part what is more relevant stands nearer to the end, where the query
+comes. But beside a direct question the memories are recall's best messages, whole, the best first (`direct.py`). Each
+part has its share of the budget (settings); what one doesn't use goes to the others. What does not fit is recapped: the
+sentences that cover most of what matters are kept, with an ellipsis where something is left out."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from numbers import Integral
 
 from slowwave.context.direct import Told, arrange_lines, pack_messages
@@ -28,8 +26,7 @@ from slowwave.context.rendering import (
     get_renderer,
 )
 from slowwave.context.reports.features import Statement
-from slowwave.context.reports.snippets import GAP, Snippet, build_snippet_lines, is_next_clause
-from slowwave.context.stretches import Summarised, pack_summaries
+from slowwave.context.reports.snippets import GAP, Snippet, build_snippet_lines
 from slowwave.context.tokens import Tokenizer, cache_counts
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import ContextSettings
@@ -37,7 +34,7 @@ from slowwave.text.sentences import split_sentences
 from slowwave.text.words import extract_content_words
 
 MAX_PIECES = 1_200
-"""Sentences and clauses that the packing chooses from: the most relevant ones."""
+"""Sentences that the packing chooses from: the most relevant ones."""
 TITLE = 2
 """Tokens of a part's title, about."""
 FADES = 0.85
@@ -73,7 +70,7 @@ tool, which says nothing.
 """
 
 
-Said = Sequence[Snippet] | Sequence[Told] | Sequence[Summarised]
+Said = Sequence[Snippet] | Sequence[Told]
 """What a part may show."""
 
 
@@ -92,8 +89,7 @@ def assemble_context(
     """Return the block, at most `budget` tokens by `count`.
 
     Args:
-        memories: sentences of past sessions with their relevance, messages that may answer, the likeliest first, or
-            sessions' summaries, the newest first.
+        memories: sentences of past sessions with their relevance, or messages that may answer, the likeliest first.
         web: results, each with `url`, `title` and `text`, as attributes or keys; the best one first.
         conversation: turns, the latest last.
         caveat: what is to be said of the memories.
@@ -110,29 +106,6 @@ def assemble_context(
     }
     shares = {"web": settings.web_share, "memories": settings.memory_share, "conversation": settings.conversation_share}
     return block.fill({name: (some, shares[name]) for name, some in said.items() if some})
-
-
-def add_summaries(
-    block: Context,
-    said: Sequence[Summarised],
-    room: int,
-    budget: int,
-    count: Tokenizer,
-    format: Format,
-    caveat: Caveat | None = None,
-) -> Context:
-    """Return a block with sessions' summaries before its memories, in at most `room` more tokens; the same where none
-    fits.
-    """
-    own = _Block("", budget, 1.0, cache_counts(count), format, caveat)
-    lines = own.build_summary_lines(said, min(room, budget - block.tokens) - TITLE)
-    while lines:
-        at = next(n for n, part in enumerate(block.parts) if part.name == "memories")
-        parts = (*block.parts[:at], Part("summaries", lines), *block.parts[at:])
-        if (tokens := own.count_part_tokens(parts)) <= min(budget, block.tokens + room):
-            return replace(block, text=own.render(parts), tokens=tokens, parts=parts)
-        lines = lines[:-1]
-    return block
 
 
 def check_block(budget: int, format: str) -> None:
@@ -180,13 +153,10 @@ class _Block:
         return self.count(text) if text else 0
 
     def build_part(self, name: Name, said: Said, budget: int) -> Part:
-        """Return messages as they stand, summaries, or the sentences that cover most, as lines."""
+        """Return messages as they stand, or the sentences that cover most, as lines."""
         told = [one for one in said if isinstance(one, Told)]
         if told:
             return self.build_whole_part(name, told, budget)
-        summed_up = [one for one in said if isinstance(one, Summarised)]
-        if summed_up:
-            return Part(name, self.build_summary_lines(summed_up, budget - TITLE))
         snippets = [one for one in said if isinstance(one, Snippet)]
         likely = sorted(sorted(snippets, key=lambda one: -one.relevance)[:MAX_PIECES], key=lambda one: one.place)
 
@@ -210,28 +180,17 @@ class _Block:
             chosen.pop()
         return Part(name, arrange_lines(chosen))
 
-    def build_summary_lines(self, said: Sequence[Summarised], budget: int) -> tuple[Line, ...]:
-        """Return sessions' summaries as lines, the newest first."""
-
-        def price(source: LineSource) -> int:
-            return sum(count_overhead_tokens(source, self.format, self.count))
-
-        return tuple(pack_summaries(said, budget, self.count, price))
-
     def build_pieces(self, said: Sequence[Snippet]) -> list[Piece]:
         """Build the pieces with their prices."""
         groups = {group: n for n, group in enumerate(dict.fromkeys(one.source.group for one in said))}
         lines = {place: n for n, place in enumerate(dict.fromkeys(one.place[:2] for one in said))}
-        wholes = {place: n for n, place in enumerate(dict.fromkeys((*one.place[:2], one.start) for one in said))}
         found = []
-        for n, one in enumerate(said):
+        for one in said:
             tag, heading = count_overhead_tokens(one.source, self.format, self.count)
             cost = self.count(one.text + GAP)
             line, group = lines[one.place[:2]], groups[one.source.group]
             worths = dict.fromkeys(one.words, one.relevance) if one.worths is None else one.worths
-            whole = wholes[*one.place[:2], one.start]
-            needs = n - 1 if one.leans and n and is_next_clause(said[n - 1], one) else None
-            found.append(Piece(worths, cost, line, tag, group, heading, whole, needs))
+            found.append(Piece(worths, cost, line, tag, group, heading))
         return found
 
     def trim_to_budget(self, parts: list[Part]) -> Context:
@@ -277,9 +236,6 @@ def build_memory_snippets(memories: Sequence[Statement], tags: Mapping[str, str]
             ),
             (order[one.message.session_id], one.message.seq, one.start),
             one.number,
-            one.clause,
-            one.ends,
-            one.leans,
             one.worths,
         )
         for one in memories

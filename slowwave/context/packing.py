@@ -10,9 +10,6 @@ single piece.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-COMPLETES = 0.1
-"""What a word counts that is shown already, where it completes a sentence of which a part is shown."""
-
 Counter = Callable[[Sequence[int]], int]
 """Tokens of the block that shows these pieces (their indices, ascending)."""
 
@@ -33,10 +30,6 @@ class Piece:
     """Lines of one group share its heading."""
     heading: int = 0
     """Tokens of the group's heading, paid with the first of its lines."""
-    whole: int | None = None
-    """Pieces of one sentence have the same: one that is begun is rather completed."""
-    needs: int | None = None
-    """Index of the piece without which this one is not shown."""
 
 
 def pack(pieces: Sequence[Piece], budget: int, count: Counter) -> list[int]:
@@ -56,9 +49,7 @@ def pack(pieces: Sequence[Piece], budget: int, count: Counter) -> list[int]:
 def _select_covering_pieces(pieces: Sequence[Piece], budget: int) -> list[int]:
     """Return the greedy choice in its order, or the best single piece where that is worth more."""
     chosen = _select_greedily(pieces, budget)
-    single = [
-        i for i, piece in enumerate(pieces) if piece.needs is None and _compute_price(piece, set(), set()) <= budget
-    ]
+    single = [i for i, piece in enumerate(pieces) if _compute_price(piece, set(), set()) <= budget]
     best = max(single, key=lambda i: (_compute_coverage(pieces, [i]), -i), default=None)
     if best is not None and _compute_coverage(pieces, [best]) > _compute_coverage(pieces, chosen):
         return [best]
@@ -74,10 +65,8 @@ def _select_greedily(pieces: Sequence[Piece], budget: int) -> list[int]:
         lines, groups = {pieces[i].line for i in chosen}, {pieces[i].group for i in chosen}
         prices = {i: _compute_price(pieces[i], lines, groups) for i in left}
         left = {i for i in left if prices[i] <= room}
-        begun = {pieces[i].whole for i in chosen if pieces[i].whole is not None}
-        ready = [i for i in left if pieces[i].needs is None or pieces[i].needs in chosen]
-        gains = {i: _compute_gain(pieces[i], shown, COMPLETES if pieces[i].whole in begun else 0.0) for i in ready}
-        best = max(ready, key=lambda i: (gains[i] / prices[i], -i), default=None)
+        gains = {i: _compute_gain(pieces[i], shown) for i in left}
+        best = max(left, key=lambda i: (gains[i] / prices[i], -i), default=None)
         if best is None or gains[best] <= 0:
             break
         chosen.append(best)
@@ -87,9 +76,9 @@ def _select_greedily(pieces: Sequence[Piece], budget: int) -> list[int]:
     return chosen
 
 
-def _compute_gain(piece: Piece, shown: Mapping[str, float], again: float) -> float:
-    """Return worth that it adds; of what other pieces have shown as well, `again` of it."""
-    return sum(max(worth - shown.get(word, 0.0), again * worth) for word, worth in piece.worths.items())
+def _compute_gain(piece: Piece, shown: Mapping[str, float]) -> float:
+    """Return worth that it adds to what other pieces have shown."""
+    return sum(max(worth - shown.get(word, 0.0), 0.0) for word, worth in piece.worths.items())
 
 
 def _compute_price(piece: Piece, lines: set[int], groups: set[int]) -> int:

@@ -5,17 +5,15 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Unpack
 
-from slowwave.context.build import Context, Turn, add_summaries, assemble_context, build_memory_snippets, check_block
+from slowwave.context.build import Context, Turn, assemble_context, build_memory_snippets, check_block
 from slowwave.context.direct import Told, is_direct, put_narration_last, rank_messages
-from slowwave.context.masters import find_masters
 from slowwave.context.projects.briefing import (
     collect_briefing_lines,
     pack_briefing,
 )
-from slowwave.context.rendering import Caveat, Format, LineSource, Part
-from slowwave.context.reports.gather import collect_clauses
+from slowwave.context.rendering import Caveat, Format, LineSource
+from slowwave.context.reports.gather import collect_sentences
 from slowwave.context.reports.snippets import Snippet
-from slowwave.context.stretches import Summarised, find_stretch
 from slowwave.context.tokens import Tokenizer, resolve_tokenizer
 from slowwave.recall.filters import place_query
 from slowwave.recall.hits import Hits
@@ -53,11 +51,7 @@ def build_context(
         notes = memory._notes.answer_notes
     caveat: Caveat | None = "stale" if hits.stale else "unsure" if hits.caveat else None
     block = assemble_context(query, memories, room, count, settings, web, conversation, format, caveat=caveat)
-    told = next((part for part in block.parts if part.name == "memories"), None)
-    if told and not hits.stale and (rest := min(int(room * settings.summary_share), room - block.tokens)) > 0:
-        masters = _collect_masters(memory, query, told, filters)
-        block = add_summaries(block, masters, rest, room, count, format, caveat)
-    held = told is not None
+    held = any(part.name == "memories" for part in block.parts)
     why = hits.reason or ("what was found does not fit the budget" if memories else "nothing found bears on it")
     relevance = None if hits.stale else hits.relevance
     return replace(
@@ -109,7 +103,7 @@ def _pack_briefing(
 
 def _collect_memories(
     memory: "Memory", query: str, automatic: bool, filters: MessageFilters
-) -> tuple[list[Told] | list[Snippet] | list[Summarised], Hits]:
+) -> tuple[list[Told] | list[Snippet], Hits]:
     """Return what the memory has to say, and the hits it goes by; where the store can't be read, the last answer."""
     settings = memory.settings.context
     filters["files"] = read_once(filters.get("files"))
@@ -123,25 +117,14 @@ def _collect_memories(
             hits = put_narration_last(view, hits)
         asked = place_query(view, asked)
         encode = partial(memory._vectors.encode_texts, view.release.encoder)
-        if asked.times and not automatic and (summed_up := find_stretch(view, asked, encode, view.session_tags)):
-            return summed_up, Hits(hits, relevance=1.0)  # as what is of the time that alone is asked for
         if is_direct(asked):
             return rank_messages(view, asked, hits, view.session_tags), hits
         vector = encode([asked.text]).get(asked.text)
-        found = collect_clauses(view, asked, vector, [hit.id for hit in hits], settings)
+        found = collect_sentences(view, asked, vector, [hit.id for hit in hits], settings)
         return build_memory_snippets(found, view.session_tags), hits
     except TROUBLE as trouble:
         memory._notes.replace_notes(f"{explain_unreadable(trouble)}: answered with what was just found, and no more")
         return _build_stale_snippets(hits), Hits(hits, hits.reason, stale=True)
-
-
-def _collect_masters(memory: "Memory", query: str, told: Part, filters: MessageFilters) -> list[Summarised]:
-    """Return what is summed up of the sessions of some lines; nothing where the store can't be read any more."""
-    try:
-        view = memory._get_view()
-        return find_masters(view, build_query(query, 1, ("message",), **filters), told, view.session_tags)
-    except TROUBLE:
-        return []
 
 
 def _build_stale_snippets(hits: Hits) -> list[Snippet]:

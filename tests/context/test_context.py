@@ -293,7 +293,7 @@ def test_a_figure_that_is_called_too_much_is_left_out() -> None:
         (True, "Ten minutes is too long for prices, take 4."),
     ]
     found = score_statements(heard(talk), 0.9, {}, {})
-    assert [one.text.split()[0] for one in found] == ["How", "The", "Ten", "take"]
+    assert [one.text.split()[0] for one in found] == ["How", "The", "Ten"]
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from slowwave.context.reports.features import SENTENCE_SIGNS, WORD_SIGNS, NightVectors, SessionFeatures
-from slowwave.context.reports.gather import CandidateSessions, collect_clauses, load_candidate_sessions
+from slowwave.context.reports.gather import CandidateSessions, collect_sentences, load_candidate_sessions
 from slowwave.context.reports.statements import WEIGHTS, Weights, compute_sentence_logits, score_statements
 from slowwave.engines.encoders.load import load_encoder
 from slowwave.flows.nightly import run_night
@@ -115,7 +115,7 @@ def test_vectors_of_another_encoder_count_for_nothing(tmp_path: Path) -> None:
     def worths(weights: Weights) -> list[dict[str, float]]:
         view, asked = memory._get_view(), checked(query)
         vector = memory._vectors.encode_texts(view.release.encoder, [query])[query]
-        found = collect_clauses(view, asked, vector, hits, memory.settings.context, weights)
+        found = collect_sentences(view, asked, vector, hits, memory.settings.context, weights)
         return [dict(one.worths) for one in found]
 
     asked = load_candidate_sessions(memory._get_view(), checked(query), None, [], memory.settings.context)

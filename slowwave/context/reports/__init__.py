@@ -1,1 +1,1 @@
-"""What a long report's block may show: clauses of past sessions, and how likely each matters."""
+"""What a long report's block may show: sentences of past sessions, and how likely each matters."""

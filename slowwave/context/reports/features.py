@@ -58,7 +58,7 @@ class PastMessage:
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A sentence of a message, or a clause of one."""
+    """A sentence of a message."""
 
     message: PastMessage
     start: int
@@ -70,12 +70,6 @@ class Statement:
     asks: bool = False
     worths: Mapping[str, float] = field(default_factory=dict)
     """Its words, each with the probability that it matters."""
-    clause: int = 0
-    """Of a clause: its number in the sentence."""
-    ends: bool = True
-    """Whether the sentence ends with it."""
-    leans: bool = False
-    """Whether it says nothing without the clause before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,8 +261,8 @@ def compute_word_features(found: Sequence[Statement], logits: Sequence[float], l
     """Return the sentences' words, and each by `WORD_SIGNS`.
 
     Args:
-        found: sentences, or their clauses.
-        logits: the log-odds that each, or its sentence, settles something.
+        found: sentences.
+        logits: the log-odds that each settles something.
         last: number of the session's last message.
     """
     holding: dict[str, list[int]] = defaultdict(list)

@@ -1,4 +1,4 @@
-"""What memories a long report's block may show: clauses of the likeliest sessions."""
+"""What memories a long report's block may show: sentences of the likeliest sessions."""
 
 from collections import defaultdict
 from collections.abc import Collection, Sequence, Set
@@ -74,7 +74,7 @@ class CandidateSessions:
         return NightVectors({key: np.mean(some, axis=0) for key, some in parts.items()}, told)
 
 
-def collect_clauses(
+def collect_sentences(
     view: View,
     query: Query,
     vector: Vector | None,
@@ -82,7 +82,7 @@ def collect_clauses(
     settings: ContextSettings,
     weights: Weights = WEIGHTS,
 ) -> list[Statement]:
-    """Return clauses with their relevance to the query; none where recall finds nothing and no session is about it.
+    """Return sentences with their relevance to the query; none where recall finds nothing and no session is about it.
 
     Args:
         hits: ids of the messages that recall found, best first.

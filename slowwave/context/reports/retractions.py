@@ -31,7 +31,7 @@ def find_retractions(found: Sequence[Statement]) -> dict[int, list[Quantity]]:
     """Return places of what the session takes back, each with the figures that are; with none where all of it is.
 
     Args:
-        found: sentences, or their clauses, in order.
+        found: sentences, in order.
     """
     told = [extract_quantities(one.text) for one in found]
     later = _LaterFigures(found, told)
@@ -96,7 +96,7 @@ def _find_word_span(text: str, figure: Quantity) -> tuple[int, int]:
 
 
 def _get_sentence_key(one: Statement) -> tuple[str, int]:
-    """Return which sentence it is a part of: a doubt in it is one of all of it."""
+    """Return which sentence it is."""
     return one.message.message_id, one.number
 
 
@@ -125,7 +125,7 @@ def _find_changing_messages(found: Sequence[Statement]) -> list[tuple[int, froze
         words[one.message.seq] |= one.words
         if one.message.human:
             texts[one.message.seq] = one.message.text
-            if CHANGES.search(one.text, min(1, one.clause)):  # within a sentence "then" or "wait" begins no change
+            if CHANGES.search(one.text):
                 saying.add(one.message.seq)
     saying |= {seq for seq, text in texts.items() if CHANGES.search(text)}
     return [(seq, stem_words(words[seq])) for seq in sorted(saying)]

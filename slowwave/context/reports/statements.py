@@ -3,8 +3,7 @@
 A sentence matters when its session does and it settles something. That
 it settles something is told by its features (`features.py`). A word matters when sentences that hold it do, more so if
 several messages hold it, if it comes up late, and if it has a figure. What was superseded, or the session itself takes
-back later (`retractions.py`), is left out. Sentences come in clauses, each with its sentence's
-log-odds.
+back later (`retractions.py`), is left out.
 
 Weights are log-odds, by `bench/fit/statements.py` from the sets of bug reports in `data/labelled`;
 what they are worth on sets that the fit did not see stands in `docs/decisions/`.
@@ -30,8 +29,6 @@ from slowwave.context.reports.features import (
 )
 from slowwave.context.reports.retractions import find_retractions, remove_figures
 from slowwave.engines.encoders.protocol import limit_blas_threads
-from slowwave.text.clauses import is_dependent_clause, split_clauses
-from slowwave.text.words import extract_content_words
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +71,7 @@ def score_statements(
     weights: Weights = WEIGHTS,
     vectors: NightVectors | None = None,
 ) -> list[Statement]:
-    """Return clauses of one session's messages, in order, without what is superseded or taken back.
+    """Return sentences of one session's messages, in order, without what is superseded or taken back.
 
     Args:
         messages: of one session, in order.
@@ -86,7 +83,7 @@ def score_statements(
         vectors: what the night encoded, by the encoder that `weights` knows; None: meaning counts for nothing.
     """
     talk = SessionFeatures(messages, claims, closeness, rarity or {}, vectors)
-    kept = select_unretracted_clauses(talk, weights)
+    kept = select_unretracted_sentences(talk, weights)
     matters = compute_word_probabilities([one for one, _ in kept], [logit for _, logit in kept], messages, weights)
     return [
         replace(
@@ -98,38 +95,11 @@ def score_statements(
     ]
 
 
-def select_unretracted_clauses(talk: SessionFeatures, weights: Weights) -> list[tuple[Statement, float]]:
-    """Return what the session does not take back, each clause with its sentence's log-odds to settle something."""
-    parts = [
-        (part, logit)
-        for one, logit in zip(talk.found, compute_sentence_logits(talk, weights), strict=True)
-        for part in split_statement(one)
-    ]
-    back = find_retractions([part for part, _ in parts])
-    kept: list[tuple[Statement, float]] = []
-    gone = False
-    for n, (part, logit) in enumerate(parts):
-        left = remove_figures(part, back[n]) if n in back else part
-        gone = left is None or (gone and part.leans)
-        if left is not None and not gone:
-            kept.append((left, logit))
-    return kept
-
-
-def split_statement(one: Statement) -> list[Statement]:
-    """Return a sentence's clauses, each as a statement; a question stays whole, and one with a clause of idle words."""
-    texts = [one.text] if one.asks else split_clauses(one.text)
-    if len(texts) == 1:
-        return [one]
-    told = [frozenset(extract_content_words(text)) for text in texts]
-    if not all(told):
-        return [one]
-    found, start, last = [], one.start, len(texts) - 1
-    for n, (text, words) in enumerate(zip(texts, told, strict=True)):
-        leaning = n > 0 and is_dependent_clause(text)
-        found.append(replace(one, start=start, text=text, words=words, clause=n, ends=n == last, leans=leaning))
-        start += len(text) + 1
-    return found
+def select_unretracted_sentences(talk: SessionFeatures, weights: Weights) -> list[tuple[Statement, float]]:
+    """Return what the session does not take back, each sentence with its log-odds to settle something."""
+    back = find_retractions(talk.found)
+    left = (remove_figures(one, back[n]) if n in back else one for n, one in enumerate(talk.found))
+    return [(one, logit) for one, logit in zip(left, compute_sentence_logits(talk, weights), strict=True) if one]
 
 
 def compute_sentence_logits(talk: SessionFeatures, weights: Weights) -> list[float]:
