@@ -1,13 +1,14 @@
 """What the documents name is there: folders, files, links, modules, commands and their options."""
 
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import typer
 
-from bench.commands import render_reference
 from slowwave.cli.main import app
 
 ROOT = Path(__file__).parent.parent
@@ -102,4 +103,6 @@ def test_every_decision_is_in_the_index_and_says_what_was_asked_and_decided() ->
 
 
 def test_the_reference_of_the_commands_is_what_the_program_says() -> None:
-    assert (ROOT / "docs" / "commands.md").read_text(encoding="utf-8") == render_reference()
+    command = [sys.executable, str(ROOT / "docs" / "reference.py")]
+    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert (ROOT / "docs" / "commands.md").read_text(encoding="utf-8") == told

@@ -24,7 +24,7 @@ from bench.nights.pair_files import Labelled, PairFile, read_pairs
 from slowwave.engines.encoders.load import load_encoder
 from slowwave.engines.errors import EncoderNotFound
 from slowwave.schemas.settings import Settings
-from slowwave.tasks.dedupe.decide import Decision, compare_sentences, make_rules
+from slowwave.tasks.dedupe.decide import Decision, Rules, compare_sentences
 
 LEVELS = (95, 90, 85, 80)
 BLOCKED = -100.0
@@ -70,7 +70,7 @@ def compute_cosines(pairs: Sequence[Labelled], encoder_name: str) -> list[float]
 def _decide_by_rules(
     name: str, pairs: Sequence[Labelled], cosines: Sequence[float] | None
 ) -> tuple[str, list[bool], list[float]]:
-    rules = make_rules(Settings().dedupe)
+    rules = Rules()
     near: Sequence[float | None] = cosines or [None] * len(pairs)
     decisions = [compare_sentences(p.a, p.b, cosine=c, rules=rules) for p, c in zip(pairs, near, strict=True)]
     return name, [d.same for d in decisions], [_score_decision(d) for d in decisions]

@@ -1,11 +1,9 @@
 """The reference of the commands, docs/commands.md, as the program itself has them.
 
-python -m bench.commands --write docs/commands.md
+python docs/reference.py > docs/commands.md
 """
 
-import argparse
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import typer
@@ -15,7 +13,7 @@ from slowwave.cli.main import COMMANDS, RENAMED, app
 
 HEAD = """# The commands
 
-Written by `python -m bench.commands --write docs/commands.md`; `slowwave COMMAND --help` says the same. Almost every
+Written by `python docs/reference.py > docs/commands.md`; `slowwave COMMAND --help` says the same. Almost every
 command takes `--store DIR` (where the memory is) and `--space NAME` (whose it is); those that ask take `--release r3`
 (an earlier state of it), and `--json` prints JSON. Dates are ISO, in UTC.
 """
@@ -63,16 +61,5 @@ def _name_choice(option: Any) -> str:
     return f"{option.name.replace('_', ' ')}, or not; by default as the settings say"
 
 
-def main() -> None:
-    """Run from the command line."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--write", type=Path, help="the file")
-    given = parser.parse_args()
-    if given.write:
-        given.write.write_text(render_reference(), encoding="utf-8")
-    else:
-        print(render_reference())
-
-
 if __name__ == "__main__":
-    main()
+    print(render_reference(), end="")
