@@ -13,7 +13,7 @@ import orjson
 
 from slowwave.schemas.vocabulary import ActionKind
 from slowwave.tasks.habits.commands import find_edited_in_place, read_command
-from slowwave.tasks.habits.shell import SimpleCommand, parse_script, tell_outcomes
+from slowwave.tasks.habits.shell import parse_script
 
 PATCH_FILE = re.compile(r"^\*\*\* (?:(?:Add|Update|Delete) File|Move to): (.*\S)\s*$", re.MULTILINE)
 """Lines of Codex's patches that name a file."""
@@ -58,7 +58,7 @@ def read_call(tool: str, given: str, failed: bool | None, workspace: str | None)
         return [Action(ActionKind.EDIT, path, ok=ok) for path in paths]
     arguments = _parse_arguments(given)
     if kind is ActionKind.RUN:
-        script = _get_script(arguments, names["command"])
+        script = _get_first(arguments, names["command"])
         folder = _get_first(arguments, names["folder"]) or ""
         return list(_read_script(script, folder, failed, workspace)) if script else []
     if kind is ActionKind.EDIT and arguments.get("command") == "view":  # an editor of many commands
@@ -85,15 +85,21 @@ def locate(path: str, workspace: str | None, folder: str = "") -> str | None:
 
 def _read_script(script: str, folder: str, failed: bool | None, workspace: str | None) -> Iterator[Action]:
     commands = parse_script(script)
-    fed = [False, *(one.joint == "|" for one in commands)]
-    for one, ok, is_fed in zip(commands, tell_outcomes(commands, failed), fed, strict=False):
-        told = read_command(one) if one.words else None
-        if told is None or (is_fed and told.form is None):  # `… | tail -3` looks at no file
+    # One that failed says so of its single command, one that went well of each where none could hide another's end.
+    is_told = len(commands) == 1 or (failed is False and all(one.joint == "&&" for one in commands[:-1]))
+    ok = not failed if is_told and failed is not None else None
+    before = ""
+    for one in commands:
+        fed, before = before == "|", one.joint
+        told = read_command(one)
+        if fed and told.form is None:  # `… | tail -3` looks at no file
             continue
         place = None if one.folder is None else locate(one.folder or ".", workspace, folder)
         action = Action(told.kind, None, told.form, told.line, told.role, ok)
         if told.kind is ActionKind.EDIT:
-            for path in _list_written(one):
+            for path in find_edited_in_place(one.words) or [
+                path for path in one.writes if not path.startswith("/dev/")
+            ]:
                 whole = path if place in (None, ".") else join(place or "", path)
                 yield replace(action, path=locate(whole, workspace))
         elif told.kind is ActionKind.RUN and place is not None:
@@ -102,32 +108,22 @@ def _read_script(script: str, folder: str, failed: bool | None, workspace: str |
             yield Action(told.kind, ok=ok)
 
 
-def _list_written(one: SimpleCommand) -> list[str]:
-    return find_edited_in_place(one.words) or [path for path in one.writes if not path.startswith("/dev/")]
-
-
 def _parse_arguments(given: str) -> Mapping[str, Any]:
+    """Return the arguments; of a list of words (`bash -lc SCRIPT`) the script, or the words in a row."""
     try:
         parsed = orjson.loads(given)
     except orjson.JSONDecodeError:
         return {}
-    return parsed if isinstance(parsed, dict) else {}
+    arguments = parsed if isinstance(parsed, dict) else {}
+    for name, value in arguments.items():
+        if isinstance(value, list) and value and all(isinstance(word, str) for word in value):
+            is_shell = len(value) > 2 and re.fullmatch("-.*c", value[-2])
+            arguments[name] = value[-1] if is_shell else " ".join(value)
+    return arguments
 
 
 def _get_first(arguments: Mapping[str, Any], names: list[str]) -> str | None:
     return next((found for name in names if isinstance(found := arguments.get(name), str) and found.strip()), None)
-
-
-def _get_script(arguments: Mapping[str, Any], names: list[str]) -> str | None:
-    """Return the script; of a list of words (`bash -lc SCRIPT`) its last, or the words in a row."""
-    for name in names:
-        given = arguments.get(name)
-        if isinstance(given, str):
-            return given
-        if isinstance(given, list) and given and all(isinstance(word, str) for word in given):
-            is_shell = len(given) > 2 and given[-2].startswith("-") and given[-2].endswith("c")
-            return str(given[-1]) if is_shell else " ".join(given)
-    return None
 
 
 def _slash(path: str) -> str:

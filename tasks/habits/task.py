@@ -11,7 +11,7 @@ from slowwave.tasks.habits.patterns import find_patterns
 from slowwave.tasks.job import Job, StepReport, compute_step_key, report_step
 from slowwave.tasks.pending import find_pending_sessions, group_sessions, mark_done
 
-VERSION = 2
+VERSION = 3
 MESSAGES_AT_ONCE = 5_000
 
 

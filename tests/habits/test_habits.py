@@ -16,7 +16,7 @@ from slowwave.schemas.tables import ACTIONS, MESSAGES, PATTERNS, SESSIONS, Table
 from slowwave.store.manifest import compute_table_digest
 from slowwave.store.store import Store
 from slowwave.tasks.habits import patterns
-from slowwave.tasks.habits.patterns import BOUNDS, Bounds, compute_chance
+from slowwave.tasks.habits.patterns import CHANCE, compute_chance
 from slowwave.tasks.habits.task import find_habits
 from slowwave.tasks.ingest.task import read_transcripts
 from slowwave.tasks.publish.task import publish_release
@@ -86,7 +86,7 @@ def test_what_comes_together_in_turns_is_a_habit(tmp_path: Path) -> None:
 
 def test_what_chance_would_bring_is_none() -> None:
     assert compute_chance(2, 2, 2, 10) == pytest.approx(1 / 45)
-    assert compute_chance(3, 10, 7, 53) > BOUNDS.chance > compute_chance(3, 5, 10, 53)
+    assert compute_chance(3, 10, 7, 53) > CHANCE > compute_chance(3, 5, 10, 53)
     assert compute_chance(2, 2, 2, 2) == pytest.approx(1)  # where nothing else was changed, nothing tells
     assert compute_chance(50, 60, 70, 100_000) < 1e-9
 
@@ -104,7 +104,7 @@ def test_an_edit_that_failed_and_a_turn_of_many_files_count_nothing(
     path.write_text(path.read_text().replace('"is_error": false', '"is_error": true'))
     assert items(settled(tmp_path, path)) == {}
     many = [*EDIT_BOTH, *EDIT_C]
-    monkeypatch.setattr(patterns, "BOUNDS", Bounds(files=2))
+    monkeypatch.setattr(patterns, "MOST_FILES", 2)
     assert items(settled(tmp_path, claude(tmp_path, "m", [many, many]))) == {}
 
 
